@@ -1,0 +1,41 @@
+# Every target sets up what it needs; CI calls the same targets.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test test-long check format clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Counterfoil needs Python 3.11 or newer; set PYTHON=..."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV) ..." >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[server,pull,cluster,dev]' >&2
+	@touch $@
+
+demo: $(READY) ## make a believable restaurant group and serve it (ARGS="--port 9000 --json")
+	@$(BIN)/counterfoil demo $(ARGS)
+
+test: $(READY) ## run the test suite
+	@echo "Left out, because they take minutes: the suites on real PostgreSQL and Valkey servers, long model and kill runs (make test-long)."
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not long' $(ARGS)
+
+test-long: $(READY) ## run the tests that need minutes
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m long $(ARGS)
+
+check: $(READY) ## formatting, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(READY) ## put the code into its format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## remove what the targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

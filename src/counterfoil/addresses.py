@@ -1,0 +1,53 @@
+"""Hosts, ports and URLs."""
+
+import ipaddress
+import socket
+
+# An address that listens on every interface, and where such a listener is reached from this machine.
+WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
+
+
+def reachable(host: str) -> str:
+    return WILDCARDS.get(host, host)
+
+
+def url(host: str, port: int, path: str = "") -> str:
+    """Where a listener on this host is reached from this machine."""
+    address = reachable(host)
+    return f"http://{f'[{address}]' if ':' in address else address}:{port}{path}"
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def overlap(host: str, other: str) -> bool:
+    """Whether two listeners on these hosts would want the same port."""
+    hosts = {"127.0.0.1" if one == "localhost" else one for one in (host, other)}
+    return len(hosts) == 1 or not hosts.isdisjoint(WILDCARDS)
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether nobody listens there yet."""
+    try:
+        bound(host, port)
+    except OSError:
+        return False
+    return True
+
+
+def free_port(host: str) -> int:
+    return bound(host, 0)
+
+
+def bound(host: str, port: int) -> int:
+    """Take a port for a moment; which one it was. Port 0 takes any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        trial.bind((host, port))
+        found: int = trial.getsockname()[1]
+        return found

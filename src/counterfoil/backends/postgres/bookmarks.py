@@ -1,0 +1,79 @@
+"""The places at which cursors were handed out, kept on the primary for all nodes to see."""
+
+from counterfoil.backends.postgres.connections import Line, Pool, translated
+from counterfoil.domain.paging import Bookmark, Place, Trail, Walk
+from counterfoil.ports import Clock
+
+# A walk that pauses longer than this goes on from its row's present place.
+LIFETIME_MS = 7 * 24 * 3_600_000
+PRUNE_ROWS = 5_000
+
+_FIND = """
+    SELECT route, walk, horizon, major, minor, finished, returns FROM bookmarks
+    WHERE lineage = $1 AND listing = $2 AND cursor = $3 ORDER BY kept_at, first_kept
+"""
+_KEEP = """
+    INSERT INTO bookmarks (lineage, listing, cursor, route, major, minor, walk, horizon, kept_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    ON CONFLICT (lineage, listing, cursor, route, major, minor, walk)
+    DO UPDATE SET kept_at = excluded.kept_at, finished = false
+"""
+_WEAR = """
+    UPDATE bookmarks SET returns = returns + 1
+    WHERE lineage = $1 AND listing = $2 AND cursor = $3 AND route = $4 AND major = $5 AND minor = $6
+"""
+_FINISH = "UPDATE bookmarks SET finished = true WHERE walk = $1"
+_PRUNE = "DELETE FROM bookmarks WHERE ctid = ANY (ARRAY(SELECT ctid FROM bookmarks WHERE kept_at < %s LIMIT %s))"
+
+
+class PostgresBookmarks:
+    def __init__(self, pool: Pool, url: str, clock: Clock) -> None:
+        self._pool = pool
+        self._url = url
+        self._clock = clock
+
+    def close(self) -> None:
+        self._pool.close()
+
+    async def find(self, trail: Trail, cursor: str) -> list[Bookmark]:
+        rows = await self._pool.rows(_FIND, trail.lineage, trail.listing, cursor)
+        return [
+            Bookmark(route, Walk(walk, horizon), Place(major, minor, cursor), finished, returns)
+            for route, walk, horizon, major, minor, finished, returns in rows
+        ]
+
+    async def keep(self, trail: Trail, bookmark: Bookmark) -> None:
+        place, walk = bookmark.place, bookmark.walk
+        await self._pool.do(
+            _KEEP,
+            trail.lineage,
+            trail.listing,
+            place.id,
+            bookmark.route,
+            place.major,
+            place.minor,
+            walk.id,
+            walk.horizon,
+            self._clock.now_ms(),
+        )
+
+    async def wear(self, trail: Trail, bookmark: Bookmark) -> None:
+        place = bookmark.place
+        await self._pool.do(_WEAR, trail.lineage, trail.listing, place.id, bookmark.route, place.major, place.minor)
+
+    async def finish(self, walk_id: str) -> None:
+        await self._pool.do(_FINISH, walk_id)
+
+    def prune(self) -> int:
+        """Forget bookmarks past their lifetime; how many went."""
+        pruned = 0
+        with translated():
+            line = Line(self._url)
+            try:
+                while True:
+                    gone = line().execute(_PRUNE, (self._clock.now_ms() - LIFETIME_MS, PRUNE_ROWS)).rowcount
+                    pruned += gone
+                    if gone < PRUNE_ROWS:
+                        return pruned
+            finally:
+                line.close()

@@ -1,0 +1,181 @@
+"""Shops, bills and members, read through the serving side's pool.
+
+A page is one statement and so one snapshot: the horizon in it vouches for
+exactly the rows in it.
+"""
+
+from datetime import date
+from typing import Any
+
+from msgspec import json
+
+from counterfoil.backends.postgres.connections import Pool
+from counterfoil.domain.access import Scope
+from counterfoil.domain.calendar import as_number
+from counterfoil.domain.members import Base, MemberRecord
+from counterfoil.domain.paging import Place
+from counterfoil.ports import (
+    Account,
+    BillPage,
+    BillPlaces,
+    Branch,
+    FoundBill,
+    FoundMember,
+    MemberPage,
+)
+
+_HORIZON = "SELECT at FROM horizon"
+
+_SHOPS_OF = {
+    "shop": "SELECT body FROM shops WHERE id = $1 AND NOT removed",
+    "franchise": "SELECT body FROM shops WHERE franchise_id = $1 AND NOT removed ORDER BY number",
+}
+
+_BRANCH = "SELECT number, id, franchise_id, provider_id, removed FROM shops WHERE id = $1"
+
+_COVERS = {
+    "shop": "SELECT 1 FROM shops WHERE id = $1 AND provider_id = $2 AND NOT removed",
+    "franchise": "SELECT 1 FROM shops WHERE franchise_id = $1 AND provider_id = $2 AND NOT removed LIMIT 1",
+}
+
+# The horizon has one row, and the page hangs on it: so it keeps its order, and an empty page still has its horizon.
+_BILLS_BY_DAY = """
+    SELECT page.*, horizon.at FROM horizon LEFT JOIN LATERAL (
+        SELECT bill_day, closed_at, id, seal, body FROM bills
+        WHERE shop = $1 AND (bill_day, closed_at, id) > ($2::integer, $3::bigint, $4::text) AND bill_day <= $5
+        ORDER BY bill_day, closed_at, id LIMIT $6
+    ) AS page ON true
+"""
+
+_BILLS_BY_CHANGE = """
+    SELECT page.*, horizon.at FROM horizon LEFT JOIN LATERAL (
+        SELECT updated_at, 0, id, seal, body FROM bills
+        WHERE shop = $1 AND (updated_at, id) > ($2::bigint, $3::text) AND updated_at <= coalesce($4, horizon.at)
+        ORDER BY updated_at, id LIMIT $5
+    ) AS page ON true
+"""
+
+_BILL_PLACES = "SELECT bill_day, coalesce(closed_at, 0), updated_at FROM bills WHERE shop = $1 AND id = $2"
+
+_BILL_OF = {
+    "shop": """
+        SELECT bills.seal, bills.body
+        FROM bills JOIN shops ON shops.number = bills.shop
+        WHERE bills.id = $1 AND shops.id = $2
+    """,
+    "franchise": """
+        SELECT bills.seal, bills.body
+        FROM bills JOIN shops ON shops.number = bills.shop
+        WHERE bills.id = $1 AND shops.franchise_id = $2 ORDER BY shops.number LIMIT 1
+    """,
+}
+
+_MEMBERS = """
+    SELECT page.*, horizon.at, (SELECT body FROM bases WHERE id = $1) FROM horizon LEFT JOIN LATERAL (
+        SELECT created_at, token, body FROM members
+        WHERE provider_id = $1 AND (created_at, token) > ($2::bigint, $3::text)
+        ORDER BY created_at, token LIMIT $4
+    ) AS page ON true
+"""
+
+_MEMBER_PLACE = "SELECT created_at FROM members WHERE token = $1 AND provider_id = $2"
+
+_MEMBER = """
+    SELECT provider_id, members.body, bases.body
+    FROM members LEFT JOIN bases ON bases.id = provider_id WHERE token = $1
+"""
+
+_ACCOUNTS = """
+    SELECT found.*, base.body FROM (SELECT) AS one
+    LEFT JOIN bases AS base ON base.id = $1
+    LEFT JOIN LATERAL (
+        SELECT channel, token FROM accounts WHERE provider_id = $1 AND hash = $2
+        ORDER BY created_at DESC, token DESC
+    ) AS found ON true
+"""
+
+_decode_base = json.Decoder(Base).decode
+_member = json.Decoder(MemberRecord).decode
+
+
+class PostgresBooks:
+    """The read side of the books."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def close(self) -> None:
+        self._pool.close()
+
+    async def horizon(self) -> int:
+        row = await self._pool.row(_HORIZON)
+        return int(row[0])
+
+    async def shops(self, scope: Scope) -> list[bytes]:
+        return [row[0] for row in await self._pool.rows(_SHOPS_OF[scope.kind], _clean(scope.id))]
+
+    async def branch(self, shop_id: str) -> Branch | None:
+        row = await self._pool.row(_BRANCH, _clean(shop_id))
+        return Branch(*row) if row else None
+
+    async def covers(self, scope: Scope, provider_id: str) -> bool:
+        return await self._pool.row(_COVERS[scope.kind], _clean(scope.id), _clean(provider_id)) is not None
+
+    async def bills_by_day(self, shop: int, first: date, last: date, after: Place | None, limit: int) -> BillPage:
+        # Nothing sorts before the empty id, so this is the place just before the first day.
+        start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
+        return _bill_page(await self._pool.rows(_BILLS_BY_DAY, shop, *start, as_number(last), limit))
+
+    async def bills_by_change(
+        self, shop: int, since: int, until: int | None, after: Place | None, limit: int
+    ) -> BillPage:
+        start = (after.major, after.id) if after else (since, "")
+        return _bill_page(await self._pool.rows(_BILLS_BY_CHANGE, shop, *start, until, limit))
+
+    async def bill_places(self, shop: int, bill_id: str) -> BillPlaces | None:
+        row = await self._pool.row(_BILL_PLACES, shop, _clean(bill_id))
+        if not row:
+            return None
+        bill_day, closed_at, updated_at = row
+        by_change = Place(updated_at, 0, bill_id) if updated_at is not None else None
+        return BillPlaces(Place(bill_day, closed_at, bill_id), by_change)
+
+    async def bill(self, scope: Scope, bill_id: str) -> FoundBill | None:
+        row = await self._pool.row(_BILL_OF[scope.kind], _clean(bill_id), _clean(scope.id))
+        return FoundBill(*row) if row else None
+
+    async def members(self, provider_id: str, after: Place | None, limit: int) -> MemberPage:
+        start = (after.major, after.id) if after else (-1, "")
+        rows = await self._pool.rows(_MEMBERS, _clean(provider_id), *start, limit)
+        found = [(row[0], 0, row[1], _member(row[2])) for row in rows if row[1] is not None]
+        return MemberPage(rows[0][3], _base(rows[0][4]), found)
+
+    async def member_place(self, provider_id: str, token: str) -> Place | None:
+        row = await self._pool.row(_MEMBER_PLACE, _clean(token), _clean(provider_id))
+        return Place(row[0], 0, token) if row else None
+
+    async def member(self, token: str) -> FoundMember | None:
+        row = await self._pool.row(_MEMBER, _clean(token))
+        return FoundMember(row[0], _base(row[2]), _member(row[1])) if row else None
+
+    async def accounts(self, provider_id: str, messaging_hash: str) -> tuple[Base | None, list[Account]]:
+        rows = await self._pool.rows(_ACCOUNTS, _clean(provider_id), messaging_hash)
+        return _base(rows[0][2]), [Account(row[0], row[1]) for row in rows if row[1] is not None]
+
+
+def _bill_page(rows: list[Any]) -> BillPage:
+    """The rows as the driver gives them, each with the horizon behind it; an empty page is the horizon alone."""
+    return BillPage(rows[0][5], rows if rows[0][2] is not None else [])
+
+
+def _base(body: bytes | None) -> Base | None:
+    return _decode_base(body) if body is not None else None
+
+
+def _clean(asked: str) -> str | None:
+    """What PostgreSQL cannot hold (NUL, half a surrogate pair) is nobody's id; null equals nothing."""
+    return None if "\0" in asked or (not asked.isascii() and _halved(asked)) else asked
+
+
+def _halved(asked: str) -> bool:
+    return any("\ud800" <= letter <= "\udfff" for letter in asked)

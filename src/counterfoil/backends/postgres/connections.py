@@ -1,0 +1,262 @@
+"""Connections: pools and timeouts, migrations, and the one place that translates the drivers' errors.
+
+The serving side reads through a pool of asyncpg's; loaders and the operator
+hold one connection of psycopg's. Both find the tables in the schema
+`counterfoil` and wait for nothing longer than their bound.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from importlib import resources
+from typing import Any, LiteralString
+
+import asyncpg
+import psycopg
+from psycopg import sql
+
+from counterfoil.ports import StoreMismatch, StoreUnavailable
+
+SCHEMA = "counterfoil"
+CONNECT_SEC = 3.0
+# A request waits this long for a connection, and its statement this long for its rows.
+QUEUE_SEC = 2.0
+STATEMENT_SEC = 5.0
+# What the server does not answer in its own time, the network has swallowed.
+COMMAND_SEC = STATEMENT_SEC + 1.0
+# A caller learns in this time that keys or counts are out of reach.
+GATE_SEC = 1.5
+IDLE_SEC = 300.0
+# A loader waits this long for the write lock, and a network that is gone is noticed in this time.
+LOCK_SEC = 60.0
+SILENCE_MS = 15_000
+
+_SETTINGS = {
+    "search_path": SCHEMA,
+    "application_name": "counterfoil",
+    "timezone": "UTC",
+    "jit": "off",
+    "idle_in_transaction_session_timeout": "60s",
+}
+_SERVING = _SETTINGS | {"statement_timeout": f"{STATEMENT_SEC:.0f}s", "plan_cache_mode": "force_generic_plan"}
+# Every join of the loader starts from a handful of rows; a plan that reads a whole table is never meant.
+_LOADING = _SETTINGS | {"lock_timeout": f"{LOCK_SEC:.0f}s", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+
+_VERSION = "SELECT number, oldest FROM migrations ORDER BY number DESC LIMIT 1"
+_LEDGER_THERE = "SELECT to_regclass('counterfoil.migrations') IS NOT NULL"
+
+# Of the drivers' errors, those that say nothing about the request: the server is away, starting or full.
+_AWAY = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+)
+_FAILED = (asyncpg.PostgresError, asyncpg.InternalClientError, psycopg.Error)
+
+
+class StoreUnreachable(StoreUnavailable):
+    """The server does not answer; whether it still holds what it held is not known."""
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Whatever a driver raises becomes the port's own error. The server's first line only: the rest may hold data."""
+    try:
+        yield
+    except (*_AWAY, *_FAILED) as error:
+        kind = StoreUnreachable if _is_away(error) else StoreUnavailable
+        raise kind(f"PostgreSQL: {_first_line(error)}") from error
+
+
+def _is_away(error: Exception) -> bool:
+    if isinstance(error, psycopg.OperationalError):
+        # Without a code of the server's the connection itself has failed.
+        return error.sqlstate is None or error.sqlstate.startswith(("08", "57P0", "53300"))
+    return isinstance(error, _AWAY)
+
+
+def _first_line(error: Exception) -> str:
+    if isinstance(error, psycopg.Error) and error.diag.message_primary:
+        return error.diag.message_primary
+    return (str(error).partition("\n")[0] or type(error).__name__).strip()
+
+
+# --- serving -----------------------------------------------------------------
+
+
+class _Connection(asyncpg.Connection):  # type: ignore[misc]
+    def get_reset_query(self) -> str:
+        """Nothing that a request does outlives its statement, so nothing is reset and no round trip spent."""
+        return ""
+
+
+class Pool:
+    """The serving side's connections. Opened on first use; what breaks is replaced by itself."""
+
+    def __init__(self, url: str, size: int = 8) -> None:
+        self._url = url
+        self._size = size
+        self._pool: Any = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def _opened(self) -> Any:
+        if self._pool is None:
+            self._loop = asyncio.get_running_loop()
+            self._pool = asyncpg.create_pool(
+                self._url,
+                min_size=0,
+                max_size=self._size,
+                max_inactive_connection_lifetime=IDLE_SEC,
+                connection_class=_Connection,
+                timeout=CONNECT_SEC,
+                command_timeout=COMMAND_SEC,
+                server_settings=_SERVING,
+            )
+        # Of several first callers each waits until it is ready.
+        return await self._pool
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Any]:
+        with translated():
+            pool = await self._opened()
+            async with pool.acquire(timeout=QUEUE_SEC) as connection:
+                try:
+                    yield connection
+                except TimeoutError:
+                    # Nobody may be there to cancel the statement; its own time limit ends it.
+                    connection.terminate()
+                    raise
+
+    async def rows(self, statement: str, *values: object, within: float | None = None) -> list[Any]:
+        async with self.connection() as connection:
+            found: list[Any] = await connection.fetch(statement, *values, timeout=within)
+            return found
+
+    async def row(self, statement: str, *values: object, within: float | None = None) -> Any:
+        async with self.connection() as connection:
+            return await connection.fetchrow(statement, *values, timeout=within)
+
+    async def do(self, statement: str, *values: object, within: float | None = None) -> None:
+        async with self.connection() as connection:
+            await connection.execute(statement, *values, timeout=within)
+
+    def close(self) -> None:
+        if self._pool is not None and self._loop is not None and not self._loop.is_closed():
+            self._pool.terminate()
+        self._pool = None
+
+
+# --- loading and operating ---------------------------------------------------
+
+
+def connect(url: str) -> psycopg.Connection[tuple[Any, ...]]:
+    """A connection that commits each statement unless told otherwise."""
+    options = " ".join(f"-c {name}={value}" for name, value in _LOADING.items())
+    with translated():
+        return psycopg.connect(
+            url,
+            autocommit=True,
+            connect_timeout=int(CONNECT_SEC),
+            options=options,
+            keepalives_idle=5,
+            keepalives_interval=5,
+            keepalives_count=2,
+            tcp_user_timeout=SILENCE_MS,
+        )
+
+
+class Line:
+    """One connection, made again when it has broken."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection = connect(url)
+        try:
+            check_version(self._connection)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __call__(self) -> psycopg.Connection[tuple[Any, ...]]:
+        if self._connection.closed:
+            self._connection = connect(self._url)
+            check_version(self._connection)
+        return self._connection
+
+
+# --- migrations --------------------------------------------------------------
+
+
+def scripts() -> list[tuple[int, str, str]]:
+    """The numbered migrations: number, file name, SQL."""
+    folder = resources.files(__package__) / "migrations"
+    files = sorted(entry.name for entry in folder.iterdir() if entry.name[:4].isdigit())
+    return [(int(file[:4]), file, (folder / file).read_text(encoding="utf-8")) for file in files]
+
+
+LATEST = scripts()[-1][0]
+
+
+def unfit(number: int | None, oldest: int) -> str | None:
+    """What keeps this program from using a store of this schema, or nothing."""
+    if number is None or number < LATEST:
+        return f"the database has schema {number or 0}, and this program needs {LATEST}: run `counterfoil migrate`."
+    if oldest > LATEST:
+        return (
+            f"the database has schema {number}, and this program knows up to {LATEST}: "
+            "it was brought up to date by a newer Counterfoil. Run that version, or restore a backup."
+        )
+    return None
+
+
+def check_version(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+    with translated():
+        there = connection.execute(_LEDGER_THERE).fetchone()
+        found = connection.execute(_VERSION).fetchone() if there and there[0] else None
+    number, oldest = found or (None, 0)
+    problem = unfit(number, oldest)
+    if problem:
+        raise StoreMismatch(problem)
+
+
+def migrate(url: str) -> list[str]:
+    """Bring the schema up to date; the files that were run. Several at once wait for one another."""
+    done: list[str] = []
+    with translated(), connect(url) as connection, connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(hashtext('counterfoil migrate'))")
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS migrations (number integer PRIMARY KEY, file text NOT NULL, "
+            "oldest integer NOT NULL, at timestamptz NOT NULL DEFAULT now())"
+        )
+        latest = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()
+        for number, file, script in scripts():
+            if latest is not None and number <= latest[0]:
+                continue
+            connection.execute(script.encode())
+            connection.execute(
+                "INSERT INTO migrations (number, file, oldest) VALUES (%s, %s, %s)", (number, file, number)
+            )
+            done.append(file)
+    return done
+
+
+ROLES: tuple[LiteralString, ...] = ("counterfoil_serving", "counterfoil_loading", "counterfoil_administration")
+
+
+def make_roles(url: str) -> None:
+    """The three roles with what each needs. They cannot log in: give them to users of your own."""
+    script = (resources.files(__package__) / "migrations" / "roles.sql").read_text(encoding="utf-8")
+    with translated(), connect(url) as connection, connection.transaction():
+        for role in ROLES:
+            if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchone():
+                connection.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
+        connection.execute(script.encode())

@@ -1,0 +1,67 @@
+"""A look at the store from outside, as the admin listener and the doctor take it."""
+
+from contextlib import closing
+from typing import Any
+
+from msgspec import Struct
+
+from counterfoil.backends.postgres.connections import check_version, connect, translated
+from counterfoil.domain.access import Scope
+from counterfoil.ports import StoreMismatch, StoreUnavailable
+
+_LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
+
+_KNOWN = {
+    "shop": "SELECT 1 FROM shops WHERE id = %s AND NOT removed",
+    "franchise": "SELECT 1 FROM shops WHERE franchise_id = %s AND NOT removed LIMIT 1",
+}
+
+
+class LatestLoad(Struct, frozen=True):
+    lines: int
+    changed: int
+    rejected: int
+    finished: bool
+    idle_ms: int
+
+
+def problem(url: str) -> str | None:
+    """What keeps this database from being used, or nothing."""
+    try:
+        with closing(connect(url)) as connection:
+            check_version(connection)
+    except (StoreUnavailable, StoreMismatch) as error:
+        return str(error)
+    return None
+
+
+def horizon(url: str) -> int | None:
+    row = _row(url, "SELECT at FROM horizon")
+    return row[0] if row else None
+
+
+def knows(url: str, scope: Scope) -> bool:
+    """Whether the books have a shop of this scope."""
+    return _row(url, _KNOWN[scope.kind], scope.id) is not None
+
+
+def fingerprint(url: str) -> str | None:
+    """Of the secret that the store was built with, if it was built and can be read."""
+    row = _row(url, "SELECT secret_fingerprint FROM deployment")
+    return row[0] if row else None
+
+
+def latest_load(url: str, now_ms: int) -> LatestLoad | None:
+    row = _row(url, _LATEST_LOAD)
+    if not row:
+        return None
+    lines, changed, rejected, finished_at, seen_at = row
+    return LatestLoad(lines, changed, rejected, finished_at is not None, max(0, now_ms - seen_at))
+
+
+def _row(url: str, query: str, *values: str) -> tuple[Any, ...] | None:
+    try:
+        with closing(connect(url)) as connection, translated():
+            return connection.execute(query.encode(), values).fetchone()
+    except StoreUnavailable:
+        return None

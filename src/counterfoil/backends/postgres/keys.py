@@ -1,0 +1,122 @@
+"""Keys: a ring in memory for checking requests, and the cabinet that the operator works on.
+
+The ring holds every key and looks every key id up in the same dictionary, so
+an unknown id costs what a known one costs. It asks the server again at most
+`REFRESH_SEC` later: a revocation is in force within that time. While the server
+cannot be reached at all, what is in memory bridges the gap, for less than the
+five minutes within which a revocation must be in force.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import json
+
+from counterfoil.backends.postgres.connections import GATE_SEC, Line, Pool, StoreUnreachable, translated, unfit
+from counterfoil.domain.access import Key
+from counterfoil.ports import Clock, KeptKey, StoreUnavailable
+
+REFRESH_SEC = 0.5
+# The contract's five minutes, less what a request may take.
+BRIDGE_SEC = 270
+
+_ALL = "SELECT key_id, secret_digest, body FROM keys"
+_ONE = "SELECT body FROM keys WHERE key_id = %s FOR UPDATE"
+_FIND = "SELECT body FROM keys WHERE key_id = %s"
+_ADD = "INSERT INTO keys (key_id, secret_digest, body) VALUES (%s, %s, %s)"
+_CHANGE = "UPDATE keys SET body = %s WHERE key_id = %s"
+
+_GENERATION = """
+    SELECT generation.number, generation.at, latest.number, latest.oldest
+    FROM generation, (SELECT number, oldest FROM migrations ORDER BY number DESC LIMIT 1) AS latest,
+        (SELECT count(*) FROM (SELECT FROM keys LIMIT 1) AS one) AS readable
+"""
+_NEXT_GENERATION = "UPDATE generation SET number = number + 1, at = clock_timestamp()"
+
+_key = json.Decoder(Key).decode
+
+
+class PostgresKeyRing:
+    """All keys, at most half a second old while the server can be reached."""
+
+    def __init__(self, pool: Pool, clock: Clock) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._kept: dict[str, KeptKey] = {}
+        self._generation: tuple[Any, ...] | None = None
+        self._asking = asyncio.Lock()
+        self._due = 0
+        self._bridged_until = 0
+
+    async def find(self, key_id: str) -> KeptKey | None:
+        if self._clock.steady_us() >= self._due:
+            async with self._asking:
+                await self._look_again()
+        return self._kept.get(key_id)
+
+    async def find_again(self, key_id: str) -> KeptKey | None:
+        async with self._asking:
+            self._due = 0
+            await self._look_again()
+        return self._kept.get(key_id)
+
+    async def _look_again(self) -> None:
+        now = self._clock.steady_us()
+        if now < self._due:
+            return
+        try:
+            await self._refresh()
+        except StoreUnreachable:
+            if now >= self._bridged_until:
+                raise
+        else:
+            self._bridged_until = now + BRIDGE_SEC * 1_000_000
+        self._due = now + int(REFRESH_SEC * 1_000_000)
+
+    async def _refresh(self) -> None:
+        number, at, schema, oldest = await self._pool.row(_GENERATION, within=GATE_SEC)
+        problem = unfit(schema, oldest)
+        if problem:
+            # Another version has changed the database under a running service.
+            raise StoreUnavailable(problem)
+        if (number, at) != self._generation:
+            rows = await self._pool.rows(_ALL)
+            self._kept = {key_id: KeptKey(_key(body), digest) for key_id, digest, body in rows}
+            self._generation = (number, at)
+
+
+class PostgresKeyCabinet:
+    """Where the operator issues, changes and revokes keys."""
+
+    def __init__(self, url: str) -> None:
+        self._line = Line(url)
+
+    def close(self) -> None:
+        self._line.close()
+
+    def add(self, kept: KeptKey) -> None:
+        with translated(), self._line().transaction():
+            self._line().execute(_ADD, (kept.key.key_id, kept.secret_digest, json.encode(kept.key)))
+            self._line().execute(_NEXT_GENERATION)
+
+    def all(self) -> list[Key]:
+        with translated():
+            keys = [_key(row[2]) for row in self._line().execute(_ALL)]
+        return sorted(keys, key=lambda key: (key.created_at, key.key_id))
+
+    def find(self, key_id: str) -> Key | None:
+        with translated():
+            row = self._line().execute(_FIND, (key_id,)).fetchone()
+        return _key(row[0]) if row else None
+
+    def change(self, key_id: str, change: Callable[[Key], Key]) -> Key | None:
+        """Replace a key by what `change` makes of it, in one transaction."""
+        with translated(), self._line().transaction():
+            row = self._line().execute(_ONE, (key_id,)).fetchone()
+            if not row:
+                return None
+            changed = change(_key(row[0]))
+            self._line().execute(_CHANGE, (json.encode(changed), key_id))
+            self._line().execute(_NEXT_GENERATION)
+            return changed

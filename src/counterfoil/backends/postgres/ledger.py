@@ -1,0 +1,396 @@
+"""The books, for writing: what loaders and the horizon's ticker use.
+
+A transaction takes its stamp under the write lock, above every horizon given
+out, and moves the horizon to it. So no stamp becomes visible after a horizon
+at or above it was: whatever the clock does, whoever dies when. The lock is the
+horizon's own row; the clock is the server's, so that loaders need not agree.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any
+
+from msgspec import json
+from psycopg import Connection, Cursor
+
+from counterfoil.backends.postgres.batch import (
+    Batch,
+    Draft,
+    Outdated,
+    drafted,
+    rewritten,
+    seal_of,
+    wanted,
+)
+from counterfoil.backends.postgres.connections import Line, translated
+from counterfoil.backends.postgres.rows import NEVER, BaseRow, BillRow, MemberRow, ShopRow
+from counterfoil.domain.shops import ShopFacts
+from counterfoil.ports import Change, KnownFacts, LoadProgress, Outcome, StoreMismatch
+
+_CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+_LOCK = f"SELECT at, {_CLOCK} FROM horizon FOR UPDATE"  # noqa: S608 - a constant
+_SET_HORIZON = "UPDATE horizon SET at = %s"
+# A row that is locked is read again once its writer is done.
+_ADVANCE = f"UPDATE horizon SET at = greatest(at, coalesce(%s, {_CLOCK})) RETURNING at"  # noqa: S608
+
+_LAST_SHOP = "SELECT coalesce(max(number), 0) FROM shops"
+_SHOPS = """
+    SELECT number, id, franchise_id, provider_id, removed, rev, facts_version, applied_version, facts, body
+    FROM shops WHERE id = ANY(%s)
+"""
+_PUT_SHOPS = """
+    INSERT INTO shops
+        (number, id, franchise_id, provider_id, removed, rev, facts_version, applied_version, facts, body)
+    SELECT * FROM unnest(%s::integer[], %s::text[], %s::text[], %s::text[], %s::boolean[], %s::numeric[],
+        %s::integer[], %s::integer[], %b::bytea[], %b::bytea[])
+    ON CONFLICT (number) DO UPDATE SET
+        franchise_id = excluded.franchise_id, provider_id = excluded.provider_id, removed = excluded.removed,
+        rev = excluded.rev, facts_version = excluded.facts_version, facts = excluded.facts, body = excluded.body
+"""
+_FACTS = "SELECT facts_version, facts FROM shops WHERE id = %s"
+
+_BILLS = """
+    SELECT bills.shop, bills.id, bills.trading_day, bills.rev, bills.digest, bills.withheld
+    FROM unnest(%s::text[], %s::text[]) AS asked (shop_id, id)
+    JOIN shops ON shops.id = asked.shop_id
+    JOIN bills ON bills.shop = shops.number AND bills.id = asked.id
+"""
+_PUT_BILLS = """
+    INSERT INTO bills
+        (shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld, body)
+    SELECT * FROM unnest(%s::integer[], %s::text[], %s::integer[], %s::bigint[], %s::bigint[], %s::text[],
+        %s::numeric[], %s::integer[], %b::bytea[], %b::bytea[], %s::bytea[], %b::bytea[])
+    ON CONFLICT (shop, id) DO UPDATE SET
+        bill_day = excluded.bill_day, closed_at = excluded.closed_at, updated_at = excluded.updated_at,
+        trading_day = excluded.trading_day, rev = excluded.rev, facts_version = excluded.facts_version,
+        digest = excluded.digest, seal = excluded.seal, withheld = excluded.withheld, body = excluded.body
+"""
+_SETTLE_BILLS = """
+    UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld
+    FROM unnest(%s::integer[], %s::text[], %s::text[], %s::numeric[], %s::bytea[])
+        AS asked (shop, id, trading_day, rev, withheld)
+    WHERE bills.shop = asked.shop AND bills.id = asked.id
+"""
+_REMOVE_BILLS = """
+    DELETE FROM bills USING unnest(%s::integer[], %s::text[]) AS asked (shop, id)
+    WHERE bills.shop = asked.shop AND bills.id = asked.id
+"""
+
+_TO_REWRITE = "SELECT number, facts_version, facts FROM shops WHERE applied_version < facts_version LIMIT 1"
+_OUTDATED_BILLS = """
+    SELECT id, closed_at, updated_at, trading_day, rev, withheld, body FROM bills
+    WHERE shop = %s AND id > %s AND facts_version < %s ORDER BY id LIMIT %s
+"""
+_SETTLE_FACTS = """
+    UPDATE bills SET facts_version = asked.version, trading_day = asked.trading_day, withheld = asked.withheld
+    FROM unnest(%s::integer[], %s::text[], %s::integer[], %s::text[], %s::bytea[])
+        AS asked (shop, id, version, trading_day, withheld)
+    WHERE bills.shop = asked.shop AND bills.id = asked.id
+"""
+_REWRITTEN = "UPDATE shops SET applied_version = %s WHERE number = %s"
+
+_BASES = "SELECT id, rev, body FROM bases WHERE id = ANY(%s)"
+_PUT_BASES = """
+    INSERT INTO bases (id, rev, body) SELECT * FROM unnest(%s::text[], %s::numeric[], %b::bytea[])
+    ON CONFLICT (id) DO UPDATE SET rev = excluded.rev, body = excluded.body
+"""
+
+_MEMBERS = "SELECT provider_id, token, rev, body FROM members WHERE token = ANY(%s)"
+_PUT_MEMBERS = """
+    INSERT INTO members (provider_id, token, created_at, rev, body)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::numeric[], %b::bytea[])
+    ON CONFLICT (provider_id, token) DO UPDATE SET
+        created_at = excluded.created_at, rev = excluded.rev, body = excluded.body
+"""
+_REMOVE_MEMBERS = """
+    DELETE FROM members USING unnest(%s::text[], %s::text[]) AS asked (provider_id, token)
+    WHERE members.provider_id = asked.provider_id AND members.token = asked.token
+"""
+_REMOVE_ACCOUNTS = """
+    DELETE FROM accounts USING unnest(%s::text[], %s::text[]) AS asked (provider_id, token)
+    WHERE accounts.provider_id = asked.provider_id AND accounts.token = asked.token
+"""
+_ADD_ACCOUNTS = """
+    INSERT INTO accounts (provider_id, token, place, hash, created_at, channel)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::text[], %s::bigint[], %s::text[])
+"""
+
+_REMOVALS = """
+    SELECT removals.* FROM unnest(%s::text[], %s::text[], %s::text[]) AS asked (shop, kind, id)
+    JOIN removals USING (shop, kind, id)
+"""
+_REMEMBER_REMOVALS = """
+    INSERT INTO removals (shop, kind, id, rev) SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::numeric[])
+    ON CONFLICT (shop, kind, id) DO UPDATE SET rev = excluded.rev
+"""
+
+_BEGIN_LOAD = """
+    INSERT INTO loads (number, source, started_at, seen_at)
+    SELECT coalesce(max(number), 0) + 1, %(source)s, %(now)s, %(now)s FROM loads RETURNING number
+"""
+_SAVE_LOAD = """
+    UPDATE loads SET seen_at = %s, lines = %s, changed = %s, rejected = %s, finished_at = %s WHERE number = %s
+"""
+_FORGET_LOADS = "DELETE FROM loads WHERE number <= %s - 100"
+
+_FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
+_SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s) ON CONFLICT DO NOTHING"
+
+_facts = json.Decoder(ShopFacts).decode
+
+
+class PostgresLedger:
+    """The write side of the books. Without a clock of the caller's it goes by the server's."""
+
+    def __init__(self, url: str, fingerprint: str, now_ms: Callable[[], int] | None = None) -> None:
+        self._now_ms = now_ms
+        self._line = Line(url)
+        self._rewritten: dict[tuple[int, int], str] = {}
+        try:
+            self._settle_fingerprint(fingerprint)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._line.close()
+
+    def facts(self, shop_id: str) -> KnownFacts | None:
+        with translated():
+            row = self._line().execute(_FACTS, (shop_id,), binary=True).fetchone()
+        return KnownFacts(row[0], _facts(row[1])) if row else None
+
+    def begin_load(self, source: str) -> LoadProgress:
+        with self._writing():
+            _, now = self._lock()
+            values = {"source": source.replace("\0", ""), "now": now}
+            (number,) = self._line().execute(_BEGIN_LOAD, values).fetchone() or (0,)
+            self._line().execute(_FORGET_LOADS, (number,))
+        return LoadProgress(number)
+
+    def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
+        drafts = drafted(changes)
+        with self._writing():
+            batch, now = self._open(drafts)
+            outcomes = [batch.apply(draft) for draft in drafts]
+            self._write(batch)
+            if progress:
+                self._save(progress, now)
+        return outcomes
+
+    def rewrite_bills(self, most: int) -> bool:
+        with self._writing():
+            horizon, now = self._lock()
+            shop = self._line().execute(_TO_REWRITE, binary=True).fetchone()
+            if not shop:
+                return False
+            stamp = max(now, horizon + 1)
+            number, version, facts = shop
+            known = KnownFacts(version, _facts(facts))
+            # Bills behind the last one rewritten are done; after a crash the shop is read from its first again.
+            after = self._rewritten.get((number, version), "")
+            found = self._line().execute(_OUTDATED_BILLS, (number, after, version, most), binary=True).fetchall()
+            outdated = (Outdated(*row[:4], _rev(row[4]), *row[5:]) for row in found)  # type: ignore[call-arg]
+            bills = [rewritten(bill, number, known, stamp) for bill in outdated]
+            self._line().execute(_SET_HORIZON, (stamp,))
+            self._put_bills([bill for bill in bills if bill.body is not None])
+            as_they_were = [bill for bill in bills if bill.body is None]
+            self._do(
+                _SETTLE_FACTS,
+                [(number, bill.bill_id, version, bill.trading_day, bill.withheld) for bill in as_they_were],
+            )
+            if len(found) < most:
+                self._line().execute(_REWRITTEN, (version, number))
+        # Remembered once it is committed: what could not be written is not behind us.
+        if len(found) == most:
+            self._rewritten[number, version] = found[-1][0]
+        return True
+
+    def advance_horizon(self) -> int:
+        with translated():
+            row = self._line().execute(_ADVANCE, (self._now_ms() if self._now_ms else None,)).fetchone()
+        return int(row[0]) if row else 0
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """One transaction. Statements go out without waiting for one another until an answer is asked for."""
+        with translated():
+            connection = self._line()
+            with connection.pipeline(), connection.transaction():
+                yield
+
+    # --- under the lock ------------------------------------------------------------
+
+    def _lock(self) -> tuple[int, int]:
+        """Take the write lock; the horizon, and now."""
+        horizon, server_now = _only(self._line().execute(_LOCK))
+        return horizon, self._now_ms() if self._now_ms else server_now
+
+    def _open(self, drafts: Sequence[Draft]) -> tuple[Batch, int]:
+        """Lock, and read the rows that the batch is about, in one round trip. They are read under the lock."""
+        asked = wanted(drafts)
+        connection = self._line()
+        lock = connection.execute(_LOCK, binary=True)
+        last_shop = connection.execute(_LAST_SHOP, binary=True) if asked.new_shops else None
+        shops = _asked(connection, _SHOPS, asked.shops)
+        bills = _asked(connection, _BILLS, *_columns(asked.bills)) if asked.bills else None
+        bases = _asked(connection, _BASES, asked.bases)
+        members = _asked(connection, _MEMBERS, asked.tokens)
+        removals = _asked(connection, _REMOVALS, *_columns(asked.removals)) if asked.removals else None
+        horizon, server_now = _only(lock)
+        now = self._now_ms() if self._now_ms else server_now
+        batch = Batch(
+            max(now, horizon + 1),
+            _only(last_shop)[0] if last_shop else 0,
+            (ShopRow(*row[:5], _rev(row[5]), *row[6:]) for row in _all(shops)),  # type: ignore[call-arg]
+            (BillRow(row[0], row[1], row[2], _rev(row[3]), row[4], withheld=row[5]) for row in _all(bills)),
+            (BaseRow(row[0], _rev(row[1]), row[2]) for row in _all(bases)),
+            (MemberRow(row[0], row[1], _rev(row[2]), row[3]) for row in _all(members)),
+            {(row[0], row[1], row[2]): _rev(row[3]) for row in _all(removals)},
+        )
+        return batch, now
+
+    def _write(self, batch: Batch) -> None:
+        self._line().execute(_SET_HORIZON, (batch.stamp,))
+        self._put_shops(batch.written_shops())
+        self._do(_REMOVE_BILLS, batch.removed_bills())
+        self._put_bills(batch.written_bills())
+        self._do(
+            _SETTLE_BILLS,
+            [(row.shop, row.bill_id, row.trading_day, _text(row.rev), row.withheld) for row in batch.settled_bills()],
+        )
+        self._do(_REMEMBER_REMOVALS, [(*removal, _text(rev)) for removal, rev in batch.remembered.items()])
+        self._do(_PUT_BASES, [(row.provider_id, _text(row.rev), row.body) for row in batch.written_bases()])
+        self._put_members(batch)
+
+    def _put_shops(self, rows: Sequence[ShopRow]) -> None:
+        self._do(
+            _PUT_SHOPS,
+            [
+                (
+                    row.number,
+                    row.shop_id,
+                    row.franchise_id,
+                    row.provider_id,
+                    row.removed,
+                    _text(row.rev),
+                    row.facts_version,
+                    row.applied_version,
+                    row.facts,
+                    row.body,
+                )
+                for row in rows
+            ],
+        )
+
+    def _put_bills(self, rows: Sequence[BillRow]) -> None:
+        self._do(
+            _PUT_BILLS,
+            [
+                (
+                    row.shop,
+                    row.bill_id,
+                    row.bill_day,
+                    row.closed_at,
+                    row.updated_at,
+                    row.trading_day,
+                    _text(row.rev),
+                    row.facts_version,
+                    row.digest,
+                    seal_of(row.body or b""),
+                    row.withheld,
+                    row.body,
+                )
+                for row in rows
+            ],
+        )
+
+    def _put_members(self, batch: Batch) -> None:
+        written = batch.written_members()
+        records = [row.record for row in written if row.record]
+        gone = batch.removed_members()
+        self._do(_REMOVE_MEMBERS, gone)
+        self._do(_REMOVE_ACCOUNTS, [*gone, *((row.provider_id, row.token) for row in written)])
+        self._do(
+            _PUT_MEMBERS,
+            [
+                (
+                    row.provider_id,
+                    row.token,
+                    NEVER if row.record is None or row.record.created_at is None else row.record.created_at,
+                    _text(row.rev),
+                    row.body,
+                )
+                for row in written
+            ],
+        )
+        self._do(
+            _ADD_ACCOUNTS,
+            [
+                (
+                    record.provider_id,
+                    record.token,
+                    place,
+                    account.user,
+                    # The most recent of a person's records answers: one that cannot say when it was made is not it.
+                    -1 if record.created_at is None else record.created_at,
+                    account.channel,
+                )
+                for record in records
+                for place, account in enumerate(record.accounts)
+            ],
+        )
+
+    def _do(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """One statement for all rows, their columns as arrays."""
+        if rows:
+            self._line().execute(statement.encode(), _columns(rows))
+
+    def _save(self, progress: LoadProgress, now: int) -> None:
+        finished_at = now if progress.finished else None
+        self._line().execute(
+            _SAVE_LOAD, (now, progress.lines, progress.changed, progress.rejected, finished_at, progress.number)
+        )
+
+    def _settle_fingerprint(self, fingerprint: str) -> None:
+        with translated():
+            row = self._line().execute(_FINGERPRINT).fetchone()
+            if not row:
+                self._line().execute(_SET_FINGERPRINT, (fingerprint,))
+                row = self._line().execute(_FINGERPRINT).fetchone()
+        if row and row[0] != fingerprint:
+            raise StoreMismatch(
+                "the deployment secret is not the one this store was built with: member tokens would change. "
+                "Give the right secret, or load into an empty store."
+            )
+
+
+def _asked(connection: Connection[Any], statement: str, *values: Sequence[object]) -> Cursor[Any] | None:
+    if not values[0]:
+        return None
+    return connection.execute(statement.encode(), values, binary=True)
+
+
+def _all(cursor: Cursor[Any] | None) -> list[Any]:
+    return cursor.fetchall() if cursor else []
+
+
+def _only(cursor: Cursor[Any]) -> Any:
+    (row,) = cursor.fetchall()
+    return row
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _rev(kept: Decimal | None) -> float | None:
+    """As it was given: whole numbers whole, however long; others as the float they were."""
+    if kept is None:
+        return None
+    return int(kept) if kept == kept.to_integral_value() else float(kept)
+
+
+def _text(rev: float | None) -> str | None:
+    return None if rev is None else repr(rev)

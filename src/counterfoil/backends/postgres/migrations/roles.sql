@@ -1,0 +1,25 @@
+-- What each role may do, and nothing else. Run by `counterfoil migrate --roles`, as often as you like.
+
+GRANT USAGE ON SCHEMA counterfoil TO counterfoil_serving, counterfoil_loading, counterfoil_administration;
+GRANT SELECT ON migrations, deployment, horizon, shops, bills, bases, members, accounts, removals, loads
+    TO counterfoil_serving, counterfoil_loading, counterfoil_administration;
+
+-- Serving reads the books and the keys, moves the horizon while nothing is loaded, and writes what keys spend.
+GRANT SELECT ON keys, generation TO counterfoil_serving;
+GRANT UPDATE ON horizon TO counterfoil_serving;
+GRANT SELECT, INSERT, UPDATE, DELETE ON meters, admissions, daily_totals, bookmarks TO counterfoil_serving;
+GRANT SELECT, INSERT, DELETE ON requests TO counterfoil_serving;
+
+-- Loading writes the books and sees no key.
+GRANT INSERT ON deployment TO counterfoil_loading;
+GRANT UPDATE ON horizon TO counterfoil_loading;
+GRANT INSERT, UPDATE, DELETE ON shops, bills, bases, members, accounts, removals, loads TO counterfoil_loading;
+
+-- Administration issues keys, and sees and prunes what they spent.
+GRANT SELECT, INSERT, UPDATE ON keys TO counterfoil_administration;
+GRANT SELECT, UPDATE ON generation TO counterfoil_administration;
+GRANT SELECT, DELETE ON meters, admissions, daily_totals, bookmarks, requests TO counterfoil_administration;
+
+REVOKE EXECUTE ON FUNCTION admit, request_month, drop_request_months FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION admit, request_month, drop_request_months TO counterfoil_serving;
+GRANT EXECUTE ON FUNCTION drop_request_months TO counterfoil_administration;

@@ -1,0 +1,61 @@
+-- Judges one request of a key: the minute, then the day. One key, one slot, one round trip.
+--
+-- KEYS: the log of admissions, the meter's state, the counts by day; all under one hash tag.
+-- ARGV: perMin; the instant in microseconds and the day, both empty but for tests with a clock of
+--       their own; the day's total in the store, empty when it has not been asked for.
+-- Says {wait in microseconds}, or {0, day, count}, or {-1, day} when the day's total must be given.
+
+local MINUTE = 60000000
+local per_min = tonumber(ARGV[1])
+local now, day
+if ARGV[2] == '' then
+    local time = redis.call('TIME')
+    now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+    day = math.floor((tonumber(time[1]) + 7 * 3600) / 86400)
+else
+    now, day = tonumber(ARGV[2]), tonumber(ARGV[3])
+end
+
+-- A clock that stepped back goes on from the latest admission: the scale only ever goes forward.
+local state = redis.call('HMGET', KEYS[2], 'at', 'ahead')
+local latest, ahead = tonumber(state[1]) or 0, tonumber(state[2]) or 0
+now = now + ahead
+if now < latest then
+    ahead = ahead + latest - now
+    now = latest
+    redis.call('HSET', KEYS[2], 'ahead', string.format('%.0f', ahead))
+end
+
+-- The perMin-th latest admission must be a minute old, whatever perMin has become meanwhile.
+local blocking = redis.call('LINDEX', KEYS[1], -per_min)
+if blocking and tonumber(blocking) + MINUTE > now then
+    return { tonumber(blocking) + MINUTE - now }
+end
+
+if redis.call('HEXISTS', KEYS[3], day) == 0 then
+    if ARGV[4] == '' then
+        return { -1, day }
+    end
+    redis.call('HSET', KEYS[3], day, ARGV[4])
+    for _, kept in ipairs(redis.call('HKEYS', KEYS[3])) do
+        if tonumber(kept) < day - 8 then
+            redis.call('HDEL', KEYS[3], kept)
+        end
+    end
+end
+local count = redis.call('HINCRBY', KEYS[3], day, 1)
+redis.call('RPUSH', KEYS[1], string.format('%.0f', now))
+redis.call('HSET', KEYS[2], 'at', string.format('%.0f', now))
+
+-- A few of the oldest go with each that comes, so no request ever pays for many.
+for _ = 1, 3 do
+    local oldest = redis.call('LINDEX', KEYS[1], 0)
+    if tonumber(oldest) > now - MINUTE then
+        break
+    end
+    redis.call('LPOP', KEYS[1])
+end
+redis.call('EXPIRE', KEYS[1], 3600)
+redis.call('EXPIRE', KEYS[2], 86400)
+redis.call('EXPIRE', KEYS[3], 10 * 86400)
+return { 0, day, count }

@@ -1,0 +1,83 @@
+"""The places at which cursors were handed out, kept in `usage.sqlite3` for all workers to see."""
+
+import sqlite3
+from pathlib import Path
+
+from counterfoil.backends.sqlite.files import WAIT_SEC, read_write, translated, writing
+from counterfoil.domain.paging import Bookmark, Place, Trail, Walk
+from counterfoil.ports import Clock
+
+# A walk that pauses longer than this goes on from its row's present place.
+LIFETIME_MS = 7 * 24 * 3_600_000
+PRUNE_ROWS = 5_000
+
+_FIND = """
+    SELECT route, walk, horizon, major, minor, finished, returns FROM bookmarks
+    WHERE lineage = ? AND listing = ? AND cursor = ? ORDER BY kept_at, number
+"""
+_KEEP = """
+    INSERT INTO bookmarks (lineage, listing, cursor, route, major, minor, walk, horizon, kept_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET kept_at = excluded.kept_at, finished = 0
+"""
+_WEAR = """
+    UPDATE bookmarks SET returns = returns + 1
+    WHERE lineage = ? AND listing = ? AND cursor = ? AND route = ? AND major = ? AND minor = ?
+"""
+_FINISH = "UPDATE bookmarks SET finished = 1 WHERE walk = ?"
+_PRUNE = "DELETE FROM bookmarks WHERE number IN (SELECT number FROM bookmarks WHERE kept_at < ? LIMIT ?)"
+
+
+class SqliteBookmarks:
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._clock = clock
+        self._connection: sqlite3.Connection = read_write(folder, "usage")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    async def find(self, trail: Trail, cursor: str) -> list[Bookmark]:
+        with translated():
+            rows = self._connection.execute(_FIND, (trail.lineage, trail.listing, cursor)).fetchall()
+        return [
+            Bookmark(route, Walk(walk, horizon), Place(major, minor, cursor), bool(finished), returns)
+            for route, walk, horizon, major, minor, finished, returns in rows
+        ]
+
+    async def keep(self, trail: Trail, bookmark: Bookmark) -> None:
+        place, walk = bookmark.place, bookmark.walk
+        kept_at = self._clock.now_ms()
+        self._write(
+            _KEEP,
+            (
+                trail.lineage,
+                trail.listing,
+                place.id,
+                bookmark.route,
+                place.major,
+                place.minor,
+                walk.id,
+                walk.horizon,
+                kept_at,
+            ),
+        )
+
+    async def wear(self, trail: Trail, bookmark: Bookmark) -> None:
+        place = bookmark.place
+        self._write(_WEAR, (trail.lineage, trail.listing, place.id, bookmark.route, place.major, place.minor))
+
+    async def finish(self, walk_id: str) -> None:
+        self._write(_FINISH, (walk_id,))
+
+    def prune(self) -> int:
+        """Forget bookmarks past their lifetime; how many went."""
+        pruned = 0
+        while True:
+            gone = self._write(_PRUNE, (self._clock.now_ms() - LIFETIME_MS, PRUNE_ROWS))
+            pruned += gone
+            if gone < PRUNE_ROWS:
+                return pruned
+
+    def _write(self, statement: str, values: tuple[object, ...]) -> int:
+        with translated(), writing(self._connection, WAIT_SEC["usage"]):
+            return self._connection.execute(statement, values).rowcount

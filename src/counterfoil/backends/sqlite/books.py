@@ -1,0 +1,180 @@
+"""Shops, bills and members, read from a connection that cannot write.
+
+A page is read in two statements, the horizon before the rows: the rows then
+come from a snapshot at least as new, so they hold all that the horizon vouches
+for.
+"""
+
+import sqlite3
+from datetime import date
+from pathlib import Path
+
+from msgspec import json
+
+from counterfoil.backends.sqlite.files import read_only, translated
+from counterfoil.domain.access import Scope
+from counterfoil.domain.calendar import as_number
+from counterfoil.domain.members import Base, MemberRecord
+from counterfoil.domain.paging import Place
+from counterfoil.ports import (
+    Account,
+    BillPage,
+    BillPlaces,
+    Branch,
+    FoundBill,
+    FoundMember,
+    MemberPage,
+)
+
+_HORIZON = "SELECT at FROM horizon"
+
+_SHOPS_OF = {
+    "shop": "SELECT body FROM shops WHERE id = ? AND NOT removed",
+    "franchise": "SELECT body FROM shops WHERE franchise_id = ? AND NOT removed ORDER BY number",
+}
+
+_BRANCH = "SELECT number, id, franchise_id, provider_id, removed FROM shops WHERE id = ?"
+
+_COVERS = {
+    "shop": "SELECT 1 FROM shops WHERE id = ? AND provider_id = ? AND NOT removed",
+    "franchise": "SELECT 1 FROM shops WHERE franchise_id = ? AND provider_id = ? AND NOT removed LIMIT 1",
+}
+
+_BILLS_BY_DAY = """
+    SELECT bill_day, closed_at, id, seal, body FROM bills
+    WHERE shop = ? AND (bill_day, closed_at, id) > (?, ?, ?) AND bill_day <= ?
+    ORDER BY bill_day, closed_at, id LIMIT ?
+"""
+
+_BILLS_BY_CHANGE = """
+    SELECT updated_at, 0, id, seal, body FROM bills
+    WHERE shop = ? AND (updated_at, id) > (?, ?) AND updated_at <= ?
+    ORDER BY updated_at, id LIMIT ?
+"""
+
+_BILL_PLACES = "SELECT bill_day, coalesce(closed_at, 0), updated_at FROM bills WHERE id = ? AND shop = ?"
+
+_BILL_OF = {
+    "shop": """
+        SELECT bills.seal, bills.body
+        FROM bills JOIN shops ON shops.number = bills.shop
+        WHERE bills.id = ? AND shops.id = ?
+    """,
+    "franchise": """
+        SELECT bills.seal, bills.body
+        FROM bills JOIN shops ON shops.number = bills.shop
+        WHERE bills.id = ? AND shops.franchise_id = ? ORDER BY shops.number LIMIT 1
+    """,
+}
+
+_BASE = "SELECT body FROM bases WHERE id = ?"
+
+_MEMBERS = """
+    SELECT created_at, token, body FROM members
+    WHERE provider_id = ? AND (created_at, token) > (?, ?)
+    ORDER BY created_at, token LIMIT ?
+"""
+
+_MEMBER_PLACE = "SELECT created_at FROM members WHERE token = ? AND provider_id = ?"
+
+_MEMBER = "SELECT provider_id, body FROM members WHERE token = ?"
+
+_ACCOUNTS = """
+    SELECT channel, token FROM accounts WHERE provider_id = ? AND hash = ?
+    ORDER BY created_at DESC, token DESC
+"""
+
+_base = json.Decoder(Base).decode
+_member = json.Decoder(MemberRecord).decode
+
+
+class SqliteBooks:
+    """The read side of `books.sqlite3`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._connection: sqlite3.Connection = read_only(folder, "books")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    async def horizon(self) -> int:
+        with translated():
+            return self._horizon()
+
+    async def shops(self, scope: Scope) -> list[bytes]:
+        with translated():
+            return [body for (body,) in self._connection.execute(_SHOPS_OF[scope.kind], (scope.id,))]
+
+    async def branch(self, shop_id: str) -> Branch | None:
+        with translated():
+            row = self._connection.execute(_BRANCH, (shop_id,)).fetchone()
+        return Branch(row[0], row[1], row[2], row[3], bool(row[4])) if row else None
+
+    async def covers(self, scope: Scope, provider_id: str) -> bool:
+        with translated():
+            return self._connection.execute(_COVERS[scope.kind], (scope.id, provider_id)).fetchone() is not None
+
+    async def bills_by_day(self, shop: int, first: date, last: date, after: Place | None, limit: int) -> BillPage:
+        # Nothing sorts before the empty id, so this is the place just before the first day.
+        start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
+        with translated():
+            horizon = self._horizon()
+            rows = self._connection.execute(_BILLS_BY_DAY, (shop, *start, as_number(last), limit)).fetchall()
+        return BillPage(horizon, rows)
+
+    async def bills_by_change(
+        self, shop: int, since: int, until: int | None, after: Place | None, limit: int
+    ) -> BillPage:
+        start = (after.major, after.id) if after else (since, "")
+        with translated():
+            horizon = self._horizon()
+            end = horizon if until is None else until
+            rows = self._connection.execute(_BILLS_BY_CHANGE, (shop, *start, end, limit)).fetchall()
+        return BillPage(horizon, rows)
+
+    async def bill_places(self, shop: int, bill_id: str) -> BillPlaces | None:
+        with translated():
+            row = self._connection.execute(_BILL_PLACES, (bill_id, shop)).fetchone()
+        if not row:
+            return None
+        bill_day, closed_at, updated_at = row
+        by_change = Place(updated_at, 0, bill_id) if updated_at is not None else None
+        return BillPlaces(Place(bill_day, closed_at, bill_id), by_change)
+
+    async def bill(self, scope: Scope, bill_id: str) -> FoundBill | None:
+        with translated():
+            row = self._connection.execute(_BILL_OF[scope.kind], (bill_id, scope.id)).fetchone()
+        return FoundBill(*row) if row else None
+
+    async def members(self, provider_id: str, after: Place | None, limit: int) -> MemberPage:
+        start = (after.major, after.id) if after else (-1, "")
+        with translated():
+            horizon = self._horizon()
+            base = self._base_of(provider_id)
+            rows = self._connection.execute(_MEMBERS, (provider_id, *start, limit)).fetchall()
+        return MemberPage(horizon, base, [(created, 0, token, _member(body)) for created, token, body in rows])
+
+    async def member_place(self, provider_id: str, token: str) -> Place | None:
+        with translated():
+            row = self._connection.execute(_MEMBER_PLACE, (token, provider_id)).fetchone()
+        return Place(row[0], 0, token) if row else None
+
+    async def member(self, token: str) -> FoundMember | None:
+        with translated():
+            row = self._connection.execute(_MEMBER, (token,)).fetchone()
+            base = self._base_of(row[0]) if row else None
+        return FoundMember(row[0], base, _member(row[1])) if row else None
+
+    async def accounts(self, provider_id: str, messaging_hash: str) -> tuple[Base | None, list[Account]]:
+        with translated():
+            base = self._base_of(provider_id)
+            rows = self._connection.execute(_ACCOUNTS, (provider_id, messaging_hash)).fetchall()
+        return base, [Account(channel, token) for channel, token in rows]
+
+    def _horizon(self) -> int:
+        row: tuple[int] = self._connection.execute(_HORIZON).fetchone()
+        return row[0]
+
+    def _base_of(self, provider_id: str) -> Base | None:
+        row = self._connection.execute(_BASE, (provider_id,)).fetchone()
+        return _base(row[0]) if row else None

@@ -1,0 +1,192 @@
+"""Opening the store's files: modes, pragmas, migrations, and the one place that translates SQLite's errors.
+
+A store is a folder of three databases, so that each side opens only what it
+needs: `books` (loaders write, the service reads), `keys` (the operator
+writes, the service reads) and `usage` (the service writes).
+"""
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+from counterfoil.ports import StoreMismatch, StoreUnavailable
+
+Name = Literal["books", "keys", "usage"]
+NAMES: tuple[Name, ...] = ("books", "keys", "usage")
+
+# A writer that finds the file locked asks again after this long, then less and
+# less often; SQLite's own waiting starts at a millisecond, which is thirty admissions.
+RETRY_SEC = 0.000_05
+SLOWEST_RETRY_SEC = 0.005
+# Bills are read by the page, so theirs are large; an admission writes one page, so those are small.
+PAGE_BYTES = {"books": 8192, "keys": 4096, "usage": 1024}
+OPEN_SEC = 2.0
+SETTLE_SEC = 10.0
+WAIT_SEC = {"books": 60.0, "keys": 5.0, "usage": 2.0}
+
+_PRAGMAS = """
+    PRAGMA busy_timeout = 0;
+    PRAGMA synchronous = NORMAL;
+    PRAGMA cache_size = -16000;
+    PRAGMA mmap_size = 1099511627776;
+    PRAGMA wal_autocheckpoint = 4000;
+"""
+
+
+def path_of(folder: Path, name: Name) -> Path:
+    return folder / f"{name}.sqlite3"
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Whatever SQLite raises becomes the port's own error."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreUnavailable(f"SQLite: {error}") from error
+
+
+def read_only(folder: Path, name: Name) -> sqlite3.Connection:
+    with translated():
+        return _connect(f"{path_of(folder, name).resolve().as_uri()}?mode=ro", name)
+
+
+def read_write(folder: Path, name: Name) -> sqlite3.Connection:
+    """Open for writing, making the file and bringing its schema up to date."""
+    path = path_of(folder, name)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_private(path)
+    except OSError as error:
+        raise StoreUnavailable(f"cannot open {path}: {error.strerror}") from error
+    with translated():
+        connection = _connect(f"{path.resolve().as_uri()}?mode=rw", name, checked=False)
+        _settle_layout(connection, name)
+        _migrate(connection, name)
+        return connection
+
+
+def _make_private(path: Path) -> None:
+    """Make the file readable by its owner alone.
+
+    Only a file that is not there yet is opened: closing any descriptor of a
+    database drops the locks that this process holds on it through SQLite.
+    """
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        return
+
+
+@contextmanager
+def writing(connection: sqlite3.Connection, wait_sec: float) -> Iterator[None]:
+    """One transaction that holds the write lock from its first statement."""
+    _patiently(lambda: connection.execute("BEGIN IMMEDIATE"), wait_sec)
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _patiently(ask: Callable[[], object], wait_sec: float) -> None:
+    """Ask for something that needs a lock, again and again while others hold it."""
+    deadline, pause = 0.0, RETRY_SEC
+    while True:
+        try:
+            ask()
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            now = time.monotonic()
+            deadline = deadline or now + wait_sec
+            if now > deadline:
+                raise
+            time.sleep(pause)
+            pause = min(2 * pause, SLOWEST_RETRY_SEC)
+
+
+def _connect(uri: str, name: Name, *, checked: bool = True) -> sqlite3.Connection:
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=256)
+
+    def greet() -> None:
+        connection.executescript(_PRAGMAS)
+        if checked:
+            _check_version(connection, name)
+
+    try:
+        # Whoever closes a file last tidies it up, and for that moment nobody else gets in.
+        _patiently(greet, OPEN_SEC)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _settle_layout(connection: sqlite3.Connection, name: Name) -> None:
+    # The page size holds only for a file that is still empty.
+    connection.execute(f"PRAGMA page_size = {PAGE_BYTES[name]}")
+    # Of two processes that make a store at once one is told that it is locked, whatever the busy timeout.
+    _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"), SETTLE_SEC)
+
+
+# --- migrations --------------------------------------------------------------
+
+
+def scripts(name: Name) -> list[tuple[int, str, str]]:
+    """The numbered migrations of a database: number, file name, SQL."""
+    folder = resources.files(__package__) / "migrations" / name
+    files = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    return [(int(file[:4]), file, (folder / file).read_text(encoding="utf-8")) for file in files]
+
+
+def version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _check_version(connection: sqlite3.Connection, name: Name) -> None:
+    found, wanted = version(connection), scripts(name)[-1][0]
+    if found > wanted:
+        raise StoreMismatch(
+            f"the {name} database has schema {found}, and this program knows up to {wanted}: "
+            "it was written by a newer Counterfoil. Run that version, or restore a backup."
+        )
+    if found < wanted:
+        raise StoreMismatch(
+            f"the {name} database has schema {found}, and this program needs {wanted}: "
+            "stop the older processes and start `counterfoil serve` or `counterfoil load` once to bring it up to date."
+        )
+
+
+def _migrate(connection: sqlite3.Connection, name: Name) -> None:
+    with writing(connection, SETTLE_SEC):
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, file TEXT NOT NULL, at TEXT NOT NULL)"
+        )
+        done = version(connection)
+        for number, file, sql in scripts(name):
+            if number <= done:
+                continue
+            for statement in statements(sql):
+                connection.execute(statement)
+            connection.execute("INSERT INTO migrations VALUES (?, ?, datetime('now'))", (number, file))
+            connection.execute(f"PRAGMA user_version = {number}")
+    _check_version(connection, name)
+
+
+def statements(sql: str) -> Iterator[str]:
+    """The statements of a script one by one: `executescript` would commit the transaction they belong to."""
+    pending = ""
+    for line in sql.splitlines(keepends=True):
+        pending += line
+        if sqlite3.complete_statement(pending):
+            yield pending
+            pending = ""

@@ -1,0 +1,260 @@
+"""What keys spend: the exact minute window, the day's count, and the request records.
+
+Requests that arrive together are admitted in one transaction, and the records
+of finished requests ride along in the next one. A commit survives the death of
+any process; SQLite's lock makes the window exact over all of them.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+from counterfoil.backends.sqlite.files import WAIT_SEC, read_write, translated, writing
+from counterfoil.domain.access import Key
+from counterfoil.domain.allowance import (
+    DAILY_TOTAL_DAYS,
+    REQUEST_RECORD_DAYS,
+    WINDOW_US,
+    Admitted,
+    TooFast,
+    retry_after,
+    wait_before,
+)
+from counterfoil.domain.calendar import as_number, date_of, days_until, thai_day
+from counterfoil.ports import Clock, RequestRecord, StoreUnavailable
+
+DAY_MS = 86_400_000
+# Records wait at most this long for a transaction to ride along with.
+RECORDS_SEC = 0.25
+PRUNE_ROWS = 5_000
+# Admissions past the window are dropped this many at a time and a few more.
+FORGET_EVERY = 16
+
+# The key's latest admission, and the instant of the one that must be a minute old before the next.
+_LATEST = """
+    SELECT n, at, day, count, (SELECT at FROM admissions WHERE key_id = ?1 AND n = latest.n + 1 - ?2)
+    FROM admissions AS latest WHERE key_id = ?1 ORDER BY n DESC LIMIT 1
+"""
+_ADMIT = "INSERT INTO admissions (key_id, n, at, day, count) VALUES (?, ?, ?, ?, ?)"
+# Looks at the oldest only, whatever the window holds.
+_FORGET = """
+    DELETE FROM admissions WHERE key_id = ?1 AND n IN
+        (SELECT n FROM (SELECT n, at FROM admissions WHERE key_id = ?1 ORDER BY n LIMIT ?3) WHERE at <= ?2)
+"""
+_TOTAL = "SELECT count FROM daily_totals WHERE key_id = ? AND day = ?"
+_CLOSE_DAY = "INSERT OR REPLACE INTO daily_totals (key_id, day, count) VALUES (?, ?, ?)"
+_TOTALS_OF_KEY = "SELECT key_id, day, count FROM daily_totals WHERE key_id = ?3 AND day BETWEEN ?1 AND ?2"
+_DAY_OF_KEY = """
+    SELECT key_id, day, count FROM (SELECT * FROM admissions WHERE key_id = ?3 ORDER BY n DESC LIMIT 1)
+    WHERE day BETWEEN ?1 AND ?2
+"""
+_TOTALS_OF_ALL = "SELECT key_id, day, count FROM daily_totals WHERE day BETWEEN ?1 AND ?2"
+_DAY_OF_ALL = """
+    SELECT key_id, day, count FROM admissions AS latest
+    WHERE n = (SELECT max(n) FROM admissions WHERE key_id = latest.key_id) AND day BETWEEN ?1 AND ?2
+"""
+_RECORD = """
+    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_STEADY = "SELECT boot_id, shift FROM steady"
+_NEWEST_ADMISSION = "SELECT max(at) FROM admissions"
+_SET_STEADY = "INSERT OR REPLACE INTO steady (one, boot_id, shift) VALUES (1, ?, ?)"
+_PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE at < ? LIMIT ?)"
+_PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < ?"
+# The last day of a key that has been at rest since.
+_PRUNE_LAST_DAYS = "DELETE FROM admissions WHERE day < ? AND at <= ?"
+_DISCLOSURES = """
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members
+    FROM requests WHERE personal_base IS NOT NULL ORDER BY at DESC LIMIT ?
+"""
+
+
+class SqliteUsage:
+    """The meter and the request log, in `usage.sqlite3`."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._clock = clock
+        self._connection: sqlite3.Connection = read_write(folder, "usage")
+        self._waiting: list[tuple[Key, asyncio.Future[Admitted | TooFast]]] = []
+        self._records: list[RequestRecord] = []
+        self._flush_due = False
+        with translated(), writing(self._connection, WAIT_SEC["usage"]):
+            self._shift = self._settle_steady_clock()
+
+    def close(self) -> None:
+        self.flush()
+        self._connection.close()
+
+    # --- the meter -----------------------------------------------------------
+
+    async def admit(self, key: Key) -> Admitted | TooFast:
+        loop = asyncio.get_running_loop()
+        verdict: asyncio.Future[Admitted | TooFast] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._admit_waiting)
+        self._waiting.append((key, verdict))
+        return await verdict
+
+    def _admit_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        try:
+            verdicts = self._admit_together([key for key, _ in waiting])
+        except StoreUnavailable as error:
+            for _, verdict in waiting:
+                if not verdict.done():
+                    verdict.set_exception(error)
+            return
+        for (_, verdict), outcome in zip(waiting, verdicts, strict=True):
+            if not verdict.done():
+                verdict.set_result(outcome)
+
+    def _admit_together(self, keys: Sequence[Key]) -> list[Admitted | TooFast]:
+        with translated(), writing(self._connection, WAIT_SEC["usage"]):
+            # The clocks are read under the lock: admissions then happen in the order of their instants.
+            now, day = self._clock.steady_us() + self._shift, as_number(thai_day(self._clock.now_ms()))
+            verdicts = [self._admit_one(key, now, day) for key in keys]
+            records = self._write_records()
+        self._drop_records(records)
+        return verdicts
+
+    def _admit_one(self, key: Key, now: int, day: int) -> Admitted | TooFast:
+        latest = self._connection.execute(_LATEST, (key.key_id, key.per_min)).fetchone()
+        n, last, last_day, count, blocking = latest or (0, now, day, 0, None)
+        now = max(now, last)
+        wait = wait_before(blocking, now)
+        if wait > 0:
+            return TooFast(retry_after(wait))
+        if day != last_day:
+            count = self._change_day(key.key_id, last_day, count, day)
+        self._connection.execute(_ADMIT, (key.key_id, n + 1, now, day, count + 1))
+        if n % FORGET_EVERY == 0:
+            self._connection.execute(_FORGET, (key.key_id, now - WINDOW_US, 3 * FORGET_EVERY))
+        return Admitted(date_of(day), count + 1)
+
+    def _change_day(self, key_id: str, last_day: int, count: int, day: int) -> int:
+        """Put the count of the day before away; the new day starts from what it had if the clock went back to it."""
+        self._connection.execute(_CLOSE_DAY, (key_id, last_day, count))
+        row = self._connection.execute(_TOTAL, (key_id, day)).fetchone()
+        return row[0] if row else 0
+
+    def _settle_steady_clock(self) -> int:
+        """What to add to this boot's steady clock so that it goes on from where the last boot's stopped."""
+        row = self._connection.execute(_STEADY).fetchone()
+        if row and row[0] == self._clock.boot_id():
+            return int(row[1])
+        (newest,) = self._connection.execute(_NEWEST_ADMISSION).fetchone()
+        shift = max(self._clock.now_ms() * 1000, newest or 0) - self._clock.steady_us()
+        self._connection.execute(_SET_STEADY, (self._clock.boot_id(), shift))
+        return shift
+
+    async def counts(self, key_id: str, days: Sequence[date]) -> dict[date, int]:
+        span = (as_number(days[0]), as_number(days[-1]), key_id)
+        return self._totals(span, _TOTALS_OF_KEY, _DAY_OF_KEY).get(key_id, {})
+
+    def _totals(self, span: tuple[object, ...], *queries: str) -> dict[str, dict[date, int]]:
+        """Counts by key and day: those put away first, then those of the days under way."""
+        found: dict[str, dict[date, int]] = {}
+        with translated():
+            for query in queries:
+                for key_id, day, count in self._connection.execute(query, span).fetchall():
+                    found.setdefault(key_id, {})[date_of(day)] = count
+        return found
+
+    # --- request records -------------------------------------------------------
+
+    def note(self, record: RequestRecord) -> None:
+        self._records.append(record)
+        if not self._flush_due:
+            self._flush_due = True
+            asyncio.get_running_loop().call_later(RECORDS_SEC, self._flush_later)
+
+    async def disclose(self, record: RequestRecord) -> None:
+        self._records.append(record)
+        try:
+            self.flush()
+        except StoreUnavailable:
+            # The answer stays here, so there is nothing to record.
+            self._records.remove(record)
+            raise
+
+    def flush(self, wait_sec: float = WAIT_SEC["usage"]) -> None:
+        """Write the records that wait; they stay if the store cannot take them."""
+        if not self._records:
+            return
+        with translated(), writing(self._connection, wait_sec):
+            records = self._write_records()
+        self._drop_records(records)
+
+    def _flush_later(self) -> None:
+        self._flush_due = False
+        try:
+            # Nobody waits for these, so nobody is made to wait for them.
+            self.flush(wait_sec=0)
+        except StoreUnavailable:
+            # The next admission carries them, and it will say that the store is out of reach.
+            return
+
+    def _write_records(self) -> int:
+        if not self._records:
+            return 0
+        self._connection.executemany(
+            _RECORD,
+            [
+                (r.at, r.key_id, r.route, r.status, r.error, r.took_us, r.personal_base, r.personal_members)
+                for r in self._records
+            ],
+        )
+        return len(self._records)
+
+    def _drop_records(self, written: int) -> None:
+        del self._records[:written]
+
+    # --- for the operator --------------------------------------------------------
+
+    def totals(self, days: int) -> dict[str, dict[date, int]]:
+        """The counts of the last days, by key."""
+        span = days_until(thai_day(self._clock.now_ms()), days)
+        return self._totals((as_number(span[0]), as_number(span[-1])), _TOTALS_OF_ALL, _DAY_OF_ALL)
+
+    def disclosures(self, most: int) -> list[RequestRecord]:
+        """The latest requests that returned personal data, newest first."""
+        with translated():
+            rows = self._connection.execute(_DISCLOSURES, (most,)).fetchall()
+        return [
+            RequestRecord(
+                at=at,
+                key_id=key_id,
+                route=route,
+                status=status,
+                error=error,
+                took_us=took_us,
+                personal_base=base,
+                personal_members=members,
+            )
+            for at, key_id, route, status, error, took_us, base, members in rows
+        ]
+
+    def checkpoint(self) -> None:
+        """Move what is written into the main file, so that no request has to do it."""
+        with translated():
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def prune(self) -> tuple[int, int]:
+        """Drop request records past 90 days and totals past 400; how many of each went."""
+        now = self._clock.now_ms()
+        records = 0
+        while True:
+            with translated(), writing(self._connection, WAIT_SEC["usage"]):
+                cursor = self._connection.execute(_PRUNE_REQUESTS, (now - REQUEST_RECORD_DAYS * DAY_MS, PRUNE_ROWS))
+            records += cursor.rowcount
+            if cursor.rowcount < PRUNE_ROWS:
+                break
+        oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))
+        with translated(), writing(self._connection, WAIT_SEC["usage"]):
+            totals = self._connection.execute(_PRUNE_TOTALS, (oldest,)).rowcount
+            minute_ago = self._clock.steady_us() + self._shift - WINDOW_US
+            self._connection.execute(_PRUNE_LAST_DAYS, (oldest, minute_ago))
+        return records, totals

@@ -1,0 +1,344 @@
+"""The composition root: the only file that names a concrete back end or owns a clock.
+
+The drivers of PostgreSQL and Valkey are an extra of the package, so what needs
+them is imported by the functions that use it and not with this file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from counterfoil.backends.sqlite import inspect
+from counterfoil.backends.sqlite.bookmarks import SqliteBookmarks
+from counterfoil.backends.sqlite.books import SqliteBooks
+from counterfoil.backends.sqlite.files import NAMES, path_of
+from counterfoil.backends.sqlite.keys import SqliteKeyCabinet, SqliteKeyRing
+from counterfoil.backends.sqlite.ledger import SqliteLedger
+from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.domain.access import Scope
+from counterfoil.domain.calendar import thai_day
+from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
+from counterfoil.http.app import App
+from counterfoil.http.gate import Gate
+from counterfoil.http.openapi import document
+from counterfoil.observe.events import Event
+from counterfoil.ports import Bookmarks, Books, Clock, KeyRing, Meter, RequestLog, StoreUnavailable
+from counterfoil.reads import Reads
+from counterfoil.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from counterfoil.backends.postgres import inspect as server
+    from counterfoil.backends.postgres.bookmarks import PostgresBookmarks
+    from counterfoil.backends.postgres.connections import Pool
+    from counterfoil.backends.postgres.keys import PostgresKeyCabinet
+    from counterfoil.backends.postgres.ledger import PostgresLedger
+    from counterfoil.backends.postgres.usage import PostgresUsage
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def steady_us(self) -> int:
+        return time.monotonic_ns() // 1000
+
+    def boot_id(self) -> str:
+        try:
+            return _BOOT_ID.read_text(encoding="ascii").strip()
+        except OSError:
+            # Elsewhere than on Linux: the wall clock at boot, to ten minutes.
+            return str(round((time.time() - time.monotonic()) / 600))
+
+
+def random_id() -> str:
+    return secrets.token_hex(8)
+
+
+def deployment_secret(settings: Settings) -> bytes:
+    """The secret from the settings or its file; a file that does not exist yet is made."""
+    if not settings.secret and not settings.secret_file.exists() and _is_built(settings):
+        raise SettingsError(
+            f"the deployment secret {settings.secret_file} is missing, and this store was built with one: "
+            "restore it from your backup; a new secret would change every member token"
+        )
+    secret = settings.secret.encode() if settings.secret else _secret_in(settings.secret_file)
+    if len(secret) < MIN_SECRET_BYTES:
+        raise SettingsError(f"the deployment secret is shorter than {MIN_SECRET_BYTES} bytes")
+    return secret
+
+
+def _is_built(settings: Settings) -> bool:
+    if settings.database:
+        from counterfoil.backends.postgres import inspect as server
+
+        return server.fingerprint(settings.database) is not None
+    return path_of(settings.store, "books").exists()
+
+
+def _secret_in(file: Path) -> bytes:
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_secret(file)
+        return file.read_bytes().strip()
+    except OSError as error:
+        raise SettingsError(f"cannot read the deployment secret {file}: {error.strerror}") from error
+
+
+def _make_secret(file: Path) -> None:
+    """Written beside and linked into place, so that of two starts at once both read the same secret."""
+    if file.exists():
+        return
+    draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as out:
+        out.write(secrets.token_hex(32) + "\n")
+    try:
+        os.link(draft, file)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
+
+
+def pseudonyms(settings: Settings) -> Pseudonyms:
+    return Pseudonyms(deployment_secret(settings))
+
+
+# --- the parts, on the back end that the settings name ----------------------------
+#
+# Nodes that share a server go by its clock; only a test's own clock takes its place.
+
+
+def ledger(settings: Settings, clock: Clock | None = None) -> SqliteLedger | PostgresLedger:
+    fingerprint = pseudonyms(settings).fingerprint()
+    if settings.database:
+        from counterfoil.backends.postgres.ledger import PostgresLedger
+
+        return PostgresLedger(settings.database, fingerprint, clock.now_ms if clock else None)
+    return SqliteLedger(settings.store, clock or SystemClock(), fingerprint)
+
+
+def key_cabinet(settings: Settings) -> SqliteKeyCabinet | PostgresKeyCabinet:
+    if settings.database:
+        from counterfoil.backends.postgres.keys import PostgresKeyCabinet
+
+        return PostgresKeyCabinet(settings.database)
+    return SqliteKeyCabinet(settings.store)
+
+
+def usage(settings: Settings, clock: Clock | None = None) -> SqliteUsage | PostgresUsage:
+    if settings.database:
+        from counterfoil.backends.postgres.connections import Pool
+
+        return _shared_usage(settings, Pool(settings.database), clock)
+    return SqliteUsage(settings.store, clock or SystemClock())
+
+
+def bookmarks(settings: Settings, clock: Clock | None = None) -> SqliteBookmarks | PostgresBookmarks:
+    if settings.database:
+        from counterfoil.backends.postgres.bookmarks import PostgresBookmarks
+        from counterfoil.backends.postgres.connections import Pool
+
+        return PostgresBookmarks(Pool(settings.database), settings.database, clock or SystemClock())
+    return SqliteBookmarks(settings.store, clock or SystemClock())
+
+
+def _shared_usage(settings: Settings, pool: Pool, clock: Clock | None) -> PostgresUsage:
+    from counterfoil.backends.postgres.usage import PostgresUsage
+
+    return PostgresUsage(pool, settings.database, clock or SystemClock(), _instant(clock))
+
+
+def _instant(clock: Clock | None) -> Callable[[], tuple[int, date]] | None:
+    if clock is None:
+        return None
+    return lambda: (clock.steady_us(), thai_day(clock.now_ms()))
+
+
+class Parts(Struct, frozen=True):
+    """What a worker serves from."""
+
+    books: Books
+    key_ring: KeyRing
+    meter: Meter
+    request_log: RequestLog
+    bookmarks: Bookmarks
+    close: Callable[[], None]
+
+
+def _embedded(settings: Settings, clock: Clock) -> Parts:
+    books = SqliteBooks(settings.store)
+    spent = SqliteUsage(settings.store, clock)
+    marks = SqliteBookmarks(settings.store, clock)
+
+    def close() -> None:
+        for part in (spent, marks, books):
+            part.close()
+
+    return Parts(books, SqliteKeyRing(settings.store, clock), spent, spent, marks, close)
+
+
+def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock | None) -> Parts:
+    from counterfoil.backends.postgres.bookmarks import PostgresBookmarks
+    from counterfoil.backends.postgres.books import PostgresBooks
+    from counterfoil.backends.postgres.connections import Pool
+    from counterfoil.backends.postgres.keys import PostgresKeyRing
+
+    pool = Pool(settings.database)
+    node_clock = clock or SystemClock()
+    spent = _shared_usage(settings, pool, clock)
+    meter: Meter = spent
+    closing: list[Callable[[], None]] = [spent.close]
+    if settings.meter:
+        from counterfoil.backends.redis.meter import RedisMeter
+
+        prefix = f"counterfoil:{pseudonyms(settings).fingerprint()[:12]}"
+        shared = RedisMeter(settings.meter, prefix, spent, observe, _instant(clock))
+        closing.insert(0, shared.close)
+        meter = shared
+
+    def close() -> None:
+        for part in closing:
+            with contextlib.suppress(StoreUnavailable):
+                part()
+
+    marks = PostgresBookmarks(pool, settings.database, node_clock)
+    return Parts(PostgresBooks(pool), PostgresKeyRing(pool, node_clock), meter, spent, marks, close)
+
+
+class Service(Struct, frozen=True):
+    """The application and what has to be closed after it."""
+
+    app: App
+    close: Callable[[], None]
+
+
+def service(settings: Settings, observe: Callable[[Event], None], clock: Clock | None = None) -> Service:
+    """The whole read service. The store must have been prepared."""
+    parts = _shared(settings, observe, clock) if settings.database else _embedded(settings, clock or SystemClock())
+    clock = clock or SystemClock()
+    app = App(
+        prefix=settings.prefix,
+        gate=Gate(parts.key_ring, parts.meter),
+        reads=Reads(
+            books=parts.books,
+            bookmarks=parts.bookmarks,
+            meter=parts.meter,
+            pseudonyms=pseudonyms(settings),
+            clock=clock,
+            new_id=random_id,
+        ),
+        request_log=parts.request_log,
+        openapi=document(settings.prefix),
+        observe=observe,
+        clock=clock,
+        new_id=random_id,
+    )
+    return Service(app, parts.close)
+
+
+def prepare(settings: Settings, clock: Clock | None = None) -> None:
+    """Make what is missing of an embedded store and bring its schema up to date; of a server's, check it."""
+    if not settings.database:
+        key_cabinet(settings).close()
+        usage(settings, clock).close()
+    ledger(settings, clock).close()
+
+
+def migrate(settings: Settings) -> list[str]:
+    """Bring a server's schema up to date; the files that were run."""
+    if not settings.database:
+        prepare(settings)
+        return []
+    from counterfoil.backends.postgres import connections
+
+    return connections.migrate(settings.database)
+
+
+def make_roles(settings: Settings) -> list[str]:
+    if not settings.database:
+        raise SettingsError("roles are for a store on PostgreSQL; the embedded store goes by the modes of its files")
+    from counterfoil.backends.postgres import connections
+
+    connections.make_roles(settings.database)
+    return list(connections.ROLES)
+
+
+class Inspection:
+    """Looks at the store from outside, for the admin listener and the doctor. Opens what it reads each time."""
+
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._look = _ServerLook(settings.database) if settings.database else _FolderLook(settings.store)
+
+    def problems(self) -> dict[str, str | None]:
+        """Each database, and what is wrong with it."""
+        return self._look.problems()
+
+    def knows(self, scope: Scope) -> bool:
+        """Whether a shop of this scope has been loaded; a store that cannot be read knows nothing."""
+        return self._look.knows(scope)
+
+    def horizon_ms(self) -> int | None:
+        return self._look.horizon()
+
+    def horizon_age_ms(self) -> int | None:
+        horizon = self.horizon_ms()
+        return None if horizon is None else max(0, self._clock.now_ms() - horizon)
+
+    def latest_load(self) -> inspect.LatestLoad | server.LatestLoad | None:
+        return self._look.latest_load(self._clock.now_ms())
+
+
+class _FolderLook:
+    """At the embedded store's files."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+
+    def problems(self) -> dict[str, str | None]:
+        return {name: inspect.problem(self._store, name) for name in NAMES}
+
+    def knows(self, scope: Scope) -> bool:
+        return inspect.knows(self._store, scope)
+
+    def horizon(self) -> int | None:
+        return inspect.horizon(self._store)
+
+    def latest_load(self, now_ms: int) -> inspect.LatestLoad | None:
+        return inspect.latest_load(self._store, now_ms)
+
+
+class _ServerLook:
+    """At a PostgreSQL server."""
+
+    def __init__(self, database: str) -> None:
+        from counterfoil.backends.postgres import inspect as server
+
+        self._server = server
+        self._database = database
+
+    def problems(self) -> dict[str, str | None]:
+        return {"store": self._server.problem(self._database)}
+
+    def knows(self, scope: Scope) -> bool:
+        return self._server.knows(self._database, scope)
+
+    def horizon(self) -> int | None:
+        return self._server.horizon(self._database)
+
+    def latest_load(self, now_ms: int) -> server.LatestLoad | None:
+        return self._server.latest_load(self._database, now_ms)

@@ -1,0 +1,103 @@
+"""What a demo prints when it is ready: one line for machines, or a page for people."""
+
+from urllib.parse import quote
+
+import click
+
+from counterfoil.addresses import url
+from counterfoil.cli.keys import key_view, permissions
+from counterfoil.cli.terminal import print_json
+from counterfoil.settings import Settings
+from counterfoil.showcase import Showcase, ShownKey
+
+
+def print_line(settings: Settings, shown: Showcase) -> None:
+    base = _base_url(settings)
+    print_json(
+        {
+            "baseUrl": base,
+            "openapi": f"{base}/openapi.json",
+            "admin": url(settings.admin_host, settings.admin_port),
+            "store": str(settings.store),
+            "keys": [_key_view(key) for key in shown.keys],
+            "samples": shown.samples,
+        }
+    )
+
+
+def _key_view(shown: ShownKey) -> dict[str, object]:
+    role = shown.role
+    return {
+        "purpose": role.purpose,
+        "key": shown.text,
+        **key_view(shown.key),
+        "shopId": role.shop_ids[0],
+        "shopIds": role.shop_ids,
+        "providerId": role.provider_ids[0] if role.provider_ids else None,
+        "providerIds": role.provider_ids,
+    }
+
+
+def print_page(settings: Settings, shown: Showcase) -> None:
+    base = _base_url(settings)
+    _heading("Counterfoil demo", base)
+    click.echo(
+        f"An invented restaurant group: {shown.franchises} franchises, {shown.shops} shops, {shown.members:,} members\n"
+        f"and {shown.bills:,} bills from {shown.first_day} to {shown.last_day}.\n"
+        f"{shown.set_aside} unreadable lines were set aside, as they should be.\n"
+    )
+    _heading("Keys")
+    for shown_key in shown.keys:
+        _print_key(shown_key)
+    click.echo()
+    _heading("Try it")
+    for what, line in curl_lines(base, shown):
+        click.secho(f"# {what}", dim=True)
+        click.echo(line)
+    click.echo()
+
+
+def _print_key(shown: ShownKey) -> None:
+    """The key has a line of its own, which fits a narrow terminal."""
+    key = shown.key
+    about = [key.label, key.scope.kind, *permissions(key), f"{_short(key.per_min)}/min, {_short(key.per_day)}/day"]
+    state = click.style("  revoked", fg="red") if key.revoked_at is not None else ""
+    click.echo(f"{click.style(f'{shown.role.purpose:<14}', fg='cyan')}  {' · '.join(about)}{state}")
+    click.secho(f"  {shown.text}", bold=True)
+
+
+def _short(limit: int) -> str:
+    return f"{limit // 1_000_000}M" if limit and limit % 1_000_000 == 0 else f"{limit:,}"
+
+
+def curl_lines(base: str, shown: Showcase) -> list[tuple[str, str]]:
+    """A line an endpoint, each whole by itself."""
+    ids = shown.samples
+    chain, personal, lookup = (shown.key(purpose).text for purpose in ("franchise", "personal data", "lookup"))
+    by_day = f"shopId={ids.shop_id}&from={ids.from_}&to={ids.to}&limit=2"
+    by_change = f"shopId={ids.shop_id}&updatedSince={ids.updated_since}&limit=2"
+    who = f"providerId={ids.provider_id}&messagingUserId={ids.messaging_user_id}"
+    bill = quote(ids.transaction_id, safe="")
+    return [
+        ("the branches a key can read", _curl(chain, f"{base}/shops")),
+        ("bills by calendar day", _curl(chain, f"{base}/transactions?{by_day}")),
+        ("bills by last change", _curl(chain, f"{base}/transactions?{by_change}")),
+        ("one bill", _curl(chain, f"{base}/transactions/{bill}")),
+        ("members, with tel and email", _curl(personal, f"{base}/members?providerId={ids.provider_id}&limit=2")),
+        ("a messaging account's member", _curl(lookup, f"{base}/members/lookup?{who}")),
+        ("one member", _curl(chain, f"{base}/members/{ids.member_id}")),
+        ("what the key has spent", _curl(chain, f"{base}/usage")),
+        ("the OpenAPI document, no key needed", f"curl -s '{base}/openapi.json'"),
+    ]
+
+
+def _curl(key: str, address: str) -> str:
+    return f"curl -s -H 'Authorization: Bearer {key}' '{address}'"
+
+
+def _heading(text: str, more: str = "") -> None:
+    click.echo(f"{click.style(text, bold=True, fg='green')}  {more}".rstrip())
+
+
+def _base_url(settings: Settings) -> str:
+    return url(settings.host, settings.port, f"{settings.prefix}/v1")

@@ -1,0 +1,144 @@
+"""`counterfoil generate`: believable source records, streamed."""
+
+import gzip
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import IO, cast
+
+import click
+from backports import zstd
+
+from counterfoil import bootstrap
+from counterfoil.cli.progress import progress
+from counterfoil.cli.terminal import on_terminal, print_json
+from counterfoil.domain.calendar import thai_day
+from counterfoil.settings import SettingsError
+from counterfoil.worldgen.plan import WorldPlan
+from counterfoil.worldgen.world import world
+
+FILES = {b"base": "bases", b"shop": "shops", b"member": "members", b"bill": "bills"}
+# Every record starts with its kind: {"kind":"bill",...
+KIND_AT = len('{"kind":"')
+SHOW_EVERY = 500
+STANDARD_OUTPUT = "-"
+
+
+def last_whole_day() -> date:
+    """The default end of a world: whole days only, so that two runs of one day agree."""
+    return thai_day(bootstrap.SystemClock().now_ms()) - timedelta(days=1)
+
+
+@click.command()
+@click.option("--bills", type=click.IntRange(0), required=True, help="How many bills.")
+@click.option("--shops", type=click.IntRange(1), help="How many shops. [default: 18, more for many bills]")
+@click.option("--members", type=click.IntRange(0), help="How many members. [default: 1,500, more for many bills]")
+@click.option("--seed", type=int, default=1, show_default=True, help="The same seed and --until give the same bytes.")
+@click.option("--until", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Last day. [default: yesterday]")
+@click.option("--days", type=click.IntRange(1), default=120, show_default=True, help="How many days of bills.")
+@click.option("--out", default=STANDARD_OUTPUT, show_default="stdout", metavar="DIR", help="Folder for a file a kind.")
+@click.option("--gzip", "as_gzip", is_flag=True, help="Compress with gzip.")
+@click.option("--zstd", "as_zstd", is_flag=True, help="Compress with zstd.")
+@click.option("--json", "as_json", is_flag=True, help="With --out DIR: print what was written as JSON.")
+def command(
+    bills: int,
+    shops: int | None,
+    members: int | None,
+    seed: int,
+    until: datetime | None,
+    days: int,
+    out: str,
+    as_gzip: bool,
+    as_zstd: bool,
+    as_json: bool,
+) -> None:
+    """Write invented but believable source records as NDJSON, in constant memory."""
+    if as_gzip and as_zstd:
+        raise click.UsageError("Give --gzip or --zstd, not both.", click.get_current_context())
+    packing = "gz" if as_gzip else "zst" if as_zstd else None
+    plan = _plan(bills, shops, members, seed, until.date() if until else last_whole_day(), days)
+    if out == STANDARD_OUTPUT:
+        if as_json:
+            raise click.UsageError("--json needs --out DIR: standard output carries the records.")
+        _to_standard_output(plan, packing)
+        return
+    written = _to_folder(plan, Path(out), packing)
+    if as_json:
+        print_json(written)
+        return
+    for path, count in written.items():
+        click.echo(f"{count:>12,} records  {path}")
+
+
+def _plan(bills: int, shops: int | None, members: int | None, seed: int, until: date, days: int) -> WorldPlan:
+    return WorldPlan(
+        until=until,
+        seed=seed,
+        days=days,
+        bills=bills,
+        shops=shops or max(18, bills // 50_000),
+        members=members if members is not None else max(1_500, bills // 20),
+    )
+
+
+def _to_standard_output(plan: WorldPlan, packing: str | None) -> None:
+    out = sys.stdout.buffer
+    if packing and on_terminal(sys.stdout):
+        raise SettingsError("compressed records are not for a terminal; give --out DIR or redirect the output.")
+    with _packed(out, packing) as packed:
+        for line in _counted(plan, shown=not on_terminal(sys.stdout)):
+            packed.write(line + b"\n")
+    out.flush()
+
+
+def _to_folder(plan: WorldPlan, folder: Path, packing: str | None) -> dict[str, int]:
+    """A file a kind. Each gets its name when all are whole, so a run that was stopped leaves no half file behind."""
+    folder.mkdir(parents=True, exist_ok=True)
+    suffix = f".ndjson.{packing}" if packing else ".ndjson"
+    paths = {kind: folder / f"{name}{suffix}" for kind, name in FILES.items()}
+    drafts = {kind: path.with_name(f"{path.name}.partial") for kind, path in paths.items()}
+    written = dict.fromkeys(paths, 0)
+    try:
+        with ExitStack() as stack:
+            raw = {kind: stack.enter_context(draft.open("wb")) for kind, draft in drafts.items()}
+            files = {kind: stack.enter_context(_packed(file, packing)) for kind, file in raw.items()}
+            for line in _counted(plan, shown=True):
+                kind = line[KIND_AT : line.index(b'"', KIND_AT)]
+                files[kind].write(line + b"\n")
+                written[kind] += 1
+        for kind, draft in drafts.items():
+            draft.replace(paths[kind])
+    finally:
+        for draft in drafts.values():
+            draft.unlink(missing_ok=True)
+    return {str(paths[kind]): count for kind, count in written.items()}
+
+
+def _counted(plan: WorldPlan, shown: bool) -> Iterator[bytes]:
+    """The world's lines, with a progress bar when it is not in their way."""
+    if not shown:
+        yield from world(plan)
+        return
+    total = plan.bills + plan.members + plan.shops
+    with progress("Generating", total, "records") as meter:
+        for count, line in enumerate(world(plan)):
+            if count % SHOW_EVERY == 0:
+                meter(count, count)
+            yield line
+
+
+@contextmanager
+def _packed(raw: IO[bytes], packing: str | None) -> Iterator[IO[bytes]]:
+    """What writes compressed to `raw`, which stays open."""
+    match packing:
+        case "gz":
+            # No name and no time in the header: the same plan gives the same bytes.
+            with gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0) as file:
+                yield cast("IO[bytes]", file)
+        case "zst":
+            with zstd.ZstdFile(raw, "wb") as file:
+                yield cast("IO[bytes]", file)
+        case _:
+            yield raw

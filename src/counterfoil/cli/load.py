@@ -1,0 +1,173 @@
+"""`counterfoil load`: source records into the store."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from counterfoil import bootstrap
+from counterfoil.cli.main import INTERRUPTED
+from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
+from counterfoil.cli.progress import progress
+from counterfoil.cli.terminal import fields, print_json
+from counterfoil.ingest.lines import REASONS
+from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
+from counterfoil.ingest.sources import SUFFIXES, Line, Source, SourceError, source
+from counterfoil.ports import Outcome, StoreUnavailable
+from counterfoil.settings import Settings
+
+SET_ASIDE = 3
+OUTCOMES = tuple(
+    outcome.value for outcome in (Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED, Outcome.LATE, Outcome.REMOVED)
+)
+
+
+class Several(Source):
+    """Sources one after the other, as if they were one."""
+
+    def __init__(self, parts: Sequence[Source]) -> None:
+        sizes = [part.total for part in parts]
+        total = None if None in sizes else sum(size for size in sizes if size is not None)
+        super().__init__(", ".join(part.name for part in parts), total)
+        self._parts = parts
+
+    def lines(self) -> Iterator[Line]:
+        done = 0
+        for part in self._parts:
+            self.position = lambda part=part, done=done: done + part.position()  # type: ignore[misc]
+            yield from part.lines()
+            done += part.total or 0
+        self.position = lambda: done
+
+
+class Report(Struct, kw_only=True):
+    """A load as it is told: finished, or as far as it came."""
+
+    summary: Summary
+    rejects: RejectsFile
+    seconds: float
+    interrupted: bool = False
+
+    @property
+    def per_second(self) -> float:
+        return self.summary.lines / self.seconds if self.seconds else 0.0
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@setting_option("batch", int, "N")
+@click.option(
+    "--rejects",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where lines that are set aside go. [default: a new file under STORE/rejects]",
+)
+@store_option
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    sources: tuple[str, ...],
+    batch: int | None,
+    rejects: Path | None,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Load source records: files, folders, or `-` for standard input; NDJSON plain, .gz or .zst.
+
+    Loading again is harmless, and a load that was stopped is simply run
+    again. Exit status: 0 all loaded, 3 some lines set aside, 1 failed.
+    """
+    settings = settings_from(ctx, batch=batch, store=store)
+    records = Several([source(name) for name in sources])
+    file = RejectsFile(_named(rejects) if rejects else _unused(settings, records.name))
+    report = _load(settings, records, file, as_json)
+    _tell(report, as_json)
+    if report.interrupted:
+        raise click.exceptions.Exit(INTERRUPTED)
+    if report.summary.rejected:
+        raise click.exceptions.Exit(SET_ASIDE)
+
+
+def _load(settings: Settings, records: Source, rejects: RejectsFile, as_json: bool) -> Report:
+    """Run the load. One that breaks off is told as far as it came before its error is."""
+    began = time.perf_counter()
+    report = Report(summary=Summary(source=records.name), rejects=rejects, seconds=0)
+    pseudonyms = bootstrap.pseudonyms(settings)
+    with closing(bootstrap.ledger(settings)) as ledger, progress("Loading", records.total, "lines") as meter:
+
+        def show(summary: Summary) -> None:
+            report.summary = summary
+            meter(records.position(), summary.lines)
+
+        try:
+            Pipeline(ledger, pseudonyms, rejects, settings.batch, show).load(records)
+        except KeyboardInterrupt:
+            report.interrupted = True
+        except (SourceError, StoreUnavailable):
+            report.seconds = time.perf_counter() - began
+            if report.summary.lines:
+                _tell(report, as_json)
+            raise
+        finally:
+            rejects.close()
+    report.seconds = time.perf_counter() - began
+    return report
+
+
+def _named(rejects: Path) -> Path:
+    """A file that exists may hold lines set aside before, or be a source of this very load."""
+    if rejects.exists():
+        raise click.BadParameter(f"{rejects} exists already; give a new name.", param_hint="--rejects")
+    return rejects
+
+
+def _unused(settings: Settings, name: str) -> Path:
+    first = name.partition(", ")[0]
+    for suffix in sorted(SUFFIXES, key=len, reverse=True):
+        first = first.removesuffix(suffix)
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    folder, number = settings.store / "rejects", 1
+    path = folder / f"{first[:100]}-{stamp}.ndjson"
+    while path.exists():
+        number += 1
+        path = folder / f"{first[:100]}-{stamp}-{number}.ndjson"
+    return path
+
+
+# --- the summary -------------------------------------------------------------------
+
+
+def _tell(report: Report, as_json: bool) -> None:
+    summary = report.summary
+    if as_json:
+        print_json(_view(report))
+        return
+    pairs = [("lines read", f"{summary.lines:,} in {report.seconds:.1f} s ({report.per_second:,.0f}/s)")]
+    pairs += [(name, f"{summary.outcomes[name]:,}") for name in OUTCOMES if summary.outcomes[name]]
+    pairs += [("set aside", f"{count:,}: the line {REASONS[reason]}") for reason, count in summary.rejected.items()]
+    if report.rejects.used:
+        pairs.append(("rejects file", str(report.rejects.path)))
+    fields(pairs)
+    if report.interrupted:
+        click.echo("Stopped. What was written is whole; run the same command again to go on.")
+    elif report.rejects.used:
+        click.echo("When the cause is mended, load the rejects file itself.")
+
+
+def _view(report: Report) -> dict[str, object]:
+    summary = report.summary
+    return {
+        "source": summary.source,
+        "lines": summary.lines,
+        **{name: summary.outcomes[name] for name in OUTCOMES},
+        "setAside": summary.rejected.total(),
+        "reasons": dict(summary.rejected),
+        "rejectsFile": str(report.rejects.path) if report.rejects.used else None,
+        "seconds": round(report.seconds, 3),
+        "linesPerSecond": round(report.per_second),
+        "interrupted": report.interrupted,
+    }

@@ -1,0 +1,52 @@
+"""A progress bar with rate and time left, on a terminal only."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from counterfoil.cli.terminal import on_terminal
+
+
+class Meter(Protocol):
+    def __call__(self, position: int, count: int) -> None:
+        """`position` of the total is done, which is `count` of what is counted."""
+
+
+@contextmanager
+def progress(what: str, total: int | None, unit: str) -> Iterator[Meter]:
+    """Shows how far a piece of work has come; nothing at all when nobody looks."""
+    if not on_terminal(sys.stderr):
+        yield lambda position, count: None  # noqa: ARG005 - a meter that shows nothing
+        return
+    with _bar(total is None) as shown:
+        task = shown.add_task(what, total=total, counted="", rate="")
+
+        def meter(position: int, count: int) -> None:
+            elapsed = shown.tasks[0].elapsed or 0
+            rate = f"{count / elapsed:,.0f}/s" if elapsed > 0.2 else ""
+            shown.update(task, completed=position, counted=f"{count:,} {unit}", rate=rate)
+
+        yield meter
+
+
+def _bar(endless: bool) -> Progress:
+    counted = (TextColumn("{task.fields[counted]}"), TextColumn("[cyan]{task.fields[rate]}"))
+    # The bar goes when the work is done: the summary says it all.
+    console = Console(file=sys.stderr)
+    if endless:
+        return Progress(SpinnerColumn(), TextColumn("{task.description}"), *counted, console=console, transient=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        TaskProgressColumn(),
+        *counted,
+        TextColumn("[dim]left"),
+        TimeRemainingColumn(compact=True),
+        console=console,
+        transient=True,
+        expand=True,
+    )

@@ -1,0 +1,113 @@
+"""The other side of a copy: which service, which key, which target. `pull` and `reconcile` share these options."""
+
+import os
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from functools import wraps
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+from msgspec import Struct
+
+from counterfoil.client import Client
+from counterfoil.client.sinks.opening import KINDS, Target, target
+
+KEY_VARIABLE = "COUNTERFOIL_KEY"
+API_PATH = "/ext/v1"
+_DURATION = re.compile(r"([0-9]+)(s|m|h|d)", re.ASCII)
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+class Remote(Struct, frozen=True):
+    """Where to read and where to write."""
+
+    url: str
+    key: str
+    target: Target
+
+    def client(self) -> Client:
+        return Client(self.url, self.key)
+
+
+def duration(written: str) -> float:
+    """`30s`, `5m`, `12h`, `1d`: as seconds."""
+    found = _DURATION.fullmatch(written.strip())
+    if not found or not int(found[1]):
+        raise click.BadParameter(f"{written!r} is no length of time; write 30s, 5m, 12h or 1d.")
+    return int(found[1]) * _SECONDS[found[2]]
+
+
+def past_day(written: str) -> date:
+    """A calendar day that has been."""
+    try:
+        day = date.fromisoformat(written)
+    except ValueError:
+        raise click.BadParameter(f"{written!r} is no date; write 2026-01-31.") from None
+    if day > datetime.now(UTC).date() + timedelta(days=1):
+        raise click.BadParameter(f"{written} has not come yet.")
+    return day
+
+
+def since_option(help_text: str) -> Callable[[Any], Any]:
+    return click.option("--since", type=past_day, metavar="DATE", help=help_text)
+
+
+def remote_options(command: Callable[..., None]) -> Callable[..., None]:
+    """`--url`, `--key-file` and `--to`, handed to the command as `remote`."""
+
+    @click.option(
+        "--url", required=True, envvar="COUNTERFOIL_URL", show_envvar=True, metavar="URL", help="Base URL of the API."
+    )
+    @click.option(
+        "--key-file",
+        type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+        metavar="FILE",
+        help=f"File that holds the API key, or - for standard input. [default: the variable {KEY_VARIABLE}]",
+    )
+    @click.option("--key", "bare_key", hidden=True)
+    @click.option(
+        "--to",
+        "target_name",
+        default="counterfoil.duckdb",
+        show_default=True,
+        metavar="TARGET",
+        help=f"Where the copy is kept: {KINDS}.",
+    )
+    @wraps(command)
+    def with_remote(url: str, key_file: Path | None, bare_key: str | None, target_name: str, **others: Any) -> None:
+        command(remote=_remote(url, _key(key_file, bare_key), target_name), **others)
+
+    return with_remote
+
+
+def _remote(url: str, key: str, target_name: str) -> Remote:
+    try:
+        remote = Remote(_whole(url), key, target(target_name))
+        remote.client().close()
+    except ValueError as error:
+        raise click.UsageError(f"{error}.") from error
+    return remote
+
+
+def _whole(url: str) -> str:
+    """An address without a path is the service's own; the API is below it."""
+    return url if urlsplit(url).path.strip("/") else url.rstrip("/") + API_PATH
+
+
+def _key(file: Path | None, bare: str | None) -> str:
+    if bare is not None:
+        raise click.UsageError(
+            "A key on the command line can be read by everybody on this machine; "
+            f"give --key-file, or the variable {KEY_VARIABLE}."
+        )
+    if file is not None:
+        with click.open_file(str(file), encoding="utf-8", errors="replace") as opened:
+            key = str(opened.read(10_000)).strip()
+    else:
+        key = os.environ.get(KEY_VARIABLE, "").strip()
+    if not key:
+        raise click.UsageError(f"No key: give --key-file, or the variable {KEY_VARIABLE}.")
+    return key

@@ -1,0 +1,42 @@
+"""`counterfoil serve`: the API, until told to stop."""
+
+import sys
+
+import click
+
+from counterfoil import supervise
+from counterfoil.addresses import url
+from counterfoil.cli.options import setting_option, settings_from, store_option
+from counterfoil.cli.terminal import on_terminal
+from counterfoil.settings import LOG_TARGETS, Settings, shown
+
+
+@click.command()
+@setting_option("host")
+@setting_option("port", int, "N")
+@setting_option("workers", int, "N")
+@setting_option("prefix")
+@setting_option("admin_host")
+@setting_option("admin_port", int, "N")
+@setting_option("log", click.Choice(LOG_TARGETS))
+@store_option
+@click.pass_context
+def command(ctx: click.Context, /, **flags: object) -> None:
+    """Serve the API until the process is told to stop (Ctrl-C or SIGTERM).
+
+    A stopping service finishes the requests under way. Its admin listener
+    answers /live, /ready and /metrics.
+    """
+    settings = settings_from(ctx, **flags)
+    supervise.serve(settings, on_ready=lambda: _greet(settings))
+
+
+def _greet(settings: Settings) -> None:
+    """For people only: the log says the same to machines."""
+    if not on_terminal(sys.stderr):
+        return
+    address, store = url(settings.host, settings.port, settings.prefix + "/v1"), shown(settings, "store")
+    say = f"Serving {address} from {store}. Ctrl-C stops."
+    click.secho(say, err=True, bold=True)
+    admin = url(settings.admin_host, settings.admin_port) if settings.admin_port else "off"
+    click.echo(f"Admin listener: {admin} (/live, /ready, /metrics)", err=True)

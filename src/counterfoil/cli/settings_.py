@@ -1,0 +1,27 @@
+"""`counterfoil settings`: the effective table, secrets masked."""
+
+import os
+
+import click
+
+from counterfoil.cli.options import json_option, store_option
+from counterfoil.cli.terminal import Column, print_json, table
+from counterfoil.settings import TABLE, gather, settle, shown
+
+
+@click.command()
+@store_option
+@json_option
+@click.pass_context
+def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
+    """Print every setting with its value, where the value comes from, and what it means."""
+    sources = gather({"store": store}, os.environ, ctx.obj)
+    settled = settle(sources)
+    rows = [
+        (setting.name, shown(settled, setting.name), sources[setting.name].origin, setting.help) for setting in TABLE
+    ]
+    if as_json:
+        names = ("name", "value", "origin", "help")
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+        return
+    table((Column("setting", "bold"), Column("value", "cyan"), Column("origin"), Column("help", "dim")), rows)

@@ -1,0 +1,114 @@
+"""Questions as calls, and answers as typed pages: what both clients share."""
+
+from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from counterfoil.client.errors import NotThisService
+from counterfoil.client.shapes import Page
+from counterfoil.client.talk import Call, Received
+
+MAX_LIMIT = 200
+Row = TypeVar("Row")
+Body = TypeVar("Body")
+
+# Numbers with a fraction are read from their own digits, so nothing is rounded on the way.
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode
+
+
+def bills(
+    shop_id: str,
+    *,
+    first: date | None = None,
+    last: date | None = None,
+    updated_since: datetime | str | None = None,
+    limit: int = MAX_LIMIT,
+    cursor: str | None = None,
+) -> Call:
+    """Either `first` and `last`, or `updated_since`; the service says so if it is neither or both."""
+    query = [("shopId", shop_id), ("limit", str(limit))]
+    if first is not None:
+        query.append(("from", first.strftime("%Y%m%d")))
+    if last is not None:
+        query.append(("to", last.strftime("%Y%m%d")))
+    if updated_since is not None:
+        query.append(("updatedSince", _instant(updated_since)))
+    if cursor is not None:
+        query.append(("cursor", cursor))
+    return Call("transactions", tuple(query))
+
+
+def members(provider_id: str, *, limit: int = MAX_LIMIT, cursor: str | None = None) -> Call:
+    query = [("providerId", provider_id), ("limit", str(limit))]
+    if cursor is not None:
+        query.append(("cursor", cursor))
+    return Call("members", tuple(query))
+
+
+def lookup(provider_id: str, messaging_user_id: str) -> Call:
+    return Call("members/lookup", (("providerId", provider_id), ("messagingUserId", messaging_user_id)))
+
+
+def bill(bill_id: str) -> Call:
+    return Call(f"transactions/{quote(bill_id, safe='')}")
+
+
+def member(token: str) -> Call:
+    return Call(f"members/{quote(token, safe='')}")
+
+
+SHOPS = Call("shops")
+USAGE = Call("usage")
+
+
+def page(answer: Received, exact: Callable[[dict[str, Any]], Row]) -> Page[Row]:
+    body = read(answer, _decode)
+    try:
+        rows = [exact(row) for row in body["data"]]
+        return Page(rows, body.get("nextCursor"), body["serverTime"], remaining(answer))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _foreign(answer) from error
+
+
+def one(answer: Received, exact: Callable[[dict[str, Any]], Row]) -> Row:
+    try:
+        return exact(read(answer, _decode)["data"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _foreign(answer) from error
+
+
+def read(answer: Received, decode: Callable[[bytes], Body]) -> Body:
+    """The body of an answer. What is no answer of this API comes from something in between."""
+    try:
+        return decode(answer.body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _foreign(answer) from error
+
+
+def remaining(answer: Received) -> int | None:
+    """What is left of the day's quota."""
+    left = answer.headers.get("x-ratelimit-remaining", "")
+    return int(left) if left.isdecimal() else None
+
+
+def _foreign(answer: Received) -> NotThisService:
+    return NotThisService(
+        "the answer was 200 but not one of this API; is the address right?", answer.headers.get("x-request-id")
+    )
+
+
+def following(call: Call, cursor: str) -> Call:
+    """The same question from a cursor on, every other parameter as it was."""
+    return Call(call.path, (*(pair for pair in call.query if pair[0] != "cursor"), ("cursor", cursor)))
+
+
+def _instant(moment: datetime | str) -> str:
+    if isinstance(moment, str):
+        return moment
+    if moment.tzinfo is None:
+        raise ValueError("updated_since needs a time zone: without one the instant it means is ambiguous")
+    return moment.isoformat()

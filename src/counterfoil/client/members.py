@@ -1,0 +1,109 @@
+"""The members of a base, which are only ever read in full: there is no list of those that changed.
+
+A pass may stretch over several runs. Which members it has seen is kept in the
+copy, beside them; those it has not seen at its end are gone.
+"""
+
+import time
+
+import msgspec
+from msgspec import Raw, Struct
+
+from counterfoil.client import calls, progress
+from counterfoil.client.errors import CounterfoilError, is_bad_cursor
+from counterfoil.client.pages import Pages, Tally
+from counterfoil.client.progress import BaseState, State
+from counterfoil.client.sinks import Sink
+
+MOST_RESTARTS = 100
+
+
+class _Head(Struct):
+    member_id: str | None = msgspec.field(name="memberId", default=None)
+
+
+_head = msgspec.json.Decoder(_Head).decode
+
+
+class MemberPass:
+    """Passes over bases, each batch of pages written together with how far the pass has come."""
+
+    def __init__(self, pages: Pages, sink: Sink, tally: Tally, limit: int, pages_a_batch: int) -> None:
+        self._pages = pages
+        self._sink = sink
+        self._tally = tally
+        self._limit = limit
+        self._pages_a_batch = pages_a_batch
+
+    def read(self, state: State, provider_id: str, mark: str, every_sec: float) -> None:
+        """What an earlier run left unfinished; then a whole pass, unless one that began lately enough is there."""
+        base = state.bases.setdefault(provider_id, BaseState())
+        self._tally.reading = f"members of {provider_id}"
+        if base.began is not None:
+            if progress.is_stale(base.asked, mark):
+                base.cursor = None
+            self._finish(state, base, provider_id, mark)
+        if progress.is_due(base, mark, every_sec):
+            base.began, base.cursor = mark, None
+            self._finish(state, base, provider_id, mark)
+
+    def _finish(self, state: State, base: BaseState, provider_id: str, mark: str) -> None:
+        restarts = 0
+        while base.began is not None:
+            batch = self._read_batch(base, provider_id, mark)
+            if batch.error is not None and is_bad_cursor(batch.error) and restarts < MOST_RESTARTS:
+                # Its member was removed: the pass begins again, and with it the list of those it has seen.
+                restarts += 1
+                base.cursor = None
+                continue
+            self._write(state, base, provider_id, mark, batch)
+            if batch.error is not None:
+                raise batch.error
+
+    def _read_batch(self, base: BaseState, provider_id: str, mark: str) -> "_Batch":
+        """Some pages on from the base's cursor. An error ends the batch; what came before it is whole."""
+        batch = _Batch(afresh=base.cursor is None)
+        for _ in range(self._pages_a_batch):
+            try:
+                page = self._pages.fetch(calls.members(provider_id, limit=self._limit, cursor=base.cursor))
+            except CounterfoilError as error:
+                batch.error = error
+                break
+            self._tally.members_read += len(page.data)
+            for row in page.data:
+                member_id = _head(row).member_id
+                # One who signed up anew may come twice. One without a token cannot be told from others: left out.
+                if member_id is not None:
+                    batch.latest[member_id] = row
+            base.cursor, base.asked = page.next_cursor, mark
+            batch.pages += 1
+            if base.cursor is None:
+                batch.last = True
+                break
+        return batch
+
+    def _write(self, state: State, base: BaseState, provider_id: str, mark: str, batch: "_Batch") -> None:
+        if not batch.pages:
+            return
+        if batch.last:
+            base.passed, base.began = base.began, None
+        began = time.monotonic()
+        with self._sink.transaction():
+            if batch.afresh:
+                self._sink.open_pass(provider_id)
+            rows = [bytes(row) for row in batch.latest.values()]
+            self._tally.members_written += self._sink.put_members(provider_id, rows)
+            if batch.last:
+                self._tally.members_vanished += self._sink.close_pass(provider_id, mark)
+            self._sink.save_state(progress.written(state))
+        self._tally.writing_sec += time.monotonic() - began
+
+
+class _Batch(Struct):
+    """Members by token, as they were seen last. `afresh`: the pass begins with it; `last`: it ends with it."""
+
+    afresh: bool
+    last: bool = False
+    pages: int = 0
+    latest: dict[str, Raw] = msgspec.field(default_factory=dict)
+    error: CounterfoilError | None = None

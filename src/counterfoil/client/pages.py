@@ -1,0 +1,106 @@
+"""Pages for a pull: rows stay the bytes they came as, and the next page is on its way while one is written."""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+
+import msgspec
+from msgspec import Raw, Struct
+
+from counterfoil.client import calls
+from counterfoil.client.api import Client
+from counterfoil.client.talk import Call, Received
+
+JOIN_SEC = 2.0
+
+
+class RawPage(Struct, frozen=True):
+    """A page whose rows stay the bytes they came as."""
+
+    data: list[Raw]
+    server_time: str = msgspec.field(name="serverTime")
+    next_cursor: str | None = msgspec.field(name="nextCursor", default=None)
+
+
+class Tally(Struct):
+    """What a pull has done so far, and what it is doing."""
+
+    shops: int = 0
+    shops_done: int = 0
+    shops_refused: int = 0
+    requests: int = 0
+    bills_read: int = 0
+    bills_written: int = 0
+    members_read: int = 0
+    members_written: int = 0
+    members_vanished: int = 0
+    remaining: int | None = None
+    reading: str = ""
+    part: float | None = None
+    writing_sec: float = 0.0
+    waiting_sec: float = 0.0
+
+
+_decode = msgspec.json.Decoder(RawPage).decode
+
+
+class Pages:
+    """Asks, counts, and tells of it."""
+
+    def __init__(self, client: Client, tally: Tally, on_progress: Callable[[Tally], None]) -> None:
+        self._client = client
+        self._tally = tally
+        self._on_progress = on_progress
+        self._ahead = _Ahead(client.ask)
+
+    def close(self) -> None:
+        self._ahead.close()
+
+    def fetch(self, call: Call) -> RawPage:
+        return self.take(self.start(call))
+
+    def start(self, call: Call) -> "Future[Received]":
+        return self._ahead.start(call)
+
+    def take(self, coming: "Future[Received]") -> RawPage:
+        """The page, as soon as it is here."""
+        began = time.monotonic()
+        try:
+            answer = coming.result()
+        finally:
+            self._tally.waiting_sec += time.monotonic() - began
+            self._tally.requests += 1
+        self._tally.remaining = calls.remaining(answer)
+        self._on_progress(self._tally)
+        return calls.read(answer, _decode)
+
+
+class _Ahead:
+    """A thread that asks. Nobody waits for it at the end, so that a stop is one even while a service hangs."""
+
+    def __init__(self, ask: Callable[[Call], Received]) -> None:
+        self._ask = ask
+        self._wanted: SimpleQueue[tuple[Call, Future[Received]] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="page-ahead", daemon=True)
+        self._thread.start()
+
+    def start(self, call: Call) -> "Future[Received]":
+        coming: Future[Received] = Future()
+        self._wanted.put((call, coming))
+        return coming
+
+    def close(self) -> None:
+        self._wanted.put(None)
+        self._thread.join(JOIN_SEC)
+
+    def _run(self) -> None:
+        while (wanted := self._wanted.get()) is not None:
+            call, coming = wanted
+            if not coming.set_running_or_notify_cancel():
+                continue
+            try:
+                coming.set_result(self._ask(call))
+            except BaseException as error:  # noqa: BLE001 - raised where the page is awaited
+                coming.set_exception(error)

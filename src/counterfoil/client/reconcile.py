@@ -1,0 +1,250 @@
+"""Compare a copy with the service, shop by shop and day by day, and mend what differs.
+
+This is also the only way to learn that the POS removed a bill: the API has no
+word for that, the bill merely stops being returned. What has changed since the
+copy was last pulled is no difference; the next pull brings it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from counterfoil.client import calls, progress
+from counterfoil.client.api import Client
+from counterfoil.client.errors import CounterfoilError, is_bad_cursor
+from counterfoil.client.pages import RawPage
+from counterfoil.client.progress import BEFORE_EVERYTHING, EMPTY_WINDOWS, WINDOW_DAYS, Origin
+from counterfoil.client.sinks import CopiedBill, Sink
+from counterfoil.client.sinks.arriving import instant_us
+from counterfoil.client.talk import Call
+
+MOST_RESTARTS = 100
+
+
+class Totals(Struct, frozen=True):
+    """What one side holds of one shop on one day."""
+
+    count: int
+    net: Decimal
+    voids: int
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """A day on which copy and service do not agree; no day for bills without a date.
+
+    `missing` are bills that the copy lacks, `removed` those that the service no
+    longer has, `different` those that are not the same on both sides.
+    """
+
+    shop_id: str
+    day: str | None
+    service: Totals
+    copy: Totals
+    missing: int
+    removed: int
+    different: int
+    mended: bool
+
+
+class _Amounts(Struct):
+    net: Decimal | None = None
+
+
+class _Head(Struct):
+    """As much of a bill as the comparison needs."""
+
+    id: str
+    status: str
+    amounts: _Amounts
+    bill_date: str | None = msgspec.field(name="billDate", default=None)
+    updated_at: str | None = msgspec.field(name="updatedAt", default=None)
+
+
+_head = msgspec.json.Decoder(_Head).decode
+_page = msgspec.json.Decoder(RawPage).decode
+_Bills = dict[str, CopiedBill]
+Picked = TypeVar("Picked")
+
+
+class Reconciler:
+    """Reads every window again; `fix` writes what the service says."""
+
+    def __init__(
+        self,
+        client: Client,
+        sink: Sink,
+        *,
+        since: date | None = None,
+        fix: bool = False,
+        limit: int = calls.MAX_LIMIT,
+        on_progress: Callable[[str, str], None] = lambda _shop, _what: None,
+    ) -> None:
+        self._client = client
+        self._sink = sink
+        self._since = since
+        self._fix = fix
+        self._limit = limit
+        self._on_progress = on_progress
+        self.unread: list[str] = []
+        self.days = 0
+        self.bills = 0
+
+    def run(self) -> Iterator[Difference]:
+        """The differences, as they are found. Shops that no pull has read to the end yet are named in `unread`."""
+        state = progress.read(self._sink.state())
+        usage = self._client.usage()
+        progress.claim(state, Origin(self._client.base_url, usage["keyId"], usage["scope"]), adopt=False)
+        shops = self._client.shop_page()
+        last = progress.latest_day(shops.server_time)
+        for shop in shops.data:
+            known = state.shops.get(shop["shopId"])
+            if known is None or known.mark is None:
+                self.unread.append(shop["shopId"])
+            else:
+                yield from self._shop(shop["shopId"], known.mark, last)
+        if self._fix:
+            self._sink.publish()
+
+    def _shop(self, shop_id: str, mark: str, last: date) -> Iterator[Difference]:
+        earliest, empty = self._sink.earliest_day(shop_id), 0
+        while True:
+            first = last - timedelta(days=WINDOW_DAYS - 1)
+            first = max(first, self._since) if self._since else first
+            self._on_progress(shop_id, f"{first} to {last}")
+            served = self._served(self._window(shop_id, first, last))
+            yield from self._compare(shop_id, mark, served, self._sink.bills_of_days(shop_id, first, last))
+            self.days += (last - first).days + 1
+            empty = 0 if served else empty + 1
+            if self._is_far_enough(first, earliest, empty):
+                break
+            last = first - timedelta(days=1)
+        yield from self._undated(shop_id, mark)
+
+    def _is_far_enough(self, first: date, earliest: date | None, empty: int) -> bool:
+        if self._since:
+            return first <= self._since
+        return empty >= EMPTY_WINDOWS and (earliest is None or earliest >= first)
+
+    # --- comparing -----------------------------------------------------------------
+
+    def _compare(
+        self, shop_id: str, mark: str, served: Mapping[str, _Bills], copied: Mapping[str, list[CopiedBill]]
+    ) -> Iterator[Difference]:
+        held = {day: {bill.id: bill for bill in bills} for day, bills in copied.items()}
+        suspect = [day for day in sorted({*served, *held}) if served.get(day, {}) != held.get(day, {})]
+        pending = self._changed_since(shop_id, mark) if suspect else set()
+        for day in suspect:
+            there, here = _without(served.get(day, {}), pending), _without(held.get(day, {}), pending)
+            if there == here:
+                continue
+            if self._fix:
+                self._mend_day(shop_id, day, set(here) - set(there))
+            yield _difference(shop_id, day, there, here, mended=self._fix)
+
+    def _undated(self, shop_id: str, mark: str) -> Iterator[Difference]:
+        """Bills that no window shows; those from before change tracking that have no date either, no list shows."""
+        self._on_progress(shop_id, "bills without a date")
+        since = f"{self._since}T00:00:00Z" if self._since else BEFORE_EVERYTHING
+        rows = self._list(self._changes(shop_id, since), lambda head, row: None if head.bill_date else bytes(row))
+        there = {bill_id: _bill(_head(row)) for bill_id, row in rows.items()}
+        here = {bill.id: bill for bill in self._sink.undated_bills(shop_id, since)}
+        if there == here:
+            return
+        pending = self._changed_since(shop_id, mark)
+        there, here = _without(there, pending), _without(here, pending)
+        if there == here:
+            return
+        if self._fix:
+            self._mend(shop_id, rows, set(here) - set(there))
+        yield _difference(shop_id, None, there, here, mended=self._fix)
+
+    def _changed_since(self, shop_id: str, mark: str) -> set[str]:
+        """Bills that the next pull will bring. Asked for last, so that it covers what was read before."""
+        return set(self._list(self._changes(shop_id, mark), lambda head, _: head.id))
+
+    # --- mending -------------------------------------------------------------------
+
+    def _mend_day(self, shop_id: str, day: str, gone: set[str]) -> None:
+        """The day is read once more: only what differs need ever be in memory as a whole."""
+        that_day = date.fromisoformat(day)
+        rows = self._list(self._window(shop_id, that_day, that_day), lambda _, row: bytes(row))
+        self._mend(shop_id, rows, gone)
+
+    def _mend(self, shop_id: str, rows: Mapping[str, bytes], gone: set[str]) -> None:
+        with self._sink.transaction():
+            self._sink.drop_bills(shop_id, sorted(gone - set(rows)))
+            self._sink.put_bills(shop_id, list(rows.values()), replace=True)
+
+    # --- reading -------------------------------------------------------------------
+
+    def _window(self, shop_id: str, first: date, last: date) -> Call:
+        return calls.bills(shop_id, first=first, last=last, limit=self._limit)
+
+    def _changes(self, shop_id: str, since: str) -> Call:
+        return calls.bills(shop_id, updated_since=since, limit=self._limit)
+
+    def _served(self, call: Call) -> dict[str, _Bills]:
+        """What the service has on each day of a window."""
+        days: dict[str, _Bills] = {}
+        for bill_id, head in self._list(call, lambda head, _: head).items():
+            if head.bill_date is not None:
+                days.setdefault(head.bill_date, {})[bill_id] = _bill(head)
+        return days
+
+    def _list(self, call: Call, pick: Callable[[_Head, Raw], Picked | None]) -> dict[str, Picked]:
+        """A whole list by id, of each bill what is picked; begun anew when a cursor's bill is removed under it."""
+        for _ in range(MOST_RESTARTS):
+            picked: dict[str, Picked] = {}
+            try:
+                for page in self._pages(call):
+                    for row in page.data:
+                        head = _head(row)
+                        part = pick(head, row)
+                        if part is not None:
+                            picked[head.id] = part
+                    self.bills += len(page.data)
+            except CounterfoilError as error:
+                if not is_bad_cursor(error):
+                    raise
+                continue
+            return picked
+        raise CounterfoilError("a list was begun anew too often; run reconcile again at a quieter time")
+
+    def _pages(self, call: Call) -> Iterator[RawPage]:
+        while True:
+            page = calls.read(self._client.ask(call), _page)
+            yield page
+            if page.next_cursor is None:
+                return
+            call = calls.following(call, page.next_cursor)
+
+
+def _bill(head: _Head) -> CopiedBill:
+    return CopiedBill(head.id, instant_us(head.updated_at), head.amounts.net, head.status == "void")
+
+
+def _without(bills: _Bills, ids: set[str]) -> _Bills:
+    return {bill_id: bill for bill_id, bill in bills.items() if bill_id not in ids}
+
+
+def _difference(shop_id: str, day: str | None, there: _Bills, here: _Bills, *, mended: bool) -> Difference:
+    both = set(there) & set(here)
+    return Difference(
+        shop_id=shop_id,
+        day=day,
+        service=_totals(there),
+        copy=_totals(here),
+        missing=len(there) - len(both),
+        removed=len(here) - len(both),
+        different=sum(there[bill_id] != here[bill_id] for bill_id in both),
+        mended=mended,
+    )
+
+
+def _totals(bills: _Bills) -> Totals:
+    net = sum((bill.net for bill in bills.values() if bill.net is not None), Decimal(0))
+    return Totals(len(bills), net, sum(bill.void for bill in bills.values()))

@@ -1,0 +1,120 @@
+"""A copy in a DuckDB file. DuckDB's own JSON reader takes the answers in, from a scratch file."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from counterfoil.client.sinks import SinkError
+from counterfoil.client.sinks.sql import Rows, SqlSink, literal
+from counterfoil.client.tables import Kind, Table, shape
+
+# Enough for batches of ordinary bills; each thread of the JSON reader takes 32 MB, whatever there is to read.
+MEMORY_MB = 112
+THREADS = 2
+# The reader keeps room for rows of this size; longer ones get more of both.
+ROW_BYTES = 4 * 1024 * 1024
+
+
+class DuckDBSink(SqlSink):
+    """One writer at a time; DuckDB's file lock sees to that."""
+
+    TYPES = {  # noqa: RUF012 - a table, never changed
+        Kind.TEXT: "VARCHAR",
+        Kind.TEXTS: "VARCHAR[]",
+        Kind.DECIMAL: "DECIMAL(38,6)",
+        Kind.INTEGER: "BIGINT",
+        Kind.FLAG: "BOOLEAN",
+        Kind.INSTANT: "TIMESTAMPTZ",
+        Kind.DAY: "DATE",
+    }
+    # Read as a number, DuckDB takes 8935002455.22 for 8935002455.219999; as text the digits stay what they are.
+    _READ_AS = {**TYPES, Kind.DECIMAL: "VARCHAR"}  # noqa: RUF012
+
+    def __init__(self, path: Path) -> None:
+        self._scratch = path.with_name(f"{path.name}.scratch")
+        self._longest = ROW_BYTES
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = duckdb.connect(str(path))
+        except (duckdb.Error, OSError) as error:
+            raise SinkError(_refused(path, error)) from error
+        try:
+            self._set_up()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _set_up(self) -> None:
+        # The file is ours now, so what a killed pull left behind is nobody's.
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._scratch.mkdir(mode=0o700)
+        self.run("SET autoinstall_known_extensions = false")
+        self.run(f"SET threads = {THREADS}")
+        self.run(f"SET memory_limit = '{MEMORY_MB}MB'")
+        self.run(f"SET temp_directory = '{literal(str(self._scratch))}'")
+        self.run("SET preserve_insertion_order = false")
+        self.run("SET TimeZone = 'UTC'")
+        self.make_tables()
+
+    def close(self) -> None:
+        self._db.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
+        try:
+            return self._db.execute(statement, values or None).fetchall()
+        except duckdb.Error as error:
+            raise SinkError(f"DuckDB: {_first_line(error)}") from error
+
+    def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
+        scratch = self._scratch / "rows.ndjson"
+        try:
+            with scratch.open("wb") as out:
+                out.writelines(line for row in rows for line in (row, b"\n"))
+        except OSError as error:
+            raise SinkError(f"cannot write {scratch}: {error.strerror}") from error
+        longest = max(map(len, rows), default=0) + 2
+        if longest > self._longest:
+            self._longest = longest
+            self.run(f"SET memory_limit = '{MEMORY_MB + 16 * longest // 1024**2}MB'")
+        fields = ", ".join(f"{name}: '{self._type(node)}'" for name, node in shape(tables).items())
+        self.run(
+            f"CREATE OR REPLACE TEMPORARY TABLE incoming AS SELECT * FROM read_json('{literal(str(scratch))}', "
+            f"format = 'newline_delimited', maximum_object_size = {self._longest}, columns = {{{fields}}})"
+        )
+
+    def field(self, row: str, path: tuple[str, ...], kind: Kind) -> str:
+        at = ".".join(f'"{part}"' for part in (row, *path))
+        return f"CAST({at} AS {self.TYPES[kind]})" if kind is Kind.DECIMAL else at
+
+    def each(self, source: str, lists: Sequence[tuple[str, ...]]) -> tuple[str, str]:
+        """An outer row is carried along as a whole, so that its fields keep their names."""
+        source = f"(SELECT {source} AS outer_row FROM {source})"
+        for depth, path in enumerate(lists, 1):
+            owner = "outer_row" if depth == 1 else f"e{depth - 1}"
+            at = self.field(owner, path, Kind.TEXTS)
+            source = f"(SELECT *, unnest({at}) AS e{depth}, generate_subscripts({at}, 1) AS n{depth} FROM {source})"
+        return source, f"e{len(lists)}"
+
+    def microseconds(self, column: str) -> str:
+        return f"epoch_us({column})"
+
+    def _type(self, node: Any) -> str:
+        if isinstance(node, Kind):
+            return self._READ_AS[node]
+        if isinstance(node, list):
+            return f"{self._type(node[0])}[]"
+        return "STRUCT(" + ", ".join(f'"{name}" {self._type(inner)}' for name, inner in node.items()) + ")"
+
+
+def _refused(path: Path, error: Exception) -> str:
+    if "lock" in str(error):
+        return f"{path} is open in another process; a copy has one pull at a time, and no reader while it writes"
+    return f"cannot open {path} as a DuckDB file: {_first_line(error)}"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,54 @@
+"""From the name of a target to the sink behind it. The engine is imported when it is asked for and not before."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from counterfoil.client.sinks import Sink, SinkError
+
+POSTGRES = ("postgresql://", "postgres://")
+KINDS = "a file ending in .duckdb, a folder ending in / (Parquet), or postgresql://..."
+
+
+class Target(Struct, frozen=True):
+    """A place for a copy: `shown` is its name without any secret in it."""
+
+    shown: str
+    module: str
+    sink: str
+    place: Path | str
+
+    def open(self) -> Sink:
+        sink: Callable[[Path | str], Sink] = getattr(self._engine(), self.sink)
+        return sink(self.place)
+
+    def _engine(self) -> Any:
+        try:
+            return import_module(f"counterfoil.client.sinks.{self.module}")
+        except ImportError as error:
+            raise SinkError(
+                f"the package {error.name} is not installed; `pip install 'counterfoil[pull]'` brings what copies need"
+            ) from error
+
+
+def target(name: str) -> Target:
+    """The target of this name; `ValueError` when it names none."""
+    if name.startswith(POSTGRES):
+        return Target(_without_password(name), "postgres", "PostgresSink", name)
+    path = Path(name).expanduser()
+    if name.endswith("/") or path.is_dir():
+        return Target(f"{path}/", "parquet", "ParquetSink", path)
+    if path.suffix == ".duckdb":
+        return Target(str(path), "duckdb", "DuckDBSink", path)
+    raise ValueError(f"{name!r} is no target: give {KINDS}")
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    user = f"{parts.username}@" if parts.username else ""
+    return f"{parts.scheme}://{user}{host}{parts.path}"

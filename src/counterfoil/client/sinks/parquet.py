@@ -1,0 +1,60 @@
+"""A copy as a folder of Parquet files, one a table.
+
+Parquet files cannot be changed in place, so the copy itself is a DuckDB file
+inside the folder, and each run ends by writing the files of the tables that
+changed beside the old ones and moving them into place: a reader sees a whole
+file, old or new.
+"""
+
+import os
+from pathlib import Path
+
+from counterfoil.client.sinks import SinkError
+from counterfoil.client.sinks.duckdb import DuckDBSink
+from counterfoil.client.sinks.sql import literal
+from counterfoil.client.tables import TABLES, Table
+
+WORKING_FILE = ".counterfoil.duckdb"
+
+
+class ParquetSink(DuckDBSink):
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        super().__init__(folder / WORKING_FILE)
+
+    def make_tables(self) -> None:
+        super().make_tables()
+        # What has changed since its file was written; kept, for a run may die before it publishes.
+        self.run("CREATE TABLE IF NOT EXISTS pull_unpublished (name VARCHAR)")
+
+    def changed(self, *tables: Table) -> None:
+        for table in tables:
+            self.run("DELETE FROM pull_unpublished WHERE name = ?", [table.name])
+            self.run("INSERT INTO pull_unpublished VALUES (?)", [table.name])
+
+    def publish(self) -> None:
+        unpublished = {row[0] for row in self.run("SELECT name FROM pull_unpublished")}
+        try:
+            for table in TABLES:
+                target = self._folder / f"{table.name}.parquet"
+                if table.name in unpublished or not target.exists():
+                    self._write(table, target)
+            _settle(self._folder)
+        except OSError as error:
+            raise SinkError(f"cannot write into {self._folder}: {error.strerror}") from error
+        self.run("DELETE FROM pull_unpublished")
+
+    def _write(self, table: Table, target: Path) -> None:
+        draft = target.with_suffix(".parquet.new")
+        self.run(f"COPY {table.name} TO '{literal(str(draft))}' (FORMAT parquet, COMPRESSION zstd)")
+        _settle(draft)
+        draft.replace(target)
+
+
+def _settle(path: Path) -> None:
+    """On the disk, not only in the machine's memory."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

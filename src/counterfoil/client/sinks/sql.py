@@ -1,0 +1,267 @@
+"""What every SQL target does alike; how a value is read and a list taken apart is the engine's own.
+
+Answers are handed to the engine as they came, into a temporary table
+`incoming`; a few INSERT ... SELECT take them apart into the copy's tables.
+Only what differs is written, so that a target knows whether anything changed.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import date
+from typing import Any
+
+from counterfoil.client.sinks import CopiedBill, SinkError
+from counterfoil.client.sinks.arriving import is_newer, latest_bills
+from counterfoil.client.tables import (
+    BILLS,
+    CATEGORIES,
+    COUPONS,
+    MEMBERS,
+    PARTS_OF_BILL,
+    PROMOTION_KINDS,
+    PROMOTIONS,
+    SHOPS,
+    TABLES,
+    Column,
+    Kind,
+    Table,
+)
+
+Rows = list[tuple[Any, ...]]
+
+# What the elements of a list are numbered as, outer list first.
+_NUMBERS = {
+    "categories": ("position",),
+    "bill_items": ("line",),
+    "item_options": ("line", "position"),
+    "payments": ("position",),
+    "coupons": ("position",),
+}
+_OWN_TABLES = (
+    "CREATE TABLE IF NOT EXISTS pull_state (one INTEGER, state VARCHAR)",
+    "CREATE TABLE IF NOT EXISTS pull_seen (provider_id VARCHAR, member_id VARCHAR)",
+)
+_FOREIGN = """
+    SELECT table_name FROM information_schema.tables
+    WHERE table_schema = current_schema() AND table_name IN ({names})
+"""
+_COPIED = "SELECT CAST(bill_date AS VARCHAR), id, {changed}, net, status = 'void' FROM bills WHERE shop_id = ?"
+
+
+class SqlSink(ABC):
+    """The copy's tables in an SQL engine. Statements are written with `?` for values."""
+
+    TYPES: dict[Kind, str]
+
+    # --- what an engine brings ---------------------------------------------------
+
+    @abstractmethod
+    def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
+        """Run a statement and fetch what it returns."""
+
+    @abstractmethod
+    def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
+        """Put the rows of an answer into the temporary table `incoming`, as far as the tables ask for them."""
+
+    @abstractmethod
+    def field(self, row: str, path: tuple[str, ...], kind: Kind) -> str:
+        """The value at a path below `row`, in the column's type."""
+
+    @abstractmethod
+    def each(self, source: str, lists: Sequence[tuple[str, ...]]) -> tuple[str, str]:
+        """A source with a row for every element of nested lists, numbered n1, n2; and what to call the element."""
+
+    @abstractmethod
+    def microseconds(self, column: str) -> str:
+        """An instant as microseconds since 1970."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def changed(self, *tables: Table) -> None:  # noqa: B027 - most engines need not know
+        """Told within the transaction that changes them."""
+
+    def publish(self) -> None:  # noqa: B027
+        """What is committed is published."""
+
+    # --- the copy ------------------------------------------------------------------
+
+    def make_tables(self) -> None:
+        names = ", ".join(f"'{name}'" for name in ("pull_state", *(table.name for table in TABLES)))
+        found = {row[0] for row in self.run(_FOREIGN.format(names=names))}
+        if found and "pull_state" not in found:
+            raise SinkError(f"the target holds a table `{min(found)}` that no pull has made; choose another target")
+        with self.transaction():
+            for statement in _OWN_TABLES:
+                self.run(statement)
+            for table in TABLES:
+                columns = ", ".join(f'"{column.name}" {self.TYPES[column.kind]}' for column in table.columns)
+                self.run(f"CREATE TABLE IF NOT EXISTS {table.name} ({columns})")
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self.run("BEGIN")
+        try:
+            yield
+            self.run("COMMIT")
+        except BaseException:
+            with suppress(SinkError):  # the first error is the one to tell
+                self.run("ROLLBACK")
+            raise
+
+    def state(self) -> bytes | None:
+        rows = self.run("SELECT state FROM pull_state")
+        return rows[0][0].encode() if rows else None
+
+    def save_state(self, state: bytes) -> None:
+        self.run("DELETE FROM pull_state")
+        self.run("INSERT INTO pull_state VALUES (1, ?)", [state.decode()])
+
+    # --- shops and members -----------------------------------------------------------
+
+    def put_shops(self, rows: Sequence[bytes], now: str) -> None:
+        self.read(rows, (SHOPS, CATEGORIES))
+        listed = self._came("shopId")
+        vanished = self.run(
+            f"UPDATE shops SET removed_at = CAST(? AS {self.TYPES[Kind.INSTANT]}) "
+            f"WHERE removed_at IS NULL AND shop_id NOT IN {listed} RETURNING 1",
+            [now],
+        )
+        if self._merge(SHOPS, "shop_id", listed, {"removed_at": "NULL"}) or vanished:
+            self.changed(SHOPS)
+        if self._merge(CATEGORIES, "shop_id", listed):
+            self.changed(CATEGORIES)
+
+    def open_pass(self, provider_id: str) -> None:
+        self.run("DELETE FROM pull_seen WHERE provider_id = ?", [provider_id])
+
+    def put_members(self, provider_id: str, rows: Sequence[bytes]) -> int:
+        if not rows:
+            return 0
+        self.read(rows, (MEMBERS, COUPONS))
+        came = self._came("memberId")
+        base = f"'{literal(provider_id)}'"
+        self.run(f"INSERT INTO pull_seen SELECT {base}, member_id FROM {came} AS came(member_id)")
+        members = self._merge(MEMBERS, "member_id", came, {"provider_id": base, "removed_at": "NULL"})
+        coupons = self._merge(COUPONS, "member_id", came)
+        if members:
+            self.changed(MEMBERS)
+        if coupons:
+            self.changed(COUPONS)
+        return len(members | coupons)
+
+    def close_pass(self, provider_id: str, now: str) -> int:
+        vanished = self.run(
+            f"UPDATE members SET removed_at = CAST(? AS {self.TYPES[Kind.INSTANT]}) "
+            "WHERE provider_id = ? AND removed_at IS NULL AND member_id NOT IN "
+            "(SELECT member_id FROM pull_seen WHERE provider_id = ?) RETURNING 1",
+            [now, provider_id, provider_id],
+        )
+        self.open_pass(provider_id)
+        if vanished:
+            self.changed(MEMBERS)
+        return len(vanished)
+
+    def _came(self, field: str) -> str:
+        return f"(SELECT {self.field('incoming', (field,), Kind.TEXT)} FROM incoming)"
+
+    def _merge(self, table: Table, key: str, came: str, supplied: dict[str, str] | None = None) -> set[str]:
+        """Give every key that came the rows that came with it; the keys for which that changed something."""
+        self.run("DROP TABLE IF EXISTS staged")
+        self.run(f"CREATE TEMPORARY TABLE staged AS {self._select(table, 'incoming', supplied or {})}")
+        copied = f"(SELECT * FROM {table.name} WHERE {key} IN {came})"
+        different = {
+            row[0]
+            for row in self.run(
+                f"SELECT {key} FROM (SELECT * FROM staged EXCEPT SELECT * FROM {copied} AS held) AS newer "
+                f"UNION SELECT {key} FROM (SELECT * FROM {copied} AS held EXCEPT SELECT * FROM staged) AS older"
+            )
+        }
+        if different:
+            keys = [sorted(different)]
+            self.run(f"DELETE FROM {table.name} WHERE {key} IN {_LISTED}", keys)
+            self.run(f"INSERT INTO {table.name} SELECT * FROM staged WHERE {key} IN {_LISTED}", keys)
+        return different
+
+    # --- bills -------------------------------------------------------------------------
+
+    def put_bills(self, shop_id: str, rows: Sequence[bytes], *, replace: bool = False) -> int:
+        latest = latest_bills(rows)
+        known = self._known(shop_id, list(latest))
+        fresh = {bill_id: bill for bill_id, bill in latest.items() if replace or is_newer(bill, known.get(bill_id))}
+        if not fresh:
+            return 0
+        if replace or not known.keys().isdisjoint(fresh):
+            self._delete_bills(shop_id, list(fresh))
+        self.read([bill.row for bill in fresh.values()], (BILLS, *PARTS_OF_BILL))
+        for table in (BILLS, *PARTS_OF_BILL):
+            if table is not PROMOTIONS:
+                self.run(f"INSERT INTO {table.name} {self._select(table, 'incoming', {})}")
+        for kind in PROMOTION_KINDS:
+            supplied = {"kind": f"'{kind}'", "position": "n1"}
+            self.run(f"INSERT INTO promotions {self._select(PROMOTIONS, 'incoming', supplied, (('amounts', kind),))}")
+        self.changed(BILLS, *PARTS_OF_BILL)
+        return len(fresh)
+
+    def _known(self, shop_id: str, ids: Sequence[str]) -> dict[str, int | None]:
+        """Which of these bills the copy has, and when each last changed."""
+        changed = self.microseconds("updated_at")
+        rows = self.run(f"SELECT id, {changed} FROM bills WHERE shop_id = ? AND id IN {_LISTED}", [shop_id, ids])
+        return dict(rows)
+
+    def bills_of_days(self, shop_id: str, first: date, last: date) -> dict[str, list[CopiedBill]]:
+        days: dict[str, list[CopiedBill]] = {}
+        copied = _COPIED.format(changed=self.microseconds("updated_at"))
+        for day, *bill in self.run(f"{copied} AND bill_date BETWEEN ? AND ?", [shop_id, first, last]):
+            days.setdefault(day, []).append(CopiedBill(*bill))
+        return days
+
+    def undated_bills(self, shop_id: str, since: str) -> list[CopiedBill]:
+        copied = _COPIED.format(changed=self.microseconds("updated_at"))
+        since_then = f"updated_at >= CAST(? AS {self.TYPES[Kind.INSTANT]})"
+        rows = self.run(f"{copied} AND bill_date IS NULL AND {since_then}", [shop_id, since])
+        return [CopiedBill(*bill) for _, *bill in rows]
+
+    def earliest_day(self, shop_id: str) -> date | None:
+        day: date | None = self.run("SELECT min(bill_date) FROM bills WHERE shop_id = ?", [shop_id])[0][0]
+        return day
+
+    def drop_bills(self, shop_id: str, ids: Sequence[str]) -> None:
+        if ids:
+            self._delete_bills(shop_id, list(ids))
+            self.changed(BILLS, *PARTS_OF_BILL)
+
+    def _delete_bills(self, shop_id: str, ids: Sequence[str]) -> None:
+        self.run(f"DELETE FROM bills WHERE shop_id = ? AND id IN {_LISTED}", [shop_id, ids])
+        for table in PARTS_OF_BILL:
+            self.run(f"DELETE FROM {table.name} WHERE shop_id = ? AND bill_id IN {_LISTED}", [shop_id, ids])
+
+    # --- from answers to rows ------------------------------------------------------------
+
+    def _select(
+        self, table: Table, source: str, supplied: dict[str, str], lists: tuple[tuple[str, ...], ...] = ()
+    ) -> str:
+        """A SELECT that makes the table's rows from answers."""
+        lists = lists or table.each
+        rows, element = self.each(source, lists) if lists else (source, "")
+        row = "outer_row" if lists else source
+        numbers = {name: f"n{depth}" for depth, name in enumerate(_NUMBERS.get(table.name, ()), 1)}
+        given = {**numbers, **supplied}
+        values = ", ".join(self._value(column, given, row, element) for column in table.columns)
+        return f"SELECT {values} FROM {rows}"
+
+    def _value(self, column: Column, supplied: dict[str, str], row: str, element: str) -> str:
+        if column.path:
+            value = self.field(row if not element or column.of_parent else element, column.path, column.kind)
+        else:
+            value = f"CAST({supplied[column.name]} AS {self.TYPES[column.kind]})"
+        return f'{value} AS "{column.name}"'
+
+
+# The values of a list that is given as one parameter.
+_LISTED = "(SELECT unnest(CAST(? AS VARCHAR[])))"
+
+
+def literal(text: str) -> str:
+    return text.replace("'", "''")

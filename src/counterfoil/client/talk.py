@@ -1,0 +1,120 @@
+"""One call from first try to final answer, without any input or output of its own.
+
+`conversation` yields what is to be done (send, sleep) and is sent what came of
+it. The blocking and the asynchronous client both drive this one generator, so
+they cannot differ in how they react.
+"""
+
+from collections.abc import Callable, Generator, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from counterfoil.client import retry
+from counterfoil.client.errors import CounterfoilError, NotThisService, QuotaSpent, Refusal, Unreachable
+from counterfoil.client.pace import Pace
+
+
+class Call(Struct, frozen=True):
+    """A GET below `/v1/`."""
+
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+
+
+class Send(Struct, frozen=True):
+    call: Call
+
+
+class Sleep(Struct, frozen=True):
+    seconds: float
+
+
+class Received(Struct, frozen=True):
+    """An HTTP answer. Header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Failed(Struct, frozen=True):
+    """No HTTP answer came."""
+
+    reason: str
+
+
+Step = Send | Sleep
+Outcome = Received | Failed | None
+
+
+class Surroundings(Struct, frozen=True):
+    """Clocks and chance, which tests bring themselves."""
+
+    steady: Callable[[], float]
+    now: Callable[[], float]
+    luck: Callable[[], float]
+
+
+class _Refused(Struct):
+    """The fields of a refusal that this client acts on; the message may be anything."""
+
+    error: str
+    message: object = ""
+    retry_after_sec: object = msgspec.field(name="retryAfterSec", default=None)
+    limit: object = None
+
+
+_decode_refusal = msgspec.json.Decoder(_Refused).decode
+
+
+def conversation(call: Call, pace: Pace, around: Surroundings) -> Generator[Step, Outcome, Received]:
+    """The final answer to a call, or the error that it ends with."""
+    tries = 0
+    while True:
+        wait = pace.claim(around.steady())
+        if wait > 0:
+            yield Sleep(wait)
+            continue
+        outcome = yield Send(call)
+        if isinstance(outcome, Received) and outcome.status == 200:
+            return outcome
+        tries += 1
+        verdict, error = _judge(outcome, tries, pace, around)
+        match verdict:
+            case retry.Retry(pause_sec):
+                # A full minute is no failure: it does not use a try up.
+                tries -= isinstance(error, Refusal) and error.code == "rate_limited"
+                yield Sleep(pause_sec)
+            case _:
+                raise error
+
+
+def _judge(outcome: Outcome, tries: int, pace: Pace, around: Surroundings) -> tuple[retry.Verdict, CounterfoilError]:
+    if not isinstance(outcome, Received):
+        reason = outcome.reason if outcome else "no answer"
+        return retry.after_failure(tries, around.luck()), Unreachable(f"the service cannot be reached: {reason}")
+    request_id = outcome.headers.get("x-request-id")
+    try:
+        refused = _decode_refusal(outcome.body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _judge_foreign(outcome.status, request_id, tries, around)
+    if isinstance(refused.limit, int) and refused.error == "rate_limited":
+        pace.learn(refused.limit)
+    waiting = outcome.headers.get("retry-after") or refused.retry_after_sec
+    verdict = retry.after_refusal(refused.error, outcome.status, waiting, tries, around.now(), around.luck())
+    if isinstance(verdict, retry.Stop):
+        return verdict, QuotaSpent(str(refused.message), request_id, verdict.resumes_at)
+    return verdict, Refusal(outcome.status, refused.error, str(refused.message), request_id)
+
+
+def _judge_foreign(
+    status: int, request_id: str | None, tries: int, around: Surroundings
+) -> tuple[retry.Verdict, CounterfoilError]:
+    """An answer that is not the API's own: a proxy whose service is away, or another service altogether."""
+    said = f"the answer was {status} without one of the API's error codes"
+    if status >= 500 or status == 429:
+        return retry.after_failure(tries, around.luck()), Unreachable(
+            f"the service cannot be reached: {said}", request_id
+        )
+    return retry.Raise(), NotThisService(f"{said}; is the address right?", request_id)

@@ -1,0 +1,356 @@
+"""A raw POS bill -> the published Bill.
+
+A bill is finished when it is written: only the shop's facts can change its
+answer later, and `under_facts` is what they change. What the facts of the day
+hid or lent is kept beside the bill, so that it makes no difference in the end
+which of them it was first read under.
+"""
+
+from collections.abc import Callable
+from datetime import date, datetime, tzinfo
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from counterfoil.domain.calendar import from_ms, iso, trading_day
+from counterfoil.domain.resources import (
+    Amounts,
+    Bill,
+    Channel,
+    Item,
+    Number,
+    Option,
+    Payment,
+    Promotion,
+    Status,
+)
+from counterfoil.domain.shops import ShopFacts
+from counterfoil.domain.tillvalues import (
+    Moment,
+    Record,
+    day_on_clock,
+    flag,
+    ident,
+    identifier,
+    idents,
+    is_flag_word,
+    listing,
+    moment,
+    money,
+    number,
+    objects,
+    on_clock,
+    recorded_day,
+    storable,
+    text,
+)
+
+DINE_IN = "dine_in"
+COUNTER = "counter"
+_NOTHING: Record = {}
+
+
+class Withheld(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What of a bill cannot be told from its answer, because its shop's facts had a say in it."""
+
+    roots: dict[int, str] = {}
+    """`rootId` of the lines that may not show theirs, by place."""
+    categories: dict[int, list[str]] = {}
+    """All of a line's categories, where some are groupings, by place."""
+    label: bool = False
+    """The channel's name is the shop's, not the bill's."""
+    closed: datetime | None = None
+    """What the clock on the wall showed, where `closedAt` has no offset."""
+    trading: Moment | None = None
+    """The trading day, where it was recorded as a time."""
+
+
+_LABELLED = Withheld(label=True)
+_NOTHING_WITHHELD = Withheld()
+
+
+class ClosedBill(Struct, frozen=True, kw_only=True):
+    """A bill, and what it takes to read it again under other facts of its shop."""
+
+    bill: Bill
+    closed_at: int | None
+    trading_day: date | None
+    history: bool
+    withheld: Withheld | None = None
+
+
+def bill_from(record: Record, facts: ShopFacts, token_of: Callable[[str], str]) -> ClosedBill:
+    """The bill as published, but for `updated_at`, which is the store's to stamp."""
+    get = record.get
+    zone = facts.zone()
+    closed, trading = moment(get("closedAt")), recorded_day(get("tradingDay"))
+    closed_at, stamp = on_clock(closed, zone), day_on_clock(trading, zone)
+    timestamp, business_date, bill_date = _dates(closed_at, stamp, facts, zone)
+    table = _object(get("table"))
+    code, label = _channel(get("channel"), table)
+    shops_label = facts.channels.get(code) if code and not label else None
+    items, grouped = _items(get("lines"), facts)
+    member = ident(get("memberId"))
+    status, void_reason = _status(get("void"))
+    bill = Bill(
+        id=identifier(record, "id"),
+        order_ids=idents(get("orderIds")),
+        receipt_number=ident(get("receiptNumber")),
+        tax_number=ident(get("taxNumber")),
+        timestamp=timestamp,
+        business_date=business_date,
+        bill_date=bill_date,
+        updated_at=None,
+        franchise_id=facts.franchise_id,
+        shop_id=facts.shop_id,
+        device_id=ident(get("deviceId")),
+        station_id=ident(get("stationId")),
+        channel=Channel(code=code, name=label or shops_label),
+        service_type=ident(get("buffetPackageId")) or ident(get("serviceType")),
+        table_name=ident(table.get("name")) if code == DINE_IN else None,
+        member_id=None if member is None else token_of(member),
+        items=items,
+        amounts=_amounts(_object(get("amounts"))),
+        payments=[_payment(payment) for payment in listing(get("payments")) if isinstance(payment, dict)],
+        status=status,
+        void_reason=void_reason,
+        cashier=text(get("cashier")),
+    )
+    return ClosedBill(
+        bill=bill,
+        closed_at=closed_at,
+        trading_day=stamp,
+        history=flag(get("history")),
+        withheld=_withheld(
+            None if facts.franchise_id else _roots(get("lines")),
+            grouped,
+            closed,
+            trading,
+            shops_label,
+        ),
+    )
+
+
+def _roots(lines: object) -> dict[int, str]:
+    return {place: root for place, line in enumerate(objects(lines)) if (root := ident(line.get("rootId"))) is not None}
+
+
+def _withheld(
+    roots: dict[int, str] | None,
+    categories: dict[int, list[str]],
+    closed: Moment | None,
+    trading: date | Moment | None,
+    shops_label: str | None,
+) -> Withheld | None:
+    """Nothing, for the ordinary bill."""
+    wall_clock = closed if type(closed) is datetime else None
+    time = trading if isinstance(trading, (int, datetime)) else None
+    if roots or categories or wall_clock or time is not None:
+        return Withheld(
+            roots=roots or {},
+            categories=categories,
+            label=shops_label is not None,
+            closed=wall_clock,
+            trading=time,
+        )
+    return _LABELLED if shops_label else None
+
+
+def under_facts(found: ClosedBill, facts: ShopFacts) -> ClosedBill:
+    """The bill as `bill_from` would read it after its shop's facts changed; `updated_at` stays as it is."""
+    bill, held, zone = found.bill, found.withheld or _NOTHING_WITHHELD, facts.zone()
+    closed_at = found.closed_at if held.closed is None else on_clock(held.closed, zone)
+    stamp = found.trading_day if held.trading is None else day_on_clock(held.trading, zone)
+    timestamp, business_date, bill_date = _dates(closed_at, stamp, facts, zone)
+    channel, shops_label = _channel_under_facts(bill.channel, facts, lent=held.label)
+    recorded = [_as_recorded(item, place, held) for place, item in enumerate(bill.items)]
+    items = [_item_under_facts(item, facts) for item in recorded]
+    hidden = [(place, was) for place, (was, now) in enumerate(zip(recorded, items, strict=True)) if was is not now]
+    return replace(
+        found,
+        bill=replace(
+            bill,
+            timestamp=timestamp,
+            business_date=business_date,
+            bill_date=bill_date,
+            franchise_id=facts.franchise_id,
+            channel=channel,
+            items=items,
+        ),
+        closed_at=closed_at,
+        trading_day=stamp,
+        withheld=_withheld(
+            {place: was.root_id for place, was in hidden if was.root_id and not items[place].root_id},
+            {place: was.category for place, was in hidden if was.category and was.category != items[place].category},
+            held.closed,
+            held.trading,
+            shops_label,
+        ),
+    )
+
+
+def _channel_under_facts(channel: Channel, facts: ShopFacts, *, lent: bool) -> tuple[Channel, str | None]:
+    """The channel, and its label if that is the shop's."""
+    if channel.code is None or (channel.name and not lent):
+        return channel, None
+    label = facts.channels.get(channel.code)
+    return Channel(code=channel.code, name=label), label
+
+
+def _as_recorded(item: Item, place: int, held: Withheld) -> Item:
+    if place not in held.roots and place not in held.categories:
+        return item
+    root_id, category = held.roots.get(place, item.root_id), held.categories.get(place, item.category)
+    return replace(item, root_id=root_id, category=category)
+
+
+def _item_under_facts(item: Item, facts: ShopFacts) -> Item:
+    root_id = item.root_id if facts.franchise_id else None
+    category = _categories(item.category, facts.groupings, [])
+    if root_id == item.root_id and category == item.category:
+        return item
+    return replace(item, root_id=root_id, category=category)
+
+
+def _dates(
+    closed_at: int | None, stamp: date | None, facts: ShopFacts, zone: tzinfo
+) -> tuple[str | None, str | None, str | None]:
+    """`timestamp`, `businessDate` and `billDate`."""
+    if closed_at is None:
+        return None, _written(stamp), None
+    timestamp = iso(closed_at, zone)
+    accounting_day = stamp or trading_day(from_ms(closed_at, zone), facts.closing_time())
+    return timestamp, _written(accounting_day), timestamp[: len("YYYY-MM-DD")]
+
+
+def _written(of: date | None) -> str | None:
+    return None if of is None else of.isoformat()
+
+
+def _channel(value: object, table: Record) -> tuple[str | None, str | None]:
+    """The code, and the label that the bill brought."""
+    label = None
+    if isinstance(value, dict):
+        label = text(value.get("name"))
+        value = value.get("id")
+    code = ident(value)
+    if code is None:
+        if not (ident(table.get("id")) or ident(table.get("name"))):
+            return None, None
+        return DINE_IN, None
+    return (DINE_IN if code == COUNTER else code), label
+
+
+def _status(void: object) -> tuple[Status, str | None]:
+    if isinstance(void, dict):
+        return "void", text(void.get("reason"))
+    if isinstance(void, str) and not is_flag_word(void):
+        reason = text(void)
+        return ("void" if reason else "completed"), reason
+    return ("void" if flag(void) else "completed"), None
+
+
+def _items(lines: object, facts: ShopFacts) -> tuple[list[Item], dict[int, list[str]]]:
+    """The lines, and all categories of those that do not show all of theirs, by place."""
+    items: list[Item] = []
+    grouped: dict[int, list[str]] = {}
+    left_out: list[str] = []
+    for line in lines if isinstance(lines, list) else ():
+        if isinstance(line, dict):
+            items.append(_item(line, facts, left_out))
+            if left_out:
+                grouped[len(items) - 1] = idents(line["categoryIds"])
+                left_out.clear()
+    return items, grouped
+
+
+def _item(line: Record, facts: ShopFacts, left_out: list[str]) -> Item:
+    get = line.get
+    qty = number(get("qty"))
+    total = money(get("total"))
+    price = money(get("unitPrice"))
+    options = get("options")
+    return Item(
+        id=ident(get("productId")),
+        root_id=ident(get("rootId")) if facts.franchise_id else None,
+        name=text(get("name")),
+        qty=qty,
+        unit_price=_shared(total, qty) if price is None else price,
+        line_total=total,
+        options=[_option(option) for option in objects(options)] if options else [],
+        category=_categories(get("categoryIds"), facts.groupings, left_out),
+        cancelled=flag(get("cancelled")),
+        vat=flag(get("vat")),
+        is_tip=flag(get("tip")),
+    )
+
+
+def _shared(total: Number | None, qty: Number | None) -> Number | None:
+    """The price of one, where only the line's total was recorded."""
+    return None if total is None or not qty else money(total / qty)
+
+
+def _categories(value: object, groupings: tuple[str, ...], left_out: list[str]) -> list[str] | None:
+    if value is None:
+        return None
+    kept: list[str] = []
+    for each in value if isinstance(value, list) else ():
+        category = ident(each)
+        if category is not None:
+            (left_out if category in groupings else kept).append(category)
+    return kept
+
+
+def _option(option: Record) -> Option:
+    qty = number(option.get("qty"))
+    return Option(
+        choice_id=ident(option.get("id")), choice_name=text(option.get("name")), qty=1 if qty is None else qty
+    )
+
+
+def _amounts(amounts: Record) -> Amounts:
+    get = amounts.get
+    vat_type = get("vatType")
+    return Amounts(
+        subtotal=money(get("subtotal")),
+        discount=money(get("discount")),
+        campaign=_promotions(get("campaigns")),
+        coupon=_promotions(get("coupons")),
+        discount_total=money(get("discountTotal")),
+        service_charge=money(get("serviceCharge")),
+        delivery_fee=money(get("deliveryFee")),
+        card_surcharge=money(get("cardSurcharge")),
+        credit=money(get("credit")),
+        vat=money(get("vat")),
+        vat_type=storable(vat_type) if isinstance(vat_type, str) else None,
+        rounding=money(get("rounding")),
+        tip=money(get("tip")),
+        net=money(get("net")),
+    )
+
+
+def _promotions(value: object) -> list[Promotion]:
+    return [
+        Promotion(
+            id=ident(promotion.get("id")), name=text(promotion.get("name")), amount=money(promotion.get("amount")) or 0
+        )
+        for promotion in objects(value)
+    ]
+
+
+def _payment(payment: Record) -> Payment:
+    return Payment(
+        name=text(payment.get("name")), amount=money(payment.get("amount")), change=_change(payment.get("change"))
+    )
+
+
+def _change(value: object) -> Number | None:
+    """No record of change means that none was given; one that cannot be read says nothing."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return 0
+    return money(value)
+
+
+def _object(value: Any) -> Record:
+    return value if isinstance(value, dict) else _NOTHING

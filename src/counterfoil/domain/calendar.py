@@ -1,0 +1,104 @@
+"""Days and instants: Thai days, shop days, trading days, and their ISO forms.
+
+An instant is a whole number of milliseconds since 1970 UTC; a day is a
+`datetime.date`. Nothing here reads a clock.
+"""
+
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
+from functools import lru_cache
+from zoneinfo import ZoneInfo, available_timezones
+
+THAI_TIME = timezone(timedelta(hours=7))
+NOON = time(12)
+QUARTER_HOUR = 15 * 60 * 1000
+MS = timedelta(milliseconds=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NO_ZONES = {"localtime", "posixrules", "Factory"}
+"""What the machine is set to, and what stands in until it is set to something."""
+
+
+def to_ms(moment: datetime) -> int:
+    """The instant of an aware datetime, rounded down to a millisecond."""
+    return (moment - EPOCH) // MS
+
+
+def from_ms(instant: int, zone: tzinfo) -> datetime:
+    return (EPOCH + timedelta(milliseconds=instant)).astimezone(zone)
+
+
+@lru_cache(maxsize=1024)
+def zone_named(name: str | None) -> tzinfo | None:
+    """The zone of an IANA name, or nothing when there is no such zone."""
+    return ZoneInfo(name) if name and name in _zone_names() else None
+
+
+@lru_cache(maxsize=1)
+def _zone_names() -> frozenset[str]:
+    """Not every file that ZoneInfo opens is a place: some count leap seconds, some are this machine's setting."""
+    return frozenset(available_timezones() - NO_ZONES)
+
+
+def iso(instant: int, zone: tzinfo) -> str:
+    """`2026-01-31T18:05:09.120+07:00`."""
+    count, rest = divmod(instant, QUARTER_HOUR)
+    quarter = _quarter_hour(count, zone)
+    if quarter is None:
+        return from_ms(instant, zone).isoformat(timespec="milliseconds")
+    to_the_hour, minute, offset = quarter
+    seconds, ms = divmod(rest, 1000)
+    return f"{to_the_hour}{minute + seconds // 60:02}:{seconds % 60:02}.{ms:03}{offset}"
+
+
+@lru_cache(maxsize=8192)
+def _quarter_hour(count: int, zone: tzinfo) -> tuple[str, int, str] | None:
+    """How a quarter of an hour is written: `2026-01-31T18:`, its first minute, `+07:00`.
+
+    Bills come in thousands to the hour, and the calendar's arithmetic is most
+    of what a timestamp costs. Nothing, when the offset changes on the way.
+    """
+    first, last = from_ms(count * QUARTER_HOUR, zone), from_ms((count + 1) * QUARTER_HOUR - 1, zone)
+    if first.second or first.utcoffset() != last.utcoffset():
+        return None
+    written = first.isoformat(timespec="minutes")
+    return written[:14], first.minute, written[16:]
+
+
+def iso_utc(instant: int) -> str:
+    """`2026-01-31T11:05:09.120Z`."""
+    return (EPOCH + timedelta(milliseconds=instant)).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def compact(day: date) -> str:
+    return f"{day.year:04}{day.month:02}{day.day:02}"
+
+
+def as_number(day: date) -> int:
+    """20260131: a day as stores sort it."""
+    return day.year * 10_000 + day.month * 100 + day.day
+
+
+def date_of(number: int) -> date:
+    """The day that `as_number` wrote."""
+    return date(number // 10_000, number // 100 % 100, number % 100)
+
+
+def thai_day(instant: int) -> date:
+    return from_ms(instant, THAI_TIME).date()
+
+
+def days_until(last: date, count: int) -> list[date]:
+    """`count` consecutive days, oldest first, `last` at the end."""
+    return [last - timedelta(days=back) for back in range(count - 1, -1, -1)]
+
+
+def trading_day(local: datetime, closing: time | None) -> date | None:
+    """The accounting day of a bill closed at `local`, for a shop that ends its day at `closing`.
+
+    A closing time before noon lies in the night after the trading day; one
+    from noon on ends the calendar day itself.
+    """
+    if closing is None:
+        return None
+    if closing < NOON and local.time() < closing:
+        return local.date() - timedelta(days=1)
+    return local.date()

@@ -1,0 +1,244 @@
+"""A raw member record -> what is kept of it, and what of that is published now.
+
+A member is finished when it is read: expiry depends on the time, the tier name
+and the store credit on the base, personal data on the caller. What the
+contract never returns is not kept: visits become a number and a day, movements
+what is left of them, messaging accounts a keyed hash.
+"""
+
+from collections.abc import Callable
+
+from msgspec import UNSET, Struct
+
+from counterfoil.domain.calendar import THAI_TIME, iso
+from counterfoil.domain.resources import Coupon, CouponStatus, Member, Number
+from counterfoil.domain.tillvalues import (
+    Record,
+    beginning,
+    day,
+    expiry,
+    flag,
+    ident,
+    identifier,
+    idents,
+    listing,
+    money,
+    number,
+    objects,
+    text,
+    texts,
+)
+
+
+class Tier(Struct, frozen=True, array_like=True):
+    """A tier of a base; its place in the list is its level."""
+
+    code: str | None
+    name: str | None
+
+
+class Base(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A membership base: what its members' answers depend on besides themselves."""
+
+    provider_id: str
+    tiers: list[Tier] = []
+    auto_tiers: bool = False
+    credit_enabled: bool = False
+    messaging_channel: str | None = None
+    older_messaging_channels: list[str] = []
+
+
+class Lot(Struct, frozen=True, array_like=True):
+    """Points or credit that expire together; usable while now is before `expire_at`."""
+
+    amount: Number
+    expire_at: int | None
+
+
+class Account(Struct, frozen=True, array_like=True):
+    """A messaging account: the channel it was recorded under, and a keyed hash of its user id."""
+
+    channel: str | None
+    user: str
+
+
+class MemberRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is kept of a member."""
+
+    token: str
+    provider_id: str
+    created_at: int | None = None
+    created_date: str | None = None
+    rank: str | None = None
+    rank_level: int | None = None
+    points: list[Lot] = []
+    credit: list[Lot] = []
+    coupons: list[Coupon] = []
+    labels: list[str] = []
+    persona: list[str] = []
+    visit_count: int = 0
+    last_visit: str | None = None
+    tel: str | None = None
+    email: str | None = None
+    accounts: list[Account] = []
+
+
+# --- read from the POS -----------------------------------------------------
+
+
+def base_from(record: Record) -> Base:
+    return Base(
+        provider_id=identifier(record, "id"),
+        tiers=[Tier(ident(tier.get("code")), text(tier.get("name"))) for tier in objects(record.get("tiers"))],
+        auto_tiers=flag(record.get("autoTiers")),
+        credit_enabled=flag(record.get("creditEnabled")),
+        messaging_channel=ident(record.get("messagingChannel")),
+        older_messaging_channels=idents(record.get("olderMessagingChannels")),
+    )
+
+
+def member_from(record: Record, token_of: Callable[[str], str], hash_of: Callable[[str], str]) -> MemberRecord:
+    get = record.get
+    provider_id = identifier(record, "providerId")
+    created_at = beginning(get("createdAt"), THAI_TIME)
+    visit_count, last_visit = _visits(get("visits"))
+    return MemberRecord(
+        token=token_of(identifier(record, "id")),
+        provider_id=provider_id,
+        created_at=created_at,
+        created_date=_thai(created_at),
+        rank=text(get("rank")),
+        rank_level=_level(get("rankLevel")),
+        points=_lots(get("points")),
+        credit=_lots(get("credit")),
+        coupons=_wallet(get("coupons"), provider_id),
+        labels=texts(get("labels")),
+        persona=texts(get("persona")),
+        visit_count=visit_count,
+        last_visit=last_visit,
+        tel=ident(get("tel")),
+        email=text(get("email")),
+        accounts=_accounts(get("messaging"), hash_of),
+    )
+
+
+def _level(value: object) -> int | None:
+    level = number(value)
+    return level if isinstance(level, int) and level >= 0 else None
+
+
+def _lots(value: object) -> list[Lot]:
+    """One lot an expiry, soonest first: how they came about is nobody's business."""
+    amount = money(value)
+    if amount is not None:
+        return [Lot(amount, None)] if amount else []
+    left: dict[int | None, Number] = {}
+    for lot in objects(value):
+        expire_at = expiry(lot.get("expireAt"), THAI_TIME)
+        left[expire_at] = money(left.get(expire_at, 0) + (money(lot.get("amount")) or 0)) or 0
+    soonest_first = sorted(left, key=lambda at: (at is None, at or 0))
+    return [Lot(left[at], at) for at in soonest_first if left[at]]
+
+
+def _wallet(value: object, provider_id: str) -> list[Coupon]:
+    return [
+        Coupon(
+            code=ident(coupon.get("code")),
+            status=_coupon_status(coupon.get("status")),
+            template_id=ident(coupon.get("templateId")),
+            name=text(coupon.get("name")),
+            expire_at=_thai(expiry(coupon.get("expireAt"), THAI_TIME)),
+        )
+        for coupon in objects(value)
+        if (ident(coupon.get("providerId")) or provider_id) == provider_id
+    ]
+
+
+def _coupon_status(value: object) -> CouponStatus | None:
+    if value == "available":
+        return "available"
+    return "used" if value == "used" else None
+
+
+def _visits(value: object) -> tuple[int, str | None]:
+    moments = (visit.get("at") if isinstance(visit, dict) else visit for visit in listing(value))
+    days = [visited for moment in moments if (visited := day(moment, THAI_TIME))]
+    return len(days), max(days).isoformat() if days else None
+
+
+def _accounts(value: object, hash_of: Callable[[str], str]) -> list[Account]:
+    accounts = (
+        Account(ident(account.get("channel")), hash_of(user_id))
+        for account in objects(value)
+        if (user_id := text(account.get("userId")))
+    )
+    return list(dict.fromkeys(accounts))
+
+
+def _thai(moment: int | None) -> str | None:
+    return None if moment is None else iso(moment, THAI_TIME)
+
+
+# --- published -------------------------------------------------------------
+
+
+def published(record: MemberRecord, base: Base | None, now_ms: int, personal_data: bool) -> Member:
+    """The member as of now. A base that is not known yet has no tiers and no store credit."""
+    credit_enabled = base is not None and base.credit_enabled
+    return Member(
+        member_id=record.token,
+        rank=record.rank,
+        rank_level=record.rank_level,
+        rank_name=_rank_name(record, base),
+        points=_usable(record.points, now_ms),
+        credit=_usable(record.credit, now_ms) if credit_enabled else 0,
+        credit_enabled=credit_enabled,
+        coupons=record.coupons,
+        labels=record.labels,
+        persona=record.persona,
+        created_date=record.created_date,
+        visit_count=record.visit_count,
+        last_visit=record.last_visit,
+        has_tel=record.tel is not None,
+        has_email=record.email is not None,
+        has_messaging=_linked(record.accounts, base),
+        tel=record.tel if personal_data else UNSET,
+        email=record.email if personal_data else UNSET,
+    )
+
+
+def answering(base: Base | None, channel: str | None) -> bool:
+    """Whether an account recorded under `channel` is one of the base's: of its current bot or an older one."""
+    if channel is None or base is None:
+        return True
+    if base.messaging_channel is None and not base.older_messaging_channels:
+        return True
+    return channel == base.messaging_channel or channel in base.older_messaging_channels
+
+
+def _linked(accounts: list[Account], base: Base | None) -> bool:
+    for account in accounts:  # noqa: SIM110 - any() costs a generator, and a page has 200 members
+        if answering(base, account.channel):
+            return True
+    return False
+
+
+def _usable(lots: list[Lot], now_ms: int) -> Number:
+    total: Number = 0
+    for lot in lots:
+        if lot.expire_at is None or now_ms < lot.expire_at:
+            total += lot.amount
+    return (money(total) or 0) if total > 0 else 0
+
+
+def _rank_name(record: MemberRecord, base: Base | None) -> str | None:
+    if base is None:
+        return None
+    if record.rank is not None:
+        for tier in base.tiers:
+            if tier.code == record.rank:
+                return tier.name
+    level = record.rank_level
+    if base.auto_tiers and level is not None and level < len(base.tiers):
+        return base.tiers[level].name
+    return None

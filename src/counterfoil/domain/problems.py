@@ -1,0 +1,77 @@
+"""The error table: a row a code, and the one exception that carries a row.
+
+Codes are published and never renamed; messages are for people and may change.
+"""
+
+from msgspec import Struct
+
+
+class Problem(Struct, frozen=True):
+    """One row of the error table."""
+
+    status: int
+    code: str
+    message: str
+
+
+BAD_QUERY = Problem(400, "bad_query", "A parameter is missing or invalid.")
+BAD_CURSOR = Problem(
+    400, "bad_cursor", "The cursor is not valid here or its row no longer exists; start again without a cursor."
+)
+NOT_SUPPORTED = Problem(400, "not_supported", "This parameter is not available on this endpoint.")
+INVALID_KEY = Problem(401, "invalid_key", "The API key is missing or not valid.")
+KEY_REVOKED = Problem(401, "key_revoked", "This API key has been revoked.")
+CROSS_ORIGIN_REFUSED = Problem(
+    403, "cross_origin_refused", "This service answers servers only; requests from web pages are refused."
+)
+SHOP_NOT_IN_SCOPE = Problem(403, "shop_not_in_scope", "This key does not cover that shop.")
+PROVIDER_NOT_IN_SCOPE = Problem(403, "provider_not_in_scope", "This key does not cover that membership base.")
+LOOKUP_NOT_ENABLED = Problem(403, "lookup_not_enabled", "This key may not look members up by messaging user id.")
+NOT_FOUND = Problem(404, "not_found", "There is nothing here that this key can read.")
+METHOD_NOT_ALLOWED = Problem(405, "method_not_allowed", "This service is read-only: use GET or HEAD.")
+RATE_LIMITED = Problem(429, "rate_limited", "Too many requests in the last minute; wait and try again.")
+QUOTA_EXCEEDED = Problem(
+    429, "quota_exceeded", "The daily quota is used up; it starts afresh at midnight, Thailand time."
+)
+INTERNAL = Problem(500, "internal", "Something failed on our side; try again with a growing delay.")
+AUTH_UNAVAILABLE = Problem(
+    503, "auth_unavailable", "Keys cannot be checked right now; yours is fine. Try again with a growing delay."
+)
+
+TABLE = (
+    BAD_QUERY,
+    BAD_CURSOR,
+    NOT_SUPPORTED,
+    INVALID_KEY,
+    KEY_REVOKED,
+    CROSS_ORIGIN_REFUSED,
+    SHOP_NOT_IN_SCOPE,
+    PROVIDER_NOT_IN_SCOPE,
+    LOOKUP_NOT_ENABLED,
+    NOT_FOUND,
+    METHOD_NOT_ALLOWED,
+    RATE_LIMITED,
+    QUOTA_EXCEEDED,
+    INTERNAL,
+    AUTH_UNAVAILABLE,
+)
+
+
+class Refused(Exception):
+    """A request is answered with a row of the error table. `key_id` tells whose it was, where that is certain."""
+
+    def __init__(self, problem: Problem, message: str | None = None, *, key_id: str | None = None) -> None:
+        super().__init__(problem.code)
+        self.problem = problem
+        self.message = message or problem.message
+        self.key_id = key_id
+
+
+class TooManyRequests(Refused):
+    """The minute window is full: says when to come back, and what the ceiling is."""
+
+    def __init__(self, key_id: str, retry_after_sec: int, limit: int, window_sec: int) -> None:
+        super().__init__(RATE_LIMITED, key_id=key_id)
+        self.retry_after_sec = retry_after_sec
+        self.limit = limit
+        self.window_sec = window_sec

@@ -1,0 +1,167 @@
+"""A query string becomes one question of a closed set, or a problem.
+
+After this file nobody looks at strings again: "both modes or neither" and
+"from without to" cannot be represented.
+"""
+
+import re
+from datetime import date
+from urllib.parse import unquote_plus
+
+from msgspec import Struct
+
+from counterfoil.domain.problems import BAD_QUERY, NOT_SUPPORTED, Refused
+
+DEFAULT_LIMIT = 100
+MAX_LIMIT = 200
+MAX_SPAN_DAYS = 31
+
+# ASCII on purpose: Python's own number parsers take "１０", "1_0" and " 5 ".
+_PLAIN_NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.[0-9]+)?", re.ASCII)
+_DAY = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})", re.ASCII)
+_MESSAGING_USER_ID = re.compile(r"U[0-9a-f]{32}", re.ASCII)
+_INSTANT = re.compile(
+    r"([0-9]{4})(-?)([0-9]{2})\2([0-9]{2})[Tt ]"
+    r"([0-9]{2})(?::?([0-9]{2})(?::?([0-9]{2})(?:[.,]([0-9]+))?)?)?"
+    r"(?:(Z|z)|([+ -])([0-9]{2})(?::?([0-9]{2}))?)?",
+    re.ASCII,
+)
+_UNIX_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+
+
+class ByDay(Struct, frozen=True):
+    """Mode A: bills whose calendar day lies in a range."""
+
+    first: date
+    last: date
+
+
+class ByChange(Struct, frozen=True):
+    """Mode B: bills changed at or after an instant."""
+
+    since: int
+
+
+class BillList(Struct, frozen=True):
+    shop_id: str
+    selection: ByDay | ByChange
+    limit: int
+    cursor: str | None
+
+
+class MemberList(Struct, frozen=True):
+    provider_id: str
+    limit: int
+    cursor: str | None
+
+
+class Lookup(Struct, frozen=True):
+    provider_id: str
+    messaging_user_id: str
+
+
+def parameters(query_string: str) -> dict[str, str]:
+    """The parameters by name; of one given twice the first counts."""
+    found: dict[str, str] = {}
+    for pair in query_string.split("&"):
+        name, _, value = pair.partition("=")
+        if name:
+            found.setdefault(_plain(name), _plain(value))
+    return found
+
+
+def _plain(text: str) -> str:
+    return unquote_plus(text) if "%" in text or "+" in text else text
+
+
+def bill_list(query: dict[str, str]) -> BillList:
+    shop_id = _required(query, "shopId")
+    return BillList(shop_id, _selection(query), limit(query.get("limit")), query.get("cursor"))
+
+
+def member_list(query: dict[str, str]) -> MemberList:
+    if "updatedSince" in query:
+        raise Refused(
+            NOT_SUPPORTED, "updatedSince is not available on members; read the base in full by following nextCursor."
+        )
+    return MemberList(_required(query, "providerId"), limit(query.get("limit")), query.get("cursor"))
+
+
+def lookup(query: dict[str, str]) -> Lookup:
+    provider_id = _required(query, "providerId")
+    user_id = query.get("messagingUserId", "")
+    if not _MESSAGING_USER_ID.fullmatch(user_id):
+        raise Refused(BAD_QUERY, "messagingUserId must be the letter U followed by 32 lowercase hexadecimal digits.")
+    return Lookup(provider_id, user_id)
+
+
+def limit(text: str | None) -> int:
+    """A page size, never an error: the fraction goes first, then the ends are held."""
+    number = _PLAIN_NUMBER.fullmatch(text or "")
+    if not number or number[1] == "-":
+        return DEFAULT_LIMIT
+    # A number this long is above the maximum whatever its digits are.
+    digits = number[2].lstrip("0")
+    asked = int(digits or 0) if len(digits) < 10 else MAX_LIMIT
+    return min(asked, MAX_LIMIT) if asked >= 1 else DEFAULT_LIMIT
+
+
+def _required(query: dict[str, str], name: str) -> str:
+    value = query.get(name)
+    if not value:
+        raise Refused(BAD_QUERY, f"{name} is required.")
+    return value
+
+
+def _selection(query: dict[str, str]) -> ByDay | ByChange:
+    by_day = "from" in query or "to" in query
+    by_change = "updatedSince" in query
+    if by_day == by_change:
+        raise Refused(BAD_QUERY, "Give either from and to, or updatedSince.")
+    if by_change:
+        return ByChange(instant(query["updatedSince"]))
+    return _span(query)
+
+
+def _span(query: dict[str, str]) -> ByDay:
+    if "from" not in query or "to" not in query:
+        raise Refused(BAD_QUERY, "from and to go together.")
+    first, last = _day(query["from"], "from"), _day(query["to"], "to")
+    if first > last:
+        raise Refused(BAD_QUERY, "from lies after to.")
+    if (last - first).days >= MAX_SPAN_DAYS:
+        raise Refused(BAD_QUERY, f"from..to may span at most {MAX_SPAN_DAYS} days, both ends counted.")
+    return ByDay(first, last)
+
+
+def _day(text: str, name: str) -> date:
+    digits = _DAY.fullmatch(text)
+    try:
+        if digits:
+            return date(int(digits[1]), int(digits[2]), int(digits[3]))
+    except ValueError:
+        pass
+    raise Refused(BAD_QUERY, f"{name} must be a calendar day written YYYYMMDD.")
+
+
+def instant(text: str) -> int:
+    """Milliseconds since 1970 UTC; finer digits are dropped, which only ever widens what is read."""
+    parts = _INSTANT.fullmatch(text)
+    if not parts:
+        raise Refused(BAD_QUERY, "updatedSince must be an ISO-8601 date and time such as 2026-01-31T18:00:00Z.")
+    year, _, month, day, hour, minute, second, fraction, zulu, sign, offset_hours, offset_minutes = parts.groups()
+    if not zulu and not sign:
+        raise Refused(BAD_QUERY, "updatedSince needs Z or a UTC offset: without one the instant it means is ambiguous.")
+    try:
+        days = date(int(year), int(month), int(day)).toordinal() - _UNIX_EPOCH_ORDINAL
+    except ValueError:
+        raise Refused(BAD_QUERY, "updatedSince names a day that does not exist.") from None
+    clock = (int(hour), int(minute or 0), int(second or 0))
+    offset = (int(offset_hours or 0), int(offset_minutes or 0))
+    if clock > (23, 59, 59) or clock[1] > 59 or clock[2] > 59 or offset > (23, 59) or offset[1] > 59:
+        raise Refused(BAD_QUERY, "updatedSince names a time that does not exist.")
+    seconds = days * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2]
+    # A "+" that was not percent-encoded arrives as a blank.
+    east = -1 if sign == "-" else 1
+    seconds -= east * (offset[0] * 3600 + offset[1] * 60)
+    return seconds * 1000 + int(((fraction or "") + "000")[:3])

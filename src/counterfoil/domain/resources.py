@@ -1,0 +1,322 @@
+"""The published language: every object the API returns, in the contract's order.
+
+One frozen struct is the attribute, the camelCase wire name, the conditional
+field and the OpenAPI schema. A field that may be absent has `UNSET` as its
+default; every other field is always present, `null` or `[]` when empty.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+Number = int | float
+Doc = Meta
+
+
+class Resource(Struct, frozen=True, rename="camel", kw_only=True):
+    """What all published objects share: immutable, camelCase on the wire."""
+
+
+# --- shops -----------------------------------------------------------------
+
+
+class Category(Resource, frozen=True):
+    """One node of a branch's category tree, which is published flat."""
+
+    id: Annotated[str, Doc(description="The same value that stands in `items[].category`.")]
+    name: Annotated[str | None, Doc(description="Name as the shop set it; null when left empty.")]
+    level: Annotated[
+        int | None,
+        Doc(description="1 for the top level, 2 directly below it, and so on; null when no depth can be read."),
+    ]
+    parent_id: Annotated[
+        str | None,
+        Doc(description="The category directly above; null at the top. It may name a category deleted since."),
+    ]
+    hidden: Annotated[bool, Doc(description="True when no sales channel shows the category.")]
+
+
+class Shop(Resource, frozen=True):
+    """A branch that the key can read."""
+
+    shop_id: Annotated[str, Doc(description="Branch identifier, required by the bill list.")]
+    shop_name: Annotated[str | None, Doc(description="Display name as typed by the owner.")]
+    franchise_id: Annotated[str | None, Doc(description="The franchise; null for an independent shop.")]
+    provider_id: Annotated[str | None, Doc(description="The branch's membership base; null if it has none.")]
+    timezone: Annotated[
+        str | None,
+        Doc(description="IANA time zone. `from`, `to` and `billDate` are days on this clock; null is read as Thai."),
+    ]
+    categories: Annotated[
+        list[Category], Doc(description="By level, top first, then in the order the shop arranged them.")
+    ]
+
+
+# --- bills -----------------------------------------------------------------
+
+
+class Channel(Resource, frozen=True):
+    """How the bill was sold."""
+
+    code: Annotated[
+        str | None,
+        Doc(
+            description="`dine_in`, `take_away`, `pickup`, or the id of one of the shop's own sales channels; "
+            "an open set. Null when the bill carries no table or channel reference."
+        ),
+    ]
+    name: Annotated[str | None, Doc(description="Readable label of the channel.")]
+
+
+class Option(Resource, frozen=True):
+    """A choice or add-on taken with a line."""
+
+    choice_id: Annotated[str | None, Doc(description="The choice.")]
+    choice_name: Annotated[str | None, Doc(description="Its name as printed.")]
+    qty: Annotated[Number, Doc(description="How many; 1 when the till recorded none.")]
+
+
+class Item(Resource, frozen=True):
+    """A line of a bill."""
+
+    id: Annotated[str | None, Doc(description="Product id.")]
+    root_id: Annotated[
+        str | None,
+        Doc(description="The head office's master product; null in an independent shop. Not a variant or set parent."),
+    ]
+    name: Annotated[str | None, Doc(description="Product name as printed.")]
+    qty: Annotated[Number | None, Doc(description="Quantity; null when the till recorded none that can be read.")]
+    unit_price: Annotated[
+        Number | None,
+        Doc(description="THB charged per unit; `lineTotal / qty` where none was recorded, null if that is impossible."),
+    ]
+    line_total: Annotated[Number | None, Doc(description="THB for the line.")]
+    options: Annotated[list[Option], Doc(description="Chosen options and add-ons.")]
+    category: Annotated[
+        list[str] | None,
+        Doc(
+            description="Category ids at the time of sale, top level first; [] when the product had none, "
+            "null when the till recorded nothing about it."
+        ),
+    ]
+    cancelled: Annotated[bool, Doc(description="Voided during the order; contributes to no total.")]
+    vat: Annotated[bool, Doc(description="VAT applies to the line.")]
+    is_tip: Annotated[bool, Doc(description="A tip and not a sold item; leave it out of product analytics.")]
+
+
+class Promotion(Resource, frozen=True):
+    """A promotion or a coupon applied to the bill as a whole."""
+
+    id: Annotated[str | None, Doc(description="The promotion or coupon.")]
+    name: Annotated[str | None, Doc(description="Its name.")]
+    amount: Annotated[Number, Doc(description="THB taken off; 0 when it gives no discount amount.")]
+
+
+class Amounts(Resource, frozen=True):
+    """The bill's money, in THB. Null: the shop does not run the feature or never wrote the field; 0: it is zero."""
+
+    subtotal: Annotated[
+        Number | None, Doc(description="Sum of the lines before discounts and charges, tip lines left out.")
+    ]
+    discount: Annotated[Number | None, Doc(description="Manual discount keyed by the cashier.")]
+    campaign: Annotated[list[Promotion], Doc(description="Promotions applied.")]
+    coupon: Annotated[list[Promotion], Doc(description="Coupons applied.")]
+    discount_total: Annotated[
+        Number | None,
+        Doc(description="Manual, campaign and coupon discount as the till computed it; not capped at the amount due."),
+    ]
+    service_charge: Annotated[Number | None, Doc(description="Service charge.")]
+    delivery_fee: Annotated[Number | None, Doc(description="Delivery fee charged.")]
+    card_surcharge: Annotated[Number | None, Doc(description="Card surcharge charged.")]
+    credit: Annotated[Number | None, Doc(description="Store credit redeemed on the bill.")]
+    vat: Annotated[Number | None, Doc(description="VAT amount.")]
+    vat_type: Annotated[
+        str | None,
+        Doc(
+            description="An open string. In use: `Include` (prices contain VAT) and `Exclude` (VAT on top); "
+            "may be empty when VAT was never configured."
+        ),
+    ]
+    rounding: Annotated[Number | None, Doc(description="Rounding adjustment.")]
+    tip: Annotated[Number | None, Doc(description="Tip collected: part of `net`, but not revenue.")]
+    net: Annotated[Number | None, Doc(description="What the customer paid, tip included. Revenue is `net - tip`.")]
+
+
+class Payment(Resource, frozen=True):
+    """One payment; `amount - change` over all of them adds up to `amounts.net`."""
+
+    name: Annotated[str | None, Doc(description="Payment method as the shop named it.")]
+    amount: Annotated[Number | None, Doc(description="THB tendered; cash may exceed the bill.")]
+    change: Annotated[
+        Number | None, Doc(description="THB given back; 0 where none, null only when the record cannot be read.")
+    ]
+
+
+Status = Literal["completed", "void"]
+
+
+class Bill(Resource, frozen=True):
+    """A closed bill. A voided one is still returned; leave it out of revenue."""
+
+    id: Annotated[str, Doc(description="Stable transaction id.")]
+    order_ids: Annotated[list[str], Doc(description="Orders settled into this bill.")]
+    receipt_number: Annotated[str | None, Doc(description="Receipt number printed for the customer.")]
+    tax_number: Annotated[str | None, Doc(description="Full tax-invoice number when one was issued.")]
+    timestamp: Annotated[
+        str | None,
+        Doc(
+            description="When the bill was closed, with the shop's UTC offset.",
+            extra_json_schema={"format": "date-time"},
+        ),
+    ]
+    business_date: Annotated[
+        str | None,
+        Doc(
+            description="Accounting day: the till's trading-day stamp, else from the bill's time and the shop's "
+            "closing time.",
+            extra_json_schema={"format": "date"},
+        ),
+    ]
+    bill_date: Annotated[
+        str | None,
+        Doc(
+            description="Calendar day on the shop's clock; what `from` and `to` filter on.",
+            extra_json_schema={"format": "date"},
+        ),
+    ]
+    updated_at: Annotated[
+        str | None,
+        Doc(
+            description="Last change of anything shown here, with the shop's UTC offset; null on a bill from before "
+            "change tracking, which no `updatedSince` read returns.",
+            extra_json_schema={"format": "date-time"},
+        ),
+    ]
+    franchise_id: Annotated[str | None, Doc(description="Franchise of the shop.")]
+    shop_id: Annotated[str, Doc(description="The shop that issued the bill.")]
+    device_id: Annotated[str | None, Doc(description="Device that closed the bill.")]
+    station_id: Annotated[str | None, Doc(description="POS station that closed the bill.")]
+    channel: Annotated[Channel, Doc(description="How the bill was sold.")]
+    service_type: Annotated[
+        str | None,
+        Doc(description="`alacarte` on a normal sale, otherwise the id of the buffet package sold; an open set."),
+    ]
+    table_name: Annotated[str | None, Doc(description="Table name, on dine-in bills.")]
+    member_id: Annotated[
+        str | None, Doc(description="Token of the member the bill is linked to; exactly the member's `memberId`.")
+    ]
+    items: Annotated[list[Item], Doc(description="The lines.")]
+    amounts: Annotated[Amounts, Doc(description="The bill's money.")]
+    payments: Annotated[list[Payment], Doc(description="One element a payment; a bill may be split.")]
+    status: Annotated[Status, Doc(description="`completed`, or `void` once the whole bill was cancelled.")]
+    void_reason: Annotated[str | None, Doc(description="Reason recorded when voided.")]
+    cashier: Annotated[str | None, Doc(description="Name of the staff member who closed the bill.")]
+
+
+# --- members ---------------------------------------------------------------
+
+CouponStatus = Literal["available", "used"]
+
+
+class Coupon(Resource, frozen=True):
+    """A coupon in the member's wallet; a used one stays there."""
+
+    code: Annotated[str | None, Doc(description="Short code shown at the counter, unique per issued coupon.")]
+    status: Annotated[CouponStatus | None, Doc(description="Whether it was redeemed; says nothing about expiry.")]
+    template_id: Annotated[str | None, Doc(description="The definition that many coupons share.")]
+    name: Annotated[str | None, Doc(description="Name of the coupon.")]
+    expire_at: Annotated[
+        str | None,
+        Doc(
+            description="With a +07:00 offset; compare it with `serverTime`. Null: never expires.",
+            extra_json_schema={"format": "date-time"},
+        ),
+    ]
+
+
+class Member(Resource, frozen=True):
+    """A member of one membership base, as of now."""
+
+    member_id: Annotated[str | None, Doc(description="Member token: `m1_` and an opaque body of no fixed length.")]
+    rank: Annotated[str | None, Doc(description="Tier code stored on the record.")]
+    rank_level: Annotated[
+        int | None,
+        Doc(
+            description="0-based position in the base's tier list; means something where tiers progress by themselves."
+        ),
+    ]
+    rank_name: Annotated[str | None, Doc(description="Name of the tier in the tier list as it is now.")]
+    points: Annotated[Number, Doc(description="Points usable now, after expiry.")]
+    credit: Annotated[Number, Doc(description="Store credit usable now; 0 when `creditEnabled` is false.")]
+    credit_enabled: Annotated[bool, Doc(description="Whether the base runs store credit.")]
+    coupons: Annotated[list[Coupon], Doc(description="The wallet in this base, used coupons included.")]
+    labels: Annotated[list[str], Doc(description="Tags the shop attached.")]
+    persona: Annotated[list[str], Doc(description="Persona tags the shop attached.")]
+    created_date: Annotated[
+        str | None,
+        Doc(description="Sign-up time with a +07:00 offset.", extra_json_schema={"format": "date-time"}),
+    ]
+    visit_count: Annotated[int, Doc(description="Recorded visits.")]
+    last_visit: Annotated[
+        str | None, Doc(description="Day of the latest visit; null when never.", extra_json_schema={"format": "date"})
+    ]
+    has_tel: Annotated[bool, Doc(description="A phone number is on the record.")]
+    has_email: Annotated[bool, Doc(description="An email address is on the record.")]
+    has_messaging: Annotated[bool, Doc(description="A messaging account is linked.")]
+    tel: Annotated[
+        str | UnsetType | None,
+        Doc(description="Only for keys with personal-data access; null when the record has none."),
+    ] = UNSET
+    email: Annotated[
+        str | UnsetType | None,
+        Doc(description="Only for keys with personal-data access; null when the record has none."),
+    ] = UNSET
+
+
+class MemberReference(Resource, frozen=True):
+    """What a lookup gives: the token and nothing else."""
+
+    member_id: Annotated[str, Doc(description="Token of the member found.")]
+
+
+# --- usage -----------------------------------------------------------------
+
+
+class Rate(Resource, frozen=True):
+    """The key's ceilings."""
+
+    per_min: Annotated[int, Doc(description="Requests in any 60 seconds.")]
+    per_day: Annotated[int, Doc(description="Requests in a Thai calendar day.")]
+
+
+class Today(Resource, frozen=True):
+    """What the key has spent today."""
+
+    date: Annotated[str, Doc(description="Today in Thailand, YYYYMMDD.", pattern="^[0-9]{8}$")]
+    count: Annotated[int, Doc(description="Requests counted today, this one included.")]
+    remaining: Annotated[int, Doc(description="`perDay - count`, never below 0.")]
+
+
+class DayCount(Resource, frozen=True):
+    """One day of usage."""
+
+    date: Annotated[str, Doc(description="A Thai day, YYYYMMDD.", pattern="^[0-9]{8}$")]
+    count: Annotated[int, Doc(description="Requests counted that day.")]
+
+
+class Usage(Resource, frozen=True):
+    """How much of its allowance the calling key has used."""
+
+    key_id: Annotated[str, Doc(description="Id of the key: the part before the secret.")]
+    label: Annotated[str, Doc(description="Label given at issue; empty if none.")]
+    scope: Annotated[Literal["shop", "franchise"], Doc(description="What the key is bound to.")]
+    rate: Annotated[Rate, Doc(description="The key's ceilings.")]
+    today: Annotated[Today, Doc(description="The Thai day under way.")]
+    days: Annotated[
+        list[DayCount],
+        Doc(
+            description="The last seven Thai days, oldest first, today last.",
+            min_length=7,
+            max_length=7,
+        ),
+    ]

@@ -1,0 +1,36 @@
+"""What stands for a person outside: member tokens, and the hashes that a lookup compares.
+
+Both are keyed one-way functions under the deployment's secret, so the store
+never holds an internal member id or a messaging user id.
+"""
+
+import hashlib
+import hmac
+
+from counterfoil.domain.credentials import base62
+
+PREFIX = "m1_"
+BODY_LENGTH = 32
+MIN_SECRET_BYTES = 32
+
+
+class Pseudonyms:
+    """The deployment's secret, as the three functions made from it."""
+
+    def __init__(self, secret: bytes) -> None:
+        if len(secret) < MIN_SECRET_BYTES:
+            raise ValueError(f"the deployment secret must be at least {MIN_SECRET_BYTES} bytes")
+        self._secret = secret
+
+    def member_token(self, member_id: str) -> str:
+        return PREFIX + base62(int.from_bytes(self._keyed("member", member_id), "big"), BODY_LENGTH)
+
+    def messaging_hash(self, user_id: str) -> str:
+        return self._keyed("messaging", user_id)[:16].hex()
+
+    def fingerprint(self) -> str:
+        """Tells whether two secrets are the same, and nothing else about them."""
+        return self._keyed("fingerprint", "counterfoil")[:16].hex()
+
+    def _keyed(self, purpose: str, text: str) -> bytes:
+        return hmac.digest(self._secret, f"{purpose}:{text}".encode("utf-8", "surrogatepass"), hashlib.sha256)

@@ -1,0 +1,116 @@
+"""The admin listener: `/live`, `/ready` and `/metrics`, on an address of its own and never on the public port."""
+
+import threading
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from msgspec import Struct, json
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+JSON = "application/json"
+ALLOWED = ["GET", "HEAD"]
+
+
+class Readiness(Struct, frozen=True):
+    """One thing the service needs, and what is wrong with it if anything is."""
+
+    name: str
+    problem: str | None
+
+
+class Admin:
+    """Serves from a thread of the supervising process, so it answers while workers are busy or dead."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        ready: Callable[[], list[Readiness]],
+        metrics: Callable[[], Iterable[Metric]],
+    ) -> None:
+        self._ready = ready
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(_Collected(metrics))
+        self._server = _Server((host, port), _handler(self))
+        self._thread = threading.Thread(target=self._server.serve_forever, name="admin", daemon=True)
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, path: str) -> tuple[int, str, bytes]:
+        try:
+            return self._answer(path)
+        except Exception as error:  # noqa: BLE001 - a check that cannot be made says so; why may hold data
+            return 500, JSON, json.encode({"failed": type(error).__name__})
+
+    def _answer(self, path: str) -> tuple[int, str, bytes]:
+        match path.partition("?")[0]:
+            case "/live":
+                return 200, JSON, json.encode({"live": True})
+            case "/ready":
+                checks = self._ready()
+                missing = {check.name: check.problem for check in checks if check.problem}
+                body = {"ready": not missing, "notReady": missing, "checked": [check.name for check in checks]}
+                return (503 if missing else 200), JSON, json.encode(body)
+            case "/metrics":
+                return 200, TEXT, generate_latest(self._registry)
+            case _:
+                return 404, JSON, json.encode({"paths": ["/live", "/ready", "/metrics"]})
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A caller that left is no incident, and standard error carries the log."""
+
+
+class _Collected(Collector):
+    def __init__(self, metrics: Callable[[], Iterable[Metric]]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics()
+
+
+def _handler(admin: Admin) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 5
+
+        def do_GET(self) -> None:
+            self._send(*admin.answer(self.path))
+
+        def _send(self, status: int, kind: str, body: bytes, *headers: tuple[str, str]) -> None:
+            self.send_response(status)
+            for name, value in (("content-type", kind), ("content-length", str(len(body))), *headers):
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET  # noqa: N815
+
+        def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
+            """What http.server refuses by itself, methods it has no function for among it, is JSON too."""
+            if code == HTTPStatus.NOT_IMPLEMENTED:
+                self._send(405, JSON, json.encode({"allowed": ALLOWED}), ("allow", ", ".join(ALLOWED)))
+            else:
+                self._send(code, JSON, json.encode({"failed": HTTPStatus(code).phrase}))
+
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - http.server's signature
+            """Scrapes are not worth a line."""
+
+    return Handler

@@ -1,0 +1,78 @@
+"""The gate before every endpoint: browsers out, then the key, the minute and the day, in this order."""
+
+from typing import Protocol
+
+from counterfoil.domain import credentials
+from counterfoil.domain.allowance import WINDOW_SEC, TooFast, exceeded
+from counterfoil.domain.problems import (
+    AUTH_UNAVAILABLE,
+    CROSS_ORIGIN_REFUSED,
+    INVALID_KEY,
+    KEY_REVOKED,
+    QUOTA_EXCEEDED,
+    Refused,
+    TooManyRequests,
+)
+from counterfoil.ports import KeptKey, KeyRing, Meter, StoreUnavailable
+from counterfoil.reads import Caller
+
+# Compared when no well-formed key was presented, so that the work is the same.
+_NO_CREDENTIAL = credentials.Credential("", "")
+
+
+class RequestHeaders(Protocol):
+    """`get` gives text only; a header that is no text is there all the same."""
+
+    def __contains__(self, key: str) -> bool: ...
+
+    def get(self, key: str, default: str | None = None) -> str | None: ...
+
+
+def refuse_browsers(headers: RequestHeaders) -> None:
+    """Pages may not call this service; a person who follows a link to it is no page."""
+    if "origin" in headers or "access-control-request-method" in headers:
+        raise Refused(CROSS_ORIGIN_REFUSED)
+    if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _follows_a_link(headers):
+        raise Refused(CROSS_ORIGIN_REFUSED)
+
+
+def _follows_a_link(headers: RequestHeaders) -> bool:
+    return headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest", "document") == "document"
+
+
+class Gate:
+    """Lets a request in as a caller, or refuses it."""
+
+    def __init__(self, keys: KeyRing, meter: Meter) -> None:
+        self._keys = keys
+        self._meter = meter
+
+    async def admit(self, authorization: str | None) -> Caller:
+        """Check the key and count the request. The quota is asked for apart: its refusal carries the headers."""
+        credential = credentials.presented(authorization)
+        try:
+            kept = await self._genuine(credential or _NO_CREDENTIAL)
+            if kept is None:
+                raise Refused(INVALID_KEY)
+            if kept.key.revoked_at is not None:
+                raise Refused(KEY_REVOKED, key_id=kept.key.key_id)
+            verdict = await self._meter.admit(kept.key)
+        except StoreUnavailable as error:
+            raise Refused(AUTH_UNAVAILABLE) from error
+        if isinstance(verdict, TooFast):
+            raise TooManyRequests(kept.key.key_id, verdict.retry_after_sec, kept.key.per_min, WINDOW_SEC)
+        return Caller(kept.key, verdict)
+
+    async def _genuine(self, credential: credentials.Credential) -> KeptKey | None:
+        """The key that this credential opens. An unknown id and a wrong secret take the same steps."""
+        kept = await self._keys.find(credential.key_id)
+        if not credentials.matches(credential.secret, kept.secret_digest if kept else None):
+            kept = await self._keys.find_again(credential.key_id)
+            if not credentials.matches(credential.secret, kept.secret_digest if kept else None):
+                return None
+        return kept
+
+
+def require_quota(caller: Caller) -> None:
+    if exceeded(caller.key, caller.admitted.count):
+        raise Refused(QUOTA_EXCEEDED)

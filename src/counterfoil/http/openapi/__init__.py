@@ -1,0 +1,91 @@
+"""The OpenAPI 3.1 description of the service.
+
+Nothing is written twice: schemas come from the types that make the answers,
+error schemas from the error table, and every example of an answer from the
+functions that write answers. What is written here is what no type can say.
+"""
+
+from functools import cache
+
+from msgspec import json
+
+from counterfoil import API_VERSION
+from counterfoil.domain.credentials import PATTERN
+from counterfoil.http.openapi.answers import headers, responses
+from counterfoil.http.openapi.operations import OPERATIONS, TAGS, Operation
+from counterfoil.http.openapi.parameters import PARAMETERS
+from counterfoil.http.openapi.schemas import Json, components
+
+_ABOUT = """\
+Read what a restaurant group sold and who its loyalty members are: branches, closed bills and memberships,
+for the servers of an ERP, a CRM, a loyalty engine or a warehouse. Nothing can be changed through this API.
+
+**Where to begin.** `GET /v1/shops` lists the branches that your key covers. Its `shopId` opens the bills of a branch,
+its `providerId` the members of a base. Several branches may share one base, so read each distinct base once.
+
+**Keeping a copy.** Load history in windows of at most 31 days with `from` and `to`. From then on ask with
+`updatedSince`, giving the `serverTime` that came with the *first* page of the previous run, once all pages of that
+run are stored. Replace what you hold by `id`; a voided bill comes back as a change.
+Bills from before change tracking come in windows only.
+
+**Reading answers.** Every field is present, null or [] when there is nothing to say, unless its description says
+otherwise. Ignore fields you do not know: new ones may come at any time. Identifiers are opaque. Money is in Thai baht,
+as plain numbers. Bill times carry the shop's UTC offset, member times +07:00, and `serverTime` is UTC.
+
+**Errors.** Branch on `error`; `message` is for people and may change. The checks run in this order: browser, path and
+method, key, minute, day, permission, parameters, scope, cursor, existence.
+
+**Costs.** A request counts when it arrives, even when it fails or is answered 304; one refused for the minute does not.
+HEAD works wherever GET does and costs the same. Answers are compressed with zstd or gzip when `Accept-Encoding` allows.
+"""
+
+
+@cache
+def document(prefix: str) -> bytes:
+    """The document served at `{prefix}/v1/openapi.json`, the same bytes every time."""
+    return json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {
+                "title": "Counterfoil: sales and membership read API",
+                "summary": "Shops, bills and loyalty members of a restaurant group, for reading only.",
+                "description": _ABOUT,
+                "version": API_VERSION,
+                "contact": {"name": "The operator who issued your API key"},
+                "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+            },
+            "servers": [{"url": prefix or "/", "description": "The host that served this document."}],
+            "security": [{"apiKey": []}],
+            "tags": [{"name": name, "description": description} for name, description in TAGS.items()],
+            "paths": {f"/v1/{operation.path}": {"get": _described(operation)} for operation in OPERATIONS},
+            "components": {
+                "securitySchemes": {"apiKey": _API_KEY},
+                "parameters": PARAMETERS,
+                "headers": headers(),
+                "schemas": components(OPERATIONS),
+            },
+        }
+    )
+
+
+_API_KEY: Json = {
+    "type": "http",
+    "scheme": "bearer",
+    "bearerFormat": "cf_live_{keyId}_{secret}",
+    "description": f"A key issued by the operator, matching `^{PATTERN}$`. It is bound to one shop or one franchise, "
+    "and nothing in a request widens that. Keep it on a server: requests that a web page makes are refused.",
+}
+
+
+def _described(operation: Operation) -> Json:
+    described: Json = {
+        "operationId": operation.id,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "description": operation.description,
+        "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in operation.parameters],
+        "responses": responses(operation),
+    }
+    if operation.public:
+        described["security"] = []
+    return described

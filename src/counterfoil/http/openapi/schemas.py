@@ -1,0 +1,164 @@
+"""Schemas of all that is answered: the resources, the envelopes around them, the problems.
+
+msgspec describes a type faithfully but not the way that client generators read
+best: `int | float` is one JSON number, and a nullable is a type with "null".
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import json, to_builtins
+
+from counterfoil.domain.problems import RATE_LIMITED, TABLE, Problem
+from counterfoil.http.openapi import specimens
+from counterfoil.http.openapi.operations import Operation
+
+Json = dict[str, Any]
+
+
+def reference(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def problem_name(problem: Problem) -> str:
+    """`bad_query` is described by the schema `BadQuery`."""
+    return problem.code.title().replace("_", "")
+
+
+def components(operations: Iterable[Operation]) -> dict[str, Json]:
+    """Every schema by name: resources, then envelopes, then problems."""
+    keyed = [operation for operation in operations if not operation.public]
+    data, resources = json.schema_components(
+        [operation.data for operation in keyed], ref_template="#/components/schemas/{name}"
+    )
+    described = {name: _resource(name, schema) for name, schema in resources.items()}
+    described |= {operation.answer: _envelope(operation, of) for operation, of in zip(keyed, data, strict=True)}
+    described |= {operation.answer: _DESCRIPTION for operation in operations if operation.public}
+    return described | {problem_name(problem): _problem(problem) for problem in TABLE}
+
+
+def _resource(name: str, schema: Json) -> Json:
+    plain: Json = _plain(schema)
+    for field, described in plain["properties"].items():
+        if "enum" in described:
+            # Generators name the enumeration after its title; without one a nullable becomes several.
+            described["title"] = field[0].upper() + field[1:]
+    examples = [to_builtins(specimen) for specimen in specimens.ALL if type(specimen).__name__ == name]
+    return plain | {"examples": examples}
+
+
+# --- from msgspec's form to the plain one --------------------------------------
+
+
+def _plain(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_plain(part) for part in node]
+    if not isinstance(node, dict):
+        return node
+    plain = {key: _plain(value) for key, value in node.items() if key != "anyOf"}
+    if "anyOf" in node:
+        return plain | _united(_plain(node["anyOf"]))
+    if "enum" in plain:
+        # The published types know enumerations of strings only.
+        plain = {"type": "string"} | plain
+    return plain
+
+
+def _united(alternatives: list[Json]) -> Json:
+    """Alternatives that differ in their type alone, as one schema with several types."""
+    united: Json = {}
+    types = [alternative["type"] for alternative in alternatives]
+    if "number" in types:
+        types = [name for name in types if name != "integer"]
+    for alternative in alternatives:
+        united |= alternative
+    united["type"] = types if len(types) > 1 else types[0]
+    if "enum" in united and "null" in types:
+        united["enum"] = [*united["enum"], None]
+    return united
+
+
+# --- envelopes -----------------------------------------------------------------
+
+_SERVER_TIME: Json = {
+    "type": "string",
+    "format": "date-time",
+    "pattern": "Z$",
+    "description": "UTC. No change that becomes visible after this answer is stamped at or before this instant.",
+}
+_NEXT_CURSOR: Json = {
+    "type": ["string", "null"],
+    "description": "Send it as `cursor`, all else unchanged, for the next page. Null, and nothing else, "
+    "means that this was the last one; after a full page an empty one may follow.",
+}
+
+
+def _envelope(operation: Operation, data: Json) -> Json:
+    properties = {
+        "ok": {"type": "boolean", "const": True, "description": "True on every success."},
+        "data": {"description": operation.summary} | data,
+        "serverTime": _SERVER_TIME,
+    }
+    if operation.paged:
+        properties["nextCursor"] = _NEXT_CURSOR
+    return {
+        "title": operation.answer,
+        "description": f"Answer to `{operation.id}`.",
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "examples": list(specimens.answers(operation).values())[:1],
+    }
+
+
+_DESCRIPTION: Json = {
+    "title": "Description",
+    "description": "An OpenAPI 3.1 document; read it with a tool that knows the format.",
+    "type": "object",
+    "properties": {
+        "openapi": {"type": "string", "description": "Version of the format.", "pattern": "^3\\.1\\."},
+        "info": {
+            "type": "object",
+            "description": "What is described.",
+            "properties": {
+                "title": {"type": "string", "description": "Name of the API."},
+                "version": {"type": "string", "description": "Version of the API."},
+            },
+            "required": ["title", "version"],
+        },
+        "paths": {"type": "object", "description": "Operations by path."},
+    },
+    "required": ["openapi", "info", "paths"],
+    "examples": [specimens.DESCRIPTION],
+}
+
+
+# --- problems ------------------------------------------------------------------
+
+_MINUTE: dict[str, Json] = {
+    "retryAfterSec": {
+        "type": "integer",
+        "minimum": 1,
+        "description": "Whole seconds until a request fits, unless another one takes the place.",
+    },
+    "limit": {"type": "integer", "description": "The ceiling that was hit: requests of this key in one window."},
+    "windowSec": {"type": "integer", "description": "Length of the window in seconds."},
+}
+
+
+def _problem(problem: Problem) -> Json:
+    properties: dict[str, Json] = {
+        "ok": {"type": "boolean", "const": False, "description": "False on every refusal."},
+        "error": {"type": "string", "const": problem.code, "description": "Stable code to branch on."},
+        "message": {"type": "string", "description": "For people; its wording may change."},
+    }
+    if problem is RATE_LIMITED:
+        properties |= _MINUTE
+    return {
+        "title": problem_name(problem),
+        "description": f"Status {problem.status}. {problem.message}",
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "examples": [specimens.refusal(problem)],
+    }

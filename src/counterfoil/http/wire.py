@@ -1,0 +1,143 @@
+"""Bytes and headers: how answers and problems look on the wire."""
+
+import hashlib
+import re
+import zlib
+
+from backports import zstd
+from msgspec import UNSET, Struct, json
+
+from counterfoil.domain import allowance
+from counterfoil.domain.calendar import iso_utc
+from counterfoil.domain.problems import METHOD_NOT_ALLOWED, RATE_LIMITED, Refused, TooManyRequests
+from counterfoil.reads import Answer, Caller
+
+Headers = list[tuple[str, str]]
+
+# Below this an encoding costs more than it saves.
+WORTH_ENCODING = 600
+GZIP_LEVEL = 1
+ZSTD_LEVEL = 3
+
+VARY = "Accept-Encoding, Authorization, Origin, Sec-Fetch-Site, Sec-Fetch-Mode, Sec-Fetch-Dest"
+_FIXED: Headers = [
+    ("content-type", "application/json"),
+    ("cache-control", "private, no-cache"),
+    ("vary", VARY),
+    ("x-content-type-options", "nosniff"),
+    ("server", "counterfoil"),
+]
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._~:-]{1,128}", re.ASCII)
+_WEIGHT = re.compile(r"[01](?:\.[0-9]*)?", re.ASCII)
+_ENTITY_TAG = re.compile(r'(?:W/)?("[^"]*")')
+
+
+class Reply(Struct):
+    """What is handed to the server."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    encoding: str | None = None
+
+
+def request_id(offered: str | None) -> str | None:
+    """The caller's own id for the request, when it is one."""
+    return offered if offered and _REQUEST_ID.fullmatch(offered) else None
+
+
+def success(answer: Answer) -> bytes:
+    """`{"ok":true,"data":…}`; lists carry `nextCursor`, null or not."""
+    cursor = b"" if answer.next_cursor is UNSET else b',"nextCursor":%b' % json.encode(answer.next_cursor)
+    tail = b'%b,"serverTime":"%b"}' % (cursor, iso_utc(answer.horizon).encode())
+    if isinstance(answer.data, bytes):
+        return b'{"ok":true,"data":%b%b' % (answer.data, tail)
+    if not answer.data:
+        return b'{"ok":true,"data":[]' + tail
+    # A page is copied once: what goes around the list goes onto its first and last row.
+    rows = [b'{"ok":true,"data":[' + answer.data[0], *answer.data[1:]]
+    rows[-1] += b"]" + tail
+    return b",".join(rows)
+
+
+def problem(refused: Refused) -> bytes:
+    body: dict[str, object] = {"ok": False, "error": refused.problem.code, "message": refused.message}
+    if isinstance(refused, TooManyRequests):
+        body |= {
+            "retryAfterSec": refused.retry_after_sec,
+            "limit": refused.limit,
+            "windowSec": refused.window_sec,
+        }
+    return json.encode(body)
+
+
+def problem_headers(refused: Refused) -> Headers:
+    if isinstance(refused, TooManyRequests):
+        return [("retry-after", str(refused.retry_after_sec))]
+    if refused.problem is METHOD_NOT_ALLOWED:
+        return [("allow", "GET, HEAD")]
+    if refused.problem.status == 401:
+        return [("www-authenticate", 'Bearer realm="counterfoil"')]
+    return []
+
+
+def headers(request: str, caller: Caller | None, refused: Refused | None = None) -> Headers:
+    """The headers of every answer; the allowance on all that passed the key and the minute."""
+    common = [*_FIXED, ("x-request-id", request)]
+    if caller and not (refused and refused.problem is RATE_LIMITED):
+        left = allowance.remaining(caller.key, caller.admitted.count)
+        common.append(("x-ratelimit-limit", str(caller.key.per_day)))
+        common.append(("x-ratelimit-remaining", str(left)))
+    return common
+
+
+def entity_tag(answer: Answer) -> str:
+    """Weak: the same data in another encoding, or with another serverTime, is the same."""
+    cursor = answer.next_cursor or ""
+    hashed = hashlib.blake2b(answer.seal, digest_size=12, key=cursor.encode()[:64])
+    return f'W/"{hashed.hexdigest()}"'
+
+
+def unchanged(if_none_match: str | None, tag: str) -> bool:
+    if not if_none_match:
+        return False
+    if if_none_match.strip() == "*":
+        return True
+    return tag[2:] in _ENTITY_TAG.findall(if_none_match)
+
+
+# --- content encodings -------------------------------------------------------
+
+
+def acceptable(accept_encoding: str | None, size: int) -> str | None:
+    """zstd or gzip, whichever the caller prefers; zstd where it does not mind. Neither for a few bytes."""
+    if not accept_encoding:
+        return None
+    weights = _weights(accept_encoding)
+    if size < WORTH_ENCODING and weights.get("identity", 1.0) > 0:
+        return None
+    anything = weights.get("*", 0.0)
+    zstd_weight, gzip_weight = weights.get("zstd", anything), weights.get("gzip", anything)
+    best = max(zstd_weight, gzip_weight)
+    if best <= 0 or best < weights.get("identity", 0.0):
+        return None
+    return "zstd" if zstd_weight == best else "gzip"
+
+
+def _weights(accept_encoding: str) -> dict[str, float]:
+    weights = {}
+    for part in accept_encoding.split(","):
+        name, _, parameter = part.partition(";")
+        weight = 1.0
+        key, _, value = parameter.strip().partition("=")
+        if key.strip().lower() == "q":
+            weight = float(value) if _WEIGHT.fullmatch(value.strip()) else 0.0
+        weights[name.strip().lower()] = weight
+    return weights
+
+
+def encoded(body: bytes, encoding: str) -> bytes:
+    if encoding == "zstd":
+        return zstd.compress(body, ZSTD_LEVEL)
+    packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, 31)
+    return packer.compress(body) + packer.flush()

@@ -1,0 +1,195 @@
+"""A line of source records becomes a change to the books, or is set aside with a reason."""
+
+import base64
+import json as stdlib_json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct, json
+from msgspec.structs import replace
+
+from counterfoil.domain.bills import bill_from
+from counterfoil.domain.members import base_from, member_from
+from counterfoil.domain.shops import shop_from
+from counterfoil.domain.tillvalues import flag, number, record_id
+from counterfoil.domain.tokens import Pseudonyms
+from counterfoil.ports import (
+    Change,
+    KnownFacts,
+    PutBase,
+    PutBill,
+    PutMember,
+    PutShop,
+    RemoveBill,
+    RemoveMember,
+    RemoveShop,
+)
+
+KINDS = ("shop", "base", "member", "bill")
+MAX_LINE = 8 * 1024 * 1024
+# A line as it stands in a rejects file, where its quotes and backslashes take two letters.
+MAX_WRAPPED = 2 * MAX_LINE + 4096
+
+NOT_JSON = "not_json"
+UNKNOWN_KIND = "unknown_kind"
+NO_ID = "no_id"
+NO_SHOP = "no_shop"
+NO_BASE = "no_base"
+UNKNOWN_SHOP = "unknown_shop"
+TOO_LONG = "too_long"
+
+REASONS = {
+    NOT_JSON: "is not a JSON object in UTF-8",
+    UNKNOWN_KIND: "names no kind, or none of shop, base, member, bill",
+    NO_ID: "has no usable id",
+    NO_SHOP: "is a bill without shopId",
+    NO_BASE: "is a member without providerId",
+    UNKNOWN_SHOP: "is a bill of a shop that is not loaded yet",
+    TOO_LONG: "is longer than 8 MiB",
+}
+
+
+class SetAside(Exception):
+    """The line is no record that can be loaded."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Reject(Struct, frozen=True, omit_defaults=True):
+    """A line set aside, as it stands in a rejects file."""
+
+    kind: str
+    source: str = ""
+    line: int = 0
+    reason: str = ""
+    record: str | None = None
+    record_base64: str | None = msgspec.field(default=None, name="recordBase64")
+
+
+_reject = json.Decoder(Reject).decode
+# How a rejects file's lines begin.
+_WRAPPED = b'{"kind":"reject",'
+# More digits than this have no value that a field can take.
+LONGEST_NUMBER = 400
+
+
+class Reader:
+    """Turns lines into changes; `facts` tells what is known of a shop."""
+
+    def __init__(self, pseudonyms: Pseudonyms, facts: Callable[[str], KnownFacts | None]) -> None:
+        self._token = pseudonyms.member_token
+        self._hash = pseudonyms.messaging_hash
+        self._facts = facts
+        self._make: dict[str, Callable[[dict[str, Any], float | None], Change]] = {
+            "shop": self._shop,
+            "base": self._base,
+            "member": self._member,
+            "bill": self._bill,
+        }
+
+    def change(self, record: dict[str, Any]) -> Change:
+        kind = record.get("kind")
+        make = self._make.get(kind) if isinstance(kind, str) else None
+        if make is None:
+            raise SetAside(UNKNOWN_KIND)
+        if record_id(record.get("id")) is None:
+            raise SetAside(NO_ID)
+        return make(record, number(record.get("rev")))
+
+    def _shop(self, record: dict[str, Any], rev: float | None) -> Change:
+        if flag(record.get("removed")):
+            return RemoveShop(_id(record), rev)
+        return PutShop(*shop_from(record), rev)
+
+    def _base(self, record: dict[str, Any], rev: float | None) -> Change:
+        return PutBase(base_from(record), rev)
+
+    def _member(self, record: dict[str, Any], rev: float | None) -> Change:
+        if flag(record.get("removed")):
+            return RemoveMember(self._token(_id(record)), rev)
+        if record_id(record.get("providerId")) is None:
+            raise SetAside(NO_BASE)
+        return PutMember(member_from(record, self._token, self._hash), rev)
+
+    def _bill(self, record: dict[str, Any], rev: float | None) -> Change:
+        shop_id = record_id(record.get("shopId"))
+        if shop_id is None:
+            raise SetAside(NO_SHOP)
+        if flag(record.get("removed")):
+            return RemoveBill(shop_id, _id(record), rev)
+        known = self._facts(shop_id)
+        if known is None:
+            raise SetAside(UNKNOWN_SHOP)
+        return PutBill(bill_from(record, known.facts, self._token), known, rev)
+
+
+def record_in(line: bytes) -> dict[str, Any]:
+    """The object on a line; a line of a rejects file is unwrapped."""
+    record = _object(line, MAX_WRAPPED if line.startswith(_WRAPPED) else MAX_LINE)
+    if record.get("kind") == "reject":
+        return _object(_original(record), MAX_LINE)
+    return record
+
+
+def _object(line: bytes, longest: int) -> dict[str, Any]:
+    if len(line) > longest:
+        raise SetAside(TOO_LONG)
+    try:
+        record = json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        record = _leniently(line)
+    if not isinstance(record, dict):
+        raise SetAside(NOT_JSON)
+    return record
+
+
+def _leniently(line: bytes) -> object:
+    """Tills write NaN, which JSON does not know; the standard library reads it."""
+    try:
+        return stdlib_json.loads(line.decode("utf-8-sig"), parse_int=_whole)
+    except (ValueError, RecursionError):
+        raise SetAside(NOT_JSON) from None
+
+
+def _whole(digits: str) -> float:
+    """A number that nobody can mean costs its field, not the line."""
+    return int(digits) if len(digits) <= LONGEST_NUMBER else math.inf
+
+
+def _original(reject: dict[str, Any]) -> bytes:
+    text, packed = reject.get("record"), reject.get("recordBase64")
+    if isinstance(text, str):
+        return text.encode("utf-8", "replace")
+    try:
+        return base64.b64decode(packed if isinstance(packed, str) else "")
+    except ValueError:
+        raise SetAside(NOT_JSON) from None
+
+
+def reject(source: str, line_number: int, reason: str, line: bytes) -> Reject:
+    """The line as it goes into the rejects file; a rejected reject keeps its own place and text."""
+    before = _rejected_before(line)
+    if before:
+        return replace(before, reason=reason)
+    if reason == TOO_LONG:
+        line = line[: MAX_LINE + 1]
+    try:
+        return Reject("reject", source, line_number, reason, record=line.decode("utf-8"))
+    except UnicodeDecodeError:
+        return Reject("reject", source, line_number, reason, record_base64=base64.b64encode(line).decode("ascii"))
+
+
+def _rejected_before(line: bytes) -> Reject | None:
+    try:
+        found = _reject(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return found if found.kind == "reject" and (found.record or found.record_base64) else None
+
+
+def _id(record: dict[str, Any]) -> str:
+    return record_id(record["id"]) or ""

@@ -1,0 +1,186 @@
+"""Loading: read, normalise, set aside the unreadable, write, advance.
+
+A batch is one transaction. Whatever a batch held when the process died is
+read again by the next run, and what was written already changes nothing.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+from msgspec import Struct, field, json
+
+from counterfoil.domain.tokens import Pseudonyms
+from counterfoil.ingest.lines import UNKNOWN_SHOP, Reader, SetAside, record_in, reject
+from counterfoil.ingest.sources import Line, Source
+from counterfoil.ports import (
+    Change,
+    KnownFacts,
+    Ledger,
+    LoadProgress,
+    Outcome,
+    PutBill,
+    PutShop,
+    RemoveBill,
+    RemoveShop,
+)
+
+REWRITE_BATCH = 500
+# How many shops' facts are held in memory at most.
+KNOWN_SHOPS = 10_000
+
+
+class Summary(Struct, kw_only=True):
+    """What a load did."""
+
+    source: str
+    lines: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    rejects_file: str | None = None
+
+    @property
+    def changed(self) -> int:
+        return sum(self.outcomes[outcome.value] for outcome in (Outcome.ADDED, Outcome.CHANGED, Outcome.REMOVED))
+
+
+class RejectsFile:
+    """Made when the first line is set aside; readable by its owner alone, for it holds records as they came."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: IO[bytes] | None = None
+
+    def add(self, line: Line, reason: str) -> None:
+        if self._file is None:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            os.fchmod(descriptor, 0o600)
+            self._file = os.fdopen(descriptor, "wb")
+        self._file.write(json.encode(reject(line.source, line.number, reason, line.text)) + b"\n")
+
+    @property
+    def used(self) -> bool:
+        return self._file is not None
+
+    def flush(self) -> None:
+        if self._file:
+            self._file.flush()
+
+    def close(self) -> None:
+        if self._file:
+            self._file.close()
+
+
+class Pipeline:
+    """One load from one source into the books."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        pseudonyms: Pseudonyms,
+        rejects: RejectsFile,
+        batch: int,
+        on_progress: Callable[[Summary], None] = lambda _: None,
+    ) -> None:
+        self._ledger = ledger
+        self._rejects = rejects
+        self._batch = batch
+        self._on_progress = on_progress
+        self._known: dict[str, KnownFacts | None] = {}
+        self._reader = Reader(pseudonyms, self._facts)
+
+    def load(self, source: Source) -> Summary:
+        summary = Summary(source=source.name)
+        self._rewrite_bills()
+        progress = self._ledger.begin_load(source.name)
+        for batch in self._batches(source, summary):
+            self._write(batch, summary, progress)
+            self._rejects.flush()
+            self._on_progress(summary)
+        progress.finished = True
+        self._ledger.apply([], self._brought_up(progress, summary))
+        self._rejects.close()
+        summary.rejects_file = str(self._rejects.path) if self._rejects.used else None
+        self._on_progress(summary)
+        return summary
+
+    def _batches(self, source: Source, summary: Summary) -> Iterator[list[tuple[Line, Change]]]:
+        batch: list[tuple[Line, Change]] = []
+        shops_pending = False
+        for line in source.lines():
+            summary.lines += 1
+            try:
+                record = record_in(line.text)
+                # A bill is projected under what the store knows of its shop, so the shop goes in first.
+                if shops_pending and record.get("kind") == "bill":
+                    yield batch
+                    batch, shops_pending = [], False
+                change = self._reader.change(record)
+            except SetAside as aside:
+                self._set_aside(line, aside.reason, summary)
+                continue
+            batch.append((line, change))
+            shops_pending = shops_pending or isinstance(change, PutShop | RemoveShop)
+            if len(batch) >= self._batch:
+                yield batch
+                batch, shops_pending = [], False
+        yield batch
+
+    def _write(self, batch: list[tuple[Line, Change]], summary: Summary, progress: LoadProgress) -> None:
+        """One transaction; bills whose shop's facts moved meanwhile are projected again and tried once more.
+
+        Whatever follows on such a bill follows it again, so that a removal is not overtaken.
+        """
+        while batch:
+            outcomes = self._ledger.apply([change for _, change in batch], self._brought_up(progress, summary))
+            again: list[tuple[Line, Change]] = []
+            moved: set[tuple[str, str]] = set()
+            for (line, change), outcome in zip(batch, outcomes, strict=True):
+                bill = _bill_of(change)
+                if bill and (outcome is Outcome.FACTS_MOVED or bill in moved):
+                    moved.add(bill)
+                    self._known.pop(bill[0], None)
+                    again.append((line, self._reader.change(record_in(line.text))))
+                elif outcome is Outcome.UNKNOWN_SHOP:
+                    self._set_aside(line, UNKNOWN_SHOP, summary)
+                else:
+                    summary.outcomes[outcome.value] += 1
+            if any(isinstance(change, PutShop | RemoveShop) for _, change in batch):
+                self._known.clear()
+                self._rewrite_bills()
+            batch = again
+
+    def _brought_up(self, progress: LoadProgress, summary: Summary) -> LoadProgress:
+        progress.lines = summary.lines
+        progress.changed = summary.changed
+        progress.rejected = summary.rejected.total()
+        return progress
+
+    def _facts(self, shop_id: str) -> KnownFacts | None:
+        if shop_id not in self._known:
+            if len(self._known) >= KNOWN_SHOPS:
+                self._known.clear()
+            self._known[shop_id] = self._ledger.facts(shop_id)
+        return self._known[shop_id]
+
+    def _rewrite_bills(self) -> None:
+        while self._ledger.rewrite_bills(REWRITE_BATCH):
+            pass
+
+    def _set_aside(self, line: Line, reason: str, summary: Summary) -> None:
+        self._rejects.add(line, reason)
+        summary.rejected[reason] += 1
+
+
+def _bill_of(change: Change) -> tuple[str, str] | None:
+    """The shop and the id of the bill that a change is about."""
+    match change:
+        case PutBill():
+            return change.closed.bill.shop_id, change.closed.bill.id
+        case RemoveBill():
+            return change.shop_id, change.bill_id
+        case _:
+            return None

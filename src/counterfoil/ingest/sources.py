@@ -1,0 +1,163 @@
+"""Where source records come from: a file, a folder or standard input, plain, gzip or zstd."""
+
+import gzip
+import io
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+import msgspec
+from backports import zstd
+from msgspec import Struct
+
+from counterfoil.ingest.lines import MAX_WRAPPED
+
+SUFFIXES = tuple(f".{kind}{packing}" for kind in ("ndjson", "jsonl") for packing in ("", ".gz", ".zst"))
+
+
+class SourceError(Exception):
+    """A source cannot be read; the message says which and why."""
+
+
+class Line(Struct, frozen=True):
+    source: str
+    number: int
+    text: bytes
+
+
+class _Head(Struct):
+    """As much of a record as it takes to see its kind."""
+
+    kind: str = ""
+    record: object = None
+
+
+class Source:
+    """Lines, and how many bytes of how many have been read."""
+
+    def __init__(self, name: str, total: int | None) -> None:
+        self.name = name
+        self.total = total
+        self.position: Callable[[], int] = lambda: 0
+
+    def lines(self) -> Iterator[Line]:
+        raise NotImplementedError
+
+
+class StandardInput(Source):
+    def __init__(self) -> None:
+        super().__init__("stdin", None)
+        if sys.stdin is None:
+            raise SourceError("standard input is closed")
+
+    def lines(self) -> Iterator[Line]:
+        yield from _numbered(self.name, sys.stdin.buffer)
+
+
+class File(Source):
+    def __init__(self, path: Path) -> None:
+        super().__init__(printable(path.name), _size(path))
+        self._path = path
+
+    def lines(self) -> Iterator[Line]:
+        with _opened(self._path) as raw:
+            self.position = raw.tell
+            with _unpacked(self._path, raw) as text:
+                yield from _numbered(self.name, text)
+        self.position = lambda: self.total or 0
+
+
+class Folder(Source):
+    """All files of a folder: first everything that is no bill, then the bills."""
+
+    def __init__(self, path: Path) -> None:
+        self._paths = sorted(entry for entry in path.iterdir() if entry.name.endswith(SUFFIXES) and entry.is_file())
+        if not self._paths:
+            raise SourceError(f"{path} holds no file that ends in {', '.join(SUFFIXES)}")
+        super().__init__(printable(path.name), 2 * sum(_size(entry) for entry in self._paths))
+
+    def lines(self) -> Iterator[Line]:
+        done = 0
+        for bills in (False, True):
+            for path in self._paths:
+                file, before = File(path), done
+                self.position = lambda file=file, before=before: before + file.position()  # type: ignore[misc]
+                yield from (line for line in file.lines() if _is_bill(line.text) is bills)
+                done += _size(path)
+        self.position = lambda: done
+
+
+def source(name: str) -> Source:
+    """`-` is standard input."""
+    if name == "-":
+        return StandardInput()
+    path = Path(name)
+    if path.is_dir():
+        return Folder(path)
+    if not path.exists():
+        raise SourceError(f"there is no file or folder {name}")
+    return File(path)
+
+
+def printable(name: str) -> str:
+    """A file's name as text that can be shown and stored: names are bytes, and not all are UTF-8."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _is_bill(line: bytes) -> bool:
+    if b'"bill' not in line:
+        return False
+    try:
+        head = msgspec.json.decode(line, type=_Head)
+        if head.kind == "reject" and isinstance(head.record, str):
+            return _is_bill(head.record.encode("utf-8", "replace"))
+        return head.kind == "bill"
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # NaN in a bill, or no JSON at all; the second pass finds out.
+        return True
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise SourceError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise SourceError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _unpacked(path: Path, raw: BinaryIO) -> IO[bytes]:
+    if path.suffix == ".gz":
+        return cast("IO[bytes]", io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 20))
+    if path.suffix == ".zst":
+        return cast("IO[bytes]", io.BufferedReader(zstd.ZstdFile(raw), 1 << 20))
+    return raw
+
+
+def _numbered(name: str, text: IO[bytes]) -> Iterator[Line]:
+    """Lines with their numbers. Of one that is too long only the beginning is kept."""
+    number = 0
+    try:
+        while line := text.readline(MAX_WRAPPED + 1):
+            number += 1
+            if len(line) > MAX_WRAPPED and not line.endswith(b"\n"):
+                _skip_rest(text)
+            line = line.strip()
+            if line:
+                yield Line(name, number, line)
+    except (OSError, EOFError, zlib.error, zstd.ZstdError) as error:
+        raise SourceError(f"{name} breaks off after line {number}: {error}") from error
+
+
+def _skip_rest(text: IO[bytes]) -> None:
+    while rest := text.readline(MAX_WRAPPED):
+        if rest.endswith(b"\n"):
+            return

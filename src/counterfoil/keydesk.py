@@ -1,0 +1,124 @@
+"""The operator's dealings with keys: issue, update, rotate, revoke.
+
+Functions over the cabinet; randomness and the clock come in as arguments. A
+secret leaves here once, in `Issued`, and only its hash stays.
+"""
+
+from collections.abc import Callable
+from unicodedata import category
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from counterfoil.domain import credentials
+from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope
+from counterfoil.domain.credentials import Credential
+from counterfoil.ports import KeptKey, KeyCabinet
+
+MOST = 1_000_000_000
+LONGEST_LABEL = 200
+
+Randomness = Callable[[int], bytes]
+
+
+class KeyDeskError(Exception):
+    """What was asked for cannot be done; the message says why."""
+
+
+class Grant(Struct, frozen=True, kw_only=True):
+    """What a key is to be bound to and allowed."""
+
+    scope: Scope
+    label: str = ""
+    per_min: int = DEFAULT_PER_MIN
+    per_day: int = DEFAULT_PER_DAY
+    personal_data: bool = False
+    messaging_lookup: bool = False
+
+
+class Amendment(Struct, frozen=True, kw_only=True):
+    """What is to change on a key; None leaves it as it is. The scope never changes."""
+
+    label: str | None = None
+    per_min: int | None = None
+    per_day: int | None = None
+    personal_data: bool | None = None
+    messaging_lookup: bool | None = None
+
+    def given(self) -> dict[str, object]:
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+class Issued(Struct, frozen=True):
+    """A key, and the text that its holder presents."""
+
+    key: Key
+    text: str
+
+
+def issue(cabinet: KeyCabinet, grant: Grant, random_bytes: Randomness, now_ms: int) -> Issued:
+    return admit(cabinet, grant, credentials.mint(random_bytes), now_ms)
+
+
+def admit(cabinet: KeyCabinet, grant: Grant, credential: Credential, now_ms: int) -> Issued:
+    """Issue a key whose text has been drawn already."""
+    return _add(cabinet, credential, Key(key_id=credential.key_id, created_at=now_ms, **asdict(grant)))
+
+
+def rotate(cabinet: KeyCabinet, key_id: str, random_bytes: Randomness, now_ms: int) -> Issued:
+    """A successor that may do the same. The old key stays valid until it is revoked."""
+    old = find(cabinet, key_id)
+    if old.revoked_at is not None:
+        raise KeyDeskError(f"the key {key_id} has been revoked and has no successor; issue a new key instead.")
+    successor = replace(old, created_at=now_ms, successor_of=old.key_id, family=old.lineage)
+    return _add(cabinet, credentials.mint(random_bytes), successor)
+
+
+def update(cabinet: KeyCabinet, key_id: str, amendment: Amendment) -> Key:
+    return _change(cabinet, key_id, lambda key: _checked(replace(key, **amendment.given())))
+
+
+def revoke(cabinet: KeyCabinet, key_id: str, now_ms: int) -> Key:
+    """For good. A key that is revoked already keeps the time at which it was."""
+    return _change(cabinet, key_id, lambda key: key if key.revoked_at is not None else replace(key, revoked_at=now_ms))
+
+
+def find(cabinet: KeyCabinet, key_id: str) -> Key:
+    key = cabinet.find(key_id)
+    if key is None:
+        raise _unknown(key_id)
+    return key
+
+
+def _add(cabinet: KeyCabinet, credential: Credential, draft: Key) -> Issued:
+    key = _checked(replace(draft, key_id=credential.key_id))
+    cabinet.add(KeptKey(key, credentials.digest(credential.secret)))
+    return Issued(key, credentials.written(credential))
+
+
+def _change(cabinet: KeyCabinet, key_id: str, change: Callable[[Key], Key]) -> Key:
+    changed = cabinet.change(key_id, change)
+    if changed is None:
+        raise _unknown(key_id)
+    return changed
+
+
+def _checked(key: Key) -> Key:
+    for name, limit in (("per minute", key.per_min), ("per day", key.per_day)):
+        if not 1 <= limit <= MOST:
+            raise KeyDeskError(f"the limit {name} must lie between 1 and {MOST:,}, not {limit:,}.")
+    if len(key.label) > LONGEST_LABEL or not _is_one_line(key.label):
+        raise KeyDeskError(f"a label is one line of at most {LONGEST_LABEL} characters.")
+    if not key.scope.id.strip() or not _is_one_line(key.scope.id):
+        raise KeyDeskError(f"a {key.scope.kind} id is one line, and not a blank one.")
+    return key
+
+
+def _is_one_line(text: str) -> bool:
+    """Free of control characters, and of bytes that were no UTF-8 when they were typed."""
+    return not any(category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text)
+
+
+def _unknown(key_id: str) -> KeyDeskError:
+    return KeyDeskError(f"there is no key {key_id} in this store; `counterfoil keys list` shows them all.")

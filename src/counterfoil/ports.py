@@ -1,0 +1,301 @@
+"""What the service asks of a store, and the few errors a store may raise.
+
+Reads answer with finished bytes where the store keeps them. Every read that
+carries rows also carries the horizon: an instant up to which those rows are
+complete. A back end may raise `StoreUnavailable` from any of these methods.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from enum import Enum
+from typing import Protocol
+
+from msgspec import Struct
+
+from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.domain.bills import ClosedBill
+from counterfoil.domain.members import Base, MemberRecord
+from counterfoil.domain.paging import Bookmark, Place, Trail
+from counterfoil.domain.resources import Shop
+from counterfoil.domain.shops import ShopFacts
+
+
+class StoreUnavailable(Exception):
+    """The store cannot be read or written now; the message is for the operator."""
+
+
+class StoreMismatch(Exception):
+    """The store is not one this program can use: wrong schema version or wrong secret."""
+
+
+class Clock(Protocol):
+    """The two clocks of the machine; tests bring their own."""
+
+    def now_ms(self) -> int:
+        """Wall clock, milliseconds since 1970 UTC. It may step either way."""
+
+    def steady_us(self) -> int:
+        """Microseconds on a clock that only ever moves forward, shared by all processes of the machine."""
+
+    def boot_id(self) -> str:
+        """Names the stretch of time over which `steady_us` is comparable."""
+
+
+# --- reading the books -------------------------------------------------------
+
+
+class Branch(Struct, frozen=True):
+    """What reads need to know of a shop; `number` is the store's own name for it."""
+
+    number: int
+    shop_id: str
+    franchise_id: str | None
+    provider_id: str | None
+    removed: bool
+
+
+# The row's place (major, minor, id), a short hash of its content, its finished JSON.
+BillRow = tuple[int, int, str, bytes, bytes]
+
+
+class BillPage(Struct, frozen=True):
+    horizon: int
+    rows: list[BillRow]
+
+
+class BillPlaces(Struct, frozen=True):
+    """Where a bill stands in each list; `by_change` is missing on a bill from before change tracking."""
+
+    by_day: Place
+    by_change: Place | None
+
+
+class FoundBill(Struct, frozen=True):
+    seal: bytes
+    body: bytes
+
+
+# The row's place (major, minor, token), and what is kept of the member.
+MemberRow = tuple[int, int, str, MemberRecord]
+
+
+class MemberPage(Struct, frozen=True):
+    horizon: int
+    base: Base | None
+    rows: list[MemberRow]
+
+
+class FoundMember(Struct, frozen=True):
+    provider_id: str
+    base: Base | None
+    record: MemberRecord
+
+
+class Account(Struct, frozen=True):
+    """A member record that holds the messaging account asked for."""
+
+    channel: str | None
+    token: str
+
+
+class Books(Protocol):
+    """Shops, bills and members, for reading."""
+
+    async def horizon(self) -> int: ...
+
+    async def shops(self, scope: Scope) -> list[bytes]:
+        """The finished records of the scope's branches, in a stable order."""
+
+    async def branch(self, shop_id: str) -> Branch | None: ...
+
+    async def covers(self, scope: Scope, provider_id: str) -> bool:
+        """Whether a branch in scope uses this membership base."""
+
+    async def bills_by_day(self, shop: int, first: date, last: date, after: Place | None, limit: int) -> BillPage: ...
+
+    async def bills_by_change(
+        self, shop: int, since: int, until: int | None, after: Place | None, limit: int
+    ) -> BillPage:
+        """Bills last changed in `since..until`; without `until`, up to the horizon."""
+
+    async def bill_places(self, shop: int, bill_id: str) -> BillPlaces | None: ...
+
+    async def bill(self, scope: Scope, bill_id: str) -> FoundBill | None: ...
+
+    async def members(self, provider_id: str, after: Place | None, limit: int) -> MemberPage: ...
+
+    async def member_place(self, provider_id: str, token: str) -> Place | None: ...
+
+    async def member(self, token: str) -> FoundMember | None: ...
+
+    async def accounts(self, provider_id: str, messaging_hash: str) -> tuple[Base | None, list[Account]]:
+        """The records of a base that hold this account, the most recently created first."""
+
+
+# --- keys, limits and records ------------------------------------------------
+
+
+class KeptKey(Struct, frozen=True):
+    key: Key
+    secret_digest: bytes
+
+
+class KeyRing(Protocol):
+    """Keys, for checking requests."""
+
+    async def find(self, key_id: str) -> KeptKey | None:
+        """The key as this process knows it, which may be a moment behind."""
+
+    async def find_again(self, key_id: str) -> KeptKey | None:
+        """The key as the store has it now: asked for before a credential is refused, since it may be new."""
+
+
+class KeyCabinet(Protocol):
+    """Keys, for the operator. Not used by the serving side."""
+
+    def add(self, kept: KeptKey) -> None: ...
+
+    def all(self) -> list[Key]: ...
+
+    def find(self, key_id: str) -> Key | None: ...
+
+    def change(self, key_id: str, change: Callable[[Key], Key]) -> Key | None: ...
+
+
+class RequestRecord(Struct, frozen=True, kw_only=True):
+    """What is kept of a request: never a parameter, never a value that was returned."""
+
+    at: int
+    key_id: str
+    route: str
+    status: int
+    error: str | None
+    took_us: int
+    personal_base: str | None = None
+    personal_members: int = 0
+
+
+class Meter(Protocol):
+    """The minute window and the day's count, exact over all processes."""
+
+    async def admit(self, key: Key) -> Admitted | TooFast: ...
+
+    async def counts(self, key_id: str, days: Sequence[date]) -> dict[date, int]: ...
+
+
+class RequestLog(Protocol):
+    """The request records that the contract keeps for 90 days."""
+
+    def note(self, record: RequestRecord) -> None:
+        """Keep the record soon."""
+
+    async def disclose(self, record: RequestRecord) -> None:
+        """Keep the record before returning: personal data is about to leave."""
+
+
+class Bookmarks(Protocol):
+    """The places at which cursors were handed out, by key and list."""
+
+    async def find(self, trail: Trail, cursor: str) -> list[Bookmark]:
+        """Every bookmark of the key and list for this cursor, whatever its route, oldest first."""
+
+    async def keep(self, trail: Trail, bookmark: Bookmark) -> None: ...
+
+    async def wear(self, trail: Trail, bookmark: Bookmark) -> None:
+        """Count one more return to this bookmark."""
+
+    async def finish(self, walk_id: str) -> None:
+        """The walk has read its last page."""
+
+
+# --- writing the books -------------------------------------------------------
+
+
+class PutShop(Struct, frozen=True):
+    shop: Shop
+    facts: ShopFacts
+    rev: float | None
+
+
+class RemoveShop(Struct, frozen=True):
+    shop_id: str
+    rev: float | None
+
+
+class PutBase(Struct, frozen=True):
+    base: Base
+    rev: float | None
+
+
+class PutMember(Struct, frozen=True):
+    record: MemberRecord
+    rev: float | None
+
+
+class RemoveMember(Struct, frozen=True):
+    token: str
+    rev: float | None
+
+
+class KnownFacts(Struct, frozen=True):
+    """A version of a shop's facts."""
+
+    version: int
+    facts: ShopFacts
+
+
+class PutBill(Struct, frozen=True):
+    """A bill as projected under a version of its shop's facts."""
+
+    closed: ClosedBill
+    known: KnownFacts
+    rev: float | None
+
+
+class RemoveBill(Struct, frozen=True):
+    shop_id: str
+    bill_id: str
+    rev: float | None
+
+
+Change = PutShop | RemoveShop | PutBase | PutMember | RemoveMember | PutBill | RemoveBill
+
+
+class Outcome(Enum):
+    """What became of a change."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    LATE = "late"
+    REMOVED = "removed"
+    UNKNOWN_SHOP = "unknown_shop"
+    FACTS_MOVED = "facts_moved"
+
+
+class LoadProgress(Struct):
+    """How far a load has come; kept with every batch."""
+
+    number: int
+    lines: int = 0
+    changed: int = 0
+    rejected: int = 0
+    finished: bool = False
+
+
+class Ledger(Protocol):
+    """The books, for writing. Each call is one transaction with one stamp, taken under the write lock."""
+
+    def facts(self, shop_id: str) -> KnownFacts | None: ...
+
+    def begin_load(self, source: str) -> LoadProgress: ...
+
+    def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
+        """Carry out the changes; a bill projected under facts that have moved since is left to be projected again."""
+
+    def rewrite_bills(self, most: int) -> bool:
+        """Bring some bills up to their shop's present facts; whether there may be more."""
+
+    def advance_horizon(self) -> int:
+        """Vouch for everything up to now; the horizon after it."""

@@ -1,0 +1,220 @@
+"""A function an endpoint: authorise, ask a port, answer.
+
+Nothing here knows HTTP. A refusal is raised as a row of the error table; an
+answer carries finished JSON and the horizon that its rows can vouch for.
+"""
+
+from collections.abc import Callable
+
+from msgspec import UNSET, Struct, UnsetType, json
+
+from counterfoil.domain import allowance, members
+from counterfoil.domain.access import Key
+from counterfoil.domain.allowance import Admitted
+from counterfoil.domain.calendar import compact, days_until
+from counterfoil.domain.paging import BY_CHANGE, BY_DAY, BY_SIGN_UP, Place, Resumed, Trail
+from counterfoil.domain.problems import (
+    BAD_CURSOR,
+    LOOKUP_NOT_ENABLED,
+    NOT_FOUND,
+    PROVIDER_NOT_IN_SCOPE,
+    SHOP_NOT_IN_SCOPE,
+    Refused,
+)
+from counterfoil.domain.requests import BillList, ByChange, ByDay, Lookup, MemberList
+from counterfoil.domain.resources import MemberReference
+from counterfoil.domain.tokens import Pseudonyms
+from counterfoil.ports import BillPage, Bookmarks, Books, Branch, Clock, Meter
+from counterfoil.walks import Walks
+
+
+class Caller(Struct, frozen=True):
+    """Who asks: a key that passed the gate, and the count it was given."""
+
+    key: Key
+    admitted: Admitted
+
+
+class Disclosure(Struct, frozen=True):
+    """Personal data in an answer: of which base, of how many members."""
+
+    provider_id: str
+    members: int
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """`data` is finished JSON, or the elements of a list; `seal` changes with it and with nothing else."""
+
+    data: bytes | list[bytes]
+    horizon: int
+    seal: bytes
+    next_cursor: str | UnsetType | None = UNSET
+    disclosure: Disclosure | None = None
+
+
+class Reads:
+    """The endpoints, over the ports they read from."""
+
+    def __init__(
+        self,
+        *,
+        books: Books,
+        bookmarks: Bookmarks,
+        meter: Meter,
+        pseudonyms: Pseudonyms,
+        clock: Clock,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._books = books
+        self._meter = meter
+        self._pseudonyms = pseudonyms
+        self._clock = clock
+        self._walks = Walks(bookmarks, new_id)
+
+    async def shops(self, caller: Caller) -> Answer:
+        horizon = await self._books.horizon()
+        shops = await self._books.shops(caller.key.scope)
+        return Answer(data=shops, horizon=horizon, seal=b"".join(shops))
+
+    async def bills(self, caller: Caller, question: BillList) -> Answer:
+        branch = await self._branch_in_scope(caller.key, question.shop_id)
+        if branch is None:
+            return await self._no_bills(question)
+        trail = Trail(caller.key.lineage, f"bills {question.shop_id}", _route(question.selection))
+        resumed = await self._resume_bills(branch, question, trail)
+        page = await self._bill_page(branch, question, resumed)
+        walk = resumed.walk if resumed else None
+        count, next_cursor = await self._walks.turn(trail, page.rows, question.limit, walk, page.horizon)
+        rows = page.rows if count == len(page.rows) else page.rows[:count]
+        return Answer(
+            data=[row[4] for row in rows],
+            horizon=walk.horizon if walk else page.horizon,
+            seal=b"".join([row[3] for row in rows]),
+            next_cursor=next_cursor,
+        )
+
+    async def bill(self, caller: Caller, bill_id: str) -> Answer:
+        horizon = await self._books.horizon()
+        found = await self._books.bill(caller.key.scope, bill_id)
+        if found is None:
+            raise Refused(NOT_FOUND)
+        return Answer(data=found.body, horizon=horizon, seal=found.seal)
+
+    async def members(self, caller: Caller, question: MemberList) -> Answer:
+        key, provider_id = caller.key, question.provider_id
+        await self._require_provider(key, provider_id)
+        trail = Trail(key.lineage, f"members {provider_id}", BY_SIGN_UP)
+        resumed = None
+        if question.cursor is not None:
+            present = await self._books.member_place(provider_id, question.cursor)
+            if present is None:
+                raise Refused(BAD_CURSOR)
+            resumed = await self._walks.go_on(trail, question.cursor, present)
+        page = await self._books.members(provider_id, resumed.after if resumed else None, question.limit)
+        walk = resumed.walk if resumed else None
+        count, next_cursor = await self._walks.turn(trail, page.rows, question.limit, walk, page.horizon)
+        now = self._clock.now_ms()
+        data = json.encode(
+            [members.published(record, page.base, now, key.personal_data) for _, _, _, record in page.rows[:count]]
+        )
+        return Answer(
+            data=data,
+            horizon=page.horizon,
+            seal=data,
+            next_cursor=next_cursor,
+            disclosure=_disclosure(key, provider_id, count),
+        )
+
+    async def member(self, caller: Caller, token: str) -> Answer:
+        horizon = await self._books.horizon()
+        found = await self._books.member(token)
+        if found is None or not await self._books.covers(caller.key.scope, found.provider_id):
+            raise Refused(NOT_FOUND)
+        personal = caller.key.personal_data
+        data = json.encode(members.published(found.record, found.base, self._clock.now_ms(), personal))
+        return Answer(data=data, horizon=horizon, seal=data, disclosure=_disclosure(caller.key, found.provider_id, 1))
+
+    async def lookup(self, caller: Caller, question: Lookup) -> Answer:
+        await self._require_provider(caller.key, question.provider_id)
+        horizon = await self._books.horizon()
+        hashed = self._pseudonyms.messaging_hash(question.messaging_user_id)
+        base, accounts = await self._books.accounts(question.provider_id, hashed)
+        for account in accounts:
+            if members.answering(base, account.channel):
+                data = json.encode(MemberReference(member_id=account.token))
+                return Answer(data=data, horizon=horizon, seal=data)
+        raise Refused(NOT_FOUND)
+
+    async def usage(self, caller: Caller) -> Answer:
+        key, admitted = caller.key, caller.admitted
+        horizon = await self._books.horizon()
+        counts = await self._meter.counts(key.key_id, days_until(admitted.day, allowance.USAGE_DAYS))
+        data = json.encode(allowance.usage(key, admitted, counts))
+        return Answer(data=data, horizon=horizon, seal=data)
+
+    async def _branch_in_scope(self, key: Key, shop_id: str) -> Branch | None:
+        branch = await self._books.branch(shop_id)
+        if key.scope.kind == "shop":
+            covered = shop_id == key.scope.id
+        else:
+            covered = branch is not None and branch.franchise_id == key.scope.id
+        if not covered:
+            raise Refused(SHOP_NOT_IN_SCOPE)
+        return branch
+
+    async def _no_bills(self, question: BillList) -> Answer:
+        """The list of a shop that the key is bound to but that was never loaded."""
+        if question.cursor is not None:
+            raise Refused(BAD_CURSOR)
+        return Answer(data=[], horizon=await self._books.horizon(), seal=b"", next_cursor=None)
+
+    async def _resume_bills(self, branch: Branch, question: BillList, trail: Trail) -> Resumed | None:
+        if question.cursor is None:
+            return None
+        places = await self._books.bill_places(branch.number, question.cursor)
+        if places is None:
+            raise Refused(BAD_CURSOR)
+        present = places.by_change if isinstance(question.selection, ByChange) else places.by_day
+        if present is not None and not _within(present, question.selection):
+            present = None
+        return await self._walks.go_on(trail, question.cursor, present)
+
+    async def _bill_page(self, branch: Branch, question: BillList, resumed: Resumed | None) -> BillPage:
+        after = resumed.after if resumed else None
+        match question.selection:
+            case ByDay(first, last):
+                return await self._books.bills_by_day(branch.number, first, last, after, question.limit)
+            case ByChange(since):
+                until = resumed.walk.horizon if resumed and resumed.walk else None
+                return await self._books.bills_by_change(branch.number, since, until, after, question.limit)
+
+    async def _require_provider(self, key: Key, provider_id: str) -> None:
+        if not await self._books.covers(key.scope, provider_id):
+            raise Refused(PROVIDER_NOT_IN_SCOPE)
+
+
+def require_lookup(key: Key) -> None:
+    """The permission comes before the parameters, so it is asked for on its own."""
+    if not key.messaging_lookup:
+        raise Refused(LOOKUP_NOT_ENABLED)
+
+
+def _route(selection: ByDay | ByChange) -> str:
+    """Names a list with its parameters: the mode, a blank, the rest."""
+    match selection:
+        case ByDay(first, last):
+            return f"{BY_DAY} {compact(first)}-{compact(last)}"
+        case ByChange(since):
+            return f"{BY_CHANGE} {since}"
+
+
+def _within(place: Place, selection: ByDay | ByChange) -> bool:
+    match selection:
+        case ByDay(first, last):
+            return int(compact(first)) <= place.major <= int(compact(last))
+        case ByChange(since):
+            return place.major >= since
+
+
+def _disclosure(key: Key, provider_id: str, count: int) -> Disclosure | None:
+    return Disclosure(provider_id, count) if key.personal_data and count else None

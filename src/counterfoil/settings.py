@@ -1,0 +1,225 @@
+"""One frozen table of settings, each with its help.
+
+They come from flags, then the environment (`COUNTERFOIL_*`), then a TOML
+file, then the defaults. Secrets print as `***`.
+"""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from counterfoil.addresses import overlap
+
+
+class SettingsError(Exception):
+    """A setting cannot be used; the message says which and why, `names` which in a form for programs."""
+
+    def __init__(self, message: str, *names: str) -> None:
+        super().__init__(message)
+        self.names = names
+
+
+class Setting(Struct, frozen=True):
+    """One row of the table."""
+
+    name: str
+    default: str | int
+    help: str
+    secret: bool = False
+
+    @property
+    def variable(self) -> str:
+        return f"COUNTERFOIL_{self.name.upper()}"
+
+
+TABLE = (
+    Setting(
+        "store",
+        "counterfoil-data",
+        "Folder of the embedded store, made on first use, mode 0700; or postgresql://... for a server.",
+    ),
+    Setting(
+        "meter",
+        "",
+        "Shared meter on Redis or Valkey: redis://, rediss://, redis+sentinel:// or redis+cluster://. "
+        "Empty: the store meters.",
+    ),
+    Setting(
+        "secret",
+        "",
+        "The deployment secret that member tokens are made with, as text of at least 32 bytes. "
+        "Empty: it is read from secret_file.",
+        secret=True,
+    ),
+    Setting(
+        "secret_file",
+        "",
+        "File that holds the deployment secret, mode 0600. Empty: `secret` in the store's folder, made on first use.",
+    ),
+    Setting("host", "127.0.0.1", "Address the API listens on."),
+    Setting("port", 8000, "Port the API listens on."),
+    Setting("workers", 1, "Worker processes; one a core is a good number."),
+    Setting("prefix", "/ext", "What stands before /v1 in every path; may be empty."),
+    Setting("admin_host", "127.0.0.1", "Address of the admin listener (/live, /ready, /metrics). Keep it private."),
+    Setting("admin_port", 8001, "Port of the admin listener; 0 turns it off."),
+    Setting("log", "stderr", "Where the JSON log goes: stderr, stdout or off."),
+    Setting("batch", 500, "Source records written in one transaction by `load`."),
+    Setting("tick_ms", 250, "How often an idle service moves its horizon, in milliseconds."),
+    Setting("grace_sec", 10, "How long a stopping service waits for requests under way."),
+)
+BY_NAME = {setting.name: setting for setting in TABLE}
+DATABASES = ("postgresql://", "postgres://")
+METERS = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://", "redis+cluster://", "rediss+cluster://")
+# The login of an address, up to its password.
+_LOGIN = re.compile(r"^([a-z+]+://[^/@:?]*):.*@|([?&](?:ssl)?password=)[^&]*")
+LOG_TARGETS = ("stderr", "stdout", "off")
+
+
+class Settings(Struct, frozen=True):
+    """The effective settings, checked. With a database, `store` is the folder for what stays on this machine."""
+
+    store: Path
+    database: str
+    meter: str
+    secret: str
+    secret_file: Path
+    host: str
+    port: int
+    workers: int
+    prefix: str
+    admin_host: str
+    admin_port: int
+    log: str
+    batch: int
+    tick_ms: int
+    grace_sec: int
+
+
+class Source(Struct, frozen=True):
+    """A value and where it came from, for `counterfoil settings`."""
+
+    value: str | int
+    origin: str
+
+
+def gather(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None) -> dict[str, Source]:
+    """Every setting with its origin, in the table's order."""
+    in_file = _from_file(file)
+    found = {}
+    for setting in TABLE:
+        if flags.get(setting.name) is not None:
+            found[setting.name] = Source(flags[setting.name], "flag")
+        elif setting.variable in environment:
+            found[setting.name] = Source(environment[setting.variable], setting.variable)
+        elif setting.name in in_file:
+            found[setting.name] = Source(in_file[setting.name], str(file))
+        else:
+            found[setting.name] = Source(setting.default, "default")
+    return found
+
+
+def settle(sources: Mapping[str, Source]) -> Settings:
+    """Check the values and turn them into settings."""
+    values: dict[str, Any] = {}
+    for setting in TABLE:
+        source = sources[setting.name]
+        values[setting.name] = _number(setting, source) if isinstance(setting.default, int) else str(source.value)
+    if "://" in values["store"] and not values["store"].startswith(DATABASES):
+        raise SettingsError(f"store must be a folder or begin with {DATABASES[0]}, not {_scheme(values['store'])}://")
+    values["database"] = values["store"] if values["store"].startswith(DATABASES) else ""
+    store = Path(str(BY_NAME["store"].default) if values["database"] else values["store"]).expanduser()
+    values["store"] = store
+    values["secret_file"] = Path(values["secret_file"]).expanduser() if values["secret_file"] else store / "secret"
+    _check(values)
+    return Settings(**values)
+
+
+def load(
+    flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None, file: Path | None = None
+) -> Settings:
+    return settle(gather(flags or {}, os.environ if environment is None else environment, file))
+
+
+def masked(name: str, value: object) -> str:
+    return "***" if BY_NAME[name].secret and value else without_password(str(value))
+
+
+def without_password(address: str) -> str:
+    """An address that may be shown; other text stays as it is."""
+    return _LOGIN.sub(lambda found: f"{found[1]}:***@" if found[1] else f"{found[2]}***", address)
+
+
+def shown(settings: Settings, name: str) -> str:
+    """The value of a setting as anybody may see it."""
+    return masked(name, settings.database if name == "store" and settings.database else getattr(settings, name))
+
+
+def _from_file(file: Path | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    try:
+        found = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read the settings file {file}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file} is not TOML: {error}") from error
+    unknown = sorted(set(found) - set(BY_NAME))
+    if unknown:
+        raise SettingsError(f"{file} names settings that do not exist: {', '.join(unknown)}")
+    return found
+
+
+def _number(setting: Setting, source: Source) -> int:
+    try:
+        return msgspec.convert(source.value, int, strict=False)
+    except msgspec.ValidationError:
+        raise SettingsError(
+            f"{setting.name} must be a whole number, not {source.value!r} ({source.origin})", setting.name
+        ) from None
+
+
+def _check_listeners(values: Mapping[str, Any]) -> None:
+    for name in ("port", "admin_port"):
+        if not 0 <= values[name] <= 65535:
+            raise SettingsError(f"{name} must lie between 0 and 65535, not {values[name]}", name)
+    if values["port"] == values["admin_port"] != 0 and overlap(values["host"], values["admin_host"]):
+        raise SettingsError(
+            f"port and admin_port must differ, and both are {values['port']}; admin_port 0 turns that listener off",
+            "port",
+            "admin_port",
+        )
+
+
+def _check(values: Mapping[str, Any]) -> None:
+    _check_listeners(values)
+    for name, least in (("workers", 1), ("batch", 1), ("tick_ms", 10), ("grace_sec", 0)):
+        if values[name] < least:
+            raise SettingsError(f"{name} must be at least {least}, not {values[name]}", name)
+    if values["prefix"] and (not values["prefix"].startswith("/") or values["prefix"].endswith("/")):
+        raise SettingsError(
+            f"prefix must be empty or start with a slash and not end with one, not {values['prefix']!r}", "prefix"
+        )
+    _check_servers(values)
+    if values["log"] not in LOG_TARGETS:
+        raise SettingsError(f"log must be one of {', '.join(LOG_TARGETS)}, not {values['log']!r}", "log")
+
+
+def _check_servers(values: Mapping[str, Any]) -> None:
+    if "://" in str(values["store"]):
+        raise SettingsError(
+            f"store must be a folder or begin with {DATABASES[0]}, not {_scheme(values['store'])}://..."
+        )
+    if values["meter"] and not values["meter"].startswith(METERS):
+        raise SettingsError(f"meter must begin with one of {', '.join(METERS)}, not {_scheme(values['meter'])}")
+    if values["meter"] and not values["database"]:
+        raise SettingsError("a shared meter needs a store that nodes share: set store to postgresql://... as well")
+
+
+def _scheme(address: object) -> str:
+    return str(address).partition(":")[0]

@@ -1,0 +1,72 @@
+"""What a world is made from, and the days it spans."""
+
+from collections.abc import Sequence
+from datetime import date, datetime, time
+from itertools import accumulate, pairwise
+
+from msgspec import Struct
+
+from counterfoil.domain.calendar import THAI_TIME, days_until, to_ms
+
+EVENING = time(23, 30)
+DAY_MS = 86_400_000
+LEGACY_PART = 6
+
+
+class WorldPlan(Struct, frozen=True, kw_only=True):
+    """The size of a world, its last Thai day and the seed that all of it is drawn from."""
+
+    until: date
+    seed: int = 1
+    days: int = 120
+    bills: int = 13_500
+    shops: int = 18
+    members: int = 1_500
+    mess: float = 0.015
+    """The part of members and bills that arrive as careless tills write them."""
+
+    def __post_init__(self) -> None:
+        if self.days < 1 or self.shops < 1:
+            raise ValueError("a world needs at least one day and one shop")
+        if self.bills < 0 or self.members < 0:
+            raise ValueError("a world cannot have fewer than no bills or members")
+        if not 0 <= self.mess <= 1:
+            raise ValueError("mess is a part of all records, from 0 to 1")
+
+    @property
+    def trading_days(self) -> list[date]:
+        return days_until(self.until, self.days)
+
+    @property
+    def end_ms(self) -> int:
+        """The first instant that is no longer part of the world."""
+        return midnight_ms(self.until) + DAY_MS
+
+    @property
+    def tracked_from_ms(self) -> int:
+        """When change tracking began; bills closed before are history."""
+        legacy_days = self.days // LEGACY_PART
+        if legacy_days == 0:
+            return midnight_ms(self.trading_days[0])
+        return evening_ms(self.trading_days[legacy_days - 1])
+
+    @property
+    def evenings_ms(self) -> list[int]:
+        """When the tills hand over a tracked day's bills."""
+        evenings = (evening_ms(day) for day in self.trading_days)
+        return [evening for evening in evenings if evening > self.tracked_from_ms]
+
+
+def midnight_ms(day: date) -> int:
+    return to_ms(datetime.combine(day, time(), THAI_TIME))
+
+
+def evening_ms(day: date) -> int:
+    return to_ms(datetime.combine(day, EVENING, THAI_TIME))
+
+
+def apportion(total: int, weights: Sequence[float]) -> list[int]:
+    """Whole shares, as near to the weights as whole numbers get, that add up to the total."""
+    sums = list(accumulate(weights))
+    marks = [0, *(round(total * part / sums[-1]) for part in sums)]
+    return [after - before for before, after in pairwise(marks)]

@@ -1,0 +1,135 @@
+"""A whole world as lines: all at once, or told as the tills handed it over evening by evening."""
+
+from collections.abc import Iterator
+from datetime import date
+from itertools import takewhile
+from random import Random
+from typing import NamedTuple
+
+import msgspec
+
+from counterfoil.domain.calendar import thai_day
+from counterfoil.worldgen.bills import Sale, some_member, trade, void_note
+from counterfoil.worldgen.cast import Cast, cast
+from counterfoil.worldgen.houses import House, base_record, house, shop_record
+from counterfoil.worldgen.ids import stream
+from counterfoil.worldgen.members import members
+from counterfoil.worldgen.mess import Scribe
+from counterfoil.worldgen.plan import WorldPlan
+from counterfoil.worldgen.records import BillRecord
+
+LATE_VOID_CHANCE = 0.005
+LATE_LINK_CHANCE = 0.008
+OFFLINE_CHANCE = 0.03
+
+
+class Delivery(NamedTuple):
+    """What arrived at one moment."""
+
+    moment_ms: int
+    lines: list[bytes]
+
+
+def world(plan: WorldPlan) -> Iterator[bytes]:
+    """Every record once, without line ends: bases, shops, members, then bills by the moment they were closed."""
+    group = cast(plan)
+    houses = [house(plan, group, shop) for shop in group.shops]
+    yield from _standing_records(plan, group, houses, plan.until)
+    scribe = _scribe(plan, "bills")
+    for sale in trade(plan, houses):
+        yield scribe.write(sale.bill)
+
+
+def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
+    """The same world as it came in, in order of time and never past `now_ms` or the end of the plan.
+
+    The first delivery brings bases, shops, members and the history from
+    before change tracking. Then each evening brings the day's bills and what
+    was thought better of since: voids, members linked afterwards, and the
+    bills of a till that had been offline.
+    """
+    horizon = min(now_ms, plan.end_ms - 1)
+    group = cast(plan)
+    houses = [house(plan, group, shop) for shop in group.shops]
+    sales = takewhile(lambda sale: sale.closed_ms <= horizon, trade(plan, houses))
+    evenings = _sold_by(_moments(plan, horizon), sales)
+    first = next(evenings)
+    scribe = _scribe(plan, "bills")
+    standing = _standing_records(plan, group, houses, thai_day(horizon))
+    yield Delivery(first.moment_ms, [*standing, *(scribe.write(sale.bill) for sale in first.sales)])
+    back_office = _BackOffice(houses, scribe, stream(plan.seed, "afterthoughts"))
+    for evening in evenings:
+        lines = back_office.deliver(evening.sales, is_last=evening.moment_ms == horizon)
+        if lines:
+            yield Delivery(evening.moment_ms, lines)
+
+
+class _Evening(NamedTuple):
+    moment_ms: int
+    sales: list[Sale]
+
+
+class _BackOffice:
+    """Decides what of an evening's sales is handed over at once, what is late and what is changed a day later."""
+
+    def __init__(self, houses: list[House], scribe: Scribe, draw: Random) -> None:
+        self._houses = houses
+        self._scribe = scribe
+        self._draw = draw
+        self._for_tomorrow: list[bytes] = []
+
+    def deliver(self, sales: list[Sale], *, is_last: bool) -> list[bytes]:
+        lines, self._for_tomorrow = self._for_tomorrow, []
+        offline = set() if is_last else self._offline_shops()
+        for sale in sales:
+            line = self._scribe.write(sale.bill)
+            if sale.shop_number in offline:
+                self._for_tomorrow.append(line)
+                continue
+            lines.append(line)
+            afterthought = self._afterthought(sale)
+            if afterthought is not None:
+                self._for_tomorrow.append(self._scribe.write(afterthought))
+        return lines
+
+    def _offline_shops(self) -> set[int]:
+        return {house.shop.number for house in self._houses if self._draw.random() < OFFLINE_CHANCE}
+
+    def _afterthought(self, sale: Sale) -> BillRecord | None:
+        bill, chance = sale.bill, self._draw.random()
+        if bill.void is not None:
+            return None
+        if chance < LATE_VOID_CHANCE:
+            return msgspec.structs.replace(bill, rev=2, void=void_note(self._draw))
+        if chance < LATE_VOID_CHANCE + LATE_LINK_CHANCE and bill.member_id is None:
+            member = some_member(self._houses[sale.shop_number], self._draw)
+            return msgspec.structs.replace(bill, rev=2, member_id=member) if member else None
+        return None
+
+
+def _standing_records(plan: WorldPlan, group: Cast, houses: list[House], as_of: date) -> Iterator[bytes]:
+    """What does not happen but is: bases, shops and members."""
+    scribe = _scribe(plan, "members")
+    yield from (msgspec.json.encode(base_record(base)) for base in group.bases)
+    yield from (msgspec.json.encode(shop_record(one)) for one in houses)
+    yield from (scribe.write(member) for member in members(plan, group, as_of))
+
+
+def _scribe(plan: WorldPlan, what: str) -> Scribe:
+    return Scribe(plan.mess, stream(plan.seed, "mess", what))
+
+
+def _moments(plan: WorldPlan, horizon: int) -> list[int]:
+    """When something arrives; the last time is as late as may be, so that nothing sold by then is missing."""
+    moments = (plan.tracked_from_ms, *plan.evenings_ms)
+    return [*(moment for moment in moments if moment < horizon), horizon]
+
+
+def _sold_by(moments: list[int], sales: Iterator[Sale]) -> Iterator[_Evening]:
+    upcoming = next(sales, None)
+    for moment in moments:
+        sold = []
+        while upcoming is not None and upcoming.closed_ms <= moment:
+            sold.append(upcoming)
+            upcoming = next(sales, None)
+        yield _Evening(moment, sold)

@@ -1,0 +1,163 @@
+"""What holds on a server only: its schema, its roles, and what callers see while it is away."""
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import servers
+from counterfoil.backends.postgres import connections
+from counterfoil.backends.postgres.connections import LATEST, StoreUnreachable, check_version, connect, migrate
+from counterfoil.ports import StoreMismatch
+from house import House
+from records import EVER, NEW_YEAR, bill, shop
+from servers import Postgres
+
+# Needs a real server, which takes minutes over the whole suite: `make test-long`.
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(params=[18, 16])
+def server(request: pytest.FixtureRequest) -> Postgres:
+    return servers.postgres(request.param)
+
+
+@pytest.fixture
+def own() -> Iterator[Postgres]:
+    """A server that a test may kill."""
+    server = Postgres(18)
+    yield server
+    server.remove()
+
+
+# --- the schema ----------------------------------------------------------------
+
+
+def test_an_empty_database_is_refused_with_the_command_that_helps(server: Postgres) -> None:
+    server.command("CREATE DATABASE bare_one")
+    with connect(server.url("bare_one")) as connection, pytest.raises(StoreMismatch, match="counterfoil migrate"):
+        check_version(connection)
+    server.command("DROP DATABASE bare_one")
+
+
+def test_migrating_twice_runs_each_file_once(server: Postgres) -> None:
+    server.command("CREATE DATABASE bare_two")
+    url = server.url("bare_two")
+    assert len(migrate(url)) == LATEST
+    assert migrate(url) == []
+    server.command("DROP DATABASE bare_two")
+
+
+def test_a_newer_schema_that_says_it_suits_older_programs_is_used(server: Postgres) -> None:
+    """So that nodes of two versions can run while an upgrade is under way."""
+    database, url = server.fresh_database()
+    server.command(f"INSERT INTO counterfoil.migrations VALUES ({LATEST + 1}, 'next', {LATEST})", database)  # noqa: S608
+    with connect(url) as connection:
+        check_version(connection)
+
+
+def test_bodies_lie_in_their_rows_uncompressed(server: Postgres, tmp_path: Path) -> None:
+    database, url = server.fresh_database()
+    house = House(tmp_path, store=url)
+    of = shop()
+    house.load(of, bill(of, lines=[{"name": "Soup"}] * 40))
+    house.close()
+    ((stored, whole, outside),) = server.command(
+        "SELECT pg_column_size(body), octet_length(body), pg_relation_size(reltoastrelid) "
+        "FROM counterfoil.bills, pg_class WHERE pg_class.oid = 'counterfoil.bills'::regclass",
+        database,
+    )
+    assert 4000 < whole <= stored <= whole + 8
+    assert outside == 0
+
+
+# --- roles ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def shared(server: Postgres) -> dict[str, str]:
+    """A database with the three roles, and a login for each: its address by what it is for."""
+    database, url = server.fresh_database()
+    connections.make_roles(url)
+    connections.make_roles(url)
+    for role in connections.ROLES:
+        if not server.command(f"SELECT 1 FROM pg_roles WHERE rolname = 'a_{role}'"):  # noqa: S608
+            server.command(f"CREATE ROLE a_{role} LOGIN IN ROLE {role}")
+    return {"owner": url} | {role.split("_")[1]: server.url(database, f"a_{role}") for role in connections.ROLES}
+
+
+def test_each_role_can_do_its_work(shared: dict[str, str], tmp_path: Path) -> None:
+    of = shop()
+    loader = House(tmp_path / "loading", store=shared["loading"])
+    loader.load(of, bill(of))
+    loader.close()
+    operator = House(tmp_path / "administration", store=shared["administration"])
+    key = operator.key(shop=of["id"])
+    operator.close()
+    node = House(tmp_path / "serving", store=shared["serving"])
+    assert len(node.data("transactions", key, shopId=of["id"], limit=1, **NEW_YEAR)) == 1
+    assert node.data("usage", key)["today"]["count"] == 2
+    node.ledger.advance_horizon()
+    node.close()
+
+
+@pytest.mark.parametrize(
+    ("role", "statement"),
+    [
+        ("serving", "UPDATE bills SET id = ''"),
+        ("serving", "DELETE FROM members"),
+        ("serving", "UPDATE keys SET body = ''"),
+        ("serving", "CREATE TABLE more (n integer)"),
+        ("loading", "SELECT * FROM keys"),
+        ("loading", "SELECT * FROM requests"),
+        ("loading", "TRUNCATE bills"),
+        ("administration", "UPDATE bills SET id = ''"),
+        ("administration", "DELETE FROM keys"),
+    ],
+)
+def test_no_role_can_do_another_ones_work(shared: dict[str, str], role: str, statement: str) -> None:
+    with connect(shared[role]) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute(statement.encode())
+
+
+# --- when it is away -----------------------------------------------------------
+
+
+def test_a_server_that_is_killed_is_answered_with_503_and_comes_back_by_itself(own: Postgres, tmp_path: Path) -> None:
+    house = House(tmp_path, store=own.fresh_database()[1])
+    of = shop()
+    house.load(of, bill(of))
+    key = house.key(shop=of["id"])
+    before = house.data("transactions", key, shopId=of["id"], updatedSince=EVER)
+    # A load reaches the disk before it returns, and with it all that was counted before.
+    house.load(shop())
+    own.kill()
+    house.clock.advance(1)
+    answer = house.get("shops", key)
+    assert (answer.status_code, answer.json()["error"]) == (503, "auth_unavailable")
+    with pytest.raises(StoreUnreachable):
+        house.ledger.advance_horizon()
+    own.start()
+    assert house.data("transactions", key, shopId=of["id"], updatedSince=EVER) == before
+    assert house.ledger.advance_horizon() == house.clock.now_ms()
+    assert house.data("usage", key)["today"]["count"] == 3
+    house.close()
+
+
+def test_a_server_that_freezes_costs_a_request_its_time_limit_and_no_more(own: Postgres, tmp_path: Path) -> None:
+    house = House(tmp_path, store=own.fresh_database()[1])
+    key = house.key(shop="s")
+    house.get("shops", key)
+    for pid in own.pids():
+        own.freeze(pid, signal.SIGSTOP)
+    began = time.monotonic()
+    answer = house.get("shops", key)
+    assert answer.status_code == 503
+    assert time.monotonic() - began < 2 * connections.GATE_SEC
+    for pid in own.pids():
+        own.freeze(pid, signal.SIGCONT)
+    assert house.get("shops", key).status_code == 200
+    house.close()

@@ -1,0 +1,145 @@
+"""The shared meter as a server of its own: lost, re-seeded, behind sentinels, in a cluster."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import date
+
+import pytest
+from msgspec.structs import replace
+
+import servers
+from counterfoil.backends.postgres.connections import Pool
+from counterfoil.backends.postgres.usage import PostgresUsage
+from counterfoil.backends.redis.meter import RedisMeter
+from counterfoil.bootstrap import SystemClock
+from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.domain.calendar import thai_day
+from counterfoil.observe.events import CountsReseeded, Event
+from counterfoil.ports import StoreUnavailable
+from servers import Valkey
+
+# Needs a real server, which takes minutes over the whole suite: `make test-long`.
+pytestmark = pytest.mark.long
+
+KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), per_min=5, per_day=1000)
+
+
+class Office:
+    """A meter and the store behind it, on the machine's own clocks."""
+
+    def __init__(self, meter_url: str) -> None:
+        self.database = servers.postgres(18).fresh_database()[1]
+        self.events: list[Event] = []
+        self.runner = asyncio.Runner()
+        self.pool = Pool(self.database)
+        self.totals = PostgresUsage(self.pool, self.database, SystemClock())
+        self.meter = RedisMeter(meter_url, "test", self.totals, self.events.append)
+
+    def admit(self, key: Key = KEY) -> Admitted | TooFast:
+        async def ask() -> Admitted | TooFast:
+            return await self.meter.admit(key)
+
+        return self.runner.run(ask())
+
+    def today(self) -> int:
+        async def ask() -> dict[date, int]:
+            return await self.meter.counts("k_1", [thai_day(SystemClock().now_ms())])
+
+        return sum(self.runner.run(ask()).values())
+
+    def close(self) -> None:
+        self.meter.close()
+        self.totals.close()
+        self.runner.close()
+
+
+@pytest.fixture
+def own() -> Iterator[Valkey]:
+    server = Valkey()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def office(own: Valkey) -> Iterator[Office]:
+    office = Office(own.url)
+    yield office
+    office.close()
+
+
+def counts(office: Office, times: int, key: Key = KEY) -> list[int]:
+    return [verdict.count for _ in range(times) if isinstance(verdict := office.admit(key), Admitted)]
+
+
+def test_a_meter_that_was_flushed_goes_on_with_the_days_count_and_says_so(office: Office, own: Valkey) -> None:
+    assert counts(office, 4) == [1, 2, 3, 4]
+    office.meter.flush()
+    own.command("FLUSHALL")
+    assert counts(office, 2) == [5, 6]
+    assert [event for event in office.events if isinstance(event, CountsReseeded)] == [
+        CountsReseeded(key_id="k_1", day=thai_day(SystemClock().now_ms()).strftime("%Y%m%d"), count=4)
+    ]
+
+
+def test_a_new_day_is_no_loss(office: Office) -> None:
+    counts(office, 3)
+    assert office.events == []
+
+
+def test_counts_reach_the_store_by_themselves_within_a_second(office: Office) -> None:
+    counts(office, 3)
+
+    async def wait_for_them() -> None:
+        day = thai_day(SystemClock().now_ms())
+        async with asyncio.timeout(1.0):
+            while await office.totals.counts("k_1", [day]) != {day: 3}:
+                await asyncio.wait({asyncio.ensure_future(asyncio.Event().wait())}, timeout=0.01)
+
+    office.runner.run(wait_for_them())
+
+
+def test_a_script_that_the_server_has_forgotten_is_sent_again(office: Office, own: Valkey) -> None:
+    counts(office, 1)
+    own.command("SCRIPT FLUSH")
+    assert counts(office, 1) == [2]
+
+
+def test_while_the_meter_is_away_nobody_is_let_through_and_it_comes_back_by_itself(office: Office, own: Valkey) -> None:
+    counts(office, 2)
+    office.meter.flush()
+    own.kill()
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable):
+            office.admit()
+    own.start()
+    assert counts(office, 1) == [3]
+
+
+def test_a_key_stays_in_one_slot_of_a_cluster() -> None:
+    server = Valkey("--cluster-enabled", "yes")
+    server.command("CLUSTER ADDSLOTSRANGE 0 16383")
+    server.await_answer(lambda: _require(b"cluster_state:ok" in server.everything("CLUSTER INFO")), OSError)
+    office = Office(f"redis+cluster://127.0.0.1:{server.port}")
+    try:
+        for n in range(20):
+            assert counts(office, 7, replace(KEY, key_id=f"k_{n}")) == [1, 2, 3, 4, 5]
+        assert office.today() == 5
+    finally:
+        office.close()
+        server.remove()
+
+
+def test_sentinels_name_the_primary(own: Valkey) -> None:
+    sentinel = Valkey(sentinel_of=own)
+    office = Office(f"redis+sentinel://127.0.0.1:{sentinel.port}/meter")
+    try:
+        assert counts(office, 7) == [1, 2, 3, 4, 5]
+    finally:
+        office.close()
+        sentinel.remove()
+
+
+def _require(holds: bool) -> None:
+    if not holds:
+        raise OSError("not yet")

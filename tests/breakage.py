@@ -1,0 +1,133 @@
+"""Ways to break a store under a running service, and to mend it again. No test needs a mock for a failure."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from house import House
+
+
+def _missing(path: Path) -> None:
+    """Nothing is put in its place."""
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _garbage(path: Path) -> None:
+    path.write_bytes(b"this is no database, whatever its name says" * 200)
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _newer(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 9999")
+
+
+def _other_tables(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 1")
+
+
+KEY_FILE_TROUBLE: dict[str, Callable[[Path], None]] = {
+    "missing": _missing,
+    "empty": _empty,
+    "garbage": _garbage,
+    "a folder": _folder,
+    "of a newer version": _newer,
+    "without its tables": _other_tables,
+}
+
+
+# The same troubles on a server: what is done, and what undoes it.
+KEY_TABLE_TROUBLE = {
+    "missing": ("ALTER TABLE keys RENAME TO keys_aside", "ALTER TABLE keys_aside RENAME TO keys"),
+    "empty": ("ALTER SCHEMA counterfoil RENAME TO aside", "ALTER SCHEMA aside RENAME TO counterfoil"),
+    "garbage": ("ALTER TABLE generation RENAME number TO what", "ALTER TABLE generation RENAME what TO number"),
+    "a folder": (
+        (
+            "ALTER TABLE keys RENAME TO keys_aside; CREATE SEQUENCE keys; REVOKE ALL ON keys FROM PUBLIC; "
+            "ALTER TABLE migrations RENAME TO migrations_aside"
+        ),
+        "DROP SEQUENCE keys; ALTER TABLE keys_aside RENAME TO keys; ALTER TABLE migrations_aside RENAME TO migrations",
+    ),
+    "of a newer version": (
+        "INSERT INTO migrations (number, file, oldest) VALUES (9999, 'of the future', 9999)",
+        "DELETE FROM migrations WHERE number = 9999",
+    ),
+    "without its tables": ("ALTER TABLE generation RENAME TO aside", "ALTER TABLE aside RENAME TO generation"),
+}
+
+
+@contextmanager
+def keys_unreadable(house: House, trouble: str = "missing") -> Iterator[None]:
+    """While this lasts the keys are not where they were. The service has noticed when it begins."""
+    with _keys_elsewhere(house, trouble) if house.settings.database else _key_file_aside(house, trouble):
+        house.clock.advance(1)
+        yield
+
+
+@contextmanager
+def _keys_elsewhere(house: House, trouble: str) -> Iterator[None]:
+    done, undone = KEY_TABLE_TROUBLE[trouble]
+    scribble(house, "keys", done)
+    yield
+    scribble(house, "keys", undone)
+
+
+@contextmanager
+def _key_file_aside(house: House, trouble: str) -> Iterator[None]:
+    """Another file, or none, stands where the keys are."""
+    store = house.settings.store
+    path, aside = store / "keys.sqlite3", store / "aside"
+    aside.mkdir()
+    for file in store.glob("keys.sqlite3*"):
+        file.rename(aside / file.name)
+    KEY_FILE_TROUBLE[trouble](path)
+    yield
+    for file in store.glob("keys.sqlite3*"):
+        file.rmdir() if file.is_dir() else file.unlink()
+    for file in aside.iterdir():
+        file.rename(store / file.name)
+    aside.rmdir()
+
+
+@contextmanager
+def table_missing(house: House, database: str, table: str) -> Iterator[None]:
+    """While this lasts a table of the store goes by another name."""
+    scribble(house, database, f"ALTER TABLE {table} RENAME TO {table}_elsewhere")
+    yield
+    scribble(house, database, f"ALTER TABLE {table}_elsewhere RENAME TO {table}")
+
+
+def scribble(house: House, database: str, statement: str) -> None:
+    """Write something into the store that the service never would."""
+    with _opened(house, database) as connection:
+        connection.execute(statement.encode() if house.settings.database else statement)
+        connection.commit()
+
+
+def kept(house: House, database: str, query: str) -> list[dict[str, Any]]:
+    """Rows as they lie in the store."""
+    with _opened(house, database) as connection:
+        found = connection.execute(query.encode() if house.settings.database else query)
+        names = [column[0] for column in found.description]
+        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+@contextmanager
+def _opened(house: House, database: str) -> Iterator[Any]:
+    if house.settings.database:
+        with closing(psycopg.connect(house.settings.database, options="-c search_path=counterfoil,aside")) as server:
+            yield server
+    else:
+        with closing(sqlite3.connect(house.settings.store / f"{database}.sqlite3", timeout=30)) as file:
+            yield file

@@ -1,0 +1,41 @@
+"""The real command in this process, over a store of the test's own; and the same as a process."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from counterfoil.cli.main import program
+
+PYTHON = (sys.executable, "-m", "counterfoil")
+
+SHOPS = (
+    b'{"kind":"shop","id":"sh_1","name":"Riverside","franchiseId":"fr_a","providerId":"mb_a"}',
+    b'{"kind":"shop","id":"sh_2","name":"Hillside","franchiseId":"fr_a","providerId":"mb_a"}',
+)
+
+
+class Command:
+    """`counterfoil`, run with a store."""
+
+    def __init__(self, store: Path) -> None:
+        self.store = store
+        self._runner = CliRunner()
+
+    def __call__(self, *arguments: object, status: int = 0, stdin: bytes | None = None) -> Result:
+        words = [str(argument) for argument in arguments]
+        result = self._runner.invoke(program, [*words, "--store", str(self.store)], input=stdin)
+        assert result.exit_code == status, result.output
+        assert "Traceback" not in result.output
+        return result
+
+    def bare(self, *arguments: object, status: int = 0) -> Result:
+        """Without a store."""
+        result = self._runner.invoke(program, [str(argument) for argument in arguments])
+        assert result.exit_code == status, result.output
+        return result
+
+    def json(self, *arguments: object, status: int = 0, stdin: bytes | None = None) -> Any:
+        return json.loads(self(*arguments, "--json", status=status, stdin=stdin).stdout)

@@ -1,0 +1,169 @@
+"""`counterfoil demo`, as a process of its own."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cli.command import PYTHON, Command
+from counterfoil import bootstrap, settings, showcase
+from counterfoil.worldgen.plan import WorldPlan
+
+SMALL = ("--port", "0", "--bills", "800", "--until", "2026-09-30")
+PAGE_BEGINS = re.compile("Counterfoil demo")
+TABLES = ("shops", "bases", "members", "accounts", "bills", "horizon")
+
+
+@contextmanager
+def demo(*arguments: object, scratch: Path, log: int = subprocess.DEVNULL) -> Iterator["subprocess.Popen[str]"]:
+    environment = os.environ | {"TMPDIR": str(scratch)}
+    process = subprocess.Popen(
+        [*PYTHON, "demo", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=log,
+        env=environment,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+
+
+def read_line(process: "subprocess.Popen[str]") -> Any:
+    assert process.stdout
+    return json.loads(process.stdout.readline())
+
+
+def read_page(process: "subprocess.Popen[str]") -> list[str]:
+    """The page ends with the line of the last endpoint."""
+    assert process.stdout
+    lines: list[str] = []
+    for line in process.stdout:
+        lines.append(line.rstrip("\n"))
+        if lines[-1].endswith("openapi.json'"):
+            return lines
+    raise AssertionError("the demo ended before its page did")
+
+
+def ask(address: str, key: str) -> httpx.Response:
+    return httpx.get(address, headers={"Authorization": f"Bearer {key}"})
+
+
+def test_the_line_of_json_tells_all_that_a_caller_needs_and_the_service_answers(tmp_path: Path) -> None:
+    with demo(*SMALL, "--json", scratch=tmp_path) as process:
+        told = read_line(process)
+        keys, ids, base = {key["purpose"]: key for key in told["keys"]}, told["samples"], told["baseUrl"]
+        for purpose, key in keys.items():
+            shops = ask(f"{base}/shops", key["key"])
+            assert shops.status_code == (401 if purpose == "revoked" else 200)
+            if shops.status_code == 200:
+                assert {shop["shopId"] for shop in shops.json()["data"]} == set(key["shopIds"])
+        _samples_answer(base, keys, ids)
+        assert ask(f"{base}/shops", keys["revoked"]["key"]).json()["error"] == "key_revoked"
+        tiny = [ask(f"{base}/usage", keys["tiny limits"]["key"]).status_code for _ in range(3)]
+        assert tiny == [200, 200, 429]
+        assert httpx.get(told["openapi"]).json()["openapi"].startswith("3.1")
+        assert httpx.get(f"{told['admin']}/ready").status_code == 200
+    assert process.returncode == 0
+    assert not list(tmp_path.iterdir())
+
+
+def _samples_answer(base: str, keys: dict[str, Any], ids: dict[str, Any]) -> None:
+    bill = ask(f"{base}/transactions/{ids['transactionId']}", keys["franchise"]["key"]).json()["data"]
+    assert bill["shopId"] == ids["shopId"]
+    member = ask(f"{base}/members/{ids['memberId']}", keys["personal data"]["key"]).json()["data"]
+    assert {"tel", "email"} <= set(member)
+    who = f"providerId={ids['providerId']}&messagingUserId={ids['messagingUserId']}"
+    found = ask(f"{base}/members/lookup?{who}", keys["lookup"]["key"]).json()["data"]
+    assert found == {"memberId": ids["memberId"]}
+
+
+def test_every_curl_line_of_the_page_works_when_pasted(tmp_path: Path) -> None:
+    with demo(*SMALL, scratch=tmp_path) as process:
+        page = read_page(process)
+        lines = [shlex.split(line) for line in page if line.startswith("curl ")]
+        assert len(lines) == 9
+        for words in lines:
+            headers = dict([words[3].split(": ", 1)]) if "-H" in words else {}
+            answer = httpx.get(words[-1], headers=headers)
+            assert answer.status_code == 200, words[-1]
+            assert answer.json().get("data", True)
+
+
+def test_the_page_is_the_last_that_a_starting_demo_says(tmp_path: Path) -> None:
+    with demo(*SMALL, scratch=tmp_path, log=subprocess.STDOUT) as process:
+        page = read_page(process)
+        assert any('"type":"request"' in line for line in page[: page.index(next(filter(PAGE_BEGINS.match, page)))])
+        httpx.get(page[-1].split("'")[1], headers={"X-Request-Id": "mine"})
+        assert process.stdout
+        assert process.stdout.readline() == "\n"
+        assert json.loads(process.stdout.readline())["request_id"] == "mine"
+
+
+def test_a_port_in_use_is_told_before_any_work(counterfoil: Command, store: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        assert "the port is in use" in counterfoil("demo", "--port", port, status=1).stderr
+        assert "cannot listen on" in counterfoil("serve", "--port", port, status=1).stderr
+    assert not (store / "books.sqlite3").exists()
+
+
+@pytest.fixture(scope="module")
+def plan() -> WorldPlan:
+    return WorldPlan(until=date(2026, 9, 30), seed=11, bills=300, members=60, days=30)
+
+
+def build(store: Path, plan: WorldPlan) -> showcase.Showcase:
+    effective = settings.load({"store": str(store), "secret": showcase.secret_of(plan.seed)}, {})
+    return showcase.build(effective, plan, lambda purpose: showcase.drawn_from(plan.seed, purpose))
+
+
+def rows(store: Path) -> list[list[object]]:
+    connection = sqlite3.connect(store / "books.sqlite3")
+    try:
+        return [connection.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES]  # noqa: S608 - our tables
+    finally:
+        connection.close()
+
+
+def test_the_same_seed_gives_the_same_group_keys_and_stamps(tmp_path: Path, plan: WorldPlan) -> None:
+    first, second = build(tmp_path / "a", plan), build(tmp_path / "b", plan)
+    assert first == second
+    assert rows(tmp_path / "a") == rows(tmp_path / "b")
+
+
+def test_a_store_that_holds_the_demo_already_is_used_again(tmp_path: Path, plan: WorldPlan) -> None:
+    first = build(tmp_path / "a", plan)
+    assert build(tmp_path / "a", plan) == first
+    effective = settings.load({"store": str(tmp_path / "a")}, {})
+    cabinet = bootstrap.key_cabinet(effective)
+    assert len(cabinet.all()) == len(first.keys)
+    cabinet.close()
+
+
+def test_a_demo_has_a_key_of_every_kind(tmp_path: Path, plan: WorldPlan) -> None:
+    keys = {shown.role.purpose: shown.key for shown in build(tmp_path / "a", plan).keys}
+    assert {key.scope.kind for key in keys.values()} == {"shop", "franchise"}
+    assert keys["personal data"].personal_data
+    assert keys["lookup"].messaging_lookup
+    assert keys["revoked"].revoked_at is not None
+    assert (keys["tiny limits"].per_min, keys["tiny limits"].per_day) == (3, 20)
+    assert (keys["default limits"].per_min, keys["default limits"].per_day) == (60, 10_000)

@@ -1,0 +1,181 @@
+"""`counterfoil doctor`."""
+
+import json
+import socket
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.command import SHOPS, Command
+from counterfoil import bootstrap
+from counterfoil.cli import ailments
+
+
+@pytest.fixture
+def loaded(counterfoil: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """A store with two shops and a key, and ports that nobody else uses."""
+    monkeypatch.setenv("COUNTERFOIL_PORT", str(free_port()))
+    monkeypatch.setenv("COUNTERFOIL_ADMIN_PORT", str(free_port()))
+    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
+    counterfoil("keys", "issue", "--shop", "sh_1")
+    return counterfoil
+
+
+def free_port() -> int:
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        return int(trial.getsockname()[1])
+
+
+def checks(counterfoil: Command, status: int = 0) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    report = json.loads(counterfoil("doctor", "--json", status=status).stdout)
+    assert report["healthy"] is (status == 0)
+    for check in report["checks"]:
+        found.setdefault(check["check"], []).append(check)
+    return found
+
+
+def test_a_sound_installation_is_found_sound(loaded: Command) -> None:
+    found = checks(loaded)
+    assert {check["status"] for group in found.values() for check in group} == {"ok"}
+    assert {"settings", "store", "secret", "books", "keys", "usage", "writing", "clock", "disk"} <= set(found)
+
+
+def test_the_report_is_a_line_a_check(loaded: Command) -> None:
+    lines = loaded("doctor").stdout.splitlines()
+    assert all(line.startswith("ok ") for line in lines)
+
+
+def test_a_store_that_is_not_there_yet_is_no_failure_and_stays_away(counterfoil: Command, store: Path) -> None:
+    found = checks(counterfoil)
+    assert found["store"][0]["status"] == "warn"
+    assert not store.exists()
+
+
+def test_a_store_that_is_a_file_fails(counterfoil: Command, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.write_text("not a folder")
+    monkeypatch.setenv("COUNTERFOIL_STORE", str(store))
+    report = json.loads(counterfoil.bare("doctor", "--json", status=1).stdout)
+    (found,) = [check for check in report["checks"] if check["check"] == "store"]
+    assert found["status"] == "fail"
+    assert "is a file" in found["says"]
+
+
+def test_a_settings_file_with_a_mistake_fails(counterfoil: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COUNTERFOIL_WORKERS", "0")
+    found = checks(counterfoil, status=1)
+    assert "workers must be at least 1" in found["settings"][0]["says"]
+
+
+def test_a_secret_of_another_store_fails_and_is_not_shown(loaded: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COUNTERFOIL_SECRET", "another-secret-of-more-than-thirty-two-bytes")
+    result = loaded("doctor", status=1)
+    assert "not the secret that this store was built with" in result.stdout
+    assert "another-secret" not in result.output
+
+
+def test_a_lost_secret_fails_and_is_not_replaced(loaded: Command, store: Path) -> None:
+    (store / "secret").unlink()
+    assert checks(loaded, status=1)["secret"][0]["status"] == "fail"
+    assert not (store / "secret").exists()
+
+
+def test_a_secret_too_short_to_be_one_fails(loaded: Command, store: Path) -> None:
+    (store / "secret").write_text("short")
+    assert checks(loaded, status=1)["secret"][0]["status"] == "fail"
+
+
+def test_files_that_others_can_read_are_told_with_the_command_that_mends_it(loaded: Command, store: Path) -> None:
+    for path in (store / "secret", store / "keys.sqlite3"):
+        path.chmod(0o644)
+    store.chmod(0o755)
+    found = checks(loaded)
+    assert found["secret"][0]["advice"] == f"chmod 600 {store / 'secret'}"
+    assert found["keys"][0]["advice"].startswith(f"chmod 600 {store / 'keys.sqlite3'}")
+    assert found["store"][0]["advice"] == f"chmod 700 {store}"
+
+
+def test_a_damaged_database_fails(loaded: Command, store: Path) -> None:
+    (store / "keys.sqlite3").write_bytes(b"not a database " * 1000)
+    assert checks(loaded, status=1)["keys"][0]["status"] == "fail"
+
+
+def test_a_schema_of_a_newer_version_fails_with_what_to_do(loaded: Command, store: Path) -> None:
+    with sqlite3.connect(store / "books.sqlite3") as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    assert "Run that version" in checks(loaded, status=1)["books"][0]["says"]
+
+
+def test_a_horizon_ahead_of_the_clock_is_told(loaded: Command, store: Path) -> None:
+    with sqlite3.connect(store / "books.sqlite3") as connection:
+        connection.execute("UPDATE horizon SET at = at + 3600000")
+    connection.close()
+    found = checks(loaded)
+    assert found["clock"][0]["status"] == "warn"
+    assert "stepped back" in found["clock"][0]["says"]
+
+
+def test_with_the_clock_behind_the_horizon_nothing_is_claimed_about_a_service_or_a_load(
+    loaded: Command, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sqlite3.connect(store / "books.sqlite3") as connection:
+        connection.execute("UPDATE horizon SET at = at + 3600000")
+        connection.execute("UPDATE loads SET finished_at = NULL, seen_at = seen_at + 3600000")
+    connection.close()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        monkeypatch.setenv("COUNTERFOIL_PORT", str(other.getsockname()[1]))
+        found = checks(loaded)
+    assert found["service"][0]["says"].startswith("The clock is behind the horizon by 59 minutes")
+    assert "cannot be told" in found["load"][0]["says"]
+    assert "by this service or by another program" in found["port"][0]["says"]
+    assert "No service is running" not in json.dumps(found)
+
+
+def test_a_clock_from_before_2024_fails() -> None:
+    assert ailments.clock(None, 1_000_000_000_000).status == "fail"
+
+
+def test_a_port_that_another_program_has_is_told(loaded: Command, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with sqlite3.connect(store / "books.sqlite3") as connection:
+        connection.execute("UPDATE horizon SET at = at - 60000")
+    connection.close()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        monkeypatch.setenv("COUNTERFOIL_PORT", str(other.getsockname()[1]))
+        found = checks(loaded)
+    assert found["port"][0]["status"] == "warn"
+    assert "the horizon has not moved" in found["service"][0]["says"]
+
+
+@pytest.mark.parametrize(
+    ("seconds_ago", "status", "says"),
+    [
+        (0, "ok", "A load is running: 2 lines so far"),
+        (60, "ok", "A load is waiting or was stopped: 2 lines, and nothing written for 60 seconds"),
+        (3600, "warn", "The latest load ended without finishing: it broke off after 2 lines, 60 minutes ago"),
+    ],
+)
+def test_how_long_a_load_has_written_nothing_tells_whether_it_runs_or_broke_off(
+    loaded: Command, store: Path, seconds_ago: int, status: str, says: str
+) -> None:
+    with sqlite3.connect(store / "books.sqlite3") as connection:
+        now = bootstrap.SystemClock().now_ms()
+        connection.execute("UPDATE loads SET finished_at = NULL, seen_at = ?", (now - 1000 * seconds_ago,))
+    connection.close()
+    found = checks(loaded)["load"][0]
+    assert found["status"] == status
+    assert found["says"].startswith(says)
+
+
+def test_looking_leaves_no_file_behind(loaded: Command, store: Path) -> None:
+    before = {path.name for path in store.iterdir()}
+    loaded("doctor")
+    left = {path.name for path in store.iterdir()} - before
+    assert {name for name in left if not name.endswith(("-wal", "-shm"))} == set()

@@ -1,0 +1,63 @@
+"""`counterfoil generate`."""
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cli.command import Command
+
+PLAN = ("--bills", "120", "--members", "40", "--shops", "18", "--until", "2026-09-30", "--seed", "5")
+
+
+def test_records_go_to_standard_output_and_follow_from_the_seed(counterfoil: Command) -> None:
+    first = counterfoil.bare("generate", *PLAN).stdout_bytes
+    again = counterfoil.bare("generate", *PLAN).stdout_bytes
+    other = counterfoil.bare("generate", *PLAN[:-1], "6").stdout_bytes
+    assert first == again != other
+    kinds = Counter(json.loads(line)["kind"] for line in first.splitlines())
+    assert (kinds["shop"], kinds["member"], kinds["bill"]) == (18, 40, 120)
+
+
+@pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
+def test_a_folder_gets_a_file_a_kind_that_loads_without_a_reject(
+    counterfoil: Command, tmp_path: Path, packing: str
+) -> None:
+    out = tmp_path / "world"
+    flags = {"": (), ".gz": ("--gzip",), ".zst": ("--zstd",)}[packing]
+    written = json.loads(counterfoil.bare("generate", *PLAN, "--out", out, "--json", *flags).stdout)
+    assert {Path(path).name: count for path, count in written.items()} == {
+        f"bases.ndjson{packing}": 4,
+        f"shops.ndjson{packing}": 18,
+        f"members.ndjson{packing}": 40,
+        f"bills.ndjson{packing}": 120,
+    }
+    assert counterfoil.json("load", out)["added"] == 182
+
+
+def test_compressed_output_is_the_same_each_time(counterfoil: Command) -> None:
+    first = counterfoil.bare("generate", *PLAN, "--gzip").stdout_bytes
+    assert first == counterfoil.bare("generate", *PLAN, "--gzip").stdout_bytes
+    assert len(gzip.decompress(first).splitlines()) == 182
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(counterfoil: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = counterfoil.bare("generate", *PLAN, "--out", tmp_path / "file", status=1)
+    assert result.stderr.startswith("counterfoil: File exists")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--bills", "-1"),
+        ("--bills", "1", "--until", "tomorrow"),
+        ("--bills", "1", "--gzip", "--zstd"),
+        ("--bills", "1", "--zstd", "--gzip"),
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_misuse(counterfoil: Command, arguments: tuple[str, ...]) -> None:
+    counterfoil.bare("generate", *arguments, status=2)

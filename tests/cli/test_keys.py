@@ -1,0 +1,151 @@
+"""`counterfoil keys`."""
+
+import re
+import sqlite3
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.command import SHOPS, Command
+from counterfoil.domain.credentials import PATTERN, matches, presented
+
+
+def issue(counterfoil: Command, *arguments: str) -> dict[str, Any]:
+    issued: dict[str, Any] = counterfoil.json("keys", "issue", "--shop", "sh_1", *arguments)
+    return issued
+
+
+def test_an_issued_key_is_printed_once_and_its_secret_is_nowhere_in_the_store(
+    counterfoil: Command, store: Path
+) -> None:
+    text = counterfoil("keys", "issue", "--franchise", "fr_a", "--label", "ERP").stdout
+    (key,) = re.findall(PATTERN, text)
+    secret = key.rpartition("_")[2]
+    assert "only time" in text
+    assert secret not in counterfoil("keys", "list").stdout + counterfoil("keys", "list", "--json").stdout
+    assert all(secret.encode() not in file.read_bytes() for file in store.rglob("*") if file.is_file())
+
+
+def test_what_is_printed_is_what_the_store_accepts(counterfoil: Command, store: Path) -> None:
+    issued = issue(counterfoil)
+    credential = presented(f"Bearer {issued['key']}")
+    assert credential
+    connection = sqlite3.connect(store / "keys.sqlite3")
+    (digest,) = connection.execute("SELECT secret_digest FROM keys WHERE key_id = ?", (issued["keyId"],)).fetchone()
+    connection.close()
+    assert credential.key_id == issued["keyId"]
+    assert matches(credential.secret, digest)
+
+
+def test_the_stores_files_are_private(counterfoil: Command, store: Path) -> None:
+    issue(counterfoil)
+    assert stat.S_IMODE(store.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in store.iterdir()} == {0o600}
+
+
+def test_a_key_has_the_contracts_limits_and_no_permission_unless_told_otherwise(counterfoil: Command) -> None:
+    plain = issue(counterfoil)
+    assert (plain["perMin"], plain["perDay"], plain["permissions"]) == (60, 10_000, [])
+    granted = issue(
+        counterfoil, "--label", "CRM", "--per-min", "5", "--per-day", "9", "--personal-data", "--messaging-lookup"
+    )
+    assert (granted["perMin"], granted["perDay"], granted["label"]) == (5, 9, "CRM")
+    assert granted["permissions"] == ["personal-data", "messaging-lookup"]
+    assert granted["scope"] == {"kind": "shop", "id": "sh_1"}
+
+
+def test_a_scope_that_the_store_does_not_know_is_noted_and_a_known_one_is_not(counterfoil: Command) -> None:
+    assert "knows no shop sh_1" in counterfoil("keys", "issue", "--shop", "sh_1").stderr
+    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
+    assert counterfoil("keys", "issue", "--shop", "sh_1").stderr == ""
+    assert counterfoil("keys", "issue", "--franchise", "fr_a").stderr == ""
+    assert "knows no franchise fr_b" in counterfoil("keys", "issue", "--franchise", "fr_b").stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--shop", "a", "--franchise", "b"),
+        ("--shop", "a", "--per-min", "0"),
+        ("--shop", "a", "--per-day", "-1"),
+        ("--shop", "a", "--per-day", "many"),
+        ("--shop", "a", "--per-min", "99999999999999999999"),
+    ],
+)
+def test_a_grant_that_makes_no_sense_is_misuse(counterfoil: Command, arguments: tuple[str, ...]) -> None:
+    counterfoil("keys", "issue", *arguments, status=2)
+
+
+@pytest.mark.parametrize("arguments", [("--shop", " "), ("--shop", "a", "--label", "two\nlines"), ("--shop", "\udcff")])
+def test_ids_and_labels_are_one_line_of_text(counterfoil: Command, arguments: tuple[str, ...]) -> None:
+    assert "one line" in counterfoil("keys", "issue", *arguments, status=1).stderr
+
+
+def test_keys_are_listed_and_shown(counterfoil: Command) -> None:
+    first, second = issue(counterfoil, "--label", "one"), issue(counterfoil, "--label", "two")
+    listed = counterfoil.json("keys", "list")
+    assert {key["keyId"] for key in listed} == {first["keyId"], second["keyId"]}
+    assert all("key" not in key for key in listed)
+    shown = counterfoil.json("keys", "show", first["keyId"])
+    assert shown == {name: value for name, value in first.items() if name != "key"}
+    assert "one" in counterfoil("keys", "show", first["keyId"]).stdout
+
+
+def test_an_update_changes_what_is_given_and_nothing_else(counterfoil: Command) -> None:
+    issued = issue(counterfoil, "--label", "before", "--personal-data", "--per-min", "5")
+    updated = counterfoil.json("keys", "update", issued["keyId"], "--label", "after", "--messaging-lookup")
+    assert updated == {name: value for name, value in issued.items() if name != "key"} | {
+        "label": "after",
+        "permissions": ["personal-data", "messaging-lookup"],
+    }
+    withdrawn = counterfoil.json("keys", "update", issued["keyId"], "--no-personal-data", "--per-day", "7")
+    assert (withdrawn["permissions"], withdrawn["perDay"], withdrawn["perMin"]) == (["messaging-lookup"], 7, 5)
+
+
+def test_an_update_of_nothing_is_misuse(counterfoil: Command) -> None:
+    counterfoil("keys", "update", issue(counterfoil)["keyId"], status=2)
+
+
+def test_a_successor_may_do_the_same_beside_the_old_key(counterfoil: Command) -> None:
+    old = issue(counterfoil, "--label", "ERP", "--per-min", "5", "--personal-data")
+    new = counterfoil.json("keys", "rotate", old["keyId"])
+    same = ("label", "scope", "permissions", "perMin", "perDay")
+    assert [new[name] for name in same] == [old[name] for name in same]
+    assert new["successorOf"] == old["keyId"]
+    assert new["key"] != old["key"]
+    assert not counterfoil.json("keys", "show", old["keyId"])["revoked"]
+
+
+def test_a_revocation_is_for_good_and_can_be_repeated(counterfoil: Command) -> None:
+    key_id = issue(counterfoil)["keyId"]
+    first = counterfoil.json("keys", "revoke", key_id)
+    assert first["revoked"]
+    assert counterfoil.json("keys", "revoke", key_id)["revokedAt"] == first["revokedAt"]
+    assert "was revoked already" in counterfoil("keys", "revoke", key_id).stdout
+    assert "issue a new key" in counterfoil("keys", "rotate", key_id, status=1).stderr
+    assert counterfoil.json("keys", "update", key_id, "--label", "x")["revoked"]
+    assert counterfoil.json("keys", "list", "--active") == []
+
+
+@pytest.mark.parametrize("action", [("show",), ("rotate",), ("revoke",), ("update", "--label", "x")])
+def test_an_unknown_key_is_one_sentence(counterfoil: Command, action: tuple[str, ...]) -> None:
+    issue(counterfoil)
+    result = counterfoil("keys", action[0], "A" * 12, *action[1:], status=1)
+    assert result.stderr == (
+        "counterfoil: there is no key AAAAAAAAAAAA in this store; `counterfoil keys list` shows them all.\n"
+    )
+
+
+def test_a_whole_key_on_the_command_line_is_refused_with_its_id(counterfoil: Command) -> None:
+    issued = issue(counterfoil)
+    result = counterfoil("keys", "show", issued["key"], status=2)
+    assert f"Give its id alone: {issued['keyId']}" in result.stderr
+    assert issued["key"] not in result.stderr
+
+
+def test_a_secret_in_place_of_an_id_is_not_repeated(counterfoil: Command) -> None:
+    secret = issue(counterfoil)["key"].rpartition("_")[2]
+    assert secret not in counterfoil("keys", "show", secret, status=2).stderr

@@ -1,0 +1,152 @@
+"""`counterfoil load`: sources, summaries, rejects and exit statuses."""
+
+import gzip
+import json
+import signal
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from backports import zstd
+
+from cli.command import PYTHON, SHOPS, Command
+
+MANY = 4_000
+
+
+def bill(number: int, shop: str = "sh_1") -> bytes:
+    record: dict[str, Any] = {"kind": "bill", "id": f"b_{number}", "shopId": shop, "closedAt": 1_760_000_000 + number}
+    return json.dumps(record | {"amounts": {"net": number}}).encode()
+
+
+def lines(*records: bytes) -> bytes:
+    return b"".join(record + b"\n" for record in records)
+
+
+BILLS = tuple(bill(number) for number in range(20))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Named so that the alphabet would put the bills first."""
+    folder = tmp_path / "records"
+    folder.mkdir()
+    (folder / "a-bills.ndjson").write_bytes(lines(*BILLS))
+    (folder / "z-shops.ndjson").write_bytes(lines(*SHOPS))
+    return folder
+
+
+def test_a_folder_is_loaded_in_the_order_its_kinds_depend_on_each_other(counterfoil: Command, folder: Path) -> None:
+    told = counterfoil.json("load", folder)
+    assert (told["lines"], told["added"], told["setAside"]) == (22, 22, 0)
+
+
+def test_loading_again_changes_nothing(counterfoil: Command, folder: Path) -> None:
+    counterfoil("load", folder)
+    told = counterfoil.json("load", folder)
+    assert (told["added"], told["changed"], told["unchanged"]) == (0, 0, 22)
+
+
+def test_plain_gzip_and_zstd_files_and_standard_input_load_alike(counterfoil: Command, tmp_path: Path) -> None:
+    everything = lines(*SHOPS, *BILLS)
+    plain, packed, dense = tmp_path / "a.ndjson", tmp_path / "b.ndjson.gz", tmp_path / "c.jsonl.zst"
+    plain.write_bytes(everything)
+    packed.write_bytes(gzip.compress(everything))
+    dense.write_bytes(zstd.compress(everything))
+    assert counterfoil.json("load", packed)["added"] == 22
+    assert counterfoil.json("load", plain)["unchanged"] == 22
+    assert counterfoil.json("load", dense)["unchanged"] == 22
+    assert counterfoil.json("load", "-", stdin=everything)["unchanged"] == 22
+
+
+def test_several_sources_are_one_load_in_the_order_given(counterfoil: Command, folder: Path) -> None:
+    told = counterfoil.json("load", folder / "z-shops.ndjson", folder / "a-bills.ndjson", "--batch", 3)
+    assert (told["lines"], told["added"]) == (22, 22)
+    assert told["source"] == "z-shops.ndjson, a-bills.ndjson"
+
+
+def test_a_line_that_is_no_record_is_set_aside_and_the_rest_is_loaded(counterfoil: Command) -> None:
+    told = counterfoil.json("load", "-", stdin=lines(*SHOPS, b"***", b'{"kind":"bill","id":"x"}', bill(1)), status=3)
+    assert (told["added"], told["setAside"]) == (3, 2)
+    assert told["reasons"] == {"not_json": 1, "no_shop": 1}
+    rejected = [json.loads(line) for line in Path(told["rejectsFile"]).read_text().splitlines()]
+    assert [(one["line"], one["reason"], one["record"]) for one in rejected] == [
+        (3, "not_json", "***"),
+        (4, "no_shop", '{"kind":"bill","id":"x"}'),
+    ]
+
+
+def test_the_summary_says_why_lines_were_set_aside(counterfoil: Command, store: Path) -> None:
+    text = counterfoil("load", "-", stdin=lines(bill(1)), status=3).stdout
+    assert "set aside     1: the line is a bill of a shop that is not loaded yet" in text
+    assert f"rejects file  {store}/rejects/stdin-" in text
+
+
+def test_the_rejects_file_is_private_and_loads_once_the_cause_is_mended(counterfoil: Command, folder: Path) -> None:
+    rejects = Path(counterfoil.json("load", folder / "a-bills.ndjson", status=3)["rejectsFile"])
+    assert stat.S_IMODE(rejects.stat().st_mode) == 0o600
+    assert stat.S_IMODE(rejects.parent.stat().st_mode) == 0o700
+    counterfoil("load", folder / "z-shops.ndjson")
+    told = counterfoil.json("load", rejects)
+    assert (told["added"], told["setAside"], told["rejectsFile"]) == (20, 0, None)
+
+
+def test_loads_within_a_second_keep_their_rejects_apart(counterfoil: Command) -> None:
+    files = {counterfoil.json("load", "-", stdin=lines(b"***"), status=3)["rejectsFile"] for _ in range(3)}
+    assert len(files) == 3
+
+
+def test_a_named_rejects_file_is_used_and_never_written_over(counterfoil: Command, tmp_path: Path) -> None:
+    rejects = tmp_path / "rejects.ndjson"
+    told = counterfoil.json("load", "-", "--rejects", rejects, stdin=lines(b"***"), status=3)
+    assert told["rejectsFile"] == str(rejects)
+    before = rejects.read_bytes()
+    assert "exists already" in counterfoil("load", rejects, "--rejects", rejects, status=2).stderr
+    assert rejects.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["missing.ndjson", "missing"])
+def test_a_source_that_is_not_there_is_one_sentence(counterfoil: Command, tmp_path: Path, name: str) -> None:
+    assert "there is no file or folder" in counterfoil("load", tmp_path / name, status=1).stderr
+
+
+def test_a_folder_without_records_is_one_sentence(counterfoil: Command, tmp_path: Path) -> None:
+    assert "holds no file that ends in" in counterfoil("load", tmp_path, status=1).stderr
+
+
+def test_a_file_that_breaks_off_is_told_with_what_was_loaded(counterfoil: Command, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.ndjson.gz"
+    padded = [bill(number)[:-1] + b',"ignored":"%s"}' % (b"-" * 2_000) for number in range(1_500)]
+    cut.write_bytes(gzip.compress(lines(*SHOPS, *padded))[:-2_000])
+    result = counterfoil("load", cut, "--batch", 50, status=1)
+    assert "breaks off after line" in result.stderr
+    assert "added" in result.stdout
+
+
+def test_a_store_with_another_secret_is_refused(
+    counterfoil: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counterfoil("load", folder)
+    monkeypatch.setenv("COUNTERFOIL_SECRET", "x" * 32)
+    assert "not the one this store was built with" in counterfoil("load", folder, status=1).stderr
+
+
+def test_ctrl_c_ends_with_what_was_written_and_says_how_to_go_on(counterfoil: Command, store: Path) -> None:
+    load = subprocess.Popen(
+        [*PYTHON, "load", "-", "--batch", "50", "--store", store],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert load.stdin
+    # More than a pipe holds, so that when all is written the command has read most of it; it waits for the rest.
+    load.stdin.write(lines(*SHOPS, *(bill(n) for n in range(MANY))))
+    load.stdin.flush()
+    load.send_signal(signal.SIGINT)
+    out, errors = load.communicate()
+    assert load.returncode == 130
+    assert b"run the same command again" in out
+    assert b"Traceback" not in errors
+    assert counterfoil.json("load", "-", stdin=lines(*SHOPS, bill(0)))["unchanged"] == 3

@@ -1,0 +1,84 @@
+"""`counterfoil migrate`, and what is shown of a store that lives at an address."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import servers
+from cli.command import Command
+from counterfoil.backends.postgres.connections import ROLES
+from counterfoil.cli.main import program
+from counterfoil.settings import SettingsError, load, shown, without_password
+
+
+@pytest.fixture
+def bare() -> str:
+    """An empty database's address."""
+    server = servers.postgres(18)
+    server.command("DROP DATABASE IF EXISTS bare_of_all")
+    server.command("CREATE DATABASE bare_of_all")
+    return server.url("bare_of_all")
+
+
+def at(url: str) -> Command:
+    return Command(url)  # type: ignore[arg-type]
+
+
+def test_migrate_makes_the_schema_and_says_what_it_ran(bare: str) -> None:
+    assert at(bare).json("migrate")["migrations"] == ["0001_store.sql", "0002_meter.sql"]
+    assert at(bare).json("migrate")["migrations"] == []
+    assert "up to date" in at(bare)("migrate").stdout
+
+
+def test_migrate_makes_the_roles_when_asked(bare: str) -> None:
+    assert at(bare).json("migrate", "--roles")["roles"] == list(ROLES)
+
+
+def test_without_a_schema_other_commands_name_the_command_that_helps(bare: str) -> None:
+    assert "counterfoil migrate" in at(bare)("keys", "list", status=1).output
+
+
+def test_keys_usage_and_doctor_work_over_a_server(bare: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    at(bare)("migrate")
+    at(bare)("keys", "issue", "--shop", "sh_1", "--label", "till")
+    assert "till" in at(bare)("keys", "list").stdout
+    at(bare)("usage")
+    at(bare)("prune")
+    assert "schema up to date" in CliRunner().invoke(program, ["doctor", "--store", bare]).output
+
+
+@pytest.mark.parametrize(
+    ("address", "seen"),
+    [
+        ("postgresql://api:pa:s@s/w@db:5432/x?sslmode=require", "postgresql://api:***@db:5432/x?sslmode=require"),
+        ("postgresql://api@db/x?password=hush&sslpassword=hush", "postgresql://api@db/x?password=***&sslpassword=***"),
+        ("rediss://:hush@meter:6379/0", "rediss://:***@meter:6379/0"),
+        ("redis+cluster://u:hush@a:1,b:2", "redis+cluster://u:***@a:1,b:2"),
+        ("postgresql://db/x", "postgresql://db/x"),
+        ("/var/lib/counterfoil", "/var/lib/counterfoil"),
+    ],
+)
+def test_a_password_in_an_address_is_never_shown(address: str, seen: str) -> None:
+    assert without_password(address) == seen
+
+
+def test_the_settings_command_shows_the_address_without_its_password() -> None:
+    settings = load({"store": "postgres://api:hush@db/x", "meter": "redis://:hush@m"}, environment={})
+    assert shown(settings, "store") == "postgres://api:***@db/x"
+    assert shown(settings, "meter") == "redis://:***@m"
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        ({"store": "mysql://u:hush@db/x"}, "store must be"),
+        ({"meter": "memcached://u:hush@m"}, "meter must begin"),
+        ({"meter": "redis://u:hush@m"}, "needs a store that nodes share"),
+    ],
+)
+def test_an_address_of_no_known_kind_is_refused_without_its_password(flags: dict[str, str], complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint) as told:
+        load(flags, environment={})
+    assert "hush" not in str(told.value)

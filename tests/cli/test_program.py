@@ -1,0 +1,210 @@
+"""What holds for every command: help, start-up, errors and exit statuses."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.command import PYTHON, Command
+from counterfoil.cli.main import COMMANDS, Program
+from counterfoil.ports import StoreUnavailable
+from counterfoil.settings import SettingsError
+
+
+def test_help_lists_every_command(counterfoil: Command) -> None:
+    text = counterfoil.bare("--help").stdout
+    assert all(f"  {name} " in text for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_of_its_own(counterfoil: Command, name: str) -> None:
+    assert counterfoil.bare(name, "--help").stdout.startswith(f"Usage: program {name}")
+
+
+def test_the_version_is_printed(counterfoil: Command) -> None:
+    assert counterfoil.bare("--version").stdout.startswith("counterfoil 1.")
+
+
+def test_help_imports_neither_the_store_nor_the_drawing_library() -> None:
+    source = (
+        "import sys\n"
+        "from counterfoil.cli.main import program\n"
+        "try: program.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'counterfoil.bootstrap', 'msgspec', 'rich', 'asyncio', 'granian'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)\n"
+    )
+    subprocess.run([sys.executable, "-c", source], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_listing_keys_to_a_pipe_imports_no_drawing_library_and_no_server(store: Path, counterfoil: Command) -> None:
+    counterfoil("keys", "issue", "--shop", "sh_1")
+    source = (
+        "import sys\n"
+        "from counterfoil.cli.main import program\n"
+        f"try: program.main(['keys', 'list', '--store', {str(store)!r}])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'rich', 'granian', 'prometheus_client', 'counterfoil.worldgen'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)\n"
+    )
+    subprocess.run([sys.executable, "-c", source], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("nonsense",), ("keys", "list", "--nonsense"), ("schema", "nonsense"), ("load",)]
+)
+def test_misuse_is_one_sentence_and_status_2(counterfoil: Command, arguments: tuple[str, ...]) -> None:
+    result = counterfoil.bare(*arguments, status=2)
+    assert result.stderr.startswith("counterfoil: ")
+    assert result.stderr.count("\n") == 1
+    assert "--help`" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [(), ("keys",)])
+def test_a_group_of_commands_alone_shows_its_help_as_it_is_laid_out(
+    counterfoil: Command, arguments: tuple[str, ...]
+) -> None:
+    result = counterfoil.bare(*arguments, status=2)
+    assert result.stderr == counterfoil.bare(*arguments, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("serve", "--workers", "0"),
+        ("serve", "--port", "99999"),
+        ("serve", "--admin-port", "-1"),
+        ("serve", "--prefix", "ext"),
+        ("serve", "--port", "9000", "--admin-port", "9000"),
+        ("serve", "--port", "many"),
+        ("load", "-", "--batch", "0"),
+        ("demo", "--workers", "0"),
+        ("demo", "--port", "9000", "--admin-port", "9000"),
+    ],
+)
+def test_a_flag_with_a_value_that_cannot_be_used_is_misuse(
+    counterfoil: Command, store: Path, arguments: tuple[str, ...]
+) -> None:
+    result = counterfoil(*arguments, status=2)
+    assert result.stderr.startswith("counterfoil: ")
+    assert f"Try `program {arguments[0]} --help`" in result.stderr
+    assert not store.exists()
+
+
+def test_a_setting_that_cannot_be_used_is_one_sentence_and_status_1(
+    counterfoil: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERFOIL_PORT", "many")
+    result = counterfoil("keys", "list", status=1)
+    assert result.stderr == "counterfoil: port must be a whole number, not 'many' (COUNTERFOIL_PORT)\n"
+
+
+@pytest.mark.parametrize("arguments", [("keys", "list"), ("usage",), ("prune",)])
+def test_a_command_that_only_looks_makes_no_store(
+    counterfoil: Command, store: Path, arguments: tuple[str, ...]
+) -> None:
+    result = counterfoil(*arguments, status=1)
+    assert result.stderr.startswith(f"counterfoil: there is no store at {store}")
+    assert not store.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [("keys", "list"), ("keys", "issue", "--shop", "sh_1"), ("load", "-"), ("serve",)]
+)
+def test_a_store_that_is_a_file_instead_of_a_folder_is_told(
+    counterfoil: Command, store: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    store.write_text("not a folder")
+    monkeypatch.setenv("COUNTERFOIL_STORE", str(store))
+    result = counterfoil.bare(*arguments, status=1)
+    assert (
+        result.stderr == f"counterfoil: the store {store} is a file, and a store is a folder; --store names another.\n"
+    )
+    assert store.read_text() == "not a folder"
+
+
+def test_a_store_that_is_no_database_is_one_sentence(counterfoil: Command, store: Path) -> None:
+    store.mkdir()
+    (store / "keys.sqlite3").write_bytes(b"not a database " * 1000)
+    result = counterfoil("keys", "list", status=1)
+    assert result.stderr == "counterfoil: the store cannot be used now: SQLite: file is not a database\n"
+
+
+def test_a_store_of_a_newer_version_is_refused(counterfoil: Command, store: Path) -> None:
+    counterfoil("keys", "issue", "--shop", "sh_1")
+    with sqlite3.connect(store / "keys.sqlite3") as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    assert "newer Counterfoil" in counterfoil("keys", "list", status=1).stderr
+
+
+class SettledWrongly(SettingsError):
+    """A kind of settings error that the front door has no row for."""
+
+
+class TooBusy(StoreUnavailable):
+    """The same for the store."""
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (SettledWrongly("choose another"), "choose another"),
+        (TooBusy("ask again"), "the store cannot be used now: ask again"),
+    ],
+)
+def test_an_error_of_a_foreseen_kind_is_told_as_such_whatever_its_own_name_is(
+    error: Exception, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(SystemExit):
+        Program(callback=fail, invoke_without_command=True).main([])
+    assert capsys.readouterr().err == f"counterfoil: {says}\n"
+
+
+def test_what_nobody_foresaw_is_a_sentence_and_the_traceback_comes_on_request(
+    counterfoil: Command, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counterfoil("keys", "issue", "--shop", "sh_1")
+    with sqlite3.connect(store / "keys.sqlite3") as connection:
+        connection.execute("UPDATE keys SET body = x'00'")
+    connection.close()
+    sentence = counterfoil("keys", "list", status=1).stderr
+    assert sentence.startswith("counterfoil: something failed that nobody foresaw (DecodeError")
+    assert "COUNTERFOIL_DEBUG=1" in sentence
+    assert sentence.count("\n") == 1
+    environment = os.environ | {"COUNTERFOIL_DEBUG": "1"}
+    debugged = subprocess.run(
+        [*PYTHON, "keys", "list", "--store", store], env=environment, capture_output=True, text=True, check=False
+    )
+    assert debugged.returncode == 1
+    assert "Traceback" in debugged.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = subprocess.Popen([*PYTHON, "generate", "--bills", "2000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert command.stdout
+    assert command.stderr
+    command.stdout.readline()
+    command.stdout.close()
+    errors = command.stderr.read()
+    command.stderr.close()
+    command.wait()
+    assert errors == b""
+
+
+def test_a_full_disk_under_the_output_is_told() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([*PYTHON, "schema", "bill"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0] == "counterfoil: No space left on device"
+
+
+def test_schemas_are_printed_as_json(counterfoil: Command) -> None:
+    for kind in ("shop", "base", "member", "bill"):
+        assert f'"{kind}"' in counterfoil.bare("schema", kind).stdout

@@ -1,0 +1,88 @@
+"""`counterfoil settings`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from counterfoil.cli.main import program
+from counterfoil.settings import TABLE, SettingsError, load
+
+SECRET = "a-secret-that-nobody-should-ever-see-in-a-listing"
+
+
+def settings(*before: str, after: tuple[str, ...] = ()) -> dict[str, Any]:
+    result = CliRunner().invoke(program, [*before, "settings", "--json", *after])
+    assert result.exit_code == 0, result.output
+    return {row["name"]: row for row in json.loads(result.stdout)}
+
+
+def test_the_table_names_every_setting_with_its_origin_and_help() -> None:
+    rows = settings()
+    assert list(rows) == [setting.name for setting in TABLE]
+    assert all(row["origin"] == "default" and row["help"] for row in rows.values())
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "counterfoil.toml"
+    file.write_text('store = "from-file"\nport = 9000\nworkers = 3\n')
+    monkeypatch.setenv("COUNTERFOIL_STORE", "from-environment")
+    monkeypatch.setenv("COUNTERFOIL_PORT", "9001")
+    rows = settings("--config", str(file), after=("--store", "from-flag"))
+    assert (rows["store"]["value"], rows["store"]["origin"]) == ("from-flag", "flag")
+    assert (rows["port"]["value"], rows["port"]["origin"]) == ("9001", "COUNTERFOIL_PORT")
+    assert (rows["workers"]["value"], rows["workers"]["origin"]) == ("3", str(file))
+
+
+def test_the_settings_file_may_be_named_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "counterfoil.toml"
+    file.write_text("batch = 7\n")
+    monkeypatch.setenv("COUNTERFOIL_CONFIG", str(file))
+    assert settings()["batch"]["value"] == "7"
+
+
+def test_secrets_are_masked_wherever_they_come_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "counterfoil.toml"
+    file.write_text(f'secret = "{SECRET}"\n')
+    from_file = CliRunner().invoke(program, ["--config", str(file), "settings"])
+    monkeypatch.setenv("COUNTERFOIL_SECRET", SECRET)
+    from_environment = CliRunner().invoke(program, ["settings", "--json"])
+    for result in (from_file, from_environment):
+        assert result.exit_code == 0
+        assert SECRET not in result.output
+        assert "***" in result.output
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [("nonsense = 1\n", "names settings that do not exist: nonsense"), ("[[[\n", "is not TOML")],
+)
+def test_a_settings_file_that_cannot_be_used_is_told(tmp_path: Path, content: str, says: str) -> None:
+    file = tmp_path / "counterfoil.toml"
+    file.write_text(content)
+    result = CliRunner().invoke(program, ["--config", str(file), "settings"])
+    assert result.exit_code == 1
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("host", "admin_host"),
+    [("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "0.0.0.0"), ("::", "127.0.0.1"), ("localhost", "127.0.0.1")],  # noqa: S104
+)
+def test_two_listeners_on_one_port_of_one_host_are_refused(host: str, admin_host: str) -> None:
+    flags = {"host": host, "port": 9000, "admin_host": admin_host, "admin_port": 9000}
+    with pytest.raises(SettingsError, match="port and admin_port must differ"):
+        load(flags, {})
+
+
+def test_one_port_on_two_hosts_and_an_admin_listener_that_is_off_are_allowed() -> None:
+    assert load({"host": "127.0.0.2", "port": 9000, "admin_port": 9000}, {}).admin_port == 9000
+    assert load({"port": 0, "admin_port": 0}, {}).admin_port == 0
+
+
+def test_a_settings_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    result = CliRunner().invoke(program, ["--config", str(tmp_path / "none.toml"), "settings"])
+    assert result.exit_code == 1
+    assert "cannot read the settings file" in result.stderr

@@ -1,0 +1,105 @@
+"""`counterfoil usage` and `counterfoil prune`."""
+
+import asyncio
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cli.command import Command
+from counterfoil import bootstrap
+from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.calendar import compact, days_until, thai_day
+from counterfoil.ports import RequestRecord
+from house import MovableClock
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def key_id(counterfoil: Command) -> str:
+    issued = counterfoil.json("keys", "issue", "--shop", "sh_1", "--label", "ERP", "--per-day", "40")
+    return str(issued["keyId"])
+
+
+def spend(store: Path, key_id: str, count: int, days_ago: int = 0) -> None:
+    """Requests of a key, and the record of one that returned personal data."""
+    at = bootstrap.SystemClock().now_ms() - days_ago * DAY_MS
+    with closing(SqliteUsage(store, MovableClock(at))) as usage:
+        asyncio.run(_admit(usage, key_id, count, at))
+
+
+async def _admit(usage: SqliteUsage, key_id: str, count: int, at: int) -> None:
+    key = Key(key_id=key_id, scope=Scope("shop", "sh_1"), per_min=1_000)
+    for _ in range(count):
+        await usage.admit(key)
+    await usage.disclose(
+        RequestRecord(
+            at=at,
+            key_id=key_id,
+            route="members",
+            status=200,
+            error=None,
+            took_us=90,
+            personal_base="mb_a",
+            personal_members=count,
+        )
+    )
+
+
+def test_a_keys_last_days_are_counted_oldest_first(counterfoil: Command, store: Path, key_id: str) -> None:
+    spend(store, key_id, 5, days_ago=1)
+    spend(store, key_id, 3)
+    (spent,) = counterfoil.json("usage", key_id)
+    days = days_until(thai_day(bootstrap.SystemClock().now_ms()), 7)
+    assert [day["date"] for day in spent["days"]] == [compact(day) for day in days]
+    assert [day["count"] for day in spent["days"]] == [0, 0, 0, 0, 0, 5, 3]
+    assert (spent["keyId"], spent["total"], spent["perDay"]) == (key_id, 8, 40)
+
+
+def test_all_keys_are_shown_without_a_key_id(counterfoil: Command, store: Path, key_id: str) -> None:
+    counterfoil("keys", "issue", "--shop", "sh_2")
+    spend(store, key_id, 2)
+    assert sorted(spent["total"] for spent in counterfoil.json("usage", "--days", 1)) == [0, 2]
+
+
+def test_a_pipe_gets_lines_without_bars(counterfoil: Command, store: Path, key_id: str) -> None:
+    spend(store, key_id, 2)
+    lines = counterfoil("usage", key_id).stdout.splitlines()
+    assert lines[0].split() == ["key", "id", "day", "count", "quota"]
+    assert lines[-1].split()[2:] == ["2", "40"]
+    assert len(lines) == 8
+    assert "█" not in "".join(lines)
+
+
+def test_an_unknown_key_is_told(counterfoil: Command, key_id: str) -> None:
+    assert "there is no key" in counterfoil("usage", "A" * 12, status=1).stderr
+
+
+def test_disclosures_say_which_key_saw_how_many_members_of_which_base(
+    counterfoil: Command, store: Path, key_id: str
+) -> None:
+    other = str(counterfoil.json("keys", "issue", "--shop", "sh_2")["keyId"])
+    spend(store, key_id, 2)
+    spend(store, other, 4)
+    (seen,) = counterfoil.json("usage", key_id, "--disclosures")
+    assert (seen["keyId"], seen["providerId"], seen["members"], seen["route"]) == (key_id, "mb_a", 2, "members")
+    assert {one["keyId"] for one in counterfoil.json("usage", "--disclosures")} == {key_id, other}
+    assert "mb_a" in counterfoil("usage", "--disclosures").stdout
+
+
+def test_without_disclosures_there_is_a_note_and_no_line(counterfoil: Command, key_id: str) -> None:
+    result = counterfoil("usage", "--disclosures")
+    assert result.stdout == ""
+    assert "no request has returned personal data" in result.stderr
+
+
+def test_prune_drops_records_past_90_days_and_totals_past_400_and_says_so(
+    counterfoil: Command, store: Path, key_id: str
+) -> None:
+    for days_ago in (410, 100, 10, 0):
+        spend(store, key_id, 1, days_ago)
+    assert counterfoil.json("prune") == {"requestRecords": 2, "dailyTotals": 1, "bookmarks": 0}
+    assert counterfoil("prune").stdout.startswith("Dropped 0 request records")
+    assert len(counterfoil.json("usage", "--disclosures")) == 2

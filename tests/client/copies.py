@@ -1,0 +1,155 @@
+"""Objects rebuilt from a copy's tables, and the service's own answers brought into the same form.
+
+Instants are compared as milliseconds and numbers as decimals; everything else
+is compared as it is.
+"""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from counterfoil.client.sinks.sql import SqlSink
+from counterfoil.client.tables import (
+    BILL_ITEMS,
+    BILLS,
+    CATEGORIES,
+    COUPONS,
+    ITEM_OPTIONS,
+    MEMBERS,
+    PAYMENTS,
+    PROMOTIONS,
+    SHOPS,
+    Column,
+    Kind,
+    Table,
+)
+
+Json = dict[str, Any]
+INSTANTS = {"timestamp", "updatedAt", "createdDate", "expireAt"}
+PERSONAL = ("tel", "email")
+
+
+# --- the service's answers -----------------------------------------------------------
+
+
+def plain(value: Any, name: str = "") -> Any:
+    """An answer with its instants as milliseconds and its numbers as decimals."""
+    match value:
+        case dict():
+            return {name: plain(inner, name) for name, inner in value.items()}
+        case list():
+            return [plain(inner) for inner in value]
+        case bool() | None:
+            return value
+        case int() | float():
+            return Decimal(repr(value))
+        case str() if name in INSTANTS:
+            return round(datetime.fromisoformat(value).timestamp() * 1000)
+        case _:
+            return value
+
+
+def assert_same(held: dict[Any, Json], served: dict[Any, Json]) -> None:
+    """The same objects, field for field; says what differs in a line."""
+    only_here, only_there = held.keys() - served.keys(), served.keys() - held.keys()
+    assert not only_here, f"only in the copy: {only_here}"
+    assert not only_there, f"only in the service: {only_there}"
+    for identity, there in served.items():
+        here = held[identity]
+        assert here.keys() == there.keys(), identity
+        fields = {name: (here[name], there[name]) for name in there if here[name] != there[name]}
+        assert not fields, f"{identity} differs: {fields}"
+
+
+# --- the copy ------------------------------------------------------------------------
+
+
+def shops(sink: SqlSink) -> dict[str, Json]:
+    """The shops that the copy takes to be there."""
+    categories = _lists(sink, CATEGORIES, "shop_id", "position")
+    found = {}
+    for row in _rows(sink, SHOPS, "WHERE removed_at IS NULL"):
+        shop = _record(SHOPS, row)
+        found[shop["shopId"]] = shop | {"categories": categories.get((shop["shopId"],), [])}
+    return found
+
+
+def bills(sink: SqlSink) -> dict[tuple[str, str], Json]:
+    """Every bill of the copy by shop and id."""
+    items = _lists(sink, BILL_ITEMS, "shop_id, bill_id", "line", options=[])
+    for row in _rows(sink, ITEM_OPTIONS, "ORDER BY line, position"):
+        items[row["shop_id"], row["bill_id"]][row["line"] - 1]["options"].append(_record(ITEM_OPTIONS, row))
+    payments = _lists(sink, PAYMENTS, "shop_id, bill_id", "position")
+    promotions: dict[tuple[str, str, str], list[Json]] = {}
+    for row in _rows(sink, PROMOTIONS, "ORDER BY position"):
+        owner = row["shop_id"], row["bill_id"], row["kind"]
+        promotions.setdefault(owner, []).append(_record(PROMOTIONS, row))
+    found = {}
+    for row in _rows(sink, BILLS):
+        bill = _record(BILLS, row)
+        identity = bill["shopId"], bill["id"]
+        assert identity not in found, f"{identity} is in the copy twice"
+        bill["items"], bill["payments"] = items.pop(identity, []), payments.pop(identity, [])
+        for kind in ("campaign", "coupon"):
+            bill["amounts"][kind] = promotions.pop((*identity, kind), [])
+        found[identity] = bill
+    assert not items, "lines without a bill"
+    assert not payments, "payments without a bill"
+    assert not promotions, "promotions without a bill"
+    return found
+
+
+def members(sink: SqlSink, *, personal: bool = False) -> dict[tuple[str, str], Json]:
+    """The members that the copy takes to be there, by base and token."""
+    coupons = _lists(sink, COUPONS, "member_id", "position")
+    found = {}
+    for row in _rows(sink, MEMBERS, "WHERE removed_at IS NULL"):
+        member = _record(MEMBERS, row)
+        if not personal:
+            assert [member.pop(name) for name in PERSONAL] == [None, None]
+        identity = row["provider_id"], member["memberId"]
+        assert identity not in found, f"{identity} is in the copy twice"
+        found[identity] = member | {"coupons": coupons.get((member["memberId"],), [])}
+    return found
+
+
+def _rows(sink: SqlSink, table: Table, condition: str = "") -> list[Json]:
+    columns = ", ".join(_selected(sink, column) for column in table.columns)
+    names = [column.name for column in table.columns]
+    rows = sink.run(f"SELECT {columns} FROM {table.name} {condition}")  # noqa: S608 - names of our own tables
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _selected(sink: SqlSink, column: Column) -> str:
+    quoted = f'"{column.name}"'
+    if column.kind is Kind.INSTANT:
+        return f"{sink.microseconds(quoted)} / 1000"
+    return f"CAST({quoted} AS VARCHAR)" if column.kind is Kind.DAY else quoted
+
+
+def _record(table: Table, row: Json) -> Json:
+    """A row as an object of the answer, without what belongs to its parent or to the copy."""
+    record: Json = {}
+    for column in table.columns:
+        if column.path and not column.of_parent:
+            target = record
+            for part in column.path[:-1]:
+                target = target.setdefault(part, {})
+            value = row[column.name]
+            if column.kind is Kind.INSTANT and value is not None:
+                value = round(value)
+            is_number = column.kind is Kind.INTEGER and value is not None
+            target[column.path[-1]] = Decimal(value) if is_number else value
+    return record
+
+
+def _lists(sink: SqlSink, table: Table, owner: str, number: str, **extra: Any) -> dict[Any, list[Json]]:
+    """The objects of a list by their owner, in their order, whose numbers must be 1, 2, 3."""
+    found: dict[Any, list[Json]] = {}
+    names = owner.split(", ")
+    for row in _rows(sink, table, f"ORDER BY {owner}, {number}"):
+        listed = found.setdefault(tuple(row[name] for name in names), [])
+        fresh = {name: list(value) for name, value in extra.items()}
+        listed.append(_record(table, row) | fresh)
+        assert row[number] == len(listed), f"{table.name} is numbered wrongly"
+    return found

@@ -1,0 +1,95 @@
+"""A copy beside a service: pulled, compared and reconciled over HTTP."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from client import copies, truth
+from client.copies import Json
+from counterfoil.client import Client
+from counterfoil.client.pages import Tally
+from counterfoil.client.pull import Options, Puller
+from counterfoil.client.reconcile import Difference, Reconciler
+from counterfoil.client.sinks.sql import SqlSink
+from house import House
+
+PLENTY: dict[str, Any] = {"per_min": 1_000_000, "per_day": 1_000_000}
+
+
+class Copy:
+    """What one key can read, kept in a target that is opened anew for every run."""
+
+    def __init__(self, house: House, key: str, target: Callable[[], SqlSink], *, personal: bool = False) -> None:
+        self.house = house
+        self.key = key
+        self.target = target
+        self.personal = personal
+
+    @property
+    def url(self) -> str:
+        return f"{self.house.url}{self.house.settings.prefix}/v1"
+
+    def pull(self, **options: Any) -> Tally:
+        sink = self.target()
+        with Client(self.url, self.key) as client:
+            puller = Puller(client, sink, Options(**options))
+            try:
+                return puller.run()
+            finally:
+                puller.close()
+                sink.close()
+
+    def reconcile(self, **options: Any) -> list[Difference]:
+        sink = self.target()
+        try:
+            with Client(self.url, self.key) as client:
+                return list(Reconciler(client, sink, **options).run())
+        finally:
+            sink.close()
+
+    def held(self) -> dict[str, Any]:
+        """What the copy holds."""
+        sink = self.target()
+        try:
+            return {
+                "shops": copies.shops(sink),
+                "bills": copies.bills(sink),
+                "members": copies.members(sink, personal=self.personal),
+            }
+        finally:
+            sink.close()
+
+    def served(self) -> dict[str, Any]:
+        """What the service shows to this key."""
+        shops = truth.shops(self._ask)
+        bills: dict[tuple[str, str], Json] = {}
+        members: dict[tuple[str, str], Json] = {}
+        for shop in shops.values():
+            bills |= truth.bills(self._ask, shop["shopId"])
+            if shop["providerId"]:
+                members |= truth.members(self._ask, shop["providerId"])
+        return {"shops": shops, "bills": bills, "members": members}
+
+    def rows(self, statement: str) -> list[Any]:
+        sink = self.target()
+        try:
+            return sink.run(statement)
+        finally:
+            sink.close()
+
+    def _ask(self, path: str, **query: Any) -> Json:
+        """Not by `House.get`, which holds every answer against the document: here it is whole copies that are read."""
+        headers = {"authorization": f"Bearer {self.key}"}
+        answer = self.house.server.client.get(f"{self.house.url}/ext/v1/{path}", params=query, headers=headers)
+        assert answer.status_code == 200, answer.text
+        body: Json = msgspec.json.decode(answer.content)
+        return body
+
+
+def assert_equal(copy: Copy) -> None:
+    """The copy is what the service shows, field for field."""
+    held, served = copy.held(), copy.served()
+    assert held["shops"] == served["shops"]
+    assert held["bills"] == served["bills"]
+    assert held["members"] == served["members"]

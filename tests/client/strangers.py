@@ -1,0 +1,72 @@
+"""Other services on a free port: one that answers whatever a test likes, and ours as a later release might be."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from house import House
+
+Answer = tuple[int, dict[str, str], bytes]
+Answers = Callable[[str, Mapping[str, str]], Answer]
+LATER = {"than": [1.5, "this"]}
+
+
+@contextmanager
+def stranger(answer: Answers) -> Iterator[str]:
+    """A service that answers by calling this with path and headers; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            status, headers, body = answer(self.path, dict(self.headers.items()))
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
+            """Quietly."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextmanager
+def newer_service(house: House) -> Iterator[str]:
+    """Our service with fields and values that this release does not know, in every object."""
+
+    def answer(path: str, headers: Mapping[str, str]) -> Answer:
+        passed = {"authorization": {name.lower(): value for name, value in headers.items()}["authorization"]}
+        received = house.server.client.get(house.url + path, headers=passed)
+        passed_on = {"x-ratelimit-remaining": received.headers.get("x-ratelimit-remaining", "")}
+        return received.status_code, passed_on, json.dumps(_extended(received.json())).encode()
+
+    with stranger(answer) as url:
+        yield f"{url}/ext/v1"
+
+
+def _extended(value: Any) -> Any:
+    match value:
+        case dict():
+            known = {name: _extended(inner) for name, inner in value.items()}
+            if known.get("status") == "completed":
+                known["status"] = "disputed"
+            return {"later": LATER, **known, "amongst": None}
+        case list():
+            return [_extended(inner) for inner in value]
+        case _:
+            return value

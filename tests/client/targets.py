@@ -1,0 +1,37 @@
+"""Every kind of target, each empty at first and opened as often as a test likes."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import servers
+from counterfoil.client.sinks.duckdb import DuckDBSink
+from counterfoil.client.sinks.parquet import ParquetSink
+from counterfoil.client.sinks.postgres import PostgresSink
+from counterfoil.client.sinks.sql import SqlSink
+from records import fresh
+
+Target = Callable[[], SqlSink]
+
+
+def duckdb_target(folder: Path) -> Target:
+    return lambda: DuckDBSink(folder / "copy.duckdb")
+
+
+def parquet_target(folder: Path) -> Target:
+    return lambda: ParquetSink(folder / "parquet")
+
+
+def postgres_url() -> str:
+    """A database of its own."""
+    name = fresh("copy").replace("-", "_")
+    server = servers.postgres(18)
+    server.command(f"CREATE DATABASE {name}")
+    return server.url(name)
+
+
+def postgres_target(_: Path) -> Target:
+    url = postgres_url()
+    return lambda: PostgresSink(url)
+
+
+TARGETS = {"duckdb": duckdb_target, "parquet": parquet_target, "postgres": postgres_target}

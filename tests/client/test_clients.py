@@ -1,0 +1,273 @@
+"""Both clients against the real service, endpoint by endpoint. Every test runs with the blocking and the async one."""
+
+import asyncio
+import inspect
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import records as r
+from client.pulling import PLENTY
+from client.strangers import newer_service, stranger
+from counterfoil.client import AsyncClient, Client, NotThisService, QuotaSpent, Refusal, Unreachable
+from counterfoil.client.talk import Surroundings
+from house import House, free_port
+
+ACCOUNT = "U" + "0123456789abcdef" * 2
+
+
+class Caller:
+    """A client of either kind, called the same way. It sleeps by moving the clock of the house."""
+
+    def __init__(self, house: House, kind: type[Client] | type[AsyncClient], runner: asyncio.Runner) -> None:
+        self.house = house
+        self.slept: list[float] = []
+        self._kind = kind
+        self._runner = runner
+
+    def __call__(self, key: str, method: str, *arguments: Any, **options: Any) -> Any:
+        """One call with a client of its own; iterators are read to their end."""
+        with_url = options.pop("url", f"{self.house.url}/ext/v1")
+        per_min = options.pop("per_min", None)
+        steps = options.pop("steps", None)
+        made: dict[str, Any] = {"per_min": per_min, "around": self._around()}
+        if self._kind is Client:
+            with Client(with_url, key, sleep=self._sleep, **made) as client:
+                return [_blocking(getattr(client, method)(*arguments, **options)) for _ in range(steps or 1)][-1]
+        return self._runner.run(self._asynchronously(with_url, key, made, method, arguments, options, steps or 1))
+
+    async def _asynchronously(
+        self, url: str, key: str, made: dict[str, Any], method: str, arguments: Any, options: Any, steps: int
+    ) -> Any:
+        async with AsyncClient(url, key, sleep=self._sleep_async, **made) as client:
+            for _ in range(steps):
+                result = getattr(client, method)(*arguments, **options)
+                result = await result if inspect.isawaitable(result) else [row async for row in result]
+            return result
+
+    def _around(self) -> Surroundings:
+        clock = self.house.clock
+        return Surroundings(lambda: clock.steady_us() / 1e6, lambda: clock.now_ms() / 1000, lambda: 1.0)
+
+    def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.house.clock.advance(seconds)
+
+    async def _sleep_async(self, seconds: float) -> None:
+        self._sleep(seconds)
+
+
+def _blocking(result: Any) -> Any:
+    return list(result) if isinstance(result, Iterator) else result
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(params=[Client, AsyncClient])
+def call(request: pytest.FixtureRequest, house: House, runner: asyncio.Runner) -> Caller:
+    return Caller(house, request.param, runner)
+
+
+@pytest.fixture
+def shop(house: House) -> r.Record:
+    shop = r.branch(categories=[{"id": "c-soups", "name": "Soups"}])
+    house.load(shop, r.base(shop), *r.members(shop, 3), *r.bills(shop, 5))
+    return shop
+
+
+@pytest.fixture
+def key(house: House, shop: r.Record) -> str:
+    return house.key(franchise=shop["franchiseId"], **PLENTY)
+
+
+def test_shops_are_listed_with_their_categories(call: Caller, key: str, shop: r.Record) -> None:
+    [listed] = call(key, "shops")
+    assert listed["shopId"] == shop["id"]
+    assert listed["categories"][0]["name"] == "Soups"
+
+
+def test_the_page_of_shops_carries_the_mark_for_the_next_run(call: Caller, key: str, house: House) -> None:
+    page = call(key, "shop_page")
+    assert page.server_time == house.get("shops", key).json()["serverTime"]
+    assert page.next_cursor is None
+
+
+def test_bills_of_days_come_over_all_pages_in_their_order(call: Caller, key: str, shop: r.Record) -> None:
+    bills = call(key, "bills", shop["id"], first=date(2026, 1, 1), last=date(2026, 1, 31), limit=2)
+    assert [bill["timestamp"][17:19] for bill in bills] == ["00", "01", "02", "03", "04"]
+
+
+def test_changed_bills_come_from_an_instant_on(call: Caller, key: str, shop: r.Record, house: House) -> None:
+    mark = call(key, "shop_page").server_time
+    house.load(r.bill(shop, id="late"))
+    assert [bill["id"] for bill in call(key, "bills", shop["id"], updated_since=mark)][-1] == "late"
+    since = datetime.fromisoformat(mark).astimezone(UTC)
+    assert [bill["id"] for bill in call(key, "bills", shop["id"], updated_since=since)][-1] == "late"
+
+
+def test_an_instant_without_a_zone_is_refused_before_it_is_sent(call: Caller, key: str, shop: r.Record) -> None:
+    with pytest.raises(ValueError, match="time zone"):
+        call(key, "bills", shop["id"], updated_since=datetime(2026, 1, 1))  # noqa: DTZ001 - that is the point
+
+
+def test_pages_tell_what_is_left_of_the_day(call: Caller, key: str, shop: r.Record) -> None:
+    pages = call(key, "bill_pages", shop["id"], updated_since=r.EVER, limit=2)
+    assert [len(page.data) for page in pages] == [2, 2, 1]
+    assert [page.remaining for page in pages] == [999_998, 999_997, 999_996]
+
+
+def test_one_bill_is_read_by_its_id_whatever_the_id(call: Caller, key: str, shop: r.Record, house: House) -> None:
+    for bill_id in ("a/b c?d#e%f", "บิล", "lookup"):
+        house.load(r.bill(shop, id=bill_id))
+        assert call(key, "bill", bill_id)["id"] == bill_id
+
+
+def test_money_is_decimal_and_exact_wherever_it_stands(call: Caller, key: str, shop: r.Record, house: House) -> None:
+    lines = [r.line(qty=0.1, unitPrice="19.99", total=2, options=[{"id": "o", "qty": 3}])]
+    amounts = {"net": 0.3, "subtotal": 8935002455.22, "campaigns": [{"id": "c", "amount": 5}], "coupons": []}
+    house.load(r.bill(shop, id="m", lines=lines, amounts=amounts, payments=[{"name": "Cash", "amount": 0.1}]))
+    bill = call(key, "bill", "m")
+    item, amounts = bill["items"][0], bill["amounts"]
+    found = [item["qty"], item["unitPrice"], item["lineTotal"], item["options"][0]["qty"], amounts["net"]]
+    found += [amounts["subtotal"], amounts["campaign"][0]["amount"], bill["payments"][0]["amount"]]
+    assert found == [Decimal(text) for text in ("0.1", "19.99", "2", "3", "0.3", "8935002455.22", "5", "0.1")]
+    assert all(type(value) is Decimal for value in found)
+    assert amounts["tip"] is None
+
+
+def test_members_come_over_all_pages_with_decimal_points(call: Caller, key: str, shop: r.Record) -> None:
+    members = call(key, "members", shop["providerId"], limit=1)
+    assert [member["createdDate"][8:10] for member in members] == ["01", "02", "03"]
+    assert {type(member["points"]) for member in members} == {Decimal}
+    assert [len(page.data) for page in call(key, "member_pages", shop["providerId"], limit=2)] == [2, 1]
+
+
+def test_one_member_is_read_by_its_token(call: Caller, key: str, shop: r.Record, house: House) -> None:
+    token = call(key, "members", shop["providerId"])[0]["memberId"]
+    assert call(key, "member", token)["memberId"] == token
+
+
+def test_personal_data_is_there_for_keys_that_may_see_it(call: Caller, shop: r.Record, house: House) -> None:
+    key = house.key(franchise=shop["franchiseId"], personal_data=True, **PLENTY)
+    assert call(key, "members", shop["providerId"])[0]["tel"] == "0811111111"
+
+
+def test_a_lookup_gives_the_token(call: Caller, shop: r.Record, house: House) -> None:
+    house.load(r.member(shop, id="found", messaging=[{"userId": ACCOUNT}]))
+    key = house.key(franchise=shop["franchiseId"], messaging_lookup=True, **PLENTY)
+    assert call(key, "lookup", shop["providerId"], ACCOUNT) == house.token("found")
+
+
+def test_usage_tells_what_the_key_may_do(call: Caller, key: str) -> None:
+    usage = call(key, "usage")
+    assert (usage["scope"], usage["rate"]["perMin"], len(usage["days"])) == ("franchise", 1_000_000, 7)
+    assert usage["today"]["count"] == 1
+
+
+def test_a_refusal_carries_code_and_request_id(call: Caller, key: str, house: House) -> None:
+    with pytest.raises(Refusal) as told:
+        call(key, "bill", "no such bill")
+    assert (told.value.status, told.value.code) == (404, "not_found")
+    served = [event for event in house.events if getattr(event, "error", None) == "not_found"]
+    assert told.value.request_id == served[-1].request_id  # type: ignore[union-attr]
+
+
+def test_a_wrong_key_is_refused_at_once(call: Caller, key: str) -> None:
+    with pytest.raises(Refusal, match="invalid_key"):
+        call(key[:-1] + ("A" if key[-1] != "A" else "B"), "shops")
+    assert call.slept == []
+
+
+def test_the_client_keeps_below_the_ceiling_that_the_service_tells(call: Caller, shop: r.Record, house: House) -> None:
+    key = house.key(franchise=shop["franchiseId"], per_min=5)
+    call(key, "shops", steps=12)
+    refused = [event for event in house.events if getattr(event, "status", 0) == 429]
+    assert refused == []
+    assert call.slept == [61.0, 61.0]
+
+
+def test_a_full_minute_is_waited_out_as_long_as_the_service_says(call: Caller, shop: r.Record, house: House) -> None:
+    key = house.key(franchise=shop["franchiseId"], per_min=2)
+    for _ in range(2):
+        house.get("usage", key)
+    house.clock.advance(20)
+    assert call(key, "shops", per_min=1000)[0]["shopId"] == shop["id"]
+    assert call.slept == [40.0]
+
+
+def test_a_spent_quota_is_raised_with_the_time_it_ends(call: Caller, shop: r.Record, house: House) -> None:
+    key = house.key(franchise=shop["franchiseId"], per_day=3)
+    with pytest.raises(QuotaSpent) as told:
+        call(key, "shops", steps=5)
+    assert told.value.resumes_at.isoformat() == "2026-01-02T00:00:00+07:00"
+    assert told.value.request_id
+    assert call.slept == []
+
+
+def test_a_service_that_is_away_is_unreachable_after_eight_tries(call: Caller, key: str) -> None:
+    with pytest.raises(Unreachable, match="cannot be reached"):
+        call(key, "shops", url=f"http://127.0.0.1:{free_port()}/ext/v1")
+    assert call.slept == [0.5, 1, 2, 4, 8, 16, 32]
+
+
+def test_another_path_of_the_service_is_a_refusal(call: Caller, key: str, house: House) -> None:
+    with pytest.raises(Refusal, match="not_found"):
+        call(key, "shops", url=f"{house.url}/wrong")
+
+
+@pytest.mark.parametrize("url", ["", "nonsense", "ftp://example.com/v1", "http://", "http://a b/", "http://x/v1?y=1"])
+def test_what_is_no_base_url_is_told_before_anything_is_sent(call: Caller, key: str, url: str) -> None:
+    with pytest.raises(ValueError, match="URL"):
+        call(key, "shops", url=url)
+
+
+@pytest.mark.parametrize("key", ["", "two words", "ก", "line\nbreak"])
+def test_what_is_no_key_is_told_before_anything_is_sent(call: Caller, key: str) -> None:
+    with pytest.raises(ValueError, match="no API key"):
+        call(key, "shops")
+
+
+def test_tasks_that_share_a_client_learn_the_ceiling_once(key: str, house: House, runner: asyncio.Runner) -> None:
+    async def ask_together() -> None:
+        async with AsyncClient(f"{house.url}/ext/v1", key) as client:
+            await asyncio.gather(*(client.shops() for _ in range(20)))
+
+    runner.run(ask_together())
+    routes = [event.route for event in house.events if hasattr(event, "route")]
+    assert (routes.count("usage"), routes.count("shops")) == (1, 20)
+
+
+def test_a_closed_client_ends_the_waits_of_others(house: House, shop: r.Record) -> None:
+    key = house.key(franchise=shop["franchiseId"], per_min=1)
+    client = Client(f"{house.url}/ext/v1", key, per_min=1)
+    client.shops()
+    client.close()
+    with pytest.raises(Unreachable, match="closed"):
+        client.shops()
+
+
+def test_answers_travel_packed(call: Caller, key: str, shop: r.Record, house: House) -> None:
+    assert len(call(key, "bills", shop["id"], updated_since=r.EVER)) == 5
+    packed = [event for event in house.events if getattr(event, "encoding", None) == "zstd"]
+    assert packed
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b"5", b'{"ok":true}', b'{"data":7}', b"\xff", b'{"data":[1]}'])
+def test_an_answer_of_something_else_is_no_answer(call: Caller, key: str, body: bytes) -> None:
+    with stranger(lambda _path, _headers: (200, {}, body)) as url, pytest.raises(NotThisService, match="address right"):
+        call(key, "shops" if body != b'{"data":[1]}' else "usage", url=url, per_min=5)
+
+
+def test_fields_that_this_release_does_not_know_pass_through(call: Caller, key: str, shop: r.Record) -> None:
+    with newer_service(call.house) as url:
+        bill = call(key, "bills", shop["id"], updated_since=r.EVER, url=url)[0]
+    assert bill["later"] == {"than": [Decimal("1.5"), "this"]}
+    assert bill["items"][0]["later"] == bill["later"]
+    assert bill["status"] == "disputed"

@@ -1,0 +1,151 @@
+"""The procedure of a pull, with DuckDB as its target: what is read when, and how it goes on after a stop."""
+
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+import records as r
+from client.pulling import PLENTY, Copy, assert_equal
+from client.targets import Target, duckdb_target
+from counterfoil.client import QuotaSpent
+from counterfoil.client.errors import CopyMismatch
+from counterfoil.client.sinks import SinkError
+from house import House
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Target:
+    return duckdb_target(tmp_path)
+
+
+def test_bills_without_a_date_and_bills_from_before_change_tracking_are_in_the_copy(copy: Copy) -> None:
+    copy.pull()
+    bills = copy.held()["bills"].values()
+    assert [bill["billDate"] for bill in bills].count(None) == 1
+    assert [bill["updatedAt"] for bill in bills].count(None) == 1
+
+
+def test_a_shop_that_appears_later_is_read_from_its_beginning(copy: Copy, branch: r.Record, house: House) -> None:
+    copy.pull()
+    late = r.branch(franchiseId=branch["franchiseId"])
+    house.load(late, r.bill(late, closedAt="2025-09-01T12:00:00+07:00", history=True), r.member(late))
+    copy.pull()
+    assert_equal(copy)
+
+
+def test_a_removed_shop_is_marked_and_goes_on_from_its_mark_when_it_comes_back(
+    copy: Copy, branch: r.Record, house: House
+) -> None:
+    copy.pull()
+    house.load(r.removal(branch))
+    copy.pull()
+    assert copy.held()["shops"] == {}
+    assert copy.rows("SELECT count(*) FROM shops WHERE removed_at IS NOT NULL") == [(1,)]
+    house.load(r.bill(branch, id="while away"), branch)
+    assert copy.pull().bills_written == 1
+    assert_equal(copy)
+
+
+def test_a_quota_spent_in_the_middle_keeps_what_was_read_and_the_next_day_goes_on(
+    house: House, branch: r.Record, target: Target
+) -> None:
+    copy = Copy(house, house.key(franchise=branch["franchiseId"], per_min=100_000, per_day=16), target)
+    with pytest.raises(QuotaSpent):
+        copy.pull(limit=2)
+    read = copy.rows("SELECT count(*) FROM bills")[0][0]
+    assert read > 0
+    for _ in range(6):
+        house.clock.advance(86_400)
+        house.ledger.advance_horizon()
+        try:
+            copy.pull(limit=2)
+            break
+        except QuotaSpent:
+            assert copy.rows("SELECT count(*) FROM bills")[0][0] >= read
+    house.clock.advance(86_400)
+    plenty = Copy(house, house.key(franchise=branch["franchiseId"], **PLENTY), target)
+    house.clock.advance(1)
+    assert copy.held() == plenty.served()
+
+
+def test_a_copy_of_one_key_is_not_taken_over_by_another_unless_told_to(
+    copy: Copy, branch: r.Record, house: House
+) -> None:
+    copy.pull()
+    house.load(r.bill(branch))
+    successor = Copy(house, house.key(franchise=branch["franchiseId"], **PLENTY), copy.target)
+    house.clock.advance(1)
+    with pytest.raises(CopyMismatch, match=r"was made from http.* --adopt"):
+        successor.pull()
+    successor.pull(adopt=True)
+    assert_equal(successor)
+    with pytest.raises(CopyMismatch):
+        copy.pull()
+
+
+def test_a_copy_made_by_a_newer_program_is_left_alone(copy: Copy) -> None:
+    sink = copy.target()
+    with sink.transaction():
+        sink.save_state(b'{"format":99,"shops":[]}')
+    sink.close()
+    with pytest.raises(CopyMismatch, match="newer Counterfoil"):
+        copy.pull()
+
+
+def test_members_are_read_as_often_as_asked_for(copy: Copy, branch: r.Record, house: House) -> None:
+    copy.pull(members_every_sec=3600)
+    house.load(r.member(branch))
+    house.clock.advance(1801)
+    house.ledger.advance_horizon()
+    assert copy.pull(members_every_sec=3600).members_read == 0
+    house.clock.advance(1801)
+    house.ledger.advance_horizon()
+    assert copy.pull(members_every_sec=3600).members_written == 1
+    assert_equal(copy)
+
+
+def test_since_limits_how_far_back_bills_are_read(copy: Copy) -> None:
+    tally = copy.pull(since=date(2025, 12, 1))
+    assert tally.requests < 10
+    days = {bill["billDate"] for bill in copy.held()["bills"].values()}
+    assert {None, "2026-01-01"} <= days
+
+
+def test_a_pull_that_was_limited_goes_on_with_all_changes(copy: Copy, branch: r.Record, house: House) -> None:
+    copy.pull(since=date(2025, 12, 31))
+    house.load(r.bill(branch, id="old but new", closedAt="2025-02-02T12:00:00+07:00"))
+    copy.pull(since=date(2025, 12, 31))
+    assert (branch["id"], "old but new") in copy.held()["bills"]
+
+
+def test_a_file_that_another_process_has_open_is_told_in_a_sentence(copy: Copy, tmp_path: Path) -> None:
+    copy.pull()
+    holding = "import duckdb, sys; db = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
+    other = subprocess.Popen(
+        [sys.executable, "-c", holding, tmp_path / "copy.duckdb"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert other.stdout
+    assert other.stdout.readline() == b"open\n"
+    with pytest.raises(SinkError, match="open in another process"):
+        copy.pull()
+    other.communicate()
+    copy.pull()
+
+
+def test_nothing_is_left_beside_the_file(copy: Copy, tmp_path: Path) -> None:
+    copy.pull()
+    scratch = tmp_path / "copy.duckdb.scratch"
+    scratch.mkdir()
+    (scratch / "rows.ndjson").write_text("left by a pull that was killed")
+    copy.pull()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("copy")] == ["copy.duckdb"]
+
+
+@pytest.mark.parametrize("content", [b"no database", b"x" * 5000])
+def test_a_file_that_is_no_database_is_told_in_a_sentence(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "copy.duckdb").write_bytes(content)
+    with pytest.raises(SinkError, match=r"cannot open .* as a DuckDB file"):
+        duckdb_target(tmp_path)()

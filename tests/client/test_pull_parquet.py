@@ -1,0 +1,106 @@
+"""A folder of Parquet files: whole files, written anew only when their table changed."""
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import records as r
+from client.pulling import Copy
+from client.targets import Target, parquet_target
+from counterfoil.client.sinks import SinkError
+from counterfoil.client.sinks.parquet import ParquetSink
+from counterfoil.client.tables import TABLES
+from house import House
+
+FILES = {f"{table.name}.parquet" for table in TABLES}
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Target:
+    return parquet_target(tmp_path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "parquet"
+
+
+def seen(folder: Path) -> dict[str, int]:
+    """The visible files, and which file each of them is."""
+    return {path.name: path.stat().st_ino for path in folder.iterdir() if not path.name.startswith(".")}
+
+
+def renewed(before: dict[str, int], after: dict[str, int]) -> set[str]:
+    return {name.removesuffix(".parquet") for name in after if before[name] != after[name]}
+
+
+def test_every_table_is_a_file_and_nothing_else_is_visible(copy: Copy, folder: Path) -> None:
+    copy.pull()
+    assert set(seen(folder)) == FILES
+
+
+def test_the_files_hold_what_the_copy_holds_with_their_types(copy: Copy, folder: Path) -> None:
+    copy.pull()
+    with duckdb.connect() as db:
+        file = db.read_parquet(str(folder / "bills.parquet"))
+        described = list(zip(file.columns, map(str, file.types), strict=True))
+        rows = file.aggregate("count(*), sum(net)").fetchall()
+    types = dict(described)
+    assert (types["net"], types["updated_at"]) == ("DECIMAL(38,6)", "TIMESTAMP WITH TIME ZONE")
+    assert (types["bill_date"], types["business_date"]) == ("DATE", "DATE")
+    assert rows == copy.rows("SELECT count(*), sum(net) FROM bills")
+
+
+def test_a_quiet_run_writes_no_file(copy: Copy, folder: Path) -> None:
+    copy.pull()
+    before = seen(folder)
+    copy.pull()
+    assert seen(folder) == before
+
+
+def test_only_the_files_of_tables_that_changed_are_written(
+    copy: Copy, folder: Path, branch: r.Record, house: House
+) -> None:
+    copy.pull()
+    before = seen(folder)
+    house.load(r.member(branch))
+    copy.pull()
+    assert renewed(before, seen(folder)) == {"members"}
+    before = seen(folder)
+    house.load(r.bill(branch))
+    copy.pull()
+    assert renewed(before, seen(folder)) == {"bills", "bill_items", "item_options", "payments", "promotions"}
+    before = seen(folder)
+    house.load(branch | {"name": "Renamed"})
+    copy.pull()
+    assert renewed(before, seen(folder)) == {"shops"}
+
+
+def test_what_a_run_wrote_but_did_not_publish_is_published_by_the_next(
+    copy: Copy, folder: Path, branch: r.Record, house: House
+) -> None:
+    class Unpublished(ParquetSink):
+        def publish(self) -> None:
+            """As if the power went out before it."""
+
+    copy.pull()
+    before = seen(folder)
+    house.load(r.bill(branch))
+    Copy(house, copy.key, lambda: Unpublished(folder)).pull()
+    assert seen(folder) == before
+    copy.pull()
+    assert "bills" in renewed(before, seen(folder))
+
+
+def test_a_file_that_somebody_deleted_is_written_again(copy: Copy, folder: Path) -> None:
+    copy.pull()
+    (folder / "shops.parquet").unlink()
+    copy.pull()
+    assert set(seen(folder)) == FILES
+
+
+def test_a_target_that_cannot_be_a_folder_is_told_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "parquet").write_text("a file")
+    with pytest.raises(SinkError, match="cannot open"):
+        parquet_target(tmp_path)()

@@ -1,0 +1,95 @@
+"""A copy in a real PostgreSQL."""
+
+import psycopg
+import pytest
+
+import records as r
+from client.pulling import PLENTY, Copy, assert_equal
+from client.targets import Target, postgres_url
+from counterfoil.client.sinks import SinkError
+from counterfoil.client.sinks.postgres import PostgresSink
+from house import House, free_port
+
+# Needs a real server, which takes minutes over the whole suite: `make test-long`.
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def url() -> str:
+    return postgres_url()
+
+
+@pytest.fixture
+def target(url: str) -> Target:
+    return lambda: PostgresSink(url)
+
+
+def test_columns_have_the_types_that_a_data_engineer_expects(copy: Copy) -> None:
+    copy.pull()
+    rows = copy.rows("SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'bills'")
+    types = dict(rows)
+    assert (types["net"], types["updated_at"], types["bill_date"]) == ("numeric", "timestamp with time zone", "date")
+    assert types["order_ids"] == "ARRAY"
+
+
+def test_a_second_pull_into_the_same_schema_is_told_in_a_sentence(copy: Copy, url: str) -> None:
+    class Impatient(PostgresSink):
+        LOCK_WAIT = "SET lock_timeout = '50ms'"
+
+    sink = copy.target()
+    with pytest.raises(SinkError, match="another pull is writing"):
+        Impatient(url)
+    sink.close()
+    Impatient(url).close()
+
+
+def test_copies_in_two_schemas_of_one_database_do_not_meet(
+    url: str, copy: Copy, branch: r.Record, house: House
+) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA pos")
+    other = Copy(house, copy.key, lambda: PostgresSink(f"{url}?options=-csearch_path%3Dpos"))
+    copy.pull()
+    other.pull()
+    house.load(r.bill(branch))
+    other.pull()
+    assert_equal(other)
+    assert len(copy.held()["bills"]) == len(other.held()["bills"]) - 1
+
+
+def test_a_connection_that_breaks_leaves_the_copy_as_it_was(
+    copy: Copy, url: str, branch: r.Record, house: House
+) -> None:
+    copy.pull()
+    before = copy.held()
+    house.load(r.bill(branch))
+
+    class Cut(PostgresSink):
+        def save_state(self, state: bytes) -> None:
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+                    "AND datname = current_database()"
+                )
+            super().save_state(state)
+
+    with pytest.raises(SinkError, match="PostgreSQL: "):
+        Copy(house, copy.key, lambda: Cut(url)).pull()
+    assert copy.held() == before
+    copy.pull()
+    assert_equal(copy)
+
+
+def test_a_server_that_is_away_is_told_in_a_sentence() -> None:
+    with pytest.raises(SinkError, match="cannot connect to PostgreSQL"):
+        PostgresSink(f"postgresql://nobody@127.0.0.1:{free_port()}/none")
+
+
+def test_ids_with_signs_that_mean_something_to_the_driver_are_plain_text(url: str, house: House) -> None:
+    shop = r.branch(id="100% s? ' \" \\", providerId="%s ?", franchiseId="f")
+    house.load(shop, r.member(shop, labels=["%", "?", "\\"]), r.bill(shop, id="%s ? %(x)s"))
+    copy = Copy(house, house.key(franchise="f", **PLENTY), lambda: PostgresSink(url))
+    copy.pull()
+    house.load(r.removal({"kind": "bill", "id": "%s ? %(x)s", "shopId": shop["id"]}))
+    assert [difference.removed for difference in copy.reconcile(fix=True)] == [1]
+    assert_equal(copy)

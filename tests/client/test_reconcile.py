@@ -1,0 +1,117 @@
+"""A comparison finds what the copy cannot know, and nothing else; and mends it."""
+
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+import records as r
+from client.pulling import PLENTY, Copy, assert_equal
+from client.targets import Target, duckdb_target
+from counterfoil.client.errors import CopyMismatch
+from house import House
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Target:
+    return duckdb_target(tmp_path)
+
+
+def test_a_copy_that_was_just_pulled_differs_nowhere(copy: Copy) -> None:
+    copy.pull()
+    assert copy.reconcile() == []
+
+
+def test_what_changed_since_the_pull_is_no_difference(copy: Copy, branch: r.Record, house: House) -> None:
+    moving = r.bill(branch, closedAt="2025-12-24T12:00:00+07:00")
+    house.load(moving)
+    copy.pull()
+    house.load(
+        r.bill(branch),
+        r.bill(branch, closedAt=None),
+        moving | {"closedAt": "2025-06-01T12:00:00+07:00"},
+        branch | {"timezone": "America/New_York"},
+    )
+    assert copy.reconcile() == []
+    copy.pull()
+    assert_equal(copy)
+
+
+@pytest.mark.parametrize("closed_at", ["2025-12-24T12:00:00+07:00", "2025-01-05T12:00:00+07:00", None])
+def test_a_removed_bill_is_found_and_dropped(copy: Copy, branch: r.Record, house: House, closed_at: str | None) -> None:
+    gone = r.bill(branch, closedAt=closed_at, lines=[r.line(options=[{"id": "o"}])])
+    house.load(gone)
+    copy.pull()
+    house.load(r.removal(gone))
+    copy.pull()
+    [found] = copy.reconcile()
+    assert (found.day, found.removed, found.missing, found.different) == (closed_at and closed_at[:10], 1, 0, 0)
+    assert not found.mended
+    [mended] = copy.reconcile(fix=True)
+    assert mended.mended
+    assert copy.reconcile() == []
+    if closed_at:
+        assert_equal(copy)
+
+
+def test_a_swap_that_leaves_all_totals_equal_is_found(copy: Copy, branch: r.Record, house: House) -> None:
+    gone = r.bill(branch)
+    house.load(gone)
+    copy.pull()
+    house.load(r.removal(gone), r.bill(branch))
+    copy.pull()
+    [found] = copy.reconcile(fix=True)
+    assert found.removed == 1
+    assert_equal(copy)
+
+
+def test_history_that_was_imported_after_the_first_pull_is_found(copy: Copy, branch: r.Record, house: House) -> None:
+    copy.pull()
+    house.load(r.bill(branch, history=True, closedAt="2025-08-08T12:00:00+07:00", amounts={"net": 7}))
+    copy.pull()
+    [found] = copy.reconcile(fix=True)
+    assert (found.day, found.missing, found.service.net - found.copy.net) == ("2025-08-08", 1, Decimal(7))
+    assert_equal(copy)
+
+
+def test_rows_that_somebody_spoiled_are_mended(copy: Copy) -> None:
+    copy.pull()
+    for spoil in (
+        "UPDATE bills SET net = 1 WHERE bill_date = '2025-02-14'",
+        "UPDATE bills SET status = 'completed' WHERE bill_date = '2025-02-14'",
+        "UPDATE bills SET bill_date = '2025-07-07' WHERE bill_date = '2025-11-30'",
+        "DELETE FROM bills WHERE bill_date = '2026-01-01'",
+    ):
+        copy.rows(spoil)
+        assert copy.reconcile(fix=True), spoil
+        assert_equal(copy)
+
+
+def test_since_limits_how_far_back_it_looks(copy: Copy, branch: r.Record, house: House) -> None:
+    old, new = r.bill(branch, closedAt="2025-03-03T12:00:00+07:00"), r.bill(branch)
+    house.load(old, new)
+    copy.pull()
+    house.load(r.removal(old), r.removal(new))
+    assert [found.day for found in copy.reconcile(since=date(2025, 12, 15), fix=True)] == ["2026-01-01"]
+    assert [found.day for found in copy.reconcile()] == ["2025-03-03"]
+
+
+def test_days_before_a_limited_pull_are_brought_by_a_longer_look(copy: Copy) -> None:
+    copy.pull(since=date(2026, 1, 1))
+    copy.reconcile(fix=True)
+    assert_equal(copy)
+
+
+def test_every_day_is_looked_at_over_pages_of_any_size(copy: Copy, branch: r.Record, house: House) -> None:
+    copy.pull()
+    for limit in (1, 2, 7):
+        assert copy.reconcile(limit=limit) == []
+
+
+def test_a_copy_of_another_key_is_not_compared(copy: Copy, branch: r.Record, house: House) -> None:
+    copy.pull()
+    other = Copy(house, house.key(franchise=branch["franchiseId"], **PLENTY), copy.target)
+    house.clock.advance(1)
+    with pytest.raises(CopyMismatch):
+        other.reconcile()

@@ -1,0 +1,81 @@
+"""The one right reaction to each answer."""
+
+from datetime import datetime
+
+import pytest
+
+from counterfoil.client.retry import (
+    LONGEST_PAUSE_SEC,
+    TRIES,
+    Raise,
+    Retry,
+    Stop,
+    after_failure,
+    after_refusal,
+    next_thai_midnight,
+)
+
+NOON_IN_THAILAND = datetime.fromisoformat("2026-01-01T12:00:00+07:00").timestamp()
+
+
+def reaction(code: str, status: int, retry_after: object = None, tries: int = 1) -> object:
+    return after_refusal(code, status, retry_after, tries, NOON_IN_THAILAND, 1.0)
+
+
+@pytest.mark.parametrize(("header", "seconds"), [("17", 17), ("1", 1), (3, 3), ("0", 1), ("", 1), (None, 1)])
+def test_a_full_minute_is_waited_out_as_the_service_says(header: object, seconds: float) -> None:
+    assert reaction("rate_limited", 429, header) == Retry(seconds)
+
+
+@pytest.mark.parametrize("nonsense", ["soon", "Wed, 21 Oct 2026 07:28:00 GMT", "nan", "inf", "1e9", "-5"])
+def test_a_wait_that_cannot_be_meant_is_a_short_one(nonsense: str) -> None:
+    verdict = reaction("rate_limited", 429, nonsense)
+    assert isinstance(verdict, Retry)
+    assert 1 <= verdict.pause_sec <= 60
+
+
+def test_a_spent_quota_stops_until_midnight_in_thailand() -> None:
+    assert reaction("quota_exceeded", 429) == Stop(datetime.fromisoformat("2026-01-02T00:00:00+07:00"))
+
+
+@pytest.mark.parametrize("hour", ["2026-01-01T00:00:00+07:00", "2026-01-01T23:59:59.9+07:00", "2025-12-31T17:00:00Z"])
+def test_the_thai_day_ends_at_thai_midnight_wherever_the_client_is(hour: str) -> None:
+    moment = datetime.fromisoformat(hour).timestamp()
+    assert next_thai_midnight(moment) == datetime.fromisoformat("2026-01-02T00:00:00+07:00")
+
+
+@pytest.mark.parametrize(("code", "status"), [("internal", 500), ("auth_unavailable", 503), ("something_new", 502)])
+def test_what_passes_by_itself_is_tried_again(code: str, status: int) -> None:
+    assert isinstance(reaction(code, status), Retry)
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("bad_query", 400),
+        ("bad_cursor", 400),
+        ("not_supported", 400),
+        ("invalid_key", 401),
+        ("key_revoked", 401),
+        ("shop_not_in_scope", 403),
+        ("lookup_not_enabled", 403),
+        ("not_found", 404),
+        ("something_new", 409),
+    ],
+)
+def test_what_would_stay_the_same_is_raised_at_once(code: str, status: int) -> None:
+    assert reaction(code, status) == Raise()
+
+
+def test_pauses_grow_and_the_last_failure_is_raised() -> None:
+    pauses = [after_failure(tries, 1.0) for tries in range(1, TRIES)]
+    assert pauses == [Retry(seconds) for seconds in (0.5, 1, 2, 4, 8, 16, 32)]
+    assert after_failure(TRIES, 1.0) == Raise()
+
+
+@pytest.mark.parametrize("luck", [0.0, 0.3, 1.0])
+def test_two_clients_that_failed_together_do_not_come_back_together(luck: float) -> None:
+    verdict = after_failure(4, luck)
+    assert isinstance(verdict, Retry)
+    assert verdict.pause_sec == pytest.approx(4 * (0.5 + luck / 2))
+    assert verdict.pause_sec <= LONGEST_PAUSE_SEC

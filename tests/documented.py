@@ -1,0 +1,102 @@
+"""Every answer that a test gets over HTTP is held against the OpenAPI document.
+
+`House.get` calls `Document.check`, so no test can receive an answer that the
+document does not describe. Validators are compiled once a process.
+"""
+
+from functools import cache
+from typing import Any
+
+import httpx
+from backports import zstd
+from jsonschema import Draft202012Validator, FormatChecker
+from msgspec import json
+
+from counterfoil.http.openapi import document
+
+Json = dict[str, Any]
+
+METHODS = ("GET", "HEAD")
+# Sent by any HTTP server; OpenAPI leaves Content-Type to the description of the body.
+PLAIN_HTTP = {"content-type", "content-length", "date", "server"}
+
+
+class Document:
+    """The document that a deployment with this prefix serves, as a judge of answers."""
+
+    def __init__(self, prefix: str) -> None:
+        self._document: Json = json.decode(document(prefix))
+        self._validators: dict[str, Draft202012Validator] = {}
+
+    def check(self, path: str, method: str, answer: httpx.Response) -> None:
+        """Fail unless the document describes this answer to `method` on `/v1/{path}`."""
+        template = self._template(path)
+        if template is None:
+            assert answer.status_code in (403, 404), f"{path} is no route, and yet: {answer.status_code}"
+            return
+        if method not in METHODS:
+            assert answer.status_code in (403, 405), f"{method} is not a method, and yet: {answer.status_code}"
+        where = ("paths", template, "get", "responses", str(answer.status_code))
+        described = self._at(where)
+        assert described is not None, f"{method} {template} answered {answer.status_code}, which is not documented"
+        self._check_headers(described.get("headers", {}), answer.headers)
+        self._check_body(where, described, method, answer)
+
+    def _template(self, path: str) -> str | None:
+        asked = "/v1/" + path.partition("?")[0]
+        templates = self._document["paths"]
+        if asked in templates:
+            return asked
+        for template in templates:
+            collection, parameter, _ = template.partition("{")
+            if parameter and asked.startswith(collection) and asked != collection:
+                return str(template)
+        return None
+
+    def _check_headers(self, described: Json, sent: httpx.Headers) -> None:
+        known = {}
+        for name, header in described.items():
+            steps = tuple(header["$ref"].removeprefix("#/").split("/")) if "$ref" in header else ()
+            known[name.lower()] = self._at(steps) if steps else header
+        for name, header in known.items():
+            assert name in sent or not header["required"], f"the header {name} is documented and missing"
+            if name in sent and header["schema"]["type"] == "integer":
+                assert sent[name].isdigit(), f"the header {name} is documented as a number, and is {sent[name]!r}"
+        undocumented = set(sent) - set(known) - PLAIN_HTTP
+        assert not undocumented, f"headers that are not documented: {undocumented}"
+
+    def _check_body(self, where: tuple[str, ...], described: Json, method: str, answer: httpx.Response) -> None:
+        content = described.get("content")
+        if method == "HEAD" or content is None:
+            assert answer.content == b"", "an answer without a body has one"
+            return
+        assert answer.headers["content-type"] in content, f"undocumented: {answer.headers['content-type']}"
+        schema = (*where, "content", answer.headers["content-type"], "schema")
+        faults = [f"{fault.json_path}: {fault.message}" for fault in self._validator(schema).iter_errors(_body(answer))]
+        assert not faults, "the body is not as documented: " + "; ".join(faults)
+
+    def _validator(self, where: tuple[str, ...]) -> Draft202012Validator:
+        pointer = "#/" + "/".join(step.replace("~", "~0").replace("/", "~1") for step in where)
+        if pointer not in self._validators:
+            schema = {"components": self._document["components"], "paths": self._document["paths"], "$ref": pointer}
+            self._validators[pointer] = Draft202012Validator(schema, format_checker=FormatChecker())
+        return self._validators[pointer]
+
+    def _at(self, steps: tuple[str, ...]) -> Any:
+        node: Any = self._document
+        for step in steps:
+            node = node.get(step)
+            if node is None:
+                return None
+        return node
+
+
+def _body(answer: httpx.Response) -> Any:
+    # Without the package `zstandard` httpx leaves this encoding to its caller.
+    packed = answer.headers.get("content-encoding") == "zstd" and answer.content[:4] == b"\x28\xb5\x2f\xfd"
+    return json.decode(zstd.decompress(answer.content) if packed else answer.content)
+
+
+@cache
+def described(prefix: str) -> Document:
+    return Document(prefix)

@@ -1,0 +1,115 @@
+"""Days and instants."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counterfoil.domain import calendar
+from counterfoil.domain.calendar import THAI_TIME, from_ms, iso, to_ms, trading_day, zone_named
+
+ZONES = [
+    ZoneInfo(name)
+    for name in (
+        "Asia/Bangkok",
+        "America/New_York",
+        "America/St_Johns",
+        "Australia/Lord_Howe",
+        "Asia/Kathmandu",
+        "Africa/Monrovia",
+        "Asia/Gaza",
+        "UTC",
+    )
+]
+LAST = to_ms(datetime(9999, 12, 31, 9, tzinfo=UTC))
+AN_EVENING = to_ms(datetime(2026, 1, 31, 18, 5, 9, 120_000, tzinfo=THAI_TIME))
+TWO_AT_NIGHT = time(2)
+
+
+def test_an_instant_is_rounded_down_to_its_millisecond() -> None:
+    assert to_ms(datetime(1970, 1, 1, 0, 0, 1, 1999, tzinfo=UTC)) == 1001
+
+
+def test_an_instant_is_written_with_milliseconds_and_the_offset_of_its_clock() -> None:
+    assert iso(AN_EVENING, THAI_TIME) == "2026-01-31T18:05:09.120+07:00"
+
+
+def test_an_instant_in_utc_is_written_with_a_z() -> None:
+    assert calendar.iso_utc(AN_EVENING) == "2026-01-31T11:05:09.120Z"
+
+
+@given(st.integers(0, LAST) | st.integers(0, 2 * 10**12), st.sampled_from(ZONES))
+def test_an_instant_is_written_as_the_calendar_of_its_zone_has_it(instant: int, zone: ZoneInfo) -> None:
+    assert iso(instant, zone) == from_ms(instant, zone).isoformat(timespec="milliseconds")
+
+
+@given(st.integers(-20 * 60 * 1000, 20 * 60 * 1000))
+def test_the_offset_is_right_on_both_sides_of_a_clock_change_at_an_odd_minute(distance: int) -> None:
+    newfoundland = ZoneInfo("America/St_Johns")
+    one_past_midnight = to_ms(datetime(2006, 4, 2, 3, 31, tzinfo=UTC))
+    instant = one_past_midnight + distance
+    assert iso(instant, newfoundland) == from_ms(instant, newfoundland).isoformat(timespec="milliseconds")
+
+
+@given(st.integers(0, LAST), st.sampled_from(ZONES))
+def test_an_instant_survives_the_way_to_a_clock_and_back(instant: int, zone: ZoneInfo) -> None:
+    assert to_ms(from_ms(instant, zone)) == instant
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        None,
+        "",
+        "Nowhere/Atlantis",
+        "../etc/passwd",
+        "/etc/localtime",
+        "localtime",
+        "posixrules",
+        "Factory",
+        "right/Asia/Bangkok",
+        "posix/Asia/Bangkok",
+        "asia/bangkok",
+        "Asia",
+        "a\0b",
+        "\ud800",
+        "x" * 5000,
+    ],
+)
+def test_a_name_that_is_no_iana_zone_names_no_zone(name: str | None) -> None:
+    assert zone_named(name) is None
+
+
+@pytest.mark.parametrize("name", ["Asia/Tokyo", "UTC", "America/Argentina/Ushuaia"])
+def test_an_iana_name_names_its_zone(name: str) -> None:
+    assert zone_named(name) == ZoneInfo(name)
+
+
+def test_the_thai_day_begins_at_17_utc() -> None:
+    midnight = to_ms(datetime(2026, 1, 31, 17, tzinfo=UTC))
+    assert (calendar.thai_day(midnight - 1), calendar.thai_day(midnight)) == (date(2026, 1, 31), date(2026, 2, 1))
+
+
+def test_days_are_listed_oldest_first_with_the_last_at_the_end() -> None:
+    assert calendar.days_until(date(2026, 3, 1), 3) == [date(2026, 2, 27), date(2026, 2, 28), date(2026, 3, 1)]
+
+
+def test_a_day_is_written_without_dashes_as_text_and_as_a_number() -> None:
+    assert (calendar.compact(date(2026, 1, 5)), calendar.as_number(date(2026, 1, 5))) == ("20260105", 20260105)
+
+
+@pytest.mark.parametrize(("clock", "days_back"), [("00:00", 1), ("01:59", 1), ("02:00", 0), ("12:00", 0), ("23:59", 0)])
+def test_what_is_closed_before_a_closing_time_at_night_belongs_to_the_day_before(clock: str, days_back: int) -> None:
+    local = datetime.combine(date(2026, 3, 1), time.fromisoformat(clock))
+    assert trading_day(local, TWO_AT_NIGHT) == date(2026, 3, 1) - timedelta(days=days_back)
+
+
+@pytest.mark.parametrize("closing", [time(0), time(12), time(22), time.max])
+def test_a_closing_time_from_noon_to_midnight_ends_the_calendar_day(closing: time) -> None:
+    assert trading_day(datetime(2026, 3, 1, 0, 30, tzinfo=THAI_TIME), closing) == date(2026, 3, 1)
+
+
+def test_a_shop_without_a_closing_time_has_no_trading_day() -> None:
+    assert trading_day(datetime(2026, 3, 1, 0, 30, tzinfo=THAI_TIME), None) is None

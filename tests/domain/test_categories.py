@@ -1,0 +1,154 @@
+"""A shop's category list."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counterfoil.domain.categories import categories_from
+
+
+def levels(*records: dict[str, Any]) -> dict[str, int | None]:
+    return {category.id: category.level for category in categories_from(list(records))[0]}
+
+
+def order(*records: dict[str, Any]) -> list[str]:
+    return [category.id for category in categories_from(list(records))[0]]
+
+
+def hidden(**fields: object) -> bool:
+    return categories_from([{"id": "a", **fields}])[0][0].hidden
+
+
+# --- depth -----------------------------------------------------------------
+
+
+def test_depth_follows_from_the_parents_where_none_was_recorded() -> None:
+    assert levels({"id": "c", "parentId": "b"}, {"id": "b", "parentId": "a"}, {"id": "a"}) == {"a": 1, "b": 2, "c": 3}
+
+
+def test_a_recorded_depth_counts_more_than_the_parents() -> None:
+    assert levels({"id": "a"}, {"id": "b", "parentId": "a", "level": 5}) == {"a": 1, "b": 5}
+
+
+def test_depth_is_counted_on_from_a_recorded_one() -> None:
+    assert levels({"id": "b", "parentId": "gone", "level": "3"}, {"id": "c", "parentId": "b"}) == {"b": 3, "c": 4}
+
+
+@pytest.mark.parametrize("level", [0, -1, 1.5, "", "deep", None, True, [], float("nan")])
+def test_a_recorded_depth_that_cannot_be_one_is_counted_from_the_parents(level: object) -> None:
+    assert levels({"id": "a"}, {"id": "b", "parentId": "a", "level": level})["b"] == 2
+
+
+def test_below_a_deleted_parent_there_is_no_depth_all_the_way_down() -> None:
+    assert levels({"id": "b", "parentId": "gone"}, {"id": "c", "parentId": "b"}) == {"b": None, "c": None}
+
+
+def test_a_deleted_parent_is_still_named() -> None:
+    assert categories_from([{"id": "b", "parentId": "gone"}])[0][0].parent_id == "gone"
+
+
+def test_categories_that_lie_below_one_another_have_no_depth() -> None:
+    assert levels({"id": "a", "parentId": "b"}, {"id": "b", "parentId": "a"}, {"id": "c", "parentId": "a"}) == {
+        "a": None,
+        "b": None,
+        "c": None,
+    }
+
+
+def test_a_category_below_itself_has_no_depth() -> None:
+    assert levels({"id": "a", "parentId": "a"}) == {"a": None}
+
+
+def test_a_very_deep_tree_is_read_to_its_ground() -> None:
+    records = [{"id": str(depth), "parentId": str(depth - 1)} for depth in range(5000, 1, -1)]
+    assert levels(*records, {"id": "1"})["5000"] == 5000
+
+
+# --- order -----------------------------------------------------------------
+
+
+def test_the_top_level_comes_first_and_then_the_order_of_the_shop() -> None:
+    assert order({"id": "c", "parentId": "b"}, {"id": "b"}, {"id": "d", "parentId": "b"}, {"id": "a"}) == [
+        "b",
+        "a",
+        "c",
+        "d",
+    ]
+
+
+def test_categories_without_a_depth_come_last() -> None:
+    assert order({"id": "x", "parentId": "gone"}, {"id": "y", "parentId": "gone"}, {"id": "a"}) == ["a", "x", "y"]
+
+
+def test_of_two_categories_with_one_id_the_later_counts_in_the_place_of_the_earlier() -> None:
+    categories, _ = categories_from([{"id": "a", "name": "Old"}, {"id": "b"}, {"id": "a", "name": "New"}])
+    assert [(category.id, category.name) for category in categories] == [("a", "New"), ("b", None)]
+
+
+# --- content ---------------------------------------------------------------
+
+
+def test_a_category_without_an_id_is_left_out() -> None:
+    assert order({"name": "Nameless"}, {"id": ""}, {"id": "a"}) == ["a"]
+
+
+def test_a_category_id_in_figures_is_read_as_its_digits() -> None:
+    assert levels({"id": 7}, {"id": 8, "parentId": 7}) == {"7": 1, "8": 2}
+
+
+def test_a_name_left_empty_is_null() -> None:
+    assert categories_from([{"id": "a", "name": " "}])[0][0].name is None
+
+
+def test_a_hidden_category_is_listed_as_hidden() -> None:
+    assert hidden(hidden=True)
+
+
+def test_a_category_visible_in_no_channel_is_hidden() -> None:
+    assert hidden(visibleIn=[])
+
+
+def test_a_category_visible_in_one_channel_is_not_hidden() -> None:
+    assert not hidden(visibleIn=["dine_in"])
+
+
+@pytest.mark.parametrize("visible_in", [None, "", "dine_in", {}])
+def test_a_record_of_visibility_that_cannot_be_read_hides_nothing(visible_in: object) -> None:
+    assert not hidden(visibleIn=visible_in)
+
+
+def test_a_promotional_grouping_is_not_listed_but_told_apart() -> None:
+    categories, groupings = categories_from([{"id": "best", "grouping": "yes"}, {"id": "a"}])
+    assert ([category.id for category in categories], groupings) == (["a"], frozenset({"best"}))
+
+
+def test_below_a_promotional_grouping_there_is_no_depth() -> None:
+    assert levels({"id": "best", "grouping": True}, {"id": "a", "parentId": "best"}) == {"a": None}
+
+
+@pytest.mark.parametrize("value", [None, "a", {}, 5, [None, 5, "a", []]])
+def test_what_is_no_list_of_categories_is_an_empty_one(value: object) -> None:
+    assert categories_from(value) == ([], frozenset())
+
+
+names = st.sampled_from(["a", "b", "c", "d", "", None])
+tangles = st.lists(
+    st.fixed_dictionaries(
+        {"id": names, "parentId": names}, optional={"level": st.integers(-1, 4), "grouping": st.booleans()}
+    ),
+    max_size=8,
+)
+
+
+@given(tangles)
+def test_however_parents_are_tangled_each_category_comes_once_and_in_order(records: list[dict[str, Any]]) -> None:
+    categories, groupings = categories_from(records)
+    seen = [category.id for category in categories]
+    depths = [category.level if category.level is not None else 10**6 for category in categories]
+    assert {*seen, *groupings} == {record["id"] for record in records if record["id"]}
+    assert len(set(seen)) == len(seen)
+    assert depths == sorted(depths)
+    msgspec.json.encode(categories)

@@ -1,0 +1,458 @@
+"""A raw member record -> what is kept of it, and what of that is published."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from counterfoil.domain.members import (
+    Account,
+    Base,
+    Lot,
+    MemberRecord,
+    Tier,
+    answering,
+    base_from,
+    member_from,
+    published,
+)
+from counterfoil.domain.resources import Coupon, Member
+from counterfoil.domain.tillvalues import LAST_INSTANT, Unusable
+
+NOW = 1769857509120
+SOON = "2026-01-31T18:05:09.121+07:00"
+JUST_NOW = "2026-01-31T18:05:09.120+07:00"
+END_OF_DAY = 1769878799999
+SOMEBODY = "U" + "0af1" * 8
+BASE: dict[str, Any] = {
+    "kind": "base",
+    "id": "mb_a",
+    "creditEnabled": True,
+    "tiers": [{"code": "silver", "name": "Silver"}, {"code": "gold", "name": "Gold"}],
+    "messagingChannel": "bot_2",
+    "olderMessagingChannels": ["bot_1"],
+}
+
+
+def token_of(member: str) -> str:
+    return f"m1_{member[::-1]}"
+
+
+def hash_of(user_id: str) -> str:
+    return f"#{sum(map(ord, user_id))}"
+
+
+def base(**fields: object) -> Base:
+    return base_from({**BASE, **fields})
+
+
+def kept(**fields: object) -> MemberRecord:
+    return member_from({"kind": "member", "id": "4711", "providerId": "mb_a", **fields}, token_of, hash_of)
+
+
+def shown(of_base: Base | None = None, now: int = NOW, **fields: object) -> Member:
+    return published(kept(**fields), of_base or base(), now, personal_data=False)
+
+
+# --- the whole -------------------------------------------------------------
+
+
+def test_a_member_is_published_in_the_contracts_form() -> None:
+    member = shown(
+        createdAt="2025-03-01T03:00:00Z",
+        rank="gold",
+        rankLevel="1",
+        points=120,
+        credit="50.50",
+        coupons=[{"code": "A7", "status": "used", "templateId": "tp", "name": "Tea", "expireAt": 1769857509}],
+        labels=["vip"],
+        persona=["family"],
+        visits=["2026-01-01"],
+        tel="0812345678",
+        email="a@example.com",
+        messaging=[{"channel": "bot_2", "userId": SOMEBODY}],
+    )
+    assert msgspec.to_builtins(member) == {
+        "memberId": "m1_1174",
+        "rank": "gold",
+        "rankLevel": 1,
+        "rankName": "Gold",
+        "points": 120,
+        "credit": 50.5,
+        "creditEnabled": True,
+        "coupons": [
+            {
+                "code": "A7",
+                "status": "used",
+                "templateId": "tp",
+                "name": "Tea",
+                "expireAt": "2026-01-31T18:05:09.000+07:00",
+            }
+        ],
+        "labels": ["vip"],
+        "persona": ["family"],
+        "createdDate": "2025-03-01T10:00:00.000+07:00",
+        "visitCount": 1,
+        "lastVisit": "2026-01-01",
+        "hasTel": True,
+        "hasEmail": True,
+        "hasMessaging": True,
+    }
+
+
+def test_a_member_of_which_only_the_ids_are_known_has_nulls_zeros_and_empty_lists() -> None:
+    assert msgspec.to_builtins(shown()) == {
+        "memberId": "m1_1174",
+        "rank": None,
+        "rankLevel": None,
+        "rankName": None,
+        "points": 0,
+        "credit": 0,
+        "creditEnabled": True,
+        "coupons": [],
+        "labels": [],
+        "persona": [],
+        "createdDate": None,
+        "visitCount": 0,
+        "lastVisit": None,
+        "hasTel": False,
+        "hasEmail": False,
+        "hasMessaging": False,
+    }
+
+
+@pytest.mark.parametrize("day", ["2025-03-01", "20250301", 20250301])
+def test_somebody_who_signed_up_on_a_day_did_so_when_it_began_in_thailand(day: object) -> None:
+    assert shown(createdAt=day).created_date == "2025-03-01T00:00:00.000+07:00"
+
+
+@pytest.mark.parametrize("missing", ["id", "providerId"])
+def test_a_member_without_a_usable_id_or_base_is_refused(missing: str) -> None:
+    with pytest.raises(Unusable):
+        kept(**{missing: " "})
+
+
+def test_a_member_and_a_bill_turn_the_same_internal_id_into_the_same_token() -> None:
+    assert kept(id=4711).token == kept(id="4711").token == token_of("4711")
+
+
+def test_nothing_that_is_never_returned_is_kept() -> None:
+    private = {
+        "name": "Somchai Jaidee",
+        "nickname": "Chai",
+        "birthday": "1990-05-17",
+        "gender": "male",
+        "address": "99 Sukhumvit",
+        "notes": "complains",
+        "visits": ["2025-12-24T19:30:00+07:00", {"at": "2026-01-01", "table": "A9"}],
+        "points": [{"amount": 30, "reason": "birthday gift"}],
+        "messaging": [{"channel": "bot_2", "userId": SOMEBODY, "displayName": "Chai99"}],
+    }
+    stored = msgspec.json.encode(kept(**private)).decode()
+    secrets = (
+        "Somchai",
+        "Chai",
+        "1990",
+        "male",
+        "Sukhumvit",
+        "complains",
+        "2025-12-24",
+        "A9",
+        "gift",
+        SOMEBODY,
+        "4711",
+    )
+    assert [secret for secret in secrets if secret in stored] == []
+
+
+def test_a_member_record_survives_being_stored() -> None:
+    record = kept(
+        createdAt=1,
+        points=[{"amount": 1.5, "expireAt": SOON}],
+        coupons=[{"code": "A"}],
+        messaging=[{"userId": "U"}],
+        tel="1",
+    )
+    assert msgspec.json.decode(msgspec.json.encode(record), type=MemberRecord) == record
+
+
+def test_a_base_survives_being_stored() -> None:
+    assert msgspec.json.decode(msgspec.json.encode(base(autoTiers=1)), type=Base) == base(autoTiers=1)
+
+
+# --- personal data ---------------------------------------------------------
+
+
+def test_phone_and_email_are_absent_without_the_permission() -> None:
+    member = published(kept(tel="081", email="a@b"), base(), NOW, personal_data=False)
+    assert (member.tel, member.email) == (UNSET, UNSET)
+
+
+def test_phone_and_email_are_shown_with_the_permission() -> None:
+    member = published(kept(tel="081", email="a@b"), base(), NOW, personal_data=True)
+    assert (member.tel, member.email) == ("081", "a@b")
+
+
+def test_phone_and_email_are_null_with_the_permission_where_there_are_none() -> None:
+    member = published(kept(tel="", email=5), base(), NOW, personal_data=True)
+    assert (member.tel, member.email, member.has_tel, member.has_email) == (None, None, False, False)
+
+
+@pytest.mark.parametrize(("tel", "digits"), [(66812345678, "66812345678"), (812345678.0, "812345678")])
+def test_a_phone_number_recorded_as_a_number_is_kept_as_its_digits(tel: object, digits: str) -> None:
+    member = published(kept(tel=tel), base(), NOW, personal_data=True)
+    assert (member.tel, member.has_tel) == (digits, True)
+
+
+@pytest.mark.parametrize("tel", [None, "", " ", True, 1.5, {}, ["081"]])
+def test_what_is_no_phone_number_is_none(tel: object) -> None:
+    assert not shown(tel=tel).has_tel
+
+
+# --- points and credit -----------------------------------------------------
+
+
+def test_points_are_usable_up_to_the_instant_at_which_they_expire() -> None:
+    assert shown(points=[{"amount": 10, "expireAt": SOON}]).points == 10
+
+
+def test_points_are_gone_at_the_instant_at_which_they_expire() -> None:
+    assert shown(points=[{"amount": 10, "expireAt": JUST_NOW}]).points == 0
+
+
+@pytest.mark.parametrize("never", [None, "", "never", "9999-12-31T23:59:59Z"])
+def test_a_lot_without_a_readable_expiry_never_expires(never: object) -> None:
+    assert shown(points=[{"amount": 10, "expireAt": never}], now=200_000_000_000_000).points == 10
+
+
+@pytest.mark.parametrize("day", ["2026-01-31", "20260131", 20260131])
+def test_points_that_expire_on_a_day_are_usable_through_that_thai_day(day: object) -> None:
+    last = kept(points=[{"amount": 10, "expireAt": "2026-01-31T23:59:59.999+07:00"}])
+    assert kept(points=[{"amount": 10, "expireAt": day}]) == last
+    assert shown(points=[{"amount": 10, "expireAt": day}], now=END_OF_DAY - 1).points == 10
+    assert shown(points=[{"amount": 10, "expireAt": day}], now=END_OF_DAY).points == 0
+
+
+@pytest.mark.parametrize("far", ["9999-12-31", "9999-12-31T23:59:59Z", 253_402_300_799, 10**15])
+def test_an_expiry_in_the_far_future_is_the_last_instant_there_is_for_lots_and_coupons_alike(far: object) -> None:
+    member = kept(points=[{"amount": 10, "expireAt": far}], coupons=[{"expireAt": far}])
+    assert member.points == [Lot(10, LAST_INSTANT)]
+    assert member.coupons[0].expire_at == "9999-12-31T16:59:59.999+07:00"
+
+
+def test_a_time_of_expiry_without_an_offset_is_thai_time() -> None:
+    assert kept(points=[{"amount": 1, "expireAt": "2026-01-31T18:05:09.121"}]).points == [Lot(1, NOW + 1)]
+
+
+def test_usable_lots_add_up_without_binary_noise() -> None:
+    assert (
+        shown(credit=[{"amount": 0.1}, {"amount": 0.2, "expireAt": SOON}, {"amount": 5, "expireAt": 1}]).credit == 0.3
+    )
+
+
+def test_lots_that_expire_together_are_kept_as_one() -> None:
+    movements = [{"amount": 5}, {"amount": "7.5", "expireAt": SOON}, {"amount": -2}, {"amount": 1, "expireAt": SOON}]
+    assert kept(points=movements).points == [Lot(8.5, NOW + 1), Lot(3, None)]
+
+
+def test_lots_that_cancel_out_leave_no_trace() -> None:
+    assert kept(points=[{"amount": 5}, {"amount": -5}]).points == []
+
+
+@pytest.mark.parametrize("points", [-5, "-5", [{"amount": 5}, {"amount": -9, "expireAt": SOON}]])
+def test_nobody_has_less_than_no_points(points: object) -> None:
+    assert shown(points=points).points == 0
+
+
+@pytest.mark.parametrize("points", [None, "", "many", True, {}, [5, None, "x"], [{"amount": "x"}], float("nan")])
+def test_points_that_cannot_be_read_are_none(points: object) -> None:
+    assert shown(points=points).points == 0
+
+
+@pytest.mark.parametrize("points", [12, "12", 12.0, [{"amount": "12.00"}]])
+def test_points_are_read_as_a_number_or_as_lots(points: object) -> None:
+    assert msgspec.json.encode(shown(points=points).points) == b"12"
+
+
+def test_credit_is_zero_where_the_base_runs_none() -> None:
+    member = shown(base(creditEnabled=False), credit=100)
+    assert (member.credit, member.credit_enabled) == (0, False)
+
+
+def test_until_its_base_is_known_a_member_has_no_tier_and_no_credit() -> None:
+    member = published(kept(rank="gold", rankLevel=1, credit=5, points=5), None, NOW, personal_data=False)
+    assert (member.rank, member.rank_name, member.credit, member.credit_enabled, member.points) == (
+        "gold",
+        None,
+        0,
+        False,
+        5,
+    )
+
+
+# --- tiers -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rank", [3, 1.5, True, None, "", " ", {}])
+def test_a_rank_that_is_no_text_is_null(rank: object) -> None:
+    assert shown(rank=rank).rank is None
+
+
+@pytest.mark.parametrize(("level", "read"), [(0, 0), ("2", 2), (" 1 ", 1), (3.0, 3), ("1.0", 1)])
+def test_a_rank_level_is_a_whole_number_in_quotes_or_not(level: object, read: int) -> None:
+    assert shown(rankLevel=level).rank_level == read
+
+
+@pytest.mark.parametrize("level", [-1, 1.5, "", "gold", None, True, [], float("inf"), "๑", 2**63])
+def test_a_rank_level_that_is_no_position_is_null(level: object) -> None:
+    assert shown(rankLevel=level).rank_level is None
+
+
+def test_the_tier_is_named_as_the_base_names_it_now() -> None:
+    renamed = base(tiers=[{"code": "gold", "name": "Golden"}])
+    assert shown(renamed, rank="gold").rank_name == "Golden"
+
+
+def test_a_rank_that_is_in_no_tier_list_has_no_name() -> None:
+    assert shown(rank="bronze", rankLevel=1).rank_name is None
+
+
+@pytest.mark.parametrize("rank", [None, "bronze"])
+def test_where_tiers_progress_by_themselves_the_level_names_the_tier(rank: str | None) -> None:
+    assert shown(base(autoTiers=True), rank=rank, rankLevel=1).rank_name == "Gold"
+
+
+def test_the_code_counts_more_than_the_level() -> None:
+    assert shown(base(autoTiers=True), rank="silver", rankLevel=1).rank_name == "Silver"
+
+
+def test_a_level_beyond_the_tier_list_has_no_name() -> None:
+    assert shown(base(autoTiers=True), rankLevel=2).rank_name is None
+
+
+def test_a_tier_without_code_or_name_keeps_its_place_in_the_list() -> None:
+    assert base(tiers=[{"code": "a"}, {}, None, {"name": "C"}]).tiers == [
+        Tier("a", None),
+        Tier(None, None),
+        Tier(None, "C"),
+    ]
+
+
+# --- coupons, tags, visits -------------------------------------------------
+
+
+def test_a_used_coupon_stays_in_the_wallet() -> None:
+    assert [coupon.status for coupon in shown(coupons=[{"status": "used"}, {"status": "available"}]).coupons] == [
+        "used",
+        "available",
+    ]
+
+
+@pytest.mark.parametrize("status", [None, "", "expired", 1, True, ["used"]])
+def test_a_coupon_in_no_known_state_has_none(status: object) -> None:
+    assert shown(coupons=[{"status": status}]).coupons[0].status is None
+
+
+def test_another_brands_coupons_never_appear() -> None:
+    wallet = [{"code": "A", "providerId": "mb_b"}, {"code": "B", "providerId": "mb_a"}, {"code": "C"}]
+    assert [coupon.code for coupon in shown(coupons=wallet).coupons] == ["B", "C"]
+
+
+@pytest.mark.parametrize("never", [None, "", "never"])
+def test_a_coupon_without_a_readable_expiry_never_expires(never: object) -> None:
+    assert shown(coupons=[{"code": 12, "expireAt": never}]).coupons == [
+        Coupon(code="12", status=None, template_id=None, name=None, expire_at=None)
+    ]
+
+
+def test_a_coupon_that_expires_on_a_day_shows_the_last_millisecond_of_it() -> None:
+    assert shown(coupons=[{"expireAt": "2026-01-31"}]).coupons[0].expire_at == "2026-01-31T23:59:59.999+07:00"
+
+
+@pytest.mark.parametrize("field", ["labels", "persona"])
+def test_tags_that_cannot_be_read_are_left_out(field: str) -> None:
+    assert getattr(kept(**{field: ["vip", "", None, 5, {}, " ", "regular"]}), field) == ["vip", "regular"]
+
+
+def test_visits_are_counted_and_the_latest_day_is_kept() -> None:
+    visits = ["2026-01-05", {"at": "2026-01-09T18:30:00Z"}, 1767225600, "20251231", {"at": None}, "", None, {}]
+    member = shown(visits=visits)
+    assert (member.visit_count, member.last_visit) == (4, "2026-01-10")
+
+
+@pytest.mark.parametrize("visits", [None, 7, "2026-01-01", {}, []])
+def test_somebody_without_readable_visits_has_never_come(visits: object) -> None:
+    assert (shown(visits=visits).visit_count, shown(visits=visits).last_visit) == (0, None)
+
+
+# --- messaging -------------------------------------------------------------
+
+
+def test_a_messaging_account_is_kept_as_its_channel_and_a_keyed_hash() -> None:
+    assert kept(messaging=[{"channel": 7, "userId": SOMEBODY}]).accounts == [Account("7", hash_of(SOMEBODY))]
+
+
+def test_an_account_recorded_twice_is_kept_once() -> None:
+    assert len(kept(messaging=[{"userId": SOMEBODY}, {"userId": SOMEBODY}]).accounts) == 1
+
+
+@pytest.mark.parametrize("user_id", [None, "", " ", 5, True, {}])
+def test_an_account_without_a_user_id_is_none(user_id: object) -> None:
+    assert kept(messaging=[{"userId": user_id}, "U", None]).accounts == []
+
+
+@pytest.mark.parametrize("channel", ["bot_2", "bot_1", None, ""])
+def test_an_account_under_the_current_or_an_older_channel_counts(channel: object) -> None:
+    assert shown(messaging=[{"channel": channel, "userId": SOMEBODY}]).has_messaging
+
+
+def test_an_account_under_a_channel_that_the_base_never_had_counts_for_nothing() -> None:
+    assert not shown(messaging=[{"channel": "bot_9", "userId": SOMEBODY}]).has_messaging
+
+
+def test_one_account_that_counts_is_enough() -> None:
+    assert shown(messaging=[{"channel": "bot_9", "userId": "U1"}, {"channel": "bot_1", "userId": "U2"}]).has_messaging
+
+
+@pytest.mark.parametrize("of_base", [None, Base(provider_id="mb_a")])
+def test_every_channel_counts_while_the_base_names_none(of_base: Base | None) -> None:
+    assert answering(of_base, "bot_9")
+
+
+# --- whatever comes --------------------------------------------------------
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(codec=None), max_size=8)
+    | st.sampled_from([10**4000, 1e308, -1e18, "1_0", "๕", "2026-01-31", SOON, 1769857509, "9999-12-31T23:59:59Z"])
+)
+NAMES = "amount expireAt code status templateId name providerId at channel userId"
+names = st.sampled_from(NAMES.split())
+anything = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=4), max_leaves=10
+)
+MEMBER = "createdAt rank rankLevel points credit coupons labels persona visits tel email messaging"
+BASE_FIELDS = "tiers autoTiers creditEnabled messagingChannel olderMessagingChannels"
+
+
+@given(
+    st.fixed_dictionaries({}, optional=dict.fromkeys(MEMBER.split(), anything)),
+    st.fixed_dictionaries({}, optional=dict.fromkeys(BASE_FIELDS.split(), anything)),
+    st.booleans(),
+)
+def test_whatever_stands_in_its_fields_a_member_can_be_stored_and_published(
+    fields: dict[str, Any], base_fields: dict[str, Any], personal_data: bool
+) -> None:
+    record = msgspec.json.decode(msgspec.json.encode(kept(**fields)), type=MemberRecord)
+    of_base = msgspec.json.decode(msgspec.json.encode(base(**base_fields)), type=Base)
+    assert (record, of_base) == (kept(**fields), base(**base_fields))
+    member = published(record, of_base, NOW, personal_data)
+    assert msgspec.json.decode(msgspec.json.encode(member), type=Member) == member
+    assert member.points >= 0
+    assert member.credit >= 0

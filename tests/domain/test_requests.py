@@ -1,0 +1,203 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counterfoil.domain.problems import Refused
+from counterfoil.domain.requests import ByChange, ByDay, bill_list, instant, limit, lookup, member_list, parameters
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        (None, 100),
+        ("", 100),
+        ("1", 1),
+        ("200", 200),
+        ("201", 200),
+        ("007", 7),
+        ("+5", 5),
+        ("5.9", 5),
+        ("200.9", 200),
+        ("0", 100),
+        ("0.9", 100),
+        ("-3", 100),
+        ("-0.5", 100),
+        ("99999999999999999999999", 200),
+        ("00000000000000000000001", 1),
+        ("1e3", 100),
+        (" 5 ", 100),
+        ("5 ", 100),
+        ("1_0", 100),
+        ("๕", 100),
+        ("５", 100),
+        ("0x10", 100),
+        ("ten", 100),
+        ("NaN", 100),
+        ("Infinity", 100),
+        (".", 100),
+        ("5.", 100),
+        ("--5", 100),
+        ("9" * 5000, 200),
+    ],
+)
+def test_a_limit_is_never_an_error(text: str | None, size: int) -> None:
+    assert limit(text) == size
+
+
+@given(st.text())
+def test_any_limit_gives_a_page_size_in_range(text: str) -> None:
+    assert 1 <= limit(text) <= 200
+
+
+def test_of_a_parameter_given_twice_the_first_counts() -> None:
+    assert parameters("a=1&a=2&b=3") == {"a": "1", "b": "3"}
+
+
+def test_parameters_are_percent_decoded() -> None:
+    assert parameters("shopId=%E0%B8%81%20x+y") == {"shopId": "ก x y"}
+
+
+@pytest.mark.parametrize("query", ["%", "%zz=%f", "a=%ff%fe", "&&&", "=", "=x", "a", "\x00=\x00", "a=%00"])
+def test_broken_encodings_are_read_without_an_error(query: str) -> None:
+    parameters(query)
+
+
+@given(st.text())
+def test_any_query_string_is_read_without_an_error(query: str) -> None:
+    parameters(query)
+
+
+EPOCH_2026 = 1_767_225_600_000
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("2026-01-01T00:00:00Z", EPOCH_2026),
+        ("2026-01-01T00:00:00z", EPOCH_2026),
+        ("2026-01-01t00:00:00Z", EPOCH_2026),
+        ("2026-01-01T00:00Z", EPOCH_2026),
+        ("2026-01-01T00Z", EPOCH_2026),
+        ("20260101T000000Z", EPOCH_2026),
+        ("2026-01-01T07:00:00+07:00", EPOCH_2026),
+        ("2026-01-01T07:00:00 07:00", EPOCH_2026),
+        ("2026-01-01T07:00:00+0700", EPOCH_2026),
+        ("2026-01-01T07:00:00+07", EPOCH_2026),
+        ("2025-12-31T19:00:00-05:00", EPOCH_2026),
+        ("2026-01-01T00:00:00.1Z", EPOCH_2026 + 100),
+        ("2026-01-01T00:00:00,123Z", EPOCH_2026 + 123),
+        ("2026-01-01T00:00:00.123999999Z", EPOCH_2026 + 123),
+        ("1970-01-01T00:00:00.000Z", 0),
+        ("0001-01-01T00:00:00+14:00", -62_135_647_200_000),
+        ("9999-12-31T23:59:59-12:00", 253_402_343_999_000),
+    ],
+)
+def test_an_instant_is_read_at_any_precision_and_offset(text: str, ms: int) -> None:
+    assert instant(text) == ms
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "2026-01-01",
+        "2026-01-01Z",
+        "yesterday",
+        "1767225600",
+        "2026-02-30T00:00:00Z",
+        "0000-01-01T00:00:00Z",
+        "2026-01-01T24:00:00Z",
+        "2026-01-01T23:60:00Z",
+        "2026-01-01T23:59:60Z",
+        "2026-01-01T00:00:00+24:00",
+        "2026-01-01T00:00:00+07:60",
+        "2026-0101T00:00:00Z",
+        "๒๐๒๖-01-01T00:00:00Z",
+        " 2026-01-01T00:00:00Z",
+        "2026-01-01T00:00:00Z\n",
+        "2026-01-01T00:00:00.Z",
+    ],
+)
+def test_what_is_no_instant_is_a_bad_query(text: str) -> None:
+    with pytest.raises(Refused, match="bad_query"):
+        instant(text)
+
+
+def test_an_instant_without_an_offset_is_refused_with_the_reason() -> None:
+    with pytest.raises(Refused) as refused:
+        instant("2026-01-01T00:00:00")
+    assert "ambiguous" in refused.value.message
+
+
+@given(st.text())
+def test_any_text_is_an_instant_or_a_bad_query(text: str) -> None:
+    try:
+        code = "" if isinstance(instant(text), int) else "no number"
+    except Refused as refused:
+        code = refused.problem.code
+    assert code in ("", "bad_query")
+
+
+def test_days_are_mode_a() -> None:
+    question = bill_list({"shopId": "s", "from": "20260101", "to": "20260131"})
+    assert isinstance(question.selection, ByDay)
+
+
+def test_updated_since_is_mode_b() -> None:
+    question = bill_list({"shopId": "s", "updatedSince": "2026-01-01T00:00:00Z", "limit": "7", "cursor": ""})
+    assert question.selection == ByChange(EPOCH_2026)
+    assert (question.limit, question.cursor) == (7, "")
+
+
+def test_one_day_is_a_span() -> None:
+    assert bill_list({"shopId": "s", "from": "20260101", "to": "20260101"}).shop_id == "s"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {},
+        {"shopId": ""},
+        {"shopId": "s"},
+        {"from": "20260101", "to": "20260131"},
+        {"shopId": "s", "from": "20260101"},
+        {"shopId": "s", "to": "20260101"},
+        {"shopId": "s", "from": "20260101", "to": "20260131", "updatedSince": "2026-01-01T00:00:00Z"},
+        {"shopId": "s", "from": "20260101", "updatedSince": "2026-01-01T00:00:00Z"},
+        {"shopId": "s", "from": "20260101", "to": "20260131", "updatedSince": ""},
+        {"shopId": "s", "updatedSince": ""},
+        {"shopId": "s", "from": "", "to": ""},
+        {"shopId": "s", "from": "2026-01-01", "to": "2026-01-31"},
+        {"shopId": "s", "from": "20260230", "to": "20260301"},
+        {"shopId": "s", "from": "00000101", "to": "00000101"},
+        {"shopId": "s", "from": "2026011", "to": "20260131"},
+        {"shopId": "s", "from": "๒๐๒๖๐๑๐๑", "to": "20260131"},
+        {"shopId": "s", "from": "20260131", "to": "20260101"},
+        {"shopId": "s", "from": "20260101", "to": "20260201"},
+    ],
+)
+def test_a_bill_list_that_chooses_no_single_mode_is_a_bad_query(query: dict[str, str]) -> None:
+    with pytest.raises(Refused, match="bad_query"):
+        bill_list(query)
+
+
+def test_members_refuse_updated_since_before_any_other_parameter() -> None:
+    with pytest.raises(Refused, match="not_supported"):
+        member_list({"updatedSince": ""})
+
+
+def test_members_need_a_provider() -> None:
+    with pytest.raises(Refused, match="bad_query"):
+        member_list({"providerId": ""})
+
+
+@pytest.mark.parametrize(
+    "user_id", ["", "U", "u" + "0" * 32, "U" + "A" * 32, "U" + "0" * 31, "U" + "0" * 33, "U" + "๐" * 32]
+)
+def test_a_messaging_user_id_of_another_form_is_a_bad_query(user_id: str) -> None:
+    with pytest.raises(Refused, match="bad_query"):
+        lookup({"providerId": "p", "messagingUserId": user_id})
+
+
+def test_a_messaging_user_id_is_u_and_32_lowercase_hex_digits() -> None:
+    assert lookup({"providerId": "p", "messagingUserId": "U" + "0a" * 16}).provider_id == "p"

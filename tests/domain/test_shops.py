@@ -1,0 +1,128 @@
+"""A raw shop record -> the published Shop, and what its bills need of it."""
+
+from datetime import time
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from counterfoil.domain.calendar import THAI_TIME
+from counterfoil.domain.resources import Shop
+from counterfoil.domain.shops import ShopFacts, shop_from
+from counterfoil.domain.tillvalues import Unusable
+
+RIVERSIDE: dict[str, Any] = {
+    "kind": "shop",
+    "id": "sh_01",
+    "name": "Riverside",
+    "franchiseId": "fr_a",
+    "providerId": "mb_a",
+    "timezone": "Asia/Tokyo",
+    "closingTime": "02:00",
+    "channels": [{"id": "ch_1", "name": "HungryElephant"}],
+    "categories": [{"id": "best", "grouping": True}, {"id": "c1", "name": "Food"}],
+}
+
+
+def shop(**fields: object) -> Shop:
+    return shop_from({**RIVERSIDE, **fields})[0]
+
+
+def facts(**fields: object) -> ShopFacts:
+    return shop_from({**RIVERSIDE, **fields})[1]
+
+
+def test_a_shop_is_published_in_the_contracts_form() -> None:
+    assert msgspec.to_builtins(shop()) == {
+        "shopId": "sh_01",
+        "shopName": "Riverside",
+        "franchiseId": "fr_a",
+        "providerId": "mb_a",
+        "timezone": "Asia/Tokyo",
+        "categories": [{"id": "c1", "name": "Food", "level": 1, "parentId": None, "hidden": False}],
+    }
+
+
+def test_a_shop_of_which_only_the_id_is_known_has_nulls_and_an_empty_list() -> None:
+    assert msgspec.to_builtins(shop_from({"id": 7})[0]) == {
+        "shopId": "7",
+        "shopName": None,
+        "franchiseId": None,
+        "providerId": None,
+        "timezone": None,
+        "categories": [],
+    }
+
+
+def test_a_shop_without_a_usable_id_is_refused() -> None:
+    with pytest.raises(Unusable):
+        shop_from({"id": ""})
+
+
+@pytest.mark.parametrize("name", [None, "", "Nowhere/Atlantis", "UTC+7", "../passwd", "Factory", 7])
+def test_an_unknown_time_zone_counts_as_absent(name: object) -> None:
+    assert shop(timezone=name).timezone is None
+
+
+def test_a_shop_without_a_time_zone_is_read_on_thai_time() -> None:
+    assert facts(timezone=None).zone() == THAI_TIME
+
+
+def test_a_shop_is_read_on_the_clock_of_its_time_zone() -> None:
+    assert facts().zone() == ZoneInfo("Asia/Tokyo")
+
+
+@pytest.mark.parametrize(
+    ("written", "closing"),
+    [("02:00", time(2)), ("2:30", time(2, 30)), (" 23:59 ", time(23, 59)), ("02:00:00", time(2))],
+)
+def test_a_closing_time_is_read_in_hours_and_minutes(written: str, closing: time) -> None:
+    assert facts(closingTime=written).closing_time() == closing
+
+
+def test_midnight_at_the_end_of_the_day_is_a_closing_time() -> None:
+    assert facts(closingTime="24:00").closing_time() == time.max
+
+
+@pytest.mark.parametrize("written", [None, "", "24:30", "25:00", "2am", "02.00", "๐๒:๐๐", 2, 200, {}, True])
+def test_a_closing_time_that_cannot_be_read_is_none(written: object) -> None:
+    assert facts(closingTime=written).closing_time() is None
+
+
+def test_a_channel_is_known_by_its_name() -> None:
+    assert facts().channels == {"ch_1": "HungryElephant"}
+
+
+def test_a_channel_without_an_id_or_a_name_labels_nothing() -> None:
+    assert facts(channels=[{"id": "a"}, {"name": "b"}, {"id": "c", "name": ""}, "d", None]).channels == {}
+
+
+def test_the_groupings_are_kept_in_a_fixed_order() -> None:
+    groupings = [{"id": name, "grouping": True} for name in ("z", "a", "m")]
+    assert facts(categories=groupings).groupings == ("a", "m", "z")
+
+
+def test_the_facts_of_a_shop_survive_being_stored() -> None:
+    assert msgspec.json.decode(msgspec.json.encode(facts()), type=ShopFacts) == facts()
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None), max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["id", "name", "parentId", "level", "visibleIn", "grouping"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(RIVERSIDE.keys() - {"id"}, anything)))
+@settings(deadline=None)  # the first to name a time zone waits for the list of them
+def test_whatever_stands_in_its_fields_a_shop_can_be_published_and_stored(fields: dict[str, Any]) -> None:
+    published, kept = shop_from({**fields, "id": "sh_01"})
+    assert msgspec.json.decode(msgspec.json.encode(published), type=Shop) == published
+    assert msgspec.json.decode(msgspec.json.encode(kept), type=ShopFacts) == kept
+    kept.zone(), kept.closing_time()

@@ -1,0 +1,216 @@
+"""The real command `counterfoil serve` as a process, over a store in a temporary folder."""
+
+import json
+import os
+import secrets
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from counterfoil import bootstrap, keydesk, settings
+from counterfoil.domain.access import Scope
+from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
+from house import SECRET, Records, free_port
+
+PATIENCE_SEC = 30.0
+SHOP = {"kind": "shop", "id": "sh_1", "name": "Riverside", "franchiseId": "fr_a", "providerId": "mb_a"}
+COMMAND = (sys.executable, "-m", "counterfoil", "serve")
+
+
+def until(holds: Callable[[], Any], what: str) -> Any:
+    """Look again and again at a process that is not ours to wait for; what it came to."""
+    for _ in range(int(PATIENCE_SEC / 0.02)):
+        if found := holds():
+            return found
+        threading.Event().wait(0.02)
+    raise AssertionError(f"it took too long until {what}")
+
+
+class Deployment:
+    """A folder, a port and a secret; the service over it may run or not."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = folder / "store"
+        self.port, self.admin_port = free_port(), free_port()
+        self.log = folder / "log"
+        self.keys: dict[str, str] = {}
+        self.counters = folder / "tmp"
+        self.counters.mkdir(exist_ok=True)
+        self.settings = settings.load({"store": str(self.store), "secret": SECRET}, environment={})
+        bootstrap.prepare(self.settings)
+
+    # --- the operator --------------------------------------------------------------
+
+    def load(self, *records: Any) -> Summary:
+        ledger = bootstrap.ledger(self.settings)
+        rejects = RejectsFile(self.folder / "rejects.ndjson")
+        try:
+            pipeline = Pipeline(ledger, bootstrap.pseudonyms(self.settings), rejects, 500)
+            return pipeline.load(Records(list(records)))
+        finally:
+            ledger.close()
+
+    def issue(self, keys: dict[str, dict[str, Any]]) -> None:
+        """Keys of the shop, by name, on these terms."""
+        cabinet = bootstrap.key_cabinet(self.settings)
+        for name, terms in keys.items():
+            grant = keydesk.Grant(scope=Scope("shop", "sh_1"), label=name, **terms)
+            self.keys[name] = keydesk.issue(cabinet, grant, secrets.token_bytes, 0).text
+        cabinet.close()
+
+    @contextmanager
+    def database(self, name: str) -> Iterator[sqlite3.Connection]:
+        """One of the store's files, laid hands on from outside."""
+        connection = sqlite3.connect(self.store / f"{name}.sqlite3", timeout=10, isolation_level=None)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
+        return kept | {
+            "COUNTERFOIL_STORE": str(self.store),
+            "COUNTERFOIL_SECRET": SECRET,
+            "COUNTERFOIL_PORT": str(self.port),
+            "COUNTERFOIL_ADMIN_PORT": str(self.admin_port),
+            "TMPDIR": str(self.counters),
+        }
+
+    def refusal(self, **environment: str) -> str:
+        """What a start that must fail says, which is one sentence."""
+        done = subprocess.run(
+            COMMAND,
+            env=self.environment() | environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SEC,
+            check=False,
+        )
+        assert done.returncode == 1, done.stderr
+        assert done.stdout == ""
+        (sentence,) = [line for line in done.stderr.splitlines() if not line.startswith("{")]
+        return sentence
+
+    # --- the service -----------------------------------------------------------------
+
+    def start(self, workers: int = 1, *, ready: bool = True) -> "Running":
+        running = Running(self, workers)
+        if ready:
+            running.wait_until_ready()
+        return running
+
+
+class Running:
+    """A service, from its start to its end."""
+
+    def __init__(self, deployment: Deployment, workers: int) -> None:
+        self.deployment = deployment
+        self.workers = workers
+        with deployment.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*COMMAND, "--workers", str(workers)],
+                env=deployment.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        # Every request on a connection of its own, so that any worker may answer.
+        self._client = httpx.Client(timeout=10, limits=httpx.Limits(max_keepalive_connections=0))
+        self.url = f"http://127.0.0.1:{deployment.port}/ext/v1/"
+
+    def wait_until_ready(self) -> None:
+        try:
+            until(self._answers, "the service answered")
+        except BaseException:
+            self.process.kill()
+            raise
+
+    def _answers(self) -> bool:
+        assert self.process.poll() is None, self.deployment.log.read_text(encoding="utf-8")
+        try:
+            return self.admin("ready").status_code == 200 and len(self.pids()) == self.workers
+        except httpx.TransportError:
+            return False
+
+    def pids(self) -> set[int]:
+        """The worker processes."""
+        return {
+            pid
+            for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+            if self._is_worker(pid)
+        }
+
+    def _is_worker(self, pid: int) -> bool:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return False
+        return int(state[1]) == self.process.pid and state[0] != "Z" and b"spawn_main" in command
+
+    def key(self, name: str) -> str:
+        return self.deployment.keys[name]
+
+    def get(self, path: str, key: str | None = None, headers: dict[str, str] | None = None) -> httpx.Response:
+        sent = {"authorization": f"Bearer {key}"} if key else {}
+        return self._client.get(self.url + path, headers=sent | (headers or {}))
+
+    def admin(self, path: str) -> httpx.Response:
+        return self._client.get(f"http://127.0.0.1:{self.deployment.admin_port}/{path}")
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples that carry these labels."""
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(self.admin("metrics").text)
+            for sample in family.samples
+            if sample.name == f"counterfoil_{name}" and labels.items() <= sample.labels.items()
+        )
+
+    def logged(self) -> list[dict[str, Any]]:
+        """The log's whole lines so far."""
+        text = self.deployment.log.read_bytes()
+        return [json.loads(line) for line in text[: text.rfind(b"\n") + 1].splitlines()]
+
+    def stop(self) -> int:
+        """Ask it to stop; its exit status."""
+        self._client.close()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(PATIENCE_SEC)
+        except subprocess.TimeoutExpired:
+            for pid in self.pids():
+                os.kill(pid, signal.SIGKILL)
+            self.process.kill()
+            self.process.wait()
+            raise
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def taken(caller: socket.socket) -> bool:
+    """Whether the server has accepted the connection and read all that was sent on it."""
+    ours, theirs = caller.getsockname()[1], caller.getpeername()[1]
+    for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
+        _, local, remote, _, queues, _, _, _, _, inode, *_ = line.split()
+        if local.endswith(f":{theirs:04X}") and remote.endswith(f":{ours:04X}"):
+            return inode != "0" and queues.endswith(":00000000")
+    return False

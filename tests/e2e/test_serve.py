@@ -1,0 +1,390 @@
+"""The service as an operator runs it: real processes, real signals, real files that vanish."""
+
+import os
+import resource
+import select
+import signal
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from counterfoil import bootstrap
+from counterfoil.ports import StoreMismatch
+from e2e.running import SHOP, Deployment, Running, alive, taken, until
+from house import SECRET
+
+TOGETHER = pytest.mark.xdist_group("one running service")
+# Issued before the service starts: a key is known to every worker half a second after its issue at the latest.
+KEYS: dict[str, dict[str, Any]] = {
+    "any": {"per_min": 100_000},
+    "tight": {"per_min": 30, "per_day": 20},
+    "unread": {"per_day": 100},
+    "full disk": {"per_min": 1000},
+}
+# By now every worker has looked at the keys again.
+NOTICED_SEC = 0.6
+BILLS = [{"kind": "bill", "id": f"b_{n}", "shopId": "sh_1", "closedAt": 1767000000 + n} for n in range(5)]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Two workers that the tests of this file share."""
+    deployment = Deployment(tmp_path_factory.mktemp("service"))
+    deployment.load(SHOP, *BILLS)
+    deployment.issue(KEYS)
+    running = deployment.start(workers=2)
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    deployment = Deployment(tmp_path)
+    deployment.load(SHOP, *BILLS)
+    return deployment
+
+
+def statuses(answers: list[httpx.Response]) -> Counter[int]:
+    return Counter(answer.status_code for answer in answers)
+
+
+def used(running: Running, key: str) -> int:
+    """Today's count, this request included."""
+    return int(running.get("usage", key).json()["data"]["today"]["count"])
+
+
+# --- a service at work ---------------------------------------------------------
+
+
+@TOGETHER
+def test_it_answers_the_public_on_one_port_and_the_operator_on_another(service: Running) -> None:
+    assert len(service.get("shops", service.key("any")).json()["data"]) == 1
+    assert service.admin("live").json() == {"live": True}
+    assert service.admin("ready").json()["checked"] == ["books", "keys", "usage", "horizon", "admissions", "api"]
+    public = f"http://127.0.0.1:{service.deployment.port}"
+    for path in ("live", "ready", "metrics"):
+        assert httpx.get(f"{public}/{path}").json()["error"] == "not_found"
+        assert service.get(path).status_code == 404
+    assert service.admin("ext/v1/shops").status_code == 404
+
+
+@TOGETHER
+def test_the_metrics_are_readable_and_complete(service: Running) -> None:
+    before = service.metric("requests_total", route="shops", status="200")
+    service.get("shops", service.key("any"))
+    until(
+        lambda: service.metric("requests_total", route="shops", status="200") == before + 1, "the request was counted"
+    )
+    names = {family.name for family in text_string_to_metric_families(service.admin("metrics").text)}
+    assert names >= {
+        f"counterfoil_{name}"
+        for name in ("requests", "request_seconds", "admissions", "horizon_age_seconds", "load_running", "load_lines")
+    }
+
+
+@TOGETHER
+def test_several_workers_share_one_exact_minute_and_one_exact_day(service: Running) -> None:
+    key = service.key("tight")
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: service.get("shops", key), range(70)))
+    assert statuses(answers) == {200: 20, 429: 50}
+    told = Counter(answer.json().get("error") for answer in answers)
+    assert told == {None: 20, "quota_exceeded": 10, "rate_limited": 40}
+    left = sorted(int(answer.headers["x-ratelimit-remaining"]) for answer in answers if answer.status_code == 200)
+    assert left == list(range(20))
+    pages = [file for file in service.deployment.counters.rglob("*.counters") if any(file.read_bytes())]
+    assert len(pages) == 2, "one worker did all the work"
+
+
+@TOGETHER
+def test_the_horizon_moves_while_nothing_is_loaded(service: Running) -> None:
+    key = service.key("any")
+    ages, horizons = [], []
+    for _ in range(12):
+        horizons.append(service.get("shops", key).json()["serverTime"])
+        ages.append((datetime.now(UTC) - datetime.fromisoformat(horizons[-1])).total_seconds())
+        threading.Event().wait(0.08)
+    assert horizons == sorted(horizons)
+    assert len(set(horizons)) >= 3
+    # A busy machine may hold the ticker up once, but not as a rule.
+    assert sorted(ages)[len(ages) // 2] < 1
+    assert max(ages) < 5
+    assert service.metric("horizon_age_seconds") < 5
+
+
+@TOGETHER
+def test_a_load_beside_a_running_service_is_seen_at_once(service: Running) -> None:
+    key = service.key("any")
+    since = service.get("shops", key).json()["serverTime"]
+    service.deployment.load({"kind": "bill", "id": "b_new", "shopId": "sh_1", "closedAt": 1767000000}, b"nonsense")
+    page = service.get(f"transactions?shopId=sh_1&updatedSince={since}", key).json()
+    assert [bill["id"] for bill in page["data"]] == ["b_new"]
+    assert service.metric("load_lines") == 2
+    assert service.metric("load_changed") == 1
+    assert service.metric("load_rejected") == 1
+    assert service.metric("load_running") == 0
+
+
+@TOGETHER
+def test_the_log_has_one_json_line_a_request_and_no_query_and_no_secret(service: Running) -> None:
+    key = service.key("any")
+    asked = {
+        "log-1": "transactions?shopId=sh_1&from=20260101&to=20260101&note=hush",
+        "log-2": "members/lookup?providerId=mb_a&messagingUserId=Uhush",
+        "log-3": "transactions/hush?hush",
+        "log-4": "nowhere/hush?hush=hush",
+        "log-5": "shops?hush",
+    }
+    for request_id, path in asked.items():
+        service.get(path, key, {"x-request-id": request_id, "user-agent": "hush"})
+    service.get("shops", "cf_live_hush", {"x-request-id": "log-6"})
+
+    def lines() -> list[dict[str, Any]]:
+        return [line for line in service.logged() if str(line.get("request_id")).startswith("log-")]
+
+    until(lambda: len(lines()) >= 6, "all requests were logged")
+    assert sorted(line["request_id"] for line in lines()) == [f"log-{n}" for n in range(1, 7)]
+    routes = {line["request_id"]: (line["route"], line["status"]) for line in lines()}
+    assert routes["log-1"] == ("transactions", 200)
+    assert routes["log-3"] == ("transactions/{id}", 404)
+    assert routes["log-4"] == ("unknown", 404)
+    assert routes["log-6"] == ("shops", 401)
+    written = service.deployment.log.read_text(encoding="utf-8")
+    for private in ("hush", key, key.rpartition("_")[2], SECRET):
+        assert private not in written
+
+
+# --- parts that fail and come back ------------------------------------------------
+
+
+@TOGETHER
+def test_keys_that_vanish_are_told_and_found_again(service: Running) -> None:
+    key = service.key("any")
+    used_before = used(service, key)
+    files = list(service.deployment.store.glob("keys.sqlite3*"))
+    for file in files:
+        file.rename(file.with_suffix(file.suffix + ".away"))
+    try:
+        threading.Event().wait(NOTICED_SEC)
+        answers = [service.get("shops", key) for _ in range(4)]
+        assert {answer.json()["error"] for answer in answers} == {"auth_unavailable"}
+        assert not any("x-ratelimit-limit" in answer.headers for answer in answers)
+        ready = service.admin("ready")
+        assert ready.status_code == 503
+        assert list(ready.json()["notReady"]) == ["keys", "admissions"]
+        assert service.admin("live").status_code == 200
+    finally:
+        for file in files:
+            file.with_suffix(file.suffix + ".away").rename(file)
+    until(lambda: service.get("shops", key).status_code == 200, "the keys were back")
+    until(lambda: {service.get("shops", key).status_code, service.admin("ready").status_code} == {200}, "all is ready")
+    assert used(service, key) > used_before
+
+
+@TOGETHER
+def test_a_schema_from_another_version_under_a_running_service_is_a_503(service: Running) -> None:
+    key = service.key("any")
+    with service.deployment.database("keys") as keys:
+        (version,) = keys.execute("PRAGMA user_version").fetchone()
+        keys.execute("PRAGMA user_version = 99")
+        try:
+            until(lambda: service.get("shops", key).status_code == 503, "the schema was noticed")
+            assert "99" in service.admin("ready").json()["notReady"]["keys"]
+        finally:
+            keys.execute(f"PRAGMA user_version = {version}")
+    until(lambda: service.get("shops", key).status_code == 200, "the schema was right again")
+
+
+@TOGETHER
+def test_books_that_cannot_be_read_are_a_500_with_the_allowance_and_recover(service: Running) -> None:
+    key = service.key("unread")
+    with service.deployment.database("books") as books:
+        books.execute("ALTER TABLE bills RENAME TO bills_away")
+        try:
+            answer = service.get("transactions?shopId=sh_1&from=20251201&to=20251231", key)
+        finally:
+            books.execute("ALTER TABLE bills_away RENAME TO bills")
+    assert (answer.status_code, answer.json()["error"]) == (500, "internal")
+    assert answer.headers["x-ratelimit-limit"] == "100"
+    assert answer.headers["x-ratelimit-remaining"] == "99"
+    assert "bills" not in answer.text
+    assert service.get("transactions?shopId=sh_1&from=20251201&to=20251231", key).status_code == 200
+
+
+@TOGETHER
+def test_a_full_disk_lets_nobody_through_uncounted_and_recovers_by_itself(service: Running) -> None:
+    """The workers may write no byte more, which is what a full disk comes to."""
+    key = service.key("full disk")
+    assert used(service, key) == 1
+    limits = {pid: resource.prlimit(pid, resource.RLIMIT_FSIZE) for pid in service.pids()}
+    for pid, (_, hard) in limits.items():
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        answers = [service.get("shops", key) for _ in range(10)]
+    finally:
+        for pid, limit in limits.items():
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, limit)
+    assert statuses(answers) == {503: 10}
+    assert {answer.json()["error"] for answer in answers} == {"auth_unavailable"}
+    assert used(service, key) == 2
+    assert service.pids() == set(limits), "a worker died of it"
+
+
+# --- processes that die -------------------------------------------------------------
+
+
+def test_a_killed_worker_is_replaced_and_no_count_is_lost(deployment: Deployment) -> None:
+    deployment.issue({"k": {"per_min": 1000}})
+    running = deployment.start(workers=2)
+    key = running.key("k")
+    answered = 0
+    for _ in range(2):
+        answered += sum(running.get("shops", key).status_code == 200 for _ in range(10))
+        victim = min(running.pids())
+        os.kill(victim, signal.SIGKILL)
+        until(lambda: len(running.pids() - {victim}) == 2, "the worker was replaced")  # noqa: B023
+        until(lambda: running.admin("ready").status_code == 200, "the service was ready again")
+    for _ in range(30):
+        try:
+            answered += running.get("shops", key).status_code == 200
+        except httpx.TransportError:
+            # It had been given to the one that died; it was not answered.
+            continue
+    assert used(running, key) == answered + 1
+    assert running.metric("requests_total", route="shops", status="200") == answered
+    told = [line for line in running.logged() if line["type"] == "server"]
+    assert len(told) == 2
+    assert all("Unexpected exit from worker" in line["message"] for line in told)
+    assert running.stop() == 0
+
+
+def test_workers_whose_supervisor_is_killed_end_by_themselves_and_free_the_port(deployment: Deployment) -> None:
+    deployment.issue({"k": {"per_min": 3}})
+    first = deployment.start(workers=2)
+    key = first.key("k")
+    assert [first.get("shops", key).status_code for _ in range(2)] == [200, 200]
+    workers = first.pids()
+    first.process.kill()
+    first.process.wait()
+    until(lambda: not any(alive(pid) for pid in workers), "the workers had ended")
+    second = deployment.start()
+    assert [second.get("shops", key).status_code for _ in range(2)] == [200, 429]
+    assert second.stop() == 0
+
+
+def test_workers_whose_supervisor_is_killed_while_they_start_end_too(deployment: Deployment) -> None:
+    running = deployment.start(workers=2, ready=False)
+    until(lambda: len(running.pids()) == 2, "the workers were started")
+    workers = running.pids()
+    running.process.kill()
+    running.process.wait()
+    until(lambda: not any(alive(pid) for pid in workers), "the workers had ended")
+
+
+def test_a_stop_answers_the_request_under_way_and_leaves_nothing_behind(deployment: Deployment) -> None:
+    deployment.issue({"k": {}})
+    running = deployment.start()
+    key = running.key("k")
+    workers = running.pids()
+    address = ("127.0.0.1", deployment.port)
+    with deployment.database("usage") as usage, socket.create_connection(address, timeout=20) as caller:
+        usage.execute("BEGIN IMMEDIATE")  # whoever wants to be counted waits
+        caller.sendall(f"GET /ext/v1/shops HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n".encode())
+        until(lambda: taken(caller), "the request was under way")
+        threading.Event().wait(0.1)
+        running.process.send_signal(signal.SIGTERM)
+        threading.Event().wait(0.3)
+        assert select.select([caller], [], [], 0)[0] == [], "it was answered before it could be counted"
+        usage.execute("ROLLBACK")
+        assert caller.recv(100).startswith(b"HTTP/1.1 200 OK")
+    assert running.stop() == 0
+    assert not any(alive(pid) for pid in workers)
+    assert [line["what"] for line in running.logged() if line["type"] == "service"] == ["ready", "stopped"]
+    assert [line["status"] for line in running.logged() if line["type"] == "request" and line["key_id"]] == [200]
+    assert list(deployment.counters.iterdir()) == []
+    with deployment.database("usage") as usage:
+        assert usage.execute("SELECT count(*) FROM requests").fetchone() == (1,)
+
+
+def test_a_second_stop_and_an_interrupt_are_orderly_too(deployment: Deployment) -> None:
+    running = deployment.start()
+    running.process.send_signal(signal.SIGINT)
+    running.process.send_signal(signal.SIGINT)
+    assert running.process.wait(20) in (0, 130)
+    until(lambda: not running.pids(), "the workers had ended")
+    assert b"Traceback" not in deployment.log.read_bytes()
+
+
+# --- starts that must not happen -------------------------------------------------------
+
+
+def test_a_port_in_use_is_one_clear_sentence(deployment: Deployment) -> None:
+    with socket.create_server(("127.0.0.1", deployment.port)):
+        sentence = deployment.refusal()
+    assert sentence == f"counterfoil: cannot listen on 127.0.0.1:{deployment.port}: Address already in use"
+    assert list(deployment.counters.iterdir()) == []
+
+
+def test_an_admin_port_in_use_is_one_clear_sentence(deployment: Deployment) -> None:
+    with socket.create_server(("127.0.0.1", deployment.admin_port)):
+        sentence = deployment.refusal()
+    assert f"127.0.0.1:{deployment.admin_port}: Address already in use" in sentence
+    assert list(deployment.counters.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("secret", "told"),
+    [("another secret, long enough to be one", "not the one this store was built with"), ("tiny", "shorter than 32")],
+    ids=["another", "tiny"],
+)
+def test_a_wrong_secret_is_refused_and_not_repeated(deployment: Deployment, secret: str, told: str) -> None:
+    sentence = deployment.refusal(COUNTERFOIL_SECRET=secret)
+    assert told in sentence
+    assert secret not in sentence
+
+
+@pytest.mark.parametrize("name", ["books", "keys", "usage"])
+def test_a_store_from_a_newer_version_is_refused_and_left_alone(deployment: Deployment, name: str) -> None:
+    with deployment.database(name) as database:
+        database.execute("PRAGMA user_version = 99")
+    sentence = deployment.refusal()
+    assert f"the {name} database has schema 99" in sentence
+    assert "newer Counterfoil" in sentence
+    with deployment.database(name) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (99,)
+
+
+def test_a_worker_refuses_a_store_that_nobody_brought_up_to_date(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    with deployment.database("books") as database:
+        database.execute("PRAGMA user_version = 0")
+    with pytest.raises(StoreMismatch, match=r"has schema 0, and this program needs \d+: .* to bring it up to date"):
+        bootstrap.service(deployment.settings, lambda _: None)
+
+
+def test_a_file_that_is_no_database_is_refused(deployment: Deployment) -> None:
+    (deployment.store / "keys.sqlite3").write_bytes(b"something else entirely" * 500)
+    assert "not a database" in deployment.refusal()
+
+
+def test_a_store_that_cannot_be_made_is_refused(deployment: Deployment) -> None:
+    (deployment.folder / "file").touch()
+    sentence = deployment.refusal(COUNTERFOIL_STORE=str(deployment.folder / "file" / "store"))
+    assert "Not a directory" in sentence
+
+
+def test_a_store_made_by_a_start_is_its_owner_s_alone(deployment: Deployment) -> None:
+    running = deployment.start()
+    modes = {file.name: file.stat().st_mode & 0o777 for file in deployment.store.iterdir() if file.is_file()}
+    assert running.stop() == 0
+    assert deployment.store.stat().st_mode & 0o777 == 0o700
+    assert set(modes.values()) == {0o600}, modes

@@ -1,0 +1,176 @@
+"""Tools that know nothing of this project read the demo's world from its own description."""
+
+import importlib
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counterfoil import bootstrap, settings, showcase
+from counterfoil.showcase import Showcase
+from counterfoil.worldgen.plan import WorldPlan
+from house import ServerThread
+
+SEED = 3
+PLAN = WorldPlan(until=date(2026, 1, 31), seed=SEED, days=40, bills=1_500, members=300)
+# OpenAPI cannot say "from and to, or updatedSince", nor that a cursor has to be one that was handed out.
+UNSAYABLE = "positive_data_acceptance"
+
+
+class Demo:
+    """The demo's world, served."""
+
+    def __init__(self, folder: Path) -> None:
+        flags = {"store": str(folder), "secret": showcase.secret_of(SEED), "log": "off"}
+        self.settings = settings.load(flags, environment={})
+        self.shown: Showcase = showcase.build(self.settings, PLAN, lambda purpose: showcase.drawn_from(SEED, purpose))
+        bootstrap.ledger(self.settings).advance_horizon()
+        self.server = ServerThread(bootstrap.service(self.settings, lambda _: None))
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.port}"
+
+    def key(self, purpose: str) -> str:
+        return self.shown.key(purpose).text
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    demo = Demo(tmp_path_factory.mktemp("demo"))
+    yield demo
+    demo.server.stop()
+
+
+def run(*command: str, cwd: Path) -> None:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+def test_schemathesis_finds_nothing_in_the_live_service(demo: Demo, tmp_path: Path) -> None:
+    samples = demo.shown.samples
+    (tmp_path / "schemathesis.toml").write_text(
+        "[parameters]\n"
+        f'shopId = "{samples.shop_id}"\n'
+        f'providerId = "{samples.provider_id}"\n'
+        f'"path.id" = "{samples.transaction_id}"\n'
+        f'"path.memberToken" = "{samples.member_id}"\n'
+    )
+    run(
+        str(Path(sys.executable).with_name("schemathesis")),
+        "--config-file=schemathesis.toml",
+        "run",
+        f"{demo.url}/ext/v1/openapi.json",
+        f"--header=Authorization: Bearer {demo.key('personal data')}",
+        "--checks=all",
+        f"--exclude-checks={UNSAYABLE}",
+        "--phases=examples,coverage,fuzzing",
+        "--max-examples=6",
+        "--max-time=12",
+        "--generation-deterministic",
+        "--warnings=off",
+        "--no-color",
+        cwd=tmp_path,
+    )
+
+
+@pytest.fixture(scope="module")
+def generated(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A client that openapi-python-client made of the description, and nothing else."""
+    folder = tmp_path_factory.mktemp("generated")
+    (folder / "document.json").write_bytes(demo.server.client.get(f"{demo.url}/ext/v1/openapi.json").content)
+    (folder / "config.yaml").write_text(
+        "package_name_override: stranger\nproject_name_override: stranger\npost_hooks: []\n"
+    )
+    run(
+        str(Path(sys.executable).with_name("openapi-python-client")),
+        "generate",
+        "--path=document.json",
+        "--config=config.yaml",
+        "--output-path=out",
+        "--fail-on-warning",
+        cwd=folder,
+    )
+    sys.path.insert(0, str(folder / "out"))
+    return importlib.import_module("stranger")
+
+
+class Stranger:
+    """The generated client with a key, one call a method."""
+
+    def __init__(self, generated: Any, demo: Demo, key: str) -> None:
+        self._client = generated.AuthenticatedClient(base_url=f"{demo.url}/ext", token=key)
+
+    def __enter__(self) -> "Stranger":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.get_httpx_client().close()
+
+    def ask(self, tag: str, operation: str, *arguments: Any, **query: Any) -> Any:
+        module = importlib.import_module(f"stranger.api.{tag}.{operation}")
+        answer = module.sync_detailed(*arguments, client=self._client, **query)
+        assert answer.status_code == 200, answer.content
+        return answer.parsed
+
+    def every(self, tag: str, operation: str, **query: Any) -> Iterator[Any]:
+        while True:
+            page = self.ask(tag, operation, **query)
+            yield from page.data
+            if page.next_cursor is None:
+                return
+            query["cursor"] = page.next_cursor
+
+
+def test_a_generated_client_reads_the_whole_demo_world(generated: Any, demo: Demo) -> None:
+    read, bases = set(), set()
+    for purpose in ("personal data", "franchise", "independent", "no members"):
+        with Stranger(generated, demo, demo.key(purpose)) as stranger:
+            for shop in stranger.ask("shops", "list_shops").data:
+                bases |= {shop.provider_id} - {None}
+                read |= {(shop.shop_id, bill.id) for bill in bills_of(stranger, shop.shop_id)}
+            for provider_id in demo.shown.key(purpose).role.provider_ids:
+                assert list(stranger.every("members", "list_members", provider_id=provider_id, limit=200))
+    assert read == held(demo, {shop_id for shop_id, _ in read})
+    assert bases
+
+
+def bills_of(stranger: Stranger, shop_id: str) -> Iterator[Any]:
+    """All bills of a shop as the procedure reads them: by day in windows, and by change for those without a day."""
+    last = PLAN.until + timedelta(days=1)
+    for window in range(2):
+        end = last - timedelta(days=31 * window)
+        days = {"from_": f"{end - timedelta(days=30):%Y%m%d}", "to": f"{end:%Y%m%d}"}
+        yield from stranger.every("transactions", "list_transactions", shop_id=shop_id, limit=200, **days)
+    since = datetime(2020, 1, 1, tzinfo=UTC)
+    yield from stranger.every("transactions", "list_transactions", shop_id=shop_id, limit=200, updated_since=since)
+
+
+def held(demo: Demo, shop_ids: set[str]) -> set[tuple[str, str]]:
+    """What the store itself holds of these shops."""
+    with closing(sqlite3.connect(demo.settings.store / "books.sqlite3")) as books:
+        rows = books.execute("SELECT shops.id, bills.id FROM bills JOIN shops ON shops.number = bills.shop").fetchall()
+    return {(shop_id, bill_id) for shop_id, bill_id in rows if shop_id in shop_ids}
+
+
+def test_a_generated_client_reads_one_bill_one_member_a_lookup_and_usage(generated: Any, demo: Demo) -> None:
+    samples = demo.shown.samples
+    with Stranger(generated, demo, demo.key("lookup")) as stranger:
+        bill = stranger.ask("transactions", "get_transaction", samples.transaction_id).data
+        member = stranger.ask("members", "get_member", samples.member_id).data
+        found = stranger.ask(
+            "members",
+            "lookup_member",
+            provider_id=samples.provider_id,
+            messaging_user_id=samples.messaging_user_id,
+        ).data
+        usage = stranger.ask("usage", "get_usage").data
+    assert (bill.id, member.member_id) == (samples.transaction_id, samples.member_id)
+    assert found.member_id.startswith("m1_")
+    assert len(usage.days) == 7

@@ -1,0 +1,204 @@
+"""A whole service in a temporary folder, with a clock that tests move.
+
+The application is the one that is shipped, served by the server that is
+shipped, on a free port; only the clock is the test's own.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from granian.constants import HTTPModes, Interfaces
+from granian.server.embed import Server
+
+import servers
+from counterfoil import bootstrap, keydesk, settings
+from counterfoil.domain.access import Scope
+from counterfoil.http.server import BACKLOG, LIMITS
+from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
+from counterfoil.ingest.sources import Line, Source
+from counterfoil.observe.events import Event
+from documented import described
+
+SECRET = "a deployment secret for tests only, long enough"
+START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z, 07:00 in Thailand
+
+
+# Every test of an endpoint runs on both; on the server it takes minutes, so that is for `make test-long`.
+DEPLOYMENTS = ("sqlite", pytest.param("postgres", marks=pytest.mark.long))
+
+
+def overrides_for(deployment: str) -> dict[str, str]:
+    """The settings that put a deployment on this back end: nothing, or a fresh database on a real server."""
+    return {"store": servers.postgres(18).fresh_database()[1]} if deployment == "postgres" else {}
+
+
+class MovableClock:
+    """Both clocks stand still until moved; `step` moves the wall clock alone, as an operator or NTP does."""
+
+    def __init__(self, now_ms: int = START_MS) -> None:
+        self._now_us = now_ms * 1000
+        self._steady_us = 1_000_000_000
+
+    def now_ms(self) -> int:
+        return self._now_us // 1000
+
+    def steady_us(self) -> int:
+        return self._steady_us
+
+    def boot_id(self) -> str:
+        return "one boot"
+
+    def advance(self, seconds: float) -> None:
+        self._now_us += round(seconds * 1_000_000)
+        self._steady_us += round(seconds * 1_000_000)
+
+    def step(self, seconds: float) -> None:
+        self._now_us += round(seconds * 1_000_000)
+
+
+class Records(Source):
+    """Source records straight from a test."""
+
+    def __init__(self, records: list[Any]) -> None:
+        super().__init__("test", None)
+        self._records = records
+
+    def lines(self) -> Iterator[Line]:
+        for number, record in enumerate(self._records, 1):
+            text = record if isinstance(record, bytes) else msgspec.json.encode(record)
+            yield Line("test", number, text)
+
+
+class House:
+    """The operator's and the integrator's view of one deployment."""
+
+    def __init__(self, folder: Path, **overrides: Any) -> None:
+        self.folder = folder
+        self.clock = MovableClock()
+        self.events: list[Event] = []
+        flags = {"store": str(folder / "store"), "secret": SECRET, **overrides}
+        self.settings = settings.load(flags, environment={})
+        bootstrap.prepare(self.settings, self.clock)
+        self.ledger = bootstrap.ledger(self.settings, self.clock)
+        self.cabinet = bootstrap.key_cabinet(self.settings)
+        self._server: ServerThread | None = None
+
+    # --- the operator ------------------------------------------------------------
+
+    def load(self, *records: Any, batch: int = 500) -> Summary:
+        rejects = RejectsFile(self.folder / "rejects.ndjson")
+        pipeline = Pipeline(self.ledger, bootstrap.pseudonyms(self.settings), rejects, batch)
+        return pipeline.load(Records(list(records)))
+
+    def key(self, *, shop: str = "", franchise: str = "", **terms: Any) -> str:
+        scope = Scope("shop", shop) if shop else Scope("franchise", franchise)
+        grant = keydesk.Grant(scope=scope, **terms)
+        return keydesk.issue(self.cabinet, grant, secrets.token_bytes, self.clock.now_ms()).text
+
+    def token(self, member_id: str) -> str:
+        return bootstrap.pseudonyms(self.settings).member_token(member_id)
+
+    # --- the integrator ----------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.port}"
+
+    @property
+    def server(self) -> "ServerThread":
+        if self._server is None:
+            self._server = ServerThread(bootstrap.service(self.settings, self.events.append, self.clock))
+        return self._server
+
+    def get(
+        self,
+        path: str,
+        key: str | None = None,
+        *,
+        method: str = "GET",
+        headers: dict[str, str] | None = None,
+        **query: Any,
+    ) -> httpx.Response:
+        sent = {"authorization": f"Bearer {key}"} if key else {}
+        url = f"{self.url}{self.settings.prefix}/v1/{path}"
+        answer = self.server.client.request(method, url, params=query or None, headers={**sent, **(headers or {})})
+        described(self.settings.prefix).check(path, method, answer)
+        return answer
+
+    def noticed(self) -> list[Event]:
+        """The events of all requests so far. A request's own comes just after its answer, so one more is asked."""
+        look = "a-look-at-the-events"
+        self.get("openapi.json", headers={"x-request-id": look})
+        return [event for event in self.events if getattr(event, "request_id", None) != look]
+
+    def data(self, path: str, key: str, **query: Any) -> Any:
+        answer = self.get(path, key, **query)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["data"]
+
+    def error(self, path: str, key: str | None = None, **query: Any) -> str:
+        body = self.get(path, key, **query).json()
+        assert body["ok"] is False
+        return str(body["error"])
+
+    def close(self) -> None:
+        if self._server:
+            self._server.stop()
+            self._server = None
+        self.ledger.close()
+        self.cabinet.close()
+
+
+class ServerThread:
+    """The shipped server inside the test's process."""
+
+    def __init__(self, service: bootstrap.Service) -> None:
+        self.service = service
+        self.port = free_port()
+        self.client = httpx.Client(timeout=10)
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+        self._thread.start()
+        self._wait_until_it_answers()
+
+    def stop(self) -> None:
+        self.client.close()
+        self._loop.call_soon_threadsafe(self._server.stop)
+        self._thread.join(10)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._server = Server(
+            self.service.app,
+            port=self.port,
+            interface=Interfaces.RSGI,
+            http=HTTPModes.http1,
+            websockets=False,
+            backlog=BACKLOG,
+            http1_settings=LIMITS,
+            log_enabled=False,
+        )
+        await self._server.serve()
+        self.service.close()
+
+    def _wait_until_it_answers(self) -> None:
+        for _ in range(2000):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                return
+            threading.Event().wait(0.005)
+        raise AssertionError("the server did not start")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

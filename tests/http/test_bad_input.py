@@ -1,0 +1,392 @@
+"""Whatever arrives: a documented answer or a refusal by the server, never a 500, and others are served meanwhile."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import plainly
+from counterfoil.domain.problems import TABLE
+from counterfoil.http.server import HEAD_TIMEOUT_MS, MAX_HEAD_BYTES
+from house import House
+from plainly import Answer, connection, everything, parsed, request, say
+from records import Record, bills, branch, shop
+
+SHOPS = b"/ext/v1/shops"
+BILLS = b"/ext/v1/transactions"
+CODES = {(problem.status, problem.code) for problem in TABLE}
+MEGABYTE = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def key(town: House) -> str:
+    of = branch()
+    town.load(of, *bills(of, 3))
+    return town.key(shop=of["id"], per_min=100_000, per_day=1_000_000)
+
+
+@pytest.fixture(autouse=True)
+def _others_are_served(town: House) -> Iterator[None]:
+    """After every test here, somebody else's request is answered as ever, and nothing crashed."""
+    yield
+    assert town.get("openapi.json").status_code == 200
+    crashes = [event for event in town.events if type(event).__name__ == "HandlerCrashed"]
+    assert crashes == []
+
+
+def acceptable(answer: Answer) -> bool:
+    """A success, an error of the table in the contract's shape, or a bare refusal by the server."""
+    if any(trace in answer.body for trace in plainly.TRACES):
+        return False
+    if answer.status in (200, 304):
+        return True
+    if not answer.body:
+        # To HEAD the service answers without a body; the server's own refusals bear no mark of the service.
+        by_the_service = "x-request-id" in answer.headers
+        return answer.status in ({status for status, _ in CODES} - {500} if by_the_service else (0, 400, 431))
+    body = json.loads(answer.body)
+    return body["ok"] is False and (answer.status, body["error"]) in CODES and answer.status != 500
+
+
+def code(answer: Answer) -> tuple[int, str | None]:
+    return answer.status, json.loads(answer.body)["error"] if answer.body else None
+
+
+# --- methods ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "method",
+    [b"POST", b"PUT", b"DELETE", b"OPTIONS", b"TRACE", b"CONNECT", b"get", b"Get", b"BREW", b"M-SEARCH", b"!#$"],
+)
+def test_an_odd_method_is_not_allowed(town: House, key: str, method: bytes) -> None:
+    assert code(say(town, request(SHOPS, method=method, key=key))) == (405, "method_not_allowed")
+
+
+@pytest.mark.parametrize("method", [b"G@T", b"G\xffT", b"", b"G\x00T", b"G(T)", b"\xe0\xb8\x81"])
+def test_what_is_no_method_at_all_is_refused_by_the_server(town: House, key: str, method: bytes) -> None:
+    assert say(town, request(SHOPS, method=method, key=key)).status == 400
+
+
+def test_a_method_of_any_length_leaves_the_log_short(town: House, key: str) -> None:
+    assert code(say(town, request(SHOPS, method=b"X" * 5000, key=key))) == (405, "method_not_allowed")
+    assert len(str(town.noticed()[-1])) < 1000
+
+
+# --- paths --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        b"%",
+        b"%z",
+        b"%zz",
+        b"%FF",
+        b"%C0%AF",
+        b"%ED%A0%80",
+        b"%00",
+        b"%0d%0aX-Injected:%20yes",
+        b"%E0%B8%81",
+        b"..",
+        b"../shops",
+        b"%2e%2e%2fshops",
+        b"x" * 20_000,
+        b"'%20OR%201=1--",
+        b"%252F",
+        b"a/b/c/d",
+        b";",
+        b"*",
+    ],
+)
+def test_a_broken_or_odd_id_in_the_path_is_not_found(town: House, key: str, path: bytes) -> None:
+    answer = say(town, request(BILLS + b"/" + path, key=key))
+    assert code(answer) == (404, "not_found")
+    assert "x-injected" not in answer.headers
+
+
+@pytest.mark.parametrize("path", [b"\x00", b"\xff\xfe", b"a b", b"\x7f", b"a\tb"])
+def test_raw_bytes_that_no_path_may_hold_are_refused_by_the_server(town: House, key: str, path: bytes) -> None:
+    assert say(town, request(BILLS + b"/" + path, key=key)).status == 400
+
+
+@pytest.mark.parametrize("target", [b"*", b"/", b"//", b"/ext/v1//shops", b"/ext/v1/shops/", b"/ext/v1/../v1/shops"])
+def test_a_target_that_is_no_route_is_not_found(town: House, key: str, target: bytes) -> None:
+    assert code(say(town, request(target, key=key))) == (404, "not_found")
+
+
+@pytest.mark.parametrize("target", [b"http://elsewhere.example/ext/v1/shops", b"/ext/v1/%73hops", b"/ext/v1/shops#top"])
+def test_another_way_of_writing_a_route_is_the_route(town: House, key: str, target: bytes) -> None:
+    assert say(town, request(target, key=key)).status == 200
+
+
+# --- query strings --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        b"shopId=%FF",
+        b"shopId=%00",
+        b"shopId=%",
+        b"%zz=%zz",
+        b"&&&=&=x&",
+        b"?",
+        b"=",
+        b"shopId",
+        b"a&" * 20_000,
+        b"shopId=" + b"x" * 60_000,
+        b"shopId=x&" * 5_000,
+        b"%00=%00",
+        b"shopId[]=x&shopId[$ne]=x",
+        b"shopId=%ED%A0%80",
+        b"__proto__=x",
+        b"shopId=x;from=20260101;to=20260101",
+    ],
+)
+def test_a_query_string_of_any_kind_is_a_bad_query_at_worst(town: House, key: str, query: bytes) -> None:
+    assert code(say(town, request(BILLS + b"?" + query, key=key))) == (400, "bad_query")
+
+
+@pytest.mark.parametrize("shop_id", [b"%FF", b"%00", b"%ED%A0%80", b"%F4%90%80%80", b"%25", b"x" * 50_000])
+def test_a_shop_id_of_any_bytes_is_out_of_scope(town: House, key: str, shop_id: bytes) -> None:
+    target = BILLS + b"?shopId=" + shop_id + b"&from=20260101&to=20260101"
+    assert code(say(town, request(target, key=key))) == (403, "shop_not_in_scope")
+
+
+@pytest.mark.parametrize("query", [b"shopId=\xff", b"shopId=\x00", b"a b", b"\x01"])
+def test_raw_bytes_that_no_query_may_hold_are_refused_by_the_server(town: House, key: str, query: bytes) -> None:
+    assert say(town, request(BILLS + b"?" + query, key=key)).status == 400
+
+
+def test_a_query_string_of_a_megabyte_is_refused_by_the_server(town: House, key: str) -> None:
+    assert say(town, request(BILLS + b"?x=" + b"x" * MEGABYTE, key=key)).status in (0, 431)
+
+
+# --- headers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"X-Request-Id: \xff\xfe",
+        b"Accept-Encoding: \xff",
+        b"If-None-Match: \xff\xfe",
+        b"Sec-Fetch-Site: \xff",
+        b"X-Anything: \xe0\xb8\x81",
+        b"Accept-Encoding: " + b"gzip;q=0.5," * 2000,
+        b'If-None-Match: "' + b"x" * 30_000,
+        b"If-None-Match: " + b'"a",' * 10_000,
+        b"X-Request-Id: " + b"x" * 30_000,
+        b"Accept: text/html",
+        b"Range: bytes=0-10",
+        b"Expect: 100-continue",
+        b"Upgrade: websocket",
+        b"Cookie: a=b",
+        b"X-HTTP-Method-Override: DELETE",
+        b"Host: elsewhere.example",
+    ],
+)
+def test_an_odd_header_does_not_keep_a_good_request_from_its_answer(town: House, key: str, header: bytes) -> None:
+    assert say(town, request(SHOPS, header, key=key)).status == 200
+
+
+@pytest.mark.parametrize("value", [b"\xff\xfe", b"Bearer \xff", b"Bearer " + b"x" * 30_000, b"Bearer cf_live_\xc3\xa9"])
+def test_a_key_of_any_bytes_is_an_invalid_key(town: House, value: bytes) -> None:
+    assert code(say(town, request(SHOPS, b"Authorization: " + value))) == (401, "invalid_key")
+
+
+@pytest.mark.parametrize(
+    "header", [b"no colon", b"X-\xff: a", b": no name", b"X Y: a", b"X-A: \x00", b" folded: a", b"X-A: a\rb"]
+)
+def test_what_is_no_header_is_refused_by_the_server(town: House, key: str, header: bytes) -> None:
+    assert say(town, request(SHOPS, header, key=key)).status == 400
+
+
+@pytest.mark.parametrize("number", [150, 10_000])
+def test_a_flood_of_headers_is_refused_by_the_server(town: House, key: str, number: int) -> None:
+    flood = [b"X-%d: y" % place for place in range(number)]
+    assert say(town, request(SHOPS, *flood, key=key)).status in (0, 431)
+
+
+def test_a_header_of_a_megabyte_is_refused_by_the_server(town: House, key: str) -> None:
+    assert say(town, request(SHOPS, b"X-Large: " + b"x" * MEGABYTE, key=key)).status in (0, 431)
+
+
+def test_fifty_headers_are_no_flood(town: House, key: str) -> None:
+    assert say(town, request(SHOPS, *[b"X-%d: y" % place for place in range(50)], key=key)).status == 200
+
+
+# --- bodies and framing ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ([b"Content-Length: 5"], b"hello"),
+        ([b"Content-Length: 0"], b""),
+        ([b"Content-Length: 200000"], b"x" * 200_000),
+        ([b"Transfer-Encoding: chunked"], b"5\r\nhello\r\n0\r\n\r\n"),
+        ([b"Content-Type: application/json", b"Content-Length: 2"], b"{}"),
+    ],
+    ids=["five bytes", "none", "many", "chunks", "json"],
+)
+def test_a_body_on_get_is_ignored(town: House, key: str, headers: list[bytes], body: bytes) -> None:
+    assert say(town, request(SHOPS, *headers, body=body, key=key)).status == 200
+
+
+@pytest.mark.parametrize("length", [b"x", b"-1", b"1, 2", b"99999999999999999999999"])
+def test_a_body_of_no_length_is_refused_by_the_server(town: House, key: str, length: bytes) -> None:
+    assert say(town, request(SHOPS, b"Content-Length: " + length, key=key)).status == 400
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET /ext/v1/shops\r\n\r\n",
+        b"GET /ext/v1/shops HTTP/9.9\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 200,
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"\x00" * 1000,
+        b"A" * 100_000,
+        "ขอดูบิลหน่อย\r\n\r\n".encode(),
+    ],
+    ids=["nothing", "blank lines", "a word", "HTTP/0.9", "HTTP/9.9", "TLS", "HTTP/2", "NULs", "As", "Thai"],
+)
+def test_what_is_no_http_is_refused_or_hung_up_on(town: House, sent: bytes) -> None:
+    with connection(town) as line:
+        with contextlib.suppress(OSError):
+            line.sendall(sent)
+            line.shutdown(1)
+        assert acceptable(parsed(everything(line)))
+
+
+def test_an_old_client_is_served(town: House, key: str) -> None:
+    answer = say(town, b"GET /ext/v1/shops HTTP/1.0\r\nAuthorization: Bearer " + key.encode() + b"\r\n\r\n")
+    assert answer.status == 200
+
+
+# --- connections -----------------------------------------------------------------------------------
+
+
+def test_pipelined_requests_are_answered_each_and_in_order(town: House, key: str) -> None:
+    asked = [f"pipe-{number}" for number in range(8)]
+    kept = [
+        f"GET /ext/v1/shops HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nX-Request-Id: {name}\r\n\r\n".encode()
+        for name in asked[:-1]
+    ]
+    with connection(town) as line:
+        line.sendall(b"".join(kept) + request(SHOPS, f"X-Request-Id: {asked[-1]}".encode(), key=key))
+        received = everything(line)
+    named = [row.split(b": ")[1].decode() for row in received.split(b"\r\n") if row.startswith(b"x-request-id")]
+    assert named == asked
+    assert received.count(b"HTTP/1.1 200") == len(asked)
+
+
+def test_a_bad_request_among_pipelined_ones_harms_only_its_own_connection(town: House, key: str) -> None:
+    good = f"GET /ext/v1/shops HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n".encode()
+    with connection(town) as line:
+        line.sendall(good + b"G@T / HTTP/1.1\r\n\r\n" + good)
+        received = everything(line)
+    assert received.count(b"HTTP/1.1 200") <= 1
+
+
+def test_a_request_that_comes_a_byte_at_a_time_is_answered(town: House, key: str) -> None:
+    with connection(town) as line:
+        for byte in request(SHOPS, key=key):
+            line.send(bytes([byte]))
+        assert parsed(everything(line)).status == 200
+
+
+def test_half_open_connections_do_not_keep_others_waiting(town: House, key: str) -> None:
+    with contextlib.ExitStack() as lines:
+        for number in range(150):
+            line = lines.enter_context(connection(town))
+            if number % 3:
+                line.sendall(b"GET /ext/v1/shops HTTP/1.1\r\nHost: x\r\nX-Slow: " if number % 3 == 1 else b"G")
+        assert say(town, request(SHOPS, key=key)).status == 200
+
+
+def test_callers_who_hang_up_before_their_answer_do_no_harm(town: House, key: str) -> None:
+    for _ in range(50):
+        with connection(town) as line:
+            line.sendall(request(SHOPS, key=key))
+    assert say(town, request(SHOPS, key=key)).status == 200
+
+
+def test_a_caller_who_does_not_read_does_not_keep_others_waiting(town: House, key: str) -> None:
+    with connection(town) as line:
+        line.sendall(request(b"/ext/v1/openapi.json").replace(b"Connection: close\r\n", b"") * 100)
+        assert say(town, request(SHOPS, key=key)).status == 200
+
+
+@pytest.mark.long
+def test_a_request_that_never_ends_is_hung_up_on(town: House) -> None:
+    with connection(town) as line:
+        line.settimeout(2 * HEAD_TIMEOUT_MS / 1000)
+        line.sendall(b"GET /ext/v1/shops HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+        assert parsed(everything(line)).status in (0, 408)
+
+
+def test_the_largest_head_is_as_large_as_the_server_says(town: House, key: str) -> None:
+    room = MAX_HEAD_BYTES - len(request(SHOPS, b"X-Pad: ", key=key))
+    assert say(town, request(SHOPS, b"X-Pad: " + b"x" * (room - 1000), key=key)).status == 200
+    assert say(town, request(SHOPS, b"X-Pad: " + b"x" * MAX_HEAD_BYTES * 2, key=key)).status in (0, 431)
+
+
+# --- anything at all ------------------------------------------------------------------------------------
+
+TARGETS = st.one_of(
+    st.binary(max_size=60),
+    st.sampled_from([SHOPS, BILLS, b"/ext/v1/members", b"/ext/v1/members/lookup", b"/ext/v1/usage"]).flatmap(
+        lambda path: st.text(alphabet="shopId=from&to%20+/?#;:@limtcurprov0123456789é\x00ก", max_size=60).map(
+            lambda rest: path + b"?" + rest.encode()
+        )
+    ),
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    method=st.one_of(st.sampled_from([b"GET", b"HEAD", b"POST"]), st.binary(max_size=8)),
+    target=TARGETS,
+    header=st.binary(max_size=40),
+)
+def test_any_bytes_at_all_get_an_answer_or_a_refusal(
+    town: House, key: str, method: bytes, target: bytes, header: bytes
+) -> None:
+    with connection(town) as line:
+        with contextlib.suppress(OSError):
+            line.sendall(request(target, b"X-Odd: " + header, method=method, key=key))
+            line.shutdown(1)
+        assert acceptable(parsed(everything(line)))
+
+
+PARAMETERS = st.dictionaries(
+    st.sampled_from(["shopId", "from", "to", "updatedSince", "limit", "cursor", "providerId", "messagingUserId"]),
+    st.one_of(
+        st.text(max_size=30),
+        st.sampled_from(
+            ["any", "20260101", "2026-01-01T00:00:00Z", "", "-1", "1e400", "9" * 400, "m1_x", "U" + "0" * 32]
+        ),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def all_doors(town: House) -> str:
+    """A key with every permission for a shop that is called `any`, with a base of the same name."""
+    town.load(shop(id="any", providerId="any"))
+    return town.key(shop="any", messaging_lookup=True, personal_data=True, per_min=100_000, per_day=1_000_000)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(path=st.sampled_from(["transactions", "members", "members/lookup"]), query=PARAMETERS)
+def test_any_parameters_at_all_get_a_documented_answer(town: House, all_doors: str, path: str, query: Record) -> None:
+    assert town.get(path, all_doors, **query).status_code < 500

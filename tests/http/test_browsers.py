@@ -1,0 +1,88 @@
+"""Browsers: what a web page sends is refused, before anything else and without a CORS header."""
+
+from typing import Any
+
+import pytest
+
+import plainly
+from house import House
+
+
+@pytest.fixture(scope="module")
+def key(town: House) -> str:
+    return town.key(shop="s", per_min=10_000)
+
+
+FROM_A_PAGE = [
+    {"origin": "https://shop.example"},
+    {"origin": "http://localhost:3000"},
+    {"origin": "null"},
+    {"origin": ""},
+    {"origin": "file://"},
+    {"access-control-request-method": "GET"},
+    {"access-control-request-method": "GET", "access-control-request-headers": "authorization"},
+    {"sec-fetch-site": "cross-site"},
+    {"sec-fetch-site": "same-site"},
+    {"sec-fetch-site": "cross-site", "sec-fetch-mode": "cors", "sec-fetch-dest": "empty"},
+    {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "script"},
+    {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"},
+    {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"},
+    {"sec-fetch-site": "same-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "object"},
+    {"sec-fetch-site": "cross-site", "sec-fetch-mode": "websocket"},
+]
+FROM_A_SERVER_OR_A_PERSON = [
+    {},
+    {"sec-fetch-site": "none", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"},
+    {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"},
+    {"sec-fetch-site": "same-site", "sec-fetch-mode": "navigate"},
+    {"sec-fetch-site": "same-origin", "sec-fetch-mode": "cors"},
+    {"referer": "https://shop.example/"},
+    {"user-agent": "Mozilla/5.0"},
+]
+
+
+@pytest.mark.parametrize("headers", FROM_A_PAGE, ids=str)
+def test_a_request_from_a_web_page_is_refused(town: House, key: str, headers: dict[str, str]) -> None:
+    answer = town.get("shops", key, headers=headers)
+    assert (answer.status_code, answer.json()["error"]) == (403, "cross_origin_refused")
+
+
+@pytest.mark.parametrize("headers", FROM_A_SERVER_OR_A_PERSON, ids=str)
+def test_a_server_and_a_person_who_follows_a_link_are_not_refused(
+    town: House, key: str, headers: dict[str, str]
+) -> None:
+    assert town.get("shops", key, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["shops", "transactions/x", "openapi.json", "nowhere"])
+def test_a_preflight_is_refused_everywhere(town: House, path: str) -> None:
+    headers = {"origin": "https://shop.example", "access-control-request-method": "GET"}
+    answer = town.get(path, method="OPTIONS", headers=headers)
+    assert (answer.status_code, answer.json()["error"]) == (403, "cross_origin_refused")
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "POST"])
+def test_a_refusal_has_no_cors_header(town: House, key: str, method: str) -> None:
+    answer = town.get("shops", key, method=method, headers={"origin": "https://shop.example"})
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+def test_a_refused_page_is_not_counted(town: House) -> None:
+    key = town.key(shop="s")
+    for _ in range(3):
+        town.get("shops", key, headers={"origin": "https://shop.example"})
+    assert town.data("usage", key)["today"]["count"] == 1
+
+
+def test_a_refused_page_learns_nothing_about_its_key(town: House, key: str) -> None:
+    def seen(answer: Any) -> tuple[Any, ...]:
+        headers = {name: value for name, value in answer.headers.items() if name not in ("x-request-id", "date")}
+        return answer.status_code, answer.content, headers
+
+    page = {"origin": "https://shop.example"}
+    assert seen(town.get("shops", key, headers=page)) == seen(town.get("shops", "nonsense", headers=page))
+
+
+def test_an_origin_that_is_no_text_is_an_origin(town: House, key: str) -> None:
+    answer = plainly.say(town, plainly.request(b"/ext/v1/shops", b"Origin: \xff\xfe", key=key))
+    assert answer.status == 403

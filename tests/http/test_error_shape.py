@@ -1,0 +1,209 @@
+"""Every source of errors, walked: the shape, the code, the status and the headers are those of the error table."""
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from breakage import keys_unreadable, scribble, table_missing
+from counterfoil import keydesk
+from counterfoil.domain.problems import TABLE, Problem
+from house import House
+from records import NEW_YEAR, bills, branch, days, member
+
+Source = Callable[[House, str], httpx.Response]
+
+SHOP, BASE = "the-shop", "the-base"
+THE_SHOP = branch(id=SHOP, providerId=BASE)
+SOLD, PERSON = bills(THE_SHOP, 2), member(THE_SHOP)
+USER = "U" + "0" * 32
+MINUTE_FIELDS = {"retryAfterSec", "limit", "windowSec"}
+
+
+def bad_key(house: House, mine: str) -> httpx.Response:
+    return house.get("shops", "cf_live_nonsense")
+
+
+def revoked(house: House, mine: str) -> httpx.Response:
+    keydesk.revoke(house.cabinet, mine.split("_")[2], house.clock.now_ms())
+    house.clock.advance(1)
+    return house.get("shops", mine)
+
+
+def too_fast(house: House, mine: str) -> httpx.Response:
+    mine = house.key(shop=SHOP, per_min=1)
+    house.get("shops", mine)
+    return house.get("shops", mine)
+
+
+def too_many(house: House, mine: str) -> httpx.Response:
+    mine = house.key(shop=SHOP, per_day=1)
+    house.get("shops", mine)
+    return house.get("shops", mine)
+
+
+def without_keys(house: House, mine: str) -> httpx.Response:
+    with keys_unreadable(house):
+        return house.get("shops", mine)
+
+
+def without_counts(house: House, mine: str) -> httpx.Response:
+    with table_missing(house, "usage", "admissions"):
+        return house.get("shops", mine)
+
+
+def without_bookmarks(house: House, mine: str) -> httpx.Response:
+    with table_missing(house, "usage", "bookmarks"):
+        return house.get("transactions", mine, shopId=SHOP, limit=1, **NEW_YEAR)
+
+
+def broken(table: str, path: str, **query: Any) -> Source:
+    def source(house: House, mine: str) -> httpx.Response:
+        with table_missing(house, "books", table):
+            return house.get(path, mine, **query)
+
+    return source
+
+
+def crash(house: House, mine: str) -> httpx.Response:
+    scribble(house, "books", "UPDATE members SET body = '{'")
+    answer = house.get("members", mine, providerId=BASE)
+    house.load(PERSON)
+    return answer
+
+
+def asked(path: str, method: str = "GET", headers: dict[str, str] | None = None, **query: Any) -> Source:
+    return lambda house, mine: house.get(path, mine, method=method, headers=headers, **query)
+
+
+SOURCES: dict[str, dict[str, Source]] = {
+    "bad_query": {
+        "bills without a shop": asked("transactions"),
+        "bills in neither way": asked("transactions", shopId=SHOP),
+        "bills by broken days": asked("transactions", shopId=SHOP, **days("x")),
+        "bills over too many days": asked("transactions", shopId=SHOP, **days("20260101", "20270101")),
+        "bills by a broken instant": asked("transactions", shopId=SHOP, updatedSince="x"),
+        "members without a base": asked("members"),
+        "lookup without a base": asked("members/lookup"),
+        "lookup of no user id": asked("members/lookup", providerId=BASE, messagingUserId="x"),
+    },
+    "bad_cursor": {
+        "bills by day": asked("transactions", shopId=SHOP, cursor="x", **NEW_YEAR),
+        "bills by change": asked("transactions", shopId=SHOP, cursor="", updatedSince="2026-01-01T00:00:00Z"),
+        "members": asked("members", providerId=BASE, cursor="x"),
+    },
+    "not_supported": {"members since": asked("members", providerId=BASE, updatedSince="2026-01-01T00:00:00Z")},
+    "invalid_key": {
+        "nonsense": bad_key,
+        "none": lambda house, _: house.get("shops"),
+    },
+    "key_revoked": {"revoked": revoked},
+    "cross_origin_refused": {
+        "a page": asked("shops", headers={"origin": "https://x.example"}),
+        "a preflight": asked("shops", method="OPTIONS", headers={"access-control-request-method": "GET"}),
+        "a page on no route": asked("nowhere", headers={"sec-fetch-site": "cross-site"}),
+    },
+    "shop_not_in_scope": {"another shop": asked("transactions", shopId="another", **NEW_YEAR)},
+    "provider_not_in_scope": {
+        "another base": asked("members", providerId="another"),
+        "lookup in another base": asked("members/lookup", providerId="another", messagingUserId=USER),
+    },
+    "lookup_not_enabled": {
+        "lookup": lambda house, _: house.get("members/lookup", house.key(shop=SHOP)),
+    },
+    "not_found": {
+        "no bill": asked("transactions/x"),
+        "no member": asked("members/x"),
+        "nobody": asked("members/lookup", providerId=BASE, messagingUserId=USER),
+        "no route": asked("nowhere"),
+        "no route without a key": lambda house, _: house.get("nowhere"),
+    },
+    "method_not_allowed": {
+        "post": asked("shops", method="POST"),
+        "delete on the document": asked("openapi.json", method="DELETE"),
+    },
+    "rate_limited": {"a full minute": too_fast},
+    "quota_exceeded": {"a spent day": too_many},
+    "internal": {
+        "shops": broken("shops", "shops"),
+        "bills": broken("bills", "transactions", shopId=SHOP, **NEW_YEAR),
+        "bill": broken("bills", "transactions/x"),
+        "members": broken("members", "members", providerId=BASE),
+        "member": broken("members", "members/m1_x"),
+        "accounts": broken("accounts", "members/lookup", providerId=BASE, messagingUserId=USER),
+        "horizon": broken("horizon", "usage"),
+        "bookmarks": without_bookmarks,
+        "a crash": crash,
+    },
+    "auth_unavailable": {"no keys": without_keys, "no counts": without_counts},
+}
+CASES = [(code, name) for code, sources in SOURCES.items() for name in sources]
+BY_CODE = {problem.code: problem for problem in TABLE}
+
+
+@pytest.fixture
+def shopkeeper(town: House) -> str:
+    """A key that may do everything, for a shop with a few bills and a member."""
+    town.load(THE_SHOP, *SOLD, PERSON)
+    return town.key(shop=SHOP, messaging_lookup=True, personal_data=True)
+
+
+def test_every_row_of_the_error_table_has_a_source() -> None:
+    assert set(SOURCES) == set(BY_CODE)
+
+
+@pytest.mark.parametrize(("code", "name"), CASES, ids=[f"{code}: {name}" for code, name in CASES])
+def test_an_error_is_as_the_table_says(town: House, shopkeeper: str, code: str, name: str) -> None:
+    answer = SOURCES[code][name](town, shopkeeper)
+    problem = BY_CODE[code]
+    body = answer.json()
+    assert (answer.status_code, body["ok"], body["error"]) == (problem.status, False, problem.code)
+    assert isinstance(body["message"], str)
+    assert body["message"]
+    assert set(body) == {"ok", "error", "message"} | (MINUTE_FIELDS if code == "rate_limited" else set())
+    assert {type(body[field]) for field in MINUTE_FIELDS & set(body)} <= {int}
+    check_headers(problem, answer)
+
+
+def check_headers(problem: Problem, answer: httpx.Response) -> None:
+    headers = answer.headers
+    assert headers["content-type"] == "application/json"
+    assert "x-request-id" in headers
+    assert "etag" not in headers
+    assert ("retry-after" in headers) is (problem.code == "rate_limited")
+    assert ("allow" in headers) is (problem.status == 405)
+    assert ("www-authenticate" in headers) is (problem.status == 401)
+    before_the_day = {"invalid_key", "key_revoked", "cross_origin_refused", "method_not_allowed"}
+    before_the_day |= {"rate_limited", "auth_unavailable"}
+    no_route = answer.json()["message"] == "There is no such path."
+    assert ("x-ratelimit-limit" in headers) is (problem.code not in before_the_day and not no_route)
+    assert ("x-ratelimit-remaining" in headers) is ("x-ratelimit-limit" in headers)
+
+
+@pytest.mark.parametrize("code", BY_CODE)
+def test_a_message_says_nothing_of_the_machinery(town: House, shopkeeper: str, code: str) -> None:
+    for source in list(SOURCES[code].values())[:1]:
+        text = source(town, shopkeeper).text.lower()
+        assert not [word for word in ("sqlite", "traceback", "python", "counterfoil", "/", "select ") if word in text]
+
+
+@pytest.mark.parametrize("code", BY_CODE)
+def test_the_contracts_codes_have_the_contracts_status(code: str) -> None:
+    contract = {
+        "bad_query": 400,
+        "bad_cursor": 400,
+        "not_supported": 400,
+        "invalid_key": 401,
+        "key_revoked": 401,
+        "shop_not_in_scope": 403,
+        "provider_not_in_scope": 403,
+        "lookup_not_enabled": 403,
+        "not_found": 404,
+        "rate_limited": 429,
+        "quota_exceeded": 429,
+        "internal": 500,
+        "auth_unavailable": 503,
+    }
+    added_by_the_readings = {"cross_origin_refused": 403, "method_not_allowed": 405}
+    assert BY_CODE[code].status == (contract | added_by_the_readings)[code]

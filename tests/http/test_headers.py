@@ -1,0 +1,330 @@
+"""Headers that every integrator may rely on: request ids, caching, validators, encodings, HEAD."""
+
+import gzip
+import re
+from typing import Any
+
+import pytest
+from backports import zstd
+
+import plainly
+from counterfoil.http.wire import WORTH_ENCODING
+from house import House
+from records import NEW_YEAR, Record, bill, bills, branch, fresh, member, shop
+
+NO_ENCODING = {"accept-encoding": "identity"}
+
+
+@pytest.fixture(scope="module")
+def large(town: House) -> str:
+    """A key whose list of shops is worth encoding."""
+    franchise = fresh("franchise")
+    town.load(*[branch(franchiseId=franchise) for _ in range(20)])
+    key = town.key(franchise=franchise, per_min=10_000)
+    assert len(town.get("shops", key, headers=NO_ENCODING).content) > WORTH_ENCODING
+    return key
+
+
+@pytest.fixture(scope="module")
+def small(town: House) -> str:
+    """A key whose list of shops is not worth encoding."""
+    key = town.key(shop="never-loaded", per_min=10_000)
+    assert len(town.get("shops", key, headers=NO_ENCODING).content) < WORTH_ENCODING
+    return key
+
+
+def outcomes(house: House) -> dict[str, Any]:
+    """An answer of every kind, by what it is."""
+    of = shop()
+    house.load(of)
+    key = house.key(shop=of["id"])
+    full, spent = house.key(shop=of["id"], per_min=1), house.key(shop=of["id"], per_day=1)
+    house.get("shops", full)
+    house.get("shops", spent)
+    tag = house.get("shops", key).headers["etag"]
+    return {
+        "200": house.get("shops", key),
+        "304": house.get("shops", key, headers={"if-none-match": tag}),
+        "400": house.get("transactions", key),
+        "401": house.get("shops"),
+        "403": house.get("members/lookup", key),
+        "403 browser": house.get("shops", key, headers={"origin": "https://x.example"}),
+        "404": house.get("transactions/x", key),
+        "404 path": house.get("nowhere", key),
+        "405": house.get("shops", key, method="POST"),
+        "429 minute": house.get("shops", full),
+        "429 day": house.get("shops", spent),
+        "HEAD": house.get("shops", key, method="HEAD"),
+        "public": house.get("openapi.json"),
+    }
+
+
+KINDS = ["200", "304", "400", "401", "403", "403 browser", "404", "404 path", "405", "429 minute", "429 day", "HEAD"]
+KINDS.append("public")
+
+
+@pytest.fixture(scope="module")
+def answers(town: House) -> dict[str, Any]:
+    return outcomes(town)
+
+
+# --- on every answer ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_answer_has_a_request_id(answers: dict[str, Any], kind: str) -> None:
+    assert re.fullmatch(r"[0-9a-f]{16}", answers[kind].headers["x-request-id"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_answer_is_private_and_to_be_checked(answers: dict[str, Any], kind: str) -> None:
+    assert answers[kind].headers["cache-control"] == "private, no-cache"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_answer_varies_with_the_key_the_encoding_and_the_marks_of_a_browser(
+    answers: dict[str, Any], kind: str
+) -> None:
+    varies = {name.strip().lower() for name in answers[kind].headers["vary"].split(",")}
+    assert varies >= {"accept-encoding", "authorization", "origin", "sec-fetch-site"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_answer_is_json_and_says_so(answers: dict[str, Any], kind: str) -> None:
+    assert answers[kind].headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_answer_has_a_cors_header(answers: dict[str, Any], kind: str) -> None:
+    assert not [name for name in answers[kind].headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_retry_after_is_sent_when_the_minute_is_full_and_never_else(answers: dict[str, Any], kind: str) -> None:
+    assert ("retry-after" in answers[kind].headers) is (kind == "429 minute")
+
+
+# --- request ids ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mine", ["a", "nightly-sync-0042", "A.b_c~d:e-9", "x" * 128])
+def test_a_well_formed_request_id_is_taken_over(town: House, small: str, mine: str) -> None:
+    assert town.get("shops", small, headers={"x-request-id": mine}).headers["x-request-id"] == mine
+
+
+@pytest.mark.parametrize(
+    "mine", ["", "x" * 129, "two words", "a,b", "a/b", "<script>", "ü".encode(), '"a"', "a;b", "a=b"]
+)
+def test_any_other_request_id_is_replaced(town: House, small: str, mine: Any) -> None:
+    answer = town.server.client.get(
+        f"{town.url}/ext/v1/shops", headers=[(b"authorization", f"Bearer {small}".encode()), (b"x-request-id", mine)]
+    )
+    assert re.fullmatch(r"[0-9a-f]{16}", answer.headers["x-request-id"])
+
+
+def test_a_request_id_is_taken_over_on_a_refusal_too(town: House) -> None:
+    assert town.get("shops", headers={"x-request-id": "mine"}).headers["x-request-id"] == "mine"
+
+
+def test_no_two_requests_are_given_the_same_id(town: House, small: str) -> None:
+    given = [town.get("shops", small).headers["x-request-id"] for _ in range(20)]
+    assert len(set(given)) == 20
+
+
+# --- validators -----------------------------------------------------------------------------------
+
+
+def test_the_tag_is_weak(town: House, small: str) -> None:
+    assert re.fullmatch(r'W/"[0-9a-f]+"', town.get("shops", small).headers["etag"])
+
+
+def test_the_tag_stays_while_only_the_server_time_moves(town: House, small: str) -> None:
+    before = town.get("shops", small)
+    town.load(shop())
+    after = town.get("shops", small)
+    assert before.json()["serverTime"] != after.json()["serverTime"]
+    assert before.headers["etag"] == after.headers["etag"]
+
+
+@pytest.mark.parametrize("what", ["shops", "bills by day", "bills by change", "bill", "members", "member"])
+def test_the_tag_changes_with_the_data(town: House, what: str) -> None:
+    of = branch()
+    sold, person = bill(of), member(of)
+    town.load(of, sold, person)
+    key = town.key(shop=of["id"])
+    path, query = {
+        "shops": ("shops", {}),
+        "bills by day": ("transactions", {"shopId": of["id"], **NEW_YEAR}),
+        "bills by change": ("transactions", {"shopId": of["id"], "updatedSince": "2000-01-01T00:00:00Z"}),
+        "bill": (f"transactions/{sold['id']}", {}),
+        "members": ("members", {"providerId": of["providerId"]}),
+        "member": (f"members/{town.token(person['id'])}", {}),
+    }[what]
+    before = town.get(path, key, **query).headers["etag"]
+    assert town.get(path, key, **query).headers["etag"] == before
+    town.load(of | {"name": "Renamed"}, sold | {"cashier": "Another"}, person | {"points": 7})
+    assert town.get(path, key, **query).headers["etag"] != before
+
+
+def test_the_tag_of_a_member_changes_when_points_expire(house: House) -> None:
+    of = branch()
+    person = member(of, points=[{"amount": 5, "expireAt": house.clock.now_ms() + 60_000}])
+    house.load(of, person)
+    key, path = house.key(shop=of["id"]), f"members/{house.token(person['id'])}"
+    before = house.get(path, key).headers["etag"]
+    house.clock.advance(60)
+    assert house.get(path, key, headers={"if-none-match": before}).status_code == 200
+
+
+def test_the_tag_tells_a_last_page_from_one_that_is_followed(town: House) -> None:
+    of = shop()
+    town.load(of, *bills(of, 2))
+    key = town.key(shop=of["id"])
+    full, last = (town.get("transactions", key, shopId=of["id"], limit=limit, **NEW_YEAR) for limit in (2, 3))
+    assert full.json()["data"] == last.json()["data"]
+    assert full.headers["etag"] != last.headers["etag"]
+
+
+def test_the_tag_of_a_member_tells_whether_personal_data_is_shown(town: House) -> None:
+    of = branch()
+    person = member(of)
+    town.load(of, person)
+    keys = [town.key(shop=of["id"], personal_data=shown) for shown in (False, True)]
+    assert len({town.get(f"members/{town.token(person['id'])}", key).headers["etag"] for key in keys}) == 2
+
+
+def test_a_refusal_has_no_tag(town: House, small: str) -> None:
+    assert "etag" not in town.get("transactions/x", small).headers
+
+
+MATCHING = ["{weak}", "{strong}", "*", '"other", {weak}', '{strong}, "other"', '"a",{weak},"b"', '"a", ,{weak}']
+DIFFERENT = ['"other"', 'W/"other"', "", "{bare}", '"a", "b"', "**", '"*"', '"{bare}']
+
+
+def condition(pattern: str, tag: str) -> str:
+    return pattern.format(weak=tag, strong=tag.removeprefix("W/"), bare=tag.removeprefix("W/").strip('"'))
+
+
+@pytest.mark.parametrize("pattern", MATCHING)
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_what_the_caller_holds_already_is_not_sent_again(town: House, small: str, pattern: str, method: str) -> None:
+    tag = town.get("shops", small).headers["etag"]
+    answer = town.get("shops", small, method=method, headers={"if-none-match": condition(pattern, tag)})
+    assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", tag)
+
+
+@pytest.mark.parametrize("pattern", DIFFERENT)
+def test_anything_else_is_answered_in_full(town: House, small: str, pattern: str) -> None:
+    tag = town.get("shops", small).headers["etag"]
+    answer = town.get("shops", small, headers={"if-none-match": condition(pattern, tag)})
+    assert (answer.status_code, answer.headers["etag"]) == (200, tag)
+
+
+def test_a_condition_does_not_hide_a_refusal(town: House, small: str) -> None:
+    assert town.get("transactions/x", small, headers={"if-none-match": "*"}).status_code == 404
+
+
+# --- encodings ---------------------------------------------------------------------------------------
+
+ENCODINGS = [
+    ("gzip", "gzip"),
+    ("zstd", "zstd"),
+    ("gzip, zstd", "zstd"),
+    ("zstd, gzip", "zstd"),
+    ("gzip, deflate, br", "gzip"),
+    ("gzip, deflate, br, zstd", "zstd"),
+    ("GZIP", "gzip"),
+    ("zstd;q=0.5, gzip", "gzip"),
+    ("zstd;q=0.5, gzip;q=0.8", "gzip"),
+    ("zstd;q=0.8, gzip;q=0.8", "zstd"),
+    ("br, gzip ; q=0.8 , deflate", "gzip"),
+    ("gzip;Q=0.8", "gzip"),
+    ("*", "zstd"),
+    ("*;q=0.1", "zstd"),
+    ("gzip;q=0, *", "zstd"),
+    ("zstd;q=0, *", "gzip"),
+    ("identity;q=0, *", "zstd"),
+    ("identity;q=0.5, gzip;q=0.8", "gzip"),
+    ("identity, gzip", "gzip"),
+    ("identity, gzip;q=0.5", None),
+    ("identity", None),
+    ("", None),
+    ("br, deflate", None),
+    ("gzip;q=0", None),
+    ("gzip;q=0.000", None),
+    ("*;q=0", None),
+    ("gzip;q=nonsense", None),
+    ("gzip;q=nan", None),
+    ("zstd;q=nan", None),
+    ("gzip;q=1e9, identity", None),
+    ("gzip;q=-1", None),
+    ("xgzip", None),
+    (",,;;,", None),
+    ("identity;q=0", None),
+]
+
+
+@pytest.mark.parametrize(("accepted", "encoding"), ENCODINGS)
+def test_the_encoding_is_the_one_the_caller_prefers(
+    town: House, large: str, accepted: str, encoding: str | None
+) -> None:
+    answer = town.get("shops", large, headers={"accept-encoding": accepted})
+    assert answer.headers.get("content-encoding") == encoding
+
+
+def test_without_the_header_nothing_is_encoded(town: House, large: str) -> None:
+    answer = plainly.say(town, plainly.request(b"/ext/v1/shops", key=large))
+    assert (answer.status, "content-encoding" in answer.headers) == (200, False)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_an_encoded_answer_holds_the_same_bytes(town: House, large: str, encoding: str) -> None:
+    plain = town.get("shops", large, headers=NO_ENCODING)
+    sent = plainly.say(town, plainly.request(b"/ext/v1/shops", b"Accept-Encoding: " + encoding.encode(), key=large))
+    unpacked = gzip.decompress(sent.body) if encoding == "gzip" else zstd.decompress(sent.body)
+    assert unpacked == plain.content
+    assert len(sent.body) < len(plain.content)
+
+
+def test_the_tag_is_the_same_in_every_encoding(town: House, large: str) -> None:
+    tags = {
+        town.get("shops", large, headers={"accept-encoding": name}).headers["etag"] for name in ("gzip", "zstd", "")
+    }
+    assert len(tags) == 1
+
+
+def test_a_small_answer_is_not_worth_encoding(town: House, small: str) -> None:
+    assert "content-encoding" not in town.get("shops", small, headers={"accept-encoding": "gzip, zstd"}).headers
+
+
+def test_a_small_answer_is_encoded_for_a_caller_who_takes_nothing_else(town: House, small: str) -> None:
+    answer = town.get("shops", small, headers={"accept-encoding": "gzip, identity;q=0"})
+    assert answer.headers["content-encoding"] == "gzip"
+
+
+# --- HEAD --------------------------------------------------------------------------------------------
+
+
+def comparable(headers: Any) -> Record:
+    return {name: headers[name] for name in headers if name not in ("x-request-id", "x-ratelimit-remaining", "date")}
+
+
+@pytest.mark.parametrize("accepted", ["identity", "gzip", "zstd"])
+@pytest.mark.parametrize("path", ["shops", "usage", "openapi.json", "transactions", "members/x", "nowhere"])
+def test_head_has_the_headers_of_get_and_no_body(town: House, large: str, path: str, accepted: str) -> None:
+    asked = {"accept-encoding": accepted}
+    get = town.get(path, large, headers=asked)
+    head = town.get(path, large, method="HEAD", headers=asked)
+    assert (head.status_code, head.content) == (get.status_code, b"")
+    left, right = comparable(head.headers), comparable(get.headers)
+    if path == "usage":
+        # Its data is the count itself, which moves with every request.
+        for headers in (left, right):
+            headers.pop("etag")
+            headers.pop("content-length")
+    assert left == right
+
+
+def test_head_of_a_refusal_has_no_body(town: House) -> None:
+    answer = town.get("shops", method="HEAD")
+    assert (answer.status_code, answer.content) == (401, b"")

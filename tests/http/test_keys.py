@@ -1,0 +1,278 @@
+"""Keys: who is refused, in which words, how soon a revocation works, and what happens when keys cannot be read."""
+
+import re
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from breakage import KEY_FILE_TROUBLE, keys_unreadable, table_missing
+from counterfoil import keydesk
+from counterfoil.backends.sqlite.keys import REFRESH_SEC
+from counterfoil.domain import credentials
+from house import House
+from records import shop
+
+FIVE_MINUTES = 300
+
+
+def key_id(key: str) -> str:
+    return key.split("_")[2]
+
+
+def mistyped(key: str, place: int) -> str:
+    return key[:place] + ("A" if key[place] != "A" else "B") + key[place + 1 :]
+
+
+def refusal(house: House, authorization: str | None, path: str = "shops") -> Any:
+    return house.get(path, headers={"authorization": authorization} if authorization is not None else {})
+
+
+def seen(answer: Any) -> tuple[Any, ...]:
+    """All that a caller can see of an answer, but for the id of the request and the time of day."""
+    headers = {name: value for name, value in answer.headers.items() if name not in ("x-request-id", "date")}
+    return answer.status_code, answer.content, tuple(sorted(headers.items()))
+
+
+# --- the form of a key ------------------------------------------------------------------
+
+
+def test_a_key_is_prefix_live_id_and_secret_joined_by_underscores(town: House) -> None:
+    assert re.fullmatch(credentials.PATTERN, town.key(shop="s"))
+    assert re.fullmatch(r"cf_live_[0-9A-Za-z]+_[0-9A-Za-z]+", town.key(shop="s"))
+
+
+def test_a_good_key_in_the_header_is_let_in(town: House) -> None:
+    assert refusal(town, f"Bearer {town.key(shop='s')}").status_code == 200
+
+
+@pytest.mark.parametrize("scheme", ["bearer", "BEARER", "BeArEr"])
+def test_the_name_of_the_scheme_may_be_written_in_any_case(town: House, scheme: str) -> None:
+    assert refusal(town, f"{scheme} {town.key(shop='s')}").status_code == 200
+
+
+# --- 401 invalid_key ----------------------------------------------------------------------
+
+BAD_HEADERS: dict[str, Callable[[str], str | None]] = {
+    "absent": lambda _: None,
+    "empty": lambda _: "",
+    "no scheme": lambda key: key,
+    "another scheme": lambda key: f"Basic {key}",
+    "no key": lambda _: "Bearer",
+    "nonsense": lambda _: "Bearer nonsense",
+    "another prefix": lambda key: "Bearer sk" + key[2:],
+    "not live": lambda key: "Bearer " + key.replace("live", "test"),
+    "id only": lambda key: "Bearer " + key.rpartition("_")[0],
+    "too short": lambda key: "Bearer " + key[:-1],
+    "too long": lambda key: "Bearer " + key + "0",
+    "two keys": lambda key: f"Bearer {key} {key}",
+    "a comma": lambda key: f"Bearer {key},",
+    "quotes": lambda key: f'Bearer "{key}"',
+    "a typo in the secret": lambda key: "Bearer " + mistyped(key, 30),
+    "a typo in the checksum": lambda key: "Bearer " + mistyped(key, len(key) - 1),
+    "a typo in the id": lambda key: "Bearer " + mistyped(key, 10),
+    "upper case": lambda key: "Bearer " + key.upper(),
+    "an unknown id": lambda _: "Bearer " + credentials.written(credentials.mint(secrets.token_bytes)),
+    "very long": lambda _: "Bearer " + "x" * 20_000,
+}
+
+
+@pytest.mark.parametrize("header", BAD_HEADERS)
+def test_every_key_that_is_not_good_is_refused_in_the_same_bytes(town: House, header: str) -> None:
+    answer = refusal(town, BAD_HEADERS[header](town.key(shop="s")))
+    assert (answer.status_code, answer.json()["error"]) == (401, "invalid_key")
+    assert seen(answer) == seen(refusal(town, None))
+
+
+def test_a_wrong_secret_is_refused_like_an_unknown_id(town: House) -> None:
+    # A well-formed key with a right checksum, but the secret is not that of this id.
+    genuine = town.key(shop="s")
+    forged = _with_id(key_id(genuine))
+    assert credentials.presented(f"Bearer {forged}") is not None
+    assert seen(refusal(town, f"Bearer {forged}")) == seen(refusal(town, None))
+
+
+def test_a_revoked_key_with_a_wrong_secret_is_refused_like_an_unknown_id(town: House) -> None:
+    key = town.key(shop="s")
+    keydesk.revoke(town.cabinet, key_id(key), town.clock.now_ms())
+    town.clock.advance(1)
+    assert seen(refusal(town, f"Bearer {_with_id(key_id(key))}")) == seen(refusal(town, None))
+
+
+def _with_id(known: str) -> str:
+    """A key that somebody who knows an id could make up."""
+    body = credentials.mint(secrets.token_bytes).secret[: credentials.RANDOM_LENGTH]
+    checksum = credentials._checksum(known, body)
+    return credentials.written(credentials.Credential(known, body + checksum))
+
+
+@pytest.mark.parametrize("name", ["key", "api_key", "apiKey", "access_token", "token", "authorization"])
+def test_a_key_in_the_query_string_is_no_key(town: House, name: str) -> None:
+    assert town.get(f"shops?{name}={town.key(shop='s')}").status_code == 401
+
+
+def test_a_key_in_the_body_is_no_key(town: House) -> None:
+    content = f'{{"authorization":"Bearer {town.key(shop="s")}"}}'
+    answer = town.server.client.request("GET", f"{town.url}/ext/v1/shops", content=content)
+    assert answer.status_code == 401
+
+
+@pytest.mark.parametrize("path", ["shops", "transactions", "transactions/x", "members", "members/lookup", "members/x"])
+def test_every_endpoint_needs_a_key(town: House, path: str) -> None:
+    assert seen(refusal(town, None, path)) == seen(refusal(town, None))
+
+
+def test_a_refused_caller_is_told_how_to_present_a_key(town: House) -> None:
+    assert refusal(town, None).headers["www-authenticate"].startswith("Bearer")
+
+
+# --- 401 key_revoked -----------------------------------------------------------------------
+
+
+def test_a_revoked_key_is_told_so(town: House) -> None:
+    key = town.key(shop="s")
+    keydesk.revoke(town.cabinet, key_id(key), town.clock.now_ms())
+    town.clock.advance(1)
+    answer = town.get("shops", key)
+    assert (answer.status_code, answer.json()["error"]) == (401, "key_revoked")
+
+
+def test_a_revocation_works_within_the_rings_refresh_even_for_a_busy_key(house: House) -> None:
+    key = house.key(shop="s", per_min=1000)
+    for _ in range(10):
+        assert house.get("shops", key).status_code == 200
+        house.clock.advance(0.1)
+    house.get("shops", key)
+    keydesk.revoke(house.cabinet, key_id(key), house.clock.now_ms())
+    statuses = []
+    for _ in range(6):
+        house.clock.advance(REFRESH_SEC / 5)
+        statuses.append(house.get("shops", key).status_code)
+    assert statuses[-2:] == [401, 401]
+
+
+def test_the_rings_refresh_is_within_the_five_minutes_promised() -> None:
+    assert REFRESH_SEC < FIVE_MINUTES
+
+
+def test_a_revocation_works_while_the_wall_clock_stands_or_steps_back(house: House) -> None:
+    key = house.key(shop="s")
+    house.get("shops", key)
+    keydesk.revoke(house.cabinet, key_id(key), house.clock.now_ms())
+    house.clock.step(-86_400)
+    house.clock.advance(REFRESH_SEC)
+    assert house.error("shops", key) == "key_revoked"
+
+
+def test_a_revocation_is_not_undone_by_an_update(town: House) -> None:
+    key = town.key(shop="s")
+    keydesk.revoke(town.cabinet, key_id(key), town.clock.now_ms())
+    keydesk.update(town.cabinet, key_id(key), keydesk.Amendment(per_min=5, personal_data=True))
+    town.clock.advance(1)
+    assert town.error("shops", key) == "key_revoked"
+
+
+def test_revoking_one_key_leaves_the_others_alone(town: House) -> None:
+    key, other = town.key(shop="s"), town.key(shop="s")
+    keydesk.revoke(town.cabinet, key_id(key), town.clock.now_ms())
+    town.clock.advance(1)
+    assert town.get("shops", other).status_code == 200
+
+
+def test_a_revoked_key_is_refused_without_the_allowance_and_not_counted(house: House) -> None:
+    key = house.key(shop="s", per_min=1)
+    keydesk.revoke(house.cabinet, key_id(key), house.clock.now_ms())
+    answers = [house.get("shops", key) for _ in range(3)]
+    assert {answer.json()["error"] for answer in answers} == {"key_revoked"}
+    assert not [name for name in answers[0].headers if name.startswith("x-ratelimit")]
+
+
+# --- the life of a key -------------------------------------------------------------------------
+
+
+def test_a_key_does_not_expire_on_its_own(house: House) -> None:
+    key = house.key(shop="s")
+    house.clock.advance(10 * 365 * 86_400)
+    assert house.get("shops", key).status_code == 200
+
+
+def test_a_key_issued_while_the_service_runs_is_known_within_the_refresh(house: House) -> None:
+    house.get("shops", house.key(shop="s"))
+    key = house.key(shop="s")
+    house.clock.advance(REFRESH_SEC)
+    assert house.get("shops", key).status_code == 200
+
+
+def test_a_successor_works_beside_the_old_key(house: House) -> None:
+    old = house.key(shop="s", per_day=77)
+    new = keydesk.rotate(house.cabinet, key_id(old), secrets.token_bytes, house.clock.now_ms()).text
+    answers = [house.get("shops", key) for key in (old, new)]
+    assert [(answer.status_code, answer.headers["x-ratelimit-limit"]) for answer in answers] == [(200, "77")] * 2
+
+
+def test_a_permission_granted_later_works_within_the_refresh(house: House) -> None:
+    of = shop()
+    house.load(of)
+    key = house.key(shop=of["id"])
+    assert house.error("members/lookup", key) == "lookup_not_enabled"
+    keydesk.update(house.cabinet, key_id(key), keydesk.Amendment(messaging_lookup=True))
+    house.clock.advance(REFRESH_SEC)
+    assert house.error("members/lookup", key) == "bad_query"
+
+
+# --- 503 auth_unavailable ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trouble", KEY_FILE_TROUBLE)
+def test_while_keys_cannot_be_read_nobody_is_let_through(house: House, trouble: str) -> None:
+    key = house.key(shop="s")
+    house.get("shops", key)
+    with keys_unreadable(house, trouble):
+        answer = house.get("shops", key)
+        assert (answer.status_code, answer.json()["error"]) == (503, "auth_unavailable")
+
+
+@pytest.mark.parametrize("trouble", KEY_FILE_TROUBLE)
+def test_the_service_recovers_by_itself_once_keys_can_be_read(house: House, trouble: str) -> None:
+    key = house.key(shop="s")
+    house.get("shops", key)
+    with keys_unreadable(house, trouble):
+        house.get("shops", key)
+    assert house.get("shops", key).status_code == 200
+
+
+def test_while_keys_cannot_be_read_a_bad_key_is_answered_like_a_good_one(house: House) -> None:
+    key = house.key(shop="s")
+    with keys_unreadable(house):
+        assert seen(house.get("shops", key)) == seen(refusal(house, None)) == seen(refusal(house, "Bearer x"))
+
+
+def test_a_refusal_for_want_of_keys_carries_no_allowance_and_no_retry_after(house: House) -> None:
+    with keys_unreadable(house):
+        headers = house.get("shops", "any").headers
+    assert not [name for name in headers if name.startswith("x-ratelimit") or name == "retry-after"]
+
+
+def test_while_keys_cannot_be_read_nothing_is_counted(house: House) -> None:
+    key = house.key(shop="s")
+    with keys_unreadable(house):
+        house.get("shops", key)
+    assert house.data("usage", key)["today"]["count"] == 1
+
+
+def test_while_counts_cannot_be_kept_nobody_is_let_through(house: House) -> None:
+    key = house.key(shop="s")
+    house.get("shops", key)
+    with table_missing(house, "usage", "admissions"):
+        answer = house.get("shops", key)
+        assert (answer.status_code, answer.json()["error"]) == (503, "auth_unavailable")
+        assert not [name for name in answer.headers if name.startswith("x-ratelimit")]
+
+
+def test_counting_goes_on_where_it_was_once_counts_can_be_kept_again(house: House) -> None:
+    key = house.key(shop="s")
+    house.get("shops", key)
+    with table_missing(house, "usage", "admissions"):
+        house.get("shops", key)
+    assert house.data("usage", key)["today"]["count"] == 2

@@ -1,0 +1,226 @@
+"""The OpenAPI document on its own: valid, complete, and true to the tables it is made from."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator, FormatChecker
+from msgspec import json
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from counterfoil import API_VERSION
+from counterfoil.domain.problems import TABLE
+from counterfoil.http.app import ROUTES
+from counterfoil.http.openapi import document
+
+Json = dict[str, Any]
+
+CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
+CONDITIONAL = {"Member": {"tel", "email"}}
+
+
+@pytest.fixture
+def described() -> Json:
+    found: Json = json.decode(document("/ext"))
+    return found
+
+
+def objects(node: Any, where: str = "#") -> Iterator[tuple[str, Json]]:
+    """Every object of the document that is no example, with its place."""
+    if isinstance(node, list):
+        for number, part in enumerate(node):
+            yield from objects(part, f"{where}/{number}")
+    if isinstance(node, dict):
+        yield where, node
+        for name, part in node.items():
+            if name not in ("example", "examples"):
+                yield from objects(part, f"{where}/{name}")
+
+
+def operations(described: Json) -> dict[str, Json]:
+    return {path: item["get"] for path, item in described["paths"].items()}
+
+
+def resolved(described: Json, node: Json) -> Json:
+    if "$ref" not in node:
+        return node
+    target: Any = described
+    for step in node["$ref"].removeprefix("#/").split("/"):
+        target = target[step]
+    found: Json = target
+    return found
+
+
+def bodies(described: Json, response: Json) -> list[Json]:
+    """The schemas that a response's body may have."""
+    schema = response["content"]["application/json"]["schema"]
+    return [resolved(described, option) for option in schema.get("oneOf", [schema])]
+
+
+def complaints(described: Json, schema: Json, example: Any) -> list[str]:
+    whole = {**schema, "components": described["components"]}
+    checker = Draft202012Validator(whole, format_checker=FormatChecker())
+    return [error.message for error in checker.iter_errors(example)]
+
+
+def examples_of(node: Json) -> Iterator[tuple[Json, Any]]:
+    """The examples written at a place, each with the schema it has to satisfy."""
+    if "schema" in node:
+        if "example" in node:
+            yield node["schema"], node["example"]
+        for named in node.get("examples", {}).values():
+            yield node["schema"], named["value"]
+    elif isinstance(node.get("examples"), list):
+        for example in node["examples"]:
+            yield node, example
+
+
+@pytest.mark.parametrize("prefix", ["", "/ext", "/a/b"])
+def test_the_document_is_valid_openapi_wherever_the_service_is_mounted(prefix: str) -> None:
+    described = json.decode(document(prefix))
+    OpenAPIV31SpecValidator(described).validate()
+    assert described["openapi"] == "3.1.0"
+    assert described["servers"][0]["url"] == (prefix or "/")
+
+
+def test_the_version_is_that_of_the_api(described: Json) -> None:
+    assert described["info"]["version"] == API_VERSION
+
+
+def test_the_version_is_the_newest_of_the_changelog() -> None:
+    newest = re.search(r"^## .*?(\d+\.\d+\.\d+)", CHANGELOG.read_text(encoding="utf-8"), re.MULTILINE)
+    assert newest
+    assert newest[1] == API_VERSION
+
+
+def test_every_route_is_described_and_nothing_else(described: Json) -> None:
+    assert set(described["paths"]) == {f"/v1/{route.path}" for route in ROUTES}
+    assert all(set(item) == {"get"} for item in described["paths"].values())
+
+
+def test_only_the_route_without_a_handler_needs_no_key(described: Json) -> None:
+    assert described["security"] == [{"apiKey": []}]
+    public = {path for path, operation in operations(described).items() if operation.get("security") == []}
+    assert public == {f"/v1/{route.path}" for route in ROUTES if route.handler is None}
+
+
+def test_every_operation_explains_itself(described: Json) -> None:
+    known_tags = {tag["name"] for tag in described["tags"]}
+    identifiers = set()
+    for operation in operations(described).values():
+        assert operation["summary"]
+        assert operation["description"]
+        assert set(operation["tags"]) <= known_tags
+        identifiers.add(operation["operationId"])
+    assert len(identifiers) == len(ROUTES)
+
+
+def test_path_parameters_are_those_of_the_route(described: Json) -> None:
+    for path, operation in operations(described).items():
+        given = [resolved(described, parameter) for parameter in operation["parameters"]]
+        names = {parameter["name"] for parameter in given if parameter["in"] == "path"}
+        assert names == set(re.findall(r"{(\w+)}", path))
+
+
+def test_every_error_code_is_described_under_its_status_and_under_no_other(described: Json) -> None:
+    found = {
+        (int(status), body["properties"]["error"]["const"])
+        for operation in operations(described).values()
+        for status, response in operation["responses"].items()
+        if int(status) >= 400
+        for body in bodies(described, response)
+    }
+    assert found == {(problem.status, problem.code) for problem in TABLE}
+
+
+def test_both_bodies_of_429_are_described(described: Json) -> None:
+    for path, operation in operations(described).items():
+        if path == "/v1/openapi.json":
+            continue
+        limited, spent = bodies(described, operation["responses"]["429"])
+        assert {"retryAfterSec", "limit", "windowSec"} <= set(limited["required"])
+        assert set(spent["properties"]) == {"ok", "error", "message"}
+        assert "Retry-After" in operation["responses"]["429"]["headers"]
+
+
+def test_every_answer_names_the_request_and_every_counted_one_the_allowance(described: Json) -> None:
+    for operation in operations(described).values():
+        for status, response in operation["responses"].items():
+            assert "X-Request-Id" in response["headers"]
+            counted = operation.get("security") != [] and status in ("200", "304", "400", "404")
+            remaining = response["headers"].get("X-RateLimit-Remaining")
+            if counted:
+                assert resolved(described, remaining)["required"]
+            elif remaining:
+                assert not resolved(described, remaining)["required"]
+
+
+def test_every_field_of_every_body_has_a_description(described: Json) -> None:
+    for where, node in objects(described["components"]["schemas"]):
+        if node.get("type") == "object":
+            assert node["description"], where
+            for name, field in node["properties"].items() if "properties" in node else ():
+                assert field.get("description"), f"{where}: {name}"
+
+
+def test_every_field_is_always_present_but_for_the_conditional_ones(described: Json) -> None:
+    for name, schema in described["components"]["schemas"].items():
+        assert set(schema["properties"]) - set(schema["required"]) == CONDITIONAL.get(name, set()), name
+
+
+def test_bodies_may_grow_new_fields(described: Json) -> None:
+    for where, node in objects(described["components"]["schemas"]):
+        assert "additionalProperties" not in node, where
+
+
+def test_numbers_and_nullables_are_plain_types(described: Json) -> None:
+    schemas = described["components"]["schemas"]
+    assert all("anyOf" not in node for _, node in objects(schemas))
+    assert schemas["Amounts"]["properties"]["net"]["type"] == ["number", "null"]
+    assert schemas["Member"]["properties"]["points"]["type"] == "number"
+    assert schemas["Member"]["properties"]["rankLevel"]["type"] == ["integer", "null"]
+    assert schemas["Coupon"]["properties"]["status"]["enum"] == ["available", "used", None]
+
+
+@pytest.mark.parametrize(("schema", "field"), [("Channel", "code"), ("Bill", "serviceType"), ("Amounts", "vatType")])
+def test_an_open_string_says_that_it_is_open(described: Json, schema: str, field: str) -> None:
+    open_string = described["components"]["schemas"][schema]["properties"][field]
+    assert open_string["type"] == ["string", "null"]
+    assert "enum" not in open_string
+    assert "open" in open_string["description"]
+
+
+def test_every_schema_parameter_header_and_body_has_an_example(described: Json) -> None:
+    components = described["components"]
+    for name, node in {**components["schemas"], **components["parameters"], **components["headers"]}.items():
+        assert list(examples_of(node)), name
+    for operation in operations(described).values():
+        for response in operation["responses"].values():
+            for content in response.get("content", {}).values():
+                assert content["examples"]
+
+
+def test_every_example_satisfies_its_schema(described: Json) -> None:
+    for where, node in objects(described):
+        for schema, example in examples_of(node):
+            assert complaints(described, schema, example) == [], where
+
+
+def test_a_refusal_satisfies_the_schema_of_its_own_code_only(described: Json) -> None:
+    refusals = [described["components"]["schemas"][problem.code.title().replace("_", "")] for problem in TABLE]
+    for refusal in refusals:
+        example = refusal["examples"][0]
+        assert [other for other in refusals if not complaints(described, other, example)] == [refusal]
+
+
+def test_the_same_bytes_come_out_of_every_process() -> None:
+    program = "import sys; from counterfoil.http.openapi import document; sys.stdout.buffer.write(document('/ext'))"
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        written = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
+        assert written.stdout == document("/ext")

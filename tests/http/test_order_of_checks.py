@@ -1,0 +1,242 @@
+"""When several refusals could apply: browser, route, key, minute, day, then the handler's own checks in their order."""
+
+from typing import Any
+
+import pytest
+
+from counterfoil import keydesk
+from house import House
+from records import NEW_YEAR, Record, bill, branch, fresh, member
+
+PAGE = {"origin": "https://shop.example"}
+USER = "U" + "0" * 32
+
+
+def code(answer: Any) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]
+
+
+# --- 1. browser before all else -----------------------------------------------------
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "nowhere"), ("POST", "shops"), ("GET", "shops"), ("PUT", "x")])
+def test_a_web_page_is_refused_before_its_path_method_and_key_are_looked_at(
+    town: House, method: str, path: str
+) -> None:
+    assert code(town.get(path, method=method, headers=PAGE)) == (403, "cross_origin_refused")
+
+
+# --- 2. route, then method, before the key -------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "nowhere",
+        "shops/",
+        "shops/x",
+        "Shops",
+        "transactions/",
+        "members/",
+        "usage/today",
+        "openapi",
+        "openapi.json/",
+        "../v2/shops",
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_an_unknown_path_is_not_found_whatever_the_key_and_the_method(town: House, method: str, path: str) -> None:
+    assert code(town.get(path, "no key at all", method=method)) == (404, "not_found")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "BREW"])
+@pytest.mark.parametrize("path", ["shops", "transactions", "transactions/x", "members/lookup", "usage", "openapi.json"])
+def test_a_method_other_than_get_or_head_is_refused_before_the_key(town: House, method: str, path: str) -> None:
+    answer = town.get(path, method=method)
+    assert code(answer) == (405, "method_not_allowed")
+    assert answer.headers["allow"] == "GET, HEAD"
+
+
+@pytest.mark.parametrize("path", ["/v1/shops", "/ext/v2/shops", "/ext/shops", "/", "/ext/v1", "/ext//v1/shops"])
+def test_only_paths_below_the_prefix_and_the_version_exist(town: House, path: str) -> None:
+    answer = town.server.client.get(town.url + path)
+    assert code(answer) == (404, "not_found")
+
+
+def test_the_prefix_is_a_setting(tmp_path: Any) -> None:
+    house = House(tmp_path, prefix="")
+    try:
+        key = house.key(shop="s")
+        assert house.get("shops", key).status_code == 200
+        assert house.server.client.get(house.url + "/v1/shops").status_code == 401
+        assert house.server.client.get(house.url + "/ext/v1/shops").status_code == 404
+    finally:
+        house.close()
+
+
+# --- 3. key before minute --------------------------------------------------------------
+
+
+def test_a_revoked_key_is_told_so_however_full_its_minute(house: House) -> None:
+    key = house.key(shop="s", per_min=1, per_day=1)
+    for _ in range(3):
+        house.get("shops", key)
+    keydesk.revoke(house.cabinet, key.split("_")[2], house.clock.now_ms())
+    house.clock.advance(1)
+    assert code(house.get("shops", key)) == (401, "key_revoked")
+
+
+def test_a_wrong_secret_is_told_nothing_of_the_keys_limits(house: House) -> None:
+    key = house.key(shop="s", per_min=1)
+    other = house.key(shop="s")
+    for _ in range(2):
+        house.get("shops", key)
+    key_id, secret = key.split("_")[2], other.split("_")[3]
+    assert code(house.get("shops", f"cf_live_{key_id}_{secret}")) == (401, "invalid_key")
+
+
+def test_an_invalid_key_is_refused_before_its_parameters_are_looked_at(town: House) -> None:
+    assert code(town.get("transactions", "nonsense", shopId="")) == (401, "invalid_key")
+
+
+# --- 4. minute before day ------------------------------------------------------------------
+
+
+def test_a_full_minute_is_told_before_a_spent_quota(town: House) -> None:
+    key = town.key(shop="s", per_min=2, per_day=1)
+    town.get("shops", key)
+    answers = [code(town.get("shops", key)) for _ in range(2)]
+    assert answers == [(429, "quota_exceeded"), (429, "rate_limited")]
+
+
+# --- 5. day before the handler --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["members/lookup", "members?updatedSince=x", "transactions", "transactions/none"])
+def test_a_spent_quota_is_told_before_anything_about_the_request(town: House, path: str) -> None:
+    key = town.key(shop="s", per_day=1)
+    town.get("shops", key)
+    assert code(town.get(path, key)) == (429, "quota_exceeded")
+
+
+# --- 6. permission, not_supported, parameters, scope, cursor, existence ------------------------
+
+
+@pytest.fixture(scope="module")
+def place(town: House) -> tuple[Record, Record, str, str]:
+    """Two branches of different franchises; the first one's key, without the lookup permission and with it."""
+    mine, theirs = branch(), branch()
+    town.load(mine, theirs, bill(mine), member(mine))
+    keys = [town.key(shop=mine["id"], per_min=10_000, messaging_lookup=lookup) for lookup in (False, True)]
+    return mine, theirs, keys[0], keys[1]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{}, {"providerId": ""}, {"providerId": "theirs", "messagingUserId": USER}, {"messagingUserId": "x"}],
+)
+def test_a_missing_permission_is_told_before_parameters_and_scope(
+    town: House, place: tuple[Record, Record, str, str], query: Record
+) -> None:
+    assert code(town.get("members/lookup", place[2], **query)) == (403, "lookup_not_enabled")
+
+
+@pytest.mark.parametrize(
+    "query", [{}, {"providerId": ""}, {"providerId": "elsewhere"}, {"providerId": "elsewhere", "cursor": ""}]
+)
+def test_not_supported_is_told_before_parameters_scope_and_cursor(
+    town: House, place: tuple[Record, Record, str, str], query: Record
+) -> None:
+    assert code(town.get("members", place[2], updatedSince="", **query)) == (400, "not_supported")
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("transactions", {"shopId": "elsewhere"}),
+        ("transactions", {"shopId": "elsewhere", "from": "x", "to": "x", "cursor": ""}),
+        ("transactions", {"shopId": "elsewhere", "updatedSince": "x"}),
+        ("members/lookup", {"providerId": "elsewhere", "messagingUserId": "x"}),
+    ],
+)
+def test_bad_parameters_are_told_before_the_scope(
+    town: House, place: tuple[Record, Record, str, str], path: str, query: Record
+) -> None:
+    assert code(town.get(path, place[3], **query)) == (400, "bad_query")
+
+
+@pytest.mark.parametrize("cursor", ["", "nonsense"])
+def test_the_scope_is_told_before_the_cursor(town: House, place: tuple[Record, Record, str, str], cursor: str) -> None:
+    _, theirs, key, _ = place
+    bills = town.get("transactions", key, shopId=theirs["id"], cursor=cursor, **NEW_YEAR)
+    members = town.get("members", key, providerId=theirs["providerId"], cursor=cursor)
+    assert [code(bills), code(members)] == [(403, "shop_not_in_scope"), (403, "provider_not_in_scope")]
+
+
+def test_a_cursor_is_told_bad_even_where_the_list_is_empty(town: House) -> None:
+    key = town.key(shop="never-loaded")
+    assert code(town.get("transactions", key, shopId="never-loaded", cursor="x", **NEW_YEAR)) == (400, "bad_cursor")
+
+
+def test_the_scope_is_told_before_existence(town: House, place: tuple[Record, Record, str, str]) -> None:
+    _, theirs, _, key = place
+    answer = town.get("members/lookup", key, providerId=theirs["providerId"], messagingUserId=USER)
+    assert code(answer) == (403, "provider_not_in_scope")
+
+
+# --- what is counted ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {"path": "shops", "headers": PAGE},
+        {"path": "nowhere"},
+        {"path": "shops", "method": "POST"},
+        {"path": "openapi.json"},
+    ],
+    ids=["browser", "unknown path", "method", "openapi.json"],
+)
+def test_what_ends_before_the_key_is_not_counted(town: House, refused: dict[str, Any]) -> None:
+    key = town.key(shop="s")
+    town.get(refused.pop("path"), key, **refused)
+    assert town.data("usage", key)["today"]["count"] == 1
+
+
+def test_requests_with_a_wrong_secret_are_not_counted_for_the_key(town: House) -> None:
+    key, other = town.key(shop="s"), town.key(shop="s")
+    town.get("shops", f"cf_live_{key.split('_')[2]}_{other.split('_')[3]}")
+    assert town.data("usage", key)["today"]["count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("members/lookup", {}),
+        ("members", {"updatedSince": "x"}),
+        ("members", {}),
+        ("transactions", {"shopId": "elsewhere", **NEW_YEAR}),
+        ("transactions", {"shopId": "s", "cursor": "x", **NEW_YEAR}),
+        ("transactions/none", {}),
+        ("members/none", {}),
+    ],
+    ids=["permission", "not supported", "parameter", "scope", "cursor", "bill", "member"],
+)
+def test_what_fails_in_the_handler_is_counted(town: House, path: str, query: Record) -> None:
+    key = town.key(shop="s")
+    assert town.get(path, key, **query).status_code >= 400
+    assert town.data("usage", key)["today"]["count"] == 2
+
+
+def test_head_is_counted_like_get(town: House) -> None:
+    key = town.key(shop=fresh("shop"))
+    town.get("shops", key, method="HEAD")
+    assert town.data("usage", key)["today"]["count"] == 2
+
+
+def test_an_unchanged_answer_is_counted(town: House) -> None:
+    key = town.key(shop=fresh("shop"))
+    tag = town.get("shops", key).headers["etag"]
+    assert town.get("shops", key, headers={"if-none-match": tag}).status_code == 304
+    assert town.data("usage", key)["today"]["count"] == 3

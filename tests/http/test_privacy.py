@@ -1,0 +1,364 @@
+"""What is never returned is never stored and never logged either."""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import json
+
+import servers
+from breakage import scribble, table_missing
+from counterfoil.observe.logs import JsonLog
+from house import SECRET, House
+from records import EVER, NEW_YEAR, Record, base, bill, branch, line, member, shop
+
+USER = "U" + "5ec7e7" * 5 + "00"
+OLDER_USER = "U" + "01d1d0" * 5 + "00"
+TEL, EMAIL = "0899998888", "personal.address@example.com"
+INTERNAL_ID = "internal-record-id-4711"
+
+# Every kind of thing that the contract says is never returned, each with a value found nowhere else.
+ON_A_SHOP = {
+    "address": "NEVER-shop-address",
+    "phone": "NEVER-shop-phone",
+    "taxId": "NEVER-shop-tax-id",
+    "openingHours": [{"from": "NEVER-shop-opening"}],
+    "staff": [{"name": "NEVER-staff-name", "pin": "NEVER-staff-pin"}],
+    "devices": [{"serial": "NEVER-device-serial"}],
+    "credentials": {"password": "NEVER-credential"},
+    "products": [{"name": "NEVER-product", "cost": "NEVER-cost"}],
+    "menus": ["NEVER-menu"],
+    "stock": [{"item": "NEVER-stock"}],
+    "recipes": [{"of": "NEVER-recipe"}],
+    "manager": "NEVER-shop-manager",
+}
+ON_A_CATEGORY = {"nameEn": "NEVER-translated-category", "image": "NEVER-category-image"}
+ON_A_BILL = {
+    "customerName": "NEVER-customer-name",
+    "customer": {"name": "NEVER-customer", "phone": "NEVER-customer-phone", "address": "NEVER-customer-address"},
+    "receiptNote": "NEVER-receipt-note",
+    "note": "NEVER-bill-note",
+    "slips": [{"url": "NEVER-slip"}],
+    "shiftId": "NEVER-shift",
+    "managerId": "NEVER-bill-manager",
+    "gatewayReference": "NEVER-gateway",
+    "accountingStatus": "NEVER-accounting",
+    "editedBy": "NEVER-editor",
+    "history_": [{"by": "NEVER-edit-log"}],
+}
+ON_A_LINE = {"cost": "NEVER-line-cost", "recipe": ["NEVER-line-recipe"], "note": "NEVER-kitchen-note"}
+ON_A_PAYMENT = {"cardNumber": "NEVER-card-number", "reference": "NEVER-payment-reference"}
+ON_A_MEMBER = {
+    "name": "NEVER-member-name",
+    "nickname": "NEVER-nickname",
+    "birthday": "NEVER-birthday",
+    "gender": "NEVER-gender",
+    "photo": "NEVER-photo",
+    "address": {"street": "NEVER-member-street"},
+    "notes": ["NEVER-staff-note"],
+    "cards": [{"number": "NEVER-saved-card"}],
+    "pointMovements": [{"why": "NEVER-point-movement"}],
+    "creditMovements": [{"why": "NEVER-credit-movement"}],
+    "promotions": [{"id": "NEVER-promotion-history"}],
+    "updatedBy": "NEVER-member-editor",
+    "totalSpent": "NEVER-spending-counter",
+    "tierChangedAt": "NEVER-tier-bookkeeping",
+}
+ON_A_LOT = {"reason": "NEVER-lot-reason", "billId": "NEVER-lot-bill"}
+ON_A_VISIT = {"table": "NEVER-visit-table", "spent": "NEVER-visit-spending"}
+ON_A_COUPON = {"usedAt": "NEVER-coupon-used-at", "redeemedBy": "NEVER-coupon-redeemer"}
+EARLIER_VISIT = "2019-04-13"
+LOT = 313_373_137
+
+STUFFED = (ON_A_SHOP, ON_A_CATEGORY, ON_A_BILL, ON_A_LINE, ON_A_PAYMENT, ON_A_MEMBER, ON_A_LOT, ON_A_VISIT, ON_A_COUPON)
+
+
+def sentinels(node: Any) -> Iterator[str]:
+    if isinstance(node, str):
+        yield node
+    for part in node.values() if isinstance(node, dict) else node if isinstance(node, list | tuple) else ():
+        yield from sentinels(part)
+
+
+NEVER = sorted(sentinels(STUFFED))
+
+
+def world() -> tuple[Record, list[Record]]:
+    of = branch(id="private-shop", providerId="private-base", franchiseId="private-franchise")
+    of |= ON_A_SHOP | {"categories": [{"id": "c1", "name": "Soups", **ON_A_CATEGORY}]}
+    another_brand = {"code": "NEVER-other-brands-coupon", "providerId": "another-base"}
+    records = [
+        of,
+        base(of, messagingChannel="now", olderMessagingChannels=["before"], secret="NEVER-base-secret"),
+        member(
+            of,
+            id=INTERNAL_ID,
+            tel=TEL,
+            email=EMAIL,
+            messaging=[{"channel": "now", "userId": USER}, {"channel": "before", "userId": OLDER_USER}],
+            points=[{"amount": LOT, **ON_A_LOT}, {"amount": -LOT + 5, **ON_A_LOT}],
+            credit=[{"amount": 20, **ON_A_LOT}],
+            visits=[{"at": EARLIER_VISIT, **ON_A_VISIT}, {"at": "2025-12-01", **ON_A_VISIT}],
+            coupons=[{"code": "C1", **ON_A_COUPON}, another_brand],
+            **ON_A_MEMBER,
+        ),
+        bill(
+            of,
+            id="private-bill",
+            memberId=INTERNAL_ID,
+            lines=[line(**ON_A_LINE)],
+            payments=[{"name": "Card", "amount": 120, **ON_A_PAYMENT}],
+            **ON_A_BILL,
+        ),
+    ]
+    return of, records
+
+
+@pytest.fixture(scope="module")
+def private(town: House) -> House:
+    """A deployment fed with all of it, from which everything has been read with every permission."""
+    _, records = world()
+    town.load(*records)
+    # The same people again, changed: what an update leaves behind counts too.
+    town.load(*[record | {"rank": "silver", "cashier": "Ann"} for record in records])
+    key = full_key(town)
+    for answer in everything(town, key):
+        assert answer.status_code in (200, 404)
+    return town
+
+
+def full_key(house: House, **terms: Any) -> str:
+    granted = {"personal_data": True, "messaging_lookup": True} | terms
+    return house.key(franchise="private-franchise", per_min=10_000, **granted)
+
+
+def everything(house: House, key: str) -> list[Any]:
+    """Every answer that there is to get about this world."""
+    token, shop_id, provider_id = house.token(INTERNAL_ID), "private-shop", "private-base"
+    return [
+        house.get("shops", key),
+        house.get("transactions", key, shopId=shop_id, **NEW_YEAR),
+        house.get("transactions", key, shopId=shop_id, updatedSince=EVER),
+        house.get("transactions", key, shopId=shop_id, updatedSince=EVER, limit=1),
+        house.get("transactions/private-bill", key),
+        house.get("members", key, providerId=provider_id),
+        house.get(f"members/{token}", key),
+        house.get("members/lookup", key, providerId=provider_id, messagingUserId=USER),
+        house.get("members/lookup", key, providerId=provider_id, messagingUserId=OLDER_USER),
+        house.get(f"members/{INTERNAL_ID}", key),
+        house.get("usage", key),
+        house.get("openapi.json"),
+    ]
+
+
+def store_bytes(house: House) -> dict[str, bytes]:
+    """Every file of the store as it lies on disk, write-ahead logs included."""
+    if house.settings.database:
+        return servers.postgres(18).files_of(house.settings.database.rpartition("/")[2])
+    files = [file for file in house.settings.store.rglob("*") if file.is_file()]
+    assert any(file.name.endswith("-wal") and file.stat().st_size for file in files)
+    return {file.name: file.read_bytes() for file in files}
+
+
+def logged(house: House, folder: Path) -> str:
+    """What the service's log says of all that happened."""
+    path = folder / "log"
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY)
+    log = JsonLog(descriptor, house.clock.now_ms, lambda _, __: None)
+    for event in house.noticed():
+        log(event)
+    log.flush()
+    os.close(descriptor)
+    return path.read_text()
+
+
+# --- never returned, never stored, never logged ----------------------------------------------------------
+
+
+def test_there_is_something_to_look_for() -> None:
+    assert len(NEVER) > 45
+
+
+@pytest.mark.parametrize("value", [*NEVER, "NEVER-base-secret", "NEVER-other-brands-coupon", EARLIER_VISIT, str(LOT)])
+def test_what_is_never_returned_is_in_no_answer(private: House, value: str) -> None:
+    key = full_key(private)
+    assert not [answer.url for answer in everything(private, key) if value in answer.text]
+
+
+@pytest.mark.parametrize("value", [*NEVER, "NEVER-base-secret", "NEVER-other-brands-coupon", EARLIER_VISIT, str(LOT)])
+def test_what_is_never_returned_is_in_no_file_of_the_store(private: House, value: str) -> None:
+    assert not [name for name, content in store_bytes(private).items() if value.encode() in content]
+
+
+def test_what_is_never_returned_is_not_in_the_log(private: House, tmp_path: Path) -> None:
+    log = logged(private, tmp_path)
+    assert not [value for value in NEVER if value in log]
+
+
+@pytest.mark.parametrize("value", [USER, OLDER_USER, USER[1:], OLDER_USER[1:]])
+def test_a_messaging_id_is_in_no_answer_and_no_file(private: House, value: str) -> None:
+    key = full_key(private)
+    assert not [answer.url for answer in everything(private, key) if value in answer.text]
+    assert not [name for name, content in store_bytes(private).items() if value.encode() in content]
+
+
+def test_a_messaging_id_is_stored_as_more_than_a_plain_hash(private: House) -> None:
+    # Without the deployment's secret nobody can try ids until one fits.
+    plain = [hashlib.new(name, USER.encode()) for name in ("sha256", "sha1", "md5", "blake2b")]
+    stored = b"".join(store_bytes(private).values())
+    assert not [h for h in plain if h.digest()[:16] in stored or h.hexdigest()[:32].encode() in stored]
+
+
+def test_an_internal_member_id_is_in_no_answer_and_no_file(private: House) -> None:
+    key = full_key(private)
+    assert not [answer.url for answer in everything(private, key) if INTERNAL_ID in answer.text]
+    assert not [name for name, content in store_bytes(private).items() if INTERNAL_ID.encode() in content]
+
+
+def test_the_files_of_the_store_can_be_read_by_their_owner_only(private: House) -> None:
+    if private.settings.database:
+        return  # A server looks after its own files.
+    modes = {file.name: file.stat().st_mode & 0o777 for file in private.settings.store.iterdir() if file.is_file()}
+    assert set(modes.values()) == {0o600}
+    assert private.settings.store.stat().st_mode & 0o777 == 0o700
+
+
+# --- keys and secrets ----------------------------------------------------------------------------------------
+
+
+def test_the_secret_of_a_key_is_in_no_file_and_not_in_the_log(private: House, tmp_path: Path) -> None:
+    key = full_key(private)
+    private.get("shops", key)
+    secret = key.split("_")[3]
+    assert not [name for name, content in store_bytes(private).items() if secret.encode() in content]
+    assert secret not in logged(private, tmp_path)
+
+
+def test_a_wrong_key_is_not_logged(private: House, tmp_path: Path) -> None:
+    private.get("shops", "cf_live_aaaaaaaaaaaa_" + "b" * 49)
+    log = logged(private, tmp_path)
+    assert "aaaaaaaaaaaa" not in log
+    assert "b" * 49 not in log
+
+
+def test_the_deployment_secret_is_in_no_file_and_no_event(private: House, tmp_path: Path) -> None:
+    assert not [name for name, content in store_bytes(private).items() if SECRET.encode() in content]
+    assert SECRET not in logged(private, tmp_path)
+
+
+# --- phone and email --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [TEL, EMAIL])
+def test_phone_and_email_are_in_no_answer_to_a_key_without_the_permission(private: House, value: str) -> None:
+    key = full_key(private, personal_data=False)
+    assert not [answer.url for answer in everything(private, key) if value in answer.text]
+
+
+@pytest.mark.parametrize("value", [TEL, EMAIL])
+def test_phone_and_email_are_in_the_two_answers_about_members_with_it(private: House, value: str) -> None:
+    key = full_key(private)
+    found = [answer.url.path for answer in everything(private, key) if value in answer.text]
+    assert found == ["/ext/v1/members", f"/ext/v1/members/{private.token(INTERNAL_ID)}"]
+
+
+@pytest.mark.parametrize("value", [TEL, EMAIL])
+def test_phone_and_email_are_not_logged(private: House, tmp_path: Path, value: str) -> None:
+    everything(private, full_key(private))
+    assert value not in logged(private, tmp_path)
+
+
+def test_phone_and_email_are_not_kept_with_what_keys_spend(private: House) -> None:
+    everything(private, full_key(private))
+    files = {
+        name: content for name, content in store_bytes(private).items() if not name.startswith(("books", "members"))
+    }
+    assert not [name for name, content in files.items() if TEL.encode() in content or EMAIL.encode() in content]
+
+
+# --- the log --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "told"),
+    [
+        ("transactions", {"shopId": "told-shop", **NEW_YEAR}, "told-shop"),
+        ("transactions", {"shopId": "private-shop", "cursor": "told-cursor", **NEW_YEAR}, "told-cursor"),
+        ("transactions", {"shopId": "x", "updatedSince": "2011-11-11T11:11:11Z"}, "2011-11"),
+        ("members", {"providerId": "told-base"}, "told-base"),
+        ("members/lookup", {"providerId": "private-base", "messagingUserId": USER}, USER),
+        ("members/lookup", {"providerId": "private-base", "messagingUserId": TEL}, TEL),
+        ("members/m1_toldtoken", {}, "toldtoken"),
+        (f"members/{TEL}", {}, TEL),
+        ("transactions/told-bill", {}, "told-bill"),
+        ("told-path", {}, "told-path"),
+        ("shops", {"phone": TEL}, TEL),
+    ],
+    ids=str,
+)
+def test_the_log_tells_nothing_of_what_was_asked(
+    private: House, tmp_path: Path, path: str, query: Record, told: str
+) -> None:
+    private.get(path, full_key(private), **query)
+    assert told not in logged(private, tmp_path)
+
+
+def test_a_token_that_was_looked_up_is_not_logged(private: House, tmp_path: Path) -> None:
+    private.get("members/lookup", full_key(private), providerId="private-base", messagingUserId=USER)
+    assert private.token(INTERNAL_ID) not in logged(private, tmp_path)
+
+
+def test_a_line_of_the_log_holds_these_fields_and_no_others(private: House, tmp_path: Path) -> None:
+    private.get("shops", full_key(private))
+    last = json.decode(logged(private, tmp_path).splitlines()[-1])
+    assert set(last) == {
+        "at",
+        "type",
+        "request_id",
+        "method",
+        "route",
+        "status",
+        "error",
+        "key_id",
+        "took_us",
+        "sent",
+        "encoding",
+        "personal_base",
+        "personal_members",
+    }
+
+
+def test_one_line_is_logged_for_each_request(private: House) -> None:
+    before = len(private.noticed())
+    key = full_key(private)
+    for path in ("shops", "nowhere", "transactions", "openapi.json"):
+        private.get(path, key)
+    private.get("shops")
+    assert len(private.noticed()) - before == 5
+
+
+def test_a_crash_is_logged_without_any_value(house: House, tmp_path: Path) -> None:
+    of = branch()
+    someone = member(of, tel=TEL)
+    house.load(of, someone)
+    scribble(house, "books", "UPDATE members SET body = substr(body, 1, length(body) - 9)")
+    answer = house.get(f"members/{house.token(someone['id'])}", house.key(shop=of["id"], personal_data=True))
+    log = logged(house, tmp_path)
+    assert answer.status_code == 500
+    assert '"type":"crash"' in log
+    assert TEL not in log + answer.text
+    assert house.token(someone["id"]) not in log
+
+
+def test_a_failing_store_is_logged_without_any_value(house: House, tmp_path: Path) -> None:
+    of = shop(id="told-shop")
+    house.load(of)
+    key = house.key(shop="told-shop")
+    with table_missing(house, "books", "bills"):
+        house.get("transactions", key, shopId="told-shop", **NEW_YEAR)
+    log = logged(house, tmp_path)
+    assert '"type":"store_failed"' in log
+    assert "told-shop" not in log

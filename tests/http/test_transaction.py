@@ -1,0 +1,469 @@
+"""GET /v1/transactions/{id}: one bill, field by field."""
+
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from house import House
+from records import bill, branch, fresh, line, removal, shop
+
+FIELDS = [
+    "id",
+    "orderIds",
+    "receiptNumber",
+    "taxNumber",
+    "timestamp",
+    "businessDate",
+    "billDate",
+    "updatedAt",
+    "franchiseId",
+    "shopId",
+    "deviceId",
+    "stationId",
+    "channel",
+    "serviceType",
+    "tableName",
+    "memberId",
+    "items",
+    "amounts",
+    "payments",
+    "status",
+    "voidReason",
+    "cashier",
+]
+ITEM_FIELDS = [
+    "id",
+    "rootId",
+    "name",
+    "qty",
+    "unitPrice",
+    "lineTotal",
+    "options",
+    "category",
+    "cancelled",
+    "vat",
+    "isTip",
+]
+AMOUNT_FIELDS = [
+    "subtotal",
+    "discount",
+    "campaign",
+    "coupon",
+    "discountTotal",
+    "serviceCharge",
+    "deliveryFee",
+    "cardSurcharge",
+    "credit",
+    "vat",
+    "vatType",
+    "rounding",
+    "tip",
+    "net",
+]
+MONEY_FIELDS = [name for name in AMOUNT_FIELDS if name not in ("campaign", "coupon", "vatType")]
+
+
+def read(house: House, of: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """The bill with these fields, as its shop's key reads it."""
+    record = bill(of, **fields)
+    house.load(of, record)
+    found: dict[str, Any] = house.data(f"transactions/{record['id']}", house.key(shop=of["id"]))
+    return found
+
+
+def at(found: Any, path: str) -> Any:
+    """`items.0.qty` of a bill."""
+    for step in path.split("."):
+        found = found[int(step)] if step.isdigit() else found[step]
+    return found
+
+
+# --- the answer ------------------------------------------------------------------
+
+
+def test_the_answer_is_one_bill_without_a_cursor(town: House) -> None:
+    of = shop()
+    record = bill(of)
+    town.load(of, record)
+    body = town.get(f"transactions/{record['id']}", town.key(shop=of["id"])).json()
+    assert list(body) == ["ok", "data", "serverTime"]
+    assert body["data"]["id"] == record["id"]
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("", FIELDS),
+        ("channel", ["code", "name"]),
+        ("items.0", ITEM_FIELDS),
+        ("items.0.options.0", ["choiceId", "choiceName", "qty"]),
+        ("amounts", AMOUNT_FIELDS),
+        ("amounts.campaign.0", ["id", "name", "amount"]),
+        ("amounts.coupon.0", ["id", "name", "amount"]),
+        ("payments.0", ["name", "amount", "change"]),
+    ],
+)
+def test_every_object_on_a_bill_has_exactly_the_contracts_fields(town: House, path: str, fields: list[str]) -> None:
+    found = read(
+        town,
+        shop(),
+        lines=[line(options=[{"id": "o1"}])],
+        amounts={"campaigns": [{"id": "p1"}], "coupons": [{"id": "p2"}]},
+    )
+    assert list(at(found, path) if path else found) == fields
+
+
+def test_a_full_bill_is_returned_field_by_field(town: House) -> None:
+    of = branch(channels=[{"id": "grab", "name": "Grab"}])
+    record = bill(
+        of,
+        orderIds=["o1", "o2"],
+        receiptNumber="R-77",
+        taxNumber="TX-9",
+        closedAt="2026-01-02T01:30:00+07:00",
+        deviceId="d1",
+        stationId="s1",
+        table=None,
+        channel="grab",
+        buffetPackageId=None,
+        memberId="4711",
+        lines=[line(qty=2, unitPrice=60, total=120, options=[{"id": "o1", "name": "Egg", "qty": 2}])],
+        amounts={
+            "subtotal": 120,
+            "discount": 10,
+            "campaigns": [{"id": "c1", "name": "Lunch", "amount": 5}],
+            "coupons": [{"id": "c2", "name": "Voucher", "amount": 5}],
+            "discountTotal": 20,
+            "serviceCharge": 10,
+            "deliveryFee": 0,
+            "cardSurcharge": 1.5,
+            "credit": 3,
+            "vat": 7.21,
+            "vatType": "Exclude",
+            "rounding": -0.21,
+            "tip": 20,
+            "net": 131.5,
+        },
+        payments=[{"name": "Cash", "amount": 100, "change": 8.5}, {"name": "Card", "amount": 40}],
+        cashier="Nok",
+    )
+    town.load(of, record)
+    found = town.data(f"transactions/{record['id']}", town.key(shop=of["id"]))
+    assert found | {"updatedAt": "?"} == {
+        "id": record["id"],
+        "orderIds": ["o1", "o2"],
+        "receiptNumber": "R-77",
+        "taxNumber": "TX-9",
+        "timestamp": "2026-01-02T01:30:00.000+07:00",
+        "businessDate": "2026-01-01",
+        "billDate": "2026-01-02",
+        "updatedAt": "?",
+        "franchiseId": of["franchiseId"],
+        "shopId": of["id"],
+        "deviceId": "d1",
+        "stationId": "s1",
+        "channel": {"code": "grab", "name": "Grab"},
+        "serviceType": "alacarte",
+        "tableName": None,
+        "memberId": town.token("4711"),
+        "items": [
+            {
+                "id": "p-soup",
+                "rootId": "hq-soup",
+                "name": "Soup",
+                "qty": 2,
+                "unitPrice": 60,
+                "lineTotal": 120,
+                "options": [{"choiceId": "o1", "choiceName": "Egg", "qty": 2}],
+                "category": ["c-soups"],
+                "cancelled": False,
+                "vat": True,
+                "isTip": False,
+            }
+        ],
+        "amounts": {
+            "subtotal": 120,
+            "discount": 10,
+            "campaign": [{"id": "c1", "name": "Lunch", "amount": 5}],
+            "coupon": [{"id": "c2", "name": "Voucher", "amount": 5}],
+            "discountTotal": 20,
+            "serviceCharge": 10,
+            "deliveryFee": 0,
+            "cardSurcharge": 1.5,
+            "credit": 3,
+            "vat": 7.21,
+            "vatType": "Exclude",
+            "rounding": -0.21,
+            "tip": 20,
+            "net": 131.5,
+        },
+        "payments": [
+            {"name": "Cash", "amount": 100, "change": 8.5},
+            {"name": "Card", "amount": 40, "change": 0},
+        ],
+        "status": "completed",
+        "voidReason": None,
+        "cashier": "Nok",
+    }
+
+
+def test_a_bill_of_which_only_the_ids_are_known_has_every_field(town: House) -> None:
+    of = shop()
+    record = {"kind": "bill", "id": fresh("bill"), "shopId": of["id"]}
+    town.load(of, record)
+    found = town.data(f"transactions/{record['id']}", town.key(shop=of["id"]))
+    empty: dict[str, Any] = dict.fromkeys(FIELDS) | {"orderIds": [], "items": [], "payments": []}
+    assert found == empty | {
+        "id": record["id"],
+        "shopId": of["id"],
+        "updatedAt": found["updatedAt"],
+        "channel": {"code": None, "name": None},
+        "amounts": dict.fromkeys(AMOUNT_FIELDS) | {"campaign": [], "coupon": []},
+        "status": "completed",
+    }
+
+
+def test_a_bill_is_the_same_in_the_list_and_on_its_own(town: House) -> None:
+    of = shop()
+    record = bill(of)
+    town.load(of, record)
+    key = town.key(shop=of["id"])
+    (listed,) = town.data("transactions", key, shopId=of["id"], updatedSince="2000-01-01T00:00:00Z")
+    assert town.data(f"transactions/{record['id']}", key) == listed
+
+
+# --- the fields' rules -----------------------------------------------------------------
+
+RULES: list[tuple[str, dict[str, Any], str, Any]] = [
+    # what it says, fields of the record, where to look, what to find
+    ("a table makes it dine-in", {"table": {"id": "t1"}}, "channel.code", "dine_in"),
+    ("a counter sale lands in dine-in", {"table": None, "channel": "counter"}, "channel.code", "dine_in"),
+    ("take-away", {"table": None, "channel": "take_away"}, "channel.code", "take_away"),
+    ("pick-up", {"table": None, "channel": "pickup"}, "channel.code", "pickup"),
+    ("a channel of the shop's own", {"channel": "lineman"}, "channel.code", "lineman"),
+    ("a channel labelled on the bill", {"channel": {"id": "x", "name": "Call-in"}}, "channel.name", "Call-in"),
+    ("a channel labelled by the shop", {"channel": "grab"}, "channel.name", "Grab"),
+    ("neither table nor channel", {"table": None}, "channel.code", None),
+    ("a normal sale", {"serviceType": "alacarte"}, "serviceType", "alacarte"),
+    ("a buffet", {"buffetPackageId": "pkg-299"}, "serviceType", "pkg-299"),
+    ("the table of a dine-in bill", {"table": {"id": "t", "name": "B7"}}, "tableName", "B7"),
+    ("no table on a take-away bill", {"table": {"name": "B7"}, "channel": "take_away"}, "tableName", None),
+    ("nobody's bill", {"memberId": None}, "memberId", None),
+    ("no tax invoice", {"taxNumber": ""}, "taxNumber", None),
+    ("a receipt number in figures", {"receiptNumber": 42}, "receiptNumber", "42"),
+    ("orders that cannot be read", {"orderIds": "o1"}, "orderIds", []),
+    ("a completed bill", {}, "status", "completed"),
+    ("a void bill", {"void": True}, "status", "void"),
+    ("a void bill's reason", {"void": {"reason": "Wrong table"}}, "voidReason", "Wrong table"),
+    ("a void bill without a reason", {"void": True}, "voidReason", None),
+    ("time in the shop's offset", {"closedAt": "2026-01-01T05:00:00Z"}, "timestamp", "2026-01-01T12:00:00.000+07:00"),
+    ("time as epoch seconds", {"closedAt": 1767225600}, "timestamp", "2026-01-01T07:00:00.000+07:00"),
+    ("time as epoch milliseconds", {"closedAt": "1767225600123"}, "timestamp", "2026-01-01T07:00:00.123+07:00"),
+    ("an unreadable time", {"closedAt": "noonish"}, "timestamp", None),
+    ("an unreadable time has no day", {"closedAt": "noonish"}, "billDate", None),
+    ("an unreadable time has no accounting day", {"closedAt": "noonish"}, "businessDate", None),
+    ("after midnight, before closing", {"closedAt": "2026-01-02T01:59:00+07:00"}, "businessDate", "2026-01-01"),
+    ("at closing time", {"closedAt": "2026-01-02T02:00:00+07:00"}, "businessDate", "2026-01-02"),
+    ("the calendar day all the same", {"closedAt": "2026-01-02T01:59:00+07:00"}, "billDate", "2026-01-02"),
+    ("the till's trading-day stamp", {"tradingDay": "2025-12-31"}, "businessDate", "2025-12-31"),
+]
+LINE_RULES: list[tuple[str, dict[str, Any], str, Any]] = [
+    ("no readable quantity", {"qty": "some"}, "qty", None),
+    ("a quantity in quotes", {"qty": "2"}, "qty", 2),
+    ("a broken quantity", {"qty": 0.5}, "qty", 0.5),
+    ("the recorded price", {"unitPrice": 99, "qty": 2, "total": 100}, "unitPrice", 99),
+    ("a price from the total", {"unitPrice": None, "qty": 3, "total": 100}, "unitPrice", 33.333333),
+    ("no price without a quantity", {"unitPrice": None, "qty": None, "total": 100}, "unitPrice", None),
+    ("no price of nothing", {"unitPrice": None, "qty": 0, "total": 100}, "unitPrice", None),
+    ("no price without a total", {"unitPrice": None, "qty": 1, "total": ""}, "unitPrice", None),
+    ("no readable total", {"total": "NaN"}, "lineTotal", None),
+    ("an option's quantity defaults to 1", {"options": [{"id": "o"}]}, "options.0.qty", 1),
+    ("no options", {"options": None}, "options", []),
+    ("categories top level first", {"categoryIds": ["top", "sub"]}, "category", ["top", "sub"]),
+    ("a product without a category", {"categoryIds": []}, "category", []),
+    ("nothing recorded about categories", {"categoryIds": None}, "category", None),
+    ("a grouping is no category", {"categoryIds": ["best-sellers", "c1"]}, "category", ["c1"]),
+    ("a deleted category stays", {"categoryIds": ["deleted"]}, "category", ["deleted"]),
+    ("a cancelled line", {"cancelled": True}, "cancelled", True),
+    ("a line without VAT", {"vat": False}, "vat", False),
+    ("a tip line", {"tip": True}, "isTip", True),
+    ("no product", {"productId": None}, "id", None),
+    ("no name", {"name": ""}, "name", None),
+    ("the head office's product", {"rootId": "hq-1"}, "rootId", "hq-1"),
+]
+
+
+@pytest.mark.parametrize(("fields", "path", "expected"), [rule[1:] for rule in RULES], ids=[rule[0] for rule in RULES])
+def test_a_field_of_a_bill_follows_its_rule(town: House, fields: dict[str, Any], path: str, expected: Any) -> None:
+    assert at(read(town, shop(channels=[{"id": "grab", "name": "Grab"}]), **fields), path) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "expected"), [rule[1:] for rule in LINE_RULES], ids=[rule[0] for rule in LINE_RULES]
+)
+def test_a_field_of_a_line_follows_its_rule(town: House, fields: dict[str, Any], path: str, expected: Any) -> None:
+    of = branch(categories=[{"id": "best-sellers", "grouping": True}])
+    assert at(read(town, of, lines=[line(**fields)]), f"items.0.{path}") == expected
+
+
+@pytest.mark.parametrize("field", MONEY_FIELDS)
+def test_an_amount_never_written_is_null_and_not_zero(town: House, field: str) -> None:
+    assert read(town, shop(), amounts={})["amounts"][field] is None
+
+
+@pytest.mark.parametrize("field", MONEY_FIELDS)
+def test_an_amount_of_zero_is_zero_and_not_null(town: House, field: str) -> None:
+    amount = read(town, shop(), amounts={field: 0})["amounts"][field]
+    assert (amount, type(amount)) == (0, int)
+
+
+@pytest.mark.parametrize("vat_type", ["Include", "Exclude", "", "Reverse charge"])
+def test_the_vat_type_is_an_open_string(town: House, vat_type: str) -> None:
+    assert read(town, shop(), amounts={"vatType": vat_type})["amounts"]["vatType"] == vat_type
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"), [(None, 0), ("", 0), (0, 0), ("5.50", 5.5), ("lots", None), ("Infinity", None)]
+)
+def test_change_is_0_where_none_was_given_and_null_only_where_it_cannot_be_read(
+    town: House, change: object, shown: object
+) -> None:
+    (payment,) = read(town, shop(), payments=[{"name": "Cash", "amount": 120, "change": change}])["payments"]
+    assert payment["change"] == shown
+
+
+@pytest.mark.parametrize("field", ["campaigns", "coupons"])
+def test_a_promotion_without_an_amount_takes_nothing_off(town: House, field: str) -> None:
+    found = read(town, shop(), amounts={field: [{"id": "p", "name": "Free tea"}]})
+    assert found["amounts"][field.removesuffix("s")] == [{"id": "p", "name": "Free tea", "amount": 0}]
+
+
+def test_settled_amounts_add_up_to_the_net_of_the_bill(town: House) -> None:
+    found = read(
+        town,
+        shop(),
+        amounts={"net": 131.5},
+        payments=[{"name": "Cash", "amount": 100, "change": 8.5}, {"name": "Card", "amount": 40}],
+    )
+    assert sum(payment["amount"] - payment["change"] for payment in found["payments"]) == found["amounts"]["net"]
+
+
+def test_money_is_written_without_binary_noise(town: House) -> None:
+    of = shop()
+    record = bill(of, amounts={"net": 0.1 + 0.2, "vat": 1.10})
+    town.load(of, record)
+    text = town.get(f"transactions/{record['id']}", town.key(shop=of["id"])).text
+    assert '"net":0.3}' in text
+    assert '"vat":1.1,' in text
+
+
+def test_an_independent_shop_has_no_head_office_products(town: House) -> None:
+    assert read(town, shop(), lines=[line(rootId="hq-1")])["items"][0]["rootId"] is None
+
+
+def test_a_shop_without_a_closing_time_has_no_business_date(town: House) -> None:
+    assert read(town, shop(closingTime=None))["businessDate"] is None
+
+
+def test_a_shop_without_a_time_zone_is_read_on_thai_time(town: House) -> None:
+    found = read(town, shop(timezone=None), closedAt="2026-01-01T18:00:00Z")
+    assert found["timestamp"] == "2026-01-02T01:00:00.000+07:00"
+
+
+@pytest.mark.parametrize(
+    ("zone", "shown"),
+    [
+        ("Asia/Tokyo", "2026-01-01T21:00:00.000+09:00"),
+        ("Europe/Paris", "2026-01-01T13:00:00.000+01:00"),
+        ("America/St_Johns", "2026-01-01T08:30:00.000-03:30"),
+    ],
+)
+def test_a_bills_times_carry_the_offset_of_its_shop(town: House, zone: str, shown: str) -> None:
+    found = read(town, shop(timezone=zone), closedAt="2026-01-01T12:00:00Z")
+    assert found["timestamp"] == shown
+    assert found["updatedAt"].endswith(shown[-6:])
+
+
+def test_a_linked_bill_carries_the_members_token_whether_or_not_the_member_is_loaded(town: House) -> None:
+    assert read(town, shop(), memberId="never-loaded")["memberId"] == town.token("never-loaded")
+
+
+# --- which bills can be read ----------------------------------------------------------------
+
+
+def test_a_franchises_key_reads_a_bill_of_any_of_its_branches(town: House) -> None:
+    franchise = fresh("franchise")
+    branches = [branch(franchiseId=franchise) for _ in range(2)]
+    records = [bill(of) for of in branches]
+    town.load(*branches, *records)
+    key = town.key(franchise=franchise)
+    assert [town.data(f"transactions/{record['id']}", key)["shopId"] for record in records] == [
+        of["id"] for of in branches
+    ]
+
+
+def test_a_missing_bill_and_one_out_of_scope_are_answered_alike(town: House) -> None:
+    mine, theirs = branch(), branch()
+    record = bill(theirs)
+    town.load(mine, theirs, record)
+    key = town.key(franchise=mine["franchiseId"])
+    outside, missing = (town.get(f"transactions/{asked}", key) for asked in (record["id"], fresh("bill")))
+    assert (outside.status_code, outside.content) == (missing.status_code, missing.content)
+    assert (missing.status_code, missing.json()["error"]) == (404, "not_found")
+
+
+def test_a_neighbours_bill_is_not_found_by_a_shops_key(town: House) -> None:
+    franchise = fresh("franchise")
+    mine, neighbour = branch(franchiseId=franchise), branch(franchiseId=franchise)
+    record = bill(neighbour)
+    town.load(mine, neighbour, record)
+    assert town.error(f"transactions/{record['id']}", town.key(shop=mine["id"])) == "not_found"
+
+
+def test_a_removed_bill_is_not_found(town: House) -> None:
+    of = shop()
+    record = bill(of)
+    town.load(of, record, removal(record))
+    assert town.error(f"transactions/{record['id']}", town.key(shop=of["id"])) == "not_found"
+
+
+def test_a_voided_bill_is_still_returned(town: House) -> None:
+    assert read(town, shop(), void={"reason": "x"})["status"] == "void"
+
+
+def test_a_bill_of_a_removed_shop_can_still_be_read(town: House) -> None:
+    of = shop()
+    record = bill(of)
+    town.load(of, record, removal(of))
+    assert town.data(f"transactions/{record['id']}", town.key(shop=of["id"]))["id"] == record["id"]
+
+
+def test_two_shops_may_use_one_bill_id_and_each_key_reads_its_own(town: House) -> None:
+    one, other = shop(), shop()
+    number = fresh("bill")
+    town.load(one, other, bill(one, id=number, cashier="One"), bill(other, id=number, cashier="Other"))
+    cashiers = [town.data(f"transactions/{number}", town.key(shop=of["id"]))["cashier"] for of in (one, other)]
+    assert cashiers == ["One", "Other"]
+
+
+@pytest.mark.parametrize(
+    "odd", ["with space", "a/b", "a?b", "a#b", "100%", "a%2Fb", "ใบเสร็จ", "+", "..", ".", "x" * 512, "a\nb", "'; --"]
+)
+def test_a_bill_is_found_by_its_id_whatever_its_letters(town: House, odd: str) -> None:
+    of = shop()
+    town.load(of, bill(of, id=odd))
+    # A client must not resolve dots that belong to an id.
+    path = quote(odd, safe="") if odd.strip(".") else odd.replace(".", "%2E")
+    assert town.data(f"transactions/{path}", town.key(shop=of["id"]))["id"] == odd
+
+
+@pytest.mark.parametrize(
+    "change", [str.lower, str.upper, lambda known: known[:-1], lambda known: known + "x", lambda known: f" {known}"]
+)
+def test_an_id_counts_to_the_letter(town: House, change: Any) -> None:
+    of = shop()
+    record = bill(of, id=fresh("Bill"))
+    town.load(of, record)
+    asked = quote(change(record["id"]), safe="")
+    assert town.error(f"transactions/{asked}", town.key(shop=of["id"])) == "not_found"

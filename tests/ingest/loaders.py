@@ -1,0 +1,131 @@
+"""Loaders, in this process and in others; and all that a reader can see of the books."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from datetime import date
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from counterfoil.bootstrap import SystemClock
+from counterfoil.domain.access import Scope
+from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
+from counterfoil.ingest.sources import Line, Source, source
+from counterfoil.ports import Clock
+from counterfoil.worldgen.plan import WorldPlan
+from counterfoil.worldgen.world import world
+from ports.backends import Store
+from ports.desk import EVER, PSEUDONYMS, open_ledger
+
+PLAN = WorldPlan(until=date(2025, 12, 31), days=10, bills=400, shops=4, members=60, mess=0.2)
+
+
+def load(
+    store: Store,
+    clock: Clock,
+    records: Source | Iterable[Any],
+    *,
+    batch: int = 500,
+    rejects: Path = Path("/dev/null"),
+    on_progress: Callable[[Summary], None] = lambda _: None,
+) -> Summary:
+    """One whole load, with a ledger of its own."""
+    ledger = open_ledger(store, clock)
+    try:
+        pipeline = Pipeline(ledger, PSEUDONYMS, RejectsFile(rejects), batch, on_progress)
+        return pipeline.load(records if isinstance(records, Source) else Told(records))
+    finally:
+        ledger.close()
+
+
+class Told(Source):
+    """Records and raw lines from a test; where they come from a generator, it may do something between two."""
+
+    def __init__(self, records: Iterable[Any]) -> None:
+        super().__init__("test", None)
+        self._records = records
+
+    def lines(self) -> Iterator[Line]:
+        for number, record in enumerate(self._records, 1):
+            yield Line("test", number, record if isinstance(record, bytes) else json.dumps(record).encode())
+
+
+def lines_of_a_world() -> list[bytes]:
+    return list(world(PLAN))
+
+
+# --- in processes of their own -------------------------------------------------
+
+
+def load_file(store: Store, path: str, batch: int) -> None:
+    load(store, SystemClock(), source(path), batch=batch)
+
+
+def load_and_die(store: Store, path: str, batch: int, batches: int) -> None:
+    """Killed by itself right after so many batches."""
+    left = batches
+
+    def count(_: Summary) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    load(store, SystemClock(), source(path), batch=batch, on_progress=count)
+
+
+def load_and_tell(store: Store, path: str, batch: int, told: Connection) -> None:
+    """Tells after each batch, so that whoever listens can choose a moment."""
+    load(store, SystemClock(), source(path), batch=batch, on_progress=lambda summary: told.send(summary.lines))
+
+
+# --- what can be seen ----------------------------------------------------------
+
+
+def everything(store: Store, franchises: Iterable[str], shops: Iterable[str], bases: Iterable[str]) -> dict[str, Any]:
+    """All that the books answer, stamps left out but for whether there is one."""
+    return asyncio.run(_everything(store, franchises, shops, bases))
+
+
+async def _everything(
+    store: Store, franchises: Iterable[str], shops: Iterable[str], bases: Iterable[str]
+) -> dict[str, Any]:
+    books = store.books()
+    seen: dict[str, Any] = {}
+    for franchise in sorted(franchises):
+        seen[f"franchise {franchise}"] = await books.shops(Scope("franchise", franchise))
+    for shop_id in sorted(shops):
+        branch = await books.branch(shop_id)
+        assert branch is not None
+        by_day = await books.bills_by_day(branch.number, *EVER, None, 10_000)
+        changed = await books.bills_by_change(branch.number, 0, None, None, 10_000)
+        seen[f"shop {shop_id}"] = await books.shops(Scope("shop", shop_id))
+        seen[f"days of {shop_id}"] = [_without_stamp(row[4]) for row in by_day.rows]
+        seen[f"changes of {shop_id}"] = sorted(row[2] for row in changed.rows)
+    for provider_id in sorted(bases):
+        page = await books.members(provider_id, None, 10_000)
+        seen[f"base {provider_id}"] = page.base
+        seen[f"members of {provider_id}"] = [row[3] for row in page.rows]
+    books.close()
+    return seen
+
+
+def _without_stamp(body: bytes) -> dict[str, Any]:
+    bill: dict[str, Any] = json.loads(body)
+    return bill | {"updatedAt": bill["updatedAt"] is not None}
+
+
+def world_as_seen(store: Store) -> dict[str, Any]:
+    records = [
+        json.loads(line) for line in lines_of_a_world() if line.startswith((b'{"kind":"shop"', b'{"kind":"base"'))
+    ]
+    shops = [record for record in records if record["kind"] == "shop"]
+    return everything(
+        store,
+        {shop["franchiseId"] for shop in shops if shop.get("franchiseId")},
+        {shop["id"] for shop in shops},
+        {record["id"] for record in records if record["kind"] == "base"},
+    )

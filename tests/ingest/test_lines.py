@@ -1,0 +1,228 @@
+"""Lines become changes or are set aside with a reason; what was set aside can be loaded again."""
+
+import contextlib
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import json as msgspec_json
+
+from counterfoil.ingest.lines import MAX_LINE, REASONS, Reader, SetAside, record_in, reject
+from counterfoil.ingest.sources import source
+from counterfoil.ports import PutMember, PutShop
+from house import MovableClock
+from ingest.loaders import load
+from ports.backends import Store
+from ports.desk import PSEUDONYMS, Desk, base, bill, member, shop
+
+READER = Reader(PSEUDONYMS, lambda _: None)
+DEEP = 200_000
+
+
+def reason_of(line: bytes) -> str:
+    with pytest.raises(SetAside) as aside:
+        READER.change(record_in(line))
+    return aside.value.reason
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"hello", "not_json"),
+        (b"[]", "not_json"),
+        (b'"bill"', "not_json"),
+        (b"null", "not_json"),
+        (b"{", "not_json"),
+        (b'{"kind":"shop","id":"1"} {"kind":"shop","id":"2"}', "not_json"),
+        (b'{"kind":"shop","id":"1"},', "not_json"),
+        (b'{"kind":"shop","id":"\xff"}', "not_json"),
+        ('{"kind":"shop","id":"1"}'.encode("utf-16"), "not_json"),
+        (b"\x00" * 100, "not_json"),
+        (b"[" * DEEP, "not_json"),
+        (b'{"kind":"shop","id":"1","x":' + b"[" * DEEP + b"]" * DEEP + b"}", "not_json"),
+        (b'{"kind":"shop","id":"1","x":' + b'{"a":' * DEEP + b"1" + b"}" * DEEP + b"}", "not_json"),
+        (b"{}", "unknown_kind"),
+        (b'{"id":"1"}', "unknown_kind"),
+        (b'{"kind":"till","id":"1"}', "unknown_kind"),
+        (b'{"kind":"Shop","id":"1"}', "unknown_kind"),
+        (b'{"kind":["shop"],"id":"1"}', "unknown_kind"),
+        (b'{"kind":null,"id":"1"}', "unknown_kind"),
+        (b'{"kind":"shop"}', "no_id"),
+        (b'{"kind":"shop","id":""}', "no_id"),
+        (b'{"kind":"shop","id":"  "}', "no_id"),
+        (b'{"kind":"shop","id":NaN}', "no_id"),
+        (b'{"kind":"shop","id":true}', "no_id"),
+        (b'{"kind":"shop","id":1.5}', "no_id"),
+        (b'{"kind":"shop","id":{"a":1}}', "no_id"),
+        (b'{"kind":"shop","id":"' + b"a" * 513 + b'"}', "no_id"),
+        (b'{"kind":"base","id":"a\\u0000b"}', "no_id"),
+        (b'{"kind":"member","id":"\\ud800","providerId":"mb"}', "no_id"),
+        (b'{"kind":"bill","id":"a\\udc00","shopId":"sh_1","removed":true}', "no_id"),
+        (b'{"kind":"bill","id":"1","shopId":"' + "ก".encode() * 171 + b'"}', "no_shop"),
+        (b'{"kind":"bill","id":"1","shopId":"a\\u0000","removed":true}', "no_shop"),
+        (b'{"kind":"member","id":"1","providerId":"' + b"a" * 513 + b'"}', "no_base"),
+        (b'{"kind":"member","id":"1","providerId":"a\\ud800"}', "no_base"),
+        (b'{"kind":"bill","id":"1"}', "no_shop"),
+        (b'{"kind":"bill","id":"1","shopId":""}', "no_shop"),
+        (b'{"kind":"bill","id":"1","removed":true}', "no_shop"),
+        (b'{"kind":"member","id":"1"}', "no_base"),
+        (b'{"kind":"member","id":"1","providerId":[]}', "no_base"),
+        (b'{"kind":"bill","id":"1","shopId":"sh_1"}', "unknown_shop"),
+        (b'{"kind":"shop","id":"1","name":"' + b"a" * MAX_LINE + b'"}', "too_long"),
+        (b'{"kind":"reject"}', "not_json"),
+        (b'{"kind":"reject","record":5}', "not_json"),
+        (b'{"kind":"reject","record":"hello"}', "not_json"),
+        (b'{"kind":"reject","recordBase64":"%%%"}', "not_json"),
+        (b'{"kind":"reject","record":"{\\"kind\\":\\"shop\\"}"}', "no_id"),
+    ],
+    ids=lambda value: value[:40].decode("latin-1") if isinstance(value, bytes) else value,
+)
+def test_a_line_that_is_no_record_is_set_aside_with_its_reason(line: bytes, reason: str) -> None:
+    assert reason_of(line) == reason
+
+
+def test_every_documented_reason_has_its_words() -> None:
+    page = Path(__file__).parents[2].joinpath("docs/source-records.md").read_text(encoding="utf-8")
+    table = page.partition("## Lines that are set aside")[2]
+    assert all(f"| `{reason}` |" in table for reason in REASONS)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'\xef\xbb\xbf{"kind":"shop","id":"1"}',
+        b'{"kind":"shop","id":"1","x":NaN}',
+        b'{"kind":"shop","id":"1","x":-Infinity}',
+        b'{"kind":"shop","id":1}',
+        b'{"kind":"shop","id":1.0}',
+        b'{"kind":"shop","id":"1","x":' + b"9" * 400 + b"}",
+        b'{"kind":"shop","id":"1","x":1e999}',
+        b'{"kind":"shop","id":"1","x":"\\ud800"}',
+        b'{"kind":"shop","id":"2","id":"1"}',
+        b' {"kind":"shop",\t"id":"1"} ',
+        b'{"kind":"shop","id":"1","name":"' + b"a" * (MAX_LINE - 34) + b'"}',
+    ],
+    ids=lambda line: line[:40].decode("latin-1"),
+)
+def test_a_line_that_is_merely_careless_is_a_record(line: bytes) -> None:
+    change = READER.change(record_in(line))
+    assert isinstance(change, PutShop)
+    assert change.shop.shop_id == "1"
+
+
+def test_an_id_of_512_bytes_is_kept_to_the_letter() -> None:
+    change = READER.change(record_in(b'{"kind":"shop","id":"' + b"a" * 512 + b'"}'))
+    assert isinstance(change, PutShop)
+    assert change.shop.shop_id == "a" * 512
+
+
+def test_a_number_of_a_thousand_digits_costs_its_field_and_not_the_record() -> None:
+    line = b'{"kind":"member","id":"1","providerId":"mb","points":' + b"9" * 10_000 + b"}"
+    change = READER.change(record_in(line))
+    assert isinstance(change, PutMember)
+    assert change.record.points == []
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_do_more_than_be_set_aside(line: bytes) -> None:
+    assert reason_of(line) in REASONS
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["kind", "id", "shopId", "providerId", "rev", "removed", "record", "lines", "categories"]),
+        st.recursive(
+            st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5) | st.sampled_from(["bill"]),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+            max_leaves=8,
+        ),
+    ),
+    st.sampled_from(["shop", "base", "member", "bill", "reject"]),
+)
+def test_no_object_does_more_than_be_set_aside(record: dict[str, Any], kind: str) -> None:
+    with contextlib.suppress(SetAside):
+        READER.change(record_in(json.dumps({**record, "kind": kind}).encode("utf-8", "surrogatepass")))
+
+
+# --- the rejects file ----------------------------------------------------------
+
+
+def rejects_in(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def test_a_reject_says_where_the_line_stood_and_what_it_was(store: Store, clock: MovableClock, tmp_path: Path) -> None:
+    file = tmp_path / "rejects.ndjson"
+    load(store, clock, [shop(), b'{"kind":"till"}', b"\xff\xfe"], rejects=file)
+    assert rejects_in(file) == [
+        {"kind": "reject", "source": "test", "line": 2, "reason": "unknown_kind", "record": '{"kind":"till"}'},
+        {"kind": "reject", "source": "test", "line": 3, "reason": "not_json", "recordBase64": "//4="},
+    ]
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_no_rejects_no_file(store: Store, clock: MovableClock, tmp_path: Path) -> None:
+    summary = load(store, clock, [shop()], rejects=tmp_path / "rejects.ndjson")
+    assert summary.rejects_file is None
+    assert not (tmp_path / "rejects.ndjson").exists()
+
+
+def test_a_rejects_file_is_loadable_once_the_cause_is_mended(
+    desk: Desk, store: Store, clock: MovableClock, tmp_path: Path
+) -> None:
+    file = tmp_path / "rejects.ndjson"
+    tricky = bill("b_1", cashier='Noi "\\ \u2028 นุ่น \x7f', amounts={"net": "NaN"})
+    summary = load(store, clock, [tricky, b'{"kind":"bill","id":"b_2","shopId":"sh_1","x":NaN}'], rejects=file)
+    assert summary.rejected == {"unknown_shop": 2}
+    load(store, clock, [shop()])
+    assert load(store, clock, source(str(file))).outcomes == {"added": 2}
+    assert desk.bill("b_1")["cashier"] == tricky["cashier"]
+    assert desk.bill("b_2") is not None
+
+
+def test_a_reject_that_is_set_aside_again_is_still_loadable(
+    desk: Desk, store: Store, clock: MovableClock, tmp_path: Path
+) -> None:
+    files = [tmp_path / f"rejects-{n}.ndjson" for n in range(4)]
+    load(store, clock, [bill("b_1"), b'{"kind":"bill","id":"b_2","shopId":"sh_1","note":"\xff"}'], rejects=files[0])
+    for before, after in pairwise(files):
+        load(store, clock, source(str(before)), rejects=after)
+    assert rejects_in(files[3]) == rejects_in(files[0])
+    load(store, clock, [shop()])
+    summary = load(store, clock, source(str(files[3])))
+    assert (summary.outcomes, summary.rejected) == ({"added": 1}, {"not_json": 1})
+    assert desk.bill("b_1") is not None
+
+
+def test_a_long_line_that_was_set_aside_is_still_loadable(
+    desk: Desk, store: Store, clock: MovableClock, tmp_path: Path
+) -> None:
+    """In a rejects file every quote takes two letters, so the line there is longer than lines may be."""
+    file = tmp_path / "rejects.ndjson"
+    long = bill("b_1", orderIds=["o"] * 1_500_000)
+    assert len(json.dumps(long)) < MAX_LINE
+    load(store, clock, [msgspec_json.encode(long)], rejects=file)
+    load(store, clock, [shop()])
+    assert load(store, clock, source(str(file))).outcomes == {"added": 1}
+    assert len(desk.bill("b_1")["orderIds"]) == 1_500_000
+
+
+def test_a_line_too_long_to_load_stays_set_aside(store: Store, clock: MovableClock, tmp_path: Path) -> None:
+    long = tmp_path / "long.ndjson"
+    long.write_bytes(b'{"kind":"shop","id":"1","name":"' + b'\\"' * 9_000_000 + b'"}\n' + b'{"kind":"shop","id":"2"}\n')
+    first, second = tmp_path / "first.ndjson", tmp_path / "second.ndjson"
+    summary = load(store, clock, source(str(long)), rejects=first)
+    assert (summary.lines, summary.outcomes, summary.rejected) == (2, {"added": 1}, {"too_long": 1})
+    assert load(store, clock, source(str(first)), rejects=second).rejected == {"too_long": 1}
+    assert first.stat().st_size < 4 * MAX_LINE
+
+
+def test_a_record_of_each_kind_in_a_rejects_file_is_unwrapped() -> None:
+    for record in (shop(), base(), member()):
+        line = json.dumps(record).encode()
+        wrapped = msgspec_json.encode(reject("file", 1, "not_json", line))
+        assert READER.change(record_in(wrapped)) == READER.change(record)

@@ -1,0 +1,296 @@
+"""Loads as a whole: batches, streams in any order, loaders killed at any point and loaders side by side."""
+
+import json
+import random
+import signal
+from collections.abc import Iterator
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from counterfoil.bootstrap import SystemClock
+from counterfoil.ingest.pipeline import Summary
+from counterfoil.ingest.sources import source
+from house import MovableClock
+from ingest.loaders import (
+    Told,
+    lines_of_a_world,
+    load,
+    load_and_die,
+    load_and_tell,
+    load_file,
+    world_as_seen,
+)
+from ports.backends import BACKENDS, Store
+from ports.desk import Desk, base, bill, gone, member, shop
+
+SPAWN = get_context("spawn")
+PATIENCE_SEC = 30
+
+
+# --- one loader ----------------------------------------------------------------
+
+
+def test_a_stream_may_mix_all_kinds_and_a_bill_may_follow_its_shop_at_once(
+    desk: Desk, store: Store, clock: MovableClock
+) -> None:
+    stream = [bill("b_0"), shop(), bill("b_1"), member(), base(), shop("sh_2"), bill("b_2", "sh_2"), bill("b_3")]
+    summary = load(store, clock, stream)
+    assert (summary.lines, summary.outcomes, summary.rejected) == (8, {"added": 7}, {"unknown_shop": 1})
+    assert summary.changed == 7
+    assert [found["id"] for found in desk.by_day()] == ["b_1", "b_3"]
+
+
+def test_every_batch_size_ends_in_the_same_books(desk: Desk, store: Store, clock: MovableClock) -> None:
+    """The same stream for five shops, each in batches of another size."""
+    seen = []
+    for batch in (1, 2, 3, 7, 500):
+        here = f"sh {batch}"
+        stream: list[Any] = [shop(here), *(bill(f"b_{n}", here) for n in range(10))]
+        stream += [shop(here, timezone="Asia/Tokyo"), gone(bill("b_3", here)), bill("b_4", here, cashier="Noi")]
+        stream += [member(), gone(member()), b"nonsense", shop("sh_2"), gone(shop("sh_2"))]
+        assert load(store, clock, stream, batch=batch).rejected == {"not_json": 1}
+        seen.append([found | {"updatedAt": "", "shopId": ""} for found in desk.by_day(here)])
+    assert len(seen[0]) == 9
+    assert all(one == seen[0] for one in seen)
+
+
+def test_a_batch_is_one_transaction_with_one_stamp(desk: Desk, store: Store, clock: MovableClock) -> None:
+    load(store, clock, [shop()])
+    load(store, clock, [bill(f"b_{n}") for n in range(10)], batch=4)
+    stamps = [found["updatedAt"] for found in desk.by_change()]
+    assert [stamps.count(stamp) for stamp in sorted(set(stamps))] == [4, 4, 2]
+
+
+def test_loading_a_world_again_changes_nothing(store: Store, clock: MovableClock) -> None:
+    lines = lines_of_a_world()
+    first = load(store, clock, lines)
+    clock.advance(60)
+    again = load(store, clock, lines)
+    assert first.changed == first.lines == again.lines
+    assert again.outcomes == {"unchanged": again.lines}
+    assert again.changed == 0
+
+
+def test_a_shop_in_the_stream_rewrites_the_bills_before_it_and_shapes_those_after(
+    desk: Desk, store: Store, clock: MovableClock
+) -> None:
+    load(store, clock, [shop(), bill("b_1"), shop(timezone="Asia/Tokyo"), bill("b_2")])
+    assert {found["timestamp"][-6:] for found in desk.by_day()} == {"+09:00"}
+
+
+def test_a_rewrite_left_over_from_a_killed_load_is_finished_by_the_next_one(
+    desk: Desk, store: Store, clock: MovableClock
+) -> None:
+    load(store, clock, [shop(), *(bill(f"b_{n}") for n in range(10))])
+    desk.put(shop(timezone="Asia/Tokyo"))
+    load(store, clock, [member()])
+    assert {found["timestamp"][-6:] for found in desk.by_day()} == {"+09:00"}
+
+
+def test_the_summary_tells_every_outcome(store: Store, clock: MovableClock) -> None:
+    load(store, clock, [shop(rev=2), bill("b_1", rev=2), bill("b_2"), bill("b_3")])
+    summary = load(
+        store,
+        clock,
+        [
+            bill("b_1", rev=1),
+            bill("b_2", cashier="Noi"),
+            bill("b_3"),
+            bill("b_4"),
+            gone(bill("b_2")),
+            shop(rev=1),
+            b"x",
+        ],
+    )
+    assert summary.outcomes == {"late": 2, "changed": 1, "unchanged": 1, "added": 1, "removed": 1}
+    assert summary.rejected == {"not_json": 1}
+    assert (summary.lines, summary.changed) == (7, 3)
+
+
+def test_progress_is_shown_after_every_batch_and_kept_with_it(store: Store, clock: MovableClock) -> None:
+    shown: list[tuple[int, int]] = []
+
+    def look(summary: Summary) -> None:
+        seen = store.latest_load(clock.now_ms())
+        assert seen is not None
+        shown.append((summary.lines, seen.lines))
+
+    load(store, clock, [shop(), *(bill(f"b_{n}") for n in range(5)), b"x"], batch=2, on_progress=look)
+    assert shown[0] == (1, 1) or shown[0] == (2, 2)
+    assert [lines for lines, _ in shown] == sorted(lines for lines, _ in shown)
+    seen = store.latest_load(clock.now_ms())
+    assert seen is not None
+    assert (seen.lines, seen.changed, seen.rejected, seen.finished) == (7, 6, 1, True)
+
+
+def test_a_load_that_breaks_off_is_not_finished(store: Store, clock: MovableClock) -> None:
+    def broken() -> Iterator[Any]:
+        yield shop()
+        yield bill()
+        raise KeyboardInterrupt
+
+    try:
+        load(store, clock, Told(broken()), batch=1)
+    except KeyboardInterrupt:
+        seen = store.latest_load(clock.now_ms())
+    assert seen is not None
+    assert (seen.lines, seen.finished) == (2, False)
+
+
+def test_an_empty_load_is_finished_at_once(store: Store, clock: MovableClock) -> None:
+    assert load(store, clock, []).lines == 0
+    seen = store.latest_load(clock.now_ms())
+    assert seen is not None
+    assert seen.finished
+
+
+# --- facts moved by somebody else ------------------------------------------------
+
+
+def test_bills_read_before_another_loader_moved_the_facts_are_projected_again(
+    desk: Desk, store: Store, clock: MovableClock
+) -> None:
+    desk.put(shop())
+
+    def stream() -> Iterator[Any]:
+        yield bill("b_1")
+        desk.put(shop(timezone="Asia/Tokyo"))
+        yield bill("b_2")
+
+    assert load(store, clock, Told(stream())).outcomes == {"added": 2}
+    assert {found["timestamp"][-6:] for found in desk.by_day()} == {"+09:00"}
+
+
+def test_what_follows_a_bill_that_is_projected_again_still_follows_it(
+    desk: Desk, store: Store, clock: MovableClock
+) -> None:
+    """A removal in the same batch must not be overtaken by the bill it removes."""
+    desk.put(shop())
+
+    def stream() -> Iterator[Any]:
+        yield bill("b_1")
+        yield bill("b_2")
+        yield gone(bill("b_1"))
+        yield bill("b_2", cashier="the last word")
+        desk.put(shop(timezone="Asia/Tokyo"))
+
+    summary = load(store, clock, Told(stream()))
+    assert desk.bill("b_1") is None
+    assert desk.bill("b_2")["cashier"] == "the last word"
+    assert desk.bill("b_2")["timestamp"].endswith("+09:00")
+    assert summary.outcomes.total() == summary.lines == 4
+
+
+def test_facts_that_move_with_every_batch_delay_nothing_for_ever(desk: Desk, store: Store, clock: MovableClock) -> None:
+    desk.put(shop())
+
+    def stream() -> Iterator[Any]:
+        for n in range(12):
+            yield bill(f"b_{n}")
+            desk.put(shop(timezone=("Asia/Tokyo", "Asia/Kolkata")[n % 2]))
+
+    assert load(store, clock, Told(stream()), batch=3).outcomes == {"added": 12}
+    desk.rewrite()
+    assert {found["timestamp"][-6:] for found in desk.by_day()} == {"+05:30"}
+
+
+# --- killed, and side by side ------------------------------------------------------
+
+
+def _undisturbed(folder: Path, path: Path) -> dict[str, Any]:
+    """What the books hold after a load that nobody disturbed."""
+    store = BACKENDS[0](folder / "undisturbed")
+    load(store, SystemClock(), source(str(path)))
+    return world_as_seen(store)
+
+
+def _world(folder: Path) -> Path:
+    """A world, then the same shops with other facts and some bills changed and removed."""
+    lines = lines_of_a_world()
+    records = [json.loads(line) for line in lines if line.startswith(b'{"kind":"shop"')]
+    bills = [line for line in lines if line.startswith(b'{"kind":"bill"') and b"NaN" not in line]
+    later = [json.dumps(record | {"timezone": "Asia/Tokyo"}).encode() for record in records[:2]]
+    for number, line in enumerate(bills[:60]):
+        record = json.loads(line)
+        record.pop("rev", None)
+        later.append(json.dumps(gone(record) if number % 3 == 0 else record | {"cashier": "Lek", "rev": 9}).encode())
+    path = folder / "world.ndjson"
+    path.write_bytes(b"\n".join([*lines, *later]))
+    return path
+
+
+def test_a_load_killed_at_batch_boundaries_and_run_again_ends_as_if_never_killed(store: Store, tmp_path: Path) -> None:
+    path = _world(tmp_path)
+    draw = random.Random(4)  # noqa: S311 - which batches, not which secrets
+    for _ in range(3):
+        victim = SPAWN.Process(target=load_and_die, args=(store, str(path), 20, draw.randint(1, 28)))
+        victim.start()
+        victim.join(PATIENCE_SEC)
+        assert victim.exitcode == -signal.SIGKILL
+    load(store, SystemClock(), source(str(path)))
+    assert world_as_seen(store) == _undisturbed(tmp_path, path)
+
+
+def test_a_load_killed_between_batch_boundaries_ends_as_if_never_killed(store: Store, tmp_path: Path) -> None:
+    path = _world(tmp_path)
+    draw = random.Random(5)  # noqa: S311
+    for _ in range(3):
+        ours, theirs = SPAWN.Pipe(duplex=False)
+        victim = SPAWN.Process(target=load_and_tell, args=(store, str(path), 7, theirs))
+        victim.start()
+        theirs.close()
+        for _ in range(draw.randint(1, 30)):
+            assert ours.poll(PATIENCE_SEC)
+            ours.recv()
+        victim.kill()
+        victim.join(PATIENCE_SEC)
+        assert victim.exitcode == -signal.SIGKILL
+        ours.close()
+    load(store, SystemClock(), source(str(path)))
+    assert world_as_seen(store) == _undisturbed(tmp_path, path)
+
+
+def test_two_loaders_at_once_lose_nothing(store: Store, tmp_path: Path) -> None:
+    """Each half of the world's bills, and the shops in both."""
+    lines = lines_of_a_world()
+    standing = [line for line in lines if not line.startswith(b'{"kind":"bill"')]
+    bills = [line for line in lines if line.startswith(b'{"kind":"bill"')]
+    halves = [tmp_path / "1.ndjson", tmp_path / "2.ndjson"]
+    for number, half in enumerate(halves):
+        half.write_bytes(b"\n".join([*standing, *bills[number::2]]))
+    loaders = [SPAWN.Process(target=load_file, args=(store, str(half), 11)) for half in halves]
+    for loader in loaders:
+        loader.start()
+    for loader in loaders:
+        loader.join(PATIENCE_SEC)
+        assert loader.exitcode == 0
+    whole = tmp_path / "whole.ndjson"
+    whole.write_bytes(b"\n".join(lines))
+    assert world_as_seen(store) == _undisturbed(tmp_path, whole)
+
+
+def test_two_loaders_that_disagree_on_a_shop_leave_its_bills_under_one_of_the_two(
+    desk: Desk, store: Store, tmp_path: Path
+) -> None:
+    zones = ("Asia/Tokyo", "Asia/Kolkata")
+    files = [tmp_path / f"{n}.ndjson" for n in range(2)]
+    for number, file in enumerate(files):
+        records: list[dict[str, Any]] = []
+        for n in range(40):
+            records += [shop(timezone=zones[number]), bill(f"b_{n % 25}", cashier=f"{number} {n}")]
+        file.write_bytes(b"\n".join(json.dumps(record).encode() for record in records))
+    loaders = [SPAWN.Process(target=load_file, args=(store, str(file), 5)) for file in files]
+    for loader in loaders:
+        loader.start()
+    for loader in loaders:
+        loader.join(PATIENCE_SEC)
+        assert loader.exitcode == 0
+    desk.rewrite()
+    facts = desk.ledger.facts("sh_1")
+    assert facts is not None
+    offset = {"Asia/Tokyo": "+09:00", "Asia/Kolkata": "+05:30"}[facts.facts.timezone or ""]
+    bills = desk.by_day()
+    assert len(bills) == 25
+    assert {found["timestamp"][-6:] for found in bills} == {offset}
+    assert {found["updatedAt"][-6:] for found in bills} == {offset}

@@ -1,0 +1,226 @@
+"""Where lines come from: files, folders and standard input, plain and compressed, whole and broken."""
+
+import gzip
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from backports import zstd
+
+from counterfoil.ingest.sources import SourceError, source
+from house import MovableClock
+from ingest.loaders import load
+from ports.backends import Store
+from ports.desk import Desk, bill, member, shop
+
+PACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".zst": zstd.compress}
+
+
+def written(*records: Any) -> bytes:
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+def ids(name: Path) -> list[Any]:
+    return [json.loads(line.text)["id"] for line in source(str(name)).lines()]
+
+
+# --- a file ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packing", PACK)
+def test_a_file_is_read_plain_or_packed(tmp_path: Path, packing: str) -> None:
+    file = tmp_path / f"all.ndjson{packing}"
+    file.write_bytes(PACK[packing](written(shop("a"), shop("b"))))
+    lines = list(source(str(file)).lines())
+    assert [(line.source, line.number) for line in lines] == [(file.name, 1), (file.name, 2)]
+    assert ids(file) == ["a", "b"]
+
+
+@pytest.mark.parametrize("packing", PACK)
+@pytest.mark.parametrize("content", [b"", b"\n", b"\r\n \n\t\n"], ids=["nothing", "a line end", "blanks"])
+def test_a_file_without_records_has_no_lines(tmp_path: Path, packing: str, content: bytes) -> None:
+    file = tmp_path / f"empty.ndjson{packing}"
+    file.write_bytes(PACK[packing](content))
+    assert ids(file) == []
+
+
+@pytest.mark.parametrize("packing", ["", ".gz"])
+def test_a_file_of_no_bytes_at_all_has_no_lines(tmp_path: Path, packing: str) -> None:
+    file = tmp_path / f"empty.ndjson{packing}"
+    file.touch()
+    assert ids(file) == []
+
+
+def test_a_zstd_file_of_no_bytes_at_all_is_a_broken_one(tmp_path: Path) -> None:
+    file = tmp_path / "empty.ndjson.zst"
+    file.touch()
+    with pytest.raises(SourceError, match="breaks off after line 0"):
+        ids(file)
+
+
+def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
+    file = tmp_path / "a.ndjson"
+    file.write_bytes(written(shop("a"), shop("b")).rstrip())
+    assert ids(file) == ["a", "b"]
+
+
+def test_line_ends_may_be_those_of_windows(tmp_path: Path) -> None:
+    file = tmp_path / "a.ndjson"
+    file.write_bytes(written(shop("a"), shop("b")).replace(b"\n", b"\r\n"))
+    assert ids(file) == ["a", "b"]
+
+
+def test_blank_lines_are_skipped_and_still_numbered(tmp_path: Path) -> None:
+    file = tmp_path / "a.ndjson"
+    file.write_bytes(b"\n\n" + written(shop("a")) + b"   \n" + written(shop("b")))
+    assert [line.number for line in source(str(file)).lines()] == [3, 5]
+
+
+def test_several_gzip_members_and_zstd_frames_are_one_file(tmp_path: Path) -> None:
+    for packing in (".gz", ".zst"):
+        file = tmp_path / f"a.ndjson{packing}"
+        file.write_bytes(PACK[packing](written(shop("a"))) + PACK[packing](written(shop("b"))))
+        assert ids(file) == ["a", "b"]
+
+
+def many() -> bytes:
+    return written(*(shop(f"shop {n * 7919 % 10_007}") for n in range(5000)))
+
+
+@pytest.mark.parametrize("packing", [".gz", ".zst"])
+@pytest.mark.parametrize("keep", [0.999, 0.5, 0.01])
+def test_a_truncated_file_is_told_with_its_name_and_line(tmp_path: Path, packing: str, keep: float) -> None:
+    file = tmp_path / f"cut.ndjson{packing}"
+    packed = PACK[packing](many())
+    file.write_bytes(packed[: int(len(packed) * keep)])
+    with pytest.raises(SourceError, match=rf"{file.name} breaks off after line \d+"):
+        ids(file)
+
+
+@pytest.mark.parametrize("packing", [".gz", ".zst"])
+def test_a_damaged_file_is_told_too(tmp_path: Path, packing: str) -> None:
+    file = tmp_path / f"bad.ndjson{packing}"
+    packed = bytearray(PACK[packing](many()))
+    for at in range(len(packed) // 2, len(packed) // 2 + 200):
+        packed[at] ^= 0xFF
+    file.write_bytes(packed)
+    with pytest.raises(SourceError, match="breaks off"):
+        list(source(str(file)).lines())
+
+
+@pytest.mark.parametrize("packing", [".gz", ".zst"])
+def test_a_file_that_is_not_what_its_name_says_is_told(tmp_path: Path, packing: str) -> None:
+    file = tmp_path / f"plain.ndjson{packing}"
+    file.write_bytes(written(shop("a")))
+    with pytest.raises(SourceError, match="breaks off after line 0"):
+        ids(file)
+
+
+def test_what_came_before_the_break_is_loaded_and_a_whole_file_mends_it(
+    store: Store, clock: MovableClock, tmp_path: Path
+) -> None:
+    file = tmp_path / "cut.ndjson.gz"
+    noise = random.Random(1)  # noqa: S311 - so that the file does not shrink
+    whole = gzip.compress(written(*(shop(f"{n}", note=noise.randbytes(100_000).hex()) for n in range(40))), 1)
+    file.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(SourceError):
+        load(store, clock, source(str(file)), batch=2)
+    file.write_bytes(whole)
+    summary = load(store, clock, source(str(file)), batch=2)
+    assert summary.outcomes["unchanged"] >= 2
+    assert summary.outcomes.total() == 40
+
+
+def test_a_source_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="there is no file or folder"):
+        source(str(tmp_path / "nowhere.ndjson"))
+
+
+def test_a_file_tells_how_far_it_has_been_read(tmp_path: Path) -> None:
+    file = tmp_path / "a.ndjson"
+    file.write_bytes(many())
+    opened = source(str(file))
+    assert opened.total == file.stat().st_size
+    lines = opened.lines()
+    next(lines)
+    assert 0 < opened.position() <= file.stat().st_size
+    for _ in lines:
+        pass
+    assert opened.position() == opened.total
+
+
+# --- a folder ----------------------------------------------------------------
+
+
+def test_a_folder_is_read_bills_last_over_all_its_files_in_name_order(tmp_path: Path) -> None:
+    (tmp_path / "1.ndjson").write_bytes(written(bill("b_1"), shop("s_1"), bill("b_2")))
+    (tmp_path / "2.jsonl.gz").write_bytes(gzip.compress(written(member("m_1"), bill("b_3"), shop("s_2"))))
+    (tmp_path / "3.ndjson.zst").write_bytes(zstd.compress(written(bill("b_4"), shop("s_3"))))
+    (tmp_path / "notes.txt").write_bytes(b"not for loading")
+    (tmp_path / "folder.ndjson").mkdir()
+    assert ids(tmp_path) == ["s_1", "m_1", "s_2", "s_3", "b_1", "b_2", "b_3", "b_4"]
+
+
+def test_lines_of_a_folder_carry_their_file_and_number(tmp_path: Path) -> None:
+    (tmp_path / "1.ndjson").write_bytes(written(bill("b_1"), shop("s_1")))
+    lines = [(line.source, line.number) for line in source(str(tmp_path)).lines()]
+    assert lines == [("1.ndjson", 2), ("1.ndjson", 1)]
+
+
+def test_a_bill_with_nan_is_still_read_after_its_shop(tmp_path: Path) -> None:
+    (tmp_path / "1.ndjson").write_bytes(b'{"kind":"bill","id":"b","x":NaN}\n')
+    (tmp_path / "2.ndjson").write_bytes(written(shop("s")))
+    assert [line.source for line in source(str(tmp_path)).lines()] == ["2.ndjson", "1.ndjson"]
+
+
+def test_a_shop_that_speaks_of_a_bill_is_no_bill(tmp_path: Path) -> None:
+    (tmp_path / "1.ndjson").write_bytes(written(bill("b"), shop("s", name="bill")))
+    assert ids(tmp_path) == ["s", "b"]
+
+
+def test_a_line_that_is_no_record_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "1.ndjson").write_bytes(b'hello\n{"kind":"bill"\n\xff"bill"\n[[["bill"\n')
+    assert len(list(source(str(tmp_path)).lines())) == 4
+
+
+def test_bills_in_a_rejects_file_beside_the_shops_are_read_after_them(
+    desk: Desk, store: Store, clock: MovableClock, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    load(store, clock, [bill("b_1")], rejects=folder / "rejects.ndjson")
+    (folder / "shops.ndjson").write_bytes(written(shop()))
+    assert load(store, clock, source(str(folder))).rejected == {}
+    assert desk.bill("b_1") is not None
+
+
+def test_a_folder_without_records_is_told(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(SourceError, match="holds no file"):
+        source(str(tmp_path))
+
+
+def test_a_folder_tells_how_far_it_has_been_read(tmp_path: Path) -> None:
+    (tmp_path / "1.ndjson").write_bytes(written(bill("b"), shop("s")))
+    (tmp_path / "2.ndjson").write_bytes(written(shop("s")))
+    opened = source(str(tmp_path))
+    positions = [opened.position() for _ in opened.lines()]
+    assert positions == sorted(positions)
+    assert opened.position() == opened.total
+
+
+# --- standard input ------------------------------------------------------------
+
+
+def test_standard_input_is_a_source(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "counterfoil", "load", "-", "--store", str(tmp_path / "store"), "--json"]
+    sent = written(shop(), bill()) + b"nonsense"
+    done = subprocess.run(command, input=sent, capture_output=True, timeout=30, check=False)
+    told = json.loads(done.stdout)
+    assert (told["lines"], told["added"], told["reasons"]) == (3, 2, {"not_json": 1})
+    assert done.returncode == 3

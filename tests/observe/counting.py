@@ -1,0 +1,34 @@
+"""Workers that count on pages of their own; started by `spawn`, so importable by name."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from counterfoil.observe.events import RequestServed
+from counterfoil.observe.metrics import Layout, Page
+
+LAYOUT = Layout(["shops", "transactions", "openapi.json", "unknown"])
+
+
+def served(**fields: Any) -> RequestServed:
+    told: dict[str, Any] = {
+        "request_id": "r",
+        "method": "GET",
+        "route": "shops",
+        "status": 200,
+        "error": None,
+        "key_id": "k_1",
+        "took_us": 300,
+        "sent": 10,
+        "encoding": None,
+    }
+    return RequestServed(**told | fields)
+
+
+def count(folder: Path, requests: int, killed: bool) -> None:
+    page = Page(folder, LAYOUT)
+    for _ in range(requests):
+        page(served())
+    if killed:
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,128 @@
+"""The admin listener: alive, ready, and what has been counted."""
+
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from counterfoil.http.admin import Admin, Readiness
+from counterfoil.observe.metrics import gauge
+
+READY = [Readiness("books", None), Readiness("api", None)]
+
+
+@contextmanager
+def listening(
+    ready: Callable[[], list[Readiness]] = lambda: READY, metrics: Callable[[], Iterable[Metric]] = list
+) -> Iterator[httpx.Client]:
+    admin = Admin("127.0.0.1", 0, ready, metrics)
+    admin.start()
+    with httpx.Client(base_url=f"http://127.0.0.1:{admin.port}", timeout=10) as client:
+        yield client
+    admin.stop()
+
+
+def test_it_is_alive_whatever_is_not_ready() -> None:
+    with listening(ready=lambda: [Readiness("books", "gone")]) as admin:
+        answer = admin.get("/live")
+    assert (answer.status_code, answer.json()) == (200, {"live": True})
+
+
+def test_ready_names_what_was_checked() -> None:
+    with listening() as admin:
+        answer = admin.get("/ready")
+    assert answer.status_code == 200
+    assert answer.json() == {"ready": True, "notReady": {}, "checked": ["books", "api"]}
+
+
+def test_not_ready_says_what_is_missing_and_why() -> None:
+    checks = [Readiness("books", None), Readiness("keys", "cannot open keys.sqlite3"), Readiness("api", "silent")]
+    with listening(ready=lambda: checks) as admin:
+        answer = admin.get("/ready")
+    assert answer.status_code == 503
+    assert answer.json()["ready"] is False
+    assert answer.json()["notReady"] == {"keys": "cannot open keys.sqlite3", "api": "silent"}
+
+
+def test_readiness_is_asked_anew_each_time() -> None:
+    checks = [Readiness("books", "gone")]
+    with listening(ready=lambda: checks) as admin:
+        assert admin.get("/ready").status_code == 503
+        checks[:] = READY
+        assert admin.get("/ready").status_code == 200
+
+
+def test_metrics_are_what_prometheus_reads() -> None:
+    with listening(metrics=lambda: [gauge("horizon_age_seconds", "How old.", 0.5)]) as admin:
+        answer = admin.get("/metrics?anything")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    (family,) = text_string_to_metric_families(answer.text)
+    assert (family.name, family.samples[0].value) == ("counterfoil_horizon_age_seconds", 0.5)
+
+
+@pytest.mark.parametrize("path", ["/", "/ext/v1/shops", "/live/", "/metricss", "//live"])
+def test_there_is_nothing_else(path: str) -> None:
+    with listening() as admin:
+        answer = admin.get(path)
+    assert answer.status_code == 404
+    assert answer.json() == {"paths": ["/live", "/ready", "/metrics"]}
+
+
+def test_head_is_answered_without_a_body() -> None:
+    with listening() as admin:
+        answer = admin.head("/ready")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert int(answer.headers["content-length"]) > 0
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "BREW"])
+def test_nothing_can_be_changed(method: str) -> None:
+    with listening() as admin:
+        answer = admin.request(method, "/ready")
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "GET, HEAD"
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == {"allowed": ["GET", "HEAD"]}
+
+
+def test_a_request_with_too_many_headers_is_refused_in_json_too() -> None:
+    with listening() as admin:
+        answer = admin.get("/ready", headers={f"x-{number}": "x" for number in range(200)})
+    assert answer.status_code == 431
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == {"failed": "Request Header Fields Too Large"}
+
+
+def test_a_caller_that_says_nothing_keeps_nobody_waiting() -> None:
+    with listening() as admin:
+        silent = [socket.create_connection((admin.base_url.host, admin.base_url.port or 0)) for _ in range(20)]
+        assert admin.get("/live").status_code == 200
+        for one in silent:
+            one.close()
+
+
+def test_a_caller_that_leaves_before_the_answer_is_no_incident(capfd: pytest.CaptureFixture[str]) -> None:
+    with listening() as admin:
+        for _ in range(5):
+            with socket.create_connection((admin.base_url.host, admin.base_url.port or 0)) as caller:
+                caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+                caller.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\nGET /live HTTP/1.1\r\n")
+        assert admin.get("/live").status_code == 200
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_check_that_fails_is_answered_and_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    def broken() -> list[Readiness]:
+        raise RuntimeError("a secret detail")
+
+    with listening(ready=broken) as admin:
+        answer = admin.get("/ready")
+        assert admin.get("/live").status_code == 200
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert "Traceback" not in capfd.readouterr().err

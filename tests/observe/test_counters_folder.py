@@ -1,0 +1,44 @@
+"""The folder that workers count in: named for its service, and cleared away when that was killed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from counterfoil.supervise import clear_abandoned, counters_folder
+
+
+def ended_process() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_the_folder_is_named_for_its_process_and_goes_with_it(tmp_path: Path) -> None:
+    with counters_folder(tmp_path) as counters:
+        assert counters.parent == tmp_path
+        assert counters.name.startswith(f"counterfoil-{os.getpid()}-")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_of_killed_services_go_when_the_next_one_starts(tmp_path: Path) -> None:
+    abandoned = tmp_path / f"counterfoil-{ended_process()}-abc"
+    abandoned.mkdir()
+    (abandoned / "page").write_bytes(b"counted")
+    # In a container a service has the same number each time: this one is of its forerunner.
+    (tmp_path / f"counterfoil-{os.getpid()}-abc").mkdir()
+    with counters_folder(tmp_path) as counters:
+        assert list(tmp_path.iterdir()) == [counters]
+
+
+def test_folders_of_others_stay(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    dead = ended_process()
+    kept = {f"counterfoil-{os.getppid()}-abc", "counterfoil-demo-abc", f"other-{dead}-abc", "elsewhere"}
+    for name in kept:
+        (tmp_path / name).mkdir(exist_ok=True)
+    (tmp_path / f"counterfoil-{dead}-link").symlink_to(elsewhere)
+    (tmp_path / f"counterfoil-{dead}-file").touch()
+    clear_abandoned(tmp_path)
+    assert kept <= {path.name for path in tmp_path.iterdir()}

@@ -1,0 +1,143 @@
+"""The log: one JSON object a line, written together a moment later."""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counterfoil.observe.events import Event, HandlerCrashed, ServiceChanged, StoreFailed
+from counterfoil.observe.logs import FULL_BYTES, JsonLog, ServerLine
+from house import START_MS
+from observe.counting import served
+
+EVENTS: list[Event] = [
+    served(),
+    HandlerCrashed(request_id="r", route="shops", exception="KeyError", where=["shops:12"]),
+    StoreFailed(request_id=None, route="shops", reason="SQLite: disk I/O error"),
+    ServiceChanged(what="ready", detail="127.0.0.1:8000"),
+]
+
+
+class Later:
+    """What is to be called later, and after how long."""
+
+    def __init__(self) -> None:
+        self.due: list[tuple[float, Callable[[], None]]] = []
+
+    def __call__(self, delay: float, call: Callable[[], None]) -> None:
+        self.due.append((delay, call))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[tuple[Path, int]]:
+    path = tmp_path / "log"
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY)
+    yield path, descriptor
+    os.close(descriptor)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_an_event_is_one_json_object_on_a_line_with_its_time_first(file: tuple[Path, int], event: Event) -> None:
+    path, descriptor = file
+    log = JsonLog(descriptor, lambda: START_MS, Later())
+    log(event)
+    log.flush()
+    (line,) = lines(path)
+    assert list(line)[:2] == ["at", "type"]
+    assert line["at"] == "2026-01-01T00:00:00.000Z"
+
+
+def test_a_request_line_carries_what_an_operator_asks_for(file: tuple[Path, int]) -> None:
+    path, descriptor = file
+    log = JsonLog(descriptor, lambda: START_MS, Later())
+    log(served(status=429, error="rate_limited", personal_base="mb_a", personal_members=3))
+    log.flush()
+    (line,) = lines(path)
+    assert {name: line[name] for name in ("type", "route", "status", "error", "key_id", "took_us")} == {
+        "type": "request",
+        "route": "shops",
+        "status": 429,
+        "error": "rate_limited",
+        "key_id": "k_1",
+        "took_us": 300,
+    }
+    assert (line["personal_base"], line["personal_members"]) == ("mb_a", 3)
+
+
+def test_lines_wait_for_each_other_and_are_written_together(file: tuple[Path, int]) -> None:
+    path, descriptor = file
+    later = Later()
+    log = JsonLog(descriptor, lambda: START_MS, later)
+    for _ in range(10):
+        log(served())
+    assert path.read_bytes() == b""
+    ((delay, flush),) = later.due
+    assert delay <= 0.25
+    flush()
+    assert len(lines(path)) == 10
+    log(served())
+    assert len(later.due) == 2
+
+
+def test_many_lines_do_not_wait(file: tuple[Path, int]) -> None:
+    path, descriptor = file
+    log = JsonLog(descriptor, lambda: START_MS, Later())
+    while not path.read_bytes():
+        log(served())
+    assert FULL_BYTES <= path.stat().st_size < FULL_BYTES + 1000
+
+
+def test_a_line_end_in_a_value_does_not_end_the_line(file: tuple[Path, int]) -> None:
+    path, descriptor = file
+    log = JsonLog(descriptor, lambda: START_MS, Later())
+    log(ServiceChanged(what="x", detail='two\nlines "quoted" \u2028 ไทย'))
+    log.flush()
+    assert lines(path)[0]["detail"] == 'two\nlines "quoted" \u2028 ไทย'
+
+
+def test_a_reader_that_has_gone_takes_nothing_down_with_it() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    log = JsonLog(writing, lambda: START_MS, Later())
+    for event in EVENTS * 200:
+        log(event)
+    log.flush()
+    os.close(writing)
+
+
+def test_lines_go_through_a_pipe_that_takes_less_than_a_whole_write_at_once() -> None:
+    reading, writing = os.pipe()
+    log = JsonLog(writing, lambda: START_MS, Later())
+    expected = 0
+    received = bytearray()
+    for _ in range(20):
+        for _ in range(50):
+            log(served())
+            expected += 1
+        log.flush()
+        received += os.read(reading, 1 << 20)
+    os.close(writing)
+    while rest := os.read(reading, 1 << 20):
+        received += rest
+    os.close(reading)
+    assert len([json.loads(line) for line in bytes(received).splitlines()]) == expected
+
+
+def test_the_server_s_own_words_are_json_too_and_show_no_values() -> None:
+    try:
+        raise ValueError("a value that nobody may see")
+    except ValueError:
+        said = logging.LogRecord("_granian", logging.ERROR, __file__, 1, 'worker-%d "died"', (2,), sys.exc_info())
+    line = json.loads(ServerLine().format(said))
+    assert list(line)[:2] == ["at", "type"]
+    assert (line["type"], line["level"], line["message"]) == ("server", "error", 'worker-2 "died"')
+    assert "nobody" not in str(line)

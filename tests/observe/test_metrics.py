@@ -1,0 +1,198 @@
+"""Metrics: what all workers counted, the dead ones too, in a form that Prometheus reads."""
+
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from counterfoil.domain.problems import TABLE
+from counterfoil.observe.events import Event, HandlerCrashed, ServiceChanged, StoreFailed
+from counterfoil.observe.metrics import BUCKETS_US, OUTCOMES, Page, families, gauge, last_store_failure_ms, totals
+from observe.counting import LAYOUT, count, served
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+class Exposed(Collector):
+    def __init__(self, metrics: list[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> list[Metric]:
+        return self._metrics
+
+
+def samples(folder: Path) -> Samples:
+    """What Prometheus reads from the exposition."""
+    registry = CollectorRegistry()
+    registry.register(Exposed(list(families(LAYOUT, totals(folder, LAYOUT)))))
+    text = generate_latest(registry).decode()
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def counted(folder: Path, *events: Event) -> Samples:
+    page = Page(folder, LAYOUT)
+    for event in events:
+        page(event)
+    return samples(folder)
+
+
+def labels(**values: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(values.items()))
+
+
+def test_requests_are_counted_by_route_status_and_error(tmp_path: Path) -> None:
+    found = counted(
+        tmp_path,
+        served(),
+        served(),
+        served(status=304),
+        served(status=429, error="rate_limited"),
+        served(status=429, error="quota_exceeded"),
+        served(route="transactions", status=400, error="bad_query"),
+    )
+    name = "counterfoil_requests_total"
+    assert {key[1]: value for key, value in found.items() if key[0] == name} == {
+        labels(route="shops", status="200", error=""): 2,
+        labels(route="shops", status="304", error=""): 1,
+        labels(route="shops", status="429", error="rate_limited"): 1,
+        labels(route="shops", status="429", error="quota_exceeded"): 1,
+        labels(route="transactions", status="400", error="bad_query"): 1,
+    }
+
+
+@pytest.mark.parametrize("problem", TABLE, ids=lambda problem: problem.code)
+def test_every_row_of_the_error_table_has_a_counter_of_its_own(tmp_path: Path, problem: object) -> None:
+    status, code = problem.status, problem.code  # type: ignore[attr-defined]
+    found = counted(tmp_path, served(status=status, error=code))
+    assert found["counterfoil_requests_total", labels(route="shops", status=str(status), error=code)] == 1
+
+
+def test_an_outcome_that_nobody_foresaw_is_counted_as_other(tmp_path: Path) -> None:
+    found = counted(tmp_path, served(status=418, error="teapot"))
+    assert found["counterfoil_requests_total", labels(route="shops", status="other", error="")] == 1
+
+
+def test_no_two_outcomes_share_a_place() -> None:
+    places = [
+        LAYOUT.outcome(route, int(status) if status != "other" else 0, code)
+        for route in LAYOUT.routes
+        for status, code in OUTCOMES
+    ]
+    places += [LAYOUT.bucket(route, us) for route in LAYOUT.routes for us in (*BUCKETS_US, BUCKETS_US[-1] + 1)]
+    places += [place(route) for route in LAYOUT.routes for place in (LAYOUT.took, LAYOUT.sent)]
+    places += [LAYOUT.crashes, LAYOUT.store_failures, LAYOUT.reseeded, LAYOUT.failed_at]
+    assert sorted(places) == list(range(LAYOUT.slots))
+
+
+def test_the_gate_s_verdicts_leave_out_who_never_came_to_it(tmp_path: Path) -> None:
+    found = counted(
+        tmp_path,
+        served(),
+        served(status=404, error="not_found"),
+        served(status=500, error="internal"),
+        served(status=429, error="rate_limited"),
+        served(status=429, error="quota_exceeded"),
+        served(status=401, error="invalid_key"),
+        served(status=403, error="cross_origin_refused"),
+        served(status=405, error="method_not_allowed"),
+        served(status=503, error="auth_unavailable"),
+        served(route="unknown", status=404, error="not_found"),
+        served(route="openapi.json"),
+    )
+    name = "counterfoil_admissions_total"
+    verdicts = {key[1][0][1]: value for key, value in found.items() if key[0] == name}
+    assert verdicts == {"admitted": 3, "rate_limited": 1, "quota_exceeded": 1}
+
+
+def test_latency_falls_into_the_bucket_whose_bound_it_does_not_pass(tmp_path: Path) -> None:
+    found = counted(tmp_path, *(served(took_us=us) for us in (0, 100, 101, 250, 5_000_000, 5_000_001)))
+    name = "counterfoil_request_seconds_bucket"
+    buckets = {dict(key[1])["le"]: value for key, value in found.items() if key[0] == name and "shops" in str(key[1])}
+    assert buckets["0.0001"] == 2
+    assert buckets["0.00025"] == 4
+    assert buckets["1.0"] == 4
+    assert buckets["5.0"] == 5
+    assert buckets["+Inf"] == 6
+    assert found["counterfoil_request_seconds_count", labels(route="shops")] == 6
+    assert found["counterfoil_request_seconds_sum", labels(route="shops")] == pytest.approx(10.000452)
+
+
+@given(st.integers(0, 10**9))
+def test_a_bucket_is_the_first_whose_bound_is_not_below(took_us: int) -> None:
+    at = LAYOUT.bucket("shops", took_us) - LAYOUT.bucket("shops", 0)
+    bounds = [*BUCKETS_US, float("inf")]
+    assert took_us <= bounds[at]
+    assert at == 0 or took_us > bounds[at - 1]
+
+
+def test_bytes_crashes_and_store_failures_are_counted(tmp_path: Path) -> None:
+    found = counted(
+        tmp_path,
+        served(sent=1000),
+        served(sent=24),
+        HandlerCrashed(request_id="r", route="shops", exception="KeyError", where=[]),
+        StoreFailed(request_id="r", route="shops", reason="gone"),
+        StoreFailed(request_id="r", route="shops", reason="gone"),
+        ServiceChanged(what="ready"),
+    )
+    assert found["counterfoil_sent_bytes_total", labels(route="shops")] == 1024
+    assert found["counterfoil_crashes_total", ()] == 1
+    assert found["counterfoil_store_failures_total", ()] == 2
+
+
+def test_the_counts_of_several_workers_add_up_and_a_killed_one_s_stay(tmp_path: Path) -> None:
+    spawn = get_context("spawn")
+    workers = [spawn.Process(target=count, args=(tmp_path, n, n == 200)) for n in (100, 200, 300)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(20)
+    assert [worker.exitcode for worker in workers] == [0, -9, 0]
+    assert samples(tmp_path)["counterfoil_requests_total", labels(route="shops", status="200", error="")] == 600
+
+
+def test_a_page_taken_up_again_goes_on_where_it_stood(tmp_path: Path) -> None:
+    """As when a new worker gets the process id of a dead one."""
+    counted(tmp_path, served())
+    found = counted(tmp_path, served())
+    assert found["counterfoil_requests_total", labels(route="shops", status="200", error="")] == 2
+
+
+def test_a_page_that_is_not_whole_yet_or_of_another_layout_is_left_out(tmp_path: Path) -> None:
+    counted(tmp_path, served())
+    (tmp_path / "1.counters").touch()
+    (tmp_path / "2.counters").write_bytes(b"\x01" * 80)
+    assert samples(tmp_path)["counterfoil_requests_total", labels(route="shops", status="200", error="")] == 1
+
+
+def test_nothing_counted_is_a_valid_exposition(tmp_path: Path) -> None:
+    found = samples(tmp_path)
+    assert found["counterfoil_admissions_total", labels(verdict="admitted")] == 0
+    assert all(value == 0 for value in found.values())
+
+
+def test_counters_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
+    counted(tmp_path, served())
+    (file,) = tmp_path.iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_gauge_carries_the_service_s_name() -> None:
+    (sample,) = gauge("horizon_age_seconds", "How old.", 0.25).samples
+    assert (sample.name, sample.value) == ("counterfoil_horizon_age_seconds", 0.25)
+
+
+def test_the_latest_store_failure_of_any_worker_is_known(tmp_path: Path) -> None:
+    assert last_store_failure_ms(tmp_path, LAYOUT) == 0
+    Page(tmp_path, LAYOUT)(StoreFailed(request_id=None, route="usage", reason="gone"))
+    assert last_store_failure_ms(tmp_path, LAYOUT) > 0

@@ -1,0 +1,355 @@
+"""Every back end, as the port suite opens it.
+
+A `Store` is one deployment's store on one back end. It can be pickled, so that
+a test can hand it to another process. A new back end is one class here and one
+entry in `BACKENDS`; the suite then runs over it, and no test may leave it out.
+"""
+
+import resource
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import servers
+from counterfoil.backends.postgres import inspect as postgres_inspect
+from counterfoil.backends.postgres.bookmarks import PostgresBookmarks
+from counterfoil.backends.postgres.books import PostgresBooks
+from counterfoil.backends.postgres.connections import Pool
+from counterfoil.backends.postgres.keys import PostgresKeyCabinet, PostgresKeyRing
+from counterfoil.backends.postgres.ledger import PostgresLedger
+from counterfoil.backends.postgres.usage import PostgresUsage
+from counterfoil.backends.redis.meter import RedisMeter
+from counterfoil.backends.sqlite import inspect
+from counterfoil.backends.sqlite.bookmarks import SqliteBookmarks
+from counterfoil.backends.sqlite.books import SqliteBooks
+from counterfoil.backends.sqlite.files import path_of
+from counterfoil.backends.sqlite.keys import SqliteKeyCabinet, SqliteKeyRing
+from counterfoil.backends.sqlite.ledger import SqliteLedger
+from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.bootstrap import SystemClock
+from counterfoil.domain.calendar import thai_day
+from counterfoil.observe.events import Event
+from counterfoil.ports import (
+    Bookmarks,
+    Books,
+    Clock,
+    KeyCabinet,
+    KeyRing,
+    Ledger,
+    Meter,
+    RequestLog,
+    RequestRecord,
+)
+
+
+class OpenBooks(Books, Protocol):
+    def close(self) -> None: ...
+
+
+class OpenLedger(Ledger, Protocol):
+    def close(self) -> None: ...
+
+
+class OpenCabinet(KeyCabinet, Protocol):
+    def close(self) -> None: ...
+
+
+class OpenBookmarks(Bookmarks, Protocol):
+    def close(self) -> None: ...
+
+    def prune(self) -> int: ...
+
+
+class OpenUsage(Meter, RequestLog, Protocol):
+    """The meter and the request log are one thing to the operator."""
+
+    def close(self) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def prune(self) -> tuple[int, int]: ...
+
+    def totals(self, days: int) -> dict[str, dict[date, int]]: ...
+
+    def disclosures(self, most: int) -> list[RequestRecord]: ...
+
+
+class SeenLoad(Protocol):
+    """The latest load, as the operator sees it."""
+
+    @property
+    def lines(self) -> int: ...
+
+    @property
+    def changed(self) -> int: ...
+
+    @property
+    def rejected(self) -> int: ...
+
+    @property
+    def finished(self) -> bool: ...
+
+    @property
+    def idle_ms(self) -> int: ...
+
+
+class Store(Protocol):
+    """The ports over one store; every call opens them anew."""
+
+    def books(self) -> OpenBooks: ...
+
+    def ledger(self, clock: Clock, fingerprint: str) -> OpenLedger: ...
+
+    def key_ring(self, clock: Clock) -> KeyRing: ...
+
+    def key_cabinet(self) -> OpenCabinet: ...
+
+    def usage(self, clock: Clock) -> OpenUsage: ...
+
+    def bookmarks(self, clock: Clock) -> OpenBookmarks: ...
+
+    def latest_load(self, now_ms: int) -> SeenLoad | None: ...
+
+    def everything_written(self) -> bytes:
+        """All that the store holds, as it lies on disk."""
+
+    def out_of_space(self) -> AbstractContextManager[None]:
+        """A while during which nothing that this process writes to the store gets there."""
+
+    def lose_keys(self) -> None:
+        """Take the keys out of reach, as a failed disk would."""
+
+    def find_keys_again(self) -> None: ...
+
+    def outdate_keys(self) -> None:
+        """Give the keys a schema that this program does not know."""
+
+    def close(self) -> None:
+        """What tests left open is closed."""
+
+
+@dataclass(frozen=True)
+class SqliteStore:
+    folder: Path
+
+    def books(self) -> OpenBooks:
+        return SqliteBooks(self.folder)
+
+    def ledger(self, clock: Clock, fingerprint: str) -> OpenLedger:
+        return SqliteLedger(self.folder, clock, fingerprint)
+
+    def key_ring(self, clock: Clock) -> KeyRing:
+        return SqliteKeyRing(self.folder, clock)
+
+    def key_cabinet(self) -> OpenCabinet:
+        return SqliteKeyCabinet(self.folder)
+
+    def usage(self, clock: Clock) -> OpenUsage:
+        return SqliteUsage(self.folder, clock)
+
+    def bookmarks(self, clock: Clock) -> OpenBookmarks:
+        return SqliteBookmarks(self.folder, clock)
+
+    def latest_load(self, now_ms: int) -> SeenLoad | None:
+        return inspect.latest_load(self.folder, now_ms)
+
+    def everything_written(self) -> bytes:
+        return b"".join(file.read_bytes() for file in sorted(self.folder.iterdir()))
+
+    @contextmanager
+    def out_of_space(self) -> Iterator[None]:
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    def lose_keys(self) -> None:
+        for file in self.folder.glob("keys.sqlite3*"):
+            file.rename(file.with_name(f"lost-{file.name}"))
+
+    def find_keys_again(self) -> None:
+        for file in self.folder.glob("lost-*"):
+            file.rename(file.with_name(file.name.removeprefix("lost-")))
+
+    def outdate_keys(self) -> None:
+        with closing(sqlite3.connect(path_of(self.folder, "keys"))) as connection:
+            connection.execute("PRAGMA user_version = 9999")
+
+    def close(self) -> None:
+        """Files close themselves."""
+
+
+Part = TypeVar("Part")
+
+
+class SharedTime:
+    """The clock of a server that all nodes share, moved by the tests' own: over reboots of a node it goes on."""
+
+    def __init__(self) -> None:
+        self._shifts: dict[str, int] = {}
+        self._latest = 0
+
+    def of(self, clock: Clock) -> Callable[[], tuple[int, date]] | None:
+        """The instant and the day as this clock gives them; of the machine's own clock, the server's."""
+        if isinstance(clock, SystemClock):
+            return None
+        boot = clock.boot_id()
+        if boot not in self._shifts:
+            self._shifts[boot] = max(clock.now_ms() * 1000, self._latest) - clock.steady_us()
+
+        def instant() -> tuple[int, date]:
+            self._latest = clock.steady_us() + self._shifts[boot]
+            return self._latest, thai_day(clock.now_ms())
+
+        return instant
+
+
+class PostgresStore:
+    """A database of its own on a real server."""
+
+    major = 18
+
+    def __init__(self, _: Path) -> None:
+        server = servers.postgres(self.major)
+        self.database, self.url = server.fresh_database()
+        self.time = SharedTime()
+        self.events: list[Event] = []
+        self._open: list[Any] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_open": []}
+
+    def _kept(self, part: Part) -> Part:
+        self._open.append(part)
+        return part
+
+    def close(self) -> None:
+        for part in self._open:
+            part.close()
+
+    def books(self) -> OpenBooks:
+        return PostgresBooks(self._kept(Pool(self.url)))
+
+    def ledger(self, clock: Clock, fingerprint: str) -> OpenLedger:
+        return self._kept(
+            PostgresLedger(self.url, fingerprint, None if isinstance(clock, SystemClock) else clock.now_ms)
+        )
+
+    def key_ring(self, clock: Clock) -> KeyRing:
+        return PostgresKeyRing(self._kept(Pool(self.url)), clock)
+
+    def key_cabinet(self) -> OpenCabinet:
+        return self._kept(PostgresKeyCabinet(self.url))
+
+    def usage(self, clock: Clock) -> OpenUsage:
+        return PostgresUsage(self._kept(Pool(self.url)), self.url, clock, self.time.of(clock))
+
+    def bookmarks(self, clock: Clock) -> OpenBookmarks:
+        return PostgresBookmarks(self._kept(Pool(self.url)), self.url, clock)
+
+    def latest_load(self, now_ms: int) -> SeenLoad | None:
+        return postgres_inspect.latest_load(self.url, now_ms)
+
+    def everything_written(self) -> bytes:
+        return b"".join(servers.postgres(self.major).files_of(self.database).values())
+
+    @contextmanager
+    def out_of_space(self) -> Iterator[None]:
+        server = servers.postgres(self.major)
+        server.command(FULL_DISK, self.database)
+        try:
+            yield
+        finally:
+            server.command("DROP FUNCTION counterfoil.full_disk CASCADE", self.database)
+
+    def lose_keys(self) -> None:
+        self._command("ALTER TABLE counterfoil.keys RENAME TO lost_keys")
+
+    def find_keys_again(self) -> None:
+        self._command("ALTER TABLE counterfoil.lost_keys RENAME TO keys")
+
+    def outdate_keys(self) -> None:
+        self._command("INSERT INTO counterfoil.migrations (number, file, oldest) VALUES (9999, 'of the future', 9999)")
+
+    def _command(self, statement: str) -> None:
+        servers.postgres(self.major).command(statement, self.database)
+
+
+class Postgres16Store(PostgresStore):
+    major = 16
+
+
+# Every write is refused as a server whose disk is full refuses it.
+FULL_DISK = """
+    CREATE FUNCTION counterfoil.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full';
+    END $$;
+    DO $$
+    DECLARE
+        name text;
+    BEGIN
+        FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'counterfoil' LOOP
+            EXECUTE format(
+                'CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE OR DELETE ON counterfoil.%I '
+                'FOR EACH STATEMENT EXECUTE FUNCTION counterfoil.full_disk()', name
+            );
+        END LOOP;
+    END $$;
+"""
+
+
+class MeteredUsage:
+    """The shared meter, and the request log beside it in the store."""
+
+    def __init__(self, meter: RedisMeter, log: PostgresUsage) -> None:
+        self._meter, self._log = meter, log
+        self.admit, self.counts = meter.admit, meter.counts
+        self.note, self.disclose = log.note, log.disclose
+        self.prune, self.disclosures = log.prune, log.disclosures
+
+    def flush(self) -> None:
+        self._meter.flush()
+        self._log.flush()
+
+    def totals(self, days: int) -> dict[str, dict[date, int]]:
+        self._meter.flush()
+        return self._log.totals(days)
+
+    def close(self) -> None:
+        self._meter.close()
+        self._log.close()
+
+
+class ValkeyStore(PostgresStore):
+    """PostgreSQL with the meter on a real Valkey."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.meter_url = servers.valkey().url
+
+    def usage(self, clock: Clock) -> OpenUsage:
+        time = self.time.of(clock)
+        log = PostgresUsage(self._kept(Pool(self.url)), self.url, clock, time)
+        meter = self._kept(RedisMeter(self.meter_url, self.database, log, self.events.append, time))
+        return MeteredUsage(meter, log)
+
+    @contextmanager
+    def out_of_space(self) -> Iterator[None]:
+        with super().out_of_space():
+            servers.valkey().command("CONFIG SET maxmemory 1")
+            try:
+                yield
+            finally:
+                servers.valkey().command("CONFIG SET maxmemory 0")
+
+
+BACKENDS: tuple[Callable[[Path], Store], ...] = (SqliteStore, PostgresStore, Postgres16Store)
+# The meter may live apart from the store.
+METERS = (*BACKENDS, ValkeyStore)

@@ -1,0 +1,56 @@
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from house import MovableClock
+from ports.backends import BACKENDS, SqliteStore, Store
+from ports.desk import Desk
+
+Run = Callable[[Awaitable[Any]], Any]
+
+
+def called(backend: type[Store]) -> str:
+    return backend.__name__.removesuffix("Store").lower()
+
+
+def weighed(backends: tuple[Any, ...]) -> list[Any]:
+    """All back ends; those that are servers take minutes, so they are for `make test-long`."""
+    return [
+        pytest.param(backend, id=called(backend), marks=() if backend is SqliteStore else pytest.mark.long)
+        for backend in backends
+    ]
+
+
+@pytest.fixture(params=weighed(BACKENDS))
+def store(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[Store]:
+    """An empty store, once on every back end. What is still open is closed before the event loop is."""
+    made: Store = request.param(tmp_path / "store")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def clock() -> MovableClock:
+    return MovableClock()
+
+
+@pytest.fixture
+def run() -> Iterator[Run]:
+    """Waits for a coroutine, always on the same event loop."""
+    with asyncio.Runner() as runner:
+
+        async def awaited(awaitable: Awaitable[Any]) -> Any:
+            return await awaitable
+
+        yield lambda awaitable: runner.run(awaited(awaitable))
+
+
+@pytest.fixture
+def desk(store: Store, clock: MovableClock, run: Run) -> Iterator[Desk]:
+    """The books of an empty deployment, open for writing and for reading."""
+    desk = Desk(store, clock, run)
+    yield desk
+    desk.close()

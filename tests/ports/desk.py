@@ -1,0 +1,117 @@
+"""A desk with the ledger and the books on it: raw records go in, published resources come out."""
+
+import json
+from collections.abc import Awaitable, Callable
+from datetime import date, datetime
+from typing import Any
+
+from counterfoil.domain.access import Scope
+from counterfoil.domain.paging import Place
+from counterfoil.domain.tokens import Pseudonyms
+from counterfoil.ingest.lines import Reader
+from counterfoil.ports import BillPage, Change, Clock, Outcome
+from ports.backends import OpenLedger, Store
+
+PSEUDONYMS = Pseudonyms(b"a deployment secret for the ports' tests")
+SHOP: dict[str, Any] = {
+    "kind": "shop",
+    "id": "sh_1",
+    "name": "Riverside",
+    "franchiseId": "fr_a",
+    "providerId": "mb_a",
+    "timezone": "Asia/Bangkok",
+    "closingTime": "02:00",
+}
+EVENING = "2025-12-31T18:05:00+07:00"
+AFTER_MIDNIGHT = "2026-01-01T00:30:00+07:00"
+EVER = (date(2000, 1, 1), date(2099, 12, 31))
+
+
+def shop(shop_id: str = "sh_1", **fields: Any) -> dict[str, Any]:
+    return SHOP | {"id": shop_id} | fields
+
+
+def bill(bill_id: str = "b_1", shop_id: str = "sh_1", **fields: Any) -> dict[str, Any]:
+    return {"kind": "bill", "id": bill_id, "shopId": shop_id, "closedAt": EVENING, **fields}
+
+
+def member(member_id: str = "4711", provider_id: str = "mb_a", **fields: Any) -> dict[str, Any]:
+    return {"kind": "member", "id": member_id, "providerId": provider_id, **fields}
+
+
+def base(base_id: str = "mb_a", **fields: Any) -> dict[str, Any]:
+    return {"kind": "base", "id": base_id, **fields}
+
+
+def gone(record: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """The removal of a record."""
+    return {name: record[name] for name in ("kind", "id", "shopId") if name in record} | {"removed": True} | fields
+
+
+def open_ledger(store: Store, clock: Clock) -> OpenLedger:
+    return store.ledger(clock, PSEUDONYMS.fingerprint())
+
+
+class Desk:
+    """One loader and one reader of the same books."""
+
+    def __init__(self, store: Store, clock: Clock, run: Callable[[Awaitable[Any]], Any]) -> None:
+        self.store = store
+        self.ledger = open_ledger(store, clock)
+        self.books = store.books()
+        self._reader = Reader(PSEUDONYMS, self.ledger.facts)
+        self._run = run
+
+    def close(self) -> None:
+        self.ledger.close()
+        self.books.close()
+
+    # --- writing -----------------------------------------------------------------
+
+    def change(self, record: dict[str, Any]) -> Change:
+        """The record as projected under what the books know now."""
+        return self._reader.change(record)
+
+    def put(self, *records: dict[str, Any]) -> list[Outcome]:
+        """The records in one transaction. A bill needs a shop from an earlier one."""
+        return self.ledger.apply([self.change(record) for record in records])
+
+    def rewrite(self, most: int = 100) -> None:
+        while self.ledger.rewrite_bills(most):
+            pass
+
+    # --- reading -----------------------------------------------------------------
+
+    def horizon(self) -> int:
+        return int(self._run(self.books.horizon()))
+
+    def number(self, shop_id: str = "sh_1") -> int:
+        branch = self._run(self.books.branch(shop_id))
+        assert branch is not None
+        return int(branch.number)
+
+    def by_change(self, shop_id: str = "sh_1", *, since: int = 0, until: int | None = None, limit: int = 1000) -> Any:
+        page = self._run(self.books.bills_by_change(self.number(shop_id), since, until, None, limit))
+        return [json.loads(row[4]) for row in page.rows]
+
+    def by_day(self, shop_id: str = "sh_1", first: date = EVER[0], last: date = EVER[1], limit: int = 1000) -> Any:
+        page = self.day_page(shop_id, first, last, None, limit)
+        return [json.loads(row[4]) for row in page.rows]
+
+    def day_page(self, shop_id: str, first: date, last: date, after: Place | None, limit: int) -> BillPage:
+        page: BillPage = self._run(self.books.bills_by_day(self.number(shop_id), first, last, after, limit))
+        return page
+
+    def bill(self, bill_id: str = "b_1", shop_id: str = "sh_1") -> Any:
+        """The finished bill, dates or not."""
+        found = self._run(self.books.bill(Scope("shop", shop_id), bill_id))
+        return json.loads(found.body) if found else None
+
+    def stamp(self, bill_id: str = "b_1", shop_id: str = "sh_1") -> int | None:
+        """The bill's `updatedAt`, in milliseconds."""
+        updated_at = self.bill(bill_id, shop_id)["updatedAt"]
+        return None if updated_at is None else in_ms(updated_at)
+
+
+def in_ms(written: str) -> int:
+    return round(datetime.fromisoformat(written).timestamp() * 1000)

@@ -1,0 +1,129 @@
+"""Bookmarks: the places at which cursors were handed out, seen by all workers."""
+
+import pytest
+
+from counterfoil.domain.paging import Bookmark, Place, Trail, Walk
+from counterfoil.ports import StoreUnavailable
+from house import MovableClock
+from ports.backends import Store
+from ports.conftest import Run
+
+TRAIL = Trail("k_1", "bills sh_1", "changes 0")
+MARK = Bookmark("changes 0", Walk("w_1", 1000), Place(900, 0, "b_1"))
+HOUR = 3600
+
+
+def test_a_bookmark_is_found_by_the_cursor_it_was_kept_for(store: Store, clock: MovableClock, run: Run) -> None:
+    marks = store.bookmarks(clock)
+    run(marks.keep(TRAIL, MARK))
+    assert run(marks.find(TRAIL, "b_1")) == [MARK]
+    assert run(marks.find(TRAIL, "b_2")) == []
+    assert run(marks.find(TRAIL, "B_1")) == []
+
+
+def test_another_worker_finds_it_too(store: Store, clock: MovableClock, run: Run) -> None:
+    run(store.bookmarks(clock).keep(TRAIL, MARK))
+    assert run(store.bookmarks(clock).find(TRAIL, "b_1")) == [MARK]
+
+
+def test_bookmarks_of_another_key_or_list_are_not_found(store: Store, clock: MovableClock, run: Run) -> None:
+    marks = store.bookmarks(clock)
+    run(marks.keep(TRAIL, MARK))
+    assert run(marks.find(Trail("k_2", "bills sh_1", "changes 0"), "b_1")) == []
+    assert run(marks.find(Trail("k_1", "bills sh_2", "changes 0"), "b_1")) == []
+
+
+def test_bookmarks_of_every_route_are_found_oldest_first(store: Store, clock: MovableClock, run: Run) -> None:
+    marks = store.bookmarks(clock)
+    by_day = Bookmark("days 20260101-20260131", Walk("w_2", 1100), Place(20260101, 500, "b_1"))
+    moved = Bookmark("changes 0", Walk("w_3", 1200), Place(1150, 0, "b_1"))
+    for mark in (MARK, by_day, moved):
+        run(marks.keep(TRAIL, mark))
+        clock.advance(1)
+    assert run(marks.find(TRAIL, "b_1")) == [MARK, by_day, moved]
+
+
+def test_the_same_place_kept_again_by_the_same_walk_is_one_bookmark(
+    store: Store, clock: MovableClock, run: Run
+) -> None:
+    marks = store.bookmarks(clock)
+    run(marks.keep(TRAIL, MARK))
+    run(marks.keep(TRAIL, MARK))
+    assert run(marks.find(TRAIL, "b_1")) == [MARK]
+
+
+def test_walks_that_meet_at_a_place_keep_a_bookmark_each(store: Store, clock: MovableClock, run: Run) -> None:
+    marks = store.bookmarks(clock)
+    other = Bookmark("changes 0", Walk("w_2", 900), MARK.place)
+    for mark in (MARK, other):
+        run(marks.keep(TRAIL, mark))
+        clock.advance(1)
+    assert run(marks.find(TRAIL, "b_1")) == [MARK, other]
+
+
+def test_a_finished_walk_is_marked_on_all_its_bookmarks_and_on_no_others(
+    store: Store, clock: MovableClock, run: Run
+) -> None:
+    marks = store.bookmarks(clock)
+    run(marks.keep(TRAIL, MARK))
+    run(marks.keep(TRAIL, Bookmark("changes 0", MARK.walk, Place(950, 0, "b_2"))))
+    run(marks.keep(TRAIL, Bookmark("changes 0", Walk("w_2", 1000), Place(960, 0, "b_3"))))
+    run(marks.finish("w_1"))
+    finished = {cursor: run(marks.find(TRAIL, cursor))[0].finished for cursor in ("b_1", "b_2", "b_3")}
+    assert finished == {"b_1": True, "b_2": True, "b_3": False}
+
+
+def test_a_place_kept_again_after_its_walk_finished_is_open_again(store: Store, clock: MovableClock, run: Run) -> None:
+    marks = store.bookmarks(clock)
+    run(marks.keep(TRAIL, MARK))
+    run(marks.finish("w_1"))
+    run(marks.keep(TRAIL, MARK))
+    assert run(marks.find(TRAIL, "b_1")) == [MARK]
+
+
+def test_returns_are_counted_on_the_bookmark_returned_to(store: Store, clock: MovableClock, run: Run) -> None:
+    marks = store.bookmarks(clock)
+    moved = Bookmark("changes 0", Walk("w_2", 1200), Place(1150, 0, "b_1"))
+    run(marks.keep(TRAIL, MARK))
+    run(marks.keep(TRAIL, moved))
+    for _ in range(3):
+        run(marks.wear(TRAIL, MARK))
+    assert [mark.returns for mark in run(marks.find(TRAIL, "b_1"))] == [3, 0]
+
+
+def test_a_bookmark_lasts_a_week(store: Store, clock: MovableClock, run: Run) -> None:
+    marks = store.bookmarks(clock)
+    run(marks.keep(TRAIL, MARK))
+    clock.advance(7 * 24 * HOUR)
+    assert marks.prune() == 0
+    clock.advance(1)
+    assert marks.prune() == 1
+    assert run(marks.find(TRAIL, "b_1")) == []
+
+
+def test_a_walk_that_goes_on_keeps_its_latest_bookmark(store: Store, clock: MovableClock, run: Run) -> None:
+    marks = store.bookmarks(clock)
+    run(marks.keep(TRAIL, MARK))
+    clock.advance(100 * HOUR)
+    run(marks.keep(TRAIL, MARK))
+    clock.advance(100 * HOUR)
+    assert marks.prune() == 0
+    assert run(marks.find(TRAIL, "b_1")) == [MARK]
+
+
+def test_many_old_bookmarks_go_in_one_call(store: Store, clock: MovableClock, run: Run) -> None:
+    marks = store.bookmarks(clock)
+    for n in range(50):
+        run(marks.keep(TRAIL, Bookmark("changes 0", MARK.walk, Place(n, 0, f"b_{n}"))))
+    clock.advance(200 * HOUR)
+    run(marks.keep(TRAIL, MARK))
+    assert marks.prune() == 50
+    assert run(marks.find(TRAIL, "b_1")) == [MARK]
+
+
+def test_a_full_disk_is_told(store: Store, clock: MovableClock, run: Run) -> None:
+    marks = store.bookmarks(clock)
+    with store.out_of_space(), pytest.raises(StoreUnavailable):
+        run(marks.keep(TRAIL, MARK))
+    run(marks.keep(TRAIL, MARK))
+    assert run(marks.find(TRAIL, "b_1")) == [MARK]

@@ -1,0 +1,329 @@
+"""Reading the books: shops, bills and members, on every back end."""
+
+import json
+from datetime import date
+
+from counterfoil.domain.access import Scope
+from counterfoil.domain.paging import Place
+from ports.backends import Store
+from ports.conftest import Run
+from ports.desk import EVER, PSEUDONYMS, Desk, base, bill, gone, member, shop
+
+FRANCHISE = Scope("franchise", "fr_a")
+AT = "2025-12-{:02}T12:00:00+07:00"
+
+
+def ids(rows: list[dict[str, object]]) -> list[object]:
+    return [row["id"] for row in rows]
+
+
+# --- shops -------------------------------------------------------------------
+
+
+def test_a_franchise_lists_its_branches_in_the_order_they_came(desk: Desk, run: Run) -> None:
+    desk.put(shop("sh_b"), shop("sh_a"), shop("sh_x", franchiseId="fr_x"), shop("sh_c"))
+    listed = [json.loads(body)["shopId"] for body in run(desk.books.shops(FRANCHISE))]
+    assert listed == ["sh_b", "sh_a", "sh_c"]
+
+
+def test_a_shop_scope_lists_that_shop_alone(desk: Desk, run: Run) -> None:
+    desk.put(shop("sh_1"), shop("sh_2"))
+    assert [json.loads(body)["shopId"] for body in run(desk.books.shops(Scope("shop", "sh_2")))] == ["sh_2"]
+
+
+def test_a_franchise_scope_does_not_reach_a_shop_of_the_same_id(desk: Desk, run: Run) -> None:
+    desk.put(shop("fr_a", franchiseId=None))
+    assert run(desk.books.shops(FRANCHISE)) == []
+    assert run(desk.books.covers(FRANCHISE, "mb_a")) is False
+
+
+def test_a_removed_shop_is_not_listed_and_its_branch_says_so(desk: Desk, run: Run) -> None:
+    desk.put(shop("sh_1"), shop("sh_2"))
+    desk.put(gone(shop("sh_1")))
+    assert [json.loads(body)["shopId"] for body in run(desk.books.shops(FRANCHISE))] == ["sh_2"]
+    branch = run(desk.books.branch("sh_1"))
+    assert branch.removed
+    assert (branch.shop_id, branch.franchise_id, branch.provider_id) == ("sh_1", "fr_a", "mb_a")
+
+
+def test_an_unknown_shop_has_no_branch(desk: Desk, run: Run) -> None:
+    assert run(desk.books.branch("sh_1")) is None
+
+
+def test_ids_are_compared_to_the_letter(desk: Desk, run: Run) -> None:
+    desk.put(shop("Sh_1"), shop("ｓh_1"))
+    assert run(desk.books.branch("sh_1")) is None
+    assert run(desk.books.branch("SH_1")) is None
+    assert run(desk.books.branch("ｓh_1")).shop_id == "ｓh_1"
+
+
+def test_a_scope_covers_the_bases_of_its_branches_and_no_others(desk: Desk, run: Run) -> None:
+    desk.put(shop("sh_1", providerId="mb_a"), shop("sh_2", providerId="mb_b"), shop("sh_3", providerId=None))
+    covers = desk.books.covers
+    assert run(covers(FRANCHISE, "mb_a"))
+    assert run(covers(FRANCHISE, "mb_b"))
+    assert not run(covers(FRANCHISE, "mb_c"))
+    assert not run(covers(Scope("shop", "sh_1"), "mb_b"))
+    assert not run(covers(Scope("shop", "sh_3"), "mb_a"))
+
+
+def test_a_removed_shop_covers_no_base(desk: Desk, run: Run) -> None:
+    desk.put(shop("sh_1"))
+    desk.put(gone(shop("sh_1")))
+    assert not run(desk.books.covers(FRANCHISE, "mb_a"))
+    assert not run(desk.books.covers(Scope("shop", "sh_1"), "mb_a"))
+
+
+# --- bills by day ------------------------------------------------------------
+
+
+def test_bills_by_day_come_oldest_first_and_ties_by_id(desk: Desk) -> None:
+    desk.put(shop())
+    desk.put(
+        bill("b_3", closedAt=AT.format(2)),
+        bill("b_2", closedAt=AT.format(1)),
+        bill("b_1", closedAt=AT.format(2)),
+        bill("b_0", closedAt=AT.format(3)),
+    )
+    assert ids(desk.by_day()) == ["b_2", "b_1", "b_3", "b_0"]
+
+
+def test_both_ends_of_the_span_are_included(desk: Desk) -> None:
+    desk.put(shop())
+    desk.put(*(bill(f"b_{day}", closedAt=AT.format(day)) for day in range(1, 8)))
+    assert ids(desk.by_day(first=date(2025, 12, 3), last=date(2025, 12, 5))) == ["b_3", "b_4", "b_5"]
+
+
+def test_a_day_is_a_day_on_the_shops_clock(desk: Desk) -> None:
+    desk.put(shop(timezone="Asia/Tokyo"))
+    desk.put(bill(closedAt="2025-12-31T23:30:00+07:00"))
+    assert ids(desk.by_day(first=date(2026, 1, 1), last=date(2026, 1, 1))) == ["b_1"]
+    assert desk.by_day(first=date(2025, 12, 31), last=date(2025, 12, 31)) == []
+
+
+def test_a_bill_without_a_readable_time_is_in_no_day_but_can_be_read_by_id_and_by_change(desk: Desk, run: Run) -> None:
+    desk.put(shop())
+    desk.put(bill(closedAt="yesterday"))
+    assert desk.by_day() == []
+    assert ids(desk.by_change()) == ["b_1"]
+    assert desk.bill()["billDate"] is None
+    assert run(desk.books.bill_places(desk.number(), "b_1")).by_day.id == "b_1"
+
+
+def test_a_walk_by_day_meets_every_bill_once_whatever_the_page_size(desk: Desk) -> None:
+    desk.put(shop())
+    desk.put(*(bill(f"b_{n:02}", closedAt=AT.format(1 + n % 3)) for n in range(20)))
+    whole = ids(desk.by_day())
+    for limit in (1, 3, 7, 20):
+        met, after = [], None
+        while rows := desk.day_page("sh_1", *EVER, after, limit).rows:
+            met += [row[2] for row in rows]
+            after = Place(*rows[-1][:3])
+        assert met == whole
+
+
+def test_a_page_holds_no_more_than_its_limit(desk: Desk) -> None:
+    desk.put(shop())
+    desk.put(*(bill(f"b_{n}") for n in range(5)))
+    assert len(desk.by_day(limit=2)) == 2
+    assert len(desk.by_change(limit=3)) == 3
+
+
+def test_bills_of_another_shop_never_appear(desk: Desk) -> None:
+    desk.put(shop("sh_1"), shop("sh_2"))
+    desk.put(bill("b_1", "sh_1"), bill("b_2", "sh_2"))
+    assert ids(desk.by_day("sh_1")) == ["b_1"]
+    assert ids(desk.by_change("sh_2")) == ["b_2"]
+
+
+def test_a_row_carries_its_place_and_a_seal_that_changes_with_its_body(desk: Desk, run: Run) -> None:
+    desk.put(shop())
+    desk.put(bill())
+    before = desk.day_page("sh_1", *EVER, None, 10).rows[0]
+    desk.put(bill(cashier="Noi"))
+    after = desk.day_page("sh_1", *EVER, None, 10).rows[0]
+    assert before[:3] == after[:3]
+    assert before[3] != after[3]
+    assert run(desk.books.bill(FRANCHISE, "b_1")).seal == after[3]
+
+
+# --- bills by change ---------------------------------------------------------
+
+
+def test_bills_by_change_come_in_the_order_they_last_changed(desk: Desk) -> None:
+    desk.put(shop())
+    for bill_id in ("b_2", "b_1", "b_3"):
+        desk.put(bill(bill_id))
+    desk.put(bill("b_2", cashier="Noi"))
+    assert ids(desk.by_change()) == ["b_1", "b_3", "b_2"]
+
+
+def test_the_lower_bound_includes_its_instant_and_all_ties(desk: Desk) -> None:
+    desk.put(shop())
+    desk.put(bill("b_0"))
+    desk.put(bill("b_3"), bill("b_1"), bill("b_2"))
+    stamp = desk.stamp("b_1")
+    assert stamp is not None
+    assert ids(desk.by_change(since=stamp)) == ["b_1", "b_2", "b_3"]
+    assert desk.by_change(since=stamp + 1) == []
+
+
+def test_the_upper_bound_leaves_out_what_changed_after_it(desk: Desk) -> None:
+    desk.put(shop())
+    desk.put(bill("b_1"))
+    bound = desk.horizon()
+    desk.put(bill("b_2"))
+    assert ids(desk.by_change(until=bound)) == ["b_1"]
+    assert ids(desk.by_change()) == ["b_1", "b_2"]
+
+
+def test_a_page_boundary_may_fall_inside_a_tie(desk: Desk, run: Run) -> None:
+    desk.put(shop())
+    desk.put(*(bill(f"b_{n}") for n in range(5)))
+    number = desk.number()
+    first = run(desk.books.bills_by_change(number, 0, None, None, 2)).rows
+    rest = run(desk.books.bills_by_change(number, 0, None, Place(*first[-1][:3]), 10)).rows
+    assert [row[2] for row in first + rest] == [f"b_{n}" for n in range(5)]
+
+
+def test_every_page_carries_the_horizon(desk: Desk, run: Run) -> None:
+    desk.put(shop())
+    desk.put(bill())
+    desk.put(base())
+    horizon, number = desk.horizon(), desk.number()
+    assert run(desk.books.bills_by_change(number, 0, None, None, 5)).horizon == horizon
+    assert run(desk.books.bills_by_day(number, *EVER, None, 5)).horizon == horizon
+    assert run(desk.books.members("mb_a", None, 5)).horizon == horizon
+
+
+# --- one bill ----------------------------------------------------------------
+
+
+def test_a_bill_is_found_in_the_scope_of_its_shop_and_in_no_other(desk: Desk, run: Run) -> None:
+    desk.put(shop("sh_1"), shop("sh_2", franchiseId="fr_b"))
+    desk.put(bill("b_1", "sh_1"))
+    find = desk.books.bill
+    assert json.loads(run(find(Scope("shop", "sh_1"), "b_1")).body)["id"] == "b_1"
+    assert run(find(FRANCHISE, "b_1")) is not None
+    assert run(find(Scope("shop", "sh_2"), "b_1")) is None
+    assert run(find(Scope("franchise", "fr_b"), "b_1")) is None
+    assert run(find(FRANCHISE, "b_2")) is None
+
+
+def test_two_shops_may_use_the_same_bill_id(desk: Desk) -> None:
+    desk.put(shop("sh_1"), shop("sh_2"))
+    desk.put(bill("b_1", "sh_1", cashier="Noi"), bill("b_1", "sh_2", cashier="Lek"))
+    assert desk.bill("b_1", "sh_1")["cashier"] == "Noi"
+    assert desk.bill("b_1", "sh_2")["cashier"] == "Lek"
+
+
+def test_the_bills_of_a_removed_shop_stay_readable(desk: Desk, run: Run) -> None:
+    desk.put(shop())
+    desk.put(bill())
+    desk.put(gone(shop()))
+    assert ids(desk.by_day()) == ["b_1"]
+    assert run(desk.books.bill(FRANCHISE, "b_1")) is not None
+
+
+def test_a_bill_knows_its_place_in_both_lists(desk: Desk, run: Run) -> None:
+    desk.put(shop())
+    desk.put(bill("b_1"), bill("b_2", history=True))
+    number = desk.number()
+    page = run(desk.books.bills_by_change(number, 0, None, None, 5))
+    places = run(desk.books.bill_places(number, "b_1"))
+    assert places.by_change == Place(*page.rows[0][:3])
+    assert places.by_day == Place(*desk.day_page("sh_1", *EVER, None, 5).rows[0][:3])
+    assert run(desk.books.bill_places(number, "b_2")).by_change is None
+    assert run(desk.books.bill_places(number, "b_3")) is None
+    assert run(desk.books.bill_places(number + 1, "b_1")) is None
+
+
+# --- members -----------------------------------------------------------------
+
+
+def test_members_come_by_sign_up_oldest_first_and_those_without_one_last(desk: Desk, run: Run) -> None:
+    desk.put(
+        member("1", createdAt="never"),
+        member("2", createdAt="2025-03-02T10:00:00+07:00"),
+        member("3", createdAt="2025-03-01T10:00:00+07:00"),
+        member("4", "mb_b", createdAt="2025-03-01T10:00:00+07:00"),
+    )
+    rows = run(desk.books.members("mb_a", None, 10)).rows
+    assert [row[2] for row in rows] == [PSEUDONYMS.member_token(i) for i in ("3", "2", "1")]
+    assert [row[3].token for row in rows] == [row[2] for row in rows]
+
+
+def test_a_walk_through_members_meets_each_once(desk: Desk, run: Run) -> None:
+    desk.put(*(member(str(n), createdAt=AT.format(1 + n % 2) if n % 5 else None) for n in range(17)))
+    for limit in (1, 4, 17):
+        met: list[str] = []
+        after = None
+        while rows := run(desk.books.members("mb_a", after, limit)).rows:
+            met += [row[2] for row in rows]
+            after = Place(*rows[-1][:3])
+        assert len(met) == len(set(met)) == 17
+
+
+def test_a_member_has_a_place_in_its_own_base_only(desk: Desk, run: Run) -> None:
+    desk.put(member("1"))
+    token = PSEUDONYMS.member_token("1")
+    row = run(desk.books.members("mb_a", None, 1)).rows[0]
+    assert run(desk.books.member_place("mb_a", token)) == Place(*row[:3])
+    assert run(desk.books.member_place("mb_b", token)) is None
+    assert run(desk.books.member_place("mb_a", "1")) is None
+
+
+def test_a_member_comes_with_its_base_once_that_is_known(desk: Desk, run: Run) -> None:
+    desk.put(member("1"))
+    token = PSEUDONYMS.member_token("1")
+    found = run(desk.books.member(token))
+    assert (found.provider_id, found.base) == ("mb_a", None)
+    assert run(desk.books.members("mb_a", None, 5)).base is None
+    desk.put(base(creditEnabled=True))
+    assert run(desk.books.member(token)).base.credit_enabled
+    assert run(desk.books.members("mb_a", None, 5)).base.credit_enabled
+    assert run(desk.books.member("m1_nobody")) is None
+
+
+def test_accounts_come_most_recently_created_first(desk: Desk, run: Run) -> None:
+    account = [{"channel": "bot_1", "userId": "U1"}]
+    desk.put(base(messagingChannel="bot_1"))
+    desk.put(
+        member("old", createdAt="2024-01-01T00:00:00Z", messaging=account),
+        member("new", createdAt="2025-01-01T00:00:00Z", messaging=account),
+        member("other base", "mb_b", createdAt="2025-06-01T00:00:00Z", messaging=account),
+        member("other person", createdAt="2025-06-01T00:00:00Z", messaging=[{"channel": "bot_1", "userId": "U2"}]),
+    )
+    known, accounts = run(desk.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1")))
+    assert known.messaging_channel == "bot_1"
+    assert [found.token for found in accounts] == [PSEUDONYMS.member_token(i) for i in ("new", "old")]
+    assert {found.channel for found in accounts} == {"bot_1"}
+
+
+def test_a_sign_up_that_cannot_be_read_does_not_make_a_record_the_most_recent(desk: Desk, run: Run) -> None:
+    account = [{"userId": "U1"}]
+    desk.put(member("1", messaging=account), member("2", createdAt="2025-01-01T00:00:00Z", messaging=account))
+    _, accounts = run(desk.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1")))
+    assert accounts[0].token == PSEUDONYMS.member_token("2")
+
+
+def test_an_unlinked_account_is_no_longer_found(desk: Desk, run: Run) -> None:
+    hashed = PSEUDONYMS.messaging_hash("U1")
+    desk.put(member("1", messaging=[{"userId": "U1"}]))
+    desk.put(member("1"))
+    assert run(desk.books.accounts("mb_a", hashed))[1] == []
+    desk.put(member("1", messaging=[{"userId": "U1"}]))
+    desk.put(gone(member("1")))
+    assert run(desk.books.accounts("mb_a", hashed))[1] == []
+
+
+def test_what_is_never_returned_is_never_stored(desk: Desk, store: Store) -> None:
+    user = "U" + "0123456789abcdef" * 2
+    desk.put(shop(address="1 Private Lane", tel="021234567"))
+    desk.put(
+        bill(customer={"name": "Khun Private"}, note="Private wish", memberId="internal-4711"),
+        member("internal-4711", name="Somchai Private", birthday="1990-01-01", messaging=[{"userId": user}]),
+    )
+    written = store.everything_written()
+    for private in (b"Private", user.encode(), b"internal-4711", b"1990-01-01", b"021234567"):
+        assert private not in written

@@ -1,0 +1,432 @@
+"""The meter: an exact rolling minute and an exact day's count, over all processes, whatever dies or steps."""
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from counterfoil.bootstrap import SystemClock
+from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.domain.calendar import thai_day
+from counterfoil.ports import StoreUnavailable
+from house import MovableClock
+from ports import neighbours
+from ports.backends import METERS, OpenUsage, Store
+from ports.conftest import Run, weighed
+
+KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), per_min=3, per_day=1000)
+NEW_YEAR = date(2026, 1, 1)
+MIDNIGHT_SEC = 17 * 3600  # from the clock's start, 07:00 in Thailand, to the end of the day
+PATIENCE_SEC = 20
+
+
+@pytest.fixture(params=weighed(METERS))
+def store(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[Store]:
+    """An empty store, once with every meter."""
+    made: Store = request.param(tmp_path / "store")
+    yield made
+    made.close()
+
+
+def admitted(run: Run, usage: OpenUsage, key: Key = KEY, tries: int = 1) -> int:
+    """How many of so many requests get in."""
+    return sum(isinstance(run(usage.admit(key)), Admitted) for _ in range(tries))
+
+
+# --- the minute --------------------------------------------------------------
+
+
+def test_a_minute_holds_its_number_and_not_one_more(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    assert admitted(run, usage, tries=10) == 3
+    clock.advance(59.999999)
+    assert admitted(run, usage) == 0
+    clock.advance(0.000001)
+    assert admitted(run, usage, tries=10) == 3
+
+
+def test_the_window_rolls_with_each_request_and_not_with_the_minute(
+    store: Store, clock: MovableClock, run: Run
+) -> None:
+    usage = store.usage(clock)
+    for _ in range(3):
+        assert admitted(run, usage) == 1
+        clock.advance(20)
+    for _ in range(3):
+        assert admitted(run, usage, tries=2) == 1
+        clock.advance(20)
+
+
+def test_the_refused_are_told_when_to_come_back(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    admitted(run, usage, tries=3)
+    assert run(usage.admit(KEY)) == TooFast(60)
+    clock.advance(30.5)
+    assert run(usage.admit(KEY)) == TooFast(30)
+    clock.advance(29.4)
+    assert run(usage.admit(KEY)) == TooFast(1)
+    clock.advance(1)
+    assert isinstance(run(usage.admit(KEY)), Admitted)
+
+
+def test_the_refused_enter_neither_the_window_nor_the_count(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    admitted(run, usage, tries=50)
+    assert run(usage.counts("k_1", [NEW_YEAR])) == {NEW_YEAR: 3}
+    clock.advance(60)
+    assert run(usage.admit(KEY)) == Admitted(NEW_YEAR, 4)
+
+
+@given(
+    per_min=st.integers(1, 6),
+    pauses=st.lists(st.sampled_from([0, 0.5, 1, 9.999999, 10, 20, 30, 59.999999, 60]), max_size=60),
+)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+def test_in_no_minute_too_many_and_none_refused_that_fits(
+    store: Store, run: Run, per_min: int, pauses: list[float]
+) -> None:
+    """Compared with the definition itself, over any pattern of requests."""
+    clock = MovableClock()
+    usage = store.usage(clock)
+    key = replace(KEY, key_id=f"k {per_min} {pauses}", per_min=per_min)
+    taken: list[int] = []
+    began = clock.steady_us()
+    for pause in pauses:
+        clock.advance(pause)
+        now = clock.steady_us() - began
+        in_window = [at for at in taken if at > now - 60_000_000]
+        verdict = run(usage.admit(key))
+        assert isinstance(verdict, Admitted) == (len(in_window) < per_min)
+        if isinstance(verdict, Admitted):
+            taken.append(now)
+        else:
+            free_at = sorted(taken)[-per_min] + 60_000_000
+            assert verdict.retry_after_sec == max(1, math.ceil((free_at - now) / 1_000_000))
+        clock.advance(0)
+    usage.close()
+
+
+def test_a_lower_limit_counts_what_was_admitted_under_the_higher(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    assert admitted(run, usage, replace(KEY, per_min=10), 5) == 5
+    assert admitted(run, usage, replace(KEY, per_min=2), 5) == 0
+    clock.advance(60)
+    assert admitted(run, usage, replace(KEY, per_min=2), 5) == 2
+
+
+def test_a_higher_limit_gives_the_difference_at_once(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    assert admitted(run, usage, tries=5) == 3
+    assert admitted(run, usage, replace(KEY, per_min=8), 20) == 5
+    clock.advance(30)
+    assert admitted(run, usage, replace(KEY, per_min=100), 200) == 92
+
+
+def test_a_limit_may_go_down_and_up_again_without_opening_the_window(
+    store: Store, clock: MovableClock, run: Run
+) -> None:
+    usage = store.usage(clock)
+    assert admitted(run, usage, replace(KEY, per_min=50), 80) == 50
+    clock.advance(59)
+    assert admitted(run, usage, replace(KEY, per_min=1), 3) == 0
+    assert admitted(run, usage, replace(KEY, per_min=50), 3) == 0
+    clock.advance(1)
+    assert admitted(run, usage, replace(KEY, per_min=1), 3) == 1
+    assert admitted(run, usage, replace(KEY, per_min=50), 80) == 49
+
+
+def test_keys_do_not_share_a_window(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    for n in range(20):
+        assert admitted(run, usage, replace(KEY, key_id=f"k_{n}"), 4) == 3
+
+
+def test_requests_of_many_keys_that_arrive_together_are_each_judged_by_their_own(
+    store: Store, clock: MovableClock, run: Run
+) -> None:
+    usage = store.usage(clock)
+    keys = [replace(KEY, key_id=f"k_{n}", per_min=1 + n) for n in range(10)]
+
+    async def crowd() -> Counter[str]:
+        asked = [key for _ in range(15) for key in keys]
+        verdicts = await asyncio.gather(*(usage.admit(key) for key in asked))
+        return Counter(
+            key.key_id for key, verdict in zip(asked, verdicts, strict=True) if isinstance(verdict, Admitted)
+        )
+
+    assert run(crowd()) == {f"k_{n}": 1 + n for n in range(10)}
+
+
+def test_requests_that_arrive_together_get_numbers_of_their_own(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    key = replace(KEY, per_min=100)
+
+    async def crowd() -> list[Any]:
+        return await asyncio.gather(*(usage.admit(key) for _ in range(40)))
+
+    assert sorted(verdict.count for verdict in run(crowd())) == list(range(1, 41))
+
+
+def test_a_request_given_up_while_it_waits_disturbs_nobody(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+
+    async def one_leaves() -> Any:
+        leaving = asyncio.ensure_future(usage.admit(KEY))
+        staying = asyncio.ensure_future(usage.admit(KEY))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        return await asyncio.gather(leaving, staying, return_exceptions=True)
+
+    left, stayed = run(one_leaves())
+    assert isinstance(left, asyncio.CancelledError)
+    assert isinstance(stayed, Admitted)
+
+
+# --- the day -----------------------------------------------------------------
+
+
+def test_the_count_starts_afresh_at_midnight_in_thailand(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    assert run(usage.admit(KEY)) == Admitted(NEW_YEAR, 1)
+    clock.advance(MIDNIGHT_SEC - 0.001)
+    assert run(usage.admit(KEY)) == Admitted(NEW_YEAR, 2)
+    clock.advance(0.001)
+    assert run(usage.admit(KEY)) == Admitted(date(2026, 1, 2), 1)
+    assert run(usage.counts("k_1", [NEW_YEAR, date(2026, 1, 2)])) == {NEW_YEAR: 2, date(2026, 1, 2): 1}
+
+
+def test_midnight_does_not_open_the_minute(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    clock.advance(MIDNIGHT_SEC - 1)
+    admitted(run, usage, tries=3)
+    clock.advance(2)
+    assert run(usage.admit(KEY)) == TooFast(58)
+
+
+def test_a_request_past_the_quota_is_still_counted(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    key = replace(KEY, per_min=100, per_day=2)
+    assert [run(usage.admit(key)).count for _ in range(5)] == [1, 2, 3, 4, 5]
+
+
+def test_days_without_requests_have_no_count(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    admitted(run, usage)
+    clock.advance(3 * 86_400)
+    admitted(run, usage, tries=2)
+    days = [date(2026, 1, day) for day in range(1, 5)]
+    counts = run(usage.counts("k_1", days))
+    assert [counts.get(day, 0) for day in days] == [1, 0, 0, 2]
+    assert run(usage.counts("k_2", days)) == {}
+
+
+def test_the_operator_sees_the_counts_of_all_keys(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    admitted(run, usage, tries=2)
+    clock.advance(86_400)
+    admitted(run, usage)
+    admitted(run, usage, replace(KEY, key_id="k_2"), 3)
+    second = date(2026, 1, 2)
+    assert usage.totals(7) == {"k_1": {NEW_YEAR: 2, second: 1}, "k_2": {second: 3}}
+
+
+# --- clocks ------------------------------------------------------------------
+
+
+def test_a_wall_clock_that_steps_neither_opens_nor_closes_the_window(
+    store: Store, clock: MovableClock, run: Run
+) -> None:
+    usage = store.usage(clock)
+    admitted(run, usage, tries=3)
+    for seconds in (3600, -7200, 86_400 * 30, -86_400 * 30):
+        clock.step(seconds)
+        assert admitted(run, usage) == 0
+    clock.advance(60)
+    clock.step(-3600)
+    assert admitted(run, usage, tries=5) == 3
+
+
+def test_a_wall_clock_that_steps_back_over_midnight_goes_on_with_that_days_count(
+    store: Store, clock: MovableClock, run: Run
+) -> None:
+    usage = store.usage(clock)
+    key = replace(KEY, per_min=100)
+    assert run(usage.admit(key)) == Admitted(NEW_YEAR, 1)
+    clock.step(86_400)
+    assert run(usage.admit(key)) == Admitted(date(2026, 1, 2), 1)
+    clock.step(-86_400)
+    assert run(usage.admit(key)) == Admitted(NEW_YEAR, 2)
+    clock.step(86_400)
+    assert run(usage.admit(key)) == Admitted(date(2026, 1, 2), 2)
+    assert run(usage.counts("k_1", [NEW_YEAR, date(2026, 1, 2)])) == {NEW_YEAR: 2, date(2026, 1, 2): 2}
+
+
+class Rebooted(MovableClock):
+    """The same wall clock after the machine was started again: the steady clock began anew."""
+
+    def __init__(self, before: MovableClock, off_sec: float, uptime_sec: float) -> None:
+        super().__init__(before.now_ms())
+        self.step(off_sec)
+        self._steady_us = round(uptime_sec * 1_000_000)
+
+    def boot_id(self) -> str:
+        return "another boot"
+
+
+@pytest.mark.parametrize("uptime_sec", [5, 10_000_000])
+def test_a_reboot_neither_opens_nor_closes_the_window(
+    store: Store, clock: MovableClock, run: Run, uptime_sec: float
+) -> None:
+    usage = store.usage(clock)
+    admitted(run, usage, tries=3)
+    usage.close()
+    after = Rebooted(clock, 20, uptime_sec)
+    usage = store.usage(after)
+    assert run(usage.admit(KEY)) == TooFast(40)
+    after.advance(40)
+    assert admitted(run, usage, tries=5) == 3
+    assert run(usage.counts("k_1", [NEW_YEAR])) == {NEW_YEAR: 6}
+
+
+def test_after_a_reboot_with_a_wall_clock_set_back_the_window_errs_on_the_closed_side(
+    store: Store, clock: MovableClock, run: Run
+) -> None:
+    usage = store.usage(clock)
+    admitted(run, usage, tries=3)
+    usage.close()
+    after = Rebooted(clock, -3600, 5)
+    usage = store.usage(after)
+    assert run(usage.admit(KEY)) == TooFast(60)
+    after.advance(60)
+    assert admitted(run, usage, tries=5) == 3
+
+
+def test_processes_that_start_after_a_reboot_agree_on_the_time(store: Store, clock: MovableClock, run: Run) -> None:
+    store.usage(clock).close()
+    after = Rebooted(clock, 20, 5)
+    first = store.usage(after)
+    after.advance(10)
+    after.step(1000)
+    second = store.usage(after)
+    assert admitted(run, first, tries=2) + admitted(run, second, tries=2) == 3
+    after.advance(60)
+    assert admitted(run, second, tries=2) + admitted(run, first, tries=2) == 3
+
+
+# --- survival ----------------------------------------------------------------
+
+
+def test_window_and_count_survive_a_restart(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    admitted(run, usage, tries=2)
+    usage.close()
+    usage = store.usage(clock)
+    assert admitted(run, usage, tries=5) == 1
+    assert run(usage.counts("k_1", [NEW_YEAR])) == {NEW_YEAR: 3}
+
+
+def test_a_full_disk_refuses_and_lets_nobody_through_uncounted(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    admitted(run, usage)
+    with store.out_of_space():
+        for _ in range(3):
+            with pytest.raises(StoreUnavailable):
+                run(usage.admit(KEY))
+    assert admitted(run, usage, tries=5) == 2
+    assert run(usage.counts("k_1", [NEW_YEAR])) == {NEW_YEAR: 3}
+
+
+def _start(store: Store, target: Any, *arguments: Any) -> tuple[BaseProcess, Connection]:
+    context = get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=target, args=(store, *arguments, theirs))
+    process.start()
+    theirs.close()
+    return process, ours
+
+
+def _heard(pipe: Connection) -> list[int]:
+    """All that a process told until it ended."""
+    told = []
+    try:
+        while pipe.poll(PATIENCE_SEC):
+            told.append(pipe.recv())
+    except EOFError:
+        return told
+    raise AssertionError("the other process hangs")
+
+
+def test_four_processes_share_one_exact_window(store: Store, run: Run) -> None:
+    """On the machine's own clocks. All tries fall within a minute, so exactly `perMin` of them get in."""
+    key = replace(KEY, per_min=50, per_day=10)
+    others = [_start(store, neighbours.hammer, key, 60) for _ in range(4)]
+    counts = [count for _, pipe in others for count in _heard(pipe)]
+    for process, _ in others:
+        process.join(PATIENCE_SEC)
+        assert process.exitcode == 0
+    assert sorted(counts) == list(range(1, 51))
+    usage = store.usage(SystemClock())
+    assert isinstance(run(usage.admit(key)), TooFast)
+    today = thai_day(SystemClock().now_ms())
+    assert sum(run(usage.counts("k_1", [today])).values()) == 50
+
+
+def test_counts_stay_exact_when_a_process_is_killed_in_the_middle(store: Store, run: Run) -> None:
+    """What the killed one was granted is counted, and it leaves no lock behind."""
+    key = replace(KEY, per_min=1_000_000)
+    others = [_start(store, neighbours.keep_asking, key) for _ in range(3)]
+    victim, its_pipe = others[0]
+    heard: list[int] = []
+    while len(heard) < 30:
+        ready = wait([pipe for _, pipe in others], PATIENCE_SEC)
+        assert ready, "nobody is admitted"
+        heard += [pipe.recv() for pipe in ready if isinstance(pipe, Connection)]
+    victim.kill()
+    heard += _heard(its_pipe)
+    survivors = [pipe for _, pipe in others[1:]]
+    after_the_kill = 0
+    while after_the_kill < 30:
+        for pipe in wait(survivors, PATIENCE_SEC):
+            assert isinstance(pipe, Connection)
+            heard.append(pipe.recv())
+            after_the_kill += 1
+    for process, pipe in others[1:]:
+        process.kill()
+        heard += _heard(pipe)
+    for process, _ in others:
+        process.join(PATIENCE_SEC)
+    usage = store.usage(SystemClock())
+    today = thai_day(SystemClock().now_ms())
+    counted = sum(run(usage.counts("k_1", [today])).values())
+    assert len(set(heard)) == len(heard), "a number was given twice"
+    # Each of the three may have been granted one more that it did not live to tell.
+    assert len(heard) <= counted <= len(heard) + 3
+    assert max(heard) <= counted
+    assert run(usage.admit(key)).count == counted + 1
+
+
+def test_the_window_of_a_killed_process_still_binds_the_others(store: Store, run: Run) -> None:
+    key = replace(KEY, per_min=20)
+    process, pipe = _start(store, neighbours.keep_asking, key)
+    granted = 0
+    while granted < 20:
+        assert pipe.poll(PATIENCE_SEC)
+        granted += pipe.recv() is not None
+    process.kill()
+    process.join(PATIENCE_SEC)
+    pipe.close()
+    usage = store.usage(SystemClock())
+    assert isinstance(run(usage.admit(key)), TooFast)
+    assert run(usage.admit(replace(key, per_min=21))).count == 21

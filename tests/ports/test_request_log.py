@@ -1,0 +1,176 @@
+"""The request records: kept for 90 days, daily totals for 400, disclosures before the answer leaves."""
+
+from datetime import date, timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from counterfoil.domain.access import Key, Scope
+from counterfoil.ports import RequestRecord, StoreUnavailable
+from house import MovableClock
+from ports.backends import Store
+from ports.conftest import Run
+
+KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"))
+DAY = 86_400
+RECORD = RequestRecord(
+    at=0,
+    key_id="k_1",
+    route="members",
+    status=200,
+    error=None,
+    took_us=1234,
+    personal_base="mb_a",
+    personal_members=7,
+)
+
+
+def at(clock: MovableClock, **fields: object) -> RequestRecord:
+    return replace(RECORD, at=clock.now_ms(), **fields)
+
+
+def test_a_disclosure_is_kept_before_the_call_returns(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    run(usage.disclose(at(clock)))
+    assert store.usage(clock).disclosures(10) == [at(clock)]
+
+
+def test_an_ordinary_record_is_no_disclosure(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+
+    async def note() -> None:
+        usage.note(at(clock, personal_base=None, personal_members=0))
+
+    run(note())
+    usage.flush()
+    assert usage.disclosures(10) == []
+
+
+def test_a_record_noted_is_written_when_the_worker_stops(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+
+    async def note() -> None:
+        for _ in range(3):
+            usage.note(at(clock))
+
+    run(note())
+    usage.close()
+    assert len(store.usage(clock).disclosures(10)) == 3
+
+
+def test_a_record_noted_rides_along_with_the_next_admission(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+
+    async def note_and_admit() -> None:
+        usage.note(at(clock))
+        await usage.admit(KEY)
+
+    run(note_and_admit())
+    assert store.usage(clock).disclosures(10) == [at(clock)]
+
+
+def test_disclosures_come_newest_first_and_no_more_than_asked_for(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    for members in (1, 2, 3):
+        run(usage.disclose(at(clock, personal_members=members)))
+        clock.advance(1)
+    assert [record.personal_members for record in usage.disclosures(2)] == [3, 2]
+
+
+def test_a_record_that_cannot_be_written_waits_and_nothing_is_written_twice(
+    store: Store, clock: MovableClock, run: Run
+) -> None:
+    usage = store.usage(clock)
+
+    async def note() -> None:
+        usage.note(at(clock))
+
+    run(note())
+    with store.out_of_space(), pytest.raises(StoreUnavailable):
+        usage.flush()
+    usage.flush()
+    usage.flush()
+    assert usage.disclosures(10) == [at(clock)]
+
+
+def test_a_disclosure_that_could_not_be_kept_is_an_error(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    with store.out_of_space(), pytest.raises(StoreUnavailable):
+        run(usage.disclose(at(clock)))
+
+
+def test_a_disclosure_that_was_refused_is_not_recorded_later(store: Store, clock: MovableClock, run: Run) -> None:
+    """The caller was told 500 and got no data."""
+    usage = store.usage(clock)
+    with store.out_of_space(), pytest.raises(StoreUnavailable):
+        run(usage.disclose(at(clock)))
+    usage.flush()
+    assert usage.disclosures(10) == []
+
+
+def test_records_are_dropped_after_ninety_days(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    run(usage.disclose(at(clock)))
+    clock.advance(90 * DAY)
+    run(usage.disclose(at(clock)))
+    assert usage.prune() == (0, 0)
+    clock.advance(0.001)
+    assert usage.prune() == (1, 0)
+    assert len(usage.disclosures(10)) == 1
+    assert usage.prune() == (0, 0)
+
+
+def test_totals_are_dropped_after_four_hundred_days(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    for _ in range(3):
+        run(usage.admit(KEY))
+        clock.advance(DAY)
+    first = date(2026, 1, 1)
+    clock.advance(398 * DAY)
+    run(usage.admit(KEY))
+    assert usage.prune() == (0, 1)
+    kept = run(usage.counts("k_1", [first + timedelta(days=n) for n in range(402)]))
+    assert kept == {first + timedelta(days=n): 1 for n in (1, 2, 401)}
+
+
+def test_pruning_leaves_the_minute_and_the_day_alone(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    key = replace(KEY, per_min=2)
+    run(usage.admit(key))
+    run(usage.admit(key))
+    usage.prune()
+    assert type(run(usage.admit(key))).__name__ == "TooFast"
+    assert sum(run(usage.counts("k_1", [date(2026, 1, 1)])).values()) == 2
+
+
+def test_the_count_of_a_key_at_rest_goes_after_four_hundred_days_too(
+    store: Store, clock: MovableClock, run: Run
+) -> None:
+    usage = store.usage(clock)
+    run(usage.admit(KEY))
+    clock.advance(402 * DAY)
+    usage.prune()
+    assert run(usage.counts("k_1", [date(2026, 1, 1)])) == {}
+
+
+def test_records_survive_a_restart(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+    run(usage.disclose(at(clock)))
+    run(usage.admit(KEY))
+    usage.close()
+    usage = store.usage(clock)
+    assert usage.disclosures(10) == [at(clock)]
+    assert usage.totals(1) == {"k_1": {date(2026, 1, 1): 1}}
+
+
+def test_many_old_records_go_in_one_call(store: Store, clock: MovableClock, run: Run) -> None:
+    usage = store.usage(clock)
+
+    async def note() -> None:
+        for _ in range(12_000):
+            usage.note(at(clock))
+
+    run(note())
+    usage.flush()
+    clock.advance(91 * DAY)
+    assert usage.prune() == (12_000, 0)

@@ -1,0 +1,119 @@
+"""Source records for tests: believable by default, each with ids of its own, any field replaced by name."""
+
+from itertools import count
+from typing import Any
+
+Record = dict[str, Any]
+
+_numbers = count(1)
+
+
+def fresh(what: str) -> str:
+    """An id that nothing else in this process has."""
+    return f"{what}-{next(_numbers):05}"
+
+
+def shop(**fields: Any) -> Record:
+    """An independent Thai shop; give `franchiseId` and `providerId` for a branch with members."""
+    return {
+        "kind": "shop",
+        "id": fresh("shop"),
+        "name": "Riverside",
+        "timezone": "Asia/Bangkok",
+        "closingTime": "02:00",
+        **fields,
+    }
+
+
+def branch(**fields: Any) -> Record:
+    """A branch of a franchise, with a membership base."""
+    return shop(**{"franchiseId": fresh("franchise"), "providerId": fresh("base"), **fields})
+
+
+def bill(of: Record, **fields: Any) -> Record:
+    """A bill of a shop: one line, paid in cash at noon of New Year's Day."""
+    return {
+        "kind": "bill",
+        "id": fresh("bill"),
+        "shopId": of["id"],
+        "closedAt": "2026-01-01T12:00:00+07:00",
+        "receiptNumber": "R-1",
+        "table": {"id": "t1", "name": "A1"},
+        "serviceType": "alacarte",
+        "lines": [line()],
+        "amounts": {"subtotal": 120, "net": 120},
+        "payments": [{"name": "Cash", "amount": 120, "change": 0}],
+        "cashier": "Nok",
+        **fields,
+    }
+
+
+def bills(of: Record, number: int, **fields: Any) -> list[Record]:
+    """Bills of a shop a minute apart, oldest first."""
+    return [
+        bill(of, **{"closedAt": f"2026-01-01T12:{minute // 60:02}:{minute % 60:02}+07:00", **fields})
+        for minute in range(number)
+    ]
+
+
+def line(**fields: Any) -> Record:
+    return {
+        "productId": "p-soup",
+        "rootId": "hq-soup",
+        "name": "Soup",
+        "qty": 1,
+        "unitPrice": 120,
+        "total": 120,
+        "categoryIds": ["c-soups"],
+        "vat": True,
+        **fields,
+    }
+
+
+def base(of: Record | str, **fields: Any) -> Record:
+    """The membership base of a branch, or the one with this id."""
+    provider_id = of if isinstance(of, str) else of["providerId"]
+    return {
+        "kind": "base",
+        "id": provider_id,
+        "creditEnabled": True,
+        "autoTiers": True,
+        "tiers": [{"code": "silver", "name": "Silver"}, {"code": "gold", "name": "Gold"}],
+        **fields,
+    }
+
+
+def member(of: Record | str, **fields: Any) -> Record:
+    """A member of a branch's base, or of the base with this id."""
+    provider_id = of if isinstance(of, str) else of["providerId"]
+    return {
+        "kind": "member",
+        "id": fresh("member"),
+        "providerId": provider_id,
+        "createdAt": "2025-03-01T10:00:00+07:00",
+        "rank": "gold",
+        "rankLevel": 1,
+        "points": 100,
+        "tel": "0811111111",
+        "email": "somebody@example.com",
+        **fields,
+    }
+
+
+def members(of: Record | str, number: int, **fields: Any) -> list[Record]:
+    """Members of a base who signed up a day apart, oldest first."""
+    return [member(of, **{"createdAt": f"2025-03-{day:02}T10:00:00+07:00", **fields}) for day in range(1, number + 1)]
+
+
+def removal(of: Record) -> Record:
+    """The record that takes another one away."""
+    return {name: of[name] for name in ("kind", "id", "shopId") if name in of} | {"removed": True}
+
+
+def days(first: str, last: str | None = None) -> Record:
+    """The parameters `from` and `to`, the former of which Python keeps for itself."""
+    return {"from": first, "to": last or first}
+
+
+NEW_YEAR = days("20260101")
+EVER = "2000-01-01T00:00:00Z"

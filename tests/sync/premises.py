@@ -1,0 +1,144 @@
+"""A whole service whose application is called in this process, and whose parts a test may replace by faulty ones.
+
+The application is the one that is shipped. What is left out is the network:
+`InProcess` is an HTTP transport, so the clients on top of it are the real ones.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+
+from counterfoil import bootstrap
+from counterfoil.backends.sqlite.bookmarks import SqliteBookmarks
+from counterfoil.backends.sqlite.books import SqliteBooks
+from counterfoil.backends.sqlite.keys import SqliteKeyRing
+from counterfoil.backends.sqlite.ledger import SqliteLedger
+from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.http.app import App
+from counterfoil.http.gate import Gate, RequestHeaders
+from counterfoil.reads import Reads
+from house import House
+
+Json = dict[str, Any]
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """Of what the service is made."""
+
+    ledger: type[SqliteLedger] = SqliteLedger
+    books: type[SqliteBooks] = SqliteBooks
+    bookmarks: type[SqliteBookmarks] = SqliteBookmarks
+
+
+class Premises(House):
+    """A house with an application made of these parts."""
+
+    def __init__(self, folder: Path, parts: Parts) -> None:
+        super().__init__(folder)
+        store, pseudonyms = self.settings.store, bootstrap.pseudonyms(self.settings)
+        self.ledger.close()
+        self.ledger = parts.ledger(store, self.clock, pseudonyms.fingerprint())
+        self.books = parts.books(store)
+        self.books.clock = self.clock  # type: ignore[attr-defined]  # for those that wrongly look at it
+        self.bookmarks = parts.bookmarks(store, self.clock)
+        self.usage = SqliteUsage(store, self.clock)
+        numbers = iter(range(10**9))
+
+        def new_id() -> str:
+            return f"{next(numbers):08}"
+
+        reads = Reads(
+            books=self.books,
+            bookmarks=self.bookmarks,
+            meter=self.usage,
+            pseudonyms=pseudonyms,
+            clock=self.clock,
+            new_id=new_id,
+        )
+        self.app = App(
+            prefix=self.settings.prefix,
+            gate=Gate(SqliteKeyRing(store, self.clock), self.usage),
+            reads=reads,
+            request_log=self.usage,
+            openapi=b"{}",
+            observe=lambda _: None,
+            clock=self.clock,
+            new_id=new_id,
+        )
+        self._loop = asyncio.new_event_loop()
+        self._turn = threading.Lock()
+
+    def close(self) -> None:
+        for part in (self.usage, self.bookmarks, self.books):
+            part.close()
+        self._loop.close()
+        super().close()
+
+    def answer(self, path: str, query: str, headers: dict[str, str]) -> "Reply":
+        """What the application answers. Several threads may ask; they take turns."""
+        reply = Reply()
+        with self._turn:
+            self._loop.run_until_complete(self.app.__rsgi__(Request(path, query, headers), reply))
+        return reply
+
+    def ask(self, key: str, path: str, **query: Any) -> Json:
+        """The body of an answer, whatever it is."""
+        written = str(httpx.QueryParams(query))
+        headers = {"authorization": f"Bearer {key}"}
+        body: Json = msgspec.json.decode(self.answer(f"{self.settings.prefix}/v1/{path}", written, headers).body)
+        return body
+
+
+class Request:
+    """As the server hands a request to the application."""
+
+    method = "GET"
+
+    def __init__(self, path: str, query_string: str, headers: dict[str, str]) -> None:
+        self.path = path
+        self.query_string = query_string
+        self.headers: RequestHeaders = headers  # type: ignore[assignment]  # a dictionary's `key` goes by place alone
+
+
+class Reply:
+    """As the application hands its answer to the server."""
+
+    status = 0
+    headers: list[tuple[str, str]]
+    body = b""
+
+    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        self.status, self.headers, self.body = status, headers, body
+
+
+class InProcess(httpx.BaseTransport):
+    """HTTP without a network. `before` is called before each request, and may do anything or raise."""
+
+    def __init__(self, premises: Premises, before: Callable[[], None] = lambda: None) -> None:
+        self._premises = premises
+        self._before = before
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self._before()
+        headers = {name: request.headers[name] for name in ("authorization",)}
+        reply = self._premises.answer(request.url.path, request.url.query.decode(), headers)
+        return httpx.Response(reply.status, headers=reply.headers, content=reply.body)
+
+
+class OpenPremises(Premises):
+    """The same over HTTP, answered by the server that is shipped."""
+
+    def answer(self, path: str, query: str, headers: dict[str, str]) -> Reply:
+        received = self.server.client.get(f"{self.url}{path}", params=query, headers=headers)
+        reply = Reply()
+        reply.response_bytes(received.status_code, _unpacked(received.headers), received.content)
+        return reply
+
+
+def _unpacked(headers: httpx.Headers) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in headers.items() if name not in ("content-encoding", "content-length")]

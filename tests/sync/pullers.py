@@ -1,0 +1,95 @@
+"""Copies kept by the real puller in a real DuckDB, pulled with cuts and changes at chosen moments."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+
+from counterfoil.client import Client
+from counterfoil.client.pull import Options, Puller
+from counterfoil.client.reconcile import Reconciler
+from counterfoil.client.sinks.duckdb import DuckDBSink
+from sync.premises import InProcess, Premises
+
+_numbers = count()
+
+
+class PowerCut(BaseException):
+    """Nothing runs on after this."""
+
+
+class MortalSink(DuckDBSink):
+    """A sink whose process may die just before or just after a commit."""
+
+    dies_at: int | None = None
+    after_it = False
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        with super().transaction():
+            yield
+            self._count_down(before=True)
+        self._count_down(before=False)
+
+    def _count_down(self, *, before: bool) -> None:
+        if self.dies_at is None:
+            return
+        self.dies_at -= before
+        if self.dies_at == 0 and before is not self.after_it:
+            raise PowerCut
+
+
+class CopyOfOne:
+    """A copy, and the key that it is pulled with."""
+
+    puller: type[Puller] = Puller
+
+    def __init__(self, premises: Premises, key: str, limit: int) -> None:
+        self.premises = premises
+        self.key = key
+        self.limit = limit
+        self.begun: dict[str, int] = {}
+        self.sink = MortalSink(premises.folder / f"{next(_numbers)}.duckdb")
+        self.sink.run("SET threads = 1")
+
+    def close(self) -> None:
+        self.sink.close()
+
+    def pull(
+        self,
+        number: int,
+        cut: int | None = None,
+        meanwhile: Mapping[int, Callable[[], None]] | None = None,
+        dies_at: int | None = None,
+        after_it: bool = False,
+    ) -> None:
+        """Pull; `cut` is the request before which the power goes, `meanwhile` what happens before which request."""
+        requests = 0
+
+        def before() -> None:
+            nonlocal requests
+            requests += 1
+            if meanwhile and requests in meanwhile:
+                meanwhile[requests]()
+            if requests == cut:
+                raise PowerCut
+
+        for shop in self.premises.ask(self.key, "shops")["data"]:
+            self.begun.setdefault(shop["shopId"], number)
+        self.sink.dies_at, self.sink.after_it = dies_at, after_it
+        with self._client(before) as client:
+            puller = self.puller(client, self.sink, Options(limit=self.limit, pages_a_batch=2))
+            try:
+                puller.run()
+            except PowerCut:
+                """What was committed stays; all else is gone with the process."""
+            finally:
+                puller.close()
+                self.sink.dies_at = None
+
+    def reconcile(self) -> None:
+        with self._client(lambda: None) as client:
+            for difference in Reconciler(client, self.sink, fix=True, limit=self.limit).run():
+                assert difference.mended
+
+    def _client(self, before: Callable[[], None]) -> Client:
+        return Client("http://service/ext/v1", self.key, transport=InProcess(self.premises, before))

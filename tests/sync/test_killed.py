@@ -1,0 +1,43 @@
+"""Loader, server and puller killed with -9 at random points: nothing lost or doubled, nothing to repair by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from sync.trial import Trial
+
+
+def run_killing(folder: Path, kills: int, bills: int, seed: int) -> Trial:
+    """All three at work; one after the other is killed and started again, until there were so many kills."""
+    trial = Trial(folder, bills, seed)
+    version = 0
+    try:
+        trial.start("server", version)
+        while trial.kills.total() < kills:
+            version += 1
+            trial.start("loader", version)
+            trial.start("puller", version)
+            for victim in trial.chance.sample(["loader", "puller", "server"], 3):
+                trial.let_work(victim, trial.chance.uniform(0.2, 1.5))
+                trial.kill(victim)
+                if victim == "server":
+                    trial.start("server", version)
+        trial.start("loader", version)
+        trial.finish("loader")
+        trial.start("puller", version)
+        trial.finish("puller")
+        trial.assert_nothing_lost_or_doubled(version)
+    finally:
+        trial.close()
+    return trial
+
+
+def test_nothing_is_lost_or_doubled_by_a_few_kills(tmp_path: Path) -> None:
+    trial = run_killing(tmp_path, kills=6, bills=400, seed=1)
+    assert set(trial.kills) == {"loader", "puller", "server"}
+
+
+@pytest.mark.long
+def test_nothing_is_lost_or_doubled_by_two_hundred_kills(tmp_path: Path) -> None:
+    trial = run_killing(tmp_path, kills=200, bills=1500, seed=2)
+    assert min(trial.kills.values()) > 20

@@ -1,0 +1,42 @@
+"""The promise, under whatever hypothesis can think of."""
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from sync.machine import Machine
+from sync.premises import OpenPremises, Premises
+
+
+class MachineOverHttp(Machine):
+    def open_premises(self) -> Premises:
+        return OpenPremises(self.folder, self.parts)
+
+
+def run(machine: type[Machine], examples: int, steps: int) -> None:
+    search = settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(machine, settings=search)
+
+
+def test_every_copy_is_what_the_service_holds_after_each_quiet_point() -> None:
+    run(Machine, examples=8, steps=25)
+
+
+def test_the_same_holds_over_http() -> None:
+    run(MachineOverHttp, examples=2, steps=15)
+
+
+@pytest.mark.long
+def test_every_copy_is_what_the_service_holds_over_ten_thousand_steps() -> None:
+    run(Machine, examples=250, steps=50)
+
+
+@pytest.mark.long
+def test_the_same_holds_over_http_at_length() -> None:
+    run(MachineOverHttp, examples=25, steps=50)

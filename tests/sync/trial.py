@@ -1,0 +1,169 @@
+"""A loader, a server and a puller as real processes that are killed at random points and started again."""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from contextlib import closing, suppress
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+
+import records as r
+from client import copies, truth
+from client.copies import Json, assert_same
+from counterfoil import bootstrap, keydesk, settings
+from counterfoil.client.sinks.duckdb import DuckDBSink
+from counterfoil.domain.access import Scope
+from e2e.running import until
+from house import SECRET, free_port
+
+COMMAND = (sys.executable, "-m", "counterfoil")
+PLENTY = 1_000_000_000
+FINISH_SEC = 300
+FRANCHISE = "f"
+
+
+class Trial:
+    """One deployment and one copy of it, and whoever works on them."""
+
+    def __init__(self, folder: Path, bills: int, seed: int) -> None:
+        self.folder = folder
+        self.chance = random.Random(seed)  # noqa: S311 - a test that can be repeated
+        self.records = _records(bills)
+        self.port = free_port()
+        self.kills: Counter[str] = Counter()
+        self.settings = settings.load({"store": str(folder / "store"), "secret": SECRET}, environment={})
+        bootstrap.prepare(self.settings)
+        self.key = self._issue_key()
+        (folder / "key").write_text(self.key)
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def _issue_key(self) -> str:
+        grant = keydesk.Grant(scope=Scope("franchise", FRANCHISE), per_min=PLENTY, per_day=PLENTY)
+        with closing(bootstrap.key_cabinet(self.settings)) as cabinet:
+            return keydesk.issue(cabinet, grant, os.urandom, 0).text
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/ext/v1"
+
+    # --- who works -----------------------------------------------------------------
+
+    def start(self, who: str, version: int) -> None:
+        match who:
+            case "server":
+                self._start(who, "serve", "--port", str(self.port), "--admin-port", "0", "--log", "off", *self._store)
+                until(self._answers, "the server answers")
+            case "loader":
+                self._write_source(version)
+                self._start(who, "load", str(self.folder / "source.ndjson"), "--batch", "10", *self._store)
+            case "puller":
+                words = ("--url", self.url, "--key-file", str(self.folder / "key"), "--to", str(self.copy))
+                self._start(who, "pull", *words, "--limit", str(self.chance.randint(5, 200)))
+
+    @property
+    def _store(self) -> tuple[str, str]:
+        return "--store", str(self.folder / "store")
+
+    @property
+    def copy(self) -> Path:
+        return self.folder / "copy.duckdb"
+
+    def _start(self, who: str, *words: str) -> None:
+        environment = os.environ | {"COUNTERFOIL_SECRET": SECRET}
+        with (self.folder / f"{who}.log").open("ab") as log:
+            self.running[who] = subprocess.Popen(
+                [*COMMAND, *words], env=environment, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def _write_source(self, version: int) -> None:
+        """Every record, some of the bills as this version has them."""
+        with (self.folder / "source.ndjson").open("wb") as out:
+            for number, record in enumerate(self.records):
+                changed = record["kind"] == "bill" and number % 5 == version % 5
+                out.write(msgspec.json.encode(record | {"cashier": f"Nok {version}"} if changed else record) + b"\n")
+
+    def _answers(self) -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+            return True
+        return False
+
+    def let_work(self, who: str, seconds: float) -> None:
+        """For so long, or until this one is done."""
+        with suppress(subprocess.TimeoutExpired):
+            self.running[who].wait(seconds)
+
+    def kill(self, who: str) -> None:
+        """As a power cut would: the process and all it has started."""
+        process = self.running.pop(who)
+        if process.poll() is None:
+            self.kills[who] += 1
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def finish(self, who: str) -> None:
+        process = self.running.pop(who)
+        assert process.wait(FINISH_SEC) == 0, (self.folder / f"{who}.log").read_text()
+
+    def close(self) -> None:
+        for who in list(self.running):
+            self.kill(who)
+
+    # --- what must hold --------------------------------------------------------------
+
+    def assert_nothing_lost_or_doubled(self, version: int) -> None:
+        with httpx.Client(headers={"authorization": f"Bearer {self.key}"}, timeout=30) as client:
+
+            def ask(path: str, **query: Any) -> Json:
+                body: Json = client.get(f"{self.url}/{path}", params=query).json()
+                assert body["ok"], body
+                return body
+
+            shops = truth.shops(ask)
+            bills: dict[Any, Json] = {}
+            members: dict[Any, Json] = {}
+            for shop_id, shop in shops.items():
+                bills |= truth.bills(ask, shop_id)
+                members |= truth.members(ask, shop["providerId"]) if shop["providerId"] else {}
+        with closing(DuckDBSink(self.copy)) as sink:
+            assert_same(copies.shops(sink), shops)
+            assert_same(copies.members(sink), members)
+            assert_same(copies.bills(sink), bills)
+        self._assert_all_loaded(bills, version)
+
+    def _assert_all_loaded(self, bills: dict[Any, Json], version: int) -> None:
+        sent = {
+            (record["shopId"], record["id"]): number for number, record in enumerate(self.records) if _is_bill(record)
+        }
+        assert set(sent) == set(bills)
+        changed = [bills[identity] for identity, number in sent.items() if number % 5 == version % 5]
+        assert {bill["cashier"] for bill in changed} == {f"Nok {version}"}
+
+
+def _is_bill(record: Json) -> bool:
+    return bool(record["kind"] == "bill")
+
+
+def _records(bills: int) -> list[Json]:
+    """A franchise of three branches with one base, its members and a year of bills, a few of them without a date."""
+    shops = [r.branch(id=f"s{number}", franchiseId=FRANCHISE, providerId="p") for number in range(3)]
+    members = [r.member("p", id=f"m{number}") for number in range(bills // 10)]
+    first = date(2025, 3, 1)
+    sold = [
+        r.bill(
+            shops[number % 3],
+            id=f"b{number}",
+            closedAt=None if number % 97 == 0 else f"{first + timedelta(days=number % 300)}T12:00:00+07:00",
+            lines=[r.line(options=[{"id": "o"}]) for _ in range(number % 4)],
+        )
+        for number in range(bills)
+    ]
+    return [*shops, r.base("p"), *members, *sold]

@@ -1,0 +1,174 @@
+"""docs/conformance.md: every row names code and tests that exist. And what no other suite proves of the contract."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from counterfoil.backends.sqlite.books import SqliteBooks
+from counterfoil.backends.sqlite.files import read_write
+from documented import Document
+from house import House
+
+ROOT = Path(__file__).parents[2]
+TABLE = ROOT / "docs" / "conformance.md"
+SOURCES, TESTS = ROOT / "src" / "counterfoil", ROOT / "tests"
+RELEASES = [
+    ("1.3.0", "2026-09-29"),
+    ("1.2.1", "2026-09-28"),
+    ("1.2.0", "2026-09-18"),
+    ("1.1.1", "2026-09-10"),
+    ("1.1.0", "2026-09-10"),
+    ("1.0.0", "2026-09-10"),
+]
+
+_REFERENCE = re.compile(r"`([\w/]+\.py)::([\w.]+)`")
+
+
+class Row(NamedTuple):
+    clause: str
+    implemented: str
+    proved: str
+
+
+def rows() -> list[Row]:
+    lines = [line for line in TABLE.read_text("utf-8").splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [Row(*row) for row in cells if row[0] != "clause"]
+
+
+@cache
+def names(path: Path) -> frozenset[str]:
+    """What a file defines: functions, classes, their methods, and constants."""
+    found: set[str] = set()
+    for node in ast.parse(path.read_text("utf-8")).body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                found.add(name)
+            case ast.ClassDef(name=name, body=body):
+                methods = [part for part in body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
+                found |= {name} | {f"{name}.{method.name}" for method in methods}
+            case ast.Assign(targets=targets):
+                found |= {target.id for target in targets if isinstance(target, ast.Name)}
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                found.add(name)
+    return frozenset(found)
+
+
+def missing(folder: Path, cell: str) -> list[str]:
+    """The references of a cell that lead nowhere."""
+    found = _REFERENCE.findall(cell)
+    return [f"{file}::{name}" for file, name in found if not _exists(folder / file, name)]
+
+
+def _exists(path: Path, name: str) -> bool:
+    return path.is_file() and name in names(path)
+
+
+ROWS = rows()
+IDS = [row.clause for row in ROWS]
+
+
+# --- the table -----------------------------------------------------------------------------
+
+
+def test_the_table_is_read_in_full() -> None:
+    assert len(ROWS) > 150
+
+
+@pytest.mark.parametrize("row", ROWS, ids=IDS)
+def test_a_clause_names_where_it_is_implemented(row: Row) -> None:
+    assert _REFERENCE.search(row.implemented)
+    assert missing(SOURCES, row.implemented) == []
+
+
+@pytest.mark.parametrize("row", ROWS, ids=IDS)
+def test_a_clause_names_a_test_that_exists(row: Row) -> None:
+    tests = _REFERENCE.findall(row.proved)
+    assert tests
+    assert all(name.startswith("test_") for _, name in tests)
+    assert missing(TESTS, row.proved) == []
+
+
+@pytest.mark.parametrize("row", ROWS, ids=IDS)
+def test_a_cell_holds_references_and_nothing_else(row: Row) -> None:
+    assert [_REFERENCE.sub("", cell).replace("<br>", "") for cell in (row.implemented, row.proved)] == ["", ""]
+
+
+def test_every_file_of_endpoint_tests_is_in_the_table() -> None:
+    named = {file for row in ROWS for file, _ in _REFERENCE.findall(row.proved)}
+    assert {str(path.relative_to(TESTS)) for path in (TESTS / "http").glob("test_*.py")} - named <= {
+        "http/test_walks.py"
+    }
+
+
+# --- what no other suite proves ----------------------------------------------------------------
+
+
+def test_the_changelog_holds_the_contracts_release_history() -> None:
+    headings = re.findall(r"^## (\S+) - (\S+)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert headings[-len(RELEASES) :] == RELEASES
+    assert sorted(headings, key=lambda release: release[1], reverse=True) == headings
+
+
+def test_the_serving_side_cannot_write_the_books(tmp_path: Path) -> None:
+    read_write(tmp_path, "books").close()
+    books = SqliteBooks(tmp_path)
+    try:
+        with pytest.raises(Exception, match="readonly"):
+            books._connection.execute("UPDATE horizon SET at = 1")
+    finally:
+        books.close()
+
+
+# --- that every answer a test gets is held against the document --------------------------------------
+
+
+def answer(status: int = 200, headers: dict[str, str] | None = None, body: Any = None) -> httpx.Response:
+    return httpx.Response(status, headers=headers, json=body)
+
+
+@pytest.fixture
+def genuine(house: House) -> httpx.Response:
+    return house.get("shops", house.key(shop="s"), headers={"accept-encoding": "identity"})
+
+
+def test_every_answer_a_test_gets_is_held_against_the_document(genuine: httpx.Response) -> None:
+    Document("/ext").check("shops", "GET", genuine)
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"ok": False, "data": [], "serverTime": "2026-01-01T00:00:00.000Z"},
+        {"ok": True, "data": [], "serverTime": "2026-01-01T00:00:00.000+07:00"},
+        {"ok": True, "data": [{"shopId": 7}], "serverTime": "2026-01-01T00:00:00.000Z"},
+        {"ok": True, "data": []},
+    ],
+)
+def test_a_body_that_is_not_as_described_is_found_out(genuine: httpx.Response, spoilt: Any) -> None:
+    headers = {name: value for name, value in genuine.headers.items() if name != "content-length"}
+    with pytest.raises(AssertionError, match="body"):
+        Document("/ext").check("shops", "GET", answer(headers=headers, body=spoilt))
+
+
+def test_a_status_that_is_not_described_is_found_out(genuine: httpx.Response) -> None:
+    with pytest.raises(AssertionError, match="not documented"):
+        Document("/ext").check("shops", "GET", httpx.Response(418, headers=genuine.headers))
+
+
+@pytest.mark.parametrize("name", ["x-request-id", "x-ratelimit-limit", "etag", "vary", "cache-control"])
+def test_a_header_that_is_described_and_missing_is_found_out(genuine: httpx.Response, name: str) -> None:
+    genuine.headers.pop(name)
+    with pytest.raises(AssertionError, match=name):
+        Document("/ext").check("shops", "GET", genuine)
+
+
+def test_a_header_that_is_not_described_is_found_out(genuine: httpx.Response) -> None:
+    genuine.headers["access-control-allow-origin"] = "*"
+    with pytest.raises(AssertionError, match="access-control-allow-origin"):
+        Document("/ext").check("shops", "GET", genuine)

@@ -1,0 +1,562 @@
+"""The generated world: reproducible, believable, as dirty as real tills, and nobody's."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
+from itertools import islice, pairwise
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from counterfoil.domain.calendar import THAI_TIME, thai_day, to_ms
+from counterfoil.worldgen.cast import Cast, cast
+from counterfoil.worldgen.mess import messy_lines
+from counterfoil.worldgen.plan import WorldPlan, apportion
+from counterfoil.worldgen.world import Delivery, demo_world, world
+
+Record = dict[str, Any]
+
+UNTIL = date(2026, 9, 30)
+DEMO = WorldPlan(until=UNTIL)
+SMALL = WorldPlan(until=UNTIL, bills=2_000, members=200)
+TIDY = WorldPlan(until=UNTIL, bills=2_000, members=200, mess=0)
+TODAY, SOON = "2026-09-30", "2026-10-14"
+UNREADABLE_SIGN_UP = "2569-13-45"
+AFTERNOON = to_ms(datetime(2026, 8, 15, 15, 0, tzinfo=THAI_TIME))
+
+
+class Told(Struct, frozen=True):
+    """A world as it was delivered, read back."""
+
+    cast: Cast
+    deliveries: list[Delivery]
+    records: list[list[Record]]
+
+    def of(self, kind: str) -> list[Record]:
+        return [record for delivered in self.records for record in delivered if record["kind"] == kind]
+
+
+def read_back(plan: WorldPlan, now_ms: int) -> Told:
+    came = list(demo_world(plan, now_ms))
+    return Told(cast(plan), came, [[json.loads(line) for line in delivery.lines] for delivery in came])
+
+
+@pytest.fixture(scope="module")
+def told() -> Told:
+    return read_back(DEMO, DEMO.end_ms)
+
+
+@pytest.fixture(scope="module")
+def told_in_august() -> Told:
+    return read_back(SMALL, AFTERNOON)
+
+
+@pytest.fixture(scope="module")
+def bills(told: Told) -> list[Record]:
+    return told.of("bill")
+
+
+@pytest.fixture(scope="module")
+def members(told: Told) -> list[Record]:
+    return told.of("member")
+
+
+@pytest.fixture(scope="module")
+def tidy() -> list[Record]:
+    return [json.loads(line) for line in world(TIDY)]
+
+
+@pytest.fixture(scope="module")
+def tidy_bills(tidy: list[Record]) -> list[Record]:
+    return [record for record in tidy if record["kind"] == "bill"]
+
+
+def closed_ms(bill: Record) -> int | None:
+    written = bill.get("closedAt", "")
+    if str(written).isdigit():
+        return int(written) if int(written) >= 10**11 else int(written) * 1000
+    try:
+        moment = datetime.fromisoformat(written)
+    except ValueError:
+        return None
+    return to_ms(moment if moment.tzinfo else moment.replace(tzinfo=THAI_TIME))
+
+
+# --- the same plan, the same bytes --------------------------------------------
+
+
+def test_the_same_plan_gives_the_same_bytes_in_every_process() -> None:
+    script = (
+        "import datetime, hashlib; from counterfoil.worldgen.world import world, WorldPlan; "
+        "plan = WorldPlan(until=datetime.date(2026, 9, 30), bills=300, members=100); "
+        "print(hashlib.sha256(b'\\n'.join(world(plan))).hexdigest())"
+    )
+    here = hashlib.sha256(b"\n".join(world(WorldPlan(until=UNTIL, bills=300, members=100)))).hexdigest()
+    there = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONHASHSEED": "4711", "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert there.stdout.strip() == here
+
+
+def test_another_seed_gives_another_world() -> None:
+    one = set(world(WorldPlan(until=UNTIL, bills=50, members=20, seed=1)))
+    other = set(world(WorldPlan(until=UNTIL, bills=50, members=20, seed=2)))
+    assert not one & other
+
+
+def test_the_deliveries_are_the_same_each_time(told_in_august: Told) -> None:
+    assert list(demo_world(SMALL, AFTERNOON)) == told_in_august.deliveries
+
+
+# --- size and order -------------------------------------------------------------
+
+
+def test_a_world_has_exactly_what_was_planned_in_the_order_of_dependence(tidy: list[Record]) -> None:
+    kinds = [record["kind"] for record in tidy]
+    assert [kind for kind, after in pairwise([*kinds, ""]) if kind != after] == ["base", "shop", "member", "bill"]
+    assert kinds.count("bill") == TIDY.bills
+    assert kinds.count("member") == TIDY.members
+    assert kinds.count("shop") == TIDY.shops
+
+
+def test_no_two_records_of_a_kind_share_an_id() -> None:
+    records = [json.loads(line) for line in world(WorldPlan(until=UNTIL, shops=40, bills=500, members=500))]
+    assert len({(record["kind"], record["id"]) for record in records}) == len(records)
+
+
+def test_bills_come_in_the_order_they_were_closed_and_none_lies_in_the_future(tidy: list[Record]) -> None:
+    closed = [closed_ms(record) for record in tidy if record["kind"] == "bill"]
+    # Some tills write whole seconds only.
+    seconds = [moment // 1000 for moment in closed if moment is not None]
+    assert len(seconds) == TIDY.bills
+    assert seconds == sorted(seconds)
+    assert seconds[-1] * 1000 < TIDY.end_ms
+
+
+@pytest.mark.parametrize("total", [0, 1, 7, 10_000_000])
+def test_shares_add_up_to_the_total(total: int) -> None:
+    assert sum(apportion(total, [0.1, 0.7, 1.3, 2.9])) == total
+
+
+@pytest.mark.parametrize(("shops", "days", "members"), [(1, 1, 0), (3, 2, 5), (25, 10, 50)])
+def test_a_world_may_be_small_or_have_many_shops(shops: int, days: int, members: int) -> None:
+    plan = WorldPlan(until=UNTIL, shops=shops, days=days, members=members, bills=100)
+    kinds = [json.loads(line)["kind"] for line in world(plan)]
+    assert (kinds.count("shop"), kinds.count("member"), kinds.count("bill")) == (shops, members, 100)
+
+
+@pytest.mark.parametrize("nonsense", [{"days": 0}, {"shops": 0}, {"bills": -1}, {"members": -1}, {"mess": 1.5}])
+def test_an_impossible_plan_is_refused(nonsense: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"world|mess"):
+        WorldPlan(until=UNTIL, **nonsense)
+
+
+def test_ten_million_bills_need_no_more_memory_the_longer_they_run() -> None:
+    lines = world(WorldPlan(until=UNTIL, bills=10_000_000, members=50))
+    tracemalloc.start()
+    try:
+        peaks = []
+        for _ in range(3):
+            tracemalloc.reset_peak()
+            assert sum(1 for _ in islice(lines, 2_000)) == 2_000
+            peaks.append(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+    assert max(peaks) < 8_000_000
+    assert peaks[2] < peaks[0] + 200_000
+
+
+# --- money ------------------------------------------------------------------------
+
+
+def money(value: Any) -> Decimal:
+    return Decimal(str(value or 0))
+
+
+def test_payments_add_up_to_the_net_to_the_satang(tidy_bills: list[Record]) -> None:
+    for bill in tidy_bills:
+        settled = sum(money(payment["amount"]) - money(payment["change"]) for payment in bill["payments"])
+        assert settled == money(bill["amounts"]["net"])
+
+
+def test_lines_add_up_to_the_subtotal_without_tips_and_cancelled_lines(tidy_bills: list[Record]) -> None:
+    for bill in tidy_bills:
+        counted = [line for line in bill["lines"] if not line.get("cancelled") and not line.get("tip")]
+        assert sum(money(line["total"]) for line in counted) == money(bill["amounts"]["subtotal"])
+
+
+def test_amounts_add_up_to_the_net(tidy_bills: list[Record]) -> None:
+    for bill in tidy_bills:
+        paid = {name: money(value) for name, value in bill["amounts"].items() if not isinstance(value, str | list)}
+        goods = max(paid["subtotal"] - paid.get("discountTotal", Decimal()), Decimal())
+        charges = ("serviceCharge", "deliveryFee", "cardSurcharge", "rounding", "tip")
+        due = goods + sum(paid.get(charge, Decimal()) for charge in charges) - paid.get("credit", Decimal())
+        on_top = paid["vat"] if bill["amounts"].get("vatType") == "Exclude" else Decimal()
+        assert due + on_top == paid["net"]
+
+
+def test_the_discounts_add_up(tidy_bills: list[Record]) -> None:
+    for bill in (bill for bill in tidy_bills if "discountTotal" in bill["amounts"]):
+        amounts = bill["amounts"]
+        promotions = [*amounts.get("campaigns", []), *amounts.get("coupons", [])]
+        given = sum((money(one.get("amount")) for one in promotions), money(amounts.get("discount")))
+        assert given == money(amounts["discountTotal"])
+
+
+# --- what a demo must show ----------------------------------------------------------
+
+Shows = dict[str, Callable[[Any], object]]
+
+IN_THE_CAST: Shows = {
+    "a base that two franchises share": lambda cast: cast.shared_base and cast.franchise_sharing_a_base,
+    "a franchise with two bases": lambda cast: cast.franchise_with_two_bases,
+    "an independent shop": lambda cast: cast.independent_shop,
+    "a shop without a base": lambda cast: cast.shop_without_base,
+    "a shop abroad": lambda cast: cast.shop_abroad and cast.shop_abroad.timezone == "Europe/London",
+}
+
+ON_A_SHOP: Shows = {
+    "no time zone": lambda shop: "timezone" not in shop,
+    "no closing time": lambda shop: "closingTime" not in shop,
+    "a closing time after midnight": lambda shop: shop.get("closingTime") == "02:00",
+    "a category on the third level": lambda shop: any(len(path_to(shop, one)) == 3 for one in category_ids(shop)),
+    "a category hidden by flag": lambda shop: any(one.get("hidden") for one in shop["categories"]),
+    "a category hidden in all channels": lambda shop: any(one.get("visibleIn") == [] for one in shop["categories"]),
+    "a category without a name": lambda shop: any(one["name"] == "" for one in shop["categories"]),
+    "a category under a deleted parent": lambda shop: (
+        {one["parentId"] for one in shop["categories"] if "parentId" in one} - category_ids(shop)
+    ),
+    "own channels": lambda shop: shop["channels"],
+}
+
+ON_A_BILL: Shows = {
+    "a closing after midnight": lambda bill: re.search(r"T01:.*\+07:00", str(bill.get("closedAt"))),
+    "take-away": lambda bill: bill.get("channel") == "take_away",
+    "pick-up": lambda bill: bill.get("channel") == "pickup",
+    "a counter sale": lambda bill: bill.get("channel") == "counter",
+    "an own channel with its label": lambda bill: isinstance(bill.get("channel"), dict),
+    "an own channel by its id alone": lambda bill: len(bill.get("channel", "")) == 20,
+    "a table": lambda bill: bill.get("table", {}).get("name"),
+    "neither table nor channel": lambda bill: "table" not in bill and "channel" not in bill,
+    "a buffet": lambda bill: "buffetPackageId" in bill,
+    "three payments": lambda bill: len(bill["payments"]) == 3,
+    "cash with change": lambda bill: any(is_between(payment["change"], 1, 1000) for payment in bill["payments"]),
+    "VAT included": lambda bill: bill["amounts"].get("vatType") == "Include",
+    "VAT on top": lambda bill: bill["amounts"].get("vatType") == "Exclude",
+    "VAT never configured": lambda bill: bill["amounts"].get("vatType") == "",
+    "a service charge": lambda bill: bill["amounts"].get("serviceCharge"),
+    "a rounding": lambda bill: bill["amounts"].get("rounding"),
+    "a delivery fee": lambda bill: bill["amounts"].get("deliveryFee"),
+    "a card surcharge": lambda bill: bill["amounts"].get("cardSurcharge"),
+    "store credit": lambda bill: bill["amounts"].get("credit"),
+    "a tip as a line": lambda bill: any(line.get("tip") for line in bill["lines"]),
+    "a tip that is no line": lambda bill: bill["amounts"].get("tip") and not any(map(is_tip, bill["lines"])),
+    "a keyed discount": lambda bill: bill["amounts"].get("discount"),
+    "a campaign": lambda bill: bill["amounts"].get("campaigns"),
+    "a campaign without an amount": lambda bill: any(
+        "amount" not in one for one in bill["amounts"].get("campaigns", [])
+    ),
+    "a coupon": lambda bill: bill["amounts"].get("coupons"),
+    "a discount past the amount due": lambda bill: bill["amounts"].get("discountTotal", 0) >= 5_000,
+    "a void with a reason": lambda bill: isinstance(bill.get("void"), dict),
+    "a void without a reason": lambda bill: bill.get("void") is True,
+    "history": lambda bill: bill.get("history"),
+    "a tax invoice": lambda bill: bill.get("taxNumber"),
+    "two orders": lambda bill: len(bill.get("orderIds", [])) == 2,
+    "a trading day with dashes": lambda bill: len(bill.get("tradingDay", "")) == 10,
+    "a trading day without dashes": lambda bill: len(bill.get("tradingDay", "")) == 8,
+    "no trading day": lambda bill: "tradingDay" not in bill,
+    "quoted money": lambda bill: "," in str(bill["amounts"]["net"]),
+    "an empty amount": lambda bill: bill["amounts"].get("deliveryFee") == "",
+    "an empty change": lambda bill: any(payment["change"] == "" for payment in bill["payments"]),
+    "a change that cannot be read": lambda bill: any(payment["change"] == "ไม่มี" for payment in bill["payments"]),
+    "a closing that cannot be read": lambda bill: closed_ms(bill) is None,
+    "a closing in local time": lambda bill: re.fullmatch(r".*T[\d:.]{12}", str(bill.get("closedAt"))),
+    "epoch seconds": lambda bill: is_between(bill.get("closedAt"), 10**9, 10**10),
+    "epoch milliseconds": lambda bill: is_between(bill.get("closedAt"), 10**12, 10**13),
+    "epoch in quotes": lambda bill: isinstance(bill.get("closedAt"), str) and bill["closedAt"].isdigit(),
+    "binary noise": lambda bill: bill["amounts"].get("rounding") == 0.30000000000000004,
+    "a customer": lambda bill: "customer" in bill,
+    "unknown fields": lambda bill: "accounting" in bill,
+}
+
+ON_A_LINE: Shows = {
+    "no category": lambda line: line.get("categoryIds") == [],
+    "nothing about categories": lambda line: "categoryIds" not in line,
+    "options": lambda line: line.get("options"),
+    "a cancellation": lambda line: line.get("cancelled") is True,
+    "a weight": lambda line: line.get("qty") == 0.85,
+    "no unit price": lambda line: "unitPrice" not in line,
+    "a master product": lambda line: "rootId" in line,
+    "no VAT": lambda line: line.get("vat") is False,
+    "a missing quantity": lambda line: "qty" not in line,
+    "a quoted quantity": lambda line: line.get("qty") == " 1 ",
+    "a quantity that is not a number": lambda line: line.get("qty") != line.get("qty"),
+    "a flag in words": lambda line: line.get("vat") == "Yes",
+}
+
+ON_A_MEMBER: Shows = {
+    "tags": lambda member: member["labels"] and member["persona"],
+    "visits": lambda member: member["visits"],
+    "a used coupon": lambda member: any(one["status"] == "used" for one in member["coupons"]),
+    "an expired coupon": lambda member: any(one.get("expireAt", "9") < TODAY for one in member["coupons"]),
+    "a coupon that never expires": lambda member: any("expireAt" not in one for one in member["coupons"]),
+    "a coupon of another base": lambda member: any(
+        one.get("providerId", member["providerId"]) != member["providerId"] for one in member["coupons"]
+    ),
+    "points that have expired": lambda member: any(one < TODAY for one in expiries(member, "points")),
+    "points that expire soon": lambda member: any(TODAY < one < SOON for one in expiries(member, "points")),
+    "credit that has expired": lambda member: any(one < TODAY for one in expiries(member, "credit")),
+    "credit that expires soon": lambda member: any(TODAY < one < SOON for one in expiries(member, "credit")),
+    "points as a plain number": lambda member: isinstance(member["points"], int),
+    "neither phone nor mail": lambda member: "tel" not in member and "email" not in member,
+    "no account": lambda member: not member["messaging"],
+    "an account without a channel": lambda member: any("channel" not in one for one in member["messaging"]),
+    "a numeric rank": lambda member: isinstance(member.get("rank"), int),
+    "a quoted rank level": lambda member: member.get("rankLevel") == "1",
+    "quoted points": lambda member: member["points"] == "1,250.00",
+    "a sign-up that cannot be read": lambda member: member["createdAt"] == UNREADABLE_SIGN_UP,
+}
+
+
+def category_ids(shop: Record) -> set[str]:
+    return {one["id"] for one in shop["categories"]}
+
+
+def path_to(shop: Record, category_id: str) -> list[str]:
+    parents = {one["id"]: one.get("parentId") for one in shop["categories"]}
+    parent = parents.get(category_id)
+    return [*(path_to(shop, parent) if parent else []), category_id]
+
+
+def is_tip(line: Record) -> bool:
+    return bool(line.get("tip"))
+
+
+def is_between(value: Any, low: int, high: int) -> bool:
+    return isinstance(value, int) and low <= value < high
+
+
+def expiries(member: Record, holding: str) -> list[str]:
+    lots = member.get(holding)
+    return [lot["expireAt"] for lot in lots if lot.get("expireAt")] if isinstance(lots, list) else []
+
+
+@pytest.mark.parametrize("feature", IN_THE_CAST)
+def test_the_cast_has(feature: str, told: Told) -> None:
+    assert IN_THE_CAST[feature](told.cast)
+
+
+@pytest.mark.parametrize("feature", ON_A_SHOP)
+def test_some_shop_has(feature: str, told: Told) -> None:
+    assert any(map(ON_A_SHOP[feature], told.of("shop")))
+
+
+@pytest.mark.parametrize("feature", ON_A_BILL)
+def test_some_bill_has(feature: str, bills: list[Record]) -> None:
+    assert any(map(ON_A_BILL[feature], bills))
+
+
+@pytest.mark.parametrize("feature", ON_A_LINE)
+def test_some_line_has(feature: str, bills: list[Record]) -> None:
+    assert any(ON_A_LINE[feature](line) for bill in bills for line in bill["lines"])
+
+
+@pytest.mark.parametrize("feature", ON_A_MEMBER)
+def test_some_member_has(feature: str, members: list[Record]) -> None:
+    assert any(map(ON_A_MEMBER[feature], members))
+
+
+def test_lines_name_deleted_categories_and_promotional_groupings_too(told: Told, bills: list[Record]) -> None:
+    named = {one for bill in bills for line in bill["lines"] for one in line.get("categoryIds", [])}
+    listed = {one for shop in told.of("shop") for one in category_ids(shop)}
+    groupings = {one["id"] for shop in told.of("shop") for one in shop["categories"] if one.get("grouping")}
+    assert named - listed
+    assert named & groupings
+
+
+def test_bills_name_members_that_are_there_and_some_that_never_were(bills: list[Record], members: list[Record]) -> None:
+    named = {bill["memberId"] for bill in bills if "memberId" in bill}
+    loaded = {member["id"] for member in members}
+    assert len(named & loaded) > 500
+    assert 0 < len(named - loaded) < 500
+
+
+def test_accounts_stand_under_current_older_and_foreign_channels(told: Told, members: list[Record]) -> None:
+    bases = told.of("base")
+    current = {base["messagingChannel"] for base in bases}
+    older = {channel for base in bases for channel in base["olderMessagingChannels"]}
+    used = {one["channel"] for member in members for one in member["messaging"] if "channel" in one}
+    assert used & current
+    assert used & older
+    assert used - current - older
+
+
+def test_the_demo_world_has_the_size_of_a_demo(told: Told) -> None:
+    assert 12_000 <= len({bill["id"] for bill in told.of("bill")}) <= 15_000
+    assert 1_400 <= len(told.of("member")) <= 1_600
+    assert [3 <= len(franchise.shop_ids) <= 8 for franchise in told.cast.franchises] == [True] * 3
+    assert sum(shop.franchise_id is None for shop in told.cast.shops) == 3
+
+
+def test_the_cast_is_the_one_in_the_records(told: Told) -> None:
+    assert [shop.id for shop in told.cast.shops] == [record["id"] for record in told.of("shop")]
+    assert [base.id for base in told.cast.bases] == [record["id"] for record in told.of("base")]
+
+
+def test_the_sample_account_belongs_to_one_person_with_two_records_and_the_later_one_answers(told: Told) -> None:
+    sample = told.cast.sample
+    assert sample is not None
+    base = told.cast.base(sample.provider_id)
+    assert base is not None
+    holders = [
+        member
+        for member in told.of("member")
+        for account in member["messaging"]
+        if account["userId"] == sample.messaging_user_id and account.get("channel", base.channel) == base.channel
+    ]
+    assert [member["providerId"] for member in holders] == [sample.provider_id] * 2
+    assert max(holders, key=lambda member: str(member["createdAt"]))["id"] == sample.member_id
+    assert re.fullmatch("U[0-9a-f]{32}", sample.messaging_user_id)
+
+
+# --- dirt and privacy ------------------------------------------------------------------
+
+
+def test_every_line_is_an_object_with_kind_and_id_and_only_a_few_hold_what_is_not_json(told: Told) -> None:
+    for record in (record for delivered in told.records for record in delivered):
+        assert record["kind"] in ("base", "shop", "member", "bill")
+        assert isinstance(record["id"], str)
+        assert record["id"]
+    lines = [line for delivery in told.deliveries for line in delivery.lines]
+    assert 0 < sum(b":NaN" in line for line in lines) < len(lines) / 200
+    assert not any(b"Infinity" in line or b"\n" in line for line in lines)
+
+
+def test_every_bill_names_its_shop_and_every_member_its_base(told: Told) -> None:
+    shops = {shop.id for shop in told.cast.shops}
+    bases = {base.id for base in told.cast.bases}
+    assert {bill["shopId"] for bill in told.of("bill")} <= shops
+    assert {member["providerId"] for member in told.of("member")} <= bases
+
+
+def test_only_a_small_part_is_spoiled() -> None:
+    clean = set(world(WorldPlan(until=UNTIL, bills=2_000, members=300, mess=0)))
+    spoiled = sum(line not in clean for line in world(WorldPlan(until=UNTIL, bills=2_000, members=300)))
+    assert 0.005 < spoiled / len(clean) < 0.02
+
+
+def test_lines_that_are_no_records_come_apart_from_the_world() -> None:
+    lines = list(messy_lines())
+    assert len(lines) == len(set(lines)) > 8
+    assert sum(is_record(line) for line in lines) == 1  # a record but for its shop, which nobody knows
+
+
+def is_record(line: bytes) -> bool:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return False
+    if not isinstance(record, dict) or not record.get("id"):
+        return False
+    return "shopId" in record if record.get("kind") == "bill" else "providerId" in record
+
+
+def test_nothing_personal_could_be_real(told: Told) -> None:
+    text = "\n".join(line.decode() for delivery in told.deliveries for line in delivery.lines)
+    assert set(re.findall(r"@([\w.]+)", text)) == {"example.com", "example.org"}
+    phones = re.findall(r'"tel":"([^"]*)"', text)
+    assert all(re.fullmatch(r"(000-\d{3}-\d{4})?", phone) for phone in phones)
+    assert len(phones) > 1_000
+    people = [member["name"] for member in told.of("member") if "name" in member]
+    people += [bill["customer"]["name"] for bill in told.of("bill") if "customer" in bill]
+    assert people
+    assert all(name.startswith("Invented ") for name in people)
+
+
+# --- as it came in -----------------------------------------------------------------------
+
+
+def test_the_first_delivery_brings_all_that_stands_and_all_of_the_history(told: Told) -> None:
+    first, *later = told.records
+    assert list(dict.fromkeys(record["kind"] for record in first)) == ["base", "shop", "member", "bill"]
+    assert all(record.get("history") for record in first if record["kind"] == "bill")
+    afterwards = [record for delivered in later for record in delivered]
+    assert not any(record["kind"] != "bill" or record.get("history") for record in afterwards)
+
+
+def test_deliveries_come_in_order_once_an_evening(told: Told) -> None:
+    moments = [delivery.moment_ms for delivery in told.deliveries]
+    assert moments == sorted(set(moments))
+    evenings = DEMO.days - DEMO.days // 6 + 1
+    assert len({thai_day(moment) for moment in moments}) == evenings
+    assert len(moments) <= evenings + 1  # what was sold after the last evening comes at the end of the day
+
+
+def test_no_bill_is_delivered_before_it_was_closed(told: Told) -> None:
+    for delivery, records in zip(told.deliveries, told.records, strict=True):
+        bills = [record for record in records if record["kind"] == "bill"]
+        assert all((closed_ms(bill) or 0) <= delivery.moment_ms for bill in bills)
+
+
+def test_nothing_is_told_of_the_time_after_now(told_in_august: Told) -> None:
+    assert told_in_august.deliveries[-1].moment_ms == AFTERNOON
+    latest = max(closed_ms(bill) or 0 for bill in told_in_august.of("bill"))
+    assert thai_day(latest) == date(2026, 8, 15)
+    assert latest <= AFTERNOON
+    sign_ups = {member["createdAt"] for member in told_in_august.of("member")} - {UNREADABLE_SIGN_UP}
+    assert max(sign_ups) < "2026-08-15T15:00"
+
+
+def test_what_was_delivered_in_august_is_delivered_just_so_in_a_demo_of_september(
+    told_in_august: Told,
+) -> None:
+    evenings = len(told_in_august.deliveries) - 1
+    assert told_in_august.deliveries[1:evenings] == list(demo_world(SMALL, SMALL.end_ms))[1:evenings]
+
+
+def test_a_bill_may_be_voided_a_day_later(told: Told) -> None:
+    assert any("void" not in before and "void" in after for before, after in corrections(told))
+
+
+def test_a_member_may_be_linked_a_day_later(told: Told) -> None:
+    assert any("memberId" not in before and "memberId" in after for before, after in corrections(told))
+
+
+def test_a_correction_carries_the_higher_revision(told: Told) -> None:
+    assert all((before["rev"], after["rev"]) == (1, 2) for before, after in corrections(told))
+
+
+def test_a_till_that_was_offline_delivers_the_next_day(told: Told) -> None:
+    evening_before = [delivery.moment_ms for delivery in told.deliveries[1:-1]]
+    late = [
+        bill
+        for moment, delivered in zip(evening_before, told.records[2:], strict=True)
+        for bill in delivered
+        if bill["rev"] == 1 and (closed_ms(bill) or moment) < moment
+    ]
+    assert len(late) > 10
+
+
+def corrections(told: Told) -> list[tuple[Record, Record]]:
+    """Bills that came twice: as first delivered and as changed, each by the later delivery."""
+    seen: dict[str, Record] = {}
+    pairs = []
+    for bill in told.of("bill"):
+        if bill["id"] in seen:
+            pairs.append((seen[bill["id"]], bill))
+        seen[bill["id"]] = bill
+    assert pairs
+    return pairs
