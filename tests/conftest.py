@@ -1,3 +1,4 @@
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,11 @@ from house import DEPLOYMENTS, House, overrides_for
 
 # Files whose tests lay hands on the embedded store's own files.
 OF_THE_FILES = {"test_request_records.py", "test_openapi_served.py"}
+
+
+def pytest_configure() -> None:
+    # A shell starts background jobs deaf to Ctrl-C, and so would be every command that a test interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(params=DEPLOYMENTS)
