@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import records as r
+from breakage import table_missing
 from client.pulling import PLENTY
 from client.targets import postgres_url
 from counterfoil.cli.main import program
@@ -174,6 +175,35 @@ def test_a_service_that_is_away_is_status_5(keeper: Keeper, monkeypatch: pytest.
     assert TRIES == 8
 
 
+def test_a_service_in_trouble_is_status_5_too(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("counterfoil.client.retry.FIRST_PAUSE_SEC", 0.001)
+    keeper("pull")
+    keeper.house.load(r.bill(keeper.branch))
+    with table_missing(keeper.house, "books", "bills"):
+        told = keeper.json("pull", status=5)
+    assert told["status"] == "internal"
+    keeper("pull")
+
+
+def test_a_path_below_which_there_is_no_api_is_named(keeper: Keeper) -> None:
+    words = ("--url", f"{keeper.house.url}/ext", "--key-file", str(keeper.key_file))
+    result = keeper.bare("pull", *words, status=1)
+    assert "/ext; its address most often ends in /ext/v1" in result.stderr
+
+
+def test_a_user_in_the_url_would_displace_the_key_and_is_refused(keeper: Keeper) -> None:
+    url = keeper.house.url.replace("http://", "http://me:sesame@")
+    result = keeper.bare("pull", "--url", url, "--key-file", str(keeper.key_file), status=2)
+    assert "no user and no password" in result.stderr
+    assert "sesame" not in result.output
+
+
+def test_a_password_that_would_be_taken_for_a_host_is_not_told(keeper: Keeper) -> None:
+    result = keeper("pull", "--to", "postgresql://me:open@sesame@db.example.com/copy", status=2)
+    assert "%40" in result.stderr
+    assert "sesame" not in result.output
+
+
 def test_another_address_is_refused_until_it_is_adopted(keeper: Keeper) -> None:
     keeper("pull")
     keeper.take_key(**PLENTY)
@@ -235,6 +265,14 @@ def test_a_pull_that_keeps_running_brings_what_comes_until_it_is_stopped(keeper:
         assert process.wait(10) == 130
 
 
+def test_a_pull_that_is_told_to_stop_closes_its_copy_and_dies_of_it(keeper: Keeper) -> None:
+    with kept(keeper, "1h") as process:
+        told(process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == -signal.SIGTERM
+    assert not list(keeper.folder.glob("*.scratch"))
+
+
 def test_the_file_can_be_read_between_two_runs(keeper: Keeper) -> None:
     with kept(keeper, "1h") as process:
         told(process)
@@ -266,8 +304,33 @@ def test_a_removed_bill_is_named_and_mended(keeper: Keeper) -> None:
 
 
 def test_a_target_that_was_never_pulled_is_no_copy(keeper: Keeper) -> None:
-    result = keeper("reconcile", status=3)
-    assert "run `counterfoil pull` first" in result.stderr
+    assert "run `counterfoil pull` first" in keeper("reconcile", status=1).stderr
+    assert not (keeper.folder / "counterfoil.duckdb").exists(), "a comparison makes no target"
+    keeper.key_file.write_text("cf_live_unknownkey00_" + "x" * 40)
+    keeper("pull", status=1)
+    assert "run `counterfoil pull` first" in keeper("reconcile", status=1).stderr
+
+
+def test_a_copy_that_was_not_read_to_its_end_is_not_called_equal(keeper: Keeper) -> None:
+    keeper.take_key(per_min=1000, per_day=16)
+    keeper("pull", "--limit", 2, status=4)
+    keeper.take_key(**PLENTY)
+    told = keeper.json("reconcile", status=1)
+    assert (told["equal"], told["status"]) == (False, "failed")
+    assert "--adopt" in told["error"]
+
+
+def test_a_comparison_that_is_cut_short_tells_what_it_found(keeper: Keeper) -> None:
+    keeper.take_key(per_min=1000, per_day=74)
+    gone = r.bill(keeper.branch, closedAt="2025-12-24T12:00:00+07:00")
+    keeper.house.load(gone)
+    keeper("pull")
+    keeper.house.load(r.removal(gone))
+    told = keeper.json("reconcile", status=3)
+    spent = keeper.json("reconcile", status=4)
+    assert (spent["status"], spent["equal"]) == ("quota", False)
+    assert spent["differences"] == told["differences"]
+    assert 0 < spent["days"] < told["days"]
 
 
 def test_a_spent_quota_ends_a_comparison_with_status_4(keeper: Keeper) -> None:

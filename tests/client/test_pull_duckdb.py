@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
@@ -10,9 +10,10 @@ import pytest
 import records as r
 from client.pulling import PLENTY, Copy, assert_equal
 from client.targets import Target, duckdb_target
-from counterfoil.client import QuotaSpent
+from counterfoil.client import Client, QuotaSpent, calls, progress
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.sinks import SinkError
+from counterfoil.client.sinks.duckdb import DuckDBSink
 from house import House
 
 
@@ -149,3 +150,31 @@ def test_a_file_that_is_no_database_is_told_in_a_sentence(tmp_path: Path, conten
     (tmp_path / "copy.duckdb").write_bytes(content)
     with pytest.raises(SinkError, match=r"cannot open .* as a DuckDB file"):
         duckdb_target(tmp_path)()
+
+
+@pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\0" + bytes(4080)])
+def test_a_file_of_another_kind_is_said_to_be_one_whatever_its_name(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "clock.duckdb").write_bytes(content)
+    with pytest.raises(SinkError, match=r"cannot open .* as a DuckDB file: it is none"):
+        DuckDBSink(tmp_path / "clock.duckdb")
+    assert (tmp_path / "clock.duckdb").read_bytes() == content
+
+
+def test_the_farthest_day_back_is_the_first_of_the_calendar(copy: Copy) -> None:
+    assert progress.window_start(date(1, 1, 20), date.min) == progress.window_start(date(1, 1, 20)) == date.min
+    call = calls.bills("s", first=date(1, 1, 1), last=date(999, 12, 31), updated_since=progress.beginning(date.min))
+    assert dict(call.query)["from"] == "00010101"
+    assert dict(call.query)["to"] == "09991231"
+    with Client(copy.url, copy.key) as client:
+        [shop] = client.shops()
+        assert list(client.bills(shop["shopId"], updated_since=progress.beginning(date.min)))
+
+
+def test_bills_without_a_date_count_from_the_first_moment_of_a_day_anywhere(
+    copy: Copy, branch: r.Record, house: House
+) -> None:
+    house.clock.step((datetime(2026, 1, 4, 20, tzinfo=UTC).timestamp() * 1000 - house.clock.now_ms()) / 1000)
+    house.load(r.bill(branch, closedAt=None, id="early"))  # on the fifth in Bangkok
+    copy.pull(since=date(2026, 1, 5))
+    assert "early" in {bill_id for _, bill_id in copy.held()["bills"]}
+    assert copy.reconcile(since=date(2026, 1, 5)) == []

@@ -104,3 +104,13 @@ def test_a_target_that_cannot_be_a_folder_is_told_in_a_sentence(tmp_path: Path) 
     (tmp_path / "parquet").write_text("a file")
     with pytest.raises(SinkError, match="cannot open"):
         parquet_target(tmp_path)()
+
+
+def test_files_that_no_pull_has_made_are_not_written_over(tmp_path: Path) -> None:
+    theirs = tmp_path / "parquet" / "bills.parquet"
+    theirs.parent.mkdir()
+    theirs.write_text("precious")
+    with pytest.raises(SinkError, match=r"bills\.parquet"):
+        parquet_target(tmp_path)()
+    assert theirs.read_text() == "precious"
+    assert list(theirs.parent.iterdir()) == [theirs]

@@ -88,6 +88,32 @@ def test_rows_that_somebody_spoiled_are_mended(copy: Copy) -> None:
         assert_equal(copy)
 
 
+def test_a_bill_that_came_back_on_an_earlier_day_is_moved_and_not_lost(
+    copy: Copy, branch: r.Record, house: House
+) -> None:
+    moved = r.bill(branch, history=True, closedAt="2025-12-24T12:00:00+07:00")
+    house.load(moved)
+    copy.pull()
+    house.load(r.removal(moved))
+    house.load(moved | {"closedAt": "2025-12-20T12:00:00+07:00"})
+    assert [found.day for found in copy.reconcile(fix=True)] == ["2025-12-20", "2025-12-24"]
+    assert_equal(copy)
+    assert copy.reconcile() == []
+
+
+def test_a_bill_of_a_till_whose_clock_stood_at_its_beginning_costs_no_request_a_month(
+    copy: Copy, branch: r.Record, house: House
+) -> None:
+    ancient = r.bill(branch, closedAt="1970-01-02T12:00:00+07:00")
+    house.load(ancient)
+    copy.pull()
+    house.load(r.removal(ancient))
+    before = house.data("usage", copy.key)["today"]["count"]
+    assert [found.day for found in copy.reconcile(fix=True)] == ["1970-01-02"]
+    assert house.data("usage", copy.key)["today"]["count"] - before < 60
+    assert_equal(copy)
+
+
 def test_since_limits_how_far_back_it_looks(copy: Copy, branch: r.Record, house: House) -> None:
     old, new = r.bill(branch, closedAt="2025-03-03T12:00:00+07:00"), r.bill(branch)
     house.load(old, new)

@@ -7,18 +7,15 @@ from datetime import UTC, date, datetime
 import click
 from msgspec import Struct, structs
 
+from counterfoil.cli.endings import FORESEEN, QUOTA_SPENT, Ending, ending, leave, tell, tidy_when_told_to_stop
 from counterfoil.cli.following import following
-from counterfoil.cli.main import FAILED, INTERRUPTED
+from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option
 from counterfoil.cli.remote import Remote, duration, remote_options, since_option
-from counterfoil.cli.terminal import fields, note, print_json
-from counterfoil.client import QuotaSpent, Refusal, Unreachable
-from counterfoil.client.errors import CopyMismatch, CounterfoilError
+from counterfoil.cli.terminal import fields, print_json
 from counterfoil.client.pages import Tally
 from counterfoil.client.pull import Options, Puller
-from counterfoil.client.sinks import SinkError
 
-QUOTA_SPENT, UNREACHABLE = 4, 5
 ONE_DAY_SEC = 86_400.0
 # After midnight the quota may still be spent for a moment where the two clocks differ.
 ASK_AGAIN_SEC = 900.0
@@ -30,10 +27,7 @@ class Report(Struct):
     target: str
     tally: Tally
     seconds: float = 0.0
-    status: str = "ok"
-    exit_code: int = 0
-    error: str | None = None
-    resumes_at: datetime | None = None
+    ended: Ending = Ending()
 
 
 @click.command()
@@ -67,16 +61,16 @@ def command(
     """
     passes = members_every if members_every is not None else ONE_DAY_SEC if every else 0.0
     options = Options(since=since, members_every_sec=passes, limit=limit, adopt=adopt)
-    report = pull_once(remote, options)
-    _tell(report, as_json)
-    while every is not None and _may_go_on(report):
-        _wait(report, every)
-        again = pull_once(remote, structs.replace(options, adopt=False))
-        again.resumes_at = _doubted(report, again)
-        report = again
+    with tidy_when_told_to_stop():
+        report = pull_once(remote, options)
         _tell(report, as_json)
-    if report.exit_code:
-        raise click.exceptions.Exit(report.exit_code)
+        while every is not None and report.ended.passes:
+            _wait(report, every)
+            again = pull_once(remote, structs.replace(options, adopt=False))
+            again.ended = _doubted(report.ended, again.ended)
+            report = again
+            _tell(report, as_json)
+    leave(report.ended.exit_code)
 
 
 def pull_once(remote: Remote, options: Options) -> Report:
@@ -89,51 +83,30 @@ def pull_once(remote: Remote, options: Options) -> Report:
             report.tally = puller.tally
             with closing(puller):
                 puller.run()
-    except QuotaSpent as spent:
-        _end(report, "quota", QUOTA_SPENT, spent)
-        report.resumes_at = spent.resumes_at
-    except Unreachable as error:
-        _end(report, "unreachable", UNREACHABLE, error)
-    except (CounterfoilError, SinkError, CopyMismatch) as error:
-        _end(report, _kind(error), FAILED, error)
-    except KeyboardInterrupt:
-        _end(report, "interrupted", INTERRUPTED, None)
+    except FORESEEN as error:
+        report.ended = ending(error)
     report.seconds = time.perf_counter() - began
     return report
-
-
-def _end(report: Report, status: str, exit_code: int, error: Exception | None) -> None:
-    report.status, report.exit_code = status, exit_code
-    report.error = str(error) if error else None
-
-
-def _kind(error: Exception) -> str:
-    return "target" if isinstance(error, SinkError) else error.code if isinstance(error, Refusal) else "failed"
 
 
 # --- again and again ---------------------------------------------------------------
 
 
-def _may_go_on(report: Report) -> bool:
-    """What passes by itself is tried again at the next turn; a wrong key or copy is not."""
-    return report.status in ("ok", "quota", "unreachable", "target")
-
-
 def _wait(report: Report, every_sec: float) -> None:
     seconds = every_sec - report.seconds
-    if report.resumes_at:
-        seconds = (report.resumes_at - datetime.now(UTC)).total_seconds() + 1
+    if report.ended.resumes_at:
+        seconds = (report.ended.resumes_at - datetime.now(UTC)).total_seconds() + 1
     try:
         time.sleep(max(0.0, seconds))
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def _doubted(before: Report, after: Report) -> datetime | None:
-    """When to try again. Refused twice in a row means that the service's day has not ended yet: ask again soon."""
-    if before.status == after.status == "quota":
-        return datetime.fromtimestamp(time.time() + ASK_AGAIN_SEC, UTC)
-    return after.resumes_at
+def _doubted(before: Ending, after: Ending) -> Ending:
+    """A quota spent twice in a row means that the service's day has not ended yet: ask again soon."""
+    if before.exit_code == after.exit_code == QUOTA_SPENT:
+        return structs.replace(after, resumes_at=datetime.fromtimestamp(time.time() + ASK_AGAIN_SEC, UTC))
+    return after
 
 
 # --- the summary -------------------------------------------------------------------
@@ -144,10 +117,7 @@ def _tell(report: Report, as_json: bool) -> None:
         print_json(_view(report))
     elif report.tally.requests:
         fields(_summary(report))
-    if report.error:
-        click.echo(f"counterfoil: {' '.join(report.error.split())}", err=True)
-    if report.status in ("interrupted", "quota", "unreachable"):
-        note("what was written is whole; the same command goes on from here.")
+    tell(report.ended, "what was written is whole; the same command goes on from here.")
 
 
 def _summary(report: Report) -> list[tuple[str, str]]:
@@ -162,15 +132,15 @@ def _summary(report: Report) -> list[tuple[str, str]]:
         ("requests", f"{tally.requests:,}{left}"),
         ("time", f"{report.seconds:.1f} s"),
     ]
-    if tally.shops_refused:
-        pairs.append(("out of scope", f"{tally.shops_refused:,} shops or bases that went elsewhere meanwhile"))
+    if tally.out_of_scope:
+        pairs.append(("out of scope", f"{tally.out_of_scope:,} shops or bases that went elsewhere meanwhile"))
     return pairs
 
 
 def _view(report: Report) -> dict[str, object]:
-    tally = report.tally
+    tally, ended = report.tally, report.ended
     return {
-        "status": report.status,
+        "status": ended.status,
         "target": report.target,
         "shops": tally.shops,
         "shopsRead": tally.shops_done,
@@ -184,6 +154,6 @@ def _view(report: Report) -> dict[str, object]:
         "seconds": round(report.seconds, 3),
         "waitingSeconds": round(tally.waiting_sec, 3),
         "writingSeconds": round(tally.writing_sec, 3),
-        "resumesAt": report.resumes_at.isoformat() if report.resumes_at else None,
-        "error": report.error,
+        "resumesAt": ended.resumes_at.isoformat() if ended.resumes_at else None,
+        "error": ended.error,
     }

@@ -1,25 +1,34 @@
 """`counterfoil reconcile`: compare a copy with the service, and mend it."""
 
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import date
 from decimal import Decimal
 
 import click
+from msgspec import Struct, field
 
+from counterfoil.cli.endings import DIFFERENT, FORESEEN, Ending, ending, leave, tell, tidy_when_told_to_stop
 from counterfoil.cli.following import following
-from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option
-from counterfoil.cli.pull import QUOTA_SPENT, UNREACHABLE
 from counterfoil.cli.remote import Remote, remote_options, since_option
 from counterfoil.cli.terminal import Column, note, print_json, table
-from counterfoil.client import QuotaSpent, Unreachable
-from counterfoil.client.errors import CopyMismatch, CounterfoilError
+from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.pages import Tally
 from counterfoil.client.reconcile import Difference, Reconciler, Totals
-from counterfoil.client.sinks import SinkError
 
-DIFFERENT = 3
+
+class Comparison(Struct):
+    """A comparison as it is told: finished, or as far as it came."""
+
+    found: list[Difference] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    days: int = 0
+    tally: Tally = field(default_factory=Tally)
+    ended: Ending = Ending()
+
+    @property
+    def is_equal(self) -> bool:
+        return not (self.found or self.unread or self.ended.exit_code)
 
 
 @click.command()
@@ -35,63 +44,54 @@ def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> 
     mended, 3 days differ, 4 quota spent, 5 the service cannot be reached, 1
     failed.
     """
-    found: list[Difference] = []
+    with tidy_when_told_to_stop():
+        comparison = compare(remote, since=since, fix=fix)
+        _tell(comparison, as_json)
+    ended = comparison.ended.exit_code
+    leave(ended or (DIFFERENT if comparison.unread or (comparison.found and not fix) else 0))
+
+
+def compare(remote: Remote, *, since: date | None, fix: bool) -> Comparison:
+    """One comparison, with whatever ends it."""
+    comparison = Comparison()
     try:
-        with closing(remote.target.open()) as sink, remote.client() as client, _shown() as show:
+        if not remote.target.is_there():
+            raise CopyMismatch(f"there is no copy at {remote.target.shown}; run `counterfoil pull` first")
+        with closing(remote.target.open()) as sink, remote.client() as client, following() as show:
             reconciler = Reconciler(client, sink, since=since, fix=fix, on_progress=show)
-            found.extend(reconciler.run())
-    except KeyboardInterrupt:
-        note("interrupted; days that were mended stay mended.")
-        raise click.exceptions.Exit(INTERRUPTED) from None
-    except (CounterfoilError, SinkError, CopyMismatch) as error:
-        raise _ended(error) from error
-    _tell(found, reconciler, as_json)
-    if reconciler.unread or (found and not fix):
-        raise click.exceptions.Exit(DIFFERENT)
-
-
-def _ended(error: Exception) -> click.ClickException:
-    ended = click.ClickException(str(error))
-    if isinstance(error, QuotaSpent | Unreachable):
-        click.echo(f"counterfoil: {' '.join(str(error).split())}", err=True)
-        raise click.exceptions.Exit(QUOTA_SPENT if isinstance(error, QuotaSpent) else UNREACHABLE) from error
-    return ended
-
-
-@contextmanager
-def _shown() -> Iterator[Callable[[str, str], None]]:
-    tally = Tally()
-    with following() as show:
-
-        def tell(shop_id: str, what: str) -> None:
-            tally.reading = f"{shop_id}: {what}"
-            show(tally)
-
-        yield tell
+            comparison.unread, comparison.tally = reconciler.unread, reconciler.tally
+            for difference in reconciler.run():
+                comparison.found.append(difference)
+                comparison.days = reconciler.days
+            comparison.days = reconciler.days
+    except FORESEEN as error:
+        comparison.ended = ending(error)
+    return comparison
 
 
 # --- the result --------------------------------------------------------------------
 
 
-def _tell(found: list[Difference], reconciler: Reconciler, as_json: bool) -> None:
+def _tell(comparison: Comparison, as_json: bool) -> None:
     if as_json:
-        print_json(
-            {
-                "equal": not found,
-                "days": reconciler.days,
-                "bills": reconciler.bills,
-                "unread": reconciler.unread,
-                "differences": [_view(difference) for difference in found],
-            }
-        )
-        return
+        print_json(_view(comparison))
+    elif comparison.tally.requests:
+        if comparison.found:
+            _draw(comparison.found)
+        for shop_id in comparison.unread:
+            note(f"the shop {shop_id} has not been read to its end yet; run `counterfoil pull` first.")
+        click.echo(_sentence(comparison))
+    tell(comparison.ended, "days that were mended stay mended; the comparison begins anew.")
+
+
+def _sentence(comparison: Comparison) -> str:
+    found = comparison.found
+    said = f"{comparison.days:,} days compared in {comparison.tally.requests:,} requests: "
     if found:
-        _draw(found)
-    for shop_id in reconciler.unread:
-        note(f"the shop {shop_id} has not been read to its end yet; run `counterfoil pull` first.")
-    mended = " All were mended." if found and found[0].mended else ""
-    said = f"{len(found):,} differ from the service.{mended}" if found else "the copy agrees with the service."
-    click.echo(f"{reconciler.days:,} days and {reconciler.bills:,} bills compared: {said}")
+        return f"{said}{len(found):,} differ from the service.{' All were mended.' if found[0].mended else ''}"
+    if comparison.is_equal:
+        return f"{said}the copy agrees with the service."
+    return f"{said}none of them differs so far."
 
 
 def _draw(found: list[Difference]) -> None:
@@ -114,7 +114,22 @@ def _row(difference: Difference) -> tuple[object, ...]:
     )
 
 
-def _view(difference: Difference) -> dict[str, object]:
+def _view(comparison: Comparison) -> dict[str, object]:
+    tally, ended = comparison.tally, comparison.ended
+    return {
+        "status": ended.status,
+        "equal": comparison.is_equal,
+        "days": comparison.days,
+        "bills": tally.bills_read,
+        "requests": tally.requests,
+        "requestsLeft": tally.remaining,
+        "unread": comparison.unread,
+        "differences": [_difference(difference) for difference in comparison.found],
+        "error": ended.error,
+    }
+
+
+def _difference(difference: Difference) -> dict[str, object]:
     return {
         "shopId": difference.shop_id,
         "day": difference.day,

@@ -32,9 +32,9 @@ def bills(
     """Either `first` and `last`, or `updated_since`; the service says so if it is neither or both."""
     query = [("shopId", shop_id), ("limit", str(limit))]
     if first is not None:
-        query.append(("from", first.strftime("%Y%m%d")))
+        query.append(("from", _day(first)))
     if last is not None:
-        query.append(("to", last.strftime("%Y%m%d")))
+        query.append(("to", _day(last)))
     if updated_since is not None:
         query.append(("updatedSince", _instant(updated_since)))
     if cursor is not None:
@@ -104,6 +104,11 @@ def _foreign(answer: Received) -> NotThisService:
 def following(call: Call, cursor: str) -> Call:
     """The same question from a cursor on, every other parameter as it was."""
     return Call(call.path, (*(pair for pair in call.query if pair[0] != "cursor"), ("cursor", cursor)))
+
+
+def _day(day: date) -> str:
+    """Always of eight digits, which strftime does not make of a year before 1000."""
+    return day.isoformat().replace("-", "")
 
 
 def _instant(moment: datetime | str) -> str:

@@ -17,6 +17,8 @@ def address(base_url: str) -> str:
     except httpx.InvalidURL as error:
         raise ValueError(f"{base_url!r} is no URL: {error}") from error
     usable = url.scheme in ("http", "https") and url.host and not (url.query or url.fragment)
+    if url.userinfo:
+        raise ValueError("a base URL carries no user and no password: they would go out in place of the key")
     if not usable or len(base_url.split()) != 1:
         raise ValueError(f"{base_url!r} is no base URL: it looks like https://example.com/ext/v1")
     return base_url.rstrip("/")

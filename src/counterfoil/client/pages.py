@@ -29,7 +29,9 @@ class Tally(Struct):
 
     shops: int = 0
     shops_done: int = 0
-    shops_refused: int = 0
+    bases: int = 0
+    bases_done: int = 0
+    out_of_scope: int = 0
     requests: int = 0
     bills_read: int = 0
     bills_written: int = 0
@@ -38,9 +40,14 @@ class Tally(Struct):
     members_vanished: int = 0
     remaining: int | None = None
     reading: str = ""
-    part: float | None = None
+    begun: float = 0.0
     writing_sec: float = 0.0
     waiting_sec: float = 0.0
+
+    @property
+    def part(self) -> float:
+        """How much of the work lies behind; `begun` is that part of the list being read."""
+        return min(1.0, (self.shops_done + self.bases_done + self.begun) / max(1, self.shops + self.bases))
 
 
 _decode = msgspec.json.Decoder(RawPage).decode

@@ -121,7 +121,7 @@ def latest_day(mark: str) -> date:
 
 def first_journey(mark: str, oldest: date | None) -> Journey:
     last = latest_day(mark)
-    return Journey(mark=mark, first=_window_start(last, oldest), last=last, known_to=last)
+    return Journey(mark=mark, first=window_start(last, oldest), last=last, known_to=last)
 
 
 def increment(mark: str, since: str) -> Journey:
@@ -138,10 +138,9 @@ def turned(journey: Journey, cursor: str | None, rows: int, asked: str, oldest: 
     empty = 0 if seen else journey.empty + 1
     on = replace(journey, cursor=None, seen=False, empty=empty)
     if journey.first <= oldest if oldest else empty >= EMPTY_WINDOWS:
-        since = f"{oldest}T00:00:00Z" if oldest else BEFORE_EVERYTHING
-        return replace(on, first=None, last=None, since=since, known_from=journey.first)
+        return replace(on, first=None, last=None, since=beginning(oldest), known_from=journey.first)
     last = journey.first - timedelta(days=1)
-    return replace(on, first=_window_start(last, oldest), last=last)
+    return replace(on, first=window_start(last, oldest), last=last)
 
 
 def restarted(journey: Journey) -> Journey:
@@ -160,16 +159,22 @@ def shown_before(journey: Journey, bill_date: str | None) -> bool:
     return journey.known_from.isoformat() <= bill_date <= journey.known_to.isoformat()
 
 
-def part(journey: Journey, reached: str | None, oldest: date | None) -> float | None:
-    """How much of the list lies behind, where that can be told. `reached` is the last row's `updatedAt`."""
-    if journey.first is not None and journey.known_to is not None:
-        if oldest is None or journey.last is None:
-            return None
-        return (journey.known_to - journey.last).days / max(1, (journey.known_to - oldest).days + 1)
-    if journey.known_from is not None or journey.since is None or reached is None:
-        return None
+def part(journey: Journey, reached: str | None, oldest: date | None) -> float:
+    """How much of the list lies behind, as far as that can be told. `reached` is the last row's `updatedAt`."""
+    if journey.known_to is None:
+        return _part_of_increment(journey, reached)
+    if journey.first is None or journey.last is None:
+        return 0.5  # every bill is read twice, and the windows are behind
+    if oldest is None:
+        return 0.0
+    return 0.5 * (journey.known_to - journey.last).days / max(1, (journey.known_to - oldest).days + 1)
+
+
+def _part_of_increment(journey: Journey, reached: str | None) -> float:
+    if journey.since is None or reached is None:
+        return 0.0
     length = seconds_between(journey.since, journey.mark)
-    return min(1.0, seconds_between(journey.since, reached) / length) if length > 0 else None
+    return min(1.0, max(0.0, seconds_between(journey.since, reached) / length)) if length > 0 else 0.0
 
 
 # --- through the members of a base -------------------------------------------------
@@ -194,6 +199,11 @@ def _instant(written: str) -> datetime:
     return datetime.fromisoformat(written)
 
 
-def _window_start(last: date, oldest: date | None) -> date:
-    first = last - timedelta(days=WINDOW_DAYS - 1)
-    return min(last, max(first, oldest)) if oldest else first
+def beginning(day: date | None) -> str:
+    """When a day begins where on earth it begins first; without one, before everything."""
+    return f"{day}T00:00:00+14:00" if day else BEFORE_EVERYTHING
+
+
+def window_start(last: date, oldest: date | None = None) -> date:
+    length = min(timedelta(days=WINDOW_DAYS - 1), last - date.min)
+    return min(last, max(last - length, oldest or date.min))

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from counterfoil.client import calls, progress
 from counterfoil.client.api import Client
-from counterfoil.client.errors import CounterfoilError, Refusal, is_bad_cursor
+from counterfoil.client.errors import CounterfoilError, NotThisService, Refusal, is_bad_cursor
 from counterfoil.client.members import MemberPass
 from counterfoil.client.pages import Pages, RawPage, Tally
 from counterfoil.client.progress import Journey, Origin, ShopState, State
@@ -83,19 +83,20 @@ class Puller:
         heads = [_shop_head(row) for row in shops.data]
         with self._writing(state):
             self._sink.put_shops([bytes(row) for row in shops.data], shops.server_time)
-        self.tally.shops = len(heads)
+        bases = list(dict.fromkeys(head.provider_id for head in heads if head.provider_id))
+        self.tally.shops, self.tally.bases = len(heads), len(bases)
         for head in heads:
-            with _left_out_of_scope(self.tally):
+            with self._left_out_of_scope():
                 self._read_shop(state, head, self._mark(shops))
-            self.tally.shops_done += 1
-        self._read_members(state, heads, shops.server_time)
+                self.tally.shops_done += 1
+        self._read_members(state, bases, shops.server_time)
         self._sink.publish()
         return self.tally
 
     def _origin(self) -> Origin:
-        usage = self._client.usage()
+        origin = origin_of(self._client)
         self.tally.requests += 1
-        return Origin(self._client.base_url, usage["keyId"], usage["scope"])
+        return origin
 
     def _mark(self, shops: RawPage) -> str:
         """From when the next run has to read. It was told before the first page of bills."""
@@ -149,15 +150,11 @@ class Puller:
     def _wanted(self, journey: Journey, page: RawPage) -> list[bytes]:
         """The page's rows without those that this first reading has seen in a window."""
         self.tally.bills_read += len(page.data)
-        if page.data:
-            self.tally.part = self._part(journey, _bill_head(page.data[-1]).updated_at)
+        reached = _bill_head(page.data[-1]).updated_at if page.data else None
+        self.tally.begun = progress.part(journey, reached, self._options.since)
         if journey.known_from is None:
             return [bytes(row) for row in page.data]
         return [bytes(row) for row in page.data if not progress.shown_before(journey, _bill_head(row).bill_date)]
-
-    def _part(self, journey: Journey, reached: str | None) -> float | None:
-        part = progress.part(journey, reached, self._options.since)
-        return None if part is None else (self.tally.shops_done + part) / max(1, self.tally.shops)
 
     def _tell(self, head: ShopHead, journey: Journey) -> None:
         name = head.shop_name or head.shop_id
@@ -169,11 +166,23 @@ class Puller:
 
     # --- members -------------------------------------------------------------------
 
-    def _read_members(self, state: State, heads: list[ShopHead], mark: str) -> None:
+    def _read_members(self, state: State, bases: list[str], mark: str) -> None:
         passing = MemberPass(self._pages, self._sink, self.tally, self._options.limit, self._options.pages_a_batch)
-        for provider_id in dict.fromkeys(head.provider_id for head in heads if head.provider_id):
-            with _left_out_of_scope(self.tally):
+        for provider_id in bases:
+            with self._left_out_of_scope():
                 passing.read(state, provider_id, mark, self._options.members_every_sec)
+                self.tally.bases_done += 1
+
+    @contextmanager
+    def _left_out_of_scope(self) -> Iterator[None]:
+        """A shop or base that went to another owner since the shops were listed: the next run will not see it."""
+        self.tally.begun = 0.0
+        try:
+            yield
+        except Refusal as refusal:
+            if refusal.code not in ("shop_not_in_scope", "provider_not_in_scope"):
+                raise
+            self.tally.out_of_scope += 1
 
     # --- writing -------------------------------------------------------------------
 
@@ -205,15 +214,17 @@ class _Batch:
         return self._pages >= pages or self._bytes > BATCH_BYTES or time.monotonic() - self._began > BATCH_SEC
 
 
-@contextmanager
-def _left_out_of_scope(tally: Tally) -> Iterator[None]:
-    """A shop or base that went to another owner since the shops were listed: the next run will not see it listed."""
+def origin_of(client: Client) -> Origin:
+    """Where a copy of what this client reads comes from."""
     try:
-        yield
+        usage = client.usage()
     except Refusal as refusal:
-        if refusal.code not in ("shop_not_in_scope", "provider_not_in_scope"):
-            raise
-        tally.shops_refused += 1
+        if refusal.code == "not_found":  # a path of the service that is none of the API's
+            raise NotThisService(
+                f"there is no API at {client.base_url}; its address most often ends in /ext/v1", refusal.request_id
+            ) from refusal
+        raise
+    return Origin(client.base_url, usage["keyId"], usage["scope"])
 
 
 def _call(shop_id: str, journey: Journey, limit: int) -> Call:

@@ -15,9 +15,11 @@ from msgspec import Raw, Struct
 
 from counterfoil.client import calls, progress
 from counterfoil.client.api import Client
-from counterfoil.client.errors import CounterfoilError, is_bad_cursor
-from counterfoil.client.pages import RawPage
-from counterfoil.client.progress import BEFORE_EVERYTHING, EMPTY_WINDOWS, WINDOW_DAYS, Origin
+from counterfoil.client.errors import CopyMismatch, CounterfoilError, is_bad_cursor
+from counterfoil.client.pages import RawPage, Tally
+from counterfoil.client.progress import EMPTY_WINDOWS
+from counterfoil.client.pull import origin_of
+from counterfoil.client.shapes import Shop
 from counterfoil.client.sinks import CopiedBill, Sink
 from counterfoil.client.sinks.arriving import instant_us
 from counterfoil.client.talk import Call
@@ -81,7 +83,7 @@ class Reconciler:
         since: date | None = None,
         fix: bool = False,
         limit: int = calls.MAX_LIMIT,
-        on_progress: Callable[[str, str], None] = lambda _shop, _what: None,
+        on_progress: Callable[[Tally], None] = lambda _: None,
     ) -> None:
         self._client = client
         self._sink = sink
@@ -89,45 +91,50 @@ class Reconciler:
         self._fix = fix
         self._limit = limit
         self._on_progress = on_progress
+        self.tally = Tally()
         self.unread: list[str] = []
         self.days = 0
-        self.bills = 0
 
     def run(self) -> Iterator[Difference]:
         """The differences, as they are found. Shops that no pull has read to the end yet are named in `unread`."""
         state = progress.read(self._sink.state())
-        usage = self._client.usage()
-        progress.claim(state, Origin(self._client.base_url, usage["keyId"], usage["scope"]), adopt=False)
+        if state.origin is None:
+            raise CopyMismatch("there is no copy here to compare; run `counterfoil pull` first")
+        progress.claim(state, origin_of(self._client), adopt=False)
         shops = self._client.shop_page()
-        last = progress.latest_day(shops.server_time)
+        self.tally.shops, self.tally.requests = len(shops.data), 2
         for shop in shops.data:
             known = state.shops.get(shop["shopId"])
             if known is None or known.mark is None:
                 self.unread.append(shop["shopId"])
             else:
-                yield from self._shop(shop["shopId"], known.mark, last)
+                yield from self._shop(shop, known.mark, progress.latest_day(shops.server_time))
+            self.tally.shops_done += 1
         if self._fix:
             self._sink.publish()
 
-    def _shop(self, shop_id: str, mark: str, last: date) -> Iterator[Difference]:
-        earliest, empty = self._sink.earliest_day(shop_id), 0
-        while True:
-            first = last - timedelta(days=WINDOW_DAYS - 1)
-            first = max(first, self._since) if self._since else first
-            self._on_progress(shop_id, f"{first} to {last}")
+    def _shop(self, shop: Shop, mark: str, newest: date) -> Iterator[Difference]:
+        shop_id, empty = shop["shopId"], 0
+        name = shop["shopName"] or shop_id
+        last: date | None = newest
+        while last is not None:
+            first = progress.window_start(last, self._since)
+            self.tally.reading = f"{name}: {first} to {last}"
             served = self._served(self._window(shop_id, first, last))
             yield from self._compare(shop_id, mark, served, self._sink.bills_of_days(shop_id, first, last))
             self.days += (last - first).days + 1
             empty = 0 if served else empty + 1
-            if self._is_far_enough(first, earliest, empty):
-                break
-            last = first - timedelta(days=1)
+            last = self._before(shop_id, first, empty)
+        self.tally.reading = f"{name}: bills without a date"
         yield from self._undated(shop_id, mark)
 
-    def _is_far_enough(self, first: date, earliest: date | None, empty: int) -> bool:
-        if self._since:
-            return first <= self._since
-        return empty >= EMPTY_WINDOWS and (earliest is None or earliest >= first)
+    def _before(self, shop_id: str, first: date, empty: int) -> date | None:
+        """Where the next window ends. After an empty year only the days of the copy itself are left to look at."""
+        if first <= (self._since or date.min):
+            return None
+        if self._since is None and empty >= EMPTY_WINDOWS:
+            return self._sink.latest_day_before(shop_id, first)
+        return first - timedelta(days=1)
 
     # --- comparing -----------------------------------------------------------------
 
@@ -135,6 +142,7 @@ class Reconciler:
         self, shop_id: str, mark: str, served: Mapping[str, _Bills], copied: Mapping[str, list[CopiedBill]]
     ) -> Iterator[Difference]:
         held = {day: {bill.id: bill for bill in bills} for day, bills in copied.items()}
+        listed = {bill_id for bills in served.values() for bill_id in bills}
         suspect = [day for day in sorted({*served, *held}) if served.get(day, {}) != held.get(day, {})]
         pending = self._changed_since(shop_id, mark) if suspect else set()
         for day in suspect:
@@ -142,13 +150,13 @@ class Reconciler:
             if there == here:
                 continue
             if self._fix:
-                self._mend_day(shop_id, day, set(here) - set(there))
+                # A bill that moved to another of these days is not gone: mending that day moves it.
+                self._mend_day(shop_id, day, set(here) - listed)
             yield _difference(shop_id, day, there, here, mended=self._fix)
 
     def _undated(self, shop_id: str, mark: str) -> Iterator[Difference]:
         """Bills that no window shows; those from before change tracking that have no date either, no list shows."""
-        self._on_progress(shop_id, "bills without a date")
-        since = f"{self._since}T00:00:00Z" if self._since else BEFORE_EVERYTHING
+        since = progress.beginning(self._since)
         rows = self._list(self._changes(shop_id, since), lambda head, row: None if head.bill_date else bytes(row))
         there = {bill_id: _bill(_head(row)) for bill_id, row in rows.items()}
         here = {bill.id: bill for bill in self._sink.undated_bills(shop_id, since)}
@@ -206,7 +214,6 @@ class Reconciler:
                         part = pick(head, row)
                         if part is not None:
                             picked[head.id] = part
-                    self.bills += len(page.data)
             except CounterfoilError as error:
                 if not is_bad_cursor(error):
                     raise
@@ -216,7 +223,12 @@ class Reconciler:
 
     def _pages(self, call: Call) -> Iterator[RawPage]:
         while True:
-            page = calls.read(self._client.ask(call), _page)
+            answer = self._client.ask(call)
+            page = calls.read(answer, _page)
+            self.tally.requests += 1
+            self.tally.bills_read += len(page.data)
+            self.tally.remaining = calls.remaining(answer)
+            self._on_progress(self.tally)
             yield page
             if page.next_cursor is None:
                 return

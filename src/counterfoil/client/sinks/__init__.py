@@ -53,7 +53,8 @@ class Sink(Protocol):
     def undated_bills(self, shop_id: str, since: str) -> list[CopiedBill]:
         """Bills without a date that changed at or after an instant."""
 
-    def earliest_day(self, shop_id: str) -> date | None: ...
+    def latest_day_before(self, shop_id: str, day: date) -> date | None:
+        """The last day before this one on which the copy has a bill."""
 
     def drop_bills(self, shop_id: str, ids: Sequence[str]) -> None: ...
 

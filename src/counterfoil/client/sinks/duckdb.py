@@ -17,6 +17,9 @@ THREADS = 2
 # The reader keeps room for rows of this size; longer ones get more of both.
 ROW_BYTES = 4 * 1024 * 1024
 
+# What stands in a DuckDB file behind the checksum of its first block.
+MAGIC_AT, MAGIC = 8, b"DUCK"
+
 
 class DuckDBSink(SqlSink):
     """One writer at a time; DuckDB's file lock sees to that."""
@@ -38,7 +41,8 @@ class DuckDBSink(SqlSink):
         self._longest = ROW_BYTES
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = duckdb.connect(str(path))
+            _require_duckdb(path)
+            self._db = duckdb.connect(str(path), config={"autoinstall_known_extensions": False})
         except (duckdb.Error, OSError) as error:
             raise SinkError(_refused(path, error)) from error
         try:
@@ -51,7 +55,6 @@ class DuckDBSink(SqlSink):
         # The file is ours now, so what a killed pull left behind is nobody's.
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._scratch.mkdir(mode=0o700)
-        self.run("SET autoinstall_known_extensions = false")
         self.run(f"SET threads = {THREADS}")
         self.run(f"SET memory_limit = '{MEMORY_MB}MB'")
         self.run(f"SET temp_directory = '{literal(str(self._scratch))}'")
@@ -110,8 +113,17 @@ class DuckDBSink(SqlSink):
         return "STRUCT(" + ", ".join(f'"{name}" {self._type(inner)}' for name, inner in node.items()) + ")"
 
 
+def _require_duckdb(path: Path) -> None:
+    """DuckDB itself opens files of other kinds too, with extensions that it fetches from the network."""
+    if path.exists():
+        with path.open("rb") as file:
+            head = file.read(MAGIC_AT + len(MAGIC))
+        if head[MAGIC_AT:] != MAGIC:
+            raise SinkError(f"cannot open {path} as a DuckDB file: it is none; choose another target")
+
+
 def _refused(path: Path, error: Exception) -> str:
-    if "lock" in str(error):
+    if "Could not set lock" in str(error):
         return f"{path} is open in another process; a copy has one pull at a time, and no reader while it writes"
     return f"cannot open {path} as a DuckDB file: {_first_line(error)}"
 

@@ -26,6 +26,10 @@ class Target(Struct, frozen=True):
         sink: Callable[[Path | str], Sink] = getattr(self._engine(), self.sink)
         return sink(self.place)
 
+    def is_there(self) -> bool:
+        """Whether there is anything to open; of a database only its server knows."""
+        return not isinstance(self.place, Path) or self.place.exists()
+
     def _engine(self) -> Any:
         try:
             return import_module(f"counterfoil.client.sinks.{self.module}")
@@ -38,6 +42,9 @@ class Target(Struct, frozen=True):
 def target(name: str) -> Target:
     """The target of this name; `ValueError` when it names none."""
     if name.startswith(POSTGRES):
+        if urlsplit(name).netloc.count("@") > 1:
+            # Otherwise the part behind the first one is taken for a host, and told to everybody.
+            raise ValueError("this PostgreSQL URL has more than one @; write %40 for one that belongs to the password")
         return Target(_without_password(name), "postgres", "PostgresSink", name)
     path = Path(name).expanduser()
     if name.endswith("/") or path.is_dir():

@@ -20,6 +20,7 @@ WORKING_FILE = ".counterfoil.duckdb"
 class ParquetSink(DuckDBSink):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        _require_ours(folder)
         super().__init__(folder / WORKING_FILE)
 
     def make_tables(self) -> None:
@@ -49,6 +50,16 @@ class ParquetSink(DuckDBSink):
         self.run(f"COPY {table.name} TO '{literal(str(draft))}' (FORMAT parquet, COMPRESSION zstd)")
         _settle(draft)
         draft.replace(target)
+
+
+def _require_ours(folder: Path) -> None:
+    """Without a copy beside them, files of these names are somebody else's, or all that is left of one."""
+    foreign = [table.name for table in TABLES if (folder / f"{table.name}.parquet").exists()]
+    if foreign and not (folder / WORKING_FILE).exists():
+        raise SinkError(
+            f"{folder} holds {foreign[0]}.parquet but no {WORKING_FILE}, which every copy has beside its files; "
+            "move the files away or choose another folder"
+        )
 
 
 def _settle(path: Path) -> None:

@@ -223,9 +223,10 @@ class SqlSink(ABC):
         rows = self.run(f"{copied} AND bill_date IS NULL AND {since_then}", [shop_id, since])
         return [CopiedBill(*bill) for _, *bill in rows]
 
-    def earliest_day(self, shop_id: str) -> date | None:
-        day: date | None = self.run("SELECT min(bill_date) FROM bills WHERE shop_id = ?", [shop_id])[0][0]
-        return day
+    def latest_day_before(self, shop_id: str, day: date) -> date | None:
+        before = "SELECT max(bill_date) FROM bills WHERE shop_id = ? AND bill_date < ?"
+        found: date | None = self.run(before, [shop_id, day])[0][0]
+        return found
 
     def drop_bills(self, shop_id: str, ids: Sequence[str]) -> None:
         if ids:

@@ -1,0 +1,86 @@
+"""How a pull or a comparison ended: in a word, in a sentence, and as an exit status that a scheduler can use."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from types import FrameType
+from typing import NoReturn
+
+import click
+from msgspec import Struct
+
+from counterfoil.cli.main import FAILED, INTERRUPTED
+from counterfoil.cli.terminal import note
+from counterfoil.client import QuotaSpent, Refusal, Unreachable
+from counterfoil.client.errors import CopyMismatch, CounterfoilError
+from counterfoil.client.sinks import SinkError
+
+DIFFERENT, QUOTA_SPENT, UNREACHABLE = 3, 4, 5
+
+
+class Ending(Struct, frozen=True):
+    status: str = "ok"
+    exit_code: int = 0
+    error: str | None = None
+    resumes_at: datetime | None = None
+
+    @property
+    def passes(self) -> bool:
+        """Whether the next turn may go better by itself; a wrong key or copy stays wrong."""
+        return self.exit_code in (0, QUOTA_SPENT, UNREACHABLE) or self.status == "target"
+
+
+FORESEEN = (CounterfoilError, SinkError, CopyMismatch, KeyboardInterrupt)
+
+
+def ending(error: BaseException) -> Ending:
+    """What one of the foreseen errors ends with."""
+    said = str(error)
+    match error:
+        case KeyboardInterrupt():
+            return Ending("interrupted", INTERRUPTED)
+        case QuotaSpent():
+            return Ending("quota", QUOTA_SPENT, said, error.resumes_at)
+        case Unreachable():
+            return Ending("unreachable", UNREACHABLE, said)
+        case Refusal():
+            # What is the service's own trouble passes, however long it lasts.
+            return Ending(error.code, UNREACHABLE if error.status >= 500 else FAILED, said)
+        case SinkError():
+            return Ending("target", FAILED, said)
+    return Ending("failed", FAILED, said)
+
+
+def tell(ended: Ending, kept: str) -> None:
+    """On standard error: what went wrong; and what is `kept` of the work where it can go on."""
+    if ended.error:
+        click.echo(f"counterfoil: {' '.join(ended.error.split())}", err=True)
+    if ended.status == "interrupted" or (ended.exit_code and ended.passes and ended.status != "target"):
+        note(kept)
+
+
+def leave(exit_code: int) -> None:
+    if exit_code:
+        raise click.exceptions.Exit(exit_code)
+
+
+@contextmanager
+def tidy_when_told_to_stop() -> Iterator[None]:
+    """SIGTERM ends the work as Ctrl-C does, so that the copy is closed; then the process dies of it all the same."""
+    told = False
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - a signal handler's signature
+        nonlocal told
+        told = True
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if told:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
