@@ -40,7 +40,7 @@ def run(command: list[str], copy: Copy, folder: Path) -> None:
 
 def stored(folder: Path, table: str) -> list[Json]:
     with closing(sqlite3.connect(folder / "copy.sqlite3")) as db:
-        return [json.loads(body) for [body] in db.execute(f"SELECT body FROM {table}")]
+        return [json.loads(body) for [body] in db.execute(f"SELECT body FROM {table}")]  # noqa: S608 - our own names
 
 
 def by_id(rows: list[Json], name: str = "id") -> dict[str, Json]:
