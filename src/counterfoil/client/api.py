@@ -12,11 +12,12 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
 from counterfoil.client import calls, shapes
+from counterfoil.client.calls import Paging, Selection
 from counterfoil.client.connection import TIMEOUT_SEC, address, headers, received
 from counterfoil.client.errors import Unreachable
 from counterfoil.client.pace import Pace
@@ -70,22 +71,22 @@ class Client:
         """The shops with the `server_time` of the answer, which is the mark for the next run."""
         return calls.page(self.ask(calls.SHOPS), shapes.shop)
 
-    def bills(self, shop_id: str, **selection: Any) -> Iterator[Bill]:
+    def bills(self, shop_id: str, **selection: Unpack[Selection]) -> Iterator[Bill]:
         for page in self.bill_pages(shop_id, **selection):
             yield from page.data
 
-    def bill_pages(self, shop_id: str, **selection: Any) -> Iterator[Page[Bill]]:
+    def bill_pages(self, shop_id: str, **selection: Unpack[Selection]) -> Iterator[Page[Bill]]:
         """`first` and `last` (dates), or `updated_since`; `limit`, `cursor`."""
         return self._pages(calls.bills(shop_id, **selection), shapes.exact_bill)
 
     def bill(self, bill_id: str) -> Bill:
         return calls.one(self.ask(calls.bill(bill_id)), shapes.exact_bill)
 
-    def members(self, provider_id: str, **paging: Any) -> Iterator[Member]:
+    def members(self, provider_id: str, **paging: Unpack[Paging]) -> Iterator[Member]:
         for page in self.member_pages(provider_id, **paging):
             yield from page.data
 
-    def member_pages(self, provider_id: str, **paging: Any) -> Iterator[Page[Member]]:
+    def member_pages(self, provider_id: str, **paging: Unpack[Paging]) -> Iterator[Page[Member]]:
         return self._pages(calls.members(provider_id, **paging), shapes.exact_member)
 
     def member(self, token: str) -> Member:
@@ -180,23 +181,23 @@ class AsyncClient:
     async def shop_page(self) -> Page[Shop]:
         return calls.page(await self.ask(calls.SHOPS), shapes.shop)
 
-    async def bills(self, shop_id: str, **selection: Any) -> AsyncIterator[Bill]:
+    async def bills(self, shop_id: str, **selection: Unpack[Selection]) -> AsyncIterator[Bill]:
         async for page in self.bill_pages(shop_id, **selection):
             for bill in page.data:
                 yield bill
 
-    def bill_pages(self, shop_id: str, **selection: Any) -> AsyncIterator[Page[Bill]]:
+    def bill_pages(self, shop_id: str, **selection: Unpack[Selection]) -> AsyncIterator[Page[Bill]]:
         return self._pages(calls.bills(shop_id, **selection), shapes.exact_bill)
 
     async def bill(self, bill_id: str) -> Bill:
         return calls.one(await self.ask(calls.bill(bill_id)), shapes.exact_bill)
 
-    async def members(self, provider_id: str, **paging: Any) -> AsyncIterator[Member]:
+    async def members(self, provider_id: str, **paging: Unpack[Paging]) -> AsyncIterator[Member]:
         async for page in self.member_pages(provider_id, **paging):
             for member in page.data:
                 yield member
 
-    def member_pages(self, provider_id: str, **paging: Any) -> AsyncIterator[Page[Member]]:
+    def member_pages(self, provider_id: str, **paging: Unpack[Paging]) -> AsyncIterator[Page[Member]]:
         return self._pages(calls.members(provider_id, **paging), shapes.exact_member)
 
     async def member(self, token: str) -> Member:

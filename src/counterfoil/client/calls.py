@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -18,6 +18,21 @@ Body = TypeVar("Body")
 
 # Numbers with a fraction are read from their own digits, so nothing is rounded on the way.
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
+
+
+class Paging(TypedDict, total=False):
+    """Where in a list to begin, and how many rows a page has."""
+
+    limit: int
+    cursor: str | None
+
+
+class Selection(Paging, total=False):
+    """Which bills of a shop: those of `first` to `last`, or those that changed at or after `updated_since`."""
+
+    first: date | None
+    last: date | None
+    updated_since: datetime | str | None
 
 
 def bills(
