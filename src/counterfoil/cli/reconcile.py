@@ -88,30 +88,35 @@ def _sentence(comparison: Comparison) -> str:
     found = comparison.found
     said = f"{comparison.days:,} days compared in {comparison.tally.requests:,} requests: "
     if found:
-        return f"{said}{len(found):,} differ from the service.{' All were mended.' if found[0].mended else ''}"
+        differ = "1 differs" if len(found) == 1 else f"{len(found):,} differ"
+        return f"{said}{differ} from the service.{' All were mended.' if found[0].mended else ''}"
     if comparison.is_equal:
         return f"{said}the copy agrees with the service."
     return f"{said}none of them differs so far."
 
 
 def _draw(found: list[Difference]) -> None:
-    columns = [Column("shop", "cyan"), Column("day", whole=True)]
-    for name in ("bills", "net", "voids"):
-        columns += [Column(f"{name} there", right=True), Column(f"{name} here", right=True)]
-    columns += [Column(name, right=True) for name in ("missing", "removed", "different")]
+    """Both sides in one cell, service before copy: narrow enough for most terminals."""
+    counted = [Column(name, right=True, whole=True) for name in ("bills", "net: service / copy", "voids")]
+    columns = [Column("shop", "cyan", whole=True), Column("day", whole=True), *counted, Column("in the copy")]
     table(columns, [_row(difference) for difference in found])
 
 
-def _row(difference: Difference) -> tuple[object, ...]:
+def _row(difference: Difference) -> tuple[str, ...]:
     there, here = difference.service, difference.copy
     return (
         difference.shop_id,
         difference.day or "no date",
-        *(f"{there.count:,}", f"{here.count:,}"),
-        *(_money(there.net), _money(here.net)),
-        *(there.voids, here.voids),
-        *(difference.missing, difference.removed, difference.different),
+        f"{there.count:,} / {here.count:,}",
+        f"{_money(there.net)} / {_money(here.net)}",
+        f"{there.voids:,} / {here.voids:,}",
+        _what(difference),
     )
+
+
+def _what(difference: Difference) -> str:
+    counts = {"missing": difference.missing, "too many": difference.removed, "different": difference.different}
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
 
 
 def _view(comparison: Comparison) -> dict[str, object]:
