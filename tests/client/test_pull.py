@@ -114,6 +114,12 @@ def test_a_bill_of_thousands_of_lines_is_a_bill_like_others(copy: Copy, branch: 
     assert_equal(copy)
 
 
+def test_a_quantity_keeps_every_place_that_the_scale_gave_it(copy: Copy, branch: r.Record, house: House) -> None:
+    house.load(r.bill(branch, id="weighed", lines=[r.line(qty=qty) for qty in (0.3333333333333333, 9e15, 1e-9)]))
+    copy.pull()
+    assert_equal(copy)
+
+
 def test_a_table_that_no_pull_has_made_is_not_written_to(target: Target, house: House, branch: r.Record) -> None:
     sink = target()
     for table in ("pull_state", "shops"):

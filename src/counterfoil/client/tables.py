@@ -1,7 +1,8 @@
 """The copy's tables, said once: which column, of which type, from which field of the answer.
 
 Sinks turn these into the SQL of their engine. Columns are in snake case; money
-is decimal, instants carry their zone, `business_date` and `bill_date` are dates.
+is decimal, a quantity too but with as many places as a scale may give it;
+instants carry their zone, `business_date` and `bill_date` are dates.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ class Kind(Enum):
     TEXT = "text"
     TEXTS = "texts"
     DECIMAL = "decimal"
+    QUANTITY = "quantity"
     INTEGER = "integer"
     FLAG = "flag"
     INSTANT = "instant"
@@ -50,7 +52,7 @@ def _snake(field: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in field)
 
 
-TEXT, TEXTS, DECIMAL, INTEGER, FLAG, INSTANT, DAY = Kind
+TEXT, TEXTS, DECIMAL, QUANTITY, INTEGER, FLAG, INSTANT, DAY = Kind
 
 SHOPS = Table(
     "shops",
@@ -102,7 +104,8 @@ BILL_ITEMS = Table(
         Column("line", INTEGER),
         Column("product_id", TEXT, ("id",)),
         *_columns(TEXT, "rootId", "name"),
-        *_columns(DECIMAL, "qty", "unitPrice", "lineTotal"),
+        *_columns(QUANTITY, "qty"),
+        *_columns(DECIMAL, "unitPrice", "lineTotal"),
         *_columns(TEXTS, "category"),
         *_columns(FLAG, "cancelled", "vat", "isTip"),
     ),
@@ -115,7 +118,7 @@ ITEM_OPTIONS = Table(
         Column("line", INTEGER),
         Column("position", INTEGER),
         *_columns(TEXT, "choiceId", "choiceName"),
-        *_columns(DECIMAL, "qty"),
+        *_columns(QUANTITY, "qty"),
     ),
     each=(("items",), ("options",)),
 )

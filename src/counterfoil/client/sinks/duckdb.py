@@ -28,13 +28,14 @@ class DuckDBSink(SqlSink):
         Kind.TEXT: "VARCHAR",
         Kind.TEXTS: "VARCHAR[]",
         Kind.DECIMAL: "DECIMAL(38,6)",
+        Kind.QUANTITY: "DECIMAL(38,18)",
         Kind.INTEGER: "BIGINT",
         Kind.FLAG: "BOOLEAN",
         Kind.INSTANT: "TIMESTAMPTZ",
         Kind.DAY: "DATE",
     }
     # Read as a number, DuckDB takes 8935002455.22 for 8935002455.219999; as text the digits stay what they are.
-    _READ_AS = {**TYPES, Kind.DECIMAL: "VARCHAR"}  # noqa: RUF012
+    _READ_AS = {**TYPES, Kind.DECIMAL: "VARCHAR", Kind.QUANTITY: "VARCHAR"}  # noqa: RUF012
 
     def __init__(self, path: Path) -> None:
         self._scratch = path.with_name(f"{path.name}.scratch")
@@ -91,7 +92,7 @@ class DuckDBSink(SqlSink):
 
     def field(self, row: str, path: tuple[str, ...], kind: Kind) -> str:
         at = ".".join(f'"{part}"' for part in (row, *path))
-        return f"CAST({at} AS {self.TYPES[kind]})" if kind is Kind.DECIMAL else at
+        return f"CAST({at} AS {self.TYPES[kind]})" if self._READ_AS[kind] != self.TYPES[kind] else at
 
     def each(self, source: str, lists: Sequence[tuple[str, ...]]) -> tuple[str, str]:
         """An outer row is carried along as a whole, so that its fields keep their names."""

@@ -33,6 +33,7 @@ class PostgresSink(SqlSink):
         Kind.TEXT: "text",
         Kind.TEXTS: "text[]",
         Kind.DECIMAL: "numeric(38,6)",
+        Kind.QUANTITY: "numeric(38,18)",
         Kind.INTEGER: "bigint",
         Kind.FLAG: "boolean",
         Kind.INSTANT: "timestamptz",
