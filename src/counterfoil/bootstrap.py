@@ -20,6 +20,7 @@ from msgspec import Struct
 from counterfoil.backends.sqlite import inspect
 from counterfoil.backends.sqlite.bookmarks import SqliteBookmarks
 from counterfoil.backends.sqlite.books import SqliteBooks
+from counterfoil.backends.sqlite.departure import SqliteDeparture
 from counterfoil.backends.sqlite.files import NAMES, path_of
 from counterfoil.backends.sqlite.keys import SqliteKeyCabinet, SqliteKeyRing
 from counterfoil.backends.sqlite.ledger import SqliteLedger
@@ -37,6 +38,7 @@ from counterfoil.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from counterfoil.backends.postgres import inspect as server
+    from counterfoil.backends.postgres.arrival import PostgresArrival
     from counterfoil.backends.postgres.bookmarks import PostgresBookmarks
     from counterfoil.backends.postgres.connections import Pool
     from counterfoil.backends.postgres.keys import PostgresKeyCabinet
@@ -275,6 +277,18 @@ def make_roles(settings: Settings) -> list[str]:
 
     connections.make_roles(settings.database)
     return list(connections.ROLES)
+
+
+def departure(folder: Path, clock: Clock | None = None) -> SqliteDeparture:
+    """An embedded store, to be copied from."""
+    return SqliteDeparture(folder, clock or SystemClock())
+
+
+def arrival(database: str) -> PostgresArrival:
+    """A server's database, to be copied into."""
+    from counterfoil.backends.postgres.arrival import PostgresArrival
+
+    return PostgresArrival(database)
 
 
 class Inspection:
