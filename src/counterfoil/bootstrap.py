@@ -316,6 +316,10 @@ class Inspection:
     def latest_load(self) -> inspect.LatestLoad | server.LatestLoad | None:
         return self._look.latest_load(self._clock.now_ms())
 
+    def rights(self) -> server.Rights | None:
+        """What the login may do on a server; a folder goes by its modes."""
+        return self._look.rights()
+
 
 class _FolderLook:
     """At the embedded store's files."""
@@ -334,6 +338,9 @@ class _FolderLook:
 
     def latest_load(self, now_ms: int) -> inspect.LatestLoad | None:
         return inspect.latest_load(self._store, now_ms)
+
+    def rights(self) -> None:
+        return None
 
 
 class _ServerLook:
@@ -356,3 +363,6 @@ class _ServerLook:
 
     def latest_load(self, now_ms: int) -> server.LatestLoad | None:
         return self._server.latest_load(self._database, now_ms)
+
+    def rights(self) -> server.Rights | None:
+        return self._server.rights(self._database)
