@@ -279,6 +279,13 @@ def make_roles(settings: Settings) -> list[str]:
     return list(connections.ROLES)
 
 
+def statement(database: str, text: str) -> None:
+    """One statement on a server, as the login of its address."""
+    from counterfoil.backends.postgres import connections
+
+    connections.run(database, text)
+
+
 def departure(folder: Path, clock: Clock | None = None) -> SqliteDeparture:
     """An embedded store, to be copied from."""
     return SqliteDeparture(folder, clock or SystemClock())

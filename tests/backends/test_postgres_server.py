@@ -107,6 +107,11 @@ def test_each_role_can_do_its_work(shared: dict[str, str], tmp_path: Path) -> No
     node.close()
 
 
+def test_a_node_on_a_store_that_nobody_loaded_is_told_to_load_first(shared: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(StoreMismatch, match="counterfoil load"):
+        House(tmp_path, store=shared["serving"])
+
+
 @pytest.mark.parametrize(
     ("role", "statement"),
     [

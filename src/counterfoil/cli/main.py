@@ -44,6 +44,7 @@ FORESEEN = {
     "SourceError": "",
     "KeyDeskError": "",
     "CopyRefused": "",
+    "ClusterProblem": "",
     "StoreMismatch": "",
     "StoreUnavailable": "the store cannot be used now: ",
 }

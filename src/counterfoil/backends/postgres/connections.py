@@ -7,7 +7,7 @@ hold one connection of psycopg's. Both find the tables in the schema
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from importlib import resources
 from typing import Any, LiteralString
 
@@ -168,6 +168,11 @@ def connect(url: str) -> psycopg.Connection[tuple[Any, ...]]:
             keepalives_count=2,
             tcp_user_timeout=SILENCE_MS,
         )
+
+
+def run(url: str, statement: str) -> None:
+    with translated(), closing(connect(url)) as connection:
+        connection.execute(statement.encode())
 
 
 class Line:

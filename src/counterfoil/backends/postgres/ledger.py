@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import json
 from psycopg import Connection, Cursor
+from psycopg.errors import InsufficientPrivilege
 
 from counterfoil.backends.postgres.batch import (
     Batch,
@@ -360,7 +361,7 @@ class PostgresLedger:
         with translated():
             row = self._line().execute(_FINGERPRINT).fetchone()
             if not row:
-                self._line().execute(_SET_FINGERPRINT, (fingerprint,))
+                self._set_fingerprint(fingerprint)
                 row = self._line().execute(_FINGERPRINT).fetchone()
         if row and row[0].startswith(FILLING):
             raise StoreMismatch(
@@ -371,6 +372,15 @@ class PostgresLedger:
                 "the deployment secret is not the one this store was built with: member tokens would change. "
                 "Give the right secret, or load into an empty store."
             )
+
+    def _set_fingerprint(self, fingerprint: str) -> None:
+        try:
+            self._line().execute(_SET_FINGERPRINT, (fingerprint,))
+        except InsufficientPrivilege as error:
+            raise StoreMismatch(
+                "nothing was loaded into this store yet, and this login may not put it into service: "
+                "run `counterfoil load` once with the loader's."
+            ) from error
 
 
 def _asked(connection: Connection[Any], statement: str, *values: Sequence[object]) -> Cursor[Any] | None:
