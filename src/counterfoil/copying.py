@@ -10,6 +10,7 @@ target lies at or before one that a client has been told.
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
+from enum import Enum
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, Protocol
@@ -194,8 +195,14 @@ class Report(Struct, kw_only=True):
     nothing_to_do: bool = False
 
 
-# How many rows are dealt with, and how many of them were moved.
-Progress = Callable[[str, int, int], None]
+class Stage(Enum):
+    COPYING = "Copying"
+    CATCHING_UP = "Catching up"
+    VERIFYING = "Verifying"
+
+
+# The stage, how many rows it has dealt with, and how many of them it had to move.
+Progress = Callable[[Stage, int, int], None]
 
 
 class Copy:
@@ -205,7 +212,8 @@ class Copy:
         self._source = source
         self._target = target
         self._on_progress = on_progress
-        self._seen = 0
+        self._stage = Stage.COPYING
+        self._seen = self._moved = 0
         self.report = Report()
 
     def run(self, cut_over_to: str = "") -> Report:
@@ -259,12 +267,14 @@ class Copy:
     # --- a pass --------------------------------------------------------------------
 
     def _pass(self, tables: Iterable[Table], since: int = 0) -> int:
+        self._stage = Stage.CATCHING_UP if self.report.passes else Stage.COPYING
         self.report.passes += 1
-        moved = self._seen = 0
+        moved = self._seen = self._moved = 0
         for table in tables:
             groups = dict.fromkeys(self._source.groups(table, since)) | dict.fromkeys(self._target.groups(table, since))
             for group in groups:
-                moved += self._replace(table, group) if not table.key else self._settle(table, group)
+                moved += self._settle(table, group) if table.key else self._replace(table, group)
+                self._tell(0)
         self.report.moved += moved
         return moved
 
@@ -278,7 +288,7 @@ class Copy:
             keys = [row[: len(table.key)] for row in portion]
             self._target.move(table, group, [key for key in keys if key in gone], portion)
             gone.difference_update(keys)
-            self._tell(table, len(portion))
+            self._tell(len(portion))
         if gone:
             self._target.move(table, group, gone, [])
         return len(wanted) + len(gone)
@@ -316,40 +326,40 @@ class Copy:
         self._target.clear(table, group)
         for portion in _portions(self._source.picked(table, group, None)):
             self._target.move(table, group, [], portion)
-            self._tell(table, len(portion))
+            self._tell(len(portion))
         return max(here.count, there.count)
 
-    def _tell(self, table: Table, rows: int) -> None:
-        self._seen += rows
-        self._on_progress(f"Copying {table.name}", self._seen, rows)
+    def _tell(self, moved: int) -> None:
+        self._seen += moved
+        self._moved += moved
+        self._on_progress(self._stage, self._seen, self._moved)
 
     # --- the proof -------------------------------------------------------------------
 
     def _verify(self, tables: Iterable[Table], since: int = 0) -> None:
         """Every column of every row, bodies included, read again on both sides."""
         found: list[Difference] = []
-        seen = 0
+        self._stage, self._seen, self._moved = Stage.VERIFYING, 0, 0
         for table in tables:
             here, there = self._sums(table, self._source, since), self._sums(table, self._target, since)
             for group in here.keys() | there.keys():
                 ours, theirs = here.get(group, _Sum()), there.get(group, _Sum())
                 if ours != theirs:
                     found.append(Difference(table.name, str(group or ""), ours.count, theirs.count))
-            total = sum(one.count for one in here.values())
-            seen += total
             if not since:
-                self.report.rows[table.name] = total
-            self._on_progress("Verifying", seen, 0)
+                self.report.rows[table.name] = sum(one.count for one in here.values())
         self.report.differences = sorted(found, key=lambda one: (one.table, one.group))
         self.report.verified = not found
 
-    @staticmethod
-    def _sums(table: Table, side: Side, since: int) -> dict[Any, "_Sum"]:
+    def _sums(self, table: Table, side: Side, since: int) -> dict[Any, "_Sum"]:
         sums: dict[Any, _Sum] = {}
-        for group, row in side.whole(table, since):
+        for number, (group, row) in enumerate(side.whole(table, since), 1):
             if group not in sums:
                 sums[group] = _Sum()
             sums[group].add(row)
+            if number % PORTION == 0:
+                self._seen += PORTION
+                self._tell(0)
         return sums
 
 

@@ -62,6 +62,11 @@ def test_a_newer_schema_that_says_it_suits_older_programs_is_used(server: Postgr
         check_version(connection)
 
 
+def test_a_migration_says_which_older_programs_it_suits() -> None:
+    assert connections.oldest_for(7, "-- Adds a column.\n-- Suits programs that know schema 5.\nALTER TABLE ...") == 5
+    assert connections.oldest_for(7, "-- Drops a column.\nALTER TABLE ...") == 7
+
+
 def test_bodies_lie_in_their_rows_uncompressed(server: Postgres, tmp_path: Path) -> None:
     database, url = server.fresh_database()
     house = House(tmp_path, store=url)

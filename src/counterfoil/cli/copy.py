@@ -1,7 +1,7 @@
 """`counterfoil copy`: a live store from a folder to PostgreSQL."""
 
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import click
@@ -11,7 +11,7 @@ from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option
 from counterfoil.cli.progress import progress
 from counterfoil.cli.terminal import Column, fields, print_json, table
-from counterfoil.copying import Copy, Report
+from counterfoil.copying import Copy, Report, Stage
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.settings import DATABASES, SettingsError, without_password
 
@@ -35,25 +35,39 @@ def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
     """
     folder, database = _folder(source), _database(target)
     began = time.perf_counter()
-    with closing(bootstrap.departure(folder)) as leaving, closing(bootstrap.arrival(database)) as arriving:
-        total = leaving.size()
-        with progress("Copying", total or None, "rows moved") as meter:
-            moved = 0
-
-            def show(_: str, seen: int, more: int) -> None:
-                nonlocal moved
-                moved += more
-                meter(min(seen, total), moved)
-
-            copy = Copy(leaving, arriving, show)
-            try:
-                report = copy.run(without_password(database) if cut_over else "")
-            except KeyboardInterrupt:
-                click.echo("Stopped. What was copied stays; run the same command again to go on.", err=True)
-                raise click.exceptions.Exit(INTERRUPTED) from None
+    with (
+        closing(bootstrap.departure(folder)) as leaving,
+        closing(bootstrap.arrival(database)) as arriving,
+        closing(Bars(leaving.size())) as bars,
+    ):
+        try:
+            report = Copy(leaving, arriving, bars).run(without_password(database) if cut_over else "")
+        except KeyboardInterrupt:
+            click.echo("Stopped. What was copied stays; run the same command again to go on.", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
     _tell(report, time.perf_counter() - began, as_json, folder)
     if not report.verified and not report.nothing_to_do:
         raise click.exceptions.Exit(DIFFERENT)
+
+
+class Bars:
+    """A progress bar for each stage, with rate and time left."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._shown = ExitStack()
+        self._stage: Stage | None = None
+
+    def __call__(self, stage: Stage, seen: int, moved: int) -> None:
+        # Both sides are verified.
+        total = self._rows * (2 if stage is Stage.VERIFYING else 1)
+        if stage is not self._stage:
+            self._shown.close()
+            self._stage, self._meter = stage, self._shown.enter_context(progress(stage.value, total or None, "rows"))
+        self._meter(min(seen, total), seen if stage is Stage.VERIFYING else moved)
+
+    def close(self) -> None:
+        self._shown.close()
 
 
 def _folder(source: str) -> Path:
