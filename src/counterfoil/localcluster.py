@@ -129,8 +129,8 @@ class LocalCluster:
         return f"postgresql://{login}@{HOST}:{self.primary_port}/{DATABASE}"
 
     def serving_store(self) -> str:
-        """What the nodes are given."""
-        return self.store("cf_api")
+        """What the nodes are given: all servers, the primary first."""
+        return f"postgresql://cf_api@{HOST}:{self.primary_port},{HOST}:{self.replica_port}/{DATABASE}"
 
     @property
     def meter(self) -> str:
