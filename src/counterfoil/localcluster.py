@@ -98,10 +98,8 @@ class Part:
         lines = self.log.read_text("utf-8", "replace").strip().splitlines()
         raise ClusterProblem(f"{self.name} does not start: {lines[-1] if lines else 'it says nothing'}")
 
-    def stop(self, number: int) -> None:
-        if self.process.poll() is not None:
-            return
-        self.process.send_signal(number)
+    def end(self) -> None:
+        """Wait for the end that it was asked for."""
         try:
             self.process.wait(STOP_SEC)
         except subprocess.TimeoutExpired:
@@ -307,9 +305,14 @@ class LocalCluster:
                 yield part.name, status
 
     def close(self) -> None:
-        while self._running:
-            part, stop_by = self._running.pop()
-            part.stop(stop_by)
+        """Whoever asks ends before whoever is asked; those of a kind together."""
+        for names in (("front", *(f"node{number}" for number in range(1, NODES + 1))), ("meter", "replica", "primary")):
+            ending = [(part, stop_by) for part, stop_by in self._running if part.name in names]
+            for part, stop_by in ending:
+                part.process.send_signal(stop_by)
+            for part, _ in ending:
+                part.end()
+        self._running.clear()
 
 
 def postgres_programs() -> Path:

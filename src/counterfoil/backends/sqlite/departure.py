@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from counterfoil.backends.sqlite.files import NAMES, WAIT_SEC, Name, path_of, read_only, read_write, translated
+from counterfoil.backends.sqlite.ledger import SHOP_SHIFT
 from counterfoil.copying import HOUR_MS, REQUESTS, Row, Table
 from counterfoil.ports import Clock, StoreUnavailable
 
@@ -47,7 +48,8 @@ _GROUPS = {
 }
 _IN_GROUP = {
     "": "true",
-    "shop": "shop = :group",
+    # A shop's bills lie together, and are read as they lie.
+    "shop": f"number BETWEEN :group << {SHOP_SHIFT} AND ((:group + 1) << {SHOP_SHIFT}) - 1",
     "provider_id": "provider_id = :group",
     "hour": f"at >= :group * {HOUR_MS} AND at < (:group + 1) * {HOUR_MS}",
 }
