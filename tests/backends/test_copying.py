@@ -255,6 +255,11 @@ def test_a_retired_source_stamps_admits_and_issues_nothing(house: House, target:
         with pytest.raises(StoreUnavailable, match="was moved to postgresql://"):
             act()
     assert house.error("shops", key) == "auth_unavailable"
+    said = bootstrap.Inspection(house.settings).problems()
+    assert set(said.values()) == {f"this store was moved to {target}"}
+    doctor = CliRunner().invoke(program, ["doctor", "--store", str(house.settings.store)])
+    assert doctor.exit_code == 1
+    assert "Point COUNTERFOIL_STORE there" in doctor.output
 
 
 def test_a_cut_over_that_dies_half_way_is_finished_by_the_next_run(house: House, target: str) -> None:
@@ -298,6 +303,13 @@ def test_moving_twice_is_told_and_does_no_harm(house: House, target: str, tmp_pa
     copied(house, target, "--cut-over")
     assert "nothing to do" in run(house, target, "--cut-over").output
     assert copied(house, target)["nothingToDo"]
+
+
+def test_two_copies_into_one_database_do_not_run_at_once(house: House, target: str) -> None:
+    house.load(shop())
+    with closing(bootstrap.arrival(target)) as other:
+        other.claim("of another store")
+        assert "another copy into this database is running" in run(house, target, status=1).output
 
 
 def test_a_target_that_holds_anything_else_is_refused(house: House, target: str, tmp_path: Path) -> None:

@@ -145,6 +145,8 @@ def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterato
 
 def _mending(problem: str) -> str:
     """A mismatch carries its own advice."""
+    if "was moved to" in problem:
+        return "Point COUNTERFOIL_STORE there; this folder can go once you are sure of the new store."
     return "" if "schema" in problem else "Check the file's owner and the disk; if it is damaged, restore a backup."
 
 

@@ -9,11 +9,15 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from psycopg.errors import LockNotAvailable
+
 from counterfoil.backends.postgres.connections import Line, translated
 from counterfoil.backends.postgres.ledger import FILLING, rev_of
 from counterfoil.copying import HOUR_MS, REQUESTS, TABLES, CopyRefused, Row, Table
 
-_LOCK = "SELECT pg_try_advisory_lock(hashtext('counterfoil copy'))"
+# The session of a copy that was killed ends a moment after it.
+_PATIENCE = "SET lock_timeout = '5s'"
+_LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil copy'))"
 _FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
 _CLAIM = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s)"
 _OPEN = "UPDATE deployment SET secret_fingerprint = %s"
@@ -62,9 +66,7 @@ class PostgresArrival:
 
     def claim(self, fingerprint: str) -> bool:
         with translated():
-            (alone,) = self._line().execute(_LOCK).fetchone() or (False,)
-            if not alone:
-                raise CopyRefused("another copy into this database is running")
+            self._stand_alone()
             row = self._line().execute(_FINGERPRINT).fetchone()
             if row is None:
                 self._require_empty()
@@ -75,6 +77,13 @@ class PostgresArrival:
         if row[0] != FILLING + fingerprint:
             raise CopyRefused("the target holds another store, or part of one; copy into an empty database")
         return True
+
+    def _stand_alone(self) -> None:
+        self._line().execute(_PATIENCE)
+        try:
+            self._line().execute(_LOCK)
+        except LockNotAvailable:
+            raise CopyRefused("another copy into this database is running") from None
 
     def open(self, fingerprint: str, horizon: int) -> None:
         with translated(), self._line().transaction():

@@ -11,7 +11,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from counterfoil.backends.sqlite.files import NAMES, WAIT_SEC, Name, path_of, read_only, read_write, translated
+from counterfoil.backends.sqlite.files import (
+    MOVED_TO,
+    NAMES,
+    WAIT_SEC,
+    Name,
+    path_of,
+    read_only,
+    read_write,
+    translated,
+)
 from counterfoil.backends.sqlite.ledger import SHOP_SHIFT
 from counterfoil.copying import HOUR_MS, REQUESTS, Row, Table
 from counterfoil.ports import Clock, StoreUnavailable
@@ -133,10 +142,10 @@ class SqliteDeparture:
                 self._connections = readers
 
     def retire(self, moved_to: str) -> None:
-        said = f"this store was moved to {moved_to}".replace("'", "''")
+        said = f"{MOVED_TO} {moved_to}".replace("'", "''")
         for number, (name, act) in enumerate(_LAST_ACTS):
             self._connections[name].execute(
-                f"CREATE TRIGGER IF NOT EXISTS moved_{number} BEFORE {act} BEGIN SELECT RAISE(FAIL, '{said}'); END"
+                f"CREATE TRIGGER IF NOT EXISTS moved_{number} BEFORE {act} BEGIN SELECT RAISE(ABORT, '{said}'); END"
             )
         for name in NAMES:
             self._connections[name].execute("COMMIT")
