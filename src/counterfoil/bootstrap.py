@@ -20,6 +20,7 @@ from msgspec import Struct
 from counterfoil.backends.sqlite import inspect
 from counterfoil.backends.sqlite.bookmarks import SqliteBookmarks
 from counterfoil.backends.sqlite.books import SqliteBooks
+from counterfoil.backends.sqlite.departure import SqliteDeparture
 from counterfoil.backends.sqlite.files import NAMES, path_of
 from counterfoil.backends.sqlite.keys import SqliteKeyCabinet, SqliteKeyRing
 from counterfoil.backends.sqlite.ledger import SqliteLedger
@@ -37,6 +38,7 @@ from counterfoil.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from counterfoil.backends.postgres import inspect as server
+    from counterfoil.backends.postgres.arrival import PostgresArrival
     from counterfoil.backends.postgres.bookmarks import PostgresBookmarks
     from counterfoil.backends.postgres.connections import Pool
     from counterfoil.backends.postgres.keys import PostgresKeyCabinet
@@ -277,6 +279,25 @@ def make_roles(settings: Settings) -> list[str]:
     return list(connections.ROLES)
 
 
+def statement(database: str, text: str) -> None:
+    """One statement on a server, as the login of its address."""
+    from counterfoil.backends.postgres import connections
+
+    connections.run(database, text)
+
+
+def departure(folder: Path, clock: Clock | None = None) -> SqliteDeparture:
+    """An embedded store, to be copied from."""
+    return SqliteDeparture(folder, clock or SystemClock())
+
+
+def arrival(database: str) -> PostgresArrival:
+    """A server's database, to be copied into."""
+    from counterfoil.backends.postgres.arrival import PostgresArrival
+
+    return PostgresArrival(database)
+
+
 class Inspection:
     """Looks at the store from outside, for the admin listener and the doctor. Opens what it reads each time."""
 
@@ -302,6 +323,10 @@ class Inspection:
     def latest_load(self) -> inspect.LatestLoad | server.LatestLoad | None:
         return self._look.latest_load(self._clock.now_ms())
 
+    def rights(self) -> server.Rights | None:
+        """What the login may do on a server; a folder goes by its modes."""
+        return self._look.rights()
+
 
 class _FolderLook:
     """At the embedded store's files."""
@@ -320,6 +345,9 @@ class _FolderLook:
 
     def latest_load(self, now_ms: int) -> inspect.LatestLoad | None:
         return inspect.latest_load(self._store, now_ms)
+
+    def rights(self) -> None:
+        return None
 
 
 class _ServerLook:
@@ -342,3 +370,6 @@ class _ServerLook:
 
     def latest_load(self, now_ms: int) -> server.LatestLoad | None:
         return self._server.latest_load(self._database, now_ms)
+
+    def rights(self) -> server.Rights | None:
+        return self._server.rights(self._database)

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from click.testing import CliRunner
+from msgspec import json
 
 import servers
 from counterfoil.backends.postgres import connections
 from counterfoil.backends.postgres.connections import LATEST, StoreUnreachable, check_version, connect, migrate
+from counterfoil.cli.main import program
 from counterfoil.ports import StoreMismatch
 from house import House
 from records import EVER, NEW_YEAR, bill, shop
@@ -59,6 +62,11 @@ def test_a_newer_schema_that_says_it_suits_older_programs_is_used(server: Postgr
         check_version(connection)
 
 
+def test_a_migration_says_which_older_programs_it_suits() -> None:
+    assert connections.oldest_for(7, "-- Adds a column.\n-- Suits programs that know schema 5.\nALTER TABLE ...") == 5
+    assert connections.oldest_for(7, "-- Drops a column.\nALTER TABLE ...") == 7
+
+
 def test_bodies_lie_in_their_rows_uncompressed(server: Postgres, tmp_path: Path) -> None:
     database, url = server.fresh_database()
     house = House(tmp_path, store=url)
@@ -104,6 +112,11 @@ def test_each_role_can_do_its_work(shared: dict[str, str], tmp_path: Path) -> No
     node.close()
 
 
+def test_a_node_on_a_store_that_nobody_loaded_is_told_to_load_first(shared: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(StoreMismatch, match="counterfoil load"):
+        House(tmp_path, store=shared["serving"])
+
+
 @pytest.mark.parametrize(
     ("role", "statement"),
     [
@@ -121,6 +134,37 @@ def test_each_role_can_do_its_work(shared: dict[str, str], tmp_path: Path) -> No
 def test_no_role_can_do_another_ones_work(shared: dict[str, str], role: str, statement: str) -> None:
     with connect(shared[role]) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute(statement.encode())
+
+
+def rights_told(url: str) -> dict[str, str]:
+    result = CliRunner().invoke(program, ["doctor", "--store", url, "--json"])
+    (told,) = [check for check in json.decode(result.output)["checks"] if check["check"] == "rights"]
+    return {name: str(value) for name, value in told.items()}
+
+
+def test_the_doctor_frowns_at_serving_with_the_rights_of_an_owner_or_a_loader(
+    server: Postgres, shared: dict[str, str]
+) -> None:
+    told = rights_told(shared["owner"])
+    assert told["status"] == "warn"
+    assert "owns the schema" in told["says"]
+    assert "counterfoil_serving" in told["advice"]
+    if not server.command("SELECT 1 FROM pg_roles WHERE rolname = 'does_it_all'"):
+        server.command("CREATE ROLE does_it_all LOGIN IN ROLE counterfoil_serving, counterfoil_loading")
+    both = rights_told(shared["serving"].replace("a_counterfoil_serving", "does_it_all"))
+    assert both["status"] == "warn"
+    assert both["says"].endswith("it may write the books.")
+
+
+@pytest.mark.parametrize(
+    ("role", "work"), [("serving", "serve"), ("loading", "load"), ("administration", "issue keys")]
+)
+def test_the_doctor_is_content_with_a_login_for_one_kind_of_work(shared: dict[str, str], role: str, work: str) -> None:
+    told = rights_told(shared[role])
+    assert (told["status"], told["says"]) == (
+        "ok",
+        f"The login a_counterfoil_{role} can {work}, and no more than that.",
+    )
 
 
 # --- when it is away -----------------------------------------------------------

@@ -82,11 +82,54 @@ def store_folder(settings: Settings) -> Finding:
 
 def server(settings: Settings) -> Iterator[Finding]:
     """A store on PostgreSQL, as far as it can be seen from here."""
-    for problem in bootstrap.Inspection(settings).problems().values():
+    inspection = bootstrap.Inspection(settings)
+    for problem in inspection.problems().values():
         if problem:
             yield Finding("store", "fail", f"{problem.rstrip('.')}.", "See docs/operate-postgresql.md.")
         else:
             yield Finding("store", "ok", f"{shown(settings, 'store')} answers, schema up to date.")
+            yield from rights(inspection.rights())
+
+
+class RightsSeen(Protocol):
+    """What a login of a server may do."""
+
+    @property
+    def login(self) -> str: ...
+    @property
+    def serves(self) -> bool: ...
+    @property
+    def loads(self) -> bool: ...
+    @property
+    def issues_keys(self) -> bool: ...
+    @property
+    def owns(self) -> bool: ...
+
+
+def rights(seen: RightsSeen | None) -> Iterator[Finding]:
+    """A node that faces the network should be able to do what a node does, and no more."""
+    if seen is None:
+        return
+    more = [
+        what
+        for what, may in (
+            ("owns the schema", seen.owns),
+            ("may write the books", seen.loads),
+            ("may issue keys", seen.issues_keys),
+        )
+        if may
+    ]
+    if seen.serves and more:
+        yield Finding(
+            "rights",
+            "warn",
+            f"The login {seen.login} can serve, and more than that: it {' and '.join(more)}.",
+            "Serve with a login of its own: `counterfoil migrate --roles` once, "
+            "then `CREATE ROLE cf_api LOGIN IN ROLE counterfoil_serving` and that login in COUNTERFOIL_STORE.",
+        )
+        return
+    work = "serve" if seen.serves else "load" if seen.loads else "issue keys" if seen.issues_keys else "do nothing here"
+    yield Finding("rights", "ok", f"The login {seen.login} can {work}, and no more than that.")
 
 
 def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterator[Finding]:
@@ -102,6 +145,8 @@ def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterato
 
 def _mending(problem: str) -> str:
     """A mismatch carries its own advice."""
+    if "was moved to" in problem:
+        return "Point COUNTERFOIL_STORE there; this folder can go once you are sure of the new store."
     return "" if "schema" in problem else "Check the file's owner and the disk; if it is damaged, restore a backup."
 
 

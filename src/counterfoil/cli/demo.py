@@ -6,8 +6,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -16,18 +17,20 @@ from msgspec.structs import replace
 
 from counterfoil import showcase, supervise
 from counterfoil.addresses import free_port, is_free, is_loopback
-from counterfoil.cli.demopage import print_line, print_page
+from counterfoil.cli.demopage import print_line, print_page, print_places
 from counterfoil.cli.generate import last_whole_day
 from counterfoil.cli.options import settings_from
 from counterfoil.cli.progress import progress
-from counterfoil.cli.terminal import note
+from counterfoil.cli.terminal import note, print_json
 from counterfoil.keydesk import Randomness
+from counterfoil.localcluster import LocalCluster
 from counterfoil.observe.logs import FLUSH_SEC
 from counterfoil.settings import Settings, SettingsError
 from counterfoil.showcase import Showcase
 from counterfoil.worldgen.plan import WorldPlan
 
 LAST_PORT = 65_535
+WATCH_SEC = 0.2
 LOG_SETTLES_SEC = 4 * FLUSH_SEC
 
 
@@ -42,6 +45,8 @@ LOG_SETTLES_SEC = 4 * FLUSH_SEC
 @click.option(
     "--store", type=click.Path(file_okay=False), metavar="DIR", help="Keep it there. [default: a temporary folder]"
 )
+@click.option("--cluster", is_flag=True, help="On PostgreSQL with a replica, Valkey and two nodes behind HAProxy.")
+@click.option("--empty", is_flag=True, help="With --cluster: nothing in it, to be filled with `counterfoil load`.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON with URLs, keys and sample ids.")
 @click.pass_context
 def command(
@@ -54,9 +59,19 @@ def command(
     until: datetime | None,
     bills: int,
     store: str | None,
+    cluster: bool,
+    empty: bool,
     as_json: bool,
 ) -> None:
     """Make a believable restaurant group with months of bills, issue a key of every kind, and serve it."""
+    plan = WorldPlan(until=until.date() if until else last_whole_day(), seed=seed, bills=bills)
+    if empty and not cluster:
+        raise click.UsageError("--empty goes with --cluster only.")
+    if cluster:
+        if store or workers or admin_port or not is_loopback(host):
+            raise click.UsageError("--cluster goes without --store, --workers and --admin-port, and on loopback only.")
+        _serve_cluster(_ports(host, port, None)[0], None if empty else plan, seed, as_json)
+        return
     port, admin_port = _ports(host, port, admin_port)
     with _stopped_cleanly(), _folder(store) as folder:
         settings = settings_from(
@@ -71,9 +86,45 @@ def command(
         if settings.log == "stdout":
             # Standard output belongs to the page and to the line that callers read first.
             settings = replace(settings, log="stderr")
-        plan = WorldPlan(until=until.date() if until else last_whole_day(), seed=seed, bills=bills)
         shown = _build(settings, plan)
         supervise.serve(settings, on_ready=lambda: _present(settings, shown, as_json))
+
+
+def _serve_cluster(port: int, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
+    """The same on the whole cluster: filled before the nodes start, so that its months have their own stamps."""
+    with _stopped_cleanly(), _folder(None) as folder:
+        cluster = LocalCluster(Path(folder), showcase.secret_of(seed), port)
+        with closing(cluster), suppress(KeyboardInterrupt):
+            note("starting PostgreSQL, its replica and Valkey.")
+            cluster.start_stores()
+            shown = _build(cluster.settings(), plan) if plan else None
+            note("starting the nodes.")
+            cluster.start_nodes()
+            with suppress(OSError):
+                _present_cluster(cluster, shown, as_json)
+                sys.stdout.flush()
+            _watch(cluster)
+
+
+def _present_cluster(cluster: LocalCluster, shown: Showcase | None, as_json: bool) -> None:
+    settings, places = cluster.settings(), cluster.places()
+    if shown:
+        (print_line if as_json else print_page)(settings, shown, places)
+    elif as_json:
+        print_json({"cluster": dict(places), "environment": cluster.environment()})
+    else:
+        print_places(places)
+        click.echo("Fill it from another terminal: `counterfoil load`, `counterfoil keys issue`, with\n")
+        for name, value in cluster.environment().items():
+            click.echo(f"export {name}={value}")
+
+
+def _watch(cluster: LocalCluster) -> NoReturn:
+    """Says which part has ended, and leaves the others to show what that does."""
+    while True:
+        for name, status in cluster.ended():
+            note(f"{name} has ended with status {status}.")
+        time.sleep(WATCH_SEC)
 
 
 def _build(settings: Settings, plan: WorldPlan) -> Showcase:

@@ -1,17 +1,21 @@
 """What a demo prints when it is ready: one line for machines, or a page for people."""
 
+from collections.abc import Sequence
 from urllib.parse import quote
 
 import click
 
 from counterfoil.addresses import url
 from counterfoil.cli.keys import key_view, permissions
-from counterfoil.cli.terminal import print_json
+from counterfoil.cli.terminal import fields, print_json
 from counterfoil.settings import Settings
 from counterfoil.showcase import Showcase, ShownKey
 
+# The parts of a cluster, and where each is.
+Places = Sequence[tuple[str, str]]
 
-def print_line(settings: Settings, shown: Showcase) -> None:
+
+def print_line(settings: Settings, shown: Showcase, places: Places = ()) -> None:
     base = _base_url(settings)
     print_json(
         {
@@ -21,6 +25,7 @@ def print_line(settings: Settings, shown: Showcase) -> None:
             "store": str(settings.store),
             "keys": [_key_view(key) for key in shown.keys],
             "samples": shown.samples,
+            **({"cluster": dict(places)} if places else {}),
         }
     )
 
@@ -38,7 +43,7 @@ def _key_view(shown: ShownKey) -> dict[str, object]:
     }
 
 
-def print_page(settings: Settings, shown: Showcase) -> None:
+def print_page(settings: Settings, shown: Showcase, places: Places = ()) -> None:
     base = _base_url(settings)
     _heading("Counterfoil demo", base)
     click.echo(
@@ -46,6 +51,8 @@ def print_page(settings: Settings, shown: Showcase) -> None:
         f"and {shown.bills:,} bills from {shown.first_day} to {shown.last_day}.\n"
         f"{shown.set_aside} unreadable lines were set aside, as they should be.\n"
     )
+    if places:
+        print_places(places)
     _heading("Keys")
     for shown_key in shown.keys:
         _print_key(shown_key)
@@ -54,6 +61,12 @@ def print_page(settings: Settings, shown: Showcase) -> None:
     for what, line in curl_lines(base, shown):
         click.secho(f"# {what}", dim=True)
         click.echo(line)
+    click.echo()
+
+
+def print_places(places: Places) -> None:
+    _heading("Cluster")
+    fields(places)
     click.echo()
 
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "keys": "Issue, list, change, rotate and revoke API keys.",
     "usage": "Show what keys have spent, day by day.",
     "migrate": "Make the schema of a PostgreSQL store, or bring it up to date.",
+    "copy": "Move a live store from a folder to PostgreSQL, and verify it.",
     "prune": "Drop request records and totals past their time.",
     "doctor": "Check the installation and say what to do.",
     "settings": "Print the effective settings.",
@@ -42,6 +43,8 @@ FORESEEN = {
     "SettingsError": "",
     "SourceError": "",
     "KeyDeskError": "",
+    "CopyRefused": "",
+    "ClusterProblem": "",
     "StoreMismatch": "",
     "StoreUnavailable": "the store cannot be used now: ",
 }

@@ -6,8 +6,9 @@ hold one connection of psycopg's. Both find the tables in the schema
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from importlib import resources
 from typing import Any, LiteralString
 
@@ -170,6 +171,11 @@ def connect(url: str) -> psycopg.Connection[tuple[Any, ...]]:
         )
 
 
+def run(url: str, statement: str) -> None:
+    with translated(), closing(connect(url)) as connection:
+        connection.execute(statement.encode())
+
+
 class Line:
     """One connection, made again when it has broken."""
 
@@ -200,6 +206,16 @@ def scripts() -> list[tuple[int, str, str]]:
     folder = resources.files(__package__) / "migrations"
     files = sorted(entry.name for entry in folder.iterdir() if entry.name[:4].isdigit())
     return [(int(file[:4]), file, (folder / file).read_text(encoding="utf-8")) for file in files]
+
+
+# A migration that older nodes can live with says so, and how old they may be.
+_SUITS = re.compile(r"^-- Suits programs that know schema (\d+)\.$", re.MULTILINE)
+
+
+def oldest_for(number: int, script: str) -> int:
+    """The oldest schema a program may know to go on using the store after this migration."""
+    said = _SUITS.search(script)
+    return int(said[1]) if said else number
 
 
 LATEST = scripts()[-1][0]
@@ -243,7 +259,8 @@ def migrate(url: str) -> list[str]:
                 continue
             connection.execute(script.encode())
             connection.execute(
-                "INSERT INTO migrations (number, file, oldest) VALUES (%s, %s, %s)", (number, file, number)
+                "INSERT INTO migrations (number, file, oldest) VALUES (%s, %s, %s)",
+                (number, file, oldest_for(number, script)),
             )
             done.append(file)
     return done

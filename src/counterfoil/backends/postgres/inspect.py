@@ -17,6 +17,25 @@ _KNOWN = {
 }
 
 
+# What a login may do beyond reading: the lines of roles.sql, and the rights of an owner.
+_RIGHTS = """
+    SELECT current_user,
+        has_table_privilege('keys', 'SELECT') AND has_table_privilege('admissions', 'INSERT'),
+        has_table_privilege('bills', 'INSERT'),
+        has_table_privilege('keys', 'INSERT'),
+        pg_has_role(nspowner, 'USAGE')
+    FROM pg_namespace WHERE nspname = 'counterfoil'
+"""
+
+
+class Rights(Struct, frozen=True):
+    login: str
+    serves: bool
+    loads: bool
+    issues_keys: bool
+    owns: bool
+
+
 class LatestLoad(Struct, frozen=True):
     lines: int
     changed: int
@@ -49,6 +68,12 @@ def fingerprint(url: str) -> str | None:
     """Of the secret that the store was built with, if it was built and can be read."""
     row = _row(url, "SELECT secret_fingerprint FROM deployment")
     return row[0] if row else None
+
+
+def rights(url: str) -> Rights | None:
+    """What the login of this address may do, if it can be asked."""
+    row = _row(url, _RIGHTS)
+    return Rights(*row) if row else None
 
 
 def latest_load(url: str, now_ms: int) -> LatestLoad | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import json
 from psycopg import Connection, Cursor
+from psycopg.errors import InsufficientPrivilege
 
 from counterfoil.backends.postgres.batch import (
     Batch,
@@ -137,6 +138,9 @@ _FORGET_LOADS = "DELETE FROM loads WHERE number <= %s - 100"
 _FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
 _SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s) ON CONFLICT DO NOTHING"
 
+# Before the fingerprint while a copy fills the store.
+FILLING = "filling "
+
 _facts = json.Decoder(ShopFacts).decode
 
 
@@ -191,7 +195,7 @@ class PostgresLedger:
             # Bills behind the last one rewritten are done; after a crash the shop is read from its first again.
             after = self._rewritten.get((number, version), "")
             found = self._line().execute(_OUTDATED_BILLS, (number, after, version, most), binary=True).fetchall()
-            outdated = (Outdated(*row[:4], _rev(row[4]), *row[5:]) for row in found)  # type: ignore[call-arg]
+            outdated = (Outdated(*row[:4], rev_of(row[4]), *row[5:]) for row in found)  # type: ignore[call-arg]
             bills = [rewritten(bill, number, known, stamp) for bill in outdated]
             self._line().execute(_SET_HORIZON, (stamp,))
             self._put_bills([bill for bill in bills if bill.body is not None])
@@ -243,11 +247,11 @@ class PostgresLedger:
         batch = Batch(
             max(now, horizon + 1),
             _only(last_shop)[0] if last_shop else 0,
-            (ShopRow(*row[:5], _rev(row[5]), *row[6:]) for row in _all(shops)),  # type: ignore[call-arg]
-            (BillRow(row[0], row[1], row[2], _rev(row[3]), row[4], withheld=row[5]) for row in _all(bills)),
-            (BaseRow(row[0], _rev(row[1]), row[2]) for row in _all(bases)),
-            (MemberRow(row[0], row[1], _rev(row[2]), row[3]) for row in _all(members)),
-            {(row[0], row[1], row[2]): _rev(row[3]) for row in _all(removals)},
+            (ShopRow(*row[:5], rev_of(row[5]), *row[6:]) for row in _all(shops)),  # type: ignore[call-arg]
+            (BillRow(row[0], row[1], row[2], rev_of(row[3]), row[4], withheld=row[5]) for row in _all(bills)),
+            (BaseRow(row[0], rev_of(row[1]), row[2]) for row in _all(bases)),
+            (MemberRow(row[0], row[1], rev_of(row[2]), row[3]) for row in _all(members)),
+            {(row[0], row[1], row[2]): rev_of(row[3]) for row in _all(removals)},
         )
         return batch, now
 
@@ -357,13 +361,26 @@ class PostgresLedger:
         with translated():
             row = self._line().execute(_FINGERPRINT).fetchone()
             if not row:
-                self._line().execute(_SET_FINGERPRINT, (fingerprint,))
+                self._set_fingerprint(fingerprint)
                 row = self._line().execute(_FINGERPRINT).fetchone()
+        if row and row[0].startswith(FILLING):
+            raise StoreMismatch(
+                "a copy into this store has not been finished: run `counterfoil copy` with --cut-over to its end."
+            )
         if row and row[0] != fingerprint:
             raise StoreMismatch(
                 "the deployment secret is not the one this store was built with: member tokens would change. "
                 "Give the right secret, or load into an empty store."
             )
+
+    def _set_fingerprint(self, fingerprint: str) -> None:
+        try:
+            self._line().execute(_SET_FINGERPRINT, (fingerprint,))
+        except InsufficientPrivilege as error:
+            raise StoreMismatch(
+                "nothing was loaded into this store yet, and this login may not put it into service: "
+                "run `counterfoil load` once with the loader's."
+            ) from error
 
 
 def _asked(connection: Connection[Any], statement: str, *values: Sequence[object]) -> Cursor[Any] | None:
@@ -385,7 +402,7 @@ def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _rev(kept: Decimal | None) -> float | None:
+def rev_of(kept: Decimal | None) -> float | None:
     """As it was given: whole numbers whole, however long; others as the float they were."""
     if kept is None:
         return None

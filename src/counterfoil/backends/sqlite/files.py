@@ -29,6 +29,9 @@ OPEN_SEC = 2.0
 SETTLE_SEC = 10.0
 WAIT_SEC = {"books": 60.0, "keys": 5.0, "usage": 2.0}
 
+# How a store says that it was retired: see departure.py.
+MOVED_TO = "this store was moved to"
+
 _PRAGMAS = """
     PRAGMA busy_timeout = 0;
     PRAGMA synchronous = NORMAL;

@@ -1,0 +1,136 @@
+"""`counterfoil copy`: a live store from a folder to PostgreSQL."""
+
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import click
+
+from counterfoil import bootstrap
+from counterfoil.cli.main import INTERRUPTED
+from counterfoil.cli.options import json_option
+from counterfoil.cli.progress import progress
+from counterfoil.cli.terminal import Column, fields, print_json, table
+from counterfoil.copying import Copy, Report, Stage
+from counterfoil.domain.calendar import iso_utc
+from counterfoil.settings import DATABASES, SettingsError, without_password
+
+DIFFERENT = 3
+MOST_SHOWN = 20
+
+
+@click.command()
+@click.option("--from", "source", required=True, metavar="sqlite:DIR", help="The store to be left: its folder.")
+@click.option("--to", "target", required=True, metavar="postgresql://...", help="A migrated database that is empty.")
+@click.option(
+    "--cut-over", is_flag=True, help="When both are equal, retire the source and open the target. Stop the loads first."
+)
+@json_option
+def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
+    """Copy a store from a folder to PostgreSQL while it is served and loaded; run again to catch up.
+
+    The target stays closed until a run with --cut-over has found both equal
+    to the byte; from then on the source gives nothing out. Exit status: 0
+    both are equal, 3 they differ (the differences are named), 1 failed.
+    """
+    folder, database = _folder(source), _database(target)
+    began = time.perf_counter()
+    with (
+        closing(bootstrap.departure(folder)) as leaving,
+        closing(bootstrap.arrival(database)) as arriving,
+        closing(Bars(leaving.size())) as bars,
+    ):
+        try:
+            report = Copy(leaving, arriving, bars).run(without_password(database) if cut_over else "")
+        except KeyboardInterrupt:
+            click.echo("Stopped. What was copied stays; run the same command again to go on.", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
+    _tell(report, time.perf_counter() - began, as_json, folder)
+    if not report.verified and not report.nothing_to_do:
+        raise click.exceptions.Exit(DIFFERENT)
+
+
+class Bars:
+    """A progress bar for each stage, with rate and time left."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._shown = ExitStack()
+        self._stage: Stage | None = None
+
+    def __call__(self, stage: Stage, seen: int, moved: int) -> None:
+        # Both sides are verified.
+        total = self._rows * (2 if stage is Stage.VERIFYING else 1)
+        if stage is not self._stage:
+            self._shown.close()
+            self._stage, self._meter = stage, self._shown.enter_context(progress(stage.value, total or None, "rows"))
+        self._meter(min(seen, total), seen if stage is Stage.VERIFYING else moved)
+
+    def close(self) -> None:
+        self._shown.close()
+
+
+def _folder(source: str) -> Path:
+    if "://" in source or not (path := Path(source.removeprefix("sqlite:")).expanduser()).is_dir():
+        raise SettingsError(
+            f"--from must name the folder of a store, as in sqlite:/var/lib/counterfoil, not {_shown(source)}"
+        )
+    return path
+
+
+def _database(target: str) -> str:
+    if not target.startswith(DATABASES):
+        raise SettingsError(f"--to must begin with {DATABASES[0]}, not {_shown(target)}")
+    return target
+
+
+def _shown(address: str) -> str:
+    return repr(without_password(address))
+
+
+def _tell(report: Report, seconds: float, as_json: bool, folder: Path) -> None:
+    if as_json:
+        print_json({**_view(report), "seconds": round(seconds, 3)})
+        return
+    if report.nothing_to_do:
+        click.echo("The target is open and the source retired already: nothing to do.")
+        return
+    pairs = [
+        ("moved", f"{report.moved:,} rows in {seconds:.1f} s ({report.moved / seconds:,.0f}/s), {report.passes} passes")
+    ]
+    pairs += [("verified", ", ".join(f"{count:,} {name}" for name, count in report.rows.items() if count))]
+    pairs += [("as of", iso_utc(report.horizon))]
+    fields(pairs)
+    if report.differences:
+        _tell_differences(report)
+    elif report.opened:
+        click.echo(
+            "Both are equal. The target is open, and the source is retired: start the nodes with "
+            f"COUNTERFOIL_STORE=postgresql://... and the secret of {folder}."
+        )
+    else:
+        click.echo("Both are equal. To change over: stop the loads, and run the same command with --cut-over.")
+
+
+def _tell_differences(report: Report) -> None:
+    columns = [Column("table"), Column("group"), Column("at source", right=True), Column("at target", right=True)]
+    shown = report.differences[:MOST_SHOWN]
+    table(columns, [(one.table, one.group, one.at_source, one.at_target) for one in shown])
+    more = len(report.differences) - len(shown)
+    click.echo(f"{f'... and {more} more. ' if more else ''}They differ. Run the same command again to mend it.")
+
+
+def _view(report: Report) -> dict[str, object]:
+    return {
+        "passes": report.passes,
+        "moved": report.moved,
+        "rows": report.rows,
+        "asOf": iso_utc(report.horizon) if report.horizon else None,
+        "equal": report.verified,
+        "differences": [
+            {"table": one.table, "group": one.group, "atSource": one.at_source, "atTarget": one.at_target}
+            for one in report.differences
+        ],
+        "opened": report.opened,
+        "nothingToDo": report.nothing_to_do,
+    }

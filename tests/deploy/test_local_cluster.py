@@ -1,0 +1,130 @@
+"""The whole cluster on loopback: it starts with one command, outlives a node, and leaves nothing behind."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from cli.command import PYTHON
+from e2e.running import until
+
+# Starts six servers: `make test-long`.
+pytestmark = pytest.mark.long
+
+ROOT = Path(__file__).parents[2]
+SMALL = ("--cluster", "--port", "0", "--bills", "600", "--until", "2026-09-30", "--json")
+
+
+@contextmanager
+def started(*words: object, scratch: Path) -> Iterator[tuple["subprocess.Popen[str]", Any]]:
+    """A command that starts a cluster, and the line it prints when all of it answers."""
+    scratch.mkdir(exist_ok=True)
+    # PostgreSQL runs as another user when the tests are root's, and that user has to get there.
+    scratch.chmod(0o755)
+    with (scratch / "said").open("ab") as said:
+        process = subprocess.Popen(
+            [str(word) for word in words],
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env=os.environ | {"TMPDIR": str(scratch), "PYTHON": sys.executable},
+            text=True,
+        )
+    try:
+        assert process.stdout
+        line = process.stdout.readline()
+        assert line, (scratch / "said").read_text("utf-8")
+        yield process, json.loads(line)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A temporary folder that every user may pass through, which pytest's own is not."""
+    folder = Path(f"/tmp/counterfoil-cluster-{os.getpid()}")  # noqa: S108 - removed below
+    folder.mkdir(mode=0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def addresses(told: Any) -> list[str]:
+    return [re.match(r"\S+", told["cluster"][name])[0] for name in ("node 1", "node 2")]  # type: ignore[index]
+
+
+def process_of(told: Any, part: str) -> int:
+    found = re.search(r"process (\d+)", told["cluster"][part])
+    assert found
+    return int(found[1])
+
+
+def test_one_command_starts_and_fills_it_and_the_loss_of_a_node_is_not_noticed(open_folder: Path) -> None:
+    with started(*PYTHON, "demo", *SMALL, scratch=open_folder / "a") as (process, told):
+        key = next(key for key in told["keys"] if key["purpose"] == "franchise")
+        asked = {"Authorization": f"Bearer {key['key']}"}
+        shops = [httpx.get(f"{node}/ext/v1/shops", headers=asked).json()["data"] for node in addresses(told)]
+        assert shops[0] == shops[1]
+        assert {shop["shopId"] for shop in shops[0]} == set(key["shopIds"])
+        # The replica has what the primary has.
+        with psycopg.connect(told["cluster"]["replica"]) as replica:
+            (standby,) = replica.execute("SELECT pg_is_in_recovery()").fetchone() or (False,)
+            assert standby
+            until(
+                lambda: replica.execute("SELECT count(*) FROM counterfoil.bills").fetchone() == (600,), "it caught up"
+            )
+        if shutil.which("haproxy") is None and not Path("/usr/sbin/haproxy").exists():
+            assert "HAProxy is not installed" in told["cluster"]["front"]
+            os.kill(process_of(told, "node 1"), signal.SIGKILL)
+            assert httpx.get(f"{addresses(told)[1]}/ext/v1/shops", headers=asked).status_code == 200
+            return
+        assert told["baseUrl"].startswith(told["cluster"]["front"])
+        os.kill(process_of(told, "node 1"), signal.SIGKILL)
+        until(lambda: "node1 has ended" in (open_folder / "a" / "said").read_text("utf-8"), "its end is told")
+        # Workers of a killed node may answer for two seconds more; then the front has one node.
+        for _ in range(60):
+            assert httpx.get(f"{told['baseUrl']}/shops", headers=asked).json()["data"] == shops[0]
+            threading.Event().wait(0.05)
+        usage = httpx.get(f"{told['baseUrl']}/usage", headers=asked).json()["data"]
+        assert usage["today"]["count"] == 63
+    assert process.returncode == 0
+    assert [path.name for path in (open_folder / "a").iterdir()] == ["said"]
+
+
+def test_two_clusters_run_side_by_side_and_an_empty_one_takes_a_load(open_folder: Path) -> None:
+    script = ROOT / "deploy" / "local-cluster"
+    with (
+        started(script, "--json", scratch=open_folder / "a") as (_, one),
+        started(script, "--json", scratch=open_folder / "b") as (_, two),
+    ):
+        assert set(addresses(one)).isdisjoint(addresses(two))
+        source = open_folder / "shop.ndjson"
+        source.write_text('{"kind":"shop","id":"sh_1","name":"Riverside"}\n', "utf-8")
+        environment = os.environ | one["environment"]
+        subprocess.run(
+            [*PYTHON, "load", str(source)], env=environment, cwd=open_folder, check=True, capture_output=True
+        )
+        issued = subprocess.run(
+            [*PYTHON, "keys", "issue", "--shop", "sh_1", "--json"],
+            env=environment,
+            cwd=open_folder,
+            check=True,
+            capture_output=True,
+        )
+        key = json.loads(issued.stdout)["key"]
+        for node in addresses(one):
+            answer = httpx.get(f"{node}/ext/v1/shops", headers={"Authorization": f"Bearer {key}"})
+            assert [shop["shopName"] for shop in answer.json()["data"]] == ["Riverside"]
+        refused = httpx.get(f"{addresses(two)[0]}/ext/v1/shops", headers={"Authorization": f"Bearer {key}"})
+        assert refused.status_code == 401

@@ -1,0 +1,105 @@
+"""A backup with archived WAL, and the way back to the moment before an accident: docs/operate-backup.md, as typed."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from datetime import UTC
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from house import House
+from records import EVER, bill, bills, shop
+from servers import Postgres, Server
+
+# Starts two servers of its own: `make test-long`.
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def vault() -> Iterator[Path]:
+    """A folder that the server's user may write to."""
+    folder = Path(f"/tmp/counterfoil-vault-{os.getpid()}")  # noqa: S108 - removed below
+    (folder / "wal").mkdir(parents=True)
+    if os.getuid() == 0:
+        shutil.chown(folder, "nobody")
+        shutil.chown(folder / "wal", "nobody")
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+class Restored(Server):
+    """A server on a restored backup, as of a moment."""
+
+    def __init__(self, of: Postgres, vault: Path, moment: str) -> None:
+        super().__init__("restored")
+        data = self.folder / "data"
+        self.run("cp", "-a", vault / "base", data)
+        self.run("touch", data / "recovery.signal")
+        settings = (
+            f"restore_command=cp {vault}/wal/%f %p",
+            f"recovery_target_time={moment}",
+            "recovery_target_action=promote",
+            f"unix_socket_directories={self.folder}",
+        )
+        options = [f"-c{setting}" for setting in settings]
+        self.launch(of.bin / "postgres", "-D", data, "-p", str(self.port), "-h", "127.0.0.1", *options)
+        self.await_answer(self._is_primary, psycopg.OperationalError)
+
+    def _is_primary(self) -> None:
+        with psycopg.connect(self.url("postgres")) as connection:
+            if connection.execute("SELECT pg_is_in_recovery()").fetchone() != (False,):
+                raise psycopg.OperationalError("still recovering")
+
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+
+def test_a_store_comes_back_as_it_was_before_the_accident_and_no_mark_of_a_client_breaks(
+    vault: Path, tmp_path: Path
+) -> None:
+    server = Postgres(
+        18, "wal_level=replica", "archive_mode=on", f"archive_command=test ! -f {vault}/wal/%f && cp %p {vault}/wal/%f"
+    )
+    name, url = server.fresh_database()
+    house = House(tmp_path / "before", store=url)
+    of = shop()
+    house.load(of, *bills(of, 20))
+    server.run(server.bin / "pg_basebackup", "-D", vault / "base", "-h", "127.0.0.1", "-p", str(server.port),
+               *("-U", "postgres", "-X", "none", "-c", "fast"))  # fmt: skip
+    later = bill(of)
+    house.load(later)
+    key = house.key(shop=of["id"], per_min=1000)
+    kept = house.get("transactions", key, shopId=of["id"], updatedSince=EVER, limit=200).json()["data"]
+    moment = server.command("SELECT now()")[0][0].astimezone(UTC).isoformat()
+    house.clock.advance(60)
+    revoked = house.key(shop=of["id"])
+    mark = house.get("transactions", key, shopId=of["id"], updatedSince=EVER, limit=200).json()["serverTime"]
+    server.command("DELETE FROM counterfoil.bills", name)
+    server.command("SELECT pg_switch_wal()")
+    server.command("CHECKPOINT")
+    house.close()
+    server.await_answer(
+        lambda: _require(not list((server.data / "pg_wal" / "archive_status").glob("*.ready"))), OSError
+    )
+    server.remove()
+
+    restored = Restored(server, vault, moment)
+    again = House(tmp_path / "after", store=restored.url(name))
+    again.clock = house.clock
+    assert again.get("transactions", key, shopId=of["id"], updatedSince=EVER, limit=200).json()["data"] == kept
+    # What was issued or revoked since is not known here any more.
+    assert again.error("shops", revoked) == "invalid_key"
+    # A client that comes with a mark from after that moment misses nothing that is loaded now.
+    again.clock.advance(1)
+    again.load(later | {"cashier": "Lek"})
+    (new,) = again.get("transactions", key, shopId=of["id"], updatedSince=mark).json()["data"]
+    assert new["id"] == later["id"]
+    again.close()
+    restored.remove()
+
+
+def _require(holds: bool) -> None:
+    if not holds:
+        raise OSError

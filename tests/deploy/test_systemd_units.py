@@ -1,0 +1,108 @@
+"""The systemd units: systemd itself finds nothing wrong with them, and the load's steps do what they say."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
+SERVICES = sorted(UNITS.glob("*.service"))
+# As `systemd-analyze security` counts it: 100 is a service without any protection, 13 is ours.
+MOST_EXPOSED = 20
+INSTALLED = "/opt/counterfoil/bin/counterfoil"
+SHOP = b'{"kind":"shop","id":"sh_1","name":"Riverside"}\n'
+
+needs_systemd = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None,
+    reason="systemd-analyze is not on the path, so the units were NOT verified (Debian: apt-get install systemd)",
+)
+
+
+def analyze(*words: object) -> str:
+    done = subprocess.run(
+        ["systemd-analyze", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"SYSTEMD_PAGER": "cat"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """The units with a command that exists on this machine."""
+    for unit in UNITS.iterdir():
+        text = unit.read_text("utf-8").replace(INSTALLED, shutil.which("true") or "/bin/true")
+        (tmp_path / unit.name).write_text(text, "utf-8")
+    return tmp_path
+
+
+@needs_systemd
+def test_systemd_finds_nothing_wrong_with_the_units(installed: Path) -> None:
+    said = analyze("verify", "--man=no", *sorted(installed.iterdir()))
+    assert not re.search(r"counterfoil[^:]*:\d+:", said), said
+
+
+@needs_systemd
+@pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
+def test_a_service_can_do_little_beyond_its_work(unit: Path) -> None:
+    analyze("security", "--offline=true", f"--threshold={MOST_EXPOSED}", "--no-pager", unit)
+
+
+def steps() -> dict[str, str]:
+    """The shell lines of the load, by directive."""
+    text = (UNITS / "counterfoil-load.service").read_text("utf-8")
+    return dict(re.findall(r"^(Exec\w+)=/bin/sh -c '(.*)'$", text, re.MULTILINE))
+
+
+def run_load(spool: Path, store: Path) -> int:
+    """What systemd runs, one step after the other; the status of the load."""
+    here = {"PATH": os.environ["PATH"], "COUNTERFOIL_STORE": str(store), "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def sh(line: str, **more: str) -> int:
+        command = line.replace(INSTALLED, f"{sys.executable} -m counterfoil").replace("$$", "$")
+        return subprocess.run(["/bin/sh", "-c", command], cwd=spool, env=here | more, check=False).returncode
+
+    assert sh(steps()["ExecStartPre"]) == 0
+    status = sh(steps()["ExecStart"])
+    assert sh(steps()["ExecStopPost"], EXIT_STATUS=str(status)) == 0
+    return status
+
+
+def test_a_load_takes_what_was_delivered_and_puts_it_away(tmp_path: Path) -> None:
+    spool, store = tmp_path / "spool", tmp_path / "store"
+    spool.mkdir()
+    assert run_load(spool, store) == 0
+    (spool / "incoming" / "a.ndjson").write_bytes(SHOP)
+    (spool / "incoming" / ".half.ndjson").write_bytes(SHOP[:9])
+    assert run_load(spool, store) == 0
+    assert [file.name for file in (spool / "loaded").iterdir()] == ["a.ndjson"]
+    assert [file.name for file in (spool / "incoming").iterdir()] == [".half.ndjson"]
+
+
+def test_a_load_that_fails_is_tried_again_before_anything_newer(tmp_path: Path) -> None:
+    spool, store = tmp_path / "spool", tmp_path / "store"
+    (spool / "incoming").mkdir(parents=True)
+    (spool / "incoming" / "a.ndjson").write_bytes(SHOP)
+    store.write_bytes(b"no folder")
+    assert run_load(spool, store) == 1
+    (spool / "incoming" / "b.ndjson").write_bytes(SHOP)
+    store.unlink()
+    assert run_load(spool, store) == 0
+    assert [file.name for file in (spool / "loaded").iterdir()] == ["a.ndjson"]
+    assert run_load(spool, store) == 0
+    assert sorted(file.name for file in (spool / "loaded").iterdir()) == ["a.ndjson", "b.ndjson"]
+
+
+def test_a_delivery_with_lines_set_aside_is_put_away_and_the_unit_fails(tmp_path: Path) -> None:
+    spool, store = tmp_path / "spool", tmp_path / "store"
+    (spool / "incoming").mkdir(parents=True)
+    (spool / "incoming" / "a.ndjson").write_bytes(SHOP + b"nonsense\n")
+    assert run_load(spool, store) == 3
+    assert [file.name for file in (spool / "loaded").iterdir()] == ["a.ndjson"]
