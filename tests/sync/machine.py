@@ -165,6 +165,15 @@ class Machine(RuleBasedStateMachine):
         for _ in range(pages):
             reader.step()
 
+    @precondition(lambda self: self.readers)
+    @rule(which=st.integers(0, 1), cashier=st.sampled_from(["Nok", "Ying", "Mai"]))
+    def a_readers_cursor_changes_under_it(self, which: int, cashier: str) -> None:
+        reader = self.readers[which]
+        reader.number = self.number
+        reader.step_to_a_cursor()
+        if reader.at in self.plot.bills:
+            self.load([{**self.plot.bills[reader.at], "cashier": cashier}])
+
     @precondition(lambda self: self.copies)
     @rule(
         which=st.integers(0, 1),

@@ -31,6 +31,7 @@ class Reader:
         self.marks: dict[str, str] = {}
         self.begun: dict[str, int] = {}
         self.number = 0
+        self.at: tuple[str, str] | None = None
         self._run: Iterator[None] | None = None
         self._lose_next = False
 
@@ -39,6 +40,13 @@ class Reader:
         self._run = self._run or self.run()
         if next(self._run, Stopped) is Stopped:
             self._run = None
+
+    def step_to_a_cursor(self) -> None:
+        """Until a page has offered a cursor, or to the end of the run."""
+        self.at = None
+        self.step()
+        while self._run is not None and self.at is None:
+            self.step()
 
     def lose_the_next_answer(self) -> None:
         """The next page is answered, but the answer does not arrive: the reader asks once more."""
@@ -86,6 +94,7 @@ class Reader:
             if page["nextCursor"] is None:
                 return
             query["cursor"] = page["nextCursor"]
+            self.at = (shop_id, page["nextCursor"])
             yield
             if self.premises.clock.now_ms() - asked_at > TRUST_MS:
                 query.pop("cursor")
