@@ -1,11 +1,18 @@
-"""A look at the store from outside, as the admin listener and the doctor take it."""
+"""A look at the store from outside, as the admin listener and the doctor take it.
 
+Of several servers the primary is looked at, or while there is none whichever
+answers.
+"""
+
+import asyncio
 from contextlib import closing
 from typing import Any
 
 from msgspec import Struct
+from psycopg.conninfo import make_conninfo
 
-from counterfoil.backends.postgres.connections import check_version, connect, translated
+from counterfoil.backends.postgres.connections import addresses, check_version, connect, translated
+from counterfoil.backends.postgres.servers import Role, Sight, survey
 from counterfoil.domain.access import Scope
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 
@@ -47,11 +54,21 @@ class LatestLoad(Struct, frozen=True):
 def problem(url: str) -> str | None:
     """What keeps this database from being used, or nothing."""
     try:
-        with closing(connect(url)) as connection:
+        with closing(connect(_answering(url))) as connection:
             check_version(connection)
     except (StoreUnavailable, StoreMismatch) as error:
         return str(error)
     return None
+
+
+def several(url: str) -> bool:
+    """Whether the store can be read while its primary is away."""
+    return bool(addresses(url))
+
+
+def servers(url: str) -> list[Sight]:
+    """Each of several servers as it is now."""
+    return asyncio.run(survey(url)) if several(url) else []
 
 
 def horizon(url: str) -> int | None:
@@ -86,7 +103,16 @@ def latest_load(url: str, now_ms: int) -> LatestLoad | None:
 
 def _row(url: str, query: str, *values: str) -> tuple[Any, ...] | None:
     try:
-        with closing(connect(url)) as connection, translated():
+        with closing(connect(_answering(url))) as connection, translated():
             return connection.execute(query.encode(), values).fetchone()
     except StoreUnavailable:
         return None
+
+
+def _answering(url: str) -> str:
+    """The address of the server to look at: all are asked at once, so one that is silent costs a moment only."""
+    seen = [(place, sight) for place, sight in zip(addresses(url), servers(url), strict=True) if sight.horizon]
+    if not seen:
+        return url
+    place, _ = max(seen, key=lambda found: (found[1].role is Role.PRIMARY, found[1].horizon))
+    return make_conninfo(url, host=place.host, port=place.port, target_session_attrs="any")

@@ -2,20 +2,23 @@
 
 The ring holds every key and looks every key id up in the same dictionary, so
 an unknown id costs what a known one costs. It asks the server again at most
-`REFRESH_SEC` later: a revocation is in force within that time. While the server
-cannot be reached at all, what is in memory bridges the gap, for less than the
-five minutes within which a revocation must be in force.
+`REFRESH_SEC` later: a revocation is in force within that time. While the primary
+cannot be reached, a replica is asked if it can prove by its horizon that its
+keys are newer than those in memory; whatever is newest bridges the gap, for
+less than the five minutes within which a revocation must be in force.
 """
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from msgspec import json
 
-from counterfoil.backends.postgres.connections import GATE_SEC, Line, Pool, StoreUnreachable, translated, unfit
+from counterfoil.backends.postgres.connections import GATE_SEC, Line, Pool, translated, unfit
+from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Key
-from counterfoil.ports import Clock, KeptKey, StoreUnavailable
+from counterfoil.ports import Clock, KeptKey, StoreUnavailable, StoreUnreachable
 
 REFRESH_SEC = 0.5
 # The contract's five minutes, less what a request may take.
@@ -27,6 +30,7 @@ _FIND = "SELECT body FROM keys WHERE key_id = %s"
 _ADD = "INSERT INTO keys (key_id, secret_digest, body) VALUES (%s, %s, %s)"
 _CHANGE = "UPDATE keys SET body = %s WHERE key_id = %s"
 
+_HORIZON = "SELECT at FROM horizon"
 _GENERATION = """
     SELECT generation.number, generation.at, latest.number, latest.oldest
     FROM generation, (SELECT number, oldest FROM migrations ORDER BY number DESC LIMIT 1) AS latest,
@@ -38,16 +42,17 @@ _key = json.Decoder(Key).decode
 
 
 class PostgresKeyRing:
-    """All keys, at most half a second old while the server can be reached."""
+    """All keys, at most half a second old while the primary can be reached."""
 
-    def __init__(self, pool: Pool, clock: Clock) -> None:
-        self._pool = pool
+    def __init__(self, servers: Servers, clock: Clock) -> None:
+        self._servers = servers
         self._clock = clock
         self._kept: dict[str, KeptKey] = {}
         self._generation: tuple[Any, ...] | None = None
         self._asking = asyncio.Lock()
         self._due = 0
-        self._bridged_until = 0
+        # The keys are what they were at this instant, or newer.
+        self._as_of: int | None = None
 
     async def find(self, key_id: str) -> KeptKey | None:
         if self._clock.steady_us() >= self._due:
@@ -66,22 +71,36 @@ class PostgresKeyRing:
         if now < self._due:
             return
         try:
-            await self._refresh()
-        except StoreUnreachable:
-            if now >= self._bridged_until:
-                raise
-        else:
-            self._bridged_until = now + BRIDGE_SEC * 1_000_000
+            await self._servers.of_primary(self._refresh)
+            self._as_of = now
+        except StoreUnreachable as error:
+            await self._bridge(now, error)
         self._due = now + int(REFRESH_SEC * 1_000_000)
 
-    async def _refresh(self) -> None:
-        number, at, schema, oldest = await self._pool.row(_GENERATION, within=GATE_SEC)
+    async def _bridge(self, now: int, failure: StoreUnreachable) -> None:
+        """Go on without the primary, as long as a revocation that is not seen here would not be late yet."""
+        if self._servers.several:
+            with suppress(StoreUnreachable):
+                await self._servers.of_replica(self._refresh_from_replica)
+        if self._as_of is None or now >= self._as_of + BRIDGE_SEC * 1_000_000:
+            raise failure
+
+    async def _refresh_from_replica(self, pool: Pool) -> None:
+        """Its keys count only if they are newer than ours: an old copy would bring a revoked key back."""
+        (horizon,) = await pool.row(_HORIZON, within=GATE_SEC)
+        as_of = min(self._servers.steady_us_of(horizon), self._clock.steady_us())
+        if self._as_of is None or as_of > self._as_of:
+            await self._refresh(pool)
+            self._as_of = as_of
+
+    async def _refresh(self, pool: Pool) -> None:
+        number, at, schema, oldest = await pool.row(_GENERATION, within=GATE_SEC)
         problem = unfit(schema, oldest)
         if problem:
             # Another version has changed the database under a running service.
             raise StoreUnavailable(problem)
         if (number, at) != self._generation:
-            rows = await self._pool.rows(_ALL)
+            rows = await pool.rows(_ALL)
             self._kept = {key_id: KeptKey(_key(body), digest) for key_id, digest, body in rows}
             self._generation = (number, at)
 

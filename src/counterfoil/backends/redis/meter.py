@@ -6,29 +6,21 @@ counts, and an event says so.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from hashlib import sha1
 from importlib import resources
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
 
-from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
-from redis.asyncio.cluster import ClusterNode
-from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel
-from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError
 
+from counterfoil.backends.redis.client import Client, translated
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import Admitted, TooFast, retry_after
 from counterfoil.domain.calendar import compact
 from counterfoil.observe.events import CountsReseeded, Event
 from counterfoil.ports import StoreUnavailable
 
-TIMEOUT_SEC = 1.0
-CONNECTIONS = 32
 # Counts wait at most this long for their way to the store.
 FLOW_SEC = 0.5
 EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -50,43 +42,6 @@ class DayTotals(Protocol):
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int]) -> None: ...
 
 
-@contextmanager
-def translated() -> Iterator[None]:
-    """Whatever the driver raises becomes the port's own error."""
-    try:
-        yield
-    except (RedisError, OSError, TimeoutError) as error:
-        raise StoreUnavailable(f"meter: {str(error) or type(error).__name__}") from error
-
-
-def connected(url: str) -> list[Any]:
-    """A client for one server, for a cluster, or for the primary that sentinels name; and those of the sentinels."""
-    terms: dict[str, Any] = {
-        "socket_timeout": TIMEOUT_SEC,
-        "socket_connect_timeout": TIMEOUT_SEC,
-        # A request whose answer was lost may have been counted: it is not sent again.
-        "retry": Retry(NoBackoff(), 0),
-    }
-    parts = urlsplit(url)
-    if "+" not in parts.scheme:
-        pool = BlockingConnectionPool.from_url(url, max_connections=CONNECTIONS, timeout=TIMEOUT_SEC, **terms)
-        return [Redis.from_pool(pool)]
-    place, _, nodes = parts.netloc.rpartition("@")
-    user, _, password = place.partition(":")
-    terms |= {"username": unquote(user) or None, "password": unquote(password) or None}
-    terms["ssl"] = parts.scheme.startswith("rediss")
-    named = [(host, int(port or 6379)) for host, _, port in (node.partition(":") for node in nodes.split(","))]
-    if parts.scheme.endswith("+cluster"):
-        return [RedisCluster(startup_nodes=[ClusterNode(*node) for node in named], **terms)]
-    service, _, database = parts.path.strip("/").partition("/")
-    sentinel: Any = Sentinel(named, **_without_login(terms))  # type: ignore[no-untyped-call]
-    return [sentinel.master_for(service, db=int(database or 0), **terms), *sentinel.sentinels]
-
-
-def _without_login(terms: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in terms.items() if name not in ("username", "password")}
-
-
 class RedisMeter:
     """The minute window and the day's count of all nodes."""
 
@@ -98,13 +53,11 @@ class RedisMeter:
         observe: Callable[[Event], None],
         instant: Instant | None = None,
     ) -> None:
-        self._url = url
+        self._client = Client(url)
         self._prefix = prefix
         self._totals = totals
         self._observe = observe
         self._instant = instant
-        self._clients: list[Any] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._untold: dict[tuple[str, date], int] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -112,12 +65,7 @@ class RedisMeter:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._loop is not None and not self._loop.is_closed():
-            if self._loop.is_running():
-                self._start(_hang_up(self._clients))
-            else:
-                self._loop.run_until_complete(_hang_up(self._clients))
-        self._clients = []
+        self._client.close()
         self.flush()
 
     async def admit(self, key: Key) -> Admitted | TooFast:
@@ -140,7 +88,7 @@ class RedisMeter:
     async def counts(self, key_id: str, days: Sequence[date]) -> dict[date, int]:
         found = await self._totals.counts(key_id, days)
         with translated():
-            here = await self._opened().hmget(self._keys(key_id)[2], [_number(day) for day in days])
+            here = await self._client.opened().hmget(self._keys(key_id)[2], [_number(day) for day in days])
         for day, count in zip(days, here, strict=True):
             if count is not None:
                 found[day] = max(int(count), found.get(day, 0))
@@ -149,7 +97,7 @@ class RedisMeter:
     async def _ask(self, key: Key, seed: int | str) -> list[int]:
         now, day = self._instant() if self._instant else ("", None)
         asked = (*self._keys(key.key_id), key.per_min, now, "" if day is None else _number(day), seed)
-        client = self._opened()
+        client = self._client.opened()
         with translated():
             try:
                 verdict: list[int] = await client.evalsha(_SHA, 3, *asked)
@@ -161,12 +109,6 @@ class RedisMeter:
         """Under one hash tag, so that a cluster keeps them in one slot."""
         tag = f"{self._prefix}:{{{key_id}}}"
         return f"{tag}:log", f"{tag}:state", f"{tag}:days"
-
-    def _opened(self) -> Any:
-        if not self._clients:
-            self._loop = asyncio.get_running_loop()
-            self._clients = connected(self._url)
-        return self._clients[0]
 
     # --- the way to the store ------------------------------------------------------
 
@@ -195,11 +137,6 @@ class RedisMeter:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-async def _hang_up(clients: Sequence[Any]) -> None:
-    for client in clients:
-        await client.aclose()
 
 
 def _number(day: date) -> int:

@@ -1,0 +1,409 @@
+"""Several servers: a primary with replicas that lag, die and take its place. Real servers, real replication."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from counterfoil import bootstrap
+from counterfoil.backends.postgres.connections import STATEMENT_SEC
+from counterfoil.backends.postgres.keys import BRIDGE_SEC, PostgresKeyRing
+from counterfoil.backends.postgres.servers import LOOK_SEC, PATIENCE, Servers
+from counterfoil.backends.redis.bridge import SETTLING_MS
+from counterfoil.observe.events import ServerChanged
+from counterfoil.ports import StoreUnavailable
+from house import House, MovableClock
+from records import EVER, NEW_YEAR, base, bill, bills, branch, member, shop
+from servers import Postgres, Valkey, address_of
+
+# Needs real servers: `make test-long`.
+pytestmark = pytest.mark.long
+
+PATIENCE_SEC = 15.0
+Run = Callable[[Awaitable[Any]], Any]
+
+
+class Cluster:
+    """A primary, its replicas, a meter, and a service that reads from all of them."""
+
+    def __init__(self, folder: Path, replicas: int = 1, **overrides: Any) -> None:
+        self.primary = Postgres(18)
+        database, _ = self.primary.fresh_database()
+        self.database = database
+        self.replicas = [Postgres(18, replica_of=self.primary) for _ in range(replicas)]
+        self.meter = Valkey()
+        address = address_of(database, self.primary, *self.replicas)
+        self.house = House(folder, store=address, meter=self.meter.url, **overrides)
+
+    def close(self) -> None:
+        self.house.close()
+        for server in (*self.replicas, self.primary, self.meter):
+            server.remove()
+
+    def load(self, *records: Any) -> None:
+        self.house.load(*records)
+
+    def tick(self, seconds: float = 1.0) -> None:
+        """Time goes by, and the horizon with it."""
+        self.house.clock.advance(seconds)
+        self.house.ledger.advance_horizon()
+
+    def roles(self) -> dict[str, str]:
+        """What the service takes each server for, by its port."""
+        return {
+            event.server.rpartition(":")[2]: event.role
+            for event in list(self.house.events)
+            if isinstance(event, ServerChanged)
+        }
+
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + PATIENCE_SEC
+        while not holds():
+            assert time.monotonic() < end, f"it took too long until {what}: {self.roles()}"
+
+    def until_role(self, server: Postgres, role: str) -> None:
+        self.until(lambda: self.roles().get(str(server.port), "").startswith(role), f"{server.port} was {role}")
+
+    def bridged(self) -> None:
+        """Wait until the bridge vouches for all that is given out from now on, and the replicas have come that far."""
+        self.until(lambda: self.meter.command(f"EXISTS {self.bridge}:mark") == b":1", "the bridge was marked")
+        self.tick(SETTLING_MS / 1000 + 1)
+        self.settled()
+
+    def carried_over(self) -> None:
+        self.until(lambda: self.meter.command(f"LLEN {self.bridge}:waiting") == b":0", "all was carried over")
+
+    @property
+    def bridge(self) -> str:
+        return f"counterfoil:{bootstrap.pseudonyms(self.house.settings).fingerprint()[:12]}:{{bridge}}"
+
+    def fail_over(self) -> None:
+        """The first replica takes the primary's place."""
+        self.replicas[0].promote()
+        self.until_role(self.replicas[0], "primary")
+
+    def load_again(self, *records: Any) -> None:
+        """As an operator does whose load has failed."""
+        with suppress(StoreUnavailable):
+            self.load(*records)
+        self.load(*records)
+
+    def settled(self) -> None:
+        for replica in self.replicas:
+            replica.caught_up(self.primary)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def wider(tmp_path: Path) -> Iterator[Cluster]:
+    """With two replicas."""
+    cluster = Cluster(tmp_path, replicas=2)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def run() -> Iterator[Run]:
+    with asyncio.Runner() as runner:
+
+        async def awaited(awaitable: Awaitable[Any]) -> Any:
+            return await awaitable
+
+        yield lambda awaitable: runner.run(awaited(awaitable))
+
+
+def bill_list(cluster: Cluster, key: str, of: dict[str, Any], **query: Any) -> dict[str, Any]:
+    answer = cluster.house.get("transactions", key, shopId=of["id"], **query)
+    assert answer.status_code == 200, (answer.text, cluster.house.events[-6:])
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def ids(page: dict[str, Any]) -> list[str]:
+    return [row["id"] for row in page["data"]]
+
+
+def test_a_replica_that_is_behind_gives_an_older_server_time_and_no_hole(cluster: Cluster) -> None:
+    of, replica = shop(), cluster.replicas[0]
+    first, second = bill(of), bill(of)
+    cluster.load(of, first)
+    key = cluster.house.key(shop=of["id"])
+    cluster.settled()
+    before = bill_list(cluster, key, of, updatedSince=EVER)
+    assert ids(before) == [first["id"]]
+    replica.hold()
+    cluster.tick()
+    cluster.load(second)
+    behind = bill_list(cluster, key, of, updatedSince=EVER)
+    assert ids(behind) == [first["id"]]
+    assert behind["serverTime"] == before["serverTime"]
+    replica.let_go()
+    cluster.settled()
+    assert second["id"] in ids(bill_list(cluster, key, of, updatedSince=behind["serverTime"]))
+
+
+def test_a_later_page_of_a_walk_comes_only_from_a_server_that_has_reached_its_first(wider: Cluster) -> None:
+    cluster = wider
+    of = shop()
+    cluster.load(of)
+    key = cluster.house.key(shop=of["id"], per_min=1000)
+    cluster.settled()
+    cluster.replicas[0].hold()
+    cluster.tick()
+    listed = bills(of, 6)
+    cluster.load(*listed)
+    cluster.replicas[1].caught_up(cluster.primary)
+    cluster.house.get("shops", key)
+    for query in ({"updatedSince": EVER}, NEW_YEAR):
+        fresh = [page for _ in range(4) if ids(page := bill_list(cluster, key, of, limit=2, **query))]
+        assert fresh, "no page came from the replica that is up to date"
+        for page in fresh:
+            for _ in range(4):
+                after = bill_list(cluster, key, of, limit=2, cursor=page["nextCursor"], **query)
+                assert ids(page) + ids(after) == [record["id"] for record in listed[:4]]
+
+
+def test_what_a_replica_does_not_have_yet_is_asked_of_the_primary(cluster: Cluster) -> None:
+    of, replica = branch(), cluster.replicas[0]
+    cluster.load(shop())
+    cluster.settled()
+    replica.hold()
+    early, late = bills(of, 2)
+    person = member(of)
+    cluster.load(of, early, late, person)
+    key = cluster.house.key(franchise=of["franchiseId"], per_min=1000)
+    assert cluster.house.get(f"transactions/{early['id']}", key).status_code == 200
+    assert cluster.house.get(f"members/{cluster.house.token(person['id'])}", key).status_code == 200
+    # The list itself is as old as the replica, and says so; the shop and the cursor are known all the same.
+    page = bill_list(cluster, key, of, cursor=early["id"], **NEW_YEAR)
+    assert ids(page) == []
+    assert cluster.house.error("transactions/nobody", key) == "not_found"
+    assert cluster.house.error("transactions", key, shopId=of["id"], cursor="nobody", **NEW_YEAR) == "bad_cursor"
+
+
+def test_a_replica_that_is_too_far_behind_is_left_out_until_it_has_caught_up(cluster: Cluster) -> None:
+    of, replica = shop(), cluster.replicas[0]
+    cluster.load(of)
+    key = cluster.house.key(shop=of["id"], per_min=1000)
+    cluster.settled()
+    cluster.house.get("shops", key)
+    cluster.until_role(replica, "replica")
+    replica.hold()
+    cluster.load(bill(of))
+    assert ids(bill_list(cluster, key, of, updatedSince=EVER)) == []
+    cluster.tick(cluster.house.settings.replica_lag_ms / 1000 + 1)
+    cluster.until_role(replica, "behind")
+    assert len(ids(bill_list(cluster, key, of, updatedSince=EVER))) == 1
+    replica.let_go()
+    cluster.until(lambda: cluster.roles()[str(replica.port)] == "replica", "the replica was read again")
+
+
+def test_a_replica_that_dies_costs_no_request_and_comes_back_by_itself(cluster: Cluster) -> None:
+    of, replica = shop(), cluster.replicas[0]
+    cluster.load(of, bill(of))
+    key = cluster.house.key(shop=of["id"], per_min=1000)
+    cluster.settled()
+    bill_list(cluster, key, of, updatedSince=EVER)
+    replica.kill()
+    for _ in range(10):
+        assert len(ids(bill_list(cluster, key, of, updatedSince=EVER))) == 1
+    cluster.until_role(replica, "away")
+    replica.start()
+    cluster.until_role(replica, "replica")
+
+
+def test_a_replica_that_freezes_holds_a_read_up_for_a_moment_only(cluster: Cluster) -> None:
+    of, replica = shop(), cluster.replicas[0]
+    cluster.load(of, bill(of))
+    key = cluster.house.key(shop=of["id"], per_min=1000)
+    cluster.settled()
+    bill_list(cluster, key, of, updatedSince=EVER)
+    replica.freeze_all(signal.SIGSTOP)
+    began = time.monotonic()
+    assert len(ids(bill_list(cluster, key, of, updatedSince=EVER))) == 1
+    assert time.monotonic() - began < 4 * LOOK_SEC
+    cluster.until_role(replica, "away")
+    began = time.monotonic()
+    assert len(ids(bill_list(cluster, key, of, updatedSince=EVER))) == 1
+    assert time.monotonic() - began < LOOK_SEC
+    replica.freeze_all(signal.SIGCONT)
+    cluster.until_role(replica, "replica")
+
+
+def test_while_the_primary_is_away_keys_hold_as_long_as_a_revocation_may_take(cluster: Cluster) -> None:
+    of = shop()
+    cluster.load(of, bill(of))
+    key = cluster.house.key(shop=of["id"], per_min=1000)
+    cluster.settled()
+    bill_list(cluster, key, of, updatedSince=EVER)
+    cluster.primary.kill()
+    cluster.until_role(cluster.primary, "away")
+    cluster.house.clock.advance(BRIDGE_SEC - 1)
+    assert len(ids(bill_list(cluster, key, of, updatedSince=EVER))) == 1
+    # Loads within one millisecond put the horizon a few ahead of the clock.
+    cluster.house.clock.advance(1.5)
+    assert cluster.house.error("shops", key) == "auth_unavailable"
+    cluster.replicas[0].promote()
+    cluster.until_role(cluster.replicas[0], "primary")
+    assert len(ids(bill_list(cluster, key, of, updatedSince=EVER))) == 1
+
+
+def test_keys_of_a_replica_count_as_far_as_its_horizon_proves_them_new(cluster: Cluster, run: Run) -> None:
+    """A node that is cut off from the primary alone, and a replica that is not."""
+    clock, replica = MovableClock(), cluster.replicas[0]
+    key_id = cluster.house.key(shop="s").split("_")[2]
+    cluster.tick()
+    cluster.settled()
+    nowhere = Postgres(18)
+    nowhere.kill()
+    clock.advance(1)
+    servers = Servers(address_of(cluster.database, nowhere, replica), clock, now_ms=clock.now_ms)
+    ring = PostgresKeyRing(servers, clock)
+    assert run(ring.find(key_id)).key.revoked_at is None
+    replica.hold()
+    revoked_at = cluster.house.clock.now_ms()
+    cluster.house.cabinet.change(key_id, lambda key: replace(key, revoked_at=revoked_at))
+    clock.advance(BRIDGE_SEC - 1)
+    assert run(ring.find(key_id)).key.revoked_at is None
+    clock.advance(1)
+    with pytest.raises(StoreUnavailable):
+        run(ring.find(key_id))
+    replica.let_go()
+    cluster.tick(BRIDGE_SEC)
+    cluster.settled()
+    assert run(ring.find(key_id)).key.revoked_at == revoked_at
+    servers.close()
+    nowhere.remove()
+
+
+# --- without a primary, and with the next ------------------------------------------
+
+
+def test_a_walk_goes_on_without_a_primary_and_with_the_next_one(cluster: Cluster) -> None:
+    of = shop()
+    listed = bills(of, 9)
+    cluster.load(of, *listed)
+    key = cluster.house.key(shop=of["id"], per_min=1000)
+    query = {"updatedSince": EVER, "limit": 2}
+    bill_list(cluster, key, of, **query)
+    cluster.bridged()
+    pages = [bill_list(cluster, key, of, **query)]
+    cluster.primary.kill()
+    for _ in range(2):
+        pages.append(bill_list(cluster, key, of, cursor=pages[-1]["nextCursor"], **query))
+    cluster.fail_over()
+    # The cursor's own bill moves to the end; what lay behind it is not passed over.
+    cluster.load_again(listed[5] | {"receiptNumber": "R-2"})
+    cluster.carried_over()
+    for forgotten in (False, True):
+        if forgotten:
+            cluster.meter.command("FLUSHALL")
+        after = bill_list(cluster, key, of, cursor=pages[-1]["nextCursor"], **query)
+        read = [identity for page in (*pages, after) for identity in ids(page)]
+        assert read == [record["id"] for record in listed[:8]]
+        assert after["serverTime"] == pages[0]["serverTime"]
+
+
+def test_a_place_that_no_replica_has_yet_is_found_without_the_primary_or_not_answered(cluster: Cluster) -> None:
+    of = shop()
+    listed = bills(of, 5)
+    cluster.load(of, *listed)
+    key = cluster.house.key(shop=of["id"], per_min=1000)
+    query = {"limit": 2, **NEW_YEAR}
+    bill_list(cluster, key, of, **query)
+    cluster.bridged()
+    cluster.replicas[0].hold()
+    page = bill_list(cluster, key, of, **query)
+    cluster.primary.kill()
+    after = bill_list(cluster, key, of, cursor=page["nextCursor"], **query)
+    assert ids(page) + ids(after) == [record["id"] for record in listed[:4]]
+    # Now the place is nowhere, and the row's own may be another by now.
+    cluster.meter.command("FLUSHALL")
+    asked = {"shopId": of["id"], "cursor": page["nextCursor"], **query}
+    assert cluster.house.error("transactions", key, **asked) == "internal"
+
+
+def test_personal_data_leaves_without_a_primary_once_that_is_on_record(cluster: Cluster) -> None:
+    of = branch()
+    cluster.load(of, base(of), member(of))
+    key = cluster.house.key(shop=of["id"], per_min=1000, personal_data=True)
+    cluster.settled()
+    cluster.house.get("shops", key)
+    cluster.primary.kill()
+    assert cluster.house.data("members", key, providerId=of["providerId"])[0]["tel"]
+    cluster.fail_over()
+    cluster.carried_over()
+    recorded = cluster.replicas[0].command(
+        "SELECT personal_members FROM counterfoil.requests WHERE personal_base IS NOT NULL", cluster.database
+    )
+    assert recorded == [(1,)]
+
+
+def test_the_operator_sees_each_server_and_a_frozen_one_costs_a_moment_only(cluster: Cluster) -> None:
+    cluster.tick()
+    cluster.settled()
+    cluster.primary.freeze_all(signal.SIGSTOP)
+    look = bootstrap.Inspection(cluster.house.settings, cluster.house.clock)
+    began = time.monotonic()
+    assert look.problems() == {"store": None}
+    assert look.horizon_age_ms() == 0
+    assert [server.role.value for server in look.servers()] == ["away", "replica"]
+    assert time.monotonic() - began < 3 * 2 * PATIENCE * LOOK_SEC
+    cluster.primary.freeze_all(signal.SIGCONT)
+    assert [server.role.value for server in look.servers()] == ["primary", "replica"]
+
+
+def test_a_primary_that_freezes_does_not_hold_the_horizon_of_the_next(cluster: Cluster) -> None:
+    cluster.tick()
+    cluster.settled()
+    cluster.primary.freeze_all(signal.SIGSTOP)
+    began = time.monotonic()
+    with pytest.raises(StoreUnavailable):
+        cluster.house.ledger.advance_horizon()
+    assert time.monotonic() - began < 2 * STATEMENT_SEC
+    cluster.replicas[0].promote()
+    cluster.house.clock.advance(1)
+    assert cluster.house.ledger.advance_horizon() == cluster.house.clock.now_ms()
+
+
+def test_a_new_primary_goes_on_from_the_highest_horizon_that_was_given_out(wider: Cluster) -> None:
+    cluster = wider
+    behind, ahead = cluster.replicas
+    of = shop()
+    cluster.load(of)
+    key = cluster.house.key(shop=of["id"], per_min=1000)
+    cluster.settled()
+    cluster.house.get("shops", key)
+    behind.hold()
+    behind.command("ALTER SYSTEM SET primary_conninfo = ''")
+    behind.command("SELECT pg_reload_conf()")
+    cluster.tick(3)
+    ahead.caught_up(cluster.primary)
+    given_out = max(cluster.house.get("shops", key).json()["serverTime"] for _ in range(4))
+    cluster.primary.kill()
+    behind.let_go()
+    cluster.fail_over()
+    cluster.until(lambda: horizon_of(behind, cluster.database) == horizon_of(ahead, cluster.database), "it caught up")
+    # A clock that is behind stamps above it all the same.
+    cluster.house.clock.step(-60)
+    cluster.load_again(bill(of))
+    # The other replica does not follow the new primary, and falls behind.
+    cluster.tick(120)
+    cluster.until_role(ahead, "behind")
+    assert len(ids(bill_list(cluster, key, of, updatedSince=given_out))) == 1
+
+
+def horizon_of(server: Postgres, database: str) -> int:
+    return int(server.command("SELECT at FROM counterfoil.horizon", database)[0][0])
