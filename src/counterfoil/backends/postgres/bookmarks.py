@@ -12,6 +12,16 @@ _FIND = """
     SELECT route, walk, horizon, major, minor, finished, returns FROM bookmarks
     WHERE lineage = $1 AND listing = $2 AND cursor = $3 ORDER BY kept_at, first_kept
 """
+# Two ranges of the index, around the place itself: however many walks hold that, none of them is looked at.
+_HELD_ELSEWHERE = """
+    SELECT EXISTS (
+        SELECT FROM bookmarks WHERE lineage = $1 AND listing = $2 AND cursor = $3 AND route = $4
+            AND (major, minor) < ($5, $6) AND NOT finished
+    ) OR EXISTS (
+        SELECT FROM bookmarks WHERE lineage = $1 AND listing = $2 AND cursor = $3 AND route = $4
+            AND (major, minor) > ($5, $6) AND NOT finished
+    )
+"""
 _KEEP = """
     INSERT INTO bookmarks (lineage, listing, cursor, route, major, minor, walk, horizon, kept_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -41,6 +51,11 @@ class PostgresBookmarks:
             Bookmark(route, Walk(walk, horizon), Place(major, minor, cursor), finished, returns)
             for route, walk, horizon, major, minor, finished, returns in rows
         ]
+
+    async def held_elsewhere(self, trail: Trail, place: Place) -> bool:
+        held = (trail.lineage, trail.listing, place.id, trail.route, place.major, place.minor)
+        ((held_elsewhere,),) = await self._pool.rows(_HELD_ELSEWHERE, *held)
+        return bool(held_elsewhere)
 
     async def keep(self, trail: Trail, bookmark: Bookmark) -> None:
         place, walk = bookmark.place, bookmark.walk
