@@ -64,7 +64,7 @@ class SystemClock:
 
 
 def random_id() -> str:
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()
 
 
 def deployment_secret(settings: Settings) -> bytes:

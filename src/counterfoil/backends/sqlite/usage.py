@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
+from msgspec.structs import astuple
+
 from counterfoil.backends.sqlite.files import WAIT_SEC, read_write, translated, writing
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import (
@@ -200,13 +202,7 @@ class SqliteUsage:
     def _write_records(self) -> int:
         if not self._records:
             return 0
-        self._connection.executemany(
-            _RECORD,
-            [
-                (r.at, r.key_id, r.route, r.status, r.error, r.took_us, r.personal_base, r.personal_members)
-                for r in self._records
-            ],
-        )
+        self._connection.executemany(_RECORD, map(astuple, self._records))
         return len(self._records)
 
     def _drop_records(self, written: int) -> None:
