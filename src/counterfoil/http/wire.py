@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import zlib
 
 from backports import zstd
 from msgspec import UNSET, Struct, json
@@ -12,12 +11,19 @@ from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.problems import METHOD_NOT_ALLOWED, RATE_LIMITED, Refused, TooManyRequests
 from counterfoil.reads import Answer, Caller
 
+try:
+    from isal import isal_zlib as deflate
+except ImportError:  # comes with the extra `server`; the other commands pack no answer
+    import zlib as deflate  # type: ignore[no-redef]
+
 Headers = list[tuple[str, str]]
 
 # Below this an encoding costs more than it saves.
 WORTH_ENCODING = 600
+# Levels above cost twice the time for a hundredth of the bytes: see docs/performance.md.
 GZIP_LEVEL = 1
-ZSTD_LEVEL = 3
+ZSTD_LEVEL = 1
+GZIP_WRAPPER = 31
 
 VARY = "Accept-Encoding, Authorization, Origin, Sec-Fetch-Site, Sec-Fetch-Mode, Sec-Fetch-Dest"
 _FIXED: Headers = [
@@ -139,5 +145,5 @@ def _weights(accept_encoding: str) -> dict[str, float]:
 def encoded(body: bytes, encoding: str) -> bytes:
     if encoding == "zstd":
         return zstd.compress(body, ZSTD_LEVEL)
-    packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, 31)
+    packer = deflate.compressobj(GZIP_LEVEL, deflate.DEFLATED, GZIP_WRAPPER)
     return packer.compress(body) + packer.flush()
