@@ -182,7 +182,7 @@ class Parts(Struct, frozen=True):
 def _embedded(settings: Settings, clock: Clock) -> Parts:
     books = SqliteBooks(settings.store)
     spent = SqliteUsage(settings.store, clock)
-    marks = SqliteBookmarks(settings.store, clock)
+    marks = SqliteBookmarks(settings.store, clock, beside=spent)
 
     def close() -> None:
         for part in (spent, marks, books):

@@ -4,6 +4,7 @@ import sqlite3
 from pathlib import Path
 
 from counterfoil.backends.sqlite.files import WAIT_SEC, read_write, translated, writing
+from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.paging import Bookmark, Place, Trail, Walk
 from counterfoil.ports import Clock
 
@@ -40,9 +41,11 @@ _PRUNE = "DELETE FROM bookmarks WHERE number IN (SELECT number FROM bookmarks WH
 
 
 class SqliteBookmarks:
-    def __init__(self, folder: Path, clock: Clock) -> None:
+    """In a worker `beside` the meter, on its connection: two on one file would make each other read it anew."""
+
+    def __init__(self, folder: Path, clock: Clock, beside: SqliteUsage | None = None) -> None:
         self._clock = clock
-        self._connection: sqlite3.Connection = read_write(folder, "usage")
+        self._connection: sqlite3.Connection = beside.connection if beside else read_write(folder, "usage")
 
     def close(self) -> None:
         self._connection.close()

@@ -111,6 +111,16 @@ class writing:  # noqa: N801 - as above
                 self._connection.execute("ROLLBACK")
 
 
+def checkpoint(connection: sqlite3.Connection) -> None:
+    """Move what is written into the main file.
+
+    No request has to do it then, and the log stays short: a page is looked up
+    there past every older copy of it, and some are written with every commit.
+    """
+    with translated():
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+
 def _patiently(ask: Callable[[], object], wait_sec: float) -> None:
     """Ask for something that needs a lock, again and again while others hold it."""
     deadline, pause = 0.0, RETRY_SEC
