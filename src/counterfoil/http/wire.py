@@ -99,9 +99,10 @@ def headers(request: str, caller: Caller | None, refused: Refused | None = None)
 
 def entity_tag(answer: Answer) -> str:
     """Weak: the same data in another encoding, or with another serverTime, is the same."""
-    cursor = answer.next_cursor or ""
-    hashed = hashlib.blake2b(answer.seal, digest_size=12, key=cursor.encode()[:64])
-    return f'W/"{hashed.hexdigest()}"'
+    hashed = hashlib.sha256(answer.seal)
+    if answer.next_cursor:
+        hashed.update(b"\0" + answer.next_cursor.encode())
+    return f'W/"{hashed.hexdigest()[:24]}"'
 
 
 def unchanged(if_none_match: str | None, tag: str) -> bool:
