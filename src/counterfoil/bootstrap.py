@@ -66,7 +66,7 @@ class SystemClock:
 
 
 def random_id() -> str:
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()
 
 
 def deployment_secret(settings: Settings) -> bytes:
@@ -188,7 +188,7 @@ class Parts(Struct, frozen=True):
 def _embedded(settings: Settings, clock: Clock) -> Parts:
     books = SqliteBooks(settings.store)
     spent = SqliteUsage(settings.store, clock)
-    marks = SqliteBookmarks(settings.store, clock)
+    marks = SqliteBookmarks(settings.store, clock, beside=spent)
 
     def close() -> None:
         for part in (spent, marks, books):

@@ -231,6 +231,9 @@ class Bookmarks(Protocol):
     async def find(self, trail: Trail, cursor: str) -> list[Bookmark]:
         """Every bookmark of the key and list for this cursor, whatever its route, oldest first."""
 
+    async def held_elsewhere(self, trail: Trail, place: Place) -> bool:
+        """Whether an unfinished walk of this trail holds the row's cursor for another place of the row."""
+
     async def keep(self, trail: Trail, bookmark: Bookmark) -> None: ...
 
     async def wear(self, trail: Trail, bookmark: Bookmark) -> None:

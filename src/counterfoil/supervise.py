@@ -157,7 +157,7 @@ class Chores:
     def _run(self) -> None:
         while not self._stop.wait(self._settings.tick_ms / 1000):
             self._do("horizon", 0, self._ledger.advance_horizon)
-            self._do("checkpoint", CHECKPOINT_SEC, self._usage.checkpoint)
+            self._do("checkpoint", CHECKPOINT_SEC, self._checkpoint)
             self._do("prune", PRUNE_SEC, self._prune)
 
     def _do(self, name: str, every_sec: float, chore: Callable[[], object]) -> None:
@@ -176,6 +176,10 @@ class Chores:
             if name in self._failing:
                 self._failing.discard(name)
                 self._log(ServiceChanged(what=f"{name}_recovered"))
+
+    def _checkpoint(self) -> None:
+        self._usage.checkpoint()
+        self._ledger.checkpoint()
 
     def _prune(self) -> None:
         records, days = self._usage.prune()

@@ -6,7 +6,7 @@ bookmarks that they are made from.
 
 from collections.abc import Callable, Sequence
 
-from counterfoil.domain.paging import Bookmark, Place, Resumed, Trail, Walk, contested, resume
+from counterfoil.domain.paging import Bookmark, Place, Resumed, Trail, Walk, resume
 from counterfoil.domain.problems import BAD_CURSOR, Refused
 from counterfoil.ports import Bookmarks
 
@@ -52,8 +52,7 @@ class Walks:
 
     async def _uncontested(self, trail: Trail, rows: Sequence[Row]) -> int:
         for count in range(len(rows), 0, -1):
-            place = _place(rows[count - 1])
-            if not contested(trail.route, place, await self._bookmarks.find(trail, place.id)):
+            if not await self._bookmarks.held_elsewhere(trail, _place(rows[count - 1])):
                 return count
         return len(rows)
 

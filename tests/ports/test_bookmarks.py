@@ -91,6 +91,45 @@ def test_returns_are_counted_on_the_bookmark_returned_to(store: Store, clock: Mo
     assert [mark.returns for mark in run(marks.find(TRAIL, "b_1"))] == [3, 0]
 
 
+def test_a_cursor_is_held_elsewhere_when_its_row_stood_elsewhere_for_an_unfinished_walk(
+    store: Store, clock: MovableClock, run: Run
+) -> None:
+    marks = store.bookmarks(clock)
+    run(marks.keep(TRAIL, MARK))
+    assert run(marks.held_elsewhere(TRAIL, Place(901, 0, "b_1")))
+    assert run(marks.held_elsewhere(TRAIL, Place(899, 0, "b_1")))
+    assert run(marks.held_elsewhere(TRAIL, Place(900, 1, "b_1")))
+    assert run(marks.held_elsewhere(TRAIL, Place(900, -1, "b_1")))
+    run(marks.finish("w_1"))
+    assert not run(marks.held_elsewhere(TRAIL, Place(901, 0, "b_1")))
+
+
+def test_a_cursor_is_not_held_elsewhere_by_walks_that_meet_at_its_place(
+    store: Store, clock: MovableClock, run: Run
+) -> None:
+    marks = store.bookmarks(clock)
+    for n in range(3):
+        run(marks.keep(TRAIL, Bookmark("changes 0", Walk(f"w_{n}", 1000 + n), MARK.place)))
+    assert not run(marks.held_elsewhere(TRAIL, MARK.place))
+
+
+@pytest.mark.parametrize(
+    "trail",
+    [
+        Trail("k_2", "bills sh_1", "changes 0"),
+        Trail("k_1", "bills sh_2", "changes 0"),
+        Trail("k_1", "bills sh_1", "changes 1"),
+    ],
+)
+def test_a_cursor_of_another_key_list_or_route_holds_nothing_here(
+    store: Store, clock: MovableClock, run: Run, trail: Trail
+) -> None:
+    marks = store.bookmarks(clock)
+    run(marks.keep(TRAIL, MARK))
+    assert not run(marks.held_elsewhere(trail, Place(901, 0, "b_1")))
+    assert not run(marks.held_elsewhere(TRAIL, Place(901, 0, "b_2")))
+
+
 def test_a_bookmark_lasts_a_week(store: Store, clock: MovableClock, run: Run) -> None:
     marks = store.bookmarks(clock)
     run(marks.keep(TRAIL, MARK))

@@ -95,6 +95,9 @@ class NoBookmarks(SqliteBookmarks):
     async def find(self, trail: Trail, cursor: str) -> list[Bookmark]:  # noqa: ARG002 - that is the fault
         return []
 
+    async def held_elsewhere(self, trail: Trail, place: Place) -> bool:  # noqa: ARG002
+        return False
+
 
 class MarkAfterTheLastPage(Reader):
     def next_mark(self, mark: str) -> str:

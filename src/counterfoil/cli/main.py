@@ -53,6 +53,7 @@ FORESEEN = {
 # psycopg too, and says itself that `pull` brings it.)
 EXTRAS = {
     "granian": "server",
+    "isal": "server",
     "prometheus_client": "server",
     "uvloop": "server",
     "asyncpg": "cluster",

@@ -8,11 +8,14 @@ from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
-THAI_TIME = timezone(timedelta(hours=7))
+DAY_MS = 86_400_000
+THAI_OFFSET = 7 * 3_600_000
+THAI_TIME = timezone(timedelta(milliseconds=THAI_OFFSET))
 NOON = time(12)
 QUARTER_HOUR = 15 * 60 * 1000
 MS = timedelta(milliseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH_ORDINAL = EPOCH.toordinal()
 NO_ZONES = {"localtime", "posixrules", "Factory"}
 """What the machine is set to, and what stands in until it is set to something."""
 
@@ -65,7 +68,14 @@ def _quarter_hour(count: int, zone: tzinfo) -> tuple[str, int, str] | None:
 
 def iso_utc(instant: int) -> str:
     """`2026-01-31T11:05:09.120Z`."""
-    return (EPOCH + timedelta(milliseconds=instant)).isoformat(timespec="milliseconds")[:-6] + "Z"
+    second, ms = divmod(instant, 1000)
+    return f"{_second_utc(second)}.{ms:03}Z"
+
+
+@lru_cache(maxsize=64)
+def _second_utc(count: int) -> str:
+    """How a second is written: requests come in thousands to it."""
+    return (EPOCH + timedelta(seconds=count)).isoformat(timespec="seconds")[:-6]
 
 
 def compact(day: date) -> str:
@@ -83,7 +93,7 @@ def date_of(number: int) -> date:
 
 
 def thai_day(instant: int) -> date:
-    return from_ms(instant, THAI_TIME).date()
+    return date.fromordinal(EPOCH_ORDINAL + (instant + THAI_OFFSET) // DAY_MS)
 
 
 def days_until(last: date, count: int) -> list[date]:

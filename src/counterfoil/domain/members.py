@@ -8,7 +8,7 @@ what is left of them, messaging accounts a keyed hash.
 
 from collections.abc import Callable
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Raw, Struct
 
 from counterfoil.domain.calendar import THAI_TIME, iso
 from counterfoil.domain.resources import Coupon, CouponStatus, Member, Number
@@ -30,7 +30,7 @@ from counterfoil.domain.tillvalues import (
 )
 
 
-class Tier(Struct, frozen=True, array_like=True):
+class Tier(Struct, frozen=True, array_like=True, gc=False):
     """A tier of a base; its place in the list is its level."""
 
     code: str | None
@@ -48,21 +48,21 @@ class Base(Struct, frozen=True, kw_only=True, omit_defaults=True):
     older_messaging_channels: list[str] = []
 
 
-class Lot(Struct, frozen=True, array_like=True):
+class Lot(Struct, frozen=True, array_like=True, gc=False):
     """Points or credit that expire together; usable while now is before `expire_at`."""
 
     amount: Number
     expire_at: int | None
 
 
-class Account(Struct, frozen=True, array_like=True):
+class Account(Struct, frozen=True, array_like=True, gc=False):
     """A messaging account: the channel it was recorded under, and a keyed hash of its user id."""
 
     channel: str | None
     user: str
 
 
-class MemberRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MemberRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What is kept of a member."""
 
     token: str
@@ -81,6 +81,17 @@ class MemberRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tel: str | None = None
     email: str | None = None
     accounts: list[Account] = []
+
+
+_EMPTY = Raw(b"[]")
+
+
+class StoredMember(MemberRecord, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """The record as it is read back: what is published as it stands is not looked into."""
+
+    coupons: Raw = _EMPTY  # type: ignore[assignment]
+    labels: Raw = _EMPTY  # type: ignore[assignment]
+    persona: Raw = _EMPTY  # type: ignore[assignment]
 
 
 # --- read from the POS -----------------------------------------------------

@@ -99,8 +99,3 @@ def _shared(walks: Sequence[Walk], mode: str) -> Walk:
     """
     choose = max if mode == BY_CHANGE else min
     return choose(walks, key=lambda walk: walk.horizon)
-
-
-def contested(route: str, place: Place, bookmarks: Sequence[Bookmark]) -> bool:
-    """Whether an unfinished walk holds this very cursor for another place of the row."""
-    return any(mark.route == route and not mark.finished and mark.place != place for mark in bookmarks)

@@ -63,15 +63,12 @@ class Lookup(Struct, frozen=True):
 def parameters(query_string: str) -> dict[str, str]:
     """The parameters by name; of one given twice the first counts."""
     found: dict[str, str] = {}
+    plain = "%" not in query_string and "+" not in query_string
     for pair in query_string.split("&"):
         name, _, value = pair.partition("=")
         if name:
-            found.setdefault(_plain(name), _plain(value))
+            found.setdefault(*((name, value) if plain else (unquote_plus(name), unquote_plus(value))))
     return found
-
-
-def _plain(text: str) -> str:
-    return unquote_plus(text) if "%" in text or "+" in text else text
 
 
 def bill_list(query: dict[str, str]) -> BillList:

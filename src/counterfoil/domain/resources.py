@@ -13,8 +13,8 @@ Number = int | float
 Doc = Meta
 
 
-class Resource(Struct, frozen=True, rename="camel", kw_only=True):
-    """What all published objects share: immutable, camelCase on the wire."""
+class Resource(Struct, frozen=True, rename="camel", kw_only=True, gc=False):
+    """What all published objects share: immutable, camelCase on the wire, and in no cycle for a collector to find."""
 
 
 # --- shops -----------------------------------------------------------------

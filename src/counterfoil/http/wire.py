@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import zlib
 
 from backports import zstd
 from msgspec import UNSET, Struct, json
@@ -12,12 +11,19 @@ from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.problems import AUTH_UNAVAILABLE, METHOD_NOT_ALLOWED, RATE_LIMITED, Refused, TooManyRequests
 from counterfoil.reads import Answer, Caller
 
+try:
+    from isal import isal_zlib as deflate
+except ImportError:  # comes with the extra `server`; the other commands pack no answer
+    import zlib as deflate  # type: ignore[no-redef]
+
 Headers = list[tuple[str, str]]
 
 # Below this an encoding costs more than it saves.
 WORTH_ENCODING = 600
+# Levels above cost twice the time for a hundredth of the bytes: see docs/performance.md.
 GZIP_LEVEL = 1
-ZSTD_LEVEL = 3
+ZSTD_LEVEL = 1
+GZIP_WRAPPER = 31
 
 VARY = "Accept-Encoding, Authorization, Origin, Sec-Fetch-Site, Sec-Fetch-Mode, Sec-Fetch-Dest"
 _FIXED: Headers = [
@@ -97,9 +103,10 @@ def headers(request: str, caller: Caller | None, refused: Refused | None = None)
 
 def entity_tag(answer: Answer) -> str:
     """Weak: the same data in another encoding, or with another serverTime, is the same."""
-    cursor = answer.next_cursor or ""
-    hashed = hashlib.blake2b(answer.seal, digest_size=12, key=cursor.encode()[:64])
-    return f'W/"{hashed.hexdigest()}"'
+    hashed = hashlib.sha256(answer.seal)
+    if answer.next_cursor:
+        hashed.update(b"\0" + answer.next_cursor.encode())
+    return f'W/"{hashed.hexdigest()[:24]}"'
 
 
 def unchanged(if_none_match: str | None, tag: str) -> bool:
@@ -143,5 +150,5 @@ def _weights(accept_encoding: str) -> dict[str, float]:
 def encoded(body: bytes, encoding: str) -> bytes:
     if encoding == "zstd":
         return zstd.compress(body, ZSTD_LEVEL)
-    packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, 31)
+    packer = deflate.compressobj(GZIP_LEVEL, deflate.DEFLATED, GZIP_WRAPPER)
     return packer.compress(body) + packer.flush()

@@ -7,6 +7,7 @@ one addition, and what a killed worker had counted is still there to be read.
 import mmap
 import os
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -40,8 +41,7 @@ class Layout:
         return self._route[route] * self._row + self._outcome.get((status, error or ""), len(OUTCOMES) - 1)
 
     def bucket(self, route: str, took_us: int) -> int:
-        at = sum(took_us > bound for bound in BUCKETS_US) if took_us > BUCKETS_US[0] else 0
-        return self._route[route] * self._row + len(OUTCOMES) + at
+        return self._route[route] * self._row + len(OUTCOMES) + bisect_left(BUCKETS_US, took_us)
 
     def took(self, route: str) -> int:
         return self._route[route] * self._row + len(OUTCOMES) + len(BUCKETS_US) + 1

@@ -20,6 +20,16 @@ _FIND_ON_REPLICA = f"""
     SELECT found.*, horizon.at FROM horizon LEFT JOIN LATERAL ({_FIND}) AS found ON true
 """  # noqa: S608 - a constant
 _HORIZON = "SELECT at FROM horizon"
+# Two ranges of the index, around the place itself: however many walks hold that, none of them is looked at.
+_HELD_ELSEWHERE = """
+    SELECT EXISTS (
+        SELECT FROM bookmarks WHERE lineage = $1 AND listing = $2 AND cursor = $3 AND route = $4
+            AND (major, minor) < ($5, $6) AND NOT finished
+    ) OR EXISTS (
+        SELECT FROM bookmarks WHERE lineage = $1 AND listing = $2 AND cursor = $3 AND route = $4
+            AND (major, minor) > ($5, $6) AND NOT finished
+    )
+"""
 _KEEP = """
     INSERT INTO bookmarks (lineage, listing, cursor, route, major, minor, walk, horizon, kept_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -57,6 +67,11 @@ class PostgresBookmarks:
     async def horizon(self) -> int:
         row = await self._servers.primary.row(_HORIZON, within=self._within)
         return int(row[0])
+
+    async def held_elsewhere(self, trail: Trail, place: Place) -> bool:
+        held = (trail.lineage, trail.listing, place.id, trail.route, place.major, place.minor)
+        ((held_elsewhere,),) = await self._servers.primary.rows(_HELD_ELSEWHERE, *held, within=self._within)
+        return bool(held_elsewhere)
 
     async def keep(self, trail: Trail, bookmark: Bookmark) -> None:
         place, walk = bookmark.place, bookmark.walk

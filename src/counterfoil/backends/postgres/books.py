@@ -12,7 +12,7 @@ from msgspec import json
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number
-from counterfoil.domain.members import Base, MemberRecord
+from counterfoil.domain.members import Base, StoredMember
 from counterfoil.domain.paging import Place
 from counterfoil.ports import (
     Account,
@@ -23,6 +23,7 @@ from counterfoil.ports import (
     FoundBill,
     FoundMember,
     MemberPage,
+    MemberRow,
     ShopList,
 )
 
@@ -103,7 +104,7 @@ _ACCOUNTS = """
 """
 
 _decode_base = json.Decoder(Base).decode
-_member = json.Decoder(MemberRecord).decode
+_member = json.Decoder(StoredMember).decode
 
 
 class PostgresBooks:
@@ -159,7 +160,7 @@ class PostgresBooks:
     async def members(self, provider_id: str, after: Place | None, limit: int, reached: int = 0) -> MemberPage:
         start = (after.major, after.id) if after else (-1, "")
         rows = await self._servers.rows(_MEMBERS, _clean(provider_id), *start, limit, reached=reached)
-        found = [(row[0], 0, row[1], _member(row[2])) for row in rows if row[1] is not None]
+        found: list[MemberRow] = [(row[0], 0, row[1], _member(row[2])) for row in rows if row[1] is not None]
         return MemberPage(rows[0][4], _base(rows[0][3]), found)
 
     async def member_place(self, provider_id: str, token: str) -> Place | None:

@@ -121,6 +121,10 @@ class Bridge:
             raise kept
         return _together(kept, here)
 
+    async def held_elsewhere(self, trail: Trail, place: Place) -> bool:
+        marks = await self.find(trail, place.id)
+        return any(mark.route == trail.route and not mark.finished and mark.place != place for mark in marks)
+
     async def keep(self, trail: Trail, bookmark: Bookmark) -> None:
         kept, noted = await asyncio.gather(
             self._store.keep(trail, bookmark), self._note(trail, bookmark, alone=False), return_exceptions=True

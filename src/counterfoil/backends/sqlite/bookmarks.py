@@ -4,6 +4,7 @@ import sqlite3
 from pathlib import Path
 
 from counterfoil.backends.sqlite.files import WAIT_SEC, read_write, translated, writing
+from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.paging import Bookmark, Place, Trail, Walk
 from counterfoil.ports import Clock
 
@@ -14,6 +15,17 @@ PRUNE_ROWS = 5_000
 _FIND = """
     SELECT route, walk, horizon, major, minor, finished, returns FROM bookmarks
     WHERE lineage = ? AND listing = ? AND cursor = ? ORDER BY kept_at, number
+"""
+# Two ranges of the index, around the place itself: however many walks hold that, none of them is looked at.
+# (With < and > SQLite would step over every one of them.)
+_HELD_ELSEWHERE = """
+    SELECT EXISTS (
+        SELECT 1 FROM bookmarks WHERE lineage = ?1 AND listing = ?2 AND cursor = ?3 AND route = ?4
+            AND (major, minor) <= (?5, ?6 - 1) AND NOT finished
+    ) OR EXISTS (
+        SELECT 1 FROM bookmarks WHERE lineage = ?1 AND listing = ?2 AND cursor = ?3 AND route = ?4
+            AND (major, minor) >= (?5, ?6 + 1) AND NOT finished
+    )
 """
 _KEEP = """
     INSERT INTO bookmarks (lineage, listing, cursor, route, major, minor, walk, horizon, kept_at)
@@ -29,9 +41,11 @@ _PRUNE = "DELETE FROM bookmarks WHERE number IN (SELECT number FROM bookmarks WH
 
 
 class SqliteBookmarks:
-    def __init__(self, folder: Path, clock: Clock) -> None:
+    """In a worker `beside` the meter, on its connection: two on one file would make each other read it anew."""
+
+    def __init__(self, folder: Path, clock: Clock, beside: SqliteUsage | None = None) -> None:
         self._clock = clock
-        self._connection: sqlite3.Connection = read_write(folder, "usage")
+        self._connection: sqlite3.Connection = beside.connection if beside else read_write(folder, "usage")
 
     def close(self) -> None:
         self._connection.close()
@@ -43,6 +57,12 @@ class SqliteBookmarks:
             Bookmark(route, Walk(walk, horizon), Place(major, minor, cursor), bool(finished), returns)
             for route, walk, horizon, major, minor, finished, returns in rows
         ]
+
+    async def held_elsewhere(self, trail: Trail, place: Place) -> bool:
+        held = (trail.lineage, trail.listing, place.id, trail.route, place.major, place.minor)
+        with translated():
+            row: tuple[int] = self._connection.execute(_HELD_ELSEWHERE, held).fetchone()
+        return bool(row[0])
 
     async def keep(self, trail: Trail, bookmark: Bookmark) -> None:
         place, walk = bookmark.place, bookmark.walk

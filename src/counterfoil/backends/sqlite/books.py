@@ -14,7 +14,7 @@ from msgspec import json
 from counterfoil.backends.sqlite.files import read_only, translated
 from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number
-from counterfoil.domain.members import Base, MemberRecord
+from counterfoil.domain.members import Base, StoredMember
 from counterfoil.domain.paging import Place
 from counterfoil.ports import (
     Account,
@@ -87,7 +87,7 @@ _ACCOUNTS = """
 """
 
 _base = json.Decoder(Base).decode
-_member = json.Decoder(MemberRecord).decode
+_member = json.Decoder(StoredMember).decode
 
 
 class SqliteBooks:

@@ -9,7 +9,6 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Literal
@@ -45,13 +44,17 @@ def path_of(folder: Path, name: Name) -> Path:
     return folder / f"{name}.sqlite3"
 
 
-@contextmanager
-def translated() -> Iterator[None]:
+class translated:  # noqa: N801 - used as a function, like contextlib's own; a generator would cost five times as much
     """Whatever SQLite raises becomes the port's own error."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise StoreUnavailable(f"SQLite: {error}") from error
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, sqlite3.Error):
+            raise StoreUnavailable(f"SQLite: {error}") from error
 
 
 def read_only(folder: Path, name: Name) -> sqlite3.Connection:
@@ -86,17 +89,39 @@ def _make_private(path: Path) -> None:
         return
 
 
-@contextmanager
-def writing(connection: sqlite3.Connection, wait_sec: float) -> Iterator[None]:
+class writing:  # noqa: N801 - as above
     """One transaction that holds the write lock from its first statement."""
-    _patiently(lambda: connection.execute("BEGIN IMMEDIATE"), wait_sec)
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+
+    __slots__ = ("_connection", "_wait_sec")
+
+    def __init__(self, connection: sqlite3.Connection, wait_sec: float) -> None:
+        self._connection = connection
+        self._wait_sec = wait_sec
+
+    def __enter__(self) -> None:
+        _patiently(self._begin, self._wait_sec)
+
+    def _begin(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            if kind is None:
+                self._connection.execute("COMMIT")
+        finally:
+            # Whatever failed, the body or the commit.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+
+def checkpoint(connection: sqlite3.Connection) -> None:
+    """Move what is written into the main file.
+
+    No request has to do it then, and the log stays short: a page is looked up
+    there past every older copy of it, and some are written with every commit.
+    """
+    with translated():
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
 def _patiently(ask: Callable[[], object], wait_sec: float) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import json
 from msgspec.structs import replace
 
-from counterfoil.backends.sqlite.files import WAIT_SEC, read_write, translated, writing
+from counterfoil.backends.sqlite.files import WAIT_SEC, checkpoint, read_write, translated, writing
 from counterfoil.backends.sqlite.membership import Membership
 from counterfoil.backends.sqlite.removals import Removals, is_late
 from counterfoil.domain.bills import ClosedBill, Withheld, under_facts
@@ -170,6 +170,9 @@ class SqliteLedger:
             if now > horizon:
                 self._connection.execute(_SET_HORIZON, (now,))
             return max(now, horizon)
+
+    def checkpoint(self) -> None:
+        checkpoint(self._connection)
 
     # --- stamps ------------------------------------------------------------------
 

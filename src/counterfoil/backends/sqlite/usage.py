@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
-from counterfoil.backends.sqlite.files import WAIT_SEC, read_write, translated, writing
+from msgspec.structs import astuple
+
+from counterfoil.backends.sqlite.files import WAIT_SEC, checkpoint, read_write, translated, writing
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import (
     DAILY_TOTAL_DAYS,
@@ -83,6 +85,11 @@ class SqliteUsage:
         self._flush_due = False
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
             self._shift = self._settle_steady_clock()
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """For whoever else keeps something in this file."""
+        return self._connection
 
     def close(self) -> None:
         self.flush()
@@ -200,13 +207,7 @@ class SqliteUsage:
     def _write_records(self) -> int:
         if not self._records:
             return 0
-        self._connection.executemany(
-            _RECORD,
-            [
-                (r.at, r.key_id, r.route, r.status, r.error, r.took_us, r.personal_base, r.personal_members)
-                for r in self._records
-            ],
-        )
+        self._connection.executemany(_RECORD, map(astuple, self._records))
         return len(self._records)
 
     def _drop_records(self, written: int) -> None:
@@ -238,9 +239,7 @@ class SqliteUsage:
         ]
 
     def checkpoint(self) -> None:
-        """Move what is written into the main file, so that no request has to do it."""
-        with translated():
-            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        checkpoint(self._connection)
 
     def prune(self) -> tuple[int, int]:
         """Drop request records past 90 days and totals past 400; how many of each went."""

@@ -1,0 +1,175 @@
+"""A worker in this process, whose every SQL statement, step of SQLite's machine and call of Python can be counted.
+
+None of it depends on how fast the machine is or what else it does.
+"""
+
+import asyncio
+import sqlite3
+import sys
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from msgspec import Struct, field
+
+from counterfoil import bootstrap
+from house import House
+
+# A connection, and the name of the database that it was opened on.
+Watch = Callable[[sqlite3.Connection, str], None]
+
+TRIES = 3
+
+
+class Question(Struct):
+    """What the server would tell of a request."""
+
+    path: str
+    query_string: str
+    headers: Any
+    method: str = "GET"
+
+
+class Wire(Struct):
+    """Where the server would take the answer."""
+
+    status: int = 0
+    body: bytes = b""
+
+    def response_bytes(self, status: int, _: list[tuple[str, str]], body: bytes) -> None:
+        self.status, self.body = status, body
+
+
+class Cost(Struct):
+    """What one request took; the steps by database."""
+
+    statements: list[tuple[str, str]] = field(default_factory=list)
+    steps: Counter[str] = field(default_factory=Counter)
+    calls: int = 0
+    peak_bytes: int = 0
+    body: bytes = b""
+
+
+class Worker:
+    """The shipped application over the house's store."""
+
+    def __init__(self, house: House, runner: asyncio.Runner) -> None:
+        self._house = house
+        self._runner = runner
+        self._cost = Cost()
+        with _watching(self._watch):
+            self._service = bootstrap.service(house.settings, house.events.append, house.clock)
+
+    def close(self) -> None:
+        self._runner.run(_called(self._service.close))
+
+    def ask(self, path: str, key: str, *, encoding: str = "", **query: object) -> Cost:
+        """The least that a request costs: now and then one also drops old admissions or writes records that waited."""
+        question = self._question(path, key, encoding, query)
+        counted = min((self._counting_statements(question) for _ in range(TRIES)), key=lambda cost: cost.steps.total())
+        counted.calls = self._counting_calls(question)
+        counted.peak_bytes = self._counting_bytes(question)
+        return counted
+
+    def repeat(self, times: int, path: str, key: str, **query: object) -> None:
+        question = self._question(path, key, "", query)
+        for _ in range(times):
+            self._answered(question)
+
+    def _question(self, path: str, key: str, encoding: str, query: dict[str, object]) -> Question:
+        headers = {"authorization": f"Bearer {key}"} | ({"accept-encoding": encoding} if encoding else {})
+        written = "&".join(f"{name}={value}" for name, value in query.items())
+        return Question(f"{self._house.settings.prefix}/v1/{path}", written, headers)
+
+    def _answered(self, question: Question) -> Wire:
+        wire = Wire()
+        self._runner.run(self._service.app.__rsgi__(question, wire))
+        assert wire.status == 200, wire.body
+        return wire
+
+    def _counting_statements(self, question: Question) -> Cost:
+        self._cost = Cost()
+        self._cost.body = self._answered(question).body
+        counted, self._cost = self._cost, Cost()
+        return counted
+
+    def _counting_calls(self, question: Question) -> int:
+        calls = 0
+
+        def count(frame: FrameType, event: str, _: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call") and frame.f_code.co_filename != __file__
+
+        async def counted() -> None:
+            sys.setprofile(count)
+            try:
+                await self._service.app.__rsgi__(question, Wire())
+            finally:
+                sys.setprofile(None)
+
+        self._runner.run(counted())
+        return calls
+
+    def _counting_bytes(self, question: Question) -> int:
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+            self._answered(question)
+            return tracemalloc.get_traced_memory()[1] - before
+        finally:
+            tracemalloc.stop()
+
+    def _watch(self, connection: sqlite3.Connection, database: str) -> None:
+        def step() -> int:
+            self._cost.steps[database] += 1
+            return 0
+
+        connection.set_trace_callback(lambda statement: self._cost.statements.append((database, statement)))
+        connection.set_progress_handler(step, 1)
+
+
+@contextmanager
+def _watching(watch: Watch) -> Iterator[None]:
+    """Every SQLite connection that is opened meanwhile is shown to `watch`."""
+    connect = sqlite3.connect
+
+    def watched(address: str, **terms: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(address, **terms)
+        watch(connection, Path(address.partition("?")[0]).stem)
+        return connection
+
+    sqlite3.connect = watched  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        sqlite3.connect = connect
+
+
+@contextmanager
+def statements_run() -> Iterator[list[tuple[str, str]]]:
+    """All statements on connections opened meanwhile, each with its database."""
+    seen: list[tuple[str, str]] = []
+
+    def watch(connection: sqlite3.Connection, database: str) -> None:
+        connection.set_trace_callback(lambda statement: seen.append((database, statement)))
+
+    with _watching(watch):
+        yield seen
+
+
+def plan_of(store: Path, database: str, statement: str) -> list[str]:
+    """How SQLite goes about it, a line a step."""
+    connection = sqlite3.connect(store / f"{database}.sqlite3")
+    try:
+        return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
+    finally:
+        connection.close()
+
+
+async def _called(call: Callable[[], None]) -> None:
+    call()

@@ -1,0 +1,173 @@
+"""Which index every statement goes by, and that none goes through a table that grows."""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import servers
+from cost.counter import plan_of, statements_run
+from counterfoil import bootstrap
+from counterfoil.backends.postgres import bookmarks, books
+from counterfoil.backends.postgres.connections import Line
+from house import House
+from records import NEW_YEAR, Record, base, bill, bills, branch, member, removal
+
+MESSAGING_USER = "U" + 32 * "7"
+# One row each, and what is read once when a process starts or keys have changed.
+SMALL = {"horizon", "deployment", "steady", "generation", "keys", "sqlite_master", "migrations"}
+# Read for the operator, who asks for all of it.
+FOR_THE_OPERATOR = ("max(n)", "personal_base IS NOT NULL")
+# Once an hour, by the supervisor; the table holds a minute of admissions and the last of every key.
+HOURLY = "DELETE FROM admissions WHERE day <"
+
+Seen = tuple[str, str]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Seen]]:
+    """Every statement of a deployment that loads, changes, serves every endpoint, walks, prunes."""
+    with statements_run() as statements:
+        house = House(tmp_path_factory.mktemp("plans"))
+        _live(house)
+        house.close()
+    return Path(house.settings.store), [(database, text) for database, text in statements if _planned(text)]
+
+
+def _live(house: House) -> None:
+    of = branch()
+    key = house.key(franchise=of["franchiseId"], personal_data=True, messaging_lookup=True)
+    one = house.key(shop=of["id"])
+    sold: list[Record] = bills(of, 5)
+    who = member(of, messaging=[{"userId": MESSAGING_USER}])
+    house.load(of, base(of), who, member(of, rev=1), *sold)
+    house.load(of | {"timezone": "Asia/Tokyo"}, sold[0] | {"cashier": "Lek"}, removal(sold[1]), bill(of, rev=3))
+    house.clock.advance(1)
+    house.ledger.advance_horizon()
+    for holder in (key, one):
+        house.data("shops", holder)
+        house.data("usage", holder)
+        house.data(f"transactions/{sold[0]['id']}", holder)
+        house.data(f"members/{house.token(who['id'])}", holder)
+        _walk(house, holder, "transactions", {"shopId": of["id"], **NEW_YEAR})
+        _walk(house, holder, "transactions", {"shopId": of["id"], "updatedSince": "2020-01-01T00:00:00Z"})
+        _walk(house, holder, "members", {"providerId": of["providerId"]})
+    house.data("members/lookup", key, providerId=of["providerId"], messagingUserId=MESSAGING_USER)
+    for part in (bootstrap.usage(house.settings, house.clock), bootstrap.bookmarks(house.settings, house.clock)):
+        with closing(part):
+            part.prune()
+
+
+def _walk(house: House, key: str, path: str, query: dict[str, Any]) -> None:
+    cursor: dict[str, Any] = {}
+    while True:
+        page = house.get(path, key, limit=2, **query, **cursor).json()
+        if page["nextCursor"] is None:
+            return
+        cursor = {"cursor": page["nextCursor"]}
+
+
+def _planned(text: str) -> bool:
+    verb = text.split(None, 1)[0].upper()
+    asked_for_all = any(mark in text for mark in FOR_THE_OPERATOR)
+    return verb in ("SELECT", "UPDATE", "DELETE") and not asked_for_all
+
+
+def test_no_statement_goes_through_a_table_that_grows(seen: tuple[Path, list[Seen]]) -> None:
+    store, statements = seen
+    scans = {
+        f"{line}: {' '.join(text.split())}"
+        for database, text in statements
+        for line in plan_of(store, database, text)
+        if (scan := re.match(r"SCAN (\w+)", line))
+        and scan[1] not in SMALL | {"CONSTANT"}
+        # This index holds none but the shops that are asked for.
+        and HOURLY not in text
+        and "shops_to_rewrite" not in line
+    }
+    assert len(statements) > 100
+    assert not scans
+
+
+def test_no_list_is_sorted_when_it_is_asked_for(seen: tuple[Path, list[Seen]]) -> None:
+    store, statements = seen
+    sorting = {
+        " ".join(text.split())
+        for database, text in statements
+        if database == "books"
+        and any("TEMP B-TREE" in line for line in plan_of(store, database, text))
+        # The few records of one messaging account.
+        and "FROM accounts" not in text
+    }
+    assert not sorting
+
+
+@pytest.mark.parametrize(
+    ("database", "statement", "index"),
+    [
+        ("books", "SELECT bill_day, closed_at, id, seal, body FROM bills", "bills_by_day (shop=?"),
+        ("books", "SELECT updated_at, 0, id, seal, body FROM bills", "bills_by_change (shop=?"),
+        ("books", "SELECT bills.seal, bills.body", "bills_by_id (id=?"),
+        ("books", "SELECT created_at, token, body FROM members", "members_by_signup (provider_id=?"),
+        ("books", "SELECT provider_id, body FROM members", "sqlite_autoindex_members_1 (token=?"),
+        ("books", "SELECT channel, token FROM accounts", "accounts_by_hash (provider_id=? AND hash=?"),
+        ("books", "SELECT body FROM shops WHERE franchise_id", "shops_by_franchise (franchise_id=?"),
+        ("usage", "SELECT n, at, day, count,", "PRIMARY KEY (key_id=? AND n=?"),
+        ("usage", "SELECT EXISTS (", "bookmarks_by_cursor (lineage=? AND listing=? AND cursor=? AND route=? AND"),
+        ("usage", "DELETE FROM requests", "requests_by_time (at<?"),
+        ("usage", "DELETE FROM bookmarks", "bookmarks_by_age (kept_at<?"),
+        ("usage", "UPDATE bookmarks SET finished", "bookmarks_by_walk (walk=?"),
+    ],
+)
+def test_a_statement_goes_by_its_index(
+    seen: tuple[Path, list[Seen]], database: str, statement: str, index: str
+) -> None:
+    store, statements = seen
+    texts = {text for known, text in statements if known == database and text.split()[:3] == statement.split()[:3]}
+    texts = {text for text in texts if " ".join(text.split()).startswith(statement)}
+    assert texts
+    for text in texts:
+        assert any(index in line for line in plan_of(store, database, text)), plan_of(store, database, text)
+
+
+# --- on a server ---------------------------------------------------------------
+
+GROWING = {"bills", "members", "accounts", "shops", "bookmarks"}
+
+
+def _constants() -> dict[str, str]:
+    """The statements by which a request reads from PostgreSQL, by name."""
+    named = [
+        (f"{module.__name__.rpartition('.')[2]}.{name}", value)
+        for module in (bookmarks, books)
+        for name, value in vars(module).items()
+    ]
+    each = [pair for name, value in named for pair in _each(name, value)]
+    return {name: text for name, text in each if isinstance(text, str) and "$1" in text and "INSERT" not in text}
+
+
+def _each(name: str, value: object) -> list[tuple[str, object]]:
+    return [(f"{name}[{key}]", text) for key, text in value.items()] if isinstance(value, dict) else [(name, value)]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[psycopg.Connection[Any]]:
+    """A fresh database on which PostgreSQL goes through a table only where no index serves."""
+    with closing(Line(servers.postgres(18).fresh_database()[1])) as line:
+        line().execute("SET enable_seqscan = off")
+        yield line()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", sorted(_constants()))
+def test_on_postgresql_no_read_needs_to_go_through_a_table_that_grows(
+    server: psycopg.Connection[Any], name: str
+) -> None:
+    cursor = psycopg.RawCursor(server)
+    plan = "\n".join(row[0] for row in cursor.execute(f"EXPLAIN (GENERIC_PLAN) {_constants()[name]}".encode()))
+    scanned = {table for table in re.findall(r"Seq Scan on (\w+)", plan) if table in GROWING}
+    assert not scanned, plan

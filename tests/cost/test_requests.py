@@ -1,0 +1,141 @@
+"""What a request costs, counted and not timed: statements, steps of SQLite's machine, calls, memory.
+
+A bound that is passed is no accident of the machine. Either the change is
+worth it, and the bound moves with a word in docs/performance.md, or it is not.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cost.counter import Cost, Worker
+from house import House
+from records import Record, base, bill, bills, branch, days, fresh, member, members
+
+PLENTY: dict[str, Any] = {"per_min": 1_000_000, "per_day": 1_000_000, "messaging_lookup": True}
+MESSAGING_USER = "U" + 32 * "7"
+PAGE = 200
+GROWTH = 8
+
+Questions = dict[str, tuple[str, dict[str, Any]]]
+
+
+class Measured:
+    """A branch, its key, and what was asked of it before it grew and after."""
+
+    def __init__(self, house: House, runner: asyncio.Runner) -> None:
+        self.house = house
+        self.worker = Worker(house, runner)
+        self.branch = branch()
+        self.bills = bills(self.branch, PAGE + 50)
+        self.members = [
+            member(self.branch, messaging=[{"userId": MESSAGING_USER}]),
+            *(one for _ in range(8) for one in members(self.branch, 28)),
+        ]
+        self.key = house.key(franchise=self.branch["franchiseId"], **PLENTY)
+        house.load(self.branch, base(self.branch), *self.members, *self.bills)
+        self.small = self.costs()
+        house.load(*self.more())
+        self.grown = self.costs()
+
+    def more(self) -> Iterator[Record]:
+        """Other days of the same shop, other shops of the same franchise, other members of the same base."""
+        for day in range(2, 2 + GROWTH):
+            closed = {"closedAt": f"2026-01-{day:02}T12:00:00+07:00"}
+            yield from (bill(self.branch, **closed) for _ in range(PAGE))
+            yield from (member(self.branch, createdAt=closed["closedAt"]) for _ in range(PAGE))
+            sister = branch(franchiseId=self.branch["franchiseId"], providerId=fresh("base"))
+            yield sister
+            yield from (bill(sister, **closed) for _ in range(10))
+
+    def questions(self) -> Questions:
+        shop, provider = self.branch["id"], self.branch["providerId"]
+        return {
+            "poll": ("transactions", {"shopId": shop, "updatedSince": "2030-01-01T00:00:00Z", "limit": PAGE}),
+            "page": ("transactions", {"shopId": shop, **days("20260101"), "limit": PAGE}),
+            "half page": ("transactions", {"shopId": shop, **days("20260101"), "limit": PAGE // 2}),
+            "changes": ("transactions", {"shopId": shop, "updatedSince": "2026-01-01T00:00:00Z", "limit": PAGE}),
+            "bill": (f"transactions/{self.bills[7]['id']}", {}),
+            "members": ("members", {"providerId": provider, "limit": PAGE}),
+            "half of the members": ("members", {"providerId": provider, "limit": PAGE // 2}),
+            "member": (f"members/{self.house.token(self.members[7]['id'])}", {}),
+            "lookup": ("members/lookup", {"providerId": provider, "messagingUserId": MESSAGING_USER}),
+        }
+
+    def costs(self) -> dict[str, Cost]:
+        return {name: self.worker.ask(path, self.key, **query) for name, (path, query) in self.questions().items()}
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
+    with asyncio.Runner() as runner:
+        house = House(tmp_path_factory.mktemp("cost"))
+        measured = Measured(house, runner)
+        yield measured
+        measured.worker.close()
+        house.close()
+
+
+ADMISSION = 5  # begin, the latest admission, this one, the record of the request before, commit
+BOOKMARK = 4  # whether the cursor is held elsewhere; begin, keep, commit
+
+
+@pytest.mark.parametrize(
+    ("request_", "reads"),
+    [
+        ("poll", 3),
+        ("page", 3 + BOOKMARK),
+        ("changes", 3 + BOOKMARK),
+        ("bill", 2),
+        ("members", 4 + BOOKMARK),
+        ("member", 4),
+        ("lookup", 4),
+    ],
+)
+def test_a_request_runs_no_more_statements_than_it_needs(measured: Measured, request_: str, reads: int) -> None:
+    statements = measured.small[request_].statements
+    assert len(statements) <= ADMISSION + reads, "\n".join(statement for _, statement in statements)
+
+
+QUESTIONS = ("poll", "page", "half page", "changes", "bill", "members", "half of the members", "member", "lookup")
+
+
+@pytest.mark.parametrize("request_", QUESTIONS)
+def test_a_request_costs_the_same_however_much_the_store_holds(measured: Measured, request_: str) -> None:
+    """Steps of SQLite's machine: a scan takes some for every row, a search that ends elsewhere a handful in all."""
+    assert abs(measured.grown[request_].steps["books"] - measured.small[request_].steps["books"]) < 10
+
+
+def test_a_page_costs_the_same_however_often_it_was_asked_for(measured: Measured) -> None:
+    path, query = measured.questions()["page"]
+    measured.worker.repeat(200, path, measured.key, **query)
+    again = measured.worker.ask(path, measured.key, **query)
+    assert again.steps["usage"] <= measured.grown["page"].steps["usage"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "most"),
+    [("poll", 210), ("page", 250), ("bill", 180), ("members", 1_700), ("member", 200), ("lookup", 210)],
+)
+def test_a_request_makes_no_more_calls_than_it_needs(measured: Measured, request_: str, most: int) -> None:
+    assert measured.grown[request_].calls <= most
+
+
+def test_a_page_of_bills_makes_no_call_for_each_bill(measured: Measured) -> None:
+    """Finished bills are joined as they lie in the store."""
+    assert measured.grown["page"].calls - measured.grown["half page"].calls < PAGE // 20
+
+
+def test_a_page_of_bills_is_held_in_memory_twice_at_most(measured: Measured) -> None:
+    """Once as rows and once as the answer."""
+    page = measured.grown["page"]
+    assert page.peak_bytes < 2 * len(page.body) + 300 * PAGE
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_a_packed_page_is_a_fifth_of_its_size_or_less(measured: Measured, encoding: str) -> None:
+    path, query = measured.questions()["page"]
+    packed = measured.worker.ask(path, measured.key, encoding=encoding, **query)
+    assert 5 * len(packed.body) <= len(measured.grown["page"].body)
