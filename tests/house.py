@@ -189,6 +189,9 @@ class ServerThread:
         )
         await self._server.serve()
         self.service.close()
+        # Some connections take a moment of the loop's to be closed.
+        if closing := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(closing, timeout=1)
 
     def _wait_until_it_answers(self) -> None:
         for _ in range(2000):

@@ -45,34 +45,55 @@ class PostgresKeyRing:
         self._clock = clock
         self._kept: dict[str, KeptKey] = {}
         self._generation: tuple[Any, ...] | None = None
-        self._asking = asyncio.Lock()
+        self._looking: asyncio.Task[None] | None = None
+        self._failure: StoreUnreachable | None = None
         self._due = 0
         self._bridged_until = 0
 
     async def find(self, key_id: str) -> KeptKey | None:
-        if self._clock.steady_us() >= self._due:
-            async with self._asking:
-                await self._look_again()
+        now = self._clock.steady_us()
+        if now >= self._due:
+            look = self._look()
+            # While memory bridges, nobody waits for a server that may be silent.
+            if self._failure is None or now >= self._bridged_until:
+                await asyncio.shield(look)
         return self._kept.get(key_id)
 
     async def find_again(self, key_id: str) -> KeptKey | None:
-        async with self._asking:
-            self._due = 0
-            await self._look_again()
+        if self._looking:
+            # It began before this request did, and may have missed a key that was issued since.
+            await asyncio.wait({self._looking})
+        await asyncio.shield(self._look())
+        if self._failure:
+            # The key may be new: memory cannot tell that it is wrong.
+            raise self._failure
         return self._kept.get(key_id)
+
+    def _look(self) -> asyncio.Task[None]:
+        """Ask the server. Whoever comes before it has answered shares the question, so a silence is waited for once."""
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().create_task(self._look_again())
+            self._looking.add_done_callback(self._looked)
+        return self._looking
+
+    def _looked(self, look: asyncio.Task[None]) -> None:
+        self._looking = None
+        if not look.cancelled():
+            # Those who waited have been told; perhaps nobody did.
+            look.exception()
 
     async def _look_again(self) -> None:
         now = self._clock.steady_us()
-        if now < self._due:
-            return
         try:
             await self._refresh()
-        except StoreUnreachable:
+        except StoreUnreachable as error:
+            self._failure = error
             if now >= self._bridged_until:
                 raise
         else:
+            self._failure = None
             self._bridged_until = now + BRIDGE_SEC * 1_000_000
-        self._due = now + int(REFRESH_SEC * 1_000_000)
+        self._due = self._clock.steady_us() + int(REFRESH_SEC * 1_000_000)
 
     async def _refresh(self) -> None:
         number, at, schema, oldest = await self._pool.row(_GENERATION, within=GATE_SEC)

@@ -7,12 +7,12 @@ counts, and an event says so.
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
 from hashlib import sha1
 from importlib import resources
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
 from redis.asyncio.cluster import ClusterNode
@@ -27,14 +27,44 @@ from counterfoil.domain.calendar import compact
 from counterfoil.observe.events import CountsReseeded, Event
 from counterfoil.ports import StoreUnavailable
 
+# A caller learns in this time that counts are out of reach, whatever it was that took so long.
+GATE_SEC = 1.5
 TIMEOUT_SEC = 1.0
 CONNECTIONS = 32
 # Counts wait at most this long for their way to the store.
 FLOW_SEC = 0.5
 EPOCH_DAY = date(1970, 1, 1).toordinal()
 
-_SCRIPT = (resources.files(__package__) / "admit.lua").read_text(encoding="utf-8")
-_SHA = sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
+PORT, SENTINEL_PORT = 6379, 26379
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Whatever the driver raises becomes the port's own error."""
+    try:
+        yield
+    except (RedisError, OSError, TimeoutError) as error:
+        raise StoreUnavailable(f"meter: {str(error) or type(error).__name__}") from error
+
+
+class _Script:
+    """A script by its name on the server, sent whole when the server does not know it."""
+
+    def __init__(self, file: str) -> None:
+        self._text = (resources.files(__package__) / file).read_text(encoding="utf-8")
+        self._name = sha1(self._text.encode(), usedforsecurity=False).hexdigest()
+
+    async def run(self, client: Any, keys: Sequence[str], values: Sequence[object]) -> Any:
+        with translated():
+            async with asyncio.timeout(GATE_SEC):
+                try:
+                    return await client.evalsha(self._name, len(keys), *keys, *values)
+                except NoScriptError:
+                    return await client.eval(self._text, len(keys), *keys, *values)
+
+
+_ADMIT = _Script("admit.lua")
+_RAISE = _Script("raise.lua")
 
 # The instant of an admission in microseconds and its Thai day, where they are not the server's.
 Instant = Callable[[], tuple[int, date]]
@@ -45,18 +75,10 @@ class DayTotals(Protocol):
 
     async def counts(self, key_id: str, days: Sequence[date]) -> dict[date, int]: ...
 
-    async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> None: ...
+    async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:
+        """Keep the counts; those that were higher already."""
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int]) -> None: ...
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Whatever the driver raises becomes the port's own error."""
-    try:
-        yield
-    except (RedisError, OSError, TimeoutError) as error:
-        raise StoreUnavailable(f"meter: {str(error) or type(error).__name__}") from error
 
 
 def connected(url: str) -> list[Any]:
@@ -75,12 +97,18 @@ def connected(url: str) -> list[Any]:
     user, _, password = place.partition(":")
     terms |= {"username": unquote(user) or None, "password": unquote(password) or None}
     terms["ssl"] = parts.scheme.startswith("rediss")
-    named = [(host, int(port or 6379)) for host, _, port in (node.partition(":") for node in nodes.split(","))]
+    if terms["ssl"]:
+        terms |= {name: value for name, value in parse_qsl(parts.query) if name.startswith("ssl_")}
     if parts.scheme.endswith("+cluster"):
-        return [RedisCluster(startup_nodes=[ClusterNode(*node) for node in named], **terms)]
+        return [RedisCluster(startup_nodes=[ClusterNode(*node) for node in _places(nodes, PORT)], **terms)]
     service, _, database = parts.path.strip("/").partition("/")
-    sentinel: Any = Sentinel(named, **_without_login(terms))  # type: ignore[no-untyped-call]
+    sentinel: Any = Sentinel(_places(nodes, SENTINEL_PORT), **_without_login(terms))  # type: ignore[no-untyped-call]
     return [sentinel.master_for(service, db=int(database or 0), **terms), *sentinel.sentinels]
+
+
+def _places(nodes: str, usual_port: int) -> list[tuple[str, int]]:
+    each = (urlsplit(f"//{node}") for node in nodes.split(","))
+    return [(place.hostname or "", place.port or usual_port) for place in each]
 
 
 def _without_login(terms: dict[str, Any]) -> dict[str, Any]:
@@ -140,7 +168,8 @@ class RedisMeter:
     async def counts(self, key_id: str, days: Sequence[date]) -> dict[date, int]:
         found = await self._totals.counts(key_id, days)
         with translated():
-            here = await self._opened().hmget(self._keys(key_id)[2], [_number(day) for day in days])
+            async with asyncio.timeout(GATE_SEC):
+                here = await self._opened().hmget(self._keys(key_id)[2], [_number(day) for day in days])
         for day, count in zip(days, here, strict=True):
             if count is not None:
                 found[day] = max(int(count), found.get(day, 0))
@@ -148,13 +177,8 @@ class RedisMeter:
 
     async def _ask(self, key: Key, seed: int | str) -> list[int]:
         now, day = self._instant() if self._instant else ("", None)
-        asked = (*self._keys(key.key_id), key.per_min, now, "" if day is None else _number(day), seed)
-        client = self._opened()
-        with translated():
-            try:
-                verdict: list[int] = await client.evalsha(_SHA, 3, *asked)
-            except NoScriptError:
-                verdict = await client.eval(_SCRIPT, 3, *asked)
+        asked = (key.per_min, now, "" if day is None else _number(day), seed)
+        verdict: list[int] = await _ADMIT.run(self._opened(), self._keys(key.key_id), asked)
         return verdict
 
     def _keys(self, key_id: str) -> tuple[str, str, str]:
@@ -178,12 +202,21 @@ class RedisMeter:
         self._timer = None
         told, self._untold = self._untold, {}
         try:
-            await self._totals.raise_totals(told)
+            higher = await self._totals.raise_totals(told)
         except StoreUnavailable:
             # They are still on the meter, and later counts include them.
             for place, count in told.items():
                 self._untold[place] = max(count, self._untold.get(place, 0))
             self._flow_soon()
+        else:
+            # Most often another node has told a later count. If not, the meter has come back from an old snapshot.
+            for (key_id, day), count in higher.items():
+                with suppress(StoreUnavailable):
+                    await self._raise(key_id, day, count)
+
+    async def _raise(self, key_id: str, day: date, count: int) -> None:
+        if await _RAISE.run(self._opened(), self._keys(key_id)[2:], (_number(day), count)):
+            self._observe(CountsReseeded(key_id=key_id, day=compact(day), count=count))
 
     def flush(self) -> None:
         """Tell the store all that it has not been told, from outside the event loop."""
