@@ -189,9 +189,10 @@ class ServerThread:
         )
         await self._server.serve()
         self.service.close()
-        # Some connections take a moment of the loop's to be closed.
-        if closing := asyncio.all_tasks() - {asyncio.current_task()}:
-            await asyncio.wait(closing, timeout=1)
+        # What was told to end ends before its loop does.
+        ending = asyncio.all_tasks() - {asyncio.current_task()}
+        if ending:
+            await asyncio.wait(ending, timeout=5)
 
     def _wait_until_it_answers(self) -> None:
         for _ in range(2000):

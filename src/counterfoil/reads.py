@@ -72,9 +72,8 @@ class Reads:
         self._walks = Walks(bookmarks, new_id)
 
     async def shops(self, caller: Caller) -> Answer:
-        horizon = await self._books.horizon()
         shops = await self._books.shops(caller.key.scope)
-        return Answer(data=shops, horizon=horizon, seal=b"".join(shops))
+        return Answer(data=shops.bodies, horizon=shops.horizon, seal=b"".join(shops.bodies))
 
     async def bills(self, caller: Caller, question: BillList) -> Answer:
         branch = await self._branch_in_scope(caller.key, question.shop_id)
@@ -94,11 +93,10 @@ class Reads:
         )
 
     async def bill(self, caller: Caller, bill_id: str) -> Answer:
-        horizon = await self._books.horizon()
         found = await self._books.bill(caller.key.scope, bill_id)
         if found is None:
             raise Refused(NOT_FOUND)
-        return Answer(data=found.body, horizon=horizon, seal=found.seal)
+        return Answer(data=found.body, horizon=found.horizon, seal=found.seal)
 
     async def members(self, caller: Caller, question: MemberList) -> Answer:
         key, provider_id = caller.key, question.provider_id
@@ -110,8 +108,8 @@ class Reads:
             if present is None:
                 raise Refused(BAD_CURSOR)
             resumed = await self._walks.go_on(trail, question.cursor, present)
-        page = await self._books.members(provider_id, resumed.after if resumed else None, question.limit)
-        walk = resumed.walk if resumed else None
+        after, walk = (resumed.after, resumed.walk) if resumed else (None, None)
+        page = await self._books.members(provider_id, after, question.limit, walk.horizon if walk else 0)
         count, next_cursor = await self._walks.turn(trail, page.rows, question.limit, walk, page.horizon)
         now = self._clock.now_ms()
         data = json.encode(
@@ -126,23 +124,22 @@ class Reads:
         )
 
     async def member(self, caller: Caller, token: str) -> Answer:
-        horizon = await self._books.horizon()
         found = await self._books.member(token)
         if found is None or not await self._books.covers(caller.key.scope, found.provider_id):
             raise Refused(NOT_FOUND)
         personal = caller.key.personal_data
         data = json.encode(members.published(found.record, found.base, self._clock.now_ms(), personal))
-        return Answer(data=data, horizon=horizon, seal=data, disclosure=_disclosure(caller.key, found.provider_id, 1))
+        disclosure = _disclosure(caller.key, found.provider_id, 1)
+        return Answer(data=data, horizon=found.horizon, seal=data, disclosure=disclosure)
 
     async def lookup(self, caller: Caller, question: Lookup) -> Answer:
         await self._require_provider(caller.key, question.provider_id)
-        horizon = await self._books.horizon()
         hashed = self._pseudonyms.messaging_hash(question.messaging_user_id)
-        base, accounts = await self._books.accounts(question.provider_id, hashed)
-        for account in accounts:
-            if members.answering(base, account.channel):
+        found = await self._books.accounts(question.provider_id, hashed)
+        for account in found.accounts:
+            if members.answering(found.base, account.channel):
                 data = json.encode(MemberReference(member_id=account.token))
-                return Answer(data=data, horizon=horizon, seal=data)
+                return Answer(data=data, horizon=found.horizon, seal=data)
         raise Refused(NOT_FOUND)
 
     async def usage(self, caller: Caller) -> Answer:
@@ -180,12 +177,13 @@ class Reads:
         return await self._walks.go_on(trail, question.cursor, present)
 
     async def _bill_page(self, branch: Branch, question: BillList, resumed: Resumed | None) -> BillPage:
-        after = resumed.after if resumed else None
+        after, walk = (resumed.after, resumed.walk) if resumed else (None, None)
         match question.selection:
             case ByDay(first, last):
-                return await self._books.bills_by_day(branch.number, first, last, after, question.limit)
+                reached = walk.horizon if walk else 0
+                return await self._books.bills_by_day(branch.number, first, last, after, question.limit, reached)
             case ByChange(since):
-                until = resumed.walk.horizon if resumed and resumed.walk else None
+                until = walk.horizon if walk else None
                 return await self._books.bills_by_change(branch.number, since, until, after, question.limit)
 
     async def _require_provider(self, key: Key, provider_id: str) -> None:

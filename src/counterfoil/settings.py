@@ -42,13 +42,20 @@ TABLE = (
     Setting(
         "store",
         "counterfoil-data",
-        "Folder of the embedded store, made on first use, mode 0700; or postgresql://... for a server.",
+        "Folder of the embedded store, made on first use, mode 0700; or postgresql://... for a server, "
+        "postgresql://user@a:5432,b:5432/db for a primary and its replicas.",
     ),
     Setting(
         "meter",
         "",
         "Shared meter on Redis or Valkey: redis://, rediss://, redis+sentinel:// or redis+cluster://. "
         "Empty: the store meters.",
+    ),
+    Setting(
+        "replica_lag_ms",
+        5_000,
+        "A replica whose data is older than the primary's by more than this is not read until it has caught up, "
+        "in milliseconds.",
     ),
     Setting(
         "secret",
@@ -93,6 +100,7 @@ class Settings(Struct, frozen=True):
     store: Path
     database: str
     meter: str
+    replica_lag_ms: int
     secret: str
     secret_file: Path
     host: str
@@ -207,7 +215,7 @@ def _check_listeners(values: Mapping[str, Any]) -> None:
 
 def _check(values: Mapping[str, Any]) -> None:
     _check_listeners(values)
-    for name, least in (("workers", 1), ("batch", 1), ("tick_ms", 10), ("grace_sec", 0)):
+    for name, least in (("workers", 1), ("batch", 1), ("tick_ms", 10), ("grace_sec", 0), ("replica_lag_ms", 1_000)):
         if values[name] < least:
             raise SettingsError(f"{name} must be at least {least}, not {values[name]}", name)
     if values["prefix"] and (not values["prefix"].startswith("/") or values["prefix"].endswith("/")):

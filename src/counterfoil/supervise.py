@@ -27,13 +27,15 @@ from counterfoil.http.app import NO_ROUTE, ROUTES
 from counterfoil.http.server import Server, Worker
 from counterfoil.observe.events import Event, ServiceChanged
 from counterfoil.observe.logs import JsonLog
-from counterfoil.observe.metrics import Layout, Page, families, gauge, last_store_failure_ms, totals
+from counterfoil.observe.metrics import Layout, Page, families, gauge, gauges, last_store_failure_ms, totals
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings, SettingsError
 
 CHECKPOINT_SEC = 2.0
 PRUNE_SEC = 3600.0
 STALE_HORIZON_MS = 5_000
+# Where replicas answer, a failover is no reason to send callers away, as long as keys can be vouched for.
+STALE_WITH_REPLICAS_MS = 270_000
 RECENT_FAILURE_MS = 15_000
 PROBE_SEC = 2.0
 START_TRIES, START_PAUSE_SEC = 1000, 0.02
@@ -204,7 +206,8 @@ def _admin(settings: Settings, counters: Path) -> Admin | None:
 def _readiness(settings: Settings, counters: Path, inspection: "bootstrap.Inspection") -> list[Readiness]:
     checks = [Readiness(name, problem) for name, problem in inspection.problems().items()]
     age = inspection.horizon_age_ms()
-    stale = None if age is None or age < STALE_HORIZON_MS else f"the horizon has not moved for {age / 1000:.0f} s"
+    bound = STALE_WITH_REPLICAS_MS if inspection.several() else STALE_HORIZON_MS
+    stale = None if age is None or age < bound else f"the horizon has not moved for {age / 1000:.0f} s"
     return [
         *checks,
         Readiness("horizon", stale),
@@ -224,6 +227,7 @@ def _metrics(counters: Path, inspection: "bootstrap.Inspection") -> Iterator[Met
     age = inspection.horizon_age_ms()
     if age is not None:
         yield gauge("horizon_age_seconds", "How far serverTime is behind the clock.", age / 1000)
+    yield from _server_gauges(inspection)
     load = inspection.latest_load()
     if load:
         running = 0 if load.finished else 1
@@ -232,6 +236,25 @@ def _metrics(counters: Path, inspection: "bootstrap.Inspection") -> Iterator[Met
         yield gauge("load_changed", "Records the latest load added, changed or removed.", load.changed)
         yield gauge("load_rejected", "Lines the latest load set aside.", load.rejected)
         yield gauge("load_idle_seconds", "Since the latest load last wrote a batch.", load.idle_ms / 1000)
+
+
+def _server_gauges(inspection: "bootstrap.Inspection") -> Iterator[Metric]:
+    seen = inspection.servers()
+    if not seen:
+        return
+    latest = max((server.horizon or 0) for server in seen)
+    yield gauges(
+        "server_up",
+        "1 for a server of the store that answers, by what it is.",
+        ["server", "role"],
+        (([server.name, server.role.value], float(server.horizon is not None)) for server in seen),
+    )
+    yield gauges(
+        "server_lag_seconds",
+        "How far a server's data is behind the furthest one's.",
+        ["server"],
+        (([server.name], (latest - server.horizon) / 1000) for server in seen if server.horizon is not None),
+    )
 
 
 def _probe(settings: Settings) -> str | None:

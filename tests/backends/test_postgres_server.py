@@ -10,8 +10,8 @@ import pytest
 
 import servers
 from counterfoil.backends.postgres import connections
-from counterfoil.backends.postgres.connections import LATEST, StoreUnreachable, check_version, connect, migrate
-from counterfoil.ports import StoreMismatch
+from counterfoil.backends.postgres.connections import LATEST, check_version, connect, migrate
+from counterfoil.ports import StoreMismatch, StoreUnreachable
 from house import House
 from records import EVER, NEW_YEAR, bill, shop
 from servers import Postgres

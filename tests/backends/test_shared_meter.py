@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 import servers
-from counterfoil.backends.postgres.connections import Pool
+from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
 from counterfoil.backends.redis.meter import RedisMeter
 from counterfoil.bootstrap import SystemClock
@@ -32,8 +32,7 @@ class Office:
         self.database = servers.postgres(18).fresh_database()[1]
         self.events: list[Event] = []
         self.runner = asyncio.Runner()
-        self.pool = Pool(self.database)
-        self.totals = PostgresUsage(self.pool, self.database, SystemClock())
+        self.totals = PostgresUsage(Servers(self.database, SystemClock()), self.database, SystemClock())
         self.meter = RedisMeter(meter_url, "test", self.totals, self.events.append)
 
     def admit(self, key: Key = KEY) -> Admitted | TooFast:

@@ -24,6 +24,8 @@ class Passage:
         self.delay_sec = 0.0
         # So many bytes at a time, a hundredth of a second apart.
         self.trickle: int | None = None
+        # Whether the server's hanging up is kept from the caller.
+        self.hides_the_end = False
         self._tls = tls
         self._open: set[asyncio.StreamWriter] = set()
         self._pumps: set[asyncio.Task[None]] = set()
@@ -57,7 +59,7 @@ class Passage:
 
     def mend(self) -> None:
         """As if nothing had happened."""
-        self.delay_sec, self.trickle = 0.0, None
+        self.delay_sec, self.trickle, self.hides_the_end = 0.0, None, False
         self._do(self._flowing.set)
         asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(5)
 
@@ -134,4 +136,5 @@ class Passage:
                 await writer.drain()
                 if self.trickle:
                     await asyncio.sleep(0.01)
-        raise ConnectionResetError
+        if not self.hides_the_end:
+            raise ConnectionResetError

@@ -3,6 +3,7 @@
 import pytest
 
 from counterfoil.backends.postgres.connections import COMMAND_SEC, QUEUE_SEC
+from counterfoil.http.gate import SEATS
 from faults.callers import at_once
 from faults.estate import BY_DAY, Estate
 from faults.test_store_away import locked
@@ -17,7 +18,7 @@ def test_a_crowd_is_served_to_the_last(estate: Estate) -> None:
     node = estate.node()
     seen = at_once(node.port, estate.key(), BY_DAY, CROWD)
     assert {call.status for call in seen} <= {200, 503}
-    assert sum(call.status == 200 for call in seen) > CROWD / 2
+    assert sum(call.status == 200 for call in seen) > 2 * SEATS
     assert max(call.took for call in seen) < QUEUE_SEC + COMMAND_SEC + SLACK_SEC
 
 
@@ -34,7 +35,6 @@ def test_when_every_connection_is_taken_the_crowd_waits_to_a_bound_and_is_refuse
     assert statuses <= {(500, "internal", True), (503, "auth_unavailable", False)}
     assert (503, "auth_unavailable", False) in statuses
     assert max(call.took for call in seen) < QUEUE_SEC + COMMAND_SEC + SLACK_SEC
-    # Whoever was not let in has not spent anything.
-    let_in = sum(call.metered for call in seen)
-    assert desk.ask("usage").data["today"]["count"] == let_in + 2
+    # Whoever found no seat has not spent anything.
+    assert desk.ask("usage").data["today"]["count"] <= SEATS + 2
     assert {call.status for call in at_once(node.port, estate.key(), BY_DAY, 20)} == {200}

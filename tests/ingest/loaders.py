@@ -96,13 +96,13 @@ async def _everything(
     books = store.books()
     seen: dict[str, Any] = {}
     for franchise in sorted(franchises):
-        seen[f"franchise {franchise}"] = await books.shops(Scope("franchise", franchise))
+        seen[f"franchise {franchise}"] = (await books.shops(Scope("franchise", franchise))).bodies
     for shop_id in sorted(shops):
         branch = await books.branch(shop_id)
         assert branch is not None
         by_day = await books.bills_by_day(branch.number, *EVER, None, 10_000)
         changed = await books.bills_by_change(branch.number, 0, None, None, 10_000)
-        seen[f"shop {shop_id}"] = await books.shops(Scope("shop", shop_id))
+        seen[f"shop {shop_id}"] = (await books.shops(Scope("shop", shop_id))).bodies
         seen[f"days of {shop_id}"] = [_without_stamp(row[4]) for row in by_day.rows]
         seen[f"changes of {shop_id}"] = sorted(row[2] for row in changed.rows)
     for provider_id in sorted(bases):

@@ -90,7 +90,7 @@ def test_no_two_outcomes_share_a_place() -> None:
     ]
     places += [LAYOUT.bucket(route, us) for route in LAYOUT.routes for us in (*BUCKETS_US, BUCKETS_US[-1] + 1)]
     places += [place(route) for route in LAYOUT.routes for place in (LAYOUT.took, LAYOUT.sent)]
-    places += [LAYOUT.crashes, LAYOUT.store_failures, LAYOUT.reseeded, LAYOUT.failed_at]
+    places += [LAYOUT.crashes, LAYOUT.store_failures, LAYOUT.reseeded, LAYOUT.server_changes, LAYOUT.failed_at]
     assert sorted(places) == list(range(LAYOUT.slots))
 
 

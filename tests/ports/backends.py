@@ -18,9 +18,9 @@ import servers
 from counterfoil.backends.postgres import inspect as postgres_inspect
 from counterfoil.backends.postgres.bookmarks import PostgresBookmarks
 from counterfoil.backends.postgres.books import PostgresBooks
-from counterfoil.backends.postgres.connections import Pool
 from counterfoil.backends.postgres.keys import PostgresKeyCabinet, PostgresKeyRing
 from counterfoil.backends.postgres.ledger import PostgresLedger
+from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
 from counterfoil.backends.redis.meter import RedisMeter
 from counterfoil.backends.sqlite import inspect
@@ -233,8 +233,11 @@ class PostgresStore:
         for part in self._open:
             part.close()
 
+    def _servers(self) -> Servers:
+        return self._kept(Servers(self.url, SystemClock()))
+
     def books(self) -> OpenBooks:
-        return PostgresBooks(self._kept(Pool(self.url)))
+        return PostgresBooks(self._servers())
 
     def ledger(self, clock: Clock, fingerprint: str) -> OpenLedger:
         return self._kept(
@@ -242,16 +245,16 @@ class PostgresStore:
         )
 
     def key_ring(self, clock: Clock) -> KeyRing:
-        return PostgresKeyRing(self._kept(Pool(self.url)), clock)
+        return PostgresKeyRing(self._servers(), clock)
 
     def key_cabinet(self) -> OpenCabinet:
         return self._kept(PostgresKeyCabinet(self.url))
 
     def usage(self, clock: Clock) -> OpenUsage:
-        return PostgresUsage(self._kept(Pool(self.url)), self.url, clock, self.time.of(clock))
+        return PostgresUsage(self._servers(), self.url, clock, self.time.of(clock))
 
     def bookmarks(self, clock: Clock) -> OpenBookmarks:
-        return PostgresBookmarks(self._kept(Pool(self.url)), self.url, clock)
+        return PostgresBookmarks(self._servers(), self.url, clock)
 
     def latest_load(self, now_ms: int) -> SeenLoad | None:
         return postgres_inspect.latest_load(self.url, now_ms)
@@ -336,7 +339,7 @@ class ValkeyStore(PostgresStore):
 
     def usage(self, clock: Clock) -> OpenUsage:
         time = self.time.of(clock)
-        log = PostgresUsage(self._kept(Pool(self.url)), self.url, clock, time)
+        log = PostgresUsage(self._servers(), self.url, clock, time)
         meter = self._kept(RedisMeter(self.meter_url, self.database, log, self.events.append, time))
         return MeteredUsage(meter, log)
 

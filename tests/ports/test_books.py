@@ -22,25 +22,25 @@ def ids(rows: list[dict[str, object]]) -> list[object]:
 
 def test_a_franchise_lists_its_branches_in_the_order_they_came(desk: Desk, run: Run) -> None:
     desk.put(shop("sh_b"), shop("sh_a"), shop("sh_x", franchiseId="fr_x"), shop("sh_c"))
-    listed = [json.loads(body)["shopId"] for body in run(desk.books.shops(FRANCHISE))]
+    listed = [json.loads(body)["shopId"] for body in run(desk.books.shops(FRANCHISE)).bodies]
     assert listed == ["sh_b", "sh_a", "sh_c"]
 
 
 def test_a_shop_scope_lists_that_shop_alone(desk: Desk, run: Run) -> None:
     desk.put(shop("sh_1"), shop("sh_2"))
-    assert [json.loads(body)["shopId"] for body in run(desk.books.shops(Scope("shop", "sh_2")))] == ["sh_2"]
+    assert [json.loads(body)["shopId"] for body in run(desk.books.shops(Scope("shop", "sh_2"))).bodies] == ["sh_2"]
 
 
 def test_a_franchise_scope_does_not_reach_a_shop_of_the_same_id(desk: Desk, run: Run) -> None:
     desk.put(shop("fr_a", franchiseId=None))
-    assert run(desk.books.shops(FRANCHISE)) == []
+    assert run(desk.books.shops(FRANCHISE)).bodies == []
     assert run(desk.books.covers(FRANCHISE, "mb_a")) is False
 
 
 def test_a_removed_shop_is_not_listed_and_its_branch_says_so(desk: Desk, run: Run) -> None:
     desk.put(shop("sh_1"), shop("sh_2"))
     desk.put(gone(shop("sh_1")))
-    assert [json.loads(body)["shopId"] for body in run(desk.books.shops(FRANCHISE))] == ["sh_2"]
+    assert [json.loads(body)["shopId"] for body in run(desk.books.shops(FRANCHISE)).bodies] == ["sh_2"]
     branch = run(desk.books.branch("sh_1"))
     assert branch.removed
     assert (branch.shop_id, branch.franchise_id, branch.provider_id) == ("sh_1", "fr_a", "mb_a")
@@ -294,27 +294,27 @@ def test_accounts_come_most_recently_created_first(desk: Desk, run: Run) -> None
         member("other base", "mb_b", createdAt="2025-06-01T00:00:00Z", messaging=account),
         member("other person", createdAt="2025-06-01T00:00:00Z", messaging=[{"channel": "bot_1", "userId": "U2"}]),
     )
-    known, accounts = run(desk.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1")))
-    assert known.messaging_channel == "bot_1"
-    assert [found.token for found in accounts] == [PSEUDONYMS.member_token(i) for i in ("new", "old")]
-    assert {found.channel for found in accounts} == {"bot_1"}
+    listed = run(desk.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1")))
+    assert listed.base.messaging_channel == "bot_1"
+    assert [found.token for found in listed.accounts] == [PSEUDONYMS.member_token(i) for i in ("new", "old")]
+    assert {found.channel for found in listed.accounts} == {"bot_1"}
 
 
 def test_a_sign_up_that_cannot_be_read_does_not_make_a_record_the_most_recent(desk: Desk, run: Run) -> None:
     account = [{"userId": "U1"}]
     desk.put(member("1", messaging=account), member("2", createdAt="2025-01-01T00:00:00Z", messaging=account))
-    _, accounts = run(desk.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1")))
-    assert accounts[0].token == PSEUDONYMS.member_token("2")
+    listed = run(desk.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1")))
+    assert listed.accounts[0].token == PSEUDONYMS.member_token("2")
 
 
 def test_an_unlinked_account_is_no_longer_found(desk: Desk, run: Run) -> None:
     hashed = PSEUDONYMS.messaging_hash("U1")
     desk.put(member("1", messaging=[{"userId": "U1"}]))
     desk.put(member("1"))
-    assert run(desk.books.accounts("mb_a", hashed))[1] == []
+    assert run(desk.books.accounts("mb_a", hashed)).accounts == []
     desk.put(member("1", messaging=[{"userId": "U1"}]))
     desk.put(gone(member("1")))
-    assert run(desk.books.accounts("mb_a", hashed))[1] == []
+    assert run(desk.books.accounts("mb_a", hashed)).accounts == []
 
 
 def test_what_is_never_returned_is_never_stored(desk: Desk, store: Store) -> None:

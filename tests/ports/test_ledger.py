@@ -297,8 +297,8 @@ def test_a_member_that_moves_to_another_base_leaves_the_first(desk: Desk, run: R
     desk.put(member(messaging=[{"userId": "U1"}]))
     assert desk.put(member(provider_id="mb_b", messaging=[{"userId": "U1"}])) == [CHANGED]
     assert run(desk.books.members("mb_a", None, 5)).rows == []
-    assert run(desk.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1")))[1] == []
-    assert len(run(desk.books.accounts("mb_b", PSEUDONYMS.messaging_hash("U1")))[1]) == 1
+    assert run(desk.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1"))).accounts == []
+    assert len(run(desk.books.accounts("mb_b", PSEUDONYMS.messaging_hash("U1"))).accounts) == 1
 
 
 # --- facts of a shop ---------------------------------------------------------

@@ -7,12 +7,12 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from counterfoil.domain.problems import INTERNAL, METHOD_NOT_ALLOWED, NOT_FOUND, Refused
+from counterfoil.domain.problems import AUTH_UNAVAILABLE, INTERNAL, METHOD_NOT_ALLOWED, NOT_FOUND, Refused
 from counterfoil.http import handlers, wire
 from counterfoil.http.gate import Gate, RequestHeaders, refuse_browsers, require_quota
 from counterfoil.http.handlers import Handler
 from counterfoil.observe.events import Event, HandlerCrashed, RequestServed, StoreFailed
-from counterfoil.ports import Clock, RequestLog, RequestRecord, StoreUnavailable
+from counterfoil.ports import Clock, RequestLog, RequestRecord, StoreBusy, StoreUnavailable
 from counterfoil.reads import Answer, Caller, Disclosure, Reads
 
 
@@ -121,7 +121,7 @@ class App:
             reply = self._refusal(refused, exchange)
         except StoreUnavailable as error:
             self._observe(StoreFailed(request_id=request_id, route=exchange.route, reason=str(error)))
-            reply = self._refusal(Refused(INTERNAL), exchange)
+            reply = self._refusal(Refused(AUTH_UNAVAILABLE if isinstance(error, StoreBusy) else INTERNAL), exchange)
         except Exception as error:  # noqa: BLE001 - the last line: a crash is answered, never shown
             self._observe(_crash(error, exchange))
             reply = self._refusal(Refused(INTERNAL), exchange)

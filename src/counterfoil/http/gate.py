@@ -19,7 +19,7 @@ from counterfoil.reads import Caller
 
 # So many requests are under way in a worker at once. More wait this long for a seat, and are refused uncounted then:
 # a store that has become slow must not gather a crowd that it can never serve.
-SEATS = 64
+SEATS = 32
 SEAT_SEC = 2.0
 
 # Compared when no well-formed key was presented, so that the work is the same.

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, json
 
 from counterfoil.domain import allowance
 from counterfoil.domain.calendar import iso_utc
-from counterfoil.domain.problems import METHOD_NOT_ALLOWED, RATE_LIMITED, Refused, TooManyRequests
+from counterfoil.domain.problems import AUTH_UNAVAILABLE, METHOD_NOT_ALLOWED, RATE_LIMITED, Refused, TooManyRequests
 from counterfoil.reads import Answer, Caller
 
 Headers = list[tuple[str, str]]
@@ -81,10 +81,14 @@ def problem_headers(refused: Refused) -> Headers:
     return []
 
 
+# A crowded store is told like one that cannot be read: come back later, and nothing about the day.
+_BEFORE_THE_DAY = (RATE_LIMITED, AUTH_UNAVAILABLE)
+
+
 def headers(request: str, caller: Caller | None, refused: Refused | None = None) -> Headers:
     """The headers of every answer; the allowance on all that passed the key and the minute."""
     common = [*_FIXED, ("x-request-id", request)]
-    if caller and not (refused and refused.problem is RATE_LIMITED):
+    if caller and not (refused and refused.problem in _BEFORE_THE_DAY):
         left = allowance.remaining(caller.key, caller.admitted.count)
         common.append(("x-ratelimit-limit", str(caller.key.per_day)))
         common.append(("x-ratelimit-remaining", str(left)))

@@ -54,4 +54,11 @@ class CountsReseeded(Struct, frozen=True, kw_only=True, tag="counts_reseeded"):
     count: int
 
 
-Event = RequestServed | HandlerCrashed | StoreFailed | ServiceChanged | CountsReseeded
+class ServerChanged(Struct, frozen=True, kw_only=True, tag="server"):
+    """A worker sees one of the store's servers in another role: a failover, a replica lost or back."""
+
+    server: str
+    role: str
+
+
+Event = RequestServed | HandlerCrashed | StoreFailed | ServiceChanged | CountsReseeded | ServerChanged

@@ -13,7 +13,7 @@ from pathlib import Path
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from counterfoil.domain.problems import TABLE
-from counterfoil.observe.events import CountsReseeded, Event, HandlerCrashed, RequestServed, StoreFailed
+from counterfoil.observe.events import CountsReseeded, Event, HandlerCrashed, RequestServed, ServerChanged, StoreFailed
 
 BUCKETS_US = (100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000)
 # (status, error code); the last row takes whatever is none of the others.
@@ -31,8 +31,9 @@ class Layout:
         self.crashes = self._row * len(self.routes)
         self.store_failures = self.crashes + 1
         self.reseeded = self.store_failures + 1
+        self.server_changes = self.reseeded + 1
         # When a store failed, in milliseconds, unless a request has succeeded since: an instant, not a count.
-        self.failed_at = self.reseeded + 1
+        self.failed_at = self.server_changes + 1
         self.slots = self.failed_at + 1
 
     def outcome(self, route: str, status: int, error: str | None) -> int:
@@ -78,6 +79,8 @@ class Page:
                 numbers[layout.failed_at] = time.time_ns() // 1_000_000
             case CountsReseeded():
                 numbers[layout.reseeded] += 1
+            case ServerChanged():
+                numbers[layout.server_changes] += 1
 
 
 def totals(folder: Path, layout: Layout) -> list[int]:
@@ -132,10 +135,23 @@ def families(layout: Layout, sums: list[int]) -> Iterator[Metric]:
         "Days of keys that the shared meter had forgotten; each may lack the requests of its last second.",
         value=sums[layout.reseeded],
     )
+    yield CounterMetricFamily(
+        "counterfoil_server_changes",
+        "Times that a worker saw one of the store's servers in another role, its first sight of each included.",
+        value=sums[layout.server_changes],
+    )
 
 
 def gauge(name: str, help_text: str, value: float) -> Metric:
     return GaugeMetricFamily(f"counterfoil_{name}", help_text, value=value)
+
+
+def gauges(name: str, help_text: str, labels: list[str], values: Iterable[tuple[list[str], float]]) -> Metric:
+    """The same for each of several things."""
+    family = GaugeMetricFamily(f"counterfoil_{name}", help_text, labels=labels)
+    for named, value in values:
+        family.add_metric(named, value)
+    return family
 
 
 _BEFORE_ADMISSION = {"invalid_key", "key_revoked", "cross_origin_refused", "method_not_allowed", "auth_unavailable"}

@@ -1,6 +1,7 @@
 """The places at which cursors were handed out, kept on the primary for all nodes to see."""
 
-from counterfoil.backends.postgres.connections import Line, Pool, translated
+from counterfoil.backends.postgres.connections import Line, translated
+from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.paging import Bookmark, Place, Trail, Walk
 from counterfoil.ports import Clock
 
@@ -27,16 +28,16 @@ _PRUNE = "DELETE FROM bookmarks WHERE ctid = ANY (ARRAY(SELECT ctid FROM bookmar
 
 
 class PostgresBookmarks:
-    def __init__(self, pool: Pool, url: str, clock: Clock) -> None:
-        self._pool = pool
+    def __init__(self, servers: Servers, url: str, clock: Clock) -> None:
+        self._servers = servers
         self._url = url
         self._clock = clock
 
     def close(self) -> None:
-        self._pool.close()
+        self._servers.close()
 
     async def find(self, trail: Trail, cursor: str) -> list[Bookmark]:
-        rows = await self._pool.rows(_FIND, trail.lineage, trail.listing, cursor)
+        rows = await self._servers.primary.rows(_FIND, trail.lineage, trail.listing, cursor)
         return [
             Bookmark(route, Walk(walk, horizon), Place(major, minor, cursor), finished, returns)
             for route, walk, horizon, major, minor, finished, returns in rows
@@ -44,7 +45,7 @@ class PostgresBookmarks:
 
     async def keep(self, trail: Trail, bookmark: Bookmark) -> None:
         place, walk = bookmark.place, bookmark.walk
-        await self._pool.do(
+        await self._servers.primary.do(
             _KEEP,
             trail.lineage,
             trail.listing,
@@ -59,10 +60,12 @@ class PostgresBookmarks:
 
     async def wear(self, trail: Trail, bookmark: Bookmark) -> None:
         place = bookmark.place
-        await self._pool.do(_WEAR, trail.lineage, trail.listing, place.id, bookmark.route, place.major, place.minor)
+        await self._servers.primary.do(
+            _WEAR, trail.lineage, trail.listing, place.id, bookmark.route, place.major, place.minor
+        )
 
     async def finish(self, walk_id: str) -> None:
-        await self._pool.do(_FINISH, walk_id)
+        await self._servers.primary.do(_FINISH, walk_id)
 
     def prune(self) -> int:
         """Forget bookmarks past their lifetime; how many went."""

@@ -1,7 +1,7 @@
-"""Shops, bills and members, read through the serving side's pool.
+"""Shops, bills and members, read from whichever server is fit.
 
-A page is one statement and so one snapshot: the horizon in it vouches for
-exactly the rows in it.
+What is returned with a horizon is one statement and so one snapshot: the
+horizon vouches for exactly the rows beside it, on a replica too.
 """
 
 from datetime import date
@@ -9,26 +9,35 @@ from typing import Any
 
 from msgspec import json
 
-from counterfoil.backends.postgres.connections import Pool
+from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number
 from counterfoil.domain.members import Base, MemberRecord
 from counterfoil.domain.paging import Place
 from counterfoil.ports import (
     Account,
+    AccountList,
     BillPage,
     BillPlaces,
     Branch,
     FoundBill,
     FoundMember,
     MemberPage,
+    ShopList,
 )
 
 _HORIZON = "SELECT at FROM horizon"
 
+# The horizon has one row, and all else hangs on it: so a list keeps its order, and an empty one still has its horizon.
 _SHOPS_OF = {
-    "shop": "SELECT body FROM shops WHERE id = $1 AND NOT removed",
-    "franchise": "SELECT body FROM shops WHERE franchise_id = $1 AND NOT removed ORDER BY number",
+    "shop": """
+        SELECT shops.body, horizon.at FROM horizon LEFT JOIN shops ON shops.id = $1 AND NOT removed
+    """,
+    "franchise": """
+        SELECT list.*, horizon.at FROM horizon LEFT JOIN LATERAL (
+            SELECT body FROM shops WHERE franchise_id = $1 AND NOT removed ORDER BY number
+        ) AS list ON true
+    """,
 }
 
 _BRANCH = "SELECT number, id, franchise_id, provider_id, removed FROM shops WHERE id = $1"
@@ -38,7 +47,6 @@ _COVERS = {
     "franchise": "SELECT 1 FROM shops WHERE franchise_id = $1 AND provider_id = $2 AND NOT removed LIMIT 1",
 }
 
-# The horizon has one row, and the page hangs on it: so it keeps its order, and an empty page still has its horizon.
 _BILLS_BY_DAY = """
     SELECT page.*, horizon.at FROM horizon LEFT JOIN LATERAL (
         SELECT bill_day, closed_at, id, seal, body FROM bills
@@ -59,19 +67,19 @@ _BILL_PLACES = "SELECT bill_day, coalesce(closed_at, 0), updated_at FROM bills W
 
 _BILL_OF = {
     "shop": """
-        SELECT bills.seal, bills.body
-        FROM bills JOIN shops ON shops.number = bills.shop
+        SELECT horizon.at, bills.seal, bills.body
+        FROM horizon CROSS JOIN bills JOIN shops ON shops.number = bills.shop
         WHERE bills.id = $1 AND shops.id = $2
     """,
     "franchise": """
-        SELECT bills.seal, bills.body
-        FROM bills JOIN shops ON shops.number = bills.shop
+        SELECT horizon.at, bills.seal, bills.body
+        FROM horizon CROSS JOIN bills JOIN shops ON shops.number = bills.shop
         WHERE bills.id = $1 AND shops.franchise_id = $2 ORDER BY shops.number LIMIT 1
     """,
 }
 
 _MEMBERS = """
-    SELECT page.*, horizon.at, (SELECT body FROM bases WHERE id = $1) FROM horizon LEFT JOIN LATERAL (
+    SELECT page.*, (SELECT body FROM bases WHERE id = $1), horizon.at FROM horizon LEFT JOIN LATERAL (
         SELECT created_at, token, body FROM members
         WHERE provider_id = $1 AND (created_at, token) > ($2::bigint, $3::text)
         ORDER BY created_at, token LIMIT $4
@@ -81,12 +89,12 @@ _MEMBERS = """
 _MEMBER_PLACE = "SELECT created_at FROM members WHERE token = $1 AND provider_id = $2"
 
 _MEMBER = """
-    SELECT provider_id, members.body, bases.body
-    FROM members LEFT JOIN bases ON bases.id = provider_id WHERE token = $1
+    SELECT horizon.at, provider_id, members.body, bases.body
+    FROM horizon CROSS JOIN members LEFT JOIN bases ON bases.id = provider_id WHERE token = $1
 """
 
 _ACCOUNTS = """
-    SELECT found.*, base.body FROM (SELECT) AS one
+    SELECT found.*, base.body, horizon.at FROM horizon
     LEFT JOIN bases AS base ON base.id = $1
     LEFT JOIN LATERAL (
         SELECT channel, token FROM accounts WHERE provider_id = $1 AND hash = $2
@@ -101,66 +109,73 @@ _member = json.Decoder(MemberRecord).decode
 class PostgresBooks:
     """The read side of the books."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def __init__(self, servers: Servers) -> None:
+        self._servers = servers
 
     def close(self) -> None:
-        self._pool.close()
+        self._servers.close()
 
     async def horizon(self) -> int:
-        row = await self._pool.row(_HORIZON)
-        return int(row[0])
+        rows = await self._servers.rows(_HORIZON)
+        return int(rows[0][0])
 
-    async def shops(self, scope: Scope) -> list[bytes]:
-        return [row[0] for row in await self._pool.rows(_SHOPS_OF[scope.kind], _clean(scope.id))]
+    async def shops(self, scope: Scope) -> ShopList:
+        rows = await self._servers.rows(_SHOPS_OF[scope.kind], _clean(scope.id))
+        return ShopList(rows[0][1], [row[0] for row in rows if row[0] is not None])
 
     async def branch(self, shop_id: str) -> Branch | None:
-        row = await self._pool.row(_BRANCH, _clean(shop_id))
-        return Branch(*row) if row else None
+        rows = await self._servers.found(_BRANCH, _clean(shop_id))
+        return Branch(*rows[0]) if rows else None
 
     async def covers(self, scope: Scope, provider_id: str) -> bool:
-        return await self._pool.row(_COVERS[scope.kind], _clean(scope.id), _clean(provider_id)) is not None
+        return bool(await self._servers.found(_COVERS[scope.kind], _clean(scope.id), _clean(provider_id)))
 
-    async def bills_by_day(self, shop: int, first: date, last: date, after: Place | None, limit: int) -> BillPage:
+    async def bills_by_day(
+        self, shop: int, first: date, last: date, after: Place | None, limit: int, reached: int = 0
+    ) -> BillPage:
         # Nothing sorts before the empty id, so this is the place just before the first day.
         start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
-        return _bill_page(await self._pool.rows(_BILLS_BY_DAY, shop, *start, as_number(last), limit))
+        rows = await self._servers.rows(_BILLS_BY_DAY, shop, *start, as_number(last), limit, reached=reached)
+        return _bill_page(rows)
 
     async def bills_by_change(
         self, shop: int, since: int, until: int | None, after: Place | None, limit: int
     ) -> BillPage:
         start = (after.major, after.id) if after else (since, "")
-        return _bill_page(await self._pool.rows(_BILLS_BY_CHANGE, shop, *start, until, limit))
+        return _bill_page(await self._servers.rows(_BILLS_BY_CHANGE, shop, *start, until, limit, reached=until or 0))
 
     async def bill_places(self, shop: int, bill_id: str) -> BillPlaces | None:
-        row = await self._pool.row(_BILL_PLACES, shop, _clean(bill_id))
-        if not row:
+        rows = await self._servers.found(_BILL_PLACES, shop, _clean(bill_id))
+        if not rows:
             return None
-        bill_day, closed_at, updated_at = row
+        bill_day, closed_at, updated_at = rows[0]
         by_change = Place(updated_at, 0, bill_id) if updated_at is not None else None
         return BillPlaces(Place(bill_day, closed_at, bill_id), by_change)
 
     async def bill(self, scope: Scope, bill_id: str) -> FoundBill | None:
-        row = await self._pool.row(_BILL_OF[scope.kind], _clean(bill_id), _clean(scope.id))
-        return FoundBill(*row) if row else None
+        rows = await self._servers.found(_BILL_OF[scope.kind], _clean(bill_id), _clean(scope.id))
+        return FoundBill(*rows[0]) if rows else None
 
-    async def members(self, provider_id: str, after: Place | None, limit: int) -> MemberPage:
+    async def members(self, provider_id: str, after: Place | None, limit: int, reached: int = 0) -> MemberPage:
         start = (after.major, after.id) if after else (-1, "")
-        rows = await self._pool.rows(_MEMBERS, _clean(provider_id), *start, limit)
+        rows = await self._servers.rows(_MEMBERS, _clean(provider_id), *start, limit, reached=reached)
         found = [(row[0], 0, row[1], _member(row[2])) for row in rows if row[1] is not None]
-        return MemberPage(rows[0][3], _base(rows[0][4]), found)
+        return MemberPage(rows[0][4], _base(rows[0][3]), found)
 
     async def member_place(self, provider_id: str, token: str) -> Place | None:
-        row = await self._pool.row(_MEMBER_PLACE, _clean(token), _clean(provider_id))
-        return Place(row[0], 0, token) if row else None
+        rows = await self._servers.found(_MEMBER_PLACE, _clean(token), _clean(provider_id))
+        return Place(rows[0][0], 0, token) if rows else None
 
     async def member(self, token: str) -> FoundMember | None:
-        row = await self._pool.row(_MEMBER, _clean(token))
-        return FoundMember(row[0], _base(row[2]), _member(row[1])) if row else None
+        for horizon, provider_id, body, base in await self._servers.found(_MEMBER, _clean(token)):
+            return FoundMember(horizon, provider_id, _base(base), _member(body))
+        return None
 
-    async def accounts(self, provider_id: str, messaging_hash: str) -> tuple[Base | None, list[Account]]:
-        rows = await self._pool.rows(_ACCOUNTS, _clean(provider_id), messaging_hash)
-        return _base(rows[0][2]), [Account(row[0], row[1]) for row in rows if row[1] is not None]
+    async def accounts(self, provider_id: str, messaging_hash: str) -> AccountList:
+        asked = (_clean(provider_id), messaging_hash)
+        rows = await self._servers.found(_ACCOUNTS, *asked, there=lambda rows: rows[0][1] is not None)
+        accounts = [Account(row[0], row[1]) for row in rows if row[1] is not None]
+        return AccountList(rows[0][3], _base(rows[0][2]), accounts)
 
 
 def _bill_page(rows: list[Any]) -> BillPage:

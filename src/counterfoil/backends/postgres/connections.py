@@ -1,11 +1,13 @@
 """Connections: pools and timeouts, migrations, and the one place that translates the drivers' errors.
 
-The serving side reads through a pool of asyncpg's; loaders and the operator
-hold one connection of psycopg's. Both find the tables in the schema
-`counterfoil` and wait for nothing longer than their bound.
+The serving side holds a pool of asyncpg's connections to each server; loaders
+and the operator hold one connection of psycopg's to the server that can be
+written. Both find the tables in the schema `counterfoil` and wait for nothing
+longer than their bound.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from importlib import resources
@@ -13,14 +15,20 @@ from typing import Any, LiteralString
 
 import asyncpg
 import psycopg
+from msgspec import Struct
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.ports import StoreBusy, StoreMismatch, StoreUnavailable, StoreUnreachable
 
 SCHEMA = "counterfoil"
+PORT = "5432"
 CONNECT_SEC = 3.0
-# A request waits this long for a connection, and its statement this long for its rows.
+# Connections of a worker to one server. A request waits this long for one, behind so many others at most.
+CONNECTIONS = 8
 QUEUE_SEC = 2.0
+QUEUE_LENGTH = 512
+# A statement waits this long for its rows.
 STATEMENT_SEC = 5.0
 # What the server does not answer in its own time, the network has swallowed.
 COMMAND_SEC = STATEMENT_SEC + 1.0
@@ -51,16 +59,19 @@ _AWAY = (
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
+    # Of a server that has become a replica, or that had to undo what the statement was reading.
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.SerializationError,
 )
-_FAILED = (asyncpg.PostgresError, asyncpg.InternalClientError, psycopg.Error)
+_FAILED = (asyncpg.PostgresError, psycopg.Error)
 
-
-class StoreUnreachable(StoreUnavailable):
-    """The server does not answer; whether it still holds what it held is not known."""
+# It tells on standard error what it also raises.
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 
 @contextmanager
@@ -73,10 +84,10 @@ def translated() -> Iterator[None]:
         raise kind(f"PostgreSQL: {_first_line(error)}") from error
 
 
-def _is_away(error: Exception) -> bool:
+def _is_away(error: BaseException) -> bool:
     if isinstance(error, psycopg.OperationalError):
         # Without a code of the server's the connection itself has failed.
-        return error.sqlstate is None or error.sqlstate.startswith(("08", "57P0", "53300"))
+        return error.sqlstate is None or error.sqlstate.startswith(("08", "57P0", "53300", "25006"))
     return isinstance(error, _AWAY)
 
 
@@ -89,77 +100,149 @@ def _first_line(error: Exception) -> str:
 # --- serving -----------------------------------------------------------------
 
 
-class _Connection(asyncpg.Connection):  # type: ignore[misc]
-    def get_reset_query(self) -> str:
-        """Nothing that a request does outlives its statement, so nothing is reset and no round trip spent."""
-        return ""
+class Address(Struct, frozen=True):
+    """One server of those that the setting names."""
+
+    host: str
+    port: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+def addresses(url: str) -> list[Address]:
+    """The servers of an address that names several; of any other, none."""
+    with translated():
+        told = conninfo_to_dict(url)
+    hosts = str(told.get("host") or "").split(",")
+    ports = str(told.get("port") or PORT).split(",")
+    if len(hosts) < 2:
+        return []
+    return [Address(host, port or PORT) for host, port in zip(hosts, ports * (len(hosts) // len(ports)), strict=True)]
+
+
+async def dial(url: str, address: Address | None, within: float) -> Any:
+    """A connection of the serving side, to this server or to the only one."""
+    place = {"host": address.host, "port": int(address.port), "target_session_attrs": "any"} if address else {}
+    return await asyncpg.connect(url, timeout=within, command_timeout=COMMAND_SEC, server_settings=_SERVING, **place)
 
 
 class Pool:
-    """The serving side's connections. Opened on first use; what breaks is replaced by itself."""
+    """The serving side's connections to one server. Opened when they are needed; what breaks is replaced.
 
-    def __init__(self, url: str, size: int = 8) -> None:
+    Nothing that a request does outlives its statement, so nothing is reset
+    between two requests and no round trip is spent on it.
+    """
+
+    def __init__(self, url: str, address: Address | None = None, size: int = CONNECTIONS) -> None:
         self._url = url
-        self._size = size
-        self._pool: Any = None
+        self._address = address
+        self._slots = asyncio.Semaphore(size)
+        self._queue = 0
+        # The one used last is on top, so that the others may fall idle.
+        self._idle: list[tuple[Any, float]] = []
+        self._open: set[Any] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def _opened(self) -> Any:
-        if self._pool is None:
-            self._loop = asyncio.get_running_loop()
-            self._pool = asyncpg.create_pool(
-                self._url,
-                min_size=0,
-                max_size=self._size,
-                max_inactive_connection_lifetime=IDLE_SEC,
-                connection_class=_Connection,
-                timeout=CONNECT_SEC,
-                command_timeout=COMMAND_SEC,
-                server_settings=_SERVING,
-            )
-        # Of several first callers each waits until it is ready.
-        return await self._pool
-
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Any]:
-        with translated():
-            pool = await self._opened()
-            async with pool.acquire(timeout=QUEUE_SEC) as connection:
-                try:
-                    yield connection
-                except TimeoutError:
-                    # Nobody may be there to cancel the statement; its own time limit ends it.
-                    connection.terminate()
-                    raise
-
     async def rows(self, statement: str, *values: object, within: float | None = None) -> list[Any]:
-        async with self.connection() as connection:
+        async with self.connection(within) as connection:
             found: list[Any] = await connection.fetch(statement, *values, timeout=within)
             return found
 
     async def row(self, statement: str, *values: object, within: float | None = None) -> Any:
-        async with self.connection() as connection:
+        async with self.connection(within) as connection:
             return await connection.fetchrow(statement, *values, timeout=within)
 
     async def do(self, statement: str, *values: object, within: float | None = None) -> None:
-        async with self.connection() as connection:
+        async with self.connection(within) as connection:
             await connection.execute(statement, *values, timeout=within)
 
+    @asynccontextmanager
+    async def connection(self, within: float | None = None) -> AsyncIterator[Any]:
+        """One of the connections; `within` also bounds the time that making it may take."""
+        await self._take_slot()
+        try:
+            with translated():
+                connection = self._rested() or await self._made(min(CONNECT_SEC, within or CONNECT_SEC))
+                try:
+                    yield connection
+                except BaseException as error:
+                    # Only a server that says no leaves its connection fit for another. If the statement runs on,
+                    # its own time limit ends it.
+                    if not isinstance(error, asyncpg.PostgresError) or _is_away(error):
+                        connection.terminate()
+                    raise
+                finally:
+                    self._put_back(connection)
+        finally:
+            self._slots.release()
+
+    async def _take_slot(self) -> None:
+        if not self._slots.locked():
+            await self._slots.acquire()
+            return
+        if self._queue >= QUEUE_LENGTH:
+            raise StoreBusy("PostgreSQL: too many requests wait for a connection")
+        self._queue += 1
+        try:
+            async with asyncio.timeout(QUEUE_SEC):
+                await self._slots.acquire()
+        except TimeoutError as error:
+            raise StoreBusy(f"PostgreSQL: no connection became free in {QUEUE_SEC:.0f} s") from error
+        finally:
+            self._queue -= 1
+
+    def _rested(self) -> Any:
+        """An open connection that is not in use; one that has been idle for long may have been cut unnoticed."""
+        while self._idle:
+            connection, since = self._idle.pop()
+            if connection.is_closed():
+                self._open.discard(connection)
+            elif asyncio.get_running_loop().time() - since > IDLE_SEC:
+                self._open.discard(connection)
+                connection.terminate()
+            else:
+                return connection
+        return None
+
+    async def _made(self, within: float) -> Any:
+        self._loop = asyncio.get_running_loop()
+        connection = await dial(self._url, self._address, within)
+        self._open.add(connection)
+        return connection
+
+    def _put_back(self, connection: Any) -> None:
+        if connection.is_closed():
+            self._open.discard(connection)
+        else:
+            self._idle.append((connection, asyncio.get_running_loop().time()))
+
+    def drop(self) -> None:
+        """Cut every connection: whoever waits on one learns it now."""
+        for connection in self._open:
+            connection.terminate()
+
     def close(self) -> None:
-        if self._pool is not None and self._loop is not None and not self._loop.is_closed():
-            self._pool.terminate()
-        self._pool = None
+        if self._loop is not None and not self._loop.is_closed():
+            self.drop()
+        self._open.clear()
+        self._idle.clear()
 
 
 # --- loading and operating ---------------------------------------------------
 
 
-def connect(url: str) -> psycopg.Connection[tuple[Any, ...]]:
-    """A connection that commits each statement unless told otherwise."""
+def connect(url: str, *, writable: bool = True) -> psycopg.Connection[tuple[Any, ...]]:
+    """A connection that commits each statement unless told otherwise; of several servers, to one that can be written.
+
+    Who only looks takes whichever server answers.
+    """
     options = " ".join(f"-c {name}={value}" for name, value in _LOADING.items())
     with translated():
+        several = {"target_session_attrs": "read-write" if writable else "any"} if addresses(url) else {}
         return psycopg.connect(
-            url,
+            make_conninfo(url, **several),
             autocommit=True,
             connect_timeout=int(CONNECT_SEC),
             options=options,

@@ -1,11 +1,17 @@
-"""A look at the store from outside, as the admin listener and the doctor take it."""
+"""A look at the store from outside, as the admin listener and the doctor take it.
 
+Of several servers the primary is looked at, or while there is none whichever
+answers.
+"""
+
+import asyncio
 from contextlib import closing
 from typing import Any
 
 from msgspec import Struct
 
-from counterfoil.backends.postgres.connections import check_version, connect, translated
+from counterfoil.backends.postgres.connections import addresses, check_version, connect, translated
+from counterfoil.backends.postgres.servers import Sight, survey
 from counterfoil.domain.access import Scope
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 
@@ -28,11 +34,21 @@ class LatestLoad(Struct, frozen=True):
 def problem(url: str) -> str | None:
     """What keeps this database from being used, or nothing."""
     try:
-        with closing(connect(url)) as connection:
+        with closing(connect(url, writable=False)) as connection:
             check_version(connection)
     except (StoreUnavailable, StoreMismatch) as error:
         return str(error)
     return None
+
+
+def several(url: str) -> bool:
+    """Whether the store can be read while its primary is away."""
+    return bool(addresses(url))
+
+
+def servers(url: str) -> list[Sight]:
+    """Each of several servers as it is now."""
+    return asyncio.run(survey(url))
 
 
 def horizon(url: str) -> int | None:
@@ -60,8 +76,10 @@ def latest_load(url: str, now_ms: int) -> LatestLoad | None:
 
 
 def _row(url: str, query: str, *values: str) -> tuple[Any, ...] | None:
-    try:
-        with closing(connect(url)) as connection, translated():
-            return connection.execute(query.encode(), values).fetchone()
-    except StoreUnavailable:
-        return None
+    for writable in (True, False) if several(url) else (True,):
+        try:
+            with closing(connect(url, writable=writable)) as connection, translated():
+                return connection.execute(query.encode(), values).fetchone()
+        except StoreUnavailable:
+            continue
+    return None

@@ -2,20 +2,23 @@
 
 The ring holds every key and looks every key id up in the same dictionary, so
 an unknown id costs what a known one costs. It asks the server again at most
-`REFRESH_SEC` later: a revocation is in force within that time. While the server
-cannot be reached at all, what is in memory bridges the gap, for less than the
-five minutes within which a revocation must be in force.
+`REFRESH_SEC` later: a revocation is in force within that time. While the primary
+cannot be reached, a replica is asked if it can prove by its horizon that its
+keys are newer than those in memory; whatever is newest bridges the gap, for
+less than the five minutes within which a revocation must be in force.
 """
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from msgspec import json
 
-from counterfoil.backends.postgres.connections import GATE_SEC, Line, Pool, StoreUnreachable, translated, unfit
+from counterfoil.backends.postgres.connections import GATE_SEC, Line, Pool, translated, unfit
+from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Key
-from counterfoil.ports import Clock, KeptKey, StoreUnavailable
+from counterfoil.ports import Clock, KeptKey, StoreUnavailable, StoreUnreachable
 
 REFRESH_SEC = 0.5
 # The contract's five minutes, less what a request may take.
@@ -27,6 +30,7 @@ _FIND = "SELECT body FROM keys WHERE key_id = %s"
 _ADD = "INSERT INTO keys (key_id, secret_digest, body) VALUES (%s, %s, %s)"
 _CHANGE = "UPDATE keys SET body = %s WHERE key_id = %s"
 
+_HORIZON = "SELECT at FROM horizon"
 _GENERATION = """
     SELECT generation.number, generation.at, latest.number, latest.oldest
     FROM generation, (SELECT number, oldest FROM migrations ORDER BY number DESC LIMIT 1) AS latest,
@@ -38,25 +42,27 @@ _key = json.Decoder(Key).decode
 
 
 class PostgresKeyRing:
-    """All keys, at most half a second old while the server can be reached."""
+    """All keys, at most half a second old while the primary can be reached."""
 
-    def __init__(self, pool: Pool, clock: Clock) -> None:
-        self._pool = pool
+    def __init__(self, servers: Servers, clock: Clock) -> None:
+        self._servers = servers
         self._clock = clock
         self._kept: dict[str, KeptKey] = {}
         self._generation: tuple[Any, ...] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._failure: StoreUnreachable | None = None
         self._due = 0
-        self._bridged_until = 0
+        # The keys are what they were at this instant, or newer.
+        self._as_of: int | None = None
 
     async def find(self, key_id: str) -> KeptKey | None:
-        now = self._clock.steady_us()
-        if now >= self._due:
+        if self._clock.steady_us() >= self._due:
             look = self._look()
             # While memory bridges, nobody waits for a server that may be silent.
-            if self._failure is None or now >= self._bridged_until:
+            if not self._bridging:
                 await asyncio.shield(look)
+            if self._failure and not self._bridging:
+                raise self._failure
         return self._kept.get(key_id)
 
     async def find_again(self, key_id: str) -> KeptKey | None:
@@ -68,6 +74,13 @@ class PostgresKeyRing:
             # The key may be new: memory cannot tell that it is wrong.
             raise self._failure
         return self._kept.get(key_id)
+
+    @property
+    def _bridging(self) -> bool:
+        """Whether the primary is away and a revocation that is not seen here would not be late yet."""
+        if self._failure is None or self._as_of is None:
+            return False
+        return self._clock.steady_us() < self._as_of + BRIDGE_SEC * 1_000_000
 
     def _look(self) -> asyncio.Task[None]:
         """Ask the server. Whoever comes before it has answered shares the question, so a silence is waited for once."""
@@ -83,26 +96,41 @@ class PostgresKeyRing:
             look.exception()
 
     async def _look_again(self) -> None:
-        now = self._clock.steady_us()
+        now, failure = self._clock.steady_us(), None
         try:
-            await self._refresh()
+            await self._servers.of_primary(self._refresh)
+            self._as_of = now
         except StoreUnreachable as error:
-            self._failure = error
-            if now >= self._bridged_until:
-                raise
-        else:
-            self._failure = None
-            self._bridged_until = now + BRIDGE_SEC * 1_000_000
-        self._due = self._clock.steady_us() + int(REFRESH_SEC * 1_000_000)
+            failure = error
+        finally:
+            self._failure = failure
+        if failure and self._servers.several:
+            with suppress(StoreUnreachable):
+                await self._servers.of_replica(self._refresh_from_replica)
+        if failure is None or self._bridging:
+            self._due = self._clock.steady_us() + int(REFRESH_SEC * 1_000_000)
 
-    async def _refresh(self) -> None:
-        number, at, schema, oldest = await self._pool.row(_GENERATION, within=GATE_SEC)
+    async def _refresh_from_replica(self, pool: Pool) -> None:
+        """Its keys count only if they are newer than ours: an old copy would bring a revoked key back."""
+        (horizon,) = await pool.row(_HORIZON, within=GATE_SEC)
+        as_of = min(self._servers.steady_us_of(horizon), self._clock.steady_us())
+        if self._as_of is None or as_of > self._as_of:
+            await self._refresh(pool)
+            self._as_of = as_of
+
+    async def _refresh(self, pool: Pool) -> None:
+        try:
+            # The whole of it: a connection that has to be made first counts too.
+            async with asyncio.timeout(GATE_SEC):
+                number, at, schema, oldest = await pool.row(_GENERATION)
+        except TimeoutError as error:
+            raise StoreUnreachable(f"PostgreSQL: no answer in {GATE_SEC} s") from error
         problem = unfit(schema, oldest)
         if problem:
             # Another version has changed the database under a running service.
             raise StoreUnavailable(problem)
         if (number, at) != self._generation:
-            rows = await self._pool.rows(_ALL)
+            rows = await pool.rows(_ALL)
             self._kept = {key_id: KeptKey(_key(body), digest) for key_id, digest, body in rows}
             self._generation = (number, at)
 

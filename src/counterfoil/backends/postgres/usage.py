@@ -12,7 +12,8 @@ from contextlib import closing
 from datetime import date
 from typing import Any
 
-from counterfoil.backends.postgres.connections import GATE_SEC, Line, Pool, translated
+from counterfoil.backends.postgres.connections import GATE_SEC, Line, translated
+from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import (
     DAILY_TOTAL_DAYS,
@@ -22,11 +23,13 @@ from counterfoil.domain.allowance import (
     retry_after,
 )
 from counterfoil.domain.calendar import as_number, date_of, days_until, thai_day
-from counterfoil.ports import Clock, RequestRecord, StoreUnavailable
+from counterfoil.ports import Clock, RequestRecord, StoreUnavailable, StoreUnreachable
 
 DAY_MS = 86_400_000
 # Records wait at most this long for a transaction to ride along with.
 RECORDS_SEC = 0.25
+# So many wait for a primary that is away; then the oldest go.
+RECORDS_WAITING = 100_000
 PRUNE_ROWS = 5_000
 
 # The instant of an admission in microseconds and its Thai day, where they are not the server's.
@@ -92,8 +95,8 @@ _DISCLOSURES = """
 class PostgresUsage:
     """The meter and the request log."""
 
-    def __init__(self, pool: Pool, url: str, clock: Clock, instant: Instant | None = None) -> None:
-        self._pool = pool
+    def __init__(self, servers: Servers, url: str, clock: Clock, instant: Instant | None = None) -> None:
+        self._servers = servers
         self._url = url
         self._clock = clock
         self._instant = instant
@@ -107,7 +110,7 @@ class PostgresUsage:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._pool.close()
+        self._servers.close()
         self.flush()
 
     # --- the meter -----------------------------------------------------------
@@ -144,9 +147,9 @@ class PostgresUsage:
         try:
             if records:
                 await self._make_months(records)
-                rows = await self._pool.rows(_ADMIT_AND_RECORD, *_columns(records), *asked, within=GATE_SEC)
+                rows = await self._servers.primary.rows(_ADMIT_AND_RECORD, *_columns(records), *asked, within=GATE_SEC)
             else:
-                rows = await self._pool.rows(_ADMIT, *asked, within=GATE_SEC)
+                rows = await self._servers.primary.rows(_ADMIT, *asked, within=GATE_SEC)
         except BaseException:
             self._records[:0] = records
             raise
@@ -158,7 +161,13 @@ class PostgresUsage:
         return verdicts
 
     async def counts(self, key_id: str, days: Sequence[date]) -> dict[date, int]:
-        rows = await self._pool.rows(_COUNTS, key_id, as_number(days[0]), as_number(days[-1]))
+        asked = (key_id, as_number(days[0]), as_number(days[-1]))
+        try:
+            rows = await self._servers.primary.rows(_COUNTS, *asked, within=GATE_SEC)
+        except StoreUnreachable:
+            if not self._servers.several:
+                raise
+            rows = await self._servers.of_replica(lambda pool: pool.rows(_COUNTS, *asked, within=GATE_SEC))
         found: dict[date, int] = {}
         for day, count in rows:
             found[date_of(day)] = max(count, found.get(date_of(day), 0))
@@ -167,20 +176,24 @@ class PostgresUsage:
     async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:
         """What a shared meter has counted so far; a smaller number is an older one. Those that were higher already."""
         told = _total_columns(counts)
-        await self._pool.do(_RAISE_TOTALS, *told)
-        return {(key_id, date_of(day)): count for key_id, day, count in await self._pool.rows(_HIGHER, *told)}
+        await self._servers.primary.do(_RAISE_TOTALS, *told)
+        higher = await self._servers.primary.rows(_HIGHER, *told)
+        return {(key_id, date_of(day)): count for key_id, day, count in higher}
 
     # --- request records -------------------------------------------------------
 
     def note(self, record: RequestRecord) -> None:
         self._records.append(record)
+        if len(self._records) > RECORDS_WAITING:
+            # Nobody has taken them for long, and memory is not endless.
+            del self._records[: RECORDS_WAITING // 10]
         if self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(RECORDS_SEC, self._flush_in_time)
 
     async def disclose(self, record: RequestRecord) -> None:
         await self._make_months([record])
-        await self._pool.do(_RECORD_LATER, *_columns([record]))
+        await self._servers.primary.do(_RECORD_LATER, *_columns([record]))
 
     def _flush_in_time(self) -> None:
         self._timer = None
@@ -190,7 +203,7 @@ class PostgresUsage:
         records, self._records = self._records, []
         try:
             await self._make_months(records)
-            await self._pool.do(_RECORD_LATER, *_columns(records))
+            await self._servers.primary.do(_RECORD_LATER, *_columns(records))
         except StoreUnavailable:
             # The next admission carries them, and it will say that the store is out of reach.
             self._records[:0] = records
@@ -200,7 +213,7 @@ class PostgresUsage:
     async def _make_months(self, records: Sequence[RequestRecord]) -> None:
         for month in {_month(record.at) for record in records} - self._months:
             at = next(record.at for record in records if _month(record.at) == month)
-            await self._pool.do(_MONTH, at, within=GATE_SEC)
+            await self._servers.primary.do(_MONTH, at, within=GATE_SEC)
             self._months.add(month)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -18,12 +18,14 @@ from counterfoil.domain.members import Base, MemberRecord
 from counterfoil.domain.paging import Place
 from counterfoil.ports import (
     Account,
+    AccountList,
     BillPage,
     BillPlaces,
     Branch,
     FoundBill,
     FoundMember,
     MemberPage,
+    ShopList,
 )
 
 _HORIZON = "SELECT at FROM horizon"
@@ -101,9 +103,10 @@ class SqliteBooks:
         with translated():
             return self._horizon()
 
-    async def shops(self, scope: Scope) -> list[bytes]:
+    async def shops(self, scope: Scope) -> ShopList:
         with translated():
-            return [body for (body,) in self._connection.execute(_SHOPS_OF[scope.kind], (scope.id,))]
+            horizon = self._horizon()
+            return ShopList(horizon, [row[0] for row in self._connection.execute(_SHOPS_OF[scope.kind], (scope.id,))])
 
     async def branch(self, shop_id: str) -> Branch | None:
         with translated():
@@ -114,7 +117,15 @@ class SqliteBooks:
         with translated():
             return self._connection.execute(_COVERS[scope.kind], (scope.id, provider_id)).fetchone() is not None
 
-    async def bills_by_day(self, shop: int, first: date, last: date, after: Place | None, limit: int) -> BillPage:
+    async def bills_by_day(
+        self,
+        shop: int,
+        first: date,
+        last: date,
+        after: Place | None,
+        limit: int,
+        reached: int = 0,  # noqa: ARG002 - there is one file, and it has reached all that it gave out
+    ) -> BillPage:
         # Nothing sorts before the empty id, so this is the place just before the first day.
         start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
         with translated():
@@ -143,10 +154,17 @@ class SqliteBooks:
 
     async def bill(self, scope: Scope, bill_id: str) -> FoundBill | None:
         with translated():
+            horizon = self._horizon()
             row = self._connection.execute(_BILL_OF[scope.kind], (bill_id, scope.id)).fetchone()
-        return FoundBill(*row) if row else None
+        return FoundBill(horizon, *row) if row else None
 
-    async def members(self, provider_id: str, after: Place | None, limit: int) -> MemberPage:
+    async def members(
+        self,
+        provider_id: str,
+        after: Place | None,
+        limit: int,
+        reached: int = 0,  # noqa: ARG002 - as above
+    ) -> MemberPage:
         start = (after.major, after.id) if after else (-1, "")
         with translated():
             horizon = self._horizon()
@@ -161,15 +179,17 @@ class SqliteBooks:
 
     async def member(self, token: str) -> FoundMember | None:
         with translated():
+            horizon = self._horizon()
             row = self._connection.execute(_MEMBER, (token,)).fetchone()
             base = self._base_of(row[0]) if row else None
-        return FoundMember(row[0], base, _member(row[1])) if row else None
+        return FoundMember(horizon, row[0], base, _member(row[1])) if row else None
 
-    async def accounts(self, provider_id: str, messaging_hash: str) -> tuple[Base | None, list[Account]]:
+    async def accounts(self, provider_id: str, messaging_hash: str) -> AccountList:
         with translated():
+            horizon = self._horizon()
             base = self._base_of(provider_id)
             rows = self._connection.execute(_ACCOUNTS, (provider_id, messaging_hash)).fetchall()
-        return base, [Account(channel, token) for channel, token in rows]
+        return AccountList(horizon, base, [Account(channel, token) for channel, token in rows])
 
     def _horizon(self) -> int:
         row: tuple[int] = self._connection.execute(_HORIZON).fetchone()
