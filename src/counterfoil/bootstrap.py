@@ -203,23 +203,29 @@ def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock |
     servers = _servers(settings, clock, observe)
     node_clock = clock or SystemClock()
     spent = _shared_usage(settings, servers, clock)
+    kept = PostgresBookmarks(servers, settings.database, node_clock)
     meter: Meter = spent
+    marks: Bookmarks = kept
+    log: RequestLog = spent
     closing: list[Callable[[], None]] = [spent.close]
     if settings.meter:
+        from counterfoil.backends.redis.bridge import Bridge
         from counterfoil.backends.redis.meter import RedisMeter
 
         prefix = f"counterfoil:{pseudonyms(settings).fingerprint()[:12]}"
         shared = RedisMeter(settings.meter, prefix, spent, observe, _instant(clock))
         closing.insert(0, shared.close)
         meter = shared
+        if servers.several:
+            marks = log = bridge = Bridge(settings.meter, prefix, kept, spent, node_clock)
+            closing.insert(0, bridge.close)
 
     def close() -> None:
         for part in closing:
             with contextlib.suppress(StoreUnavailable):
                 part()
 
-    marks = PostgresBookmarks(servers, settings.database, node_clock)
-    return Parts(PostgresBooks(servers), PostgresKeyRing(servers, node_clock), meter, spent, marks, close)
+    return Parts(PostgresBooks(servers), PostgresKeyRing(servers, node_clock), meter, log, marks, close)
 
 
 class Service(Struct, frozen=True):

@@ -4,18 +4,22 @@ import asyncio
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from counterfoil import bootstrap
+from counterfoil.backends.postgres.connections import STATEMENT_SEC
 from counterfoil.backends.postgres.keys import BRIDGE_SEC, PostgresKeyRing
-from counterfoil.backends.postgres.servers import LOOK_SEC, Servers
+from counterfoil.backends.postgres.servers import LOOK_SEC, PATIENCE, Servers
+from counterfoil.backends.redis.bridge import SETTLING_MS
 from counterfoil.observe.events import ServerChanged
 from counterfoil.ports import StoreUnavailable
 from house import House, MovableClock
-from records import EVER, NEW_YEAR, bill, bills, branch, member, shop
+from records import EVER, NEW_YEAR, base, bill, bills, branch, member, shop
 from servers import Postgres, Valkey, address_of
 
 # Needs real servers: `make test-long`.
@@ -66,6 +70,30 @@ class Cluster:
     def until_role(self, server: Postgres, role: str) -> None:
         self.until(lambda: self.roles().get(str(server.port), "").startswith(role), f"{server.port} was {role}")
 
+    def bridged(self) -> None:
+        """Wait until the bridge vouches for all that is given out from now on, and the replicas have come that far."""
+        self.until(lambda: self.meter.command(f"EXISTS {self.bridge}:mark") == b":1", "the bridge was marked")
+        self.tick(SETTLING_MS / 1000 + 1)
+        self.settled()
+
+    def carried_over(self) -> None:
+        self.until(lambda: self.meter.command(f"LLEN {self.bridge}:waiting") == b":0", "all was carried over")
+
+    @property
+    def bridge(self) -> str:
+        return f"counterfoil:{bootstrap.pseudonyms(self.house.settings).fingerprint()[:12]}:{{bridge}}"
+
+    def fail_over(self) -> None:
+        """The first replica takes the primary's place."""
+        self.replicas[0].promote()
+        self.until_role(self.replicas[0], "primary")
+
+    def load_again(self, *records: Any) -> None:
+        """As an operator does whose load has failed."""
+        with suppress(StoreUnavailable):
+            self.load(*records)
+        self.load(*records)
+
     def settled(self) -> None:
         for replica in self.replicas:
             replica.caught_up(self.primary)
@@ -74,6 +102,14 @@ class Cluster:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     cluster = Cluster(tmp_path)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def wider(tmp_path: Path) -> Iterator[Cluster]:
+    """With two replicas."""
+    cluster = Cluster(tmp_path, replicas=2)
     yield cluster
     cluster.close()
 
@@ -118,8 +154,8 @@ def test_a_replica_that_is_behind_gives_an_older_server_time_and_no_hole(cluster
     assert second["id"] in ids(bill_list(cluster, key, of, updatedSince=behind["serverTime"]))
 
 
-def test_a_later_page_of_a_walk_comes_only_from_a_server_that_has_reached_its_first(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, replicas=2)
+def test_a_later_page_of_a_walk_comes_only_from_a_server_that_has_reached_its_first(wider: Cluster) -> None:
+    cluster = wider
     of = shop()
     cluster.load(of)
     key = cluster.house.key(shop=of["id"], per_min=1000)
@@ -137,7 +173,6 @@ def test_a_later_page_of_a_walk_comes_only_from_a_server_that_has_reached_its_fi
             for _ in range(4):
                 after = bill_list(cluster, key, of, limit=2, cursor=page["nextCursor"], **query)
                 assert ids(page) + ids(after) == [record["id"] for record in listed[:4]]
-    cluster.close()
 
 
 def test_what_a_replica_does_not_have_yet_is_asked_of_the_primary(cluster: Cluster) -> None:
@@ -251,3 +286,124 @@ def test_keys_of_a_replica_count_as_far_as_its_horizon_proves_them_new(cluster: 
     assert run(ring.find(key_id)).key.revoked_at == revoked_at
     servers.close()
     nowhere.remove()
+
+
+# --- without a primary, and with the next ------------------------------------------
+
+
+def test_a_walk_goes_on_without_a_primary_and_with_the_next_one(cluster: Cluster) -> None:
+    of = shop()
+    listed = bills(of, 9)
+    cluster.load(of, *listed)
+    key = cluster.house.key(shop=of["id"], per_min=1000)
+    query = {"updatedSince": EVER, "limit": 2}
+    bill_list(cluster, key, of, **query)
+    cluster.bridged()
+    pages = [bill_list(cluster, key, of, **query)]
+    cluster.primary.kill()
+    for _ in range(2):
+        pages.append(bill_list(cluster, key, of, cursor=pages[-1]["nextCursor"], **query))
+    cluster.fail_over()
+    # The cursor's own bill moves to the end; what lay behind it is not passed over.
+    cluster.load_again(listed[5] | {"receiptNumber": "R-2"})
+    cluster.carried_over()
+    for forgotten in (False, True):
+        if forgotten:
+            cluster.meter.command("FLUSHALL")
+        after = bill_list(cluster, key, of, cursor=pages[-1]["nextCursor"], **query)
+        read = [identity for page in (*pages, after) for identity in ids(page)]
+        assert read == [record["id"] for record in listed[:8]]
+        assert after["serverTime"] == pages[0]["serverTime"]
+
+
+def test_a_place_that_no_replica_has_yet_is_found_without_the_primary_or_not_answered(cluster: Cluster) -> None:
+    of = shop()
+    listed = bills(of, 5)
+    cluster.load(of, *listed)
+    key = cluster.house.key(shop=of["id"], per_min=1000)
+    query = {"limit": 2, **NEW_YEAR}
+    bill_list(cluster, key, of, **query)
+    cluster.bridged()
+    cluster.replicas[0].hold()
+    page = bill_list(cluster, key, of, **query)
+    cluster.primary.kill()
+    after = bill_list(cluster, key, of, cursor=page["nextCursor"], **query)
+    assert ids(page) + ids(after) == [record["id"] for record in listed[:4]]
+    # Now the place is nowhere, and the row's own may be another by now.
+    cluster.meter.command("FLUSHALL")
+    asked = {"shopId": of["id"], "cursor": page["nextCursor"], **query}
+    assert cluster.house.error("transactions", key, **asked) == "internal"
+
+
+def test_personal_data_leaves_without_a_primary_once_that_is_on_record(cluster: Cluster) -> None:
+    of = branch()
+    cluster.load(of, base(of), member(of))
+    key = cluster.house.key(shop=of["id"], per_min=1000, personal_data=True)
+    cluster.settled()
+    cluster.house.get("shops", key)
+    cluster.primary.kill()
+    assert cluster.house.data("members", key, providerId=of["providerId"])[0]["tel"]
+    cluster.fail_over()
+    cluster.carried_over()
+    recorded = cluster.replicas[0].command(
+        "SELECT personal_members FROM counterfoil.requests WHERE personal_base IS NOT NULL", cluster.database
+    )
+    assert recorded == [(1,)]
+
+
+def test_the_operator_sees_each_server_and_a_frozen_one_costs_a_moment_only(cluster: Cluster) -> None:
+    cluster.tick()
+    cluster.settled()
+    cluster.primary.freeze_all(signal.SIGSTOP)
+    look = bootstrap.Inspection(cluster.house.settings, cluster.house.clock)
+    began = time.monotonic()
+    assert look.problems() == {"store": None}
+    assert look.horizon_age_ms() == 0
+    assert [server.role.value for server in look.servers()] == ["away", "replica"]
+    assert time.monotonic() - began < 3 * 2 * PATIENCE * LOOK_SEC
+    cluster.primary.freeze_all(signal.SIGCONT)
+    assert [server.role.value for server in look.servers()] == ["primary", "replica"]
+
+
+def test_a_primary_that_freezes_does_not_hold_the_horizon_of_the_next(cluster: Cluster) -> None:
+    cluster.tick()
+    cluster.settled()
+    cluster.primary.freeze_all(signal.SIGSTOP)
+    began = time.monotonic()
+    with pytest.raises(StoreUnavailable):
+        cluster.house.ledger.advance_horizon()
+    assert time.monotonic() - began < 2 * STATEMENT_SEC
+    cluster.replicas[0].promote()
+    cluster.house.clock.advance(1)
+    assert cluster.house.ledger.advance_horizon() == cluster.house.clock.now_ms()
+
+
+def test_a_new_primary_goes_on_from_the_highest_horizon_that_was_given_out(wider: Cluster) -> None:
+    cluster = wider
+    behind, ahead = cluster.replicas
+    of = shop()
+    cluster.load(of)
+    key = cluster.house.key(shop=of["id"], per_min=1000)
+    cluster.settled()
+    cluster.house.get("shops", key)
+    behind.hold()
+    behind.command("ALTER SYSTEM SET primary_conninfo = ''")
+    behind.command("SELECT pg_reload_conf()")
+    cluster.tick(3)
+    ahead.caught_up(cluster.primary)
+    given_out = max(cluster.house.get("shops", key).json()["serverTime"] for _ in range(4))
+    cluster.primary.kill()
+    behind.let_go()
+    cluster.fail_over()
+    cluster.until(lambda: horizon_of(behind, cluster.database) == horizon_of(ahead, cluster.database), "it caught up")
+    # A clock that is behind stamps above it all the same.
+    cluster.house.clock.step(-60)
+    cluster.load_again(bill(of))
+    # The other replica does not follow the new primary, and falls behind.
+    cluster.tick(120)
+    cluster.until_role(ahead, "replica left out")
+    assert len(ids(bill_list(cluster, key, of, updatedSince=given_out))) == 1
+
+
+def horizon_of(server: Postgres, database: str) -> int:
+    return int(server.command("SELECT at FROM counterfoil.horizon", database)[0][0])

@@ -89,6 +89,7 @@ class Member(Server):
                 "pgpass": str(self.folder / "pgpass"),
                 "pg_hba": TRUSTED,
                 "authentication": {"superuser": {"username": "postgres"}, "replication": {"username": "replicator"}},
+                "basebackup": [{"checkpoint": "fast"}],
                 "parameters": {"unix_socket_directories": str(self.folder)},
                 "remove_data_directory_on_rewind_failure": True,
                 "remove_data_directory_on_diverged_timelines": True,

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ from house import Records
 from servers import Valkey
 
 PLENTY = 1_000_000_000
+# From its start on the bridge over a missing primary needs this long until it vouches for cursors.
+SETTLING_SEC = 15.0
+CALM_SEC = 4.0
 BATCH = 10
 BILLS = 400
 QUESTIONS = (
@@ -114,7 +118,7 @@ class Puller:
 
 
 class Event(Struct, frozen=True):
-    """What one failure of the primary did."""
+    """What one failure of the primary did: to writes, and to reads until writes went on, and in the calm before it."""
 
     what: str
     writes_paused: float
@@ -147,6 +151,7 @@ class Scene:
         self.puller.start()
         for caller in self.callers:
             caller.__enter__()
+        self.wait(SETTLING_SEC)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -160,20 +165,22 @@ class Scene:
     def fail(self, what: str, kill: Callable[[], None], back: Callable[[], None]) -> None:
         """Let it happen, wait until all is whole again, and see what it did."""
         calm_from = time.monotonic()
-        self.wait(2.0)
+        self.wait(CALM_SEC)
         struck = time.monotonic()
         kill()
         self._until_written_after(struck)
+        over = time.monotonic()
         back()
         self.cluster.wait_until_whole()
         self.wait(0.5)
         seen = [_between(caller.seen, struck, time.monotonic()) for caller in self.callers]
+        meanwhile = [_between(caller.seen, struck, over) for caller in self.callers]
         calm = [_between(caller.seen, calm_from, struck) for caller in self.callers]
         self.events.append(
             Event(
                 what,
-                max(b - a for a, b in zip(self.loader.times, self.loader.times[1:], strict=False) if b > struck),
-                max(longest_gap(calls) for calls in seen),
+                max(b - a for a, b in pairwise(self.loader.times) if b > struck),
+                max(longest_gap(calls) for calls in meanwhile),
                 max(longest_gap(calls) for calls in calm),
                 sum(len(calls) for calls in seen),
                 sum(call.status != 200 for calls in seen for call in calls),

@@ -1,6 +1,9 @@
 """The places at which cursors were handed out, kept on the primary for all nodes to see."""
 
-from counterfoil.backends.postgres.connections import Line, translated
+from collections.abc import Sequence
+from typing import Any
+
+from counterfoil.backends.postgres.connections import GATE_SEC, Line, translated
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.paging import Bookmark, Place, Trail, Walk
 from counterfoil.ports import Clock
@@ -13,6 +16,10 @@ _FIND = """
     SELECT route, walk, horizon, major, minor, finished, returns FROM bookmarks
     WHERE lineage = $1 AND listing = $2 AND cursor = $3 ORDER BY kept_at, first_kept
 """
+_FIND_ON_REPLICA = f"""
+    SELECT found.*, horizon.at FROM horizon LEFT JOIN LATERAL ({_FIND}) AS found ON true
+"""  # noqa: S608 - a constant
+_HORIZON = "SELECT at FROM horizon"
 _KEEP = """
     INSERT INTO bookmarks (lineage, listing, cursor, route, major, minor, walk, horizon, kept_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -32,16 +39,24 @@ class PostgresBookmarks:
         self._servers = servers
         self._url = url
         self._clock = clock
+        # Where a page can be kept elsewhere, nobody waits long for a primary that does not answer.
+        self._within = GATE_SEC if servers.several else None
 
     def close(self) -> None:
         self._servers.close()
 
     async def find(self, trail: Trail, cursor: str) -> list[Bookmark]:
-        rows = await self._servers.primary.rows(_FIND, trail.lineage, trail.listing, cursor)
-        return [
-            Bookmark(route, Walk(walk, horizon), Place(major, minor, cursor), finished, returns)
-            for route, walk, horizon, major, minor, finished, returns in rows
-        ]
+        asked = (trail.lineage, trail.listing, cursor)
+        return _bookmarks(await self._servers.primary.rows(_FIND, *asked, within=self._within), cursor)
+
+    async def find_on_replica(self, trail: Trail, cursor: str, reached: int) -> list[Bookmark]:
+        """What a replica knows that has come this far."""
+        rows = await self._servers.rows(_FIND_ON_REPLICA, trail.lineage, trail.listing, cursor, reached=reached)
+        return _bookmarks([row for row in rows if row[0] is not None], cursor)
+
+    async def horizon(self) -> int:
+        row = await self._servers.primary.row(_HORIZON, within=self._within)
+        return int(row[0])
 
     async def keep(self, trail: Trail, bookmark: Bookmark) -> None:
         place, walk = bookmark.place, bookmark.walk
@@ -56,6 +71,7 @@ class PostgresBookmarks:
             walk.id,
             walk.horizon,
             self._clock.now_ms(),
+            within=self._within,
         )
 
     async def wear(self, trail: Trail, bookmark: Bookmark) -> None:
@@ -65,7 +81,7 @@ class PostgresBookmarks:
         )
 
     async def finish(self, walk_id: str) -> None:
-        await self._servers.primary.do(_FINISH, walk_id)
+        await self._servers.primary.do(_FINISH, walk_id, within=self._within)
 
     def prune(self) -> int:
         """Forget bookmarks past their lifetime; how many went."""
@@ -80,3 +96,10 @@ class PostgresBookmarks:
                         return pruned
             finally:
                 line.close()
+
+
+def _bookmarks(rows: Sequence[Any], cursor: str) -> list[Bookmark]:
+    return [
+        Bookmark(route, Walk(walk, horizon), Place(major, minor, cursor), finished, returns)
+        for route, walk, horizon, major, minor, finished, returns, *_ in rows
+    ]

@@ -8,8 +8,11 @@ longer than their bound.
 
 import asyncio
 import logging
+import os
+import socket
+import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib import resources
 from typing import Any, LiteralString
 
@@ -233,14 +236,11 @@ class Pool:
 # --- loading and operating ---------------------------------------------------
 
 
-def connect(url: str, *, writable: bool = True) -> psycopg.Connection[tuple[Any, ...]]:
-    """A connection that commits each statement unless told otherwise; of several servers, to one that can be written.
-
-    Who only looks takes whichever server answers.
-    """
+def connect(url: str) -> psycopg.Connection[tuple[Any, ...]]:
+    """A connection that commits each statement unless told otherwise; of several servers, to one that can write."""
     options = " ".join(f"-c {name}={value}" for name, value in _LOADING.items())
     with translated():
-        several = {"target_session_attrs": "read-write" if writable else "any"} if addresses(url) else {}
+        several = {"target_session_attrs": "read-write"} if addresses(url) else {}
         return psycopg.connect(
             make_conninfo(url, **several),
             autocommit=True,
@@ -273,6 +273,23 @@ class Line:
             self._connection = connect(self._url)
             check_version(self._connection)
         return self._connection
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+        """The connection, cut when this takes longer: a server that is frozen holds its end for ever."""
+        connection = self()
+        cut = threading.Timer(seconds, _cut, (connection,))
+        cut.daemon = True
+        cut.start()
+        try:
+            yield connection
+        finally:
+            cut.cancel()
+
+
+def _cut(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
 
 
 # --- migrations --------------------------------------------------------------

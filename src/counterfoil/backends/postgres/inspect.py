@@ -9,9 +9,10 @@ from contextlib import closing
 from typing import Any
 
 from msgspec import Struct
+from psycopg.conninfo import make_conninfo
 
 from counterfoil.backends.postgres.connections import addresses, check_version, connect, translated
-from counterfoil.backends.postgres.servers import Sight, survey
+from counterfoil.backends.postgres.servers import Role, Sight, survey
 from counterfoil.domain.access import Scope
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 
@@ -34,7 +35,7 @@ class LatestLoad(Struct, frozen=True):
 def problem(url: str) -> str | None:
     """What keeps this database from being used, or nothing."""
     try:
-        with closing(connect(url, writable=False)) as connection:
+        with closing(connect(_answering(url))) as connection:
             check_version(connection)
     except (StoreUnavailable, StoreMismatch) as error:
         return str(error)
@@ -48,7 +49,7 @@ def several(url: str) -> bool:
 
 def servers(url: str) -> list[Sight]:
     """Each of several servers as it is now."""
-    return asyncio.run(survey(url))
+    return asyncio.run(survey(url)) if several(url) else []
 
 
 def horizon(url: str) -> int | None:
@@ -76,10 +77,17 @@ def latest_load(url: str, now_ms: int) -> LatestLoad | None:
 
 
 def _row(url: str, query: str, *values: str) -> tuple[Any, ...] | None:
-    for writable in (True, False) if several(url) else (True,):
-        try:
-            with closing(connect(url, writable=writable)) as connection, translated():
-                return connection.execute(query.encode(), values).fetchone()
-        except StoreUnavailable:
-            continue
-    return None
+    try:
+        with closing(connect(_answering(url))) as connection, translated():
+            return connection.execute(query.encode(), values).fetchone()
+    except StoreUnavailable:
+        return None
+
+
+def _answering(url: str) -> str:
+    """The address of the server to look at: all are asked at once, so one that is silent costs a moment only."""
+    seen = [(place, sight) for place, sight in zip(addresses(url), servers(url), strict=True) if sight.horizon]
+    if not seen:
+        return url
+    place, _ = max(seen, key=lambda found: (found[1].role is Role.PRIMARY, found[1].horizon))
+    return make_conninfo(url, host=place.host, port=place.port, target_session_attrs="any")

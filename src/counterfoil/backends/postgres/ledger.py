@@ -23,7 +23,7 @@ from counterfoil.backends.postgres.batch import (
     seal_of,
     wanted,
 )
-from counterfoil.backends.postgres.connections import Line, translated
+from counterfoil.backends.postgres.connections import STATEMENT_SEC, Line, translated
 from counterfoil.backends.postgres.rows import NEVER, BaseRow, BillRow, MemberRow, ShopRow
 from counterfoil.domain.shops import ShopFacts
 from counterfoil.ports import Change, KnownFacts, LoadProgress, Outcome, StoreMismatch
@@ -208,8 +208,8 @@ class PostgresLedger:
         return True
 
     def advance_horizon(self) -> int:
-        with translated():
-            row = self._line().execute(_ADVANCE, (self._now_ms() if self._now_ms else None,)).fetchone()
+        with translated(), self._line.within(STATEMENT_SEC) as connection:
+            row = connection.execute(_ADVANCE, (self._now_ms() if self._now_ms else None,)).fetchone()
         return int(row[0]) if row else 0
 
     @contextmanager

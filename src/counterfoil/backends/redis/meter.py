@@ -6,65 +6,24 @@ counts, and an event says so.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
-from hashlib import sha1
-from importlib import resources
 from typing import Any, Protocol
-from urllib.parse import parse_qsl, unquote, urlsplit
 
-from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
-from redis.asyncio.cluster import ClusterNode
-from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel
-from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError
-
+from counterfoil.backends.redis.client import GATE_SEC, Client, Script, translated
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import Admitted, TooFast, retry_after
 from counterfoil.domain.calendar import compact
 from counterfoil.observe.events import CountsReseeded, Event
 from counterfoil.ports import StoreUnavailable
 
-# A caller learns in this time that counts are out of reach, whatever it was that took so long.
-GATE_SEC = 1.5
-TIMEOUT_SEC = 1.0
-CONNECTIONS = 32
 # Counts wait at most this long for their way to the store.
 FLOW_SEC = 0.5
 EPOCH_DAY = date(1970, 1, 1).toordinal()
 
-PORT, SENTINEL_PORT = 6379, 26379
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Whatever the driver raises becomes the port's own error."""
-    try:
-        yield
-    except (RedisError, OSError, TimeoutError) as error:
-        raise StoreUnavailable(f"meter: {str(error) or type(error).__name__}") from error
-
-
-class _Script:
-    """A script by its name on the server, sent whole when the server does not know it."""
-
-    def __init__(self, file: str) -> None:
-        self._text = (resources.files(__package__) / file).read_text(encoding="utf-8")
-        self._name = sha1(self._text.encode(), usedforsecurity=False).hexdigest()
-
-    async def run(self, client: Any, keys: Sequence[str], values: Sequence[object]) -> Any:
-        with translated():
-            async with asyncio.timeout(GATE_SEC):
-                try:
-                    return await client.evalsha(self._name, len(keys), *keys, *values)
-                except NoScriptError:
-                    return await client.eval(self._text, len(keys), *keys, *values)
-
-
-_ADMIT = _Script("admit.lua")
-_RAISE = _Script("raise.lua")
+_ADMIT = Script("admit.lua")
+_RAISE = Script("raise.lua")
 
 # The instant of an admission in microseconds and its Thai day, where they are not the server's.
 Instant = Callable[[], tuple[int, date]]
@@ -81,40 +40,6 @@ class DayTotals(Protocol):
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int]) -> None: ...
 
 
-def connected(url: str) -> list[Any]:
-    """A client for one server, for a cluster, or for the primary that sentinels name; and those of the sentinels."""
-    terms: dict[str, Any] = {
-        "socket_timeout": TIMEOUT_SEC,
-        "socket_connect_timeout": TIMEOUT_SEC,
-        # A request whose answer was lost may have been counted: it is not sent again.
-        "retry": Retry(NoBackoff(), 0),
-    }
-    parts = urlsplit(url)
-    if "+" not in parts.scheme:
-        pool = BlockingConnectionPool.from_url(url, max_connections=CONNECTIONS, timeout=TIMEOUT_SEC, **terms)
-        return [Redis.from_pool(pool)]
-    place, _, nodes = parts.netloc.rpartition("@")
-    user, _, password = place.partition(":")
-    terms |= {"username": unquote(user) or None, "password": unquote(password) or None}
-    terms["ssl"] = parts.scheme.startswith("rediss")
-    if terms["ssl"]:
-        terms |= {name: value for name, value in parse_qsl(parts.query) if name.startswith("ssl_")}
-    if parts.scheme.endswith("+cluster"):
-        return [RedisCluster(startup_nodes=[ClusterNode(*node) for node in _places(nodes, PORT)], **terms)]
-    service, _, database = parts.path.strip("/").partition("/")
-    sentinel: Any = Sentinel(_places(nodes, SENTINEL_PORT), **_without_login(terms))  # type: ignore[no-untyped-call]
-    return [sentinel.master_for(service, db=int(database or 0), **terms), *sentinel.sentinels]
-
-
-def _places(nodes: str, usual_port: int) -> list[tuple[str, int]]:
-    each = (urlsplit(f"//{node}") for node in nodes.split(","))
-    return [(place.hostname or "", place.port or usual_port) for place in each]
-
-
-def _without_login(terms: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in terms.items() if name not in ("username", "password")}
-
-
 class RedisMeter:
     """The minute window and the day's count of all nodes."""
 
@@ -126,13 +51,11 @@ class RedisMeter:
         observe: Callable[[Event], None],
         instant: Instant | None = None,
     ) -> None:
-        self._url = url
+        self._client = Client(url)
         self._prefix = prefix
         self._totals = totals
         self._observe = observe
         self._instant = instant
-        self._clients: list[Any] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._untold: dict[tuple[str, date], int] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -140,12 +63,7 @@ class RedisMeter:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._loop is not None and not self._loop.is_closed():
-            if self._loop.is_running():
-                self._start(_hang_up(self._clients))
-            else:
-                self._loop.run_until_complete(_hang_up(self._clients))
-        self._clients = []
+        self._client.close()
         self.flush()
 
     async def admit(self, key: Key) -> Admitted | TooFast:
@@ -169,7 +87,7 @@ class RedisMeter:
         found = await self._totals.counts(key_id, days)
         with translated():
             async with asyncio.timeout(GATE_SEC):
-                here = await self._opened().hmget(self._keys(key_id)[2], [_number(day) for day in days])
+                here = await self._client.opened().hmget(self._keys(key_id)[2], [_number(day) for day in days])
         for day, count in zip(days, here, strict=True):
             if count is not None:
                 found[day] = max(int(count), found.get(day, 0))
@@ -178,19 +96,13 @@ class RedisMeter:
     async def _ask(self, key: Key, seed: int | str) -> list[int]:
         now, day = self._instant() if self._instant else ("", None)
         asked = (key.per_min, now, "" if day is None else _number(day), seed)
-        verdict: list[int] = await _ADMIT.run(self._opened(), self._keys(key.key_id), asked)
+        verdict: list[int] = await _ADMIT.run(self._client.opened(), self._keys(key.key_id), asked)
         return verdict
 
     def _keys(self, key_id: str) -> tuple[str, str, str]:
         """Under one hash tag, so that a cluster keeps them in one slot."""
         tag = f"{self._prefix}:{{{key_id}}}"
         return f"{tag}:log", f"{tag}:state", f"{tag}:days"
-
-    def _opened(self) -> Any:
-        if not self._clients:
-            self._loop = asyncio.get_running_loop()
-            self._clients = connected(self._url)
-        return self._clients[0]
 
     # --- the way to the store ------------------------------------------------------
 
@@ -215,7 +127,7 @@ class RedisMeter:
                     await self._raise(key_id, day, count)
 
     async def _raise(self, key_id: str, day: date, count: int) -> None:
-        if await _RAISE.run(self._opened(), self._keys(key_id)[2:], (_number(day), count)):
+        if await _RAISE.run(self._client.opened(), self._keys(key_id)[2:], (_number(day), count)):
             self._observe(CountsReseeded(key_id=key_id, day=compact(day), count=count))
 
     def flush(self) -> None:
@@ -228,11 +140,6 @@ class RedisMeter:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-async def _hang_up(clients: Sequence[Any]) -> None:
-    for client in clients:
-        await client.aclose()
 
 
 def _number(day: date) -> int:

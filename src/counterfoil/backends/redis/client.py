@@ -1,0 +1,113 @@
+"""Connections to Redis or Valkey, and the one place that translates the driver's errors."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha1
+from importlib import resources
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
+from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel
+from redis.backoff import NoBackoff
+from redis.exceptions import NoScriptError, RedisError
+
+from counterfoil.ports import StoreUnavailable
+
+# A caller learns in this time that counts are out of reach, whatever it was that took so long.
+GATE_SEC = 1.5
+TIMEOUT_SEC = 1.0
+CONNECTIONS = 32
+PORT, SENTINEL_PORT = 6379, 26379
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Whatever the driver raises becomes the port's own error."""
+    try:
+        yield
+    except (RedisError, OSError, TimeoutError) as error:
+        raise StoreUnavailable(f"meter: {str(error) or type(error).__name__}") from error
+
+
+class Script:
+    """A script by its name on the server, sent whole when the server does not know it."""
+
+    def __init__(self, file: str) -> None:
+        self._text = (resources.files(__package__) / file).read_text(encoding="utf-8")
+        self._name = sha1(self._text.encode(), usedforsecurity=False).hexdigest()
+
+    async def run(self, client: Any, keys: Sequence[str], values: Sequence[object]) -> Any:
+        with translated():
+            async with asyncio.timeout(GATE_SEC):
+                try:
+                    return await client.evalsha(self._name, len(keys), *keys, *values)
+                except NoScriptError:
+                    return await client.eval(self._text, len(keys), *keys, *values)
+
+
+def connected(url: str) -> list[Any]:
+    """A client for one server, for a cluster, or for the primary that sentinels name; and those of the sentinels."""
+    terms: dict[str, Any] = {
+        "socket_timeout": TIMEOUT_SEC,
+        "socket_connect_timeout": TIMEOUT_SEC,
+        # A request whose answer was lost may have been counted: it is not sent again.
+        "retry": Retry(NoBackoff(), 0),
+    }
+    parts = urlsplit(url)
+    if "+" not in parts.scheme:
+        pool = BlockingConnectionPool.from_url(url, max_connections=CONNECTIONS, timeout=TIMEOUT_SEC, **terms)
+        return [Redis.from_pool(pool)]
+    place, _, nodes = parts.netloc.rpartition("@")
+    user, _, password = place.partition(":")
+    terms |= {"username": unquote(user) or None, "password": unquote(password) or None}
+    terms["ssl"] = parts.scheme.startswith("rediss")
+    if terms["ssl"]:
+        terms |= {name: value for name, value in parse_qsl(parts.query) if name.startswith("ssl_")}
+    if parts.scheme.endswith("+cluster"):
+        return [RedisCluster(startup_nodes=[ClusterNode(*node) for node in _places(nodes, PORT)], **terms)]
+    service, _, database = parts.path.strip("/").partition("/")
+    sentinel: Any = Sentinel(_places(nodes, SENTINEL_PORT), **_without_login(terms))  # type: ignore[no-untyped-call]
+    return [sentinel.master_for(service, db=int(database or 0), **terms), *sentinel.sentinels]
+
+
+def _places(nodes: str, usual_port: int) -> list[tuple[str, int]]:
+    each = (urlsplit(f"//{node}") for node in nodes.split(","))
+    return [(place.hostname or "", place.port or usual_port) for place in each]
+
+
+def _without_login(terms: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in terms.items() if name not in ("username", "password")}
+
+
+class Client:
+    """Opened on first use, on the event loop that uses it."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._clients: list[Any] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending: asyncio.Task[None] | None = None
+
+    def opened(self) -> Any:
+        if not self._clients:
+            self._loop = asyncio.get_running_loop()
+            self._clients = connected(self._url)
+        return self._clients[0]
+
+    def close(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            ending = _hang_up(self._clients)
+            if self._loop.is_running():
+                self._ending = self._loop.create_task(ending)
+            else:
+                self._loop.run_until_complete(ending)
+        self._clients = []
+
+
+async def _hang_up(clients: Sequence[Any]) -> None:
+    for client in clients:
+        await client.aclose()
