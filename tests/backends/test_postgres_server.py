@@ -2,7 +2,9 @@
 
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -160,4 +162,31 @@ def test_a_server_that_freezes_costs_a_request_its_time_limit_and_no_more(own: P
     for pid in own.pids():
         own.freeze(pid, signal.SIGCONT)
     assert house.get("shops", key).status_code == 200
+    house.close()
+
+
+def test_a_crowd_that_the_server_cannot_take_is_sent_away_in_time_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    database, url = servers.postgres(18).fresh_database()
+    house = House(tmp_path, store=url, meter=servers.valkey().url)
+    of = shop()
+    house.load(of, bill(of))
+    key = house.key(shop=of["id"], per_min=1000)
+    assert house.data("shops", key)
+    with psycopg.connect(url) as blocking, ThreadPoolExecutor(4 * connections.CONNECTIONS) as crowd:
+        blocking.execute("LOCK TABLE counterfoil.shops IN ACCESS EXCLUSIVE MODE")
+        began = time.monotonic()
+        answers = list(crowd.map(lambda _: house.get("shops", key), range(4 * connections.CONNECTIONS)))
+        assert time.monotonic() - began < connections.COMMAND_SEC + connections.QUEUE_SEC
+        blocking.rollback()
+    errors = Counter(answer.json()["error"] for answer in answers)
+    assert set(errors) == {"internal", "auth_unavailable"}
+    assert errors["internal"] == connections.CONNECTIONS
+    allowances = {answer.status_code: "x-ratelimit-remaining" in answer.headers for answer in answers}
+    assert allowances == {500: True, 503: False}
+    assert house.data("shops", key)
+    ((held,),) = servers.postgres(18).command(
+        f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}'"  # noqa: S608
+    )
+    # The loader and the operator hold one each.
+    assert held <= connections.CONNECTIONS + 2
     house.close()

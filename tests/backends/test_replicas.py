@@ -204,7 +204,7 @@ def test_a_replica_that_is_too_far_behind_is_left_out_until_it_has_caught_up(clu
     cluster.load(bill(of))
     assert ids(bill_list(cluster, key, of, updatedSince=EVER)) == []
     cluster.tick(cluster.house.settings.replica_lag_ms / 1000 + 1)
-    cluster.until_role(replica, "replica left out")
+    cluster.until_role(replica, "behind")
     assert len(ids(bill_list(cluster, key, of, updatedSince=EVER))) == 1
     replica.let_go()
     cluster.until(lambda: cluster.roles()[str(replica.port)] == "replica", "the replica was read again")
@@ -401,7 +401,7 @@ def test_a_new_primary_goes_on_from_the_highest_horizon_that_was_given_out(wider
     cluster.load_again(bill(of))
     # The other replica does not follow the new primary, and falls behind.
     cluster.tick(120)
-    cluster.until_role(ahead, "replica left out")
+    cluster.until_role(ahead, "behind")
     assert len(ids(bill_list(cluster, key, of, updatedSince=given_out))) == 1
 
 

@@ -122,7 +122,11 @@ def addresses(url: str) -> list[Address]:
     ports = str(told.get("port") or PORT).split(",")
     if len(hosts) < 2:
         return []
-    return [Address(host, port or PORT) for host, port in zip(hosts, ports * (len(hosts) // len(ports)), strict=True)]
+    if len(ports) == 1:
+        ports = ports * len(hosts)
+    if len(ports) != len(hosts):
+        raise StoreUnavailable(f"PostgreSQL: the address names {len(hosts)} servers and {len(ports)} ports")
+    return [Address(host, port or PORT) for host, port in zip(hosts, ports, strict=True)]
 
 
 async def dial(url: str, address: Address | None, within: float) -> Any:

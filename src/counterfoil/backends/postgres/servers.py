@@ -44,7 +44,7 @@ class Role(Enum):
 
     PRIMARY = "primary"
     REPLICA = "replica"
-    BEHIND = "replica left out, too far behind"
+    BEHIND = "behind"
     AWAY = "away"
 
 

@@ -187,13 +187,16 @@ class PostgresUsage:
         if len(self._records) > RECORDS_WAITING:
             # Nobody has taken them for long, and memory is not endless.
             del self._records[: RECORDS_WAITING // 10]
-        if self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(RECORDS_SEC, self._flush_in_time)
+        self._flush_soon()
 
     async def disclose(self, record: RequestRecord) -> None:
         await self._make_months([record])
         await self._servers.primary.do(_RECORD_LATER, *_columns([record]))
+
+    def _flush_soon(self) -> None:
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(RECORDS_SEC, self._flush_in_time)
 
     def _flush_in_time(self) -> None:
         self._timer = None
@@ -205,8 +208,9 @@ class PostgresUsage:
             await self._make_months(records)
             await self._servers.primary.do(_RECORD_LATER, *_columns(records))
         except StoreUnavailable:
-            # The next admission carries them, and it will say that the store is out of reach.
+            # The next admission carries them, or the next round.
             self._records[:0] = records
+            self._flush_soon()
         finally:
             self._flushing = None
 

@@ -1,0 +1,36 @@
+"""One address, one server or several."""
+
+import pytest
+
+from counterfoil.backends.postgres.connections import addresses
+from counterfoil.ports import StoreUnavailable
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://u:p@db/c", "postgresql://u@db:5433/c", "postgres:///c", "postgresql:///c?host=/run/pg"]
+)
+def test_an_address_of_one_server_names_no_others(url: str) -> None:
+    assert addresses(url) == []
+
+
+@pytest.mark.parametrize(
+    ("hosts", "named"),
+    [
+        ("a:5432,b:5433", ["a:5432", "b:5433"]),
+        ("a,b", ["a:5432", "b:5432"]),
+        ("a,b:6000", ["a:5432", "b:6000"]),
+        ("[::1]:5432,10.0.0.2:5432,c", ["::1:5432", "10.0.0.2:5432", "c:5432"]),
+    ],
+)
+def test_each_server_of_an_address_is_named_with_its_port(hosts: str, named: list[str]) -> None:
+    assert [server.name for server in addresses(f"postgresql://user:secret@{hosts}/counterfoil")] == named
+
+
+def test_one_port_is_for_all_servers() -> None:
+    found = addresses("postgresql:///counterfoil?host=a,b&port=6000")
+    assert [server.name for server in found] == ["a:6000", "b:6000"]
+
+
+def test_an_address_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(StoreUnavailable):
+        addresses("postgresql://a,b/c?port=1,2,3")
