@@ -36,6 +36,15 @@ def test_no_minute_holds_more_than_the_limit_and_nobody_who_fits_is_refused(esta
     assert wronged(admitted, refused) == []
 
 
+def test_the_checker_finds_one_too_many_and_one_too_few() -> None:
+    some = [Seen(number, number + 0.5, 200) for number in range(PER_MIN)]
+    one_more, refused = Seen(50, 50.5, 200), Seen(50, 50.5, 429)
+    assert (crowded(some), wronged(some, [refused])) == ([], [])
+    assert crowded([*some, one_more]) == [one_more]
+    assert crowded([*some, Seen(60.6, 61, 200)]) == []
+    assert wronged(some[1:], [refused]) == [refused]
+
+
 def crowded(admitted: list[Seen]) -> list[Seen]:
     """Those that made a minute hold more than the limit, wherever between question and answer each was counted."""
     by_end = sorted(admitted, key=lambda call: call.ended)
