@@ -190,7 +190,7 @@ def _as_ordinary_user(user: str | None) -> tuple[str, ...]:
     """PostgreSQL refuses to run as root, and an ordinary user may not be let at root's Python: so it may open all."""
     if user is None:
         return ()
-    return ("setpriv", f"--reuid={user}", "--clear-groups", *servers.MAY_OPEN_ALL, "--pdeathsig=INT")
+    return ("setpriv", f"--reuid={user}", "--clear-groups", *servers.MAY_OPEN_ALL, "--pdeathsig=TERM")
 
 
 def _get(port: int, path: str) -> tuple[int, bytes]:

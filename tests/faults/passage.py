@@ -100,6 +100,10 @@ class Passage:
         for pump in self._pumps:
             pump.cancel()
         await asyncio.gather(*self._pumps, return_exceptions=True)
+        # A caller may have come in just before the door was shut; and what is aborted is closed a turn later.
+        await asyncio.sleep(0.02)
+        self._break_all()
+        await asyncio.sleep(0.02)
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
