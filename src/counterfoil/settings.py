@@ -85,6 +85,12 @@ DATABASES = ("postgresql://", "postgres://")
 METERS = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://", "redis+cluster://", "rediss+cluster://")
 # The login of an address, up to its password.
 _LOGIN = re.compile(r"^([a-z+]+://[^/@:?]*):.*@|([?&](?:ssl)?password=)[^&]*")
+# A login, places with ports, a path and parameters. Of an address that is not written like this a driver would quote
+# a part in its complaint, and that part may be the password.
+_CODED = "%[0-9A-Fa-f]{2}"
+_NAME = rf"(?:[^\s/@:?#%]|{_CODED})*"
+_PLACE = rf"(?:\[[0-9A-Fa-f:.]+\]|(?:[^\s/@:?#%,\[\]]|{_CODED})*)(?::\d+)?"
+_ADDRESS = re.compile(rf"[a-z+]+://(?:{_NAME}(?::{_NAME})?@)?{_PLACE}(?:,{_PLACE})*(?:[/?](?:[^\s@#%]|{_CODED})*)?")
 LOG_TARGETS = ("stderr", "stdout", "off")
 
 
@@ -160,6 +166,9 @@ def masked(name: str, value: object) -> str:
 
 def without_password(address: str) -> str:
     """An address that may be shown; other text stays as it is."""
+    if "://" in address and not _ADDRESS.fullmatch(address):
+        # Who knows where in it the password is.
+        return f"{_scheme(address)}://***"
     return _LOGIN.sub(lambda found: f"{found[1]}:***@" if found[1] else f"{found[2]}***", address)
 
 
@@ -225,6 +234,13 @@ def _check_servers(values: Mapping[str, Any]) -> None:
         )
     if values["meter"] and not values["meter"].startswith(METERS):
         raise SettingsError(f"meter must begin with one of {', '.join(METERS)}, not {_scheme(values['meter'])}")
+    for name, address in (("store", values["database"]), ("meter", values["meter"])):
+        if address and not _ADDRESS.fullmatch(address):
+            raise SettingsError(
+                f"{name} is no address that works: it looks like {_scheme(address)}://user:password@host:port/name, "
+                "and user and password are percent-encoded",
+                name,
+            )
     if values["meter"] and not values["database"]:
         raise SettingsError("a shared meter needs a store that nodes share: set store to postgresql://... as well")
 

@@ -1,4 +1,4 @@
-"""The real command `counterfoil serve` as a process, over a store in a temporary folder."""
+"""The real command `counterfoil serve` as a process, over a store in a temporary folder or on servers."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,9 +28,10 @@ SHOP = {"kind": "shop", "id": "sh_1", "name": "Riverside", "franchiseId": "fr_a"
 COMMAND = (sys.executable, "-m", "counterfoil", "serve")
 
 
-def until(holds: Callable[[], Any], what: str) -> Any:
+def until(holds: Callable[[], Any], what: str, patience_sec: float = PATIENCE_SEC) -> Any:
     """Look again and again at a process that is not ours to wait for; what it came to."""
-    for _ in range(int(PATIENCE_SEC / 0.02)):
+    end = time.monotonic() + patience_sec
+    while time.monotonic() < end:
         if found := holds():
             return found
         threading.Event().wait(0.02)
@@ -39,15 +41,16 @@ def until(holds: Callable[[], Any], what: str) -> Any:
 class Deployment:
     """A folder, a port and a secret; the service over it may run or not."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: str = "", meter: str = "") -> None:
         self.folder = folder
         self.store = folder / "store"
+        self.addresses = {"store": store or str(self.store), "meter": meter}
         self.port, self.admin_port = free_port(), free_port()
         self.log = folder / "log"
         self.keys: dict[str, str] = {}
         self.counters = folder / "tmp"
         self.counters.mkdir(exist_ok=True)
-        self.settings = settings.load({"store": str(self.store), "secret": SECRET}, environment={})
+        self.settings = settings.load({**self.addresses, "secret": SECRET}, environment={})
         bootstrap.prepare(self.settings)
 
     # --- the operator --------------------------------------------------------------
@@ -81,7 +84,8 @@ class Deployment:
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
         return kept | {
-            "COUNTERFOIL_STORE": str(self.store),
+            "COUNTERFOIL_STORE": self.addresses["store"],
+            "COUNTERFOIL_METER": self.addresses["meter"],
             "COUNTERFOIL_SECRET": SECRET,
             "COUNTERFOIL_PORT": str(self.port),
             "COUNTERFOIL_ADMIN_PORT": str(self.admin_port),
@@ -122,6 +126,7 @@ class Running:
             self.process = subprocess.Popen(
                 [*COMMAND, "--workers", str(workers)],
                 env=deployment.environment(),
+                cwd=deployment.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -200,7 +200,7 @@ def test_the_scope_is_told_before_existence(town: House, place: tuple[Record, Re
 )
 def test_what_ends_before_the_key_is_not_counted(town: House, refused: dict[str, Any]) -> None:
     key = town.key(shop="s")
-    town.get(refused.pop("path"), key, **refused)
+    town.get(**refused, key=key)
     assert town.data("usage", key)["today"]["count"] == 1
 
 

@@ -139,9 +139,13 @@ class App:
             raise Refused(METHOD_NOT_ALLOWED)
         if route.handler is None:
             return self._success(self._document, self._openapi, headers, exchange)
-        exchange.caller = caller = await self._gate.admit(headers.get("authorization"))
-        require_quota(caller)
-        answer = await route.handler(self._reads, caller, argument, scope.query_string)
+        await self._gate.enter()
+        try:
+            exchange.caller = caller = await self._gate.admit(headers.get("authorization"))
+            require_quota(caller)
+            answer = await route.handler(self._reads, caller, argument, scope.query_string)
+        finally:
+            self._gate.leave()
         exchange.disclosure = answer.disclosure
         return self._success(answer, wire.success(answer), headers, exchange)
 

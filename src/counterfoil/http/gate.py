@@ -1,5 +1,6 @@
 """The gate before every endpoint: browsers out, then the key, the minute and the day, in this order."""
 
+import asyncio
 from typing import Protocol
 
 from counterfoil.domain import credentials
@@ -15,6 +16,11 @@ from counterfoil.domain.problems import (
 )
 from counterfoil.ports import KeptKey, KeyRing, Meter, StoreUnavailable
 from counterfoil.reads import Caller
+
+# So many requests are under way in a worker at once. More wait this long for a seat, and are refused uncounted then:
+# a store that has become slow must not gather a crowd that it can never serve.
+SEATS = 32
+SEAT_SEC = 2.0
 
 # Compared when no well-formed key was presented, so that the work is the same.
 _NO_CREDENTIAL = credentials.Credential("", "")
@@ -46,6 +52,21 @@ class Gate:
     def __init__(self, keys: KeyRing, meter: Meter) -> None:
         self._keys = keys
         self._meter = meter
+        self._seats = asyncio.Semaphore(SEATS)
+
+    async def enter(self) -> None:
+        """Take a seat; `leave` gives it back."""
+        if not self._seats.locked():
+            await self._seats.acquire()
+            return
+        try:
+            async with asyncio.timeout(SEAT_SEC):
+                await self._seats.acquire()
+        except TimeoutError:
+            raise Refused(AUTH_UNAVAILABLE) from StoreUnavailable(f"{SEATS} requests are under way and none ended")
+
+    def leave(self) -> None:
+        self._seats.release()
 
     async def admit(self, authorization: str | None) -> Caller:
         """Check the key and count the request. The quota is asked for apart: its refusal carries the headers."""

@@ -7,6 +7,7 @@ longer than their bound.
 """
 
 import asyncio
+import logging
 import os
 import re
 import socket
@@ -62,6 +63,7 @@ _AWAY = (
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -70,7 +72,10 @@ _AWAY = (
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.SerializationError,
 )
-_FAILED = (asyncpg.PostgresError, asyncpg.InternalClientError, psycopg.Error)
+_FAILED = (asyncpg.PostgresError, psycopg.Error)
+
+# It tells on standard error what it also raises.
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 
 @contextmanager
@@ -83,7 +88,7 @@ def translated() -> Iterator[None]:
         raise kind(f"PostgreSQL: {_first_line(error)}") from error
 
 
-def _is_away(error: Exception) -> bool:
+def _is_away(error: BaseException) -> bool:
     if isinstance(error, psycopg.OperationalError):
         # Without a code of the server's the connection itself has failed.
         return error.sqlstate is None or error.sqlstate.startswith(("08", "57P0", "53300", "25006"))
@@ -170,9 +175,11 @@ class Pool:
                 connection = self._rested() or await self._made(min(CONNECT_SEC, within or CONNECT_SEC))
                 try:
                     yield connection
-                except (TimeoutError, asyncio.CancelledError):
-                    # Nobody may be there to cancel the statement; its own time limit ends it.
-                    connection.terminate()
+                except BaseException as error:
+                    # Only a server that says no leaves its connection fit for another. If the statement runs on,
+                    # its own time limit ends it.
+                    if not isinstance(error, asyncpg.PostgresError) or _is_away(error):
+                        connection.terminate()
                     raise
                 finally:
                     self._put_back(connection)

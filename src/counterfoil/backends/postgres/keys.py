@@ -49,41 +49,66 @@ class PostgresKeyRing:
         self._clock = clock
         self._kept: dict[str, KeptKey] = {}
         self._generation: tuple[Any, ...] | None = None
-        self._asking = asyncio.Lock()
+        self._looking: asyncio.Task[None] | None = None
+        self._failure: StoreUnreachable | None = None
         self._due = 0
         # The keys are what they were at this instant, or newer.
         self._as_of: int | None = None
 
     async def find(self, key_id: str) -> KeptKey | None:
         if self._clock.steady_us() >= self._due:
-            async with self._asking:
-                await self._look_again()
+            look = self._look()
+            # While memory bridges, nobody waits for a server that may be silent.
+            if not self._bridging:
+                await asyncio.shield(look)
+            if self._failure and not self._bridging:
+                raise self._failure
         return self._kept.get(key_id)
 
     async def find_again(self, key_id: str) -> KeptKey | None:
-        async with self._asking:
-            self._due = 0
-            await self._look_again()
+        if self._looking:
+            # It began before this request did, and may have missed a key that was issued since.
+            await asyncio.wait({self._looking})
+        await asyncio.shield(self._look())
+        if self._failure:
+            # The key may be new: memory cannot tell that it is wrong.
+            raise self._failure
         return self._kept.get(key_id)
 
+    @property
+    def _bridging(self) -> bool:
+        """Whether the primary is away and a revocation that is not seen here would not be late yet."""
+        if self._failure is None or self._as_of is None:
+            return False
+        return self._clock.steady_us() < self._as_of + BRIDGE_SEC * 1_000_000
+
+    def _look(self) -> asyncio.Task[None]:
+        """Ask the server. Whoever comes before it has answered shares the question, so a silence is waited for once."""
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().create_task(self._look_again())
+            self._looking.add_done_callback(self._looked)
+        return self._looking
+
+    def _looked(self, look: asyncio.Task[None]) -> None:
+        self._looking = None
+        if not look.cancelled():
+            # Those who waited have been told; perhaps nobody did.
+            look.exception()
+
     async def _look_again(self) -> None:
-        now = self._clock.steady_us()
-        if now < self._due:
-            return
+        now, failure = self._clock.steady_us(), None
         try:
             await self._servers.of_primary(self._refresh)
             self._as_of = now
         except StoreUnreachable as error:
-            await self._bridge(now, error)
-        self._due = now + int(REFRESH_SEC * 1_000_000)
-
-    async def _bridge(self, now: int, failure: StoreUnreachable) -> None:
-        """Go on without the primary, as long as a revocation that is not seen here would not be late yet."""
-        if self._servers.several:
+            failure = error
+        finally:
+            self._failure = failure
+        if failure and self._servers.several:
             with suppress(StoreUnreachable):
                 await self._servers.of_replica(self._refresh_from_replica)
-        if self._as_of is None or now >= self._as_of + BRIDGE_SEC * 1_000_000:
-            raise failure
+        if failure is None or self._bridging:
+            self._due = self._clock.steady_us() + int(REFRESH_SEC * 1_000_000)
 
     async def _refresh_from_replica(self, pool: Pool) -> None:
         """Its keys count only if they are newer than ours: an old copy would bring a revoked key back."""
@@ -94,7 +119,12 @@ class PostgresKeyRing:
             self._as_of = as_of
 
     async def _refresh(self, pool: Pool) -> None:
-        number, at, schema, oldest = await pool.row(_GENERATION, within=GATE_SEC)
+        try:
+            # The whole of it: a connection that has to be made first counts too.
+            async with asyncio.timeout(GATE_SEC):
+                number, at, schema, oldest = await pool.row(_GENERATION)
+        except TimeoutError as error:
+            raise StoreUnreachable(f"PostgreSQL: no answer in {GATE_SEC} s") from error
         problem = unfit(schema, oldest)
         if problem:
             # Another version has changed the database under a running service.

@@ -67,6 +67,11 @@ _RAISE_TOTALS = """
     SELECT * FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS told (key_id, day, count) ORDER BY key_id, day
     ON CONFLICT (key_id, day) DO UPDATE SET count = excluded.count WHERE daily_totals.count < excluded.count
 """
+_HIGHER = """
+    SELECT kept.key_id, kept.day, kept.count
+    FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS told (key_id, day, count)
+    JOIN daily_totals AS kept USING (key_id, day) WHERE kept.count > told.count
+"""
 _RAISE_NOW = re.sub(r"\$\d", "%s", _RAISE_TOTALS)
 _PRUNE_MONTHS = "SELECT drop_request_months(%s)"
 _PRUNE_REQUESTS = """
@@ -168,9 +173,12 @@ class PostgresUsage:
             found[date_of(day)] = max(count, found.get(date_of(day), 0))
         return found
 
-    async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> None:
-        """What a shared meter has counted so far; a smaller number is an older one."""
-        await self._servers.primary.do(_RAISE_TOTALS, *_total_columns(counts))
+    async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:
+        """What a shared meter has counted so far; a smaller number is an older one. Those that were higher already."""
+        told = _total_columns(counts)
+        await self._servers.primary.do(_RAISE_TOTALS, *told)
+        higher = await self._servers.primary.rows(_HIGHER, *told)
+        return {(key_id, date_of(day)): count for key_id, day, count in higher}
 
     # --- request records -------------------------------------------------------
 

@@ -3,20 +3,25 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import sha1
+from importlib import resources
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
 from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import NoScriptError, RedisError
 
 from counterfoil.ports import StoreUnavailable
 
+# A caller learns in this time that counts are out of reach, whatever it was that took so long.
+GATE_SEC = 1.5
 TIMEOUT_SEC = 1.0
 CONNECTIONS = 32
+PORT, SENTINEL_PORT = 6379, 26379
 
 
 @contextmanager
@@ -26,6 +31,22 @@ def translated() -> Iterator[None]:
         yield
     except (RedisError, OSError, TimeoutError) as error:
         raise StoreUnavailable(f"meter: {str(error) or type(error).__name__}") from error
+
+
+class Script:
+    """A script by its name on the server, sent whole when the server does not know it."""
+
+    def __init__(self, file: str) -> None:
+        self._text = (resources.files(__package__) / file).read_text(encoding="utf-8")
+        self._name = sha1(self._text.encode(), usedforsecurity=False).hexdigest()
+
+    async def run(self, client: Any, keys: Sequence[str], values: Sequence[object]) -> Any:
+        with translated():
+            async with asyncio.timeout(GATE_SEC):
+                try:
+                    return await client.evalsha(self._name, len(keys), *keys, *values)
+                except NoScriptError:
+                    return await client.eval(self._text, len(keys), *keys, *values)
 
 
 def connected(url: str) -> list[Any]:
@@ -44,12 +65,18 @@ def connected(url: str) -> list[Any]:
     user, _, password = place.partition(":")
     terms |= {"username": unquote(user) or None, "password": unquote(password) or None}
     terms["ssl"] = parts.scheme.startswith("rediss")
-    named = [(host, int(port or 6379)) for host, _, port in (node.partition(":") for node in nodes.split(","))]
+    if terms["ssl"]:
+        terms |= {name: value for name, value in parse_qsl(parts.query) if name.startswith("ssl_")}
     if parts.scheme.endswith("+cluster"):
-        return [RedisCluster(startup_nodes=[ClusterNode(*node) for node in named], **terms)]
+        return [RedisCluster(startup_nodes=[ClusterNode(*node) for node in _places(nodes, PORT)], **terms)]
     service, _, database = parts.path.strip("/").partition("/")
-    sentinel: Any = Sentinel(named, **_without_login(terms))  # type: ignore[no-untyped-call]
+    sentinel: Any = Sentinel(_places(nodes, SENTINEL_PORT), **_without_login(terms))  # type: ignore[no-untyped-call]
     return [sentinel.master_for(service, db=int(database or 0), **terms), *sentinel.sentinels]
+
+
+def _places(nodes: str, usual_port: int) -> list[tuple[str, int]]:
+    each = (urlsplit(f"//{node}") for node in nodes.split(","))
+    return [(place.hostname or "", place.port or usual_port) for place in each]
 
 
 def _without_login(terms: dict[str, Any]) -> dict[str, Any]:

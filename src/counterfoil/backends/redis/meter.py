@@ -7,14 +7,11 @@ counts, and an event says so.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
-from hashlib import sha1
-from importlib import resources
 from typing import Any, Protocol
 
-from redis.exceptions import NoScriptError
-
-from counterfoil.backends.redis.client import Client, translated
+from counterfoil.backends.redis.client import GATE_SEC, Client, Script, translated
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import Admitted, TooFast, retry_after
 from counterfoil.domain.calendar import compact
@@ -25,8 +22,8 @@ from counterfoil.ports import StoreUnavailable
 FLOW_SEC = 0.5
 EPOCH_DAY = date(1970, 1, 1).toordinal()
 
-_SCRIPT = (resources.files(__package__) / "admit.lua").read_text(encoding="utf-8")
-_SHA = sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
+_ADMIT = Script("admit.lua")
+_RAISE = Script("raise.lua")
 
 # The instant of an admission in microseconds and its Thai day, where they are not the server's.
 Instant = Callable[[], tuple[int, date]]
@@ -37,7 +34,8 @@ class DayTotals(Protocol):
 
     async def counts(self, key_id: str, days: Sequence[date]) -> dict[date, int]: ...
 
-    async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> None: ...
+    async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:
+        """Keep the counts; those that were higher already."""
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int]) -> None: ...
 
@@ -88,7 +86,8 @@ class RedisMeter:
     async def counts(self, key_id: str, days: Sequence[date]) -> dict[date, int]:
         found = await self._totals.counts(key_id, days)
         with translated():
-            here = await self._client.opened().hmget(self._keys(key_id)[2], [_number(day) for day in days])
+            async with asyncio.timeout(GATE_SEC):
+                here = await self._client.opened().hmget(self._keys(key_id)[2], [_number(day) for day in days])
         for day, count in zip(days, here, strict=True):
             if count is not None:
                 found[day] = max(int(count), found.get(day, 0))
@@ -96,13 +95,8 @@ class RedisMeter:
 
     async def _ask(self, key: Key, seed: int | str) -> list[int]:
         now, day = self._instant() if self._instant else ("", None)
-        asked = (*self._keys(key.key_id), key.per_min, now, "" if day is None else _number(day), seed)
-        client = self._client.opened()
-        with translated():
-            try:
-                verdict: list[int] = await client.evalsha(_SHA, 3, *asked)
-            except NoScriptError:
-                verdict = await client.eval(_SCRIPT, 3, *asked)
+        asked = (key.per_min, now, "" if day is None else _number(day), seed)
+        verdict: list[int] = await _ADMIT.run(self._client.opened(), self._keys(key.key_id), asked)
         return verdict
 
     def _keys(self, key_id: str) -> tuple[str, str, str]:
@@ -120,12 +114,21 @@ class RedisMeter:
         self._timer = None
         told, self._untold = self._untold, {}
         try:
-            await self._totals.raise_totals(told)
+            higher = await self._totals.raise_totals(told)
         except StoreUnavailable:
             # They are still on the meter, and later counts include them.
             for place, count in told.items():
                 self._untold[place] = max(count, self._untold.get(place, 0))
             self._flow_soon()
+        else:
+            # Most often another node has told a later count. If not, the meter has come back from an old snapshot.
+            for (key_id, day), count in higher.items():
+                with suppress(StoreUnavailable):
+                    await self._raise(key_id, day, count)
+
+    async def _raise(self, key_id: str, day: date, count: int) -> None:
+        if await _RAISE.run(self._client.opened(), self._keys(key_id)[2:], (_number(day), count)):
+            self._observe(CountsReseeded(key_id=key_id, day=compact(day), count=count))
 
     def flush(self) -> None:
         """Tell the store all that it has not been told, from outside the event loop."""

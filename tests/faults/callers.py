@@ -1,0 +1,121 @@
+"""Callers that ask without end, and remember when they asked, how long it took and what came back."""
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from types import TracebackType
+from typing import Any
+
+from msgspec import Struct
+
+HEADERS = ("x-ratelimit-limit", "x-ratelimit-remaining")
+NO_ANSWER = 0
+
+
+class Seen(Struct, frozen=True):
+    """One call: on the caller's steady clock, in seconds."""
+
+    began: float
+    ended: float
+    status: int
+    error: str | None = None
+    metered: bool = False
+    data: Any = None
+
+    @property
+    def took(self) -> float:
+        return self.ended - self.began
+
+
+class Desk:
+    """One connection to one node, made again when it breaks."""
+
+    def __init__(self, port: int, key: str, patience_sec: float = 30.0) -> None:
+        self._port = port
+        self._headers = {"authorization": f"Bearer {key}"}
+        self._patience_sec = patience_sec
+        self._line: http.client.HTTPConnection | None = None
+
+    def ask(self, path: str) -> Seen:
+        began = time.monotonic()
+        try:
+            if self._line is None:
+                self._line = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._patience_sec)
+            self._line.request("GET", f"/ext/v1/{path}", headers=self._headers)
+            answer = self._line.getresponse()
+            body = json.loads(answer.read())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self.close()
+            return Seen(began, time.monotonic(), NO_ANSWER, type(error).__name__)
+        ended = time.monotonic()
+        metered = all(answer.headers.get(name) is not None for name in HEADERS)
+        return Seen(began, ended, answer.status, body.get("error"), metered, body.get("data"))
+
+    def close(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+
+
+class Caller:
+    """A thread that asks one node the same question again and again until it is told to stop."""
+
+    def __init__(self, port: int, key: str, path: str, *, every_sec: float = 0.0, keep_data: bool = False) -> None:
+        self.seen: list[Seen] = []
+        self._desk = Desk(port, key)
+        self._path = path
+        self._every_sec = every_sec
+        self._keep_data = keep_data
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._ask_on, daemon=True)
+
+    def _ask_on(self) -> None:
+        while not self._stop.is_set():
+            seen = self._desk.ask(self._path)
+            self.seen.append(seen if self._keep_data else Seen(*_facts(seen)))
+            self._stop.wait(self._every_sec)
+        self._desk.close()
+
+    def __enter__(self) -> "Caller":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive(), "a call hangs"
+
+
+def _facts(seen: Seen) -> tuple[float, float, int, str | None, bool]:
+    return seen.began, seen.ended, seen.status, seen.error, seen.metered
+
+
+def at_once(port: int, key: str, path: str, number: int) -> list[Seen]:
+    """So many callers with a connection each, all at the same moment; what each of them got."""
+    seen: list[Seen] = []
+    start = threading.Barrier(number)
+
+    def ask() -> None:
+        desk = Desk(port, key)
+        start.wait(30)
+        seen.append(desk.ask(path))
+        desk.close()
+
+    threads = [threading.Thread(target=ask, daemon=True) for _ in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(90)
+    assert len(seen) == number, "a call hangs"
+    return seen
+
+
+def longest_gap(seen: Sequence[Seen], status: int = 200) -> float:
+    """The longest time, in seconds, in which no call was answered with this status."""
+    answered = sorted(call.ended for call in seen if call.status == status)
+    return max((later - earlier for earlier, later in pairwise(answered)), default=float("inf"))

@@ -1,0 +1,110 @@
+"""Nodes that share a PostgreSQL database and a Valkey: real processes, each to be cut off or killed."""
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import servers
+from e2e.running import SHOP, Deployment, Running
+from faults.callers import Desk
+from faults.passage import Passage
+from records import bills
+from servers import Postgres, Valkey
+
+PLENTY = 1_000_000_000
+BY_DAY = "transactions?shopId=sh_1&from=20260101&to=20260101"
+BY_CHANGE = "transactions?shopId=sh_1&updatedSince=2000-01-01T00:00:00Z"
+
+
+class Estate:
+    """A deployment over several nodes. Each node reaches the store and the meter through a passage of its own."""
+
+    def __init__(self, folder: Path, postgres: Postgres | None = None, valkey: Valkey | None = None) -> None:
+        self.folder = folder
+        self.postgres = postgres or servers.postgres(18)
+        self.valkey = valkey or servers.valkey()
+        self.database, self.address = self.postgres.fresh_database()
+        self.nodes: list[Node] = []
+        self.office = Deployment(self._folder("office"), store=self.address)
+        self.office.load(SHOP, *bills(SHOP, 30))
+        self.issue("plenty", per_min=PLENTY, per_day=PLENTY)
+
+    def issue(self, name: str, **terms: Any) -> None:
+        self.office.issue({name: terms})
+
+    def key(self, name: str = "plenty") -> str:
+        return self.office.keys[name]
+
+    def node(self, *, meter: bool | str = True, workers: int = 1) -> "Node":
+        """One more: counted by the meter, by the store, or by the meter at this address."""
+        node = Node(self, self._folder(f"node{len(self.nodes)}"), meter, workers)
+        self.nodes.append(node)
+        node.running.wait_until_ready()
+        return node
+
+    def close(self) -> None:
+        for node in self.nodes:
+            node.close()
+
+    def _folder(self, name: str) -> Path:
+        folder = self.folder / name
+        folder.mkdir()
+        return folder
+
+
+class Node:
+    """One `counterfoil serve` with its worker processes."""
+
+    def __init__(self, estate: Estate, folder: Path, meter: bool | str, workers: int) -> None:
+        self.to_store = Passage(estate.postgres.port)
+        self.to_meter = Passage(estate.valkey.port)
+        store = f"postgresql://postgres@127.0.0.1:{self.to_store.port}/{estate.database}"
+        through = f"redis://127.0.0.1:{self.to_meter.port}/0" if meter else ""
+        self.deployment = Deployment(folder, store=store, meter=meter if isinstance(meter, str) else through)
+        self.port = self.deployment.port
+        self._estate = estate
+        self._desks: list[Desk] = []
+        self.running = Running(self.deployment, workers)
+
+    def desk(self, key: str = "plenty") -> Desk:
+        """A caller with a connection of its own."""
+        self._desks.append(Desk(self.port, self._estate.key(key)))
+        return self._desks[-1]
+
+    def kill(self) -> None:
+        """As a power cut would: the supervisor and its workers at once."""
+        pids = [self.running.process.pid, *self.running.pids()]
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.running.process.wait()
+
+    def close(self) -> None:
+        for desk in self._desks:
+            desk.close()
+        for passage in (self.to_store, self.to_meter):
+            passage.mend()
+        if self.running.process.poll() is None:
+            self.running.stop()
+        for passage in (self.to_store, self.to_meter):
+            passage.close()
+
+    # --- what it holds ---------------------------------------------------------------
+
+    def threads(self) -> int:
+        return sum(len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in self.running.pids())
+
+    def descriptors(self) -> int:
+        return sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in self.running.pids())
+
+    def resident_kb(self) -> int:
+        return sum(_resident_kb(pid) for pid in self.running.pids())
+
+
+def _resident_kb(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text("ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    return 0

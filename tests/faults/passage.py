@@ -1,0 +1,144 @@
+"""A TCP proxy on loopback whose traffic can be delayed, trickled, silenced, reset or cut."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Callable
+
+from house import free_port
+
+CHUNK = 65_536
+# Closing with this set sends a reset instead of a farewell.
+NO_LINGER = struct.pack("ii", 1, 0)
+
+
+class Passage:
+    """Stands before a server's port. It lives in a thread of its own, so that a busy test does not slow it down."""
+
+    def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
+        self.target = port
+        self.port = free_port()
+        self.delay_sec = 0.0
+        # So many bytes at a time, a hundredth of a second apart.
+        self.trickle: int | None = None
+        # Whether the server's hanging up is kept from the caller.
+        self.hides_the_end = False
+        self._tls = tls
+        self._open: set[asyncio.StreamWriter] = set()
+        self._pumps: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self._loop = asyncio.new_event_loop()
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="passage", daemon=True)
+        self._thread.start()
+        self.mend()
+
+    @property
+    def connections(self) -> int:
+        """From the caller's side."""
+        return len(self._open) // 2
+
+    # --- what can befall it ----------------------------------------------------------
+
+    def silence(self) -> None:
+        """Connections stay, new ones are taken, and nothing is passed on: a peer that froze, a router that forgot."""
+        self._do(self._flowing.clear)
+
+    def cut(self) -> None:
+        """Connections are reset and new ones refused."""
+        self._do(self._stop_listening)
+        self.reset()
+
+    def reset(self) -> None:
+        """Connections that there are break; new ones are taken."""
+        self._do(self._break_all)
+
+    def mend(self) -> None:
+        """As if nothing had happened."""
+        self.delay_sec, self.trickle, self.hides_the_end = 0.0, None, False
+        self._do(self._flowing.set)
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(5)
+
+    def close(self) -> None:
+        self.cut()
+        asyncio.run_coroutine_threadsafe(self._drained(), self._loop).result(5)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        self._loop.close()
+
+    # --- inside its own thread -------------------------------------------------------
+
+    def _do(self, action: Callable[[], None]) -> None:
+        done = threading.Event()
+        self._loop.call_soon_threadsafe(action)
+        self._loop.call_soon_threadsafe(done.set)
+        assert done.wait(5)
+
+    async def _listen(self) -> None:
+        if self._server is None:
+            self._server = await asyncio.start_server(
+                self._pass, "127.0.0.1", self.port, backlog=1024, limit=CHUNK, ssl=self._tls
+            )
+
+    def _stop_listening(self) -> None:
+        if self._server:
+            self._server.close()
+            self._server = None
+
+    def _break_all(self) -> None:
+        for writer in self._open:
+            line: socket.socket = writer.get_extra_info("socket")
+            with contextlib.suppress(OSError):
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+            writer.transport.abort()
+
+    async def _drained(self) -> None:
+        for pump in self._pumps:
+            pump.cancel()
+        await asyncio.gather(*self._pumps, return_exceptions=True)
+        # A caller may have come in just before the door was shut; and what is aborted is closed a turn later.
+        await asyncio.sleep(0.02)
+        self._break_all()
+        await asyncio.sleep(0.02)
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._pumps.add(task)
+        self._open.add(writer)
+        try:
+            await self._flowing.wait()
+            there, beyond = await asyncio.open_connection("127.0.0.1", self.target, limit=CHUNK)
+            self._open.add(beyond)
+            try:
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(self._pump(reader, beyond))
+                    both.create_task(self._pump(there, writer))
+            finally:
+                self._open.discard(beyond)
+                beyond.transport.abort()
+        except* OSError:
+            """The server is not there, or one side has gone: the other learns it."""
+        finally:
+            self._open.discard(writer)
+            self._pumps.discard(task)
+            writer.transport.abort()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(CHUNK):
+            await self._flowing.wait()
+            if self.delay_sec:
+                await asyncio.sleep(self.delay_sec)
+            step = self.trickle or len(data)
+            for start in range(0, len(data), step):
+                await self._flowing.wait()
+                writer.write(data[start : start + step])
+                await writer.drain()
+                if self.trickle:
+                    await asyncio.sleep(0.01)
+        if not self.hides_the_end:
+            raise ConnectionResetError

@@ -1,0 +1,39 @@
+"""A connection that breaks is given to nobody else."""
+
+import asyncio
+
+import pytest
+
+import servers
+from counterfoil.backends.postgres.connections import Pool
+from counterfoil.ports import StoreUnreachable
+from faults.passage import Passage
+
+END_THE_OTHERS = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}' AND pid <> pg_backend_pid()
+"""
+
+
+@pytest.mark.long
+def test_a_connection_whose_server_said_good_bye_is_not_used_twice() -> None:
+    """A server that goes down says so before it hangs up: for a moment the connection looks whole."""
+    server = servers.postgres(18)
+    database, url = server.fresh_database()
+    passage = Passage(server.port)
+    passage.hides_the_end = True
+
+    async def ask_before_and_after() -> list[int]:
+        pool = Pool(url.replace(str(server.port), str(passage.port)), size=1)
+        before = await pool.row("SELECT 6")
+        await asyncio.to_thread(server.command, END_THE_OTHERS.format(database))
+        await asyncio.wait({asyncio.ensure_future(asyncio.Event().wait())}, timeout=0.2)
+        with pytest.raises(StoreUnreachable):
+            await pool.row("SELECT 6")
+        after = await pool.row("SELECT 7")
+        pool.close()
+        return [before[0], after[0]]
+
+    try:
+        assert asyncio.run(ask_before_and_after()) == [6, 7]
+    finally:
+        passage.close()

@@ -1,0 +1,75 @@
+"""A network that is cut, silent or slow, again and again: time limits hold, and nothing piles up behind them."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from counterfoil.backends.postgres.connections import COMMAND_SEC, QUEUE_SEC
+from e2e.running import until
+from faults.callers import Caller
+from faults.estate import BY_DAY, Estate
+
+ROUNDS = 6
+CALLERS = 8
+GROWTH_KB = 20_000
+
+
+@pytest.mark.long
+def test_nothing_leaks_through_many_cuts(estate: Estate) -> None:
+    node = estate.node()
+    befallen = [
+        node.to_store.cut,
+        node.to_meter.cut,
+        node.to_store.reset,
+        node.to_meter.reset,
+        node.to_store.silence,
+        node.to_meter.silence,
+    ]
+
+    def all_ask_again() -> None:
+        asked = [len(caller.seen) for caller in callers]
+        until(lambda: all(len(c.seen) > n for c, n in zip(callers, asked, strict=True)), "all had felt it")
+
+    def one_round() -> None:
+        for befall in befallen:
+            befall()
+            all_ask_again()
+            node.to_store.mend()
+            node.to_meter.mend()
+            until(lambda: all(caller.seen[-1].status == 200 for caller in callers), "all were served again")
+
+    with ExitStack() as at_work:
+        callers = [Caller(node.port, estate.key(), BY_DAY, every_sec=0.02) for _ in range(CALLERS)]
+        for caller in callers:
+            at_work.enter_context(caller)
+        one_round()
+        threads, descriptors, resident = node.threads(), node.descriptors(), node.resident_kb()
+        for _ in range(ROUNDS):
+            one_round()
+        assert node.threads() <= threads
+        # Each of them may have been between two connections when they were counted.
+        assert node.descriptors() <= descriptors + CALLERS
+        assert node.resident_kb() <= resident + GROWTH_KB
+    calls = [call for caller in callers for call in caller.seen]
+    assert {call.status for call in calls} <= {200, 500, 503}
+    assert max(call.took for call in calls) < QUEUE_SEC + COMMAND_SEC + 2
+
+
+@pytest.mark.long
+def test_a_slow_store_makes_slow_answers_and_no_wrong_ones(estate: Estate) -> None:
+    node = estate.node()
+    desk = node.desk()
+    quick = desk.ask(BY_DAY)
+    node.to_store.delay_sec = 0.1
+    slow = [desk.ask(BY_DAY) for _ in range(5)]
+    assert {call.status for call in slow} == {200}
+    assert all(call.data == quick.data and call.took > 0.1 for call in slow)
+    node.to_store.mend()
+    node.to_store.trickle = 200
+    # A page of bills takes longer than its time this way, the gate's few bytes do not.
+    assert {(call.status, call.metered) for call in (desk.ask(BY_DAY), desk.ask(BY_DAY))} <= {
+        (200, True),
+        (500, True),
+    }
+    node.to_store.mend()
+    assert until(lambda: desk.ask(BY_DAY).status == 200, "the store was quick again")

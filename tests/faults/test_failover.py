@@ -1,0 +1,53 @@
+"""The primary killed with -9, again and again, while bills are loaded, read and pulled."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from faults.cluster import Cluster
+from faults.failover import Scene
+from servers import Valkey
+
+pytestmark = pytest.mark.long
+
+KILLS = 20
+# Every so often the whole machine goes and not the database alone.
+WHOLE_EVERY = 7
+GAP_SEC = 0.1
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    cluster = Cluster()
+    yield cluster
+    cluster.remove()
+
+
+def test_readers_outlive_the_primary_and_nothing_is_lost(tmp_path: Path, cluster: Cluster, valkey: Valkey) -> None:
+    scene = Scene(tmp_path, cluster, valkey)
+    try:
+        with scene:
+            for number in range(1, KILLS + 1):
+                kill_the_primary(scene, whole=number % WHOLE_EVERY == 0)
+        scene.puller.stop()
+        print(f"\n{scene.table()}")
+        assert scene.lost() == []
+        scene.assert_copy_is_right()
+        assert set(scene.puller.ends) == {0}, scene.puller.log.read_text("utf-8")
+        assert sum(event.failed for event in scene.events) == 0
+        # A busy machine has gaps of its own, so they are taken off.
+        gap = median(event.read_gap for event in scene.events) - median(event.calm_gap for event in scene.events)
+        assert gap < GAP_SEC
+    finally:
+        scene.close()
+
+
+def kill_the_primary(scene: Scene, *, whole: bool) -> None:
+    primary = scene.cluster.primary()
+    assert primary is not None
+    if whole:
+        scene.fail("kill -9 of the primary's node", primary.kill_both, primary.start)
+    else:
+        scene.fail("kill -9 of postgres alone", primary.kill_postgres, lambda: None)

@@ -1,0 +1,48 @@
+"""A node killed with -9 under load: only what it was answering fails, and every count stays exact."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from e2e.running import until
+from faults.callers import NO_ANSWER, Caller, Seen
+from faults.estate import BY_DAY, Estate, Node
+
+CALLERS = 4
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("meter", [True, False], ids=["counted by the meter", "counted by the store"])
+def test_only_the_requests_under_way_fail_and_every_count_stays_exact(estate: Estate, meter: bool) -> None:
+    estate.issue("counted", per_min=1_000_000, per_day=1_000_000)
+    first, second = estate.node(meter=meter), estate.node(meter=meter)
+    doomed, lasting = (callers_of(estate, node) for node in (first, second))
+    with ExitStack() as at_work:
+        for caller in (*doomed, *lasting):
+            at_work.enter_context(caller)
+        until(lambda: all(len(caller.seen) > 30 for caller in (*doomed, *lasting)), "everybody was at work")
+        first.kill()
+        seen_then = [len(caller.seen) for caller in lasting]
+        until(
+            lambda: all(len(caller.seen) > then + 30 for caller, then in zip(lasting, seen_then, strict=True)),
+            "the other node went on",
+        )
+    others = [call for caller in lasting for call in caller.seen]
+    assert {call.status for call in others} == {200}
+    cut_off = [_until_cut(caller.seen) for caller in doomed]
+    answered = len(others) + sum(len(calls) for calls in cut_off)
+    usage = second.desk("counted").ask("usage").data
+    # What was under way when the node died may or may not have been counted: one request a caller at most.
+    assert answered <= usage["today"]["count"] - 1 <= answered + CALLERS
+
+
+def callers_of(estate: Estate, node: Node) -> list[Caller]:
+    return [Caller(node.port, estate.key("counted"), BY_DAY) for _ in range(CALLERS)]
+
+
+def _until_cut(seen: list[Seen]) -> list[Seen]:
+    """What was answered before the node was gone; after it, nothing was."""
+    answered = [call for call in seen if call.status != NO_ANSWER]
+    assert {call.status for call in answered} == {200}
+    assert seen[: len(answered)] == answered
+    return answered

@@ -1,0 +1,128 @@
+"""The meter behind sentinels, in a cluster, and over TLS: found again by itself when its primary is killed."""
+
+import ssl
+import subprocess
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from e2e.running import until
+from faults.callers import Caller
+from faults.estate import Estate, Node
+from faults.passage import Passage
+from servers import Valkey
+
+pytestmark = pytest.mark.long
+
+SLOTS = 16_384
+KEYS = 12
+
+
+@pytest.fixture
+def started() -> Iterator[list[Valkey]]:
+    """Servers to be removed after the test."""
+    started: list[Valkey] = []
+    yield started
+    for server in started:
+        server.remove()
+
+
+def replica_of(primary: Valkey, *settings: str) -> Valkey:
+    replica = Valkey("--replicaof", f"127.0.0.1 {primary.port}", *settings)
+    until(lambda: b"master_link_status:up" in replica.everything("INFO replication"), "the replica followed")
+    return replica
+
+
+def assert_it_survives(estate: Estate, node: Node, doomed: Valkey) -> None:
+    """Killed under load, the primary is followed by another; in between nobody is let through and nothing hangs."""
+    with Caller(node.port, estate.key(), "shops", every_sec=0.02) as caller:
+        until(lambda: len(caller.seen) > 20, "it was at work")
+        doomed.kill()
+        until(lambda: caller.seen[-1].status == 503, "the loss was felt")
+        until(lambda: caller.seen[-1].status == 200, "the new primary was found")
+    assert {call.status for call in caller.seen} == {200, 503}
+    assert max(call.took for call in caller.seen) < 3
+    answered = sum(call.status == 200 for call in caller.seen)
+    counted = node.desk().ask("usage").data["today"]["count"]
+    # What a replica had not been told when its primary died is lost with it: at most the last second's.
+    assert counted > 20
+    assert counted <= answered + sum(call.status == 503 for call in caller.seen) + 1
+
+
+def test_sentinels_lead_to_the_next_primary(estate: Estate, started: list[Valkey]) -> None:
+    started.append(replica_of(estate.valkey))
+    sentinel = Valkey(sentinel_of=estate.valkey)
+    started.append(sentinel)
+    sentinel.command("SENTINEL SET meter down-after-milliseconds 500")
+    until(lambda: b"slaves=1" in sentinel.everything("INFO sentinel"), "the sentinel knew both")
+    node = estate.node(meter=f"redis+sentinel://127.0.0.1:{sentinel.port}/meter/0")
+    assert_it_survives(estate, node, estate.valkey)
+
+
+def test_a_cluster_goes_on_without_one_of_its_primaries(estate: Estate, started: list[Valkey]) -> None:
+    primaries = make_cluster(started)
+    for number in range(KEYS):
+        estate.issue(f"k{number}", per_min=5, per_day=1000)
+    node = estate.node(meter=f"redis+cluster://127.0.0.1:{primaries[0].port},127.0.0.1:{primaries[1].port}")
+    for number in range(KEYS):
+        desk = node.desk(f"k{number}")
+        assert [desk.ask("shops").status for _ in range(7)] == [200] * 5 + [429] * 2
+    # The keys lie in several slots, and all of a key's in one.
+    assert sum(int(primary.command("DBSIZE")[1:]) > 0 for primary in primaries) > 1
+    holder = next(server for server in primaries if owns(server, estate))
+    assert_it_survives(estate, node, holder)
+
+
+def owns(server: Valkey, estate: Estate) -> bool:
+    """Whether it holds the slot of the key that everybody calls with."""
+    tag = estate.key().split("_")[2]
+    slot = int(server.command(f"CLUSTER KEYSLOT {{{tag}}}")[1:])
+    mine = next(line for line in server.everything("CLUSTER NODES").decode().splitlines() if "myself" in line)
+    return any(int(part.split("-")[0]) <= slot <= int(part.split("-")[-1]) for part in mine.split()[8:])
+
+
+def make_cluster(started: list[Valkey]) -> list[Valkey]:
+    """Three primaries, each with a replica; the primaries."""
+    terms = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1000")
+    servers = [Valkey(*terms) for _ in range(6)]
+    started.extend(servers)
+    primaries, replicas = servers[:3], servers[3:]
+    bounds = [number * SLOTS // 3 for number in range(4)]
+    for primary, (first, end) in zip(primaries, pairwise(bounds), strict=True):
+        primary.command(f"CLUSTER ADDSLOTSRANGE {first} {end - 1}")
+    for server in servers[1:]:
+        servers[0].command(f"CLUSTER MEET 127.0.0.1 {server.port}")
+    for server in servers:
+        until(lambda s=server: b"cluster_known_nodes:6" in s.everything("CLUSTER INFO"), "all had met")  # type: ignore[misc]
+    for primary, replica in zip(primaries, replicas, strict=True):
+        name = primary.everything("CLUSTER MYID").decode().split()[1]
+        replica.command(f"CLUSTER REPLICATE {name}")
+        until(lambda r=replica: b"master_link_status:up" in r.everything("INFO replication"), "it followed")  # type: ignore[misc]
+    for server in servers:
+        until(lambda s=server: b"cluster_state:ok" in s.everything("CLUSTER INFO"), "the cluster was whole")  # type: ignore[misc]
+    return primaries
+
+
+def test_over_tls_only_a_server_that_can_prove_itself_is_trusted(estate: Estate, tmp_path: Path) -> None:
+    certificate, private = tmp_path / "certificate.pem", tmp_path / "private.pem"
+    make_certificate(certificate, private)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate, private)
+    passage = Passage(estate.valkey.port, tls)
+    try:
+        address = f"rediss://127.0.0.1:{passage.port}/0"
+        trusting = estate.node(meter=f"{address}?ssl_ca_certs={certificate}")
+        assert trusting.desk().ask("shops").status == 200
+        doubting = estate.node(meter=address)
+        assert doubting.desk().ask("shops").error == "auth_unavailable"
+    finally:
+        passage.close()
+
+
+def make_certificate(certificate: Path, private: Path) -> None:
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    names = ["-subj", "/CN=meter", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    files = ["-keyout", str(private), "-out", str(certificate)]
+    subprocess.run([*command, *names, *files], check=True, capture_output=True)

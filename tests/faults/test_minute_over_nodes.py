@@ -1,0 +1,68 @@
+"""The minute window over two nodes, held against a checker that knows only what callers saw."""
+
+from bisect import bisect_left
+from contextlib import ExitStack
+
+import pytest
+
+from e2e.running import until
+from faults.callers import Caller, Seen
+from faults.estate import Estate
+
+PER_MIN = 40
+CALLERS = 3
+WATCHED_SEC = 150
+MINUTE = 60.0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("meter", [True, False], ids=["counted by the meter", "counted by the store"])
+def test_no_minute_holds_more_than_the_limit_and_nobody_who_fits_is_refused(estate: Estate, meter: bool) -> None:
+    estate.issue("tight", per_min=PER_MIN, per_day=1_000_000)
+    nodes = [estate.node(meter=meter), estate.node(meter=meter)]
+    with ExitStack() as at_work:
+        callers = [
+            at_work.enter_context(Caller(node.port, estate.key("tight"), "shops", every_sec=0.03))
+            for node in nodes
+            for _ in range(CALLERS)
+        ]
+        until(lambda: callers[0].seen and callers[0].seen[-1].ended - callers[0].seen[0].began > WATCHED_SEC, "", 300)
+    calls = [call for caller in callers for call in caller.seen]
+    assert {call.status for call in calls} == {200, 429}
+    admitted = [call for call in calls if call.status == 200]
+    refused = [call for call in calls if call.status == 429]
+    assert len(admitted) >= PER_MIN * int(WATCHED_SEC / MINUTE)
+    assert crowded(admitted) == []
+    assert wronged(admitted, refused) == []
+
+
+def test_the_checker_finds_one_too_many_and_one_too_few() -> None:
+    some = [Seen(number, number + 0.5, 200) for number in range(PER_MIN)]
+    one_more, refused = Seen(50, 50.5, 200), Seen(50, 50.5, 429)
+    assert (crowded(some), wronged(some, [refused])) == ([], [])
+    assert crowded([*some, one_more]) == [one_more]
+    assert crowded([*some, Seen(60.6, 61, 200)]) == []
+    assert wronged(some[1:], [refused]) == [refused]
+
+
+def crowded(admitted: list[Seen]) -> list[Seen]:
+    """Those that made a minute hold more than the limit, wherever between question and answer each was counted."""
+    by_end = sorted(admitted, key=lambda call: call.ended)
+    ends = [call.ended for call in by_end]
+    found = []
+    for call in admitted:
+        # All that were surely counted within the minute that ends when this one was answered.
+        earliest = call.ended - MINUTE
+        surely = [other for other in by_end[bisect_left(ends, earliest) :] if other.began > earliest]
+        if sum(other.ended <= call.ended for other in surely) > PER_MIN:
+            found.append(call)
+    return found
+
+
+def wronged(admitted: list[Seen], refused: list[Seen]) -> list[Seen]:
+    """Those refused although fewer than the limit can have been counted in the minute before."""
+    return [
+        call
+        for call in refused
+        if sum(other.ended > call.began - MINUTE and other.began < call.ended for other in admitted) < PER_MIN
+    ]

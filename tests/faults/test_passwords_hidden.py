@@ -1,0 +1,112 @@
+"""A password in an address is shown nowhere: not in a log, a metric, an answer, a complaint or a traceback."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from counterfoil.cli.main import program
+from e2e.running import Deployment, Running, until
+from faults.estate import Estate
+from house import SECRET, free_port
+
+CANARY = "canary-bird"
+CLOSED = "127.0.0.1:1"
+STORE = f"postgresql://u@{CLOSED}/db"
+# Passwords that were not percent-encoded, and other slips of the hand.
+SLIPS = [
+    f"postgresql://u:{CANARY}@{CLOSED}/db",
+    f"postgresql://u:{CANARY}/x@{CLOSED}/db",
+    f"postgresql://u:x/{CANARY}@{CLOSED}/db",
+    f"postgresql://u:x#{CANARY}@{CLOSED}/db",
+    f"postgresql://u:x?{CANARY}@{CLOSED}/db",
+    f"postgresql://u:{CANARY}%zz@{CLOSED}/db",
+    f"postgresql://u:x@{CANARY}@{CLOSED}/db",
+    f"postgresql://u:x {CANARY}@{CLOSED}/db",
+    f"postgresql://u:{CANARY}",
+    f"postgresql://{CLOSED}/db?user=u&password={CANARY}",
+    f"postgresql://{CLOSED}/db?user=u&password={CANARY}%zz",
+    f"postgresql://u:{CANARY}@{CLOSED}:x/db",
+    f"mysql://u:{CANARY}@{CLOSED}/db",
+]
+METER_SLIPS = [
+    f"redis://:{CANARY}@127.0.0.1:x/0",
+    f"redis://:x/{CANARY}@{CLOSED}",
+    f"redis+sentinel://:{CANARY}@h:x/meter",
+    f"redis+cluster://:{CANARY}%zz@h",
+    f"redis://:{CANARY}",
+    f"memcached://:{CANARY}@h",
+]
+
+
+def said(store: str, meter: str, *words: str) -> str:
+    """All that a command says."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
+    addresses = {"COUNTERFOIL_STORE": store, "COUNTERFOIL_METER": meter, "COUNTERFOIL_SECRET": SECRET}
+    command = [sys.executable, "-m", "counterfoil", *words]
+    done = subprocess.run(command, env=kept | addresses, capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout + done.stderr
+
+
+def assert_hidden(text: str) -> None:
+    assert CANARY not in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    ("store", "meter"), [*((store, "") for store in SLIPS), *((STORE, meter) for meter in METER_SLIPS)]
+)
+def test_an_address_that_does_not_work_is_told_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, store: str, meter: str
+) -> None:
+    for name, value in (("STORE", store), ("METER", meter), ("SECRET", SECRET)):
+        monkeypatch.setenv(f"COUNTERFOIL_{name}", value)
+    for command in ("doctor", "settings"):
+        assert_hidden(CliRunner().invoke(program, [command]).output)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("words", [["settings"], ["migrate"], ["keys", "list"], ["usage"], ["serve"]], ids=" ".join)
+@pytest.mark.parametrize("store", SLIPS)
+def test_no_command_shows_it(store: str, words: list[str]) -> None:
+    listening = ["--port", str(free_port()), "--admin-port", "0"] if words == ["serve"] else []
+    assert_hidden(said(store, f"redis://:{CANARY}@{CLOSED}/0", *words, *listening))
+
+
+@pytest.mark.long
+def test_a_service_whose_servers_fail_shows_it_nowhere(estate: Estate, tmp_path: Path) -> None:
+    """With the right passwords, with servers that go away, and with a password that has become wrong."""
+    estate.valkey.command(f"CONFIG SET requirepass {CANARY}")
+    deployment = Deployment(
+        made(tmp_path / "node"),
+        store=f"postgresql://postgres:{CANARY}@127.0.0.1:{estate.postgres.port}/{estate.database}",
+        meter=f"redis://:{CANARY}@127.0.0.1:{estate.valkey.port}/0",
+    )
+    running = deployment.start()
+    heard = ask_all(running, estate.key())
+    assert '"ok":true' in heard
+    estate.valkey.kill()
+    heard += ask_all(running, estate.key())
+    estate.valkey.start()
+    estate.valkey.command("CONFIG SET requirepass another")
+    heard += ask_all(running, estate.key())
+    estate.postgres.kill()
+    heard += ask_all(running, estate.key())
+    until(lambda: "horizon_failing" in deployment.log.read_text("utf-8"), "the chores had noticed")
+    estate.postgres.start()
+    assert running.stop() == 0
+    assert "auth_unavailable" in heard
+    assert_hidden(heard + deployment.log.read_text("utf-8"))
+
+
+def ask_all(running: Running, key: str) -> str:
+    pages = [running.admin(page).text for page in ("live", "ready", "metrics")]
+    return "".join([running.get("shops", key).text, running.get("shops", key).text, *pages])
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
