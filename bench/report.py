@@ -1,0 +1,99 @@
+"""The results of a run: JSON for programs, Markdown for people."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from bench.rounds import Measured, Pair
+from bench.targets import Verdict
+
+RESULTS = Path(__file__).parent / "results"
+
+
+class Run(Struct, kw_only=True):
+    """Everything that a run found out."""
+
+    profile: str
+    command: str
+    machine: dict[str, str]
+    versions: dict[str, str]
+    left_out: list[str]
+    titles: dict[str, str]
+    facts: dict[str, Any] = msgspec.field(default_factory=dict)
+    measured: dict[Pair, Measured] = msgspec.field(default_factory=dict)
+    verdicts: list[Verdict] = msgspec.field(default_factory=list)
+
+
+def write(run: Run, folder: Path = RESULTS) -> list[Path]:
+    folder.mkdir(exist_ok=True)
+    data, text = folder / f"{run.profile}.json", folder / f"{run.profile}.md"
+    plain = msgspec.to_builtins(msgspec.structs.replace(run, measured={}))
+    plain["measured"] = {str(pair): msgspec.to_builtins(one) for pair, one in run.measured.items()}
+    data.write_text(json.dumps(plain, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    text.write_text("\n".join(_lines(run)) + "\n", "utf-8")
+    return [data, text]
+
+
+def _lines(run: Run) -> list[str]:
+    return [
+        f"# `{run.command}`",
+        "",
+        "Ratios carry the claims; absolute numbers are for orientation.",
+        "",
+        *targets(run),
+        "",
+        *_measured(run.measured, run.titles),
+        "",
+        *table(("fact", ""), [(name, _plain(value)) for name, value in run.facts.items()]),
+        "",
+        *table(("machine", ""), list(run.machine.items())),
+        "",
+        *table(("version", ""), list(run.versions.items())),
+        "",
+        f"Left out: {'; '.join(run.left_out) or 'nothing'}.",
+    ]
+
+
+def targets(run: Run) -> list[str]:
+    heads = ("target", "wanted", "ratio", "in processor time", "reached")
+    return table(heads, [_verdict(one) for one in run.verdicts])
+
+
+def _verdict(one: Verdict) -> tuple[str, ...]:
+    reached = {True: "yes", False: "**no**", None: "not measured"}[one.reached]
+    return one.what, one.target, shown(one.ratio), shown(one.by_processor), reached
+
+
+def _measured(measured: Mapping[Pair, Measured], titles: Mapping[str, str]) -> list[str]:
+    rows = [
+        (
+            titles.get(pair.workload, pair.workload),
+            titles.get(pair.contestant, pair.contestant),
+            f"{one.rate:,.0f}",
+            f"{one.least:,.0f} - {one.most:,.0f}",
+            f"{one.p50_us / 1000:.2f} / {one.p99_us / 1000:.2f}",
+            f"{one.bytes_each:,.0f}",
+            shown(one.cpu_us),
+        )
+        for pair, one in measured.items()
+    ]
+    heads = ("workload", "contestant", "median /s", "spread", "p50 / p99 ms", "bytes each", "processor us each")
+    return table(heads, rows)
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def shown(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _plain(value: Any) -> str:
+    return shown(value) if isinstance(value, float) else str(value)
