@@ -6,7 +6,6 @@ loaders write them. That takes minutes where the loader would need hours, and a
 page lies on disk as it would after loading.
 """
 
-import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -22,7 +21,7 @@ from bench.contestants import Running, field, running
 from bench.rounds import Measured, Pair, alternate, cores
 from bench.targets import Verdict, at_most
 from bench.workloads import Workload
-from bench.world import GROUP, World, made
+from bench.world import GROUP, World, copied, made
 
 MONTH = timedelta(days=31)
 MOST_GROUPS = 40
@@ -89,10 +88,7 @@ def grown(world: World, factor: int) -> World:
         return world
     larger = World(world.folder / f"x{factor}")
     if not (larger.folder / "grown").exists():
-        shutil.rmtree(larger.folder, ignore_errors=True)
-        shutil.copytree(world.store, larger.store)
-        shutil.copy(world.folder / "secret", larger.folder / "secret")
-        larger.peers.symlink_to(world.peers)
+        larger = copied(world, larger.folder.name)
         multiply(larger.books, factor)
         (larger.folder / "grown").touch()
     return larger

@@ -1,6 +1,7 @@
 """Loading the same NDJSON: our loader against `sqlite-utils insert` and dlt into DuckDB."""
 
 import json
+import resource
 import shutil
 import statistics
 import subprocess
@@ -8,11 +9,20 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec import Struct
+
 from bench.contestants import PEERS, PEERS_BIN
 from bench.targets import Verdict, at_least
 from bench.world import COUNTERFOIL, World
 
-BILLS = 10_000
+BILLS = 5_000
+
+
+class Taken(Struct, frozen=True):
+    """Wall time and processor time of one load, in seconds."""
+
+    seconds: float
+    processor: float
 
 
 def compared(
@@ -28,19 +38,24 @@ def compared(
     }
     if not (PEERS_BIN / "sqlite-utils").exists():
         contestants = {"Counterfoil": contestants["Counterfoil"]}
-    rates: dict[str, list[float]] = {name: [] for name in contestants}
+    taken: dict[str, list[Taken]] = {name: [] for name in contestants}
     for number in range(1, rounds + 1):
         for name, prepared in contestants.items():
             tell(f"load {number} of {rounds}: {name}")
-            rates[name].append(lines / _timed(prepared(), world))
-    medians = {name: statistics.median(found) for name, found in rates.items()}
+            taken[name].append(_timed(prepared(), world))
+    rates = {name: lines / statistics.median(one.seconds for one in found) for name, found in taken.items()}
+    spent = {name: statistics.median(one.processor for one in found) for name, found in taken.items()}
     facts: dict[str, object] = {
-        f"bills a second, {name}": f"{medians[name]:,.0f} ({min(found):,.0f} - {max(found):,.0f})"
-        for name, found in rates.items()
+        f"load, {name}": f"{rates[name]:,.0f} bills a second, {spent[name] / lines * 1e6:,.0f} us of processor each"
+        for name in taken
     }
-    ours = medians.pop("Counterfoil")
-    verdicts = [at_least(f"load, times {name}", 1, ours / theirs) for name, theirs in medians.items()]
-    return facts, {"Counterfoil": ours, **medians}, verdicts
+    ours = "Counterfoil"
+    verdicts = [
+        at_least(f"load, times {name}", 1, rates[ours] / rates[name], spent[name] / spent[ours])
+        for name in taken
+        if name != ours
+    ]
+    return facts, rates, verdicts
 
 
 def _strict(source: Path, target: Path) -> int:
@@ -65,12 +80,18 @@ def _parses(line: bytes) -> bool:
     return True
 
 
-def _timed(words: list[str], world: World) -> float:
-    began = time.monotonic()
+def _timed(words: list[str], world: World) -> Taken:
+    began, before = time.monotonic(), _spent()
     done = subprocess.run(words, env=world.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
     if done.returncode not in (0, 3):
         raise SystemExit(f"{words[0]} failed: {done.stderr.decode()[-500:]}")
-    return time.monotonic() - began
+    return Taken(time.monotonic() - began, _spent() - before)
+
+
+def _spent() -> float:
+    """By all programs that were waited for so far."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _ours(world: World, folder: Path) -> list[str]:

@@ -13,7 +13,7 @@ from bench.questions import Question
 from bench.rounds import cores
 from bench.targets import Verdict, at_most
 from bench.workloads import Workload
-from bench.world import COUNTERFOIL, World
+from bench.world import COUNTERFOIL, World, copied
 from bench.wrk import drive
 
 A_SECOND, STEPS = 1_000, 20
@@ -23,15 +23,16 @@ ID_AT = len(b'{"kind":"bill","id":"')
 def compared(
     world: World, questions: dict[str, Workload], rounds: int, seconds: int, tell: Callable[[str], None]
 ) -> tuple[dict[str, object], Verdict]:
-    """Rounds in turn, so that the machine's other work meets both alike. The store grows meanwhile."""
+    """Rounds in turn, so that the machine's other work meets both alike. The store, a copy, grows meanwhile."""
     mix = Workload("mixed", "polls, single bills and pages", _mixed(questions))
     pinned = cores()
     quiet, busy = [], []
-    with running(field()["counterfoil"], world, pinned.contestant) as ours:
+    apart = copied(world, "mixed")
+    with running(field()["counterfoil"], apart, pinned.contestant) as ours:
         for number in range(1, rounds + 1):
             tell(f"mixed load, round {number} of {rounds}")
             alone = drive(ours, mix, seconds, pinned.wrk)
-            with loading(world, number) as written:
+            with loading(apart, number) as written:
                 beside = drive(ours, mix, seconds, pinned.wrk)
             if alone and beside:
                 quiet.append(alone)

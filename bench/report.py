@@ -73,8 +73,8 @@ def _measured(measured: Mapping[Pair, Measured], titles: Mapping[str, str]) -> l
         (
             titles.get(pair.workload, pair.workload),
             titles.get(pair.contestant, pair.contestant),
-            f"{one.rate:,.0f}",
-            f"{one.least:,.0f} - {one.most:,.0f}",
+            shown(one.rate),
+            f"{shown(one.least)} - {shown(one.most)}",
             f"{one.p50_us / 1000:.2f} / {one.p99_us / 1000:.2f}",
             f"{one.bytes_each:,.0f}",
             shown(one.cpu_us),

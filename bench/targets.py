@@ -28,9 +28,9 @@ def at_least(what: str, wanted: float, ratio: float | None, by_processor: float 
     return Verdict(what=what, target=f">= {wanted:g}", ratio=ratio, reached=reached, by_processor=by_processor)
 
 
-def at_most(what: str, wanted: float, ratio: float | None) -> Verdict:
+def at_most(what: str, wanted: float, ratio: float | None, by_processor: float | None = None) -> Verdict:
     reached = None if ratio is None else ratio <= wanted
-    return Verdict(what=what, target=f"<= {wanted:g}", ratio=ratio, reached=reached)
+    return Verdict(what=what, target=f"<= {wanted:g}", ratio=ratio, reached=reached, by_processor=by_processor)
 
 
 def judged(results: Results) -> list[Verdict]:

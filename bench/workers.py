@@ -21,12 +21,11 @@ def compared(
     with all_running(contestants, world, None) as started:
         matches = [(started[pair.contestant], questions[pair.workload]) for pair in each((ONE, TWO), ASKED)]
         measured = alternate(matches, rounds, seconds, None, tell)
-    verdicts = [
-        at_least(
-            f"two workers, times one: {questions[name].title}",
-            1.7,
-            measured[Pair(TWO, name)].rate / measured[Pair(ONE, name)].rate,
-        )
-        for name in ASKED
-    ]
+    verdicts = [_verdict(questions[name].title, measured[Pair(ONE, name)], measured[Pair(TWO, name)]) for name in ASKED]
     return {pair: one for pair, one in measured.items() if pair.contestant == TWO}, verdicts
+
+
+def _verdict(title: str, one: Measured, two: Measured) -> Verdict:
+    """In processor time: what two free cores would give, from what an answer costs with one worker and with two."""
+    bound = 2 * one.cpu_us / two.cpu_us if one.cpu_us and two.cpu_us else None
+    return at_least(f"two workers, times one: {title}", 1.7, two.rate / one.rate, bound)

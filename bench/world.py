@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -71,6 +72,17 @@ def made(folder: Path, bills: int, days: int) -> World:
         load(world)
         (folder / "loaded").touch()
     return world
+
+
+def copied(world: World, name: str) -> World:
+    """A world of its own on a copy of the store, for what writes to it."""
+    copy = World(world.folder / name)
+    shutil.rmtree(copy.folder, ignore_errors=True)
+    shutil.copytree(world.store, copy.store)
+    shutil.copy(world.folder / "secret", copy.folder)
+    copy.source.symlink_to(world.source)
+    copy.peers.symlink_to(world.peers)
+    return copy
 
 
 def generate(source: Path, bills: int, days: int) -> None:

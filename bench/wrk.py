@@ -95,7 +95,7 @@ def drive(
         rate=rate,
         p50_us=told["p50"],
         p99_us=told["p99"],
-        bytes_each=told["bytes"] / told["requests"],
+        bytes_each=told["bytes"] / (rate * seconds_taken),
         cpu_us=spent / (rate * seconds_taken) * 1e6 if spent is not None else None,
         answers=told["requests"],
     )

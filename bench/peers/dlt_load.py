@@ -28,6 +28,7 @@ def bills(source: Path) -> Iterator[list[dict[str, Any]]]:
 
 if __name__ == "__main__":
     source, folder = map(Path, sys.argv[1:])
+    dlt.config["runtime.dlthub_telemetry"] = False
     folder.mkdir(parents=True)
     pipeline = dlt.pipeline(
         pipeline_name="bench",
