@@ -55,6 +55,8 @@ def ran(profile: Profile, folder: Path) -> report.Run:
         run.measured = rounds(profile, made, contestants, run)
     run.verdicts = judged(run.measured) if profile.groups else []
     for part in profile.parts:
+        # A run takes long: what is known so far is kept, whatever happens to the rest.
+        report.write(run)
         say(f"--- {part}")
         PARTS[part](run, made, profile)
     return run

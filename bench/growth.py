@@ -24,7 +24,7 @@ from bench.workloads import Workload
 from bench.world import GROUP, World, copied, made
 
 MONTH = timedelta(days=31)
-MOST_GROUPS = 40
+MOST_GROUPS = 50
 SHOP_SHIFT = 40
 MOST_MEGABYTES = 150
 

@@ -45,14 +45,13 @@ FULL = Profile(
     name="full",
     command="make bench",
     bills=100_000,
-    rounds=7,
     seconds=2,
     groups=(
         [*HELLO, *each((*OURS, *PEERS), SMALL)],
         [*each((*OURS, *PEERS, *LIMIT, "nginx"), ("page",)), *ENCODED],
         each((*OURS, *PEERS), ("members", "shops")),
     ),
-    parts=("workers", "mixed", "postgres", "start", "load", "growth"),
+    parts=("workers", "mixed", "start", "postgres", "load", "growth"),
 )
 GROWTH = Profile(name="growth", command="make bench-growth", bills=10_000, days=31, parts=("growth-to-the-end",))
 PROFILES = {profile.name: profile for profile in (QUICK, FULL, GROWTH)}

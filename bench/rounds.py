@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from bench.contestants import Running
 from bench.workloads import Workload
-from bench.wrk import Round, drive, settle
+from bench.wrk import ENOUGH, Round, drive, phrased, settle
 
-FEWEST, LONGEST_SEC = 3, 27
+LONGEST_SEC = 27
 
 
 class Pair(Struct, frozen=True, order=True):
@@ -56,21 +56,22 @@ def alternate(
     tell: Callable[[str], None],
     threads: int = 1,
 ) -> dict[Pair, Measured]:
-    """Every match once a round. Who is slow gets longer rounds, until a few answers fit."""
+    """Every match once a round. Who is slow gets longer rounds, until an answer fits."""
     played: dict[Pair, list[Round]] = {}
     patience: dict[Pair, int] = {}
-    listed = list(matches)
+    listed = [(running, workload) for running, workload in matches if phrased(running, workload)]
     for number in range(1, count + 1):
         tell(f"round {number} of {count}")
         for running, workload in listed:
             pair = Pair(running.contestant.name, workload.name)
             length = patience.get(pair, seconds)
             result = drive(running, workload, length, wrk_cores, threads)
-            while (result.answers if result else 0) < FEWEST and length < LONGEST_SEC:
+            while result is None and length < LONGEST_SEC:
                 settle(running)
                 length = patience[pair] = min(LONGEST_SEC, length * 3)
                 result = drive(running, workload, length, wrk_cores, threads)
-            settle(running)
+            if result is None or result.answers < ENOUGH:
+                settle(running)
             if result:
                 played.setdefault(pair, []).append(result)
     return {pair: summed(rounds) for pair, rounds in played.items()}

@@ -60,6 +60,12 @@ class Failed(Exception):
     """Some answers were not 200."""
 
 
+def phrased(running: Running, workload: Workload) -> list[str]:
+    """The questions as the contestant takes them; none when it takes no such questions."""
+    asked = [running.contestant.phrase(question) for question in workload.questions]
+    return [path for path in asked if path is not None]
+
+
 def drive(
     running: Running,
     workload: Workload,
@@ -67,11 +73,8 @@ def drive(
     cores: set[int] | None,
     threads: int = 1,
 ) -> Round | None:
-    """None when the contestant does not answer such questions, or none in this time."""
-    asked = [running.contestant.phrase(question) for question in workload.questions]
-    paths = [path for path in asked if path is not None]
-    if not paths:
-        return None
+    """None when not one answer came in this time."""
+    paths = phrased(running, workload)
     with tempfile.TemporaryDirectory() as scratch:
         script = _written(Path(scratch), paths, running.headers(workload.franchise, workload.encoding))
         pin = ["taskset", "-c", ",".join(map(str, sorted(cores)))] if cores else []
