@@ -5,9 +5,10 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from bench import copies, machine, plots, report, sameness, workloads, world
+from bench import copies, machine, report, sameness, workloads, world
 from bench.contestants import Contestant, Running, all_running, field
 from bench.parts import PARTS
 from bench.profiles import PROFILES, Profile
@@ -23,14 +24,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Counterfoil beside what else one might use.")
     parser.add_argument("profile", choices=sorted(PROFILES))
     parser.add_argument("--folder", type=Path, help="keep the data here, and use what is there")
+    parser.add_argument("--parts", nargs="+", choices=sorted(PARTS), help="only these, into the results that are there")
     given = parser.parse_args()
     if not shutil.which("wrk"):
         raise SystemExit(WRK_MISSING)
     with tempfile.TemporaryDirectory(prefix="counterfoil-bench-") as scratch:
         folder = given.folder or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        run = ran(PROFILES[given.profile], folder.resolve())
-    for path in [*report.write(run), *drawn(run)]:
+        profile = PROFILES[given.profile]
+        run = again(profile, folder.resolve(), given.parts) if given.parts else ran(profile, folder.resolve())
+    for path in [*report.write(run), *report.draw(run)]:
         say(f"wrote {path.relative_to(Path.cwd())}" if path.is_relative_to(Path.cwd()) else f"wrote {path}")
     print("\n".join(report.targets(run)))
 
@@ -53,13 +56,26 @@ def ran(profile: Profile, folder: Path) -> report.Run:
     copies.fill_sqlite(made)
     if profile.groups:
         run.measured = rounds(profile, made, contestants, run)
-    run.verdicts = judged(run.measured) if profile.groups else []
-    for part in profile.parts:
+        run.conclude(judged(run.measured))
+    add_parts(run, profile, made, profile.parts)
+    return run
+
+
+def again(profile: Profile, folder: Path, parts: Sequence[str]) -> report.Run:
+    """The last run with some of its parts run once more."""
+    run = report.read(profile.name)
+    made = world.made(folder, profile.bills, profile.days)
+    copies.fill_sqlite(made)
+    add_parts(run, profile, made, parts)
+    return run
+
+
+def add_parts(run: report.Run, profile: Profile, made: World, parts: Sequence[str]) -> None:
+    for part in parts:
         # A run takes long: what is known so far is kept, whatever happens to the rest.
         report.write(run)
         say(f"--- {part}")
         PARTS[part](run, made, profile)
-    return run
 
 
 def rounds(profile: Profile, made: World, contestants: dict[str, Contestant], run: report.Run) -> dict[Pair, Measured]:
@@ -89,20 +105,6 @@ def agree(started: dict[str, Running], questions: dict[str, Workload], run: repo
     compared = sameness.check(started[OURS], others, questions.values())
     run.facts["answers compared before timing"] = f"{compared}, all the same"
     say(f"{compared} answers compared: all the same")
-
-
-def drawn(run: report.Run) -> list[Path]:
-    """A plot a workload that somebody else takes part in."""
-    paths = []
-    for workload in dict.fromkeys(pair.workload for pair in run.measured):
-        values = {
-            run.titles[pair.contestant]: one.rate for pair, one in run.measured.items() if pair.workload == workload
-        }
-        if len(values) > 1:
-            path = report.RESULTS / f"{run.profile}-{workload}.svg"
-            plots.bars(path, f"{run.titles[workload]}: answers a second", values)
-            paths.append(path)
-    return paths
 
 
 def say(text: str) -> None:

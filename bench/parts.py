@@ -19,37 +19,37 @@ def say(text: str) -> None:
 def _workers(run: Run, world: World, profile: Profile) -> None:
     measured, verdicts = workers.compared(world, workloads.drawn(world), profile.rounds, profile.seconds, say)
     run.measured |= measured
-    run.verdicts += verdicts
+    run.conclude(verdicts)
 
 
 def _mixed(run: Run, world: World, profile: Profile) -> None:
     facts, verdict = mixed.compared(world, workloads.drawn(world), profile.rounds, profile.seconds * 2, say)
     run.facts |= facts
-    run.verdicts.append(verdict)
+    run.conclude([verdict])
 
 
 def _postgres(run: Run, world: World, profile: Profile) -> None:
     found = postgres.compared(world, workloads.drawn(world), profile.rounds, profile.seconds, say)
     run.measured |= found.measured
-    run.verdicts += found.verdicts
+    run.conclude(found.verdicts)
     run.facts |= found.facts
     run.titles |= found.titles
 
 
 def _start(run: Run, world: World, profile: Profile) -> None:
-    run.verdicts.append(starting.measured(world, growth.bills_in(world), profile.rounds, say))
+    run.conclude([starting.measured(world, growth.bills_in(world), profile.rounds, say)])
 
 
 def _load(run: Run, world: World, profile: Profile) -> None:
     facts, rates, verdicts = loading.compared(world, profile.rounds, say)
     run.facts |= facts
-    run.verdicts += verdicts
+    run.conclude(verdicts)
     plots.bars(RESULTS / f"{run.profile}-load.svg", "loading: bills a second", rates)
 
 
 def _grow(run: Run, world: World, profile: Profile, factors: list[int]) -> None:
     sizes, verdicts = growth.measured(world, factors, max(5, profile.rounds), profile.seconds, say)
-    run.verdicts += verdicts
+    run.conclude(verdicts)
     for size in sizes:
         run.facts[f"{size.bills:,} bills"] = f"{size.page_us:,.0f} us a page, {size.megabytes:.0f} MB a worker"
     times = [(float(size.bills), size.page_us) for size in sizes]

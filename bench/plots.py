@@ -5,13 +5,14 @@ from html import escape
 from math import log10
 from pathlib import Path
 
-WIDTH, LABELS, ROW, TOP = 720, 250, 26, 44
-OURS_COLOUR, PEER_COLOUR = "#0b7a75", "#b8bec6"
+WIDTH, LABELS, ROW, TOP = 760, 300, 26, 44
+OURS_COLOUR, PEER_COLOUR, LIMIT_COLOUR = "#0b7a75", "#b8bec6", "#e3c77b"
+COLOURS = {"Counterfoil": OURS_COLOUR, "nginx": LIMIT_COLOUR, "our HTTP server": LIMIT_COLOUR}
 STYLE = "font-family:system-ui,sans-serif;font-size:13px"
 
 
-def bars(path: Path, title: str, values: Mapping[str, float], ours: str = "Counterfoil") -> None:
-    """One bar a name, longest first, each with its number; ours stands out."""
+def bars(path: Path, title: str, values: Mapping[str, float]) -> None:
+    """One bar a name, longest first, each with its number; ours stands out, and so do the limits."""
     ordered = sorted(values.items(), key=lambda pair: -pair[1])
     most = max(values.values(), default=1.0)
     body = []
@@ -19,7 +20,7 @@ def bars(path: Path, title: str, values: Mapping[str, float], ours: str = "Count
         y = TOP + place * ROW
         length = max(1.0, (WIDTH - LABELS - 90) * value / most)
         body.append(_text(LABELS - 8, y + 15, name, "end"))
-        colour = OURS_COLOUR if name.startswith(ours) else PEER_COLOUR
+        colour = next((colour for start, colour in COLOURS.items() if name.startswith(start)), PEER_COLOUR)
         body.append(f'<rect x="{LABELS}" y="{y + 3}" width="{length:.1f}" height="18" fill="{colour}"/>')
         body.append(_text(LABELS + length + 6, y + 15, f"{value:,.0f}" if value >= 10 else f"{value:.1f}"))
     _write(path, title, TOP + len(ordered) * ROW + 10, body)

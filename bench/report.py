@@ -8,9 +8,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from bench import plots
 from bench.rounds import Measured, Pair
 from bench.targets import Verdict
 
+HEADS = ("target", "wanted", "ratio", "in processor time", "reached")
+TWO_WORKERS, ON_POSTGRES = "counterfoil-2", "-pg"
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -27,6 +30,10 @@ class Run(Struct, kw_only=True):
     measured: dict[Pair, Measured] = msgspec.field(default_factory=dict)
     verdicts: list[Verdict] = msgspec.field(default_factory=list)
 
+    def conclude(self, verdicts: Sequence[Verdict]) -> None:
+        """Add verdicts; one on the same matter gives way."""
+        self.verdicts = list({one.what: one for one in (*self.verdicts, *verdicts)}.values())
+
 
 def write(run: Run, folder: Path = RESULTS) -> list[Path]:
     folder.mkdir(exist_ok=True)
@@ -36,6 +43,31 @@ def write(run: Run, folder: Path = RESULTS) -> list[Path]:
     data.write_text(json.dumps(plain, indent=2, ensure_ascii=False) + "\n", "utf-8")
     text.write_text("\n".join(_lines(run)) + "\n", "utf-8")
     return [data, text]
+
+
+def read(profile: str, folder: Path = RESULTS) -> Run:
+    """A run that was written before."""
+    plain = json.loads((folder / f"{profile}.json").read_text("utf-8"))
+    measured = {Pair(*name.split("/")): one for name, one in plain.pop("measured").items()}
+    run = msgspec.convert(plain, Run)
+    run.measured = {pair: msgspec.convert(one, Measured) for pair, one in measured.items()}
+    return run
+
+
+def draw(run: Run, folder: Path = RESULTS) -> list[Path]:
+    """A plot a workload that several take part in; what runs on PostgreSQL has its own."""
+    bars: dict[str, dict[str, float]] = {}
+    for pair, one in run.measured.items():
+        if pair.contestant != TWO_WORKERS:
+            name = f"postgres-{pair.workload}" if ON_POSTGRES in pair.contestant else pair.workload
+            bars.setdefault(name, {})[run.titles[pair.contestant]] = one.rate
+    paths = []
+    for name, values in bars.items():
+        if len(values) > 1:
+            paths.append(folder / f"{run.profile}-{name}.svg")
+            workload = run.titles[name.removeprefix("postgres-")]
+            plots.bars(paths[-1], f"{workload}: answers a second", values)
+    return paths
 
 
 def _lines(run: Run) -> list[str]:
@@ -59,11 +91,10 @@ def _lines(run: Run) -> list[str]:
 
 
 def targets(run: Run) -> list[str]:
-    heads = ("target", "wanted", "ratio", "in processor time", "reached")
-    return table(heads, [_verdict(one) for one in run.verdicts])
+    return table(HEADS, [verdict_row(one) for one in run.verdicts])
 
 
-def _verdict(one: Verdict) -> tuple[str, ...]:
+def verdict_row(one: Verdict) -> tuple[str, ...]:
     reached = {True: "yes", False: "**no**", None: "not measured"}[one.reached]
     return one.what, one.target, shown(one.ratio), shown(one.by_processor), reached
 
@@ -76,7 +107,7 @@ def _measured(measured: Mapping[Pair, Measured], titles: Mapping[str, str]) -> l
             shown(one.rate),
             f"{shown(one.least)} - {shown(one.most)}",
             f"{one.p50_us / 1000:.2f} / {one.p99_us / 1000:.2f}",
-            f"{one.bytes_each:,.0f}",
+            shown(one.bytes_each),
             shown(one.cpu_us),
         )
         for pair, one in measured.items()

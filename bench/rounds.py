@@ -32,7 +32,7 @@ class Measured(Struct, frozen=True, kw_only=True):
     most: float
     p50_us: float
     p99_us: float
-    bytes_each: float
+    bytes_each: float | None
     cpu_us: float | None
 
 
@@ -80,6 +80,7 @@ def alternate(
 def summed(rounds: list[Round]) -> Measured:
     rates = [one.rate for one in rounds]
     spent = [one.cpu_us for one in rounds if one.cpu_us is not None]
+    sizes = [one.bytes_each for one in rounds if one.bytes_each is not None]
     return Measured(
         rounds=len(rounds),
         rate=statistics.median(rates),
@@ -87,6 +88,6 @@ def summed(rounds: list[Round]) -> Measured:
         most=max(rates),
         p50_us=statistics.median(one.p50_us for one in rounds),
         p99_us=statistics.median(one.p99_us for one in rounds),
-        bytes_each=statistics.median(one.bytes_each for one in rounds),
+        bytes_each=statistics.median(sizes) if sizes else None,
         cpu_us=statistics.median(spent) if spent else None,
     )

@@ -69,7 +69,7 @@ def _rates(results: Results, what: str, wanted: float, ours: tuple[str, str], ot
     return at_least(what, wanted, _ratio(results, ours, other, lambda one: one.rate), spent)
 
 
-def _bytes(one: Measured) -> float:
+def _bytes(one: Measured) -> float | None:
     return one.bytes_each
 
 

@@ -51,7 +51,7 @@ class Round(Struct, frozen=True):
     rate: float
     p50_us: int
     p99_us: int
-    bytes_each: float
+    bytes_each: float | None
     cpu_us: float | None
     answers: int
 
@@ -98,7 +98,7 @@ def drive(
         rate=rate,
         p50_us=told["p50"],
         p99_us=told["p99"],
-        bytes_each=told["bytes"] / (rate * seconds_taken),
+        bytes_each=told["bytes"] / told["requests"] if told["requests"] >= ENOUGH else None,
         cpu_us=spent / (rate * seconds_taken) * 1e6 if spent is not None else None,
         answers=told["requests"],
     )

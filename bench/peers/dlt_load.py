@@ -14,7 +14,11 @@ import dlt
 A_CHUNK = 2_000
 
 
-@dlt.resource(name="bills", primary_key="id", write_disposition="append")
+# Every make of till writes time in its own way; left to guess, dlt takes the first for a timestamp and fails on others.
+AS_WRITTEN = {name: {"data_type": "text"} for name in ("closedAt", "tradingDay")}
+
+
+@dlt.resource(name="bills", primary_key="id", write_disposition="append", columns=AS_WRITTEN)
 def bills(source: Path) -> Iterator[list[dict[str, Any]]]:
     with source.open("rb") as lines:
         chunk = []

@@ -192,6 +192,13 @@ def columns(table: Table, struct: type[msgspec.Struct]) -> list[Any]:
     return [table.c[field.name].label(field.encode_name) for field in fields if field.name in table.c]
 
 
+SOME_SHOPS = select(*columns(SHOPS, Shop))
+SOME_CATEGORIES = select(CATEGORIES.c.shop_id.label("shop_id"), *columns(CATEGORIES, Category))
+SOME_BILLS = select(*columns(BILLS, Bill))
+SOME_MEMBERS = select(*columns(MEMBERS, Member))
+SOME_ACCOUNTS = select(*columns(ACCOUNTS, MemberReference))
+
+
 def filled(struct: type[Data], row: Row[Any]) -> Data:
     return msgspec.convert(dict(row._mapping), struct)
 
@@ -210,13 +217,10 @@ Limit = Annotated[int, QueryParameter(ge=1, le=200)]
 
 @get("/ext/v1/shops", sync_to_thread=True)
 def shops(connection: Database, franchise_id: Annotated[str, QueryParameter(name="franchiseId")]) -> Answer[list[Shop]]:
-    rows = connection.execute(
-        select(*columns(SHOPS, Shop)).where(SHOPS.c.franchise_id == franchise_id).order_by(SHOPS.c.place)
-    ).all()
+    rows = connection.execute(SOME_SHOPS.where(SHOPS.c.franchise_id == franchise_id).order_by(SHOPS.c.place)).all()
     lists: dict[str, list[dict[str, Any]]] = {row.shopId: [] for row in rows}
     categories = connection.execute(
-        select(CATEGORIES.c.shop_id.label("shop_id"), *columns(CATEGORIES, Category))
-        .join(SHOPS, SHOPS.c.shop_id == CATEGORIES.c.shop_id)
+        SOME_CATEGORIES.join(SHOPS, SHOPS.c.shop_id == CATEGORIES.c.shop_id)
         .where(SHOPS.c.franchise_id == franchise_id)
         .order_by(CATEGORIES.c.shop_id, CATEGORIES.c.place)
     )
@@ -237,7 +241,7 @@ def transactions(
     cursor: FromQuery[str | None] = None,
 ) -> Page[Bill]:
     bills = BILLS.c
-    query = select(*columns(BILLS, Bill)).where(bills.shop_id == shop_id).limit(limit)
+    query = SOME_BILLS.where(bills.shop_id == shop_id).limit(limit)
     if updated_since:
         place = (bills.updated_ms, bills.id)
         query = query.where(bills.updated_ms >= int(updated_since.timestamp() * 1000)).order_by(*place)
@@ -254,7 +258,7 @@ def transactions(
 
 @get("/ext/v1/transactions/{bill_id:str}", sync_to_thread=True)
 def transaction(connection: Database, bill_id: FromPath[str]) -> Answer[Bill]:
-    row = connection.execute(select(*columns(BILLS, Bill)).where(BILLS.c.id == bill_id).limit(1)).first()
+    row = connection.execute(SOME_BILLS.where(BILLS.c.id == bill_id).limit(1)).first()
     if row is None:
         raise NotFoundException("not_found")
     return Answer(data=filled(Bill, row), server_time=now())
@@ -268,7 +272,7 @@ def members(
     cursor: FromQuery[str | None] = None,
 ) -> Page[Member]:
     place = (MEMBERS.c.created_ms, MEMBERS.c.member_id)
-    query = select(*columns(MEMBERS, Member)).where(MEMBERS.c.provider_id == provider_id)
+    query = SOME_MEMBERS.where(MEMBERS.c.provider_id == provider_id)
     if cursor:
         after = connection.execute(select(*place).where(MEMBERS.c.member_id == cursor)).first()
         if after is None:
@@ -284,8 +288,7 @@ def lookup(
     user_id: Annotated[str, QueryParameter(name="messagingUserId")],
 ) -> Answer[MemberReference]:
     row = connection.execute(
-        select(*columns(ACCOUNTS, MemberReference))
-        .where(ACCOUNTS.c.provider_id == provider_id, ACCOUNTS.c.messaging_user_id == user_id)
+        SOME_ACCOUNTS.where(ACCOUNTS.c.provider_id == provider_id, ACCOUNTS.c.messaging_user_id == user_id)
         .order_by(ACCOUNTS.c.created_ms.desc(), ACCOUNTS.c.member_id.desc())
         .limit(1)
     ).first()
@@ -296,7 +299,7 @@ def lookup(
 
 @get("/ext/v1/members/{token:str}", sync_to_thread=True)
 def member(connection: Database, token: FromPath[str]) -> Answer[Member]:
-    row = connection.execute(select(*columns(MEMBERS, Member)).where(MEMBERS.c.member_id == token)).first()
+    row = connection.execute(SOME_MEMBERS.where(MEMBERS.c.member_id == token)).first()
     if row is None:
         raise NotFoundException("not_found")
     return Answer(data=filled(Member, row), server_time=now())

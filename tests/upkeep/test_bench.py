@@ -1,5 +1,6 @@
 """The benchmark times nobody before it has seen that all give the same answers. That check can fail."""
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 import records
+from bench import publish
 from bench.contestants import Contestant, Running
 from bench.questions import Backfill, OneBill, ShopList
 from bench.sameness import Differs, check
@@ -74,3 +76,15 @@ def test_a_contestant_that_leaves_a_bill_out_is_not_timed(pair: Pair) -> None:
     ours, theirs = pair.running()
     with pytest.raises(Differs, match="2 elements, not 3"):
         check(ours, [theirs], pair.workloads())
+
+
+def test_the_page_on_performance_tells_what_the_results_tell() -> None:
+    told = publish.PLACE.search(publish.PAGE.read_text("utf-8"))
+    assert told is not None
+    assert told[0] == publish.targets()
+
+
+def test_every_plot_on_the_page_on_performance_is_there() -> None:
+    plots = re.findall(r"\]\((\.\./bench/results/[\w.-]+)\)", publish.PAGE.read_text("utf-8"))
+    assert plots
+    assert [plot for plot in plots if not (publish.PAGE.parent / plot).exists()] == []
