@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-long check format clean
+.PHONY: help demo test test-long check format clean bench bench-quick bench-growth
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -37,5 +37,17 @@ format: $(READY) ## put the code into its format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+bench: $(READY) ## measure against what else one might use, half an hour (ARGS="--folder DIR" keeps the data)
+	@bash bench/setup
+	PYTHONPATH=tests $(BIN)/python -m bench full $(ARGS)
+
+bench-quick: $(READY) ## the same in two minutes, once its contestants are installed
+	@bash bench/setup
+	PYTHONPATH=tests $(BIN)/python -m bench quick $(ARGS)
+
+bench-growth: $(READY) ## page time and memory from 10^4 to 10^7 bills, half an hour and 28 GB of disk
+	@bash bench/setup
+	PYTHONPATH=tests $(BIN)/python -m bench growth $(ARGS)
+
 clean: ## remove what the targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) bench/.venv bench/peers/fastify/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,6 +1,6 @@
 """How far `serverTime` is behind the clock: idle, under several loaders, and with one frozen inside its transaction.
 
-    .venv/bin/python bench/horizon.py --seconds 20
+    .venv/bin/python -m bench.horizon --seconds 20
 
 Starts the service, asks it as fast as it answers, and prints the age of
 `serverTime` as it arrives (so the way there and back is in it). In the end a
@@ -25,9 +25,9 @@ from typing import Any
 
 import httpx
 
+from bench.pull import COUNTERFOIL, FRANCHISE, fill, issue_key, say, serving
 from counterfoil.client import Client
 from counterfoil.domain.access import Scope
-from pull import COUNTERFOIL, FRANCHISE, fill, issue_key, say, serving
 
 FROZEN_SEC = 3.0
 STANDS_STILL_SEC = 1.0

@@ -1,0 +1,117 @@
+"""Loading the same NDJSON: our loader against `sqlite-utils insert` and dlt into DuckDB."""
+
+import json
+import resource
+import shutil
+import statistics
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from bench.contestants import PEERS, PEERS_BIN
+from bench.targets import Verdict, at_least
+from bench.world import COUNTERFOIL, World
+
+BILLS = 5_000
+
+
+class Taken(Struct, frozen=True):
+    """Wall time and processor time of one load, in seconds."""
+
+    seconds: float
+    processor: float
+
+
+def compared(
+    world: World, rounds: int, tell: Callable[[str], None]
+) -> tuple[dict[str, object], dict[str, float], list[Verdict]]:
+    folder = world.folder / "loading"
+    folder.mkdir(exist_ok=True)
+    lines = _strict(world.source / "bills.ndjson", folder / "bills.ndjson")
+    contestants: dict[str, Callable[[], list[str]]] = {
+        "Counterfoil": lambda: _ours(world, folder),
+        "sqlite-utils insert": lambda: _sqlite_utils(folder),
+        "dlt into DuckDB": lambda: _dlt(folder),
+    }
+    if not (PEERS_BIN / "sqlite-utils").exists():
+        contestants = {"Counterfoil": contestants["Counterfoil"]}
+    taken: dict[str, list[Taken]] = {name: [] for name in contestants}
+    for number in range(1, rounds + 1):
+        for name, prepared in contestants.items():
+            tell(f"load {number} of {rounds}: {name}")
+            taken[name].append(_timed(prepared(), world))
+    rates = {name: lines / statistics.median(one.seconds for one in found) for name, found in taken.items()}
+    spent = {name: statistics.median(one.processor for one in found) for name, found in taken.items()}
+    facts: dict[str, object] = {
+        f"load, {name}": f"{rates[name]:,.0f} bills a second, {spent[name] / lines * 1e6:,.0f} us of processor each"
+        for name in taken
+    }
+    ours = "Counterfoil"
+    verdicts = [
+        at_least(f"load, times {name}", 1, rates[ours] / rates[name], spent[name] / spent[ours])
+        for name in taken
+        if name != ours
+    ]
+    return facts, rates, verdicts
+
+
+def _strict(source: Path, target: Path) -> int:
+    """The first bills that every JSON parser takes: some tills write NaN, which only ours sets right."""
+    kept = 0
+    with source.open("rb") as lines, target.open("wb") as out:
+        for line in lines:
+            if kept < BILLS and _parses(line):
+                out.write(line)
+                kept += 1
+    return kept
+
+
+def _parses(line: bytes) -> bool:
+    def refuse(name: str) -> None:
+        raise ValueError(name)
+
+    try:
+        json.loads(line, parse_constant=refuse)
+    except ValueError:
+        return False
+    return True
+
+
+def _timed(words: list[str], world: World) -> Taken:
+    began, before = time.monotonic(), _spent()
+    done = subprocess.run(words, env=world.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+    if done.returncode not in (0, 3):
+        raise SystemExit(f"{words[0]} failed: {done.stderr.decode()[-500:]}")
+    return Taken(time.monotonic() - began, _spent() - before)
+
+
+def _spent() -> float:
+    """By all programs that were waited for so far."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _ours(world: World, folder: Path) -> list[str]:
+    """Into a store that knows the shops already: without them no bill could be finished."""
+    store = folder / "store"
+    shutil.rmtree(store, ignore_errors=True)
+    load = [*COUNTERFOIL, "load", "--store", str(store)]
+    standing = [str(world.source / f"{name}.ndjson") for name in ("bases", "shops")]
+    subprocess.run([*load, *standing], env=world.environment, stdout=subprocess.DEVNULL, check=True)
+    return [*load, str(folder / "bills.ndjson"), "--batch", "2000"]
+
+
+def _sqlite_utils(folder: Path) -> list[str]:
+    target = folder / "utils.sqlite3"
+    target.unlink(missing_ok=True)
+    words = ["insert", str(target), "bills", str(folder / "bills.ndjson"), "--nl", "--alter", "--pk", "id", "--replace"]
+    return [str(PEERS_BIN / "sqlite-utils"), *words]
+
+
+def _dlt(folder: Path) -> list[str]:
+    shutil.rmtree(folder / "dlt", ignore_errors=True)
+    words = [str(PEERS / "dlt_load.py"), str(folder / "bills.ndjson"), str(folder / "dlt")]
+    return [str(PEERS_BIN / "python"), *words]

@@ -1,0 +1,79 @@
+"""The experiments beside the rounds of wrk, each adding what it found to the run."""
+
+import sys
+from collections.abc import Callable
+
+from bench import growth, loading, mixed, plots, postgres, starting, workers, workloads
+from bench.profiles import Profile
+from bench.report import RESULTS, Run
+from bench.world import World
+
+TO_A_MILLION, TO_TEN_MILLION = [1, 10, 100], [1, 10, 100, 1000]
+GROWN_FROM = 10_000
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _workers(run: Run, world: World, profile: Profile) -> None:
+    measured, verdicts = workers.compared(world, workloads.drawn(world), profile.rounds, profile.seconds, say)
+    run.measured |= measured
+    run.conclude(verdicts)
+
+
+def _mixed(run: Run, world: World, profile: Profile) -> None:
+    facts, verdict = mixed.compared(world, workloads.drawn(world), profile.rounds, profile.seconds * 2, say)
+    run.facts |= facts
+    run.conclude([verdict])
+
+
+def _postgres(run: Run, world: World, profile: Profile) -> None:
+    found = postgres.compared(world, workloads.drawn(world), profile.rounds, profile.seconds, say)
+    run.measured |= found.measured
+    run.conclude(found.verdicts)
+    run.facts |= found.facts
+    run.titles |= found.titles
+
+
+def _start(run: Run, world: World, profile: Profile) -> None:
+    run.conclude([starting.measured(world, growth.bills_in(world), profile.rounds, say)])
+
+
+def _load(run: Run, world: World, profile: Profile) -> None:
+    facts, rates, verdicts = loading.compared(world, profile.rounds, say)
+    run.facts |= facts
+    run.conclude(verdicts)
+    plots.bars(RESULTS / f"{run.profile}-load.svg", "loading: bills a second", rates)
+
+
+def _grow(run: Run, world: World, profile: Profile, factors: list[int]) -> None:
+    sizes, verdicts = growth.measured(world, factors, max(5, profile.rounds), profile.seconds, say)
+    run.conclude(verdicts)
+    for size in sizes:
+        run.facts[f"{size.bills:,} bills"] = f"{size.page_us:,.0f} us a page, {size.megabytes:.0f} MB a worker"
+    times = [(float(size.bills), size.page_us) for size in sizes]
+    memory = [(float(size.bills), size.megabytes) for size in sizes]
+    plots.line(RESULTS / f"{run.profile}-growth.svg", "median time of a page, by bills in the store", times, "us")
+    plots.line(RESULTS / f"{run.profile}-memory.svg", "memory of a worker, by bills in the store", memory, "MB")
+
+
+def _growth(run: Run, world: World, profile: Profile) -> None:
+    """From a small world of its own: ten thousand bills, then a hundred times as many."""
+    _grow(run, growth.small_world(world, GROWN_FROM, say), profile, TO_A_MILLION)
+
+
+def _growth_to_the_end(run: Run, world: World, profile: Profile) -> None:
+    _grow(run, world, profile, TO_TEN_MILLION)
+    _start(run, growth.grown(world, TO_TEN_MILLION[-1]), profile)
+
+
+PARTS: dict[str, Callable[[Run, World, Profile], None]] = {
+    "workers": _workers,
+    "mixed": _mixed,
+    "postgres": _postgres,
+    "start": _start,
+    "load": _load,
+    "growth": _growth,
+    "growth-to-the-end": _growth_to_the_end,
+}

@@ -1,0 +1,38 @@
+"""The limit: our own HTTP server with our own settings, answering bytes that it holds in memory.
+
+    python memory.py PORT FOLDER
+
+Every file of the folder is answered under its name, `/hello` with a few bytes.
+"""
+
+import asyncio
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from counterfoil.http.server import Server
+
+HELLO = b'{"ok":true,"data":"hello"}'
+HEADERS = [("content-type", "application/json")]
+
+
+class Memory:
+    """An application that only looks a path up."""
+
+    def __init__(self, folder: Path) -> None:
+        self._answers = {f"/{file.name}": file.read_bytes() for file in folder.iterdir()} | {"/hello": HELLO}
+
+    async def __rsgi__(self, scope: Any, protocol: Any) -> None:
+        protocol.response_bytes(200, HEADERS, self._answers[scope.path])
+
+    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Nothing to open."""
+
+    def __rsgi_del__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Nothing to close."""
+
+
+if __name__ == "__main__":
+    port, folder = sys.argv[1:]
+    Server("127.0.0.1", int(port), 1, 1, partial(Memory, Path(folder))).run()  # type: ignore[arg-type]

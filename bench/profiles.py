@@ -1,0 +1,57 @@
+"""How much is run: two minutes, or everything."""
+
+from itertools import product
+
+from msgspec import Struct
+
+from bench.rounds import Pair
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """Each of `groups` lists who takes turns with whom; `parts` are the experiments beside those rounds."""
+
+    name: str
+    command: str
+    bills: int
+    days: int = 120
+    rounds: int = 5
+    seconds: int = 1
+    groups: tuple[list[Pair], ...] = ()
+    parts: tuple[str, ...] = ()
+
+
+def each(contestants: tuple[str, ...], workloads: tuple[str, ...]) -> list[Pair]:
+    return [Pair(contestant, workload) for workload, contestant in product(workloads, contestants)]
+
+
+OURS, FASTAPI, LIMIT = ("counterfoil",), ("fastapi",), ("memory",)
+PEERS = ("fastapi", "litestar", "fastify", "datasette")
+HELLO = each(LIMIT, ("hello",))
+ENCODED = each(OURS, ("page-gzip", "page-zstd"))
+SMALL = ("poll", "bill", "member", "lookup")
+
+QUICK = Profile(
+    name="quick",
+    command="make bench-quick",
+    bills=10_000,
+    days=31,
+    groups=(
+        [*HELLO, *each(OURS, SMALL), *each(FASTAPI, ("poll",))],
+        [*each((*OURS, *PEERS, *LIMIT, "nginx"), ("page",)), *ENCODED],
+        each((*OURS, *FASTAPI), ("members", "shops")),
+    ),
+)
+FULL = Profile(
+    name="full",
+    command="make bench",
+    bills=100_000,
+    seconds=2,
+    groups=(
+        [*HELLO, *each((*OURS, *PEERS), SMALL)],
+        [*each((*OURS, *PEERS, *LIMIT, "nginx"), ("page",)), *ENCODED],
+        each((*OURS, *PEERS), ("members", "shops")),
+    ),
+    parts=("workers", "mixed", "start", "postgres", "load", "growth"),
+)
+GROWTH = Profile(name="growth", command="make bench-growth", bills=10_000, days=31, parts=("growth-to-the-end",))
+PROFILES = {profile.name: profile for profile in (QUICK, FULL, GROWTH)}

@@ -1,0 +1,26 @@
+"""`python -m bench.publish`: the plots and the targets of the last whole run, the latter into docs/performance.md."""
+
+import re
+from pathlib import Path
+
+from bench.report import HEADS, RESULTS, draw, read, table, verdict_row
+
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+PLACE = re.compile(r"(?<=<!-- targets: begin -->\n).*?(?=<!-- targets: end -->)", re.DOTALL)
+
+
+def targets(results: Path = RESULTS) -> str:
+    """The table, of the full run and, where there is one, of the growth run."""
+    written = [profile for profile in ("full", "growth") if (results / f"{profile}.json").exists()]
+    verdicts = [one for profile in written for one in read(profile, results).verdicts]
+    return "\n".join(table(HEADS, [verdict_row(one) for one in verdicts])) + "\n"
+
+
+def main() -> None:
+    draw(read("full"))
+    text = PAGE.read_text("utf-8")
+    PAGE.write_text(PLACE.sub(lambda _: targets(), text), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""The results of a run: JSON for programs, Markdown for people."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from bench import plots
+from bench.rounds import Measured, Pair
+from bench.targets import Verdict
+
+HEADS = ("target", "wanted", "ratio", "in processor time", "reached")
+TWO_WORKERS, ON_POSTGRES = "counterfoil-2", "-pg"
+RESULTS = Path(__file__).parent / "results"
+
+
+class Run(Struct, kw_only=True):
+    """Everything that a run found out."""
+
+    profile: str
+    command: str
+    machine: dict[str, str]
+    versions: dict[str, str]
+    left_out: list[str]
+    titles: dict[str, str]
+    facts: dict[str, Any] = msgspec.field(default_factory=dict)
+    measured: dict[Pair, Measured] = msgspec.field(default_factory=dict)
+    verdicts: list[Verdict] = msgspec.field(default_factory=list)
+
+    def conclude(self, verdicts: Sequence[Verdict]) -> None:
+        """Add verdicts; one on the same matter gives way."""
+        self.verdicts = list({one.what: one for one in (*self.verdicts, *verdicts)}.values())
+
+
+def write(run: Run, folder: Path = RESULTS) -> list[Path]:
+    folder.mkdir(exist_ok=True)
+    data, text = folder / f"{run.profile}.json", folder / f"{run.profile}.md"
+    plain = msgspec.to_builtins(msgspec.structs.replace(run, measured={}))
+    plain["measured"] = {str(pair): msgspec.to_builtins(one) for pair, one in run.measured.items()}
+    data.write_text(json.dumps(plain, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    text.write_text("\n".join(_lines(run)) + "\n", "utf-8")
+    return [data, text]
+
+
+def read(profile: str, folder: Path = RESULTS) -> Run:
+    """A run that was written before."""
+    plain = json.loads((folder / f"{profile}.json").read_text("utf-8"))
+    measured = {Pair(*name.split("/")): one for name, one in plain.pop("measured").items()}
+    run = msgspec.convert(plain, Run)
+    run.measured = {pair: msgspec.convert(one, Measured) for pair, one in measured.items()}
+    return run
+
+
+def draw(run: Run, folder: Path = RESULTS) -> list[Path]:
+    """A plot a workload that several take part in; what runs on PostgreSQL has its own."""
+    bars: dict[str, dict[str, float]] = {}
+    for pair, one in run.measured.items():
+        if pair.contestant != TWO_WORKERS:
+            name = f"postgres-{pair.workload}" if ON_POSTGRES in pair.contestant else pair.workload
+            bars.setdefault(name, {})[run.titles[pair.contestant]] = one.rate
+    paths = []
+    for name, values in bars.items():
+        if len(values) > 1:
+            paths.append(folder / f"{run.profile}-{name}.svg")
+            workload = run.titles[name.removeprefix("postgres-")]
+            plots.bars(paths[-1], f"{workload}: answers a second", values)
+    return paths
+
+
+def _lines(run: Run) -> list[str]:
+    return [
+        f"# `{run.command}`",
+        "",
+        "Ratios carry the claims; absolute numbers are for orientation.",
+        "",
+        *targets(run),
+        "",
+        *_measured(run.measured, run.titles),
+        "",
+        *table(("fact", ""), [(name, _plain(value)) for name, value in run.facts.items()]),
+        "",
+        *table(("machine", ""), list(run.machine.items())),
+        "",
+        *table(("version", ""), list(run.versions.items())),
+        "",
+        f"Left out: {'; '.join(run.left_out) or 'nothing'}.",
+    ]
+
+
+def targets(run: Run) -> list[str]:
+    return table(HEADS, [verdict_row(one) for one in run.verdicts])
+
+
+def verdict_row(one: Verdict) -> tuple[str, ...]:
+    reached = {True: "yes", False: "**no**", None: "not measured"}[one.reached]
+    return one.what, one.target, shown(one.ratio), shown(one.by_processor), reached
+
+
+def _measured(measured: Mapping[Pair, Measured], titles: Mapping[str, str]) -> list[str]:
+    rows = [
+        (
+            titles.get(pair.workload, pair.workload),
+            titles.get(pair.contestant, pair.contestant),
+            shown(one.rate),
+            f"{shown(one.least)} - {shown(one.most)}",
+            f"{one.p50_us / 1000:.2f} / {one.p99_us / 1000:.2f}",
+            shown(one.bytes_each),
+            shown(one.cpu_us),
+        )
+        for pair, one in measured.items()
+    ]
+    heads = ("workload", "contestant", "median /s", "spread", "p50 / p99 ms", "bytes each", "processor us each")
+    return table(heads, rows)
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def shown(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _plain(value: Any) -> str:
+    return shown(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,85 @@
+"""Before anything is timed: everybody gives the same answers to the same questions."""
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import httpx
+
+from bench.contestants import Running
+from bench.questions import Backfill, Question
+from bench.workloads import Workload
+from bench.world import World
+
+CHECKED = 6
+
+
+class Differs(Exception):
+    """A contestant answers something else than we do, so that its times would mean nothing."""
+
+
+@cache
+def _client() -> httpx.Client:
+    """One for all questions: making a client costs more than a question."""
+    return httpx.Client(timeout=60)
+
+
+def data_of(running: Running, workload: Workload, question: Question) -> Any:
+    """What a contestant answers, without the envelope; None when it takes no such question."""
+    path = running.contestant.phrase(question)
+    if path is None:
+        return None
+    answer = _client().get(running.url + path, headers=running.headers(workload.franchise, "identity")[0])
+    answer.raise_for_status()
+    body = answer.json()
+    return body["data"] if isinstance(body, dict) else body
+
+
+def check(ours: Running, others: Iterable[Running], workloads: Iterable[Workload]) -> int:
+    """Compare some answers of each workload; how many were compared."""
+    compared = 0
+    for workload in workloads:
+        for question in workload.questions[:: max(1, len(workload.questions) // CHECKED)]:
+            expected = data_of(ours, workload, question)
+            for other in others:
+                answered = data_of(other, workload, question)
+                if answered is None or expected is None:
+                    continue
+                compared += 1
+                if not same(expected, answered):
+                    path = other.contestant.phrase(question)
+                    raise Differs(
+                        f"{other.contestant.title} answers {path} otherwise: {difference(expected, answered)}"
+                    )
+    return compared
+
+
+def same(ours: Any, theirs: Any) -> bool:
+    """As values: 120 and 120.0 are one number. Datasette wraps one bill in a list."""
+    return theirs in (ours, [ours])
+
+
+def difference(ours: Any, theirs: Any, where: str = "data") -> str:
+    """The first place where two answers part."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for name in ours.keys() | theirs.keys():
+            if ours.get(name) != theirs.get(name):
+                return difference(ours.get(name), theirs.get(name), f"{where}.{name}")
+    if isinstance(ours, list) and isinstance(theirs, list):
+        if len(ours) != len(theirs):
+            return f"{where} has {len(theirs)} elements, not {len(ours)}"
+        for place, (own, other) in enumerate(zip(ours, theirs, strict=True)):
+            if own != other:
+                return difference(own, other, f"{where}[{place}]")
+    return f"{where} is {theirs!r}, not {ours!r}"
+
+
+def save_pages(ours: Running, world: World, workload: Workload) -> None:
+    """Our pages as files, for the limits to answer."""
+    world.limits.mkdir(exist_ok=True)
+    for question in workload.questions:
+        if isinstance(question, Backfill):
+            path = ours.contestant.phrase(question)
+            answer = _client().get(f"{ours.url}{path}", headers=ours.headers(workload.franchise, "identity")[0])
+            answer.raise_for_status()
+            (world.limits / f"page-{question.number}.json").write_bytes(answer.content)

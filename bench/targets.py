@@ -1,0 +1,83 @@
+"""What we mean to reach, as ratios of two numbers of one run."""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from bench.rounds import Measured, Pair
+
+OURS = "counterfoil"
+PEERS = ("fastapi", "litestar", "fastify", "datasette")
+
+Results = Mapping[Pair, Measured]
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """A target and how far we are; `ratio` is None where one side was not measured."""
+
+    what: str
+    target: str
+    ratio: float | None
+    reached: bool | None
+    by_processor: float | None = None
+    """The same ratio in processor time, which other programs on the machine do not disturb."""
+
+
+def at_least(what: str, wanted: float, ratio: float | None, by_processor: float | None = None) -> Verdict:
+    reached = None if ratio is None else ratio >= wanted
+    return Verdict(what=what, target=f">= {wanted:g}", ratio=ratio, reached=reached, by_processor=by_processor)
+
+
+def at_most(what: str, wanted: float, ratio: float | None, by_processor: float | None = None) -> Verdict:
+    reached = None if ratio is None else ratio <= wanted
+    return Verdict(what=what, target=f"<= {wanted:g}", ratio=ratio, reached=reached, by_processor=by_processor)
+
+
+def judged(results: Results) -> list[Verdict]:
+    """The targets of the workloads that wrk drives."""
+    return [
+        _rates(results, "poll, of our server's hello-world", 0.40, (OURS, "poll"), ("memory", "hello")),
+        _rates(results, "poll, times FastAPI", 4, (OURS, "poll"), ("fastapi", "poll")),
+        _rates(results, "page, times FastAPI", 30, (OURS, "page"), ("fastapi", "page")),
+        _rates(results, "page, times Datasette", 15, (OURS, "page"), ("datasette", "page")),
+        _rates(results, "page, times Fastify", 5, (OURS, "page"), ("fastify", "page")),
+        _rates(results, "page, of the same bytes from memory", 0.30, (OURS, "page"), ("memory", "page")),
+        *_encodings(results),
+        *(
+            _rates(results, f"{title}, of our server's hello-world", 0.35, (OURS, name), ("memory", "hello"))
+            for name, title in (("bill", "one bill"), ("member", "one member"), ("lookup", "lookup"))
+        ),
+        _rates(results, "members page, times FastAPI", 10, (OURS, "members"), ("fastapi", "members")),
+        _rates(results, "shops, times FastAPI", 10, (OURS, "shops"), ("fastapi", "shops")),
+    ]
+
+
+def _encodings(results: Results) -> list[Verdict]:
+    plain = [results[pair].rate for name in PEERS if (pair := Pair(name, "page")) in results]
+    verdicts = []
+    for encoding in ("gzip", "zstd"):
+        ours = results.get(Pair(OURS, f"page-{encoding}"))
+        smaller = _ratio(results, (OURS, "page"), (OURS, f"page-{encoding}"), _bytes)
+        verdicts.append(at_least(f"page in {encoding}, times smaller", 5, smaller))
+        against = ours.rate / max(plain) if ours and plain else None
+        verdicts.append(at_least(f"page in {encoding}, times the best peer's plain page", 1, against))
+    return verdicts
+
+
+def _rates(results: Results, what: str, wanted: float, ours: tuple[str, str], other: tuple[str, str]) -> Verdict:
+    spent = _ratio(results, other, ours, lambda one: one.cpu_us)
+    return at_least(what, wanted, _ratio(results, ours, other, lambda one: one.rate), spent)
+
+
+def _bytes(one: Measured) -> float | None:
+    return one.bytes_each
+
+
+def _ratio(
+    results: Results, over: tuple[str, str], under: tuple[str, str], value: Callable[[Measured], float | None]
+) -> float | None:
+    above, below = results.get(Pair(*over)), results.get(Pair(*under))
+    if above is None or below is None:
+        return None
+    top, bottom = value(above), value(below)
+    return top / bottom if top is not None and bottom else None

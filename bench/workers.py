@@ -1,0 +1,31 @@
+"""Two workers on two cores against one."""
+
+from collections.abc import Callable
+
+from bench.contestants import all_running, field
+from bench.profiles import each
+from bench.rounds import Measured, Pair, alternate
+from bench.targets import Verdict, at_least
+from bench.workloads import Workload
+from bench.world import World
+
+ONE, TWO = "counterfoil", "counterfoil-2"
+ASKED = ("page-gzip", "page", "poll")
+
+
+def compared(
+    world: World, questions: dict[str, Workload], rounds: int, seconds: int, tell: Callable[[str], None]
+) -> tuple[dict[Pair, Measured], list[Verdict]]:
+    """Nobody is pinned: wrk shares the cores, and takes more of them the less an answer costs."""
+    contestants = [field()[name] for name in (ONE, TWO)]
+    with all_running(contestants, world, None) as started:
+        matches = [(started[pair.contestant], questions[pair.workload]) for pair in each((ONE, TWO), ASKED)]
+        measured = alternate(matches, rounds, seconds, None, tell)
+    verdicts = [_verdict(questions[name].title, measured[Pair(ONE, name)], measured[Pair(TWO, name)]) for name in ASKED]
+    return {pair: one for pair, one in measured.items() if pair.contestant == TWO}, verdicts
+
+
+def _verdict(title: str, one: Measured, two: Measured) -> Verdict:
+    """In processor time: what two free cores would give, from what an answer costs with one worker and with two."""
+    bound = 2 * one.cpu_us / two.cpu_us if one.cpu_us and two.cpu_us else None
+    return at_least(f"two workers, times one: {title}", 1.7, two.rate / one.rate, bound)

@@ -1,0 +1,124 @@
+"""One round of wrk: questions in turn over a few connections, and what came of it."""
+
+import json
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from msgspec import Struct
+
+from bench import machine
+from bench.contestants import Running
+from bench.workloads import Workload
+
+# Small answers need more in flight to keep a server busy; large ones in flight at the end are lost to the count.
+CONNECTIONS = {"small": 8, "large": 3, "huge": 1}
+# With fewer answers in a round than this, those under way at its end would distort the count.
+ENOUGH = 30
+SETTLE_SEC, SETTLE_TRIES = 0.2, 300
+SCRIPT = """
+local paths = {}
+local callers = %(callers)s
+local asked = 0
+
+init = function()
+    for line in io.lines("%(paths)s") do paths[#paths + 1] = line end
+end
+
+-- Each path in turn, and with each pass over them the callers move on by one.
+request = function()
+    local path = paths[asked %% #paths + 1]
+    local caller = callers[(asked + math.floor(asked / #paths)) %% #callers + 1]
+    asked = asked + 1
+    return wrk.format("GET", path, caller)
+end
+
+done = function(summary, latency)
+    local errors = summary.errors
+    io.write(string.format(
+        '\\nRESULT {"requests":%%d,"micros":%%d,"bytes":%%d,"failed":%%d,"mean":%%d,"p50":%%d,"p99":%%d}\\n',
+        summary.requests, summary.duration, summary.bytes,
+        errors.connect + errors.read + errors.write + errors.status + errors.timeout,
+        latency.mean, latency:percentile(50), latency:percentile(99)))
+end
+"""
+
+
+class Round(Struct, frozen=True):
+    """Rates a second, times in microseconds, bytes on the wire an answer; `cpu_us` is what the server spent on one."""
+
+    rate: float
+    p50_us: int
+    p99_us: int
+    bytes_each: float | None
+    cpu_us: float | None
+    answers: int
+
+
+class Failed(Exception):
+    """Some answers were not 200."""
+
+
+def phrased(running: Running, workload: Workload) -> list[str]:
+    """The questions as the contestant takes them; none when it takes no such questions."""
+    asked = [running.contestant.phrase(question) for question in workload.questions]
+    return [path for path in asked if path is not None]
+
+
+def drive(
+    running: Running,
+    workload: Workload,
+    seconds: int,
+    cores: set[int] | None,
+    threads: int = 1,
+) -> Round | None:
+    """None when not one answer came in this time."""
+    paths = phrased(running, workload)
+    with tempfile.TemporaryDirectory() as scratch:
+        script = _written(Path(scratch), paths, running.headers(workload.franchise, workload.encoding))
+        pin = ["taskset", "-c", ",".join(map(str, sorted(cores)))] if cores else []
+        connections = CONNECTIONS[workload.size] * threads
+        words = [f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--timeout", "20s", "-s", str(script)]
+        before = machine.processor_seconds(running.process_id)
+        done = subprocess.run([*pin, "wrk", *words, running.url], capture_output=True, text=True, check=True)
+        after = machine.processor_seconds(running.process_id)
+    told = json.loads(done.stdout.rpartition("RESULT ")[2])
+    if told["failed"]:
+        raise Failed(f"{running.contestant.title}, {workload.title}: {told}")
+    if not told["requests"]:
+        return None
+    seconds_taken = told["micros"] / 1e6
+    rate = told["requests"] / seconds_taken
+    if told["requests"] < ENOUGH:
+        # A closed loop: as many answers a second as there are connections, over the time that one takes.
+        rate = connections / (told["mean"] / 1e6)
+    spent = after - before if before is not None and after is not None else None
+    return Round(
+        rate=rate,
+        p50_us=told["p50"],
+        p99_us=told["p99"],
+        bytes_each=told["bytes"] / told["requests"] if told["requests"] >= ENOUGH else None,
+        cpu_us=spent / (rate * seconds_taken) * 1e6 if spent is not None else None,
+        answers=told["requests"],
+    )
+
+
+def settle(running: Running) -> None:
+    """Wait until a contestant is done with what wrk no longer waits for."""
+    for _ in range(SETTLE_TRIES):
+        before = machine.processor_seconds(running.process_id)
+        time.sleep(SETTLE_SEC)
+        after = machine.processor_seconds(running.process_id)
+        if before is None or after is None or after - before < SETTLE_SEC / 5:
+            return
+
+
+def _written(folder: Path, paths: list[str], callers: list[dict[str, str]]) -> Path:
+    listed, script = folder / "paths", folder / "ask.lua"
+    listed.write_text("\n".join(paths) + "\n", "utf-8")
+    tables = ", ".join(
+        "{" + ", ".join(f'["{name}"] = "{value}"' for name, value in headers.items()) + "}" for headers in callers
+    )
+    script.write_text(SCRIPT % {"paths": listed, "callers": f"{{{tables}}}"}, "utf-8")
+    return script

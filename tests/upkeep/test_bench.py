@@ -1,0 +1,90 @@
+"""The benchmark times nobody before it has seen that all give the same answers. That check can fail."""
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import records
+from bench import publish
+from bench.contestants import Contestant, Running
+from bench.questions import Backfill, OneBill, ShopList
+from bench.sameness import Differs, check
+from bench.workloads import Workload
+from house import House
+
+FRANCHISE = "the bench's own"
+
+
+class Pair:
+    """Two services that were told the same records, or nearly the same."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._houses = [House(folder / name) for name in ("ours", "theirs")]
+        for house in self._houses:
+            stack.callback(house.close)
+        self.shop = records.shop(franchiseId=FRANCHISE)
+        self.bills = [records.bill(self.shop) for _ in range(3)]
+
+    def load(self, *theirs: Any) -> None:
+        ours, other = self._houses
+        ours.load(self.shop, *self.bills)
+        other.load(self.shop, *theirs)
+
+    def running(self) -> list[Running]:
+        return [_running(house) for house in self._houses]
+
+    def workloads(self) -> list[Workload]:
+        page = Backfill(0, 1, self.shop["id"], 20260101, 20260101, None)
+        return [
+            Workload("page", "a page", [page], franchise=FRANCHISE),
+            Workload("bill", "one bill", [OneBill(self.bills[0]["id"])], franchise=FRANCHISE),
+            Workload("shops", "shops", [ShopList(FRANCHISE)], franchise=FRANCHISE),
+        ]
+
+
+def _running(house: House) -> Running:
+    contestant = Contestant(name="house", title="a house", command=lambda _, __: [])
+    return Running(contestant, house.url, 0, {FRANCHISE: [house.key(franchise=FRANCHISE)]})
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    with ExitStack() as stack:
+        yield Pair(tmp_path, stack)
+
+
+def test_services_on_the_same_records_pass_the_check_before_the_benchmark(pair: Pair) -> None:
+    pair.load(*pair.bills)
+    ours, theirs = pair.running()
+    assert check(ours, [theirs], pair.workloads()) == 3
+
+
+def test_a_contestant_that_answers_otherwise_is_not_timed(pair: Pair) -> None:
+    changed = pair.bills[1] | {"cashier": "Somebody else"}
+    pair.load(pair.bills[0], changed, pair.bills[2])
+    ours, theirs = pair.running()
+    with pytest.raises(Differs, match="cashier"):
+        check(ours, [theirs], pair.workloads())
+
+
+def test_a_contestant_that_leaves_a_bill_out_is_not_timed(pair: Pair) -> None:
+    pair.load(*pair.bills[:2])
+    ours, theirs = pair.running()
+    with pytest.raises(Differs, match="2 elements, not 3"):
+        check(ours, [theirs], pair.workloads())
+
+
+def test_the_page_on_performance_tells_what_the_results_tell() -> None:
+    told = publish.PLACE.search(publish.PAGE.read_text("utf-8"))
+    assert told is not None
+    assert told[0] == publish.targets()
+
+
+def test_every_plot_on_the_page_on_performance_is_there() -> None:
+    plots = re.findall(r"\]\((\.\./bench/results/[\w.-]+)\)", publish.PAGE.read_text("utf-8"))
+    assert plots
+    assert [plot for plot in plots if not (publish.PAGE.parent / plot).exists()] == []
