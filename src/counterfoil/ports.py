@@ -70,13 +70,17 @@ class ShopList(Struct, frozen=True):
     bodies: list[bytes]
 
 
-# The row's place (major, minor, id), a short hash of its content, its finished JSON.
-BillRow = tuple[int, int, str, bytes, bytes]
-
-
 class BillPage(Struct, frozen=True):
+    """Finished bills as the list returns them, with commas between; `seal` changes with them and with nothing else.
+
+    `last` is where a full page ends; a page with fewer rows than were asked for has none.
+    """
+
     horizon: int
-    rows: list[BillRow]
+    count: int
+    seal: bytes
+    bodies: bytes
+    last: Place | None
 
 
 class BillPlaces(Struct, frozen=True):
@@ -100,6 +104,14 @@ class MemberPage(Struct, frozen=True):
     horizon: int
     base: Base | None
     rows: list[MemberRow]
+
+    @property
+    def count(self) -> int:
+        return len(self.rows)
+
+    @property
+    def last(self) -> Place | None:
+        return Place(*self.rows[-1][:3]) if self.rows else None
 
 
 class FoundMember(Struct, frozen=True):

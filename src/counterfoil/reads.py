@@ -5,6 +5,7 @@ answer carries finished JSON and the horizon that its rows can vouch for.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import UNSET, Struct, UnsetType, json
 
@@ -43,7 +44,10 @@ class Disclosure(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """`data` is finished JSON, or the elements of a list; `seal` changes with it and with nothing else."""
+    """`data` is finished JSON, or the elements of a list, some of them joined already.
+
+    `seal` changes with it and with nothing else.
+    """
 
     data: bytes | list[bytes]
     horizon: int
@@ -81,14 +85,13 @@ class Reads:
             return await self._no_bills(question)
         trail = Trail(caller.key.lineage, f"bills {question.shop_id}", _route(question.selection))
         resumed = await self._resume_bills(branch, question, trail)
-        page = await self._bill_page(branch, question, resumed)
         walk = resumed.walk if resumed else None
-        count, next_cursor = await self._walks.turn(trail, page.rows, question.limit, walk, page.horizon)
-        rows = page.rows if count == len(page.rows) else page.rows[:count]
+        ask = partial(self._bill_page, branch, question.selection, resumed)
+        page, next_cursor = await self._walks.page(trail, walk, question.limit, ask)
         return Answer(
-            data=[row[4] for row in rows],
+            data=[page.bodies] if page.count else [],
             horizon=walk.horizon if walk else page.horizon,
-            seal=b"".join([row[3] for row in rows]),
+            seal=page.seal,
             next_cursor=next_cursor,
         )
 
@@ -109,18 +112,19 @@ class Reads:
                 raise Refused(BAD_CURSOR)
             resumed = await self._walks.go_on(trail, question.cursor, present)
         after, walk = (resumed.after, resumed.walk) if resumed else (None, None)
-        page = await self._books.members(provider_id, after, question.limit, walk.horizon if walk else 0)
-        count, next_cursor = await self._walks.turn(trail, page.rows, question.limit, walk, page.horizon)
+        reached = walk.horizon if walk else 0
+        ask = partial(self._books.members, provider_id, after, reached=reached)
+        page, next_cursor = await self._walks.page(trail, walk, question.limit, ask)
         now = self._clock.now_ms()
         data = json.encode(
-            [members.published(record, page.base, now, key.personal_data) for _, _, _, record in page.rows[:count]]
+            [members.published(record, page.base, now, key.personal_data) for _, _, _, record in page.rows]
         )
         return Answer(
             data=data,
             horizon=page.horizon,
             seal=data,
             next_cursor=next_cursor,
-            disclosure=_disclosure(key, provider_id, count),
+            disclosure=_disclosure(key, provider_id, page.count),
         )
 
     async def member(self, caller: Caller, token: str) -> Answer:
@@ -176,15 +180,17 @@ class Reads:
             present = None
         return await self._walks.go_on(trail, question.cursor, present)
 
-    async def _bill_page(self, branch: Branch, question: BillList, resumed: Resumed | None) -> BillPage:
+    async def _bill_page(
+        self, branch: Branch, selection: ByDay | ByChange, resumed: Resumed | None, limit: int
+    ) -> BillPage:
         after, walk = (resumed.after, resumed.walk) if resumed else (None, None)
-        match question.selection:
+        match selection:
             case ByDay(first, last):
                 reached = walk.horizon if walk else 0
-                return await self._books.bills_by_day(branch.number, first, last, after, question.limit, reached)
+                return await self._books.bills_by_day(branch.number, first, last, after, limit, reached)
             case ByChange(since):
                 until = walk.horizon if walk else None
-                return await self._books.bills_by_change(branch.number, since, until, after, question.limit)
+                return await self._books.bills_by_change(branch.number, since, until, after, limit)
 
     async def _require_provider(self, key: Key, provider_id: str) -> None:
         if not await self._books.covers(key.scope, provider_id):

@@ -4,14 +4,28 @@ The decisions are in `domain/paging.py`; this file keeps and finds the
 bookmarks that they are made from.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
 
 from counterfoil.domain.paging import Bookmark, Place, Resumed, Trail, Walk, resume
 from counterfoil.domain.problems import BAD_CURSOR, Refused
 from counterfoil.ports import Bookmarks
 
-# A row as a list returns it: its place first (major, minor, id), then whatever the list carries.
-Row = tuple[int, int, str, *tuple[object, ...]]
+
+class Page(Protocol):
+    """A page as a list returns it. A full one says where it ends."""
+
+    @property
+    def horizon(self) -> int: ...
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def last(self) -> Place | None: ...
+
+
+P = TypeVar("P", bound=Page)
 
 
 class Walks:
@@ -31,31 +45,44 @@ class Walks:
             await self._bookmarks.wear(trail, resumed.worn)
         return resumed
 
-    async def turn(
-        self, trail: Trail, rows: Sequence[Row], limit: int, walk: Walk | None, horizon: int
-    ) -> tuple[int, str | None]:
-        """How many of the rows to return, and the cursor to offer after them.
+    async def page(
+        self, trail: Trail, walk: Walk | None, limit: int, ask: Callable[[int], Awaitable[P]]
+    ) -> tuple[P, str | None]:
+        """The next page of a walk, and the cursor to offer after it.
 
         A page is cut short only when its last row is a cursor that another
         unfinished walk of the same key and parameters holds for another
         place: handing it out again would make the two indistinguishable.
+        Pages of a single row cannot be, and so are handed out all the same.
         """
-        if len(rows) < limit:
-            if walk:
-                await self._bookmarks.finish(walk.id)
-            return len(rows), None
-        count = await self._uncontested(trail, rows)
-        place = _place(rows[count - 1])
-        mark = Bookmark(trail.route, walk or Walk(self._new_id(), horizon), place)
-        await self._bookmarks.keep(trail, mark)
-        return count, place.id
+        page = await ask(limit)
+        if _ends(page, limit):
+            return await self._finished(page, walk)
+        offered = page
+        while await self._bookmarks.held_elsewhere(trail, _end_of(offered)):
+            if offered.count == 1:
+                offered = page
+                break
+            shorter = offered.count - 1
+            offered = await ask(shorter)
+            if _ends(offered, shorter):
+                return await self._finished(offered, walk)
+        place = _end_of(offered)
+        await self._bookmarks.keep(trail, Bookmark(trail.route, walk or Walk(self._new_id(), offered.horizon), place))
+        return offered, place.id
 
-    async def _uncontested(self, trail: Trail, rows: Sequence[Row]) -> int:
-        for count in range(len(rows), 0, -1):
-            if not await self._bookmarks.held_elsewhere(trail, _place(rows[count - 1])):
-                return count
-        return len(rows)
+    async def _finished(self, page: P, walk: Walk | None) -> tuple[P, None]:
+        if walk:
+            await self._bookmarks.finish(walk.id)
+        return page, None
 
 
-def _place(row: Row) -> Place:
-    return Place(row[0], row[1], row[2])
+def _ends(page: Page, limit: int) -> bool:
+    """Fewer rows than were asked for are the last."""
+    return page.count < limit
+
+
+def _end_of(page: Page) -> Place:
+    if page.last is None:
+        raise AssertionError("a full page ends somewhere")
+    return page.last

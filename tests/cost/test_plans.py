@@ -109,8 +109,8 @@ def test_no_list_is_sorted_when_it_is_asked_for(seen: tuple[Path, list[Seen]]) -
 @pytest.mark.parametrize(
     ("database", "statement", "index"),
     [
-        ("books", "SELECT bill_day, closed_at, id, seal, body FROM bills", "bills_by_day (shop=?"),
-        ("books", "SELECT updated_at, 0, id, seal, body FROM bills", "bills_by_change (shop=?"),
+        ("books", "ORDER BY bill_day, closed_at, id LIMIT", "bills_by_day (shop=?"),
+        ("books", "ORDER BY updated_at, id LIMIT", "bills_by_change (shop=?"),
         ("books", "SELECT bills.seal, bills.body", "bills_by_id (id=?"),
         ("books", "SELECT created_at, token, body FROM members", "members_by_signup (provider_id=?"),
         ("books", "SELECT provider_id, body FROM members", "sqlite_autoindex_members_1 (token=?"),
@@ -127,8 +127,7 @@ def test_a_statement_goes_by_its_index(
     seen: tuple[Path, list[Seen]], database: str, statement: str, index: str
 ) -> None:
     store, statements = seen
-    texts = {text for known, text in statements if known == database and text.split()[:3] == statement.split()[:3]}
-    texts = {text for text in texts if " ".join(text.split()).startswith(statement)}
+    texts = {text for known, text in statements if known == database and statement in " ".join(text.split())}
     assert texts
     for text in texts:
         assert any(index in line for line in plan_of(store, database, text)), plan_of(store, database, text)

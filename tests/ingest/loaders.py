@@ -18,7 +18,7 @@ from counterfoil.ports import Clock
 from counterfoil.worldgen.plan import WorldPlan
 from counterfoil.worldgen.world import world
 from ports.backends import Store
-from ports.desk import EVER, PSEUDONYMS, open_ledger
+from ports.desk import EVER, PSEUDONYMS, bills_of, open_ledger
 
 PLAN = WorldPlan(until=date(2025, 12, 31), days=10, bills=400, shops=4, members=60, mess=0.2)
 
@@ -103,8 +103,8 @@ async def _everything(
         by_day = await books.bills_by_day(branch.number, *EVER, None, 10_000)
         changed = await books.bills_by_change(branch.number, 0, None, None, 10_000)
         seen[f"shop {shop_id}"] = (await books.shops(Scope("shop", shop_id))).bodies
-        seen[f"days of {shop_id}"] = [_without_stamp(row[4]) for row in by_day.rows]
-        seen[f"changes of {shop_id}"] = sorted(row[2] for row in changed.rows)
+        seen[f"days of {shop_id}"] = [_without_stamp(bill) for bill in bills_of(by_day)]
+        seen[f"changes of {shop_id}"] = sorted(bill["id"] for bill in bills_of(changed))
     for provider_id in sorted(bases):
         page = await books.members(provider_id, None, 10_000)
         seen[f"base {provider_id}"] = page.base
@@ -113,8 +113,7 @@ async def _everything(
     return seen
 
 
-def _without_stamp(body: bytes) -> dict[str, Any]:
-    bill: dict[str, Any] = json.loads(body)
+def _without_stamp(bill: dict[str, Any]) -> dict[str, Any]:
     return bill | {"updatedAt": bill["updatedAt"] is not None}
 
 

@@ -92,11 +92,10 @@ class Desk:
 
     def by_change(self, shop_id: str = "sh_1", *, since: int = 0, until: int | None = None, limit: int = 1000) -> Any:
         page = self._run(self.books.bills_by_change(self.number(shop_id), since, until, None, limit))
-        return [json.loads(row[4]) for row in page.rows]
+        return bills_of(page)
 
     def by_day(self, shop_id: str = "sh_1", first: date = EVER[0], last: date = EVER[1], limit: int = 1000) -> Any:
-        page = self.day_page(shop_id, first, last, None, limit)
-        return [json.loads(row[4]) for row in page.rows]
+        return bills_of(self.day_page(shop_id, first, last, None, limit))
 
     def day_page(self, shop_id: str, first: date, last: date, after: Place | None, limit: int) -> BillPage:
         page: BillPage = self._run(self.books.bills_by_day(self.number(shop_id), first, last, after, limit))
@@ -115,3 +114,9 @@ class Desk:
 
 def in_ms(written: str) -> int:
     return round(datetime.fromisoformat(written).timestamp() * 1000)
+
+
+def bills_of(page: BillPage) -> Any:
+    bills = json.loads(b"[%b]" % page.bodies)
+    assert len(bills) == page.count
+    return bills

@@ -7,13 +7,13 @@ from counterfoil.domain.access import Scope
 from counterfoil.domain.paging import Place
 from ports.backends import Store
 from ports.conftest import Run
-from ports.desk import EVER, PSEUDONYMS, Desk, base, bill, gone, member, shop
+from ports.desk import EVER, PSEUDONYMS, Desk, base, bill, bills_of, gone, member, shop
 
 FRANCHISE = Scope("franchise", "fr_a")
 AT = "2025-12-{:02}T12:00:00+07:00"
 
 
-def ids(rows: list[dict[str, object]]) -> list[object]:
+def ids(rows: list[dict[str, str]]) -> list[str]:
     return [row["id"] for row in rows]
 
 
@@ -115,11 +115,32 @@ def test_a_walk_by_day_meets_every_bill_once_whatever_the_page_size(desk: Desk) 
     desk.put(*(bill(f"b_{n:02}", closedAt=AT.format(1 + n % 3)) for n in range(20)))
     whole = ids(desk.by_day())
     for limit in (1, 3, 7, 20):
-        met, after = [], None
-        while rows := desk.day_page("sh_1", *EVER, after, limit).rows:
-            met += [row[2] for row in rows]
-            after = Place(*rows[-1][:3])
+        page = desk.day_page("sh_1", *EVER, None, limit)
+        met = ids(bills_of(page))
+        while page.last:
+            page = desk.day_page("sh_1", *EVER, page.last, limit)
+            met += ids(bills_of(page))
         assert met == whole
+
+
+def test_only_a_full_page_says_where_it_ends(desk: Desk, run: Run) -> None:
+    desk.put(shop())
+    desk.put(*(bill(f"b_{n}") for n in range(3)))
+    places = run(desk.books.bill_places(desk.number(), "b_2"))
+    by_change = [run(desk.books.bills_by_change(desk.number(), 0, None, None, limit)) for limit in (3, 4)]
+    assert [page.last for page in by_change] == [places.by_change, None]
+    assert [desk.day_page("sh_1", *EVER, None, limit).last for limit in (3, 4)] == [places.by_day, None]
+
+
+def test_a_large_page_is_in_the_order_of_its_list(desk: Desk, run: Run) -> None:
+    desk.put(shop())
+    desk.put(*(bill(f"b_{n * 7919 % 1000:03}", closedAt=AT.format(1 + n % 9)) for n in range(300)))
+    by_day = desk.by_day()
+    met = [f"{one['timestamp']} {one['id']}" for one in by_day]
+    assert met == sorted(met)
+    assert ids(desk.by_change()) == sorted(ids(by_day))
+    page = desk.day_page("sh_1", *EVER, None, 1000)
+    assert page.seal == b"".join(run(desk.books.bill(FRANCHISE, one["id"])).seal for one in by_day)
 
 
 def test_a_page_holds_no_more_than_its_limit(desk: Desk) -> None:
@@ -136,15 +157,14 @@ def test_bills_of_another_shop_never_appear(desk: Desk) -> None:
     assert ids(desk.by_change("sh_2")) == ["b_2"]
 
 
-def test_a_row_carries_its_place_and_a_seal_that_changes_with_its_body(desk: Desk, run: Run) -> None:
+def test_a_page_has_a_seal_that_changes_with_its_bills(desk: Desk, run: Run) -> None:
     desk.put(shop())
     desk.put(bill())
-    before = desk.day_page("sh_1", *EVER, None, 10).rows[0]
+    before = desk.day_page("sh_1", *EVER, None, 10).seal
     desk.put(bill(cashier="Noi"))
-    after = desk.day_page("sh_1", *EVER, None, 10).rows[0]
-    assert before[:3] == after[:3]
-    assert before[3] != after[3]
-    assert run(desk.books.bill(FRANCHISE, "b_1")).seal == after[3]
+    after = desk.day_page("sh_1", *EVER, None, 10).seal
+    assert before != after
+    assert run(desk.books.bill(FRANCHISE, "b_1")).seal == after
 
 
 # --- bills by change ---------------------------------------------------------
@@ -181,9 +201,9 @@ def test_a_page_boundary_may_fall_inside_a_tie(desk: Desk, run: Run) -> None:
     desk.put(shop())
     desk.put(*(bill(f"b_{n}") for n in range(5)))
     number = desk.number()
-    first = run(desk.books.bills_by_change(number, 0, None, None, 2)).rows
-    rest = run(desk.books.bills_by_change(number, 0, None, Place(*first[-1][:3]), 10)).rows
-    assert [row[2] for row in first + rest] == [f"b_{n}" for n in range(5)]
+    first = run(desk.books.bills_by_change(number, 0, None, None, 2))
+    rest = run(desk.books.bills_by_change(number, 0, None, first.last, 10))
+    assert ids(bills_of(first) + bills_of(rest)) == [f"b_{n}" for n in range(5)]
 
 
 def test_every_page_carries_the_horizon(desk: Desk, run: Run) -> None:
@@ -229,10 +249,10 @@ def test_a_bill_knows_its_place_in_both_lists(desk: Desk, run: Run) -> None:
     desk.put(shop())
     desk.put(bill("b_1"), bill("b_2", history=True))
     number = desk.number()
-    page = run(desk.books.bills_by_change(number, 0, None, None, 5))
+    page = run(desk.books.bills_by_change(number, 0, None, None, 1))
     places = run(desk.books.bill_places(number, "b_1"))
-    assert places.by_change == Place(*page.rows[0][:3])
-    assert places.by_day == Place(*desk.day_page("sh_1", *EVER, None, 5).rows[0][:3])
+    assert places.by_change == page.last
+    assert places.by_day == desk.day_page("sh_1", *EVER, None, 1).last
     assert run(desk.books.bill_places(number, "b_2")).by_change is None
     assert run(desk.books.bill_places(number, "b_3")) is None
     assert run(desk.books.bill_places(number + 1, "b_1")) is None

@@ -13,7 +13,7 @@ from house import MovableClock
 from ports import neighbours
 from ports.backends import Store
 from ports.conftest import Run
-from ports.desk import AFTER_MIDNIGHT, PSEUDONYMS, Desk, base, bill, gone, in_ms, member, open_ledger, shop
+from ports.desk import AFTER_MIDNIGHT, PSEUDONYMS, Desk, base, bill, bills_of, gone, in_ms, member, open_ledger, shop
 
 ADDED, CHANGED, UNCHANGED = Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED
 LATE, REMOVED = Outcome.LATE, Outcome.REMOVED
@@ -679,11 +679,11 @@ def test_a_reader_beside_three_writers_is_never_told_a_horizon_too_early(desk: D
     ticker = context.Process(target=neighbours.tick, args=(store, done))
     for process in (*loaders, ticker):
         process.start()
-    horizon, seen = 0, frozenset[tuple[str, str]]()
+    horizon, seen = 0, frozenset[tuple[str, int]]()
     reads = 0
     while any(loader.is_alive() for loader in loaders) or reads < 10:
         page = desk._run(desk.books.bills_by_change(desk.number(), 0, None, None, 1000))
-        rows = {(row[2], row[0]) for row in page.rows}
+        rows = {(one["id"], in_ms(one["updatedAt"])) for one in bills_of(page)}
         assert {row for row in rows if row[1] <= horizon} <= seen, "a row appeared below a horizon given out"
         assert page.horizon >= horizon
         horizon, seen = page.horizon, frozenset(rows)

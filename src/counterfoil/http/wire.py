@@ -60,7 +60,9 @@ def success(answer: Answer) -> bytes:
         return b'{"ok":true,"data":%b%b' % (answer.data, tail)
     if not answer.data:
         return b'{"ok":true,"data":[]' + tail
-    # A page is copied once: what goes around the list goes onto its first and last row.
+    # Copied once: what goes around the list goes onto its first and last row.
+    if len(answer.data) == 1:
+        return b'{"ok":true,"data":[%b]%b' % (answer.data[0], tail)
     rows = [b'{"ok":true,"data":[' + answer.data[0], *answer.data[1:]]
     rows[-1] += b"]" + tail
     return b",".join(rows)

@@ -137,13 +137,14 @@ class PostgresBooks:
         # Nothing sorts before the empty id, so this is the place just before the first day.
         start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
         rows = await self._servers.rows(_BILLS_BY_DAY, shop, *start, as_number(last), limit, reached=reached)
-        return _bill_page(rows)
+        return _bill_page(rows, limit)
 
     async def bills_by_change(
         self, shop: int, since: int, until: int | None, after: Place | None, limit: int
     ) -> BillPage:
         start = (after.major, after.id) if after else (since, "")
-        return _bill_page(await self._servers.rows(_BILLS_BY_CHANGE, shop, *start, until, limit, reached=until or 0))
+        rows = await self._servers.rows(_BILLS_BY_CHANGE, shop, *start, until, limit, reached=until or 0)
+        return _bill_page(rows, limit)
 
     async def bill_places(self, shop: int, bill_id: str) -> BillPlaces | None:
         rows = await self._servers.found(_BILL_PLACES, shop, _clean(bill_id))
@@ -179,9 +180,13 @@ class PostgresBooks:
         return AccountList(rows[0][3], _base(rows[0][2]), accounts)
 
 
-def _bill_page(rows: list[Any]) -> BillPage:
-    """The rows as the driver gives them, each with the horizon behind it; an empty page is the horizon alone."""
-    return BillPage(rows[0][5], rows if rows[0][2] is not None else [])
+def _bill_page(rows: list[Any], limit: int) -> BillPage:
+    """Each row ends with the horizon; an empty page is the horizon alone."""
+    horizon = rows[0][5]
+    if rows[0][2] is None:
+        return BillPage(horizon, 0, b"", b"", None)
+    last = Place(*rows[-1][:3]) if len(rows) == limit else None
+    return BillPage(horizon, len(rows), b"".join([row[3] for row in rows]), b",".join([row[4] for row in rows]), last)
 
 
 def _base(body: bytes | None) -> Base | None:
