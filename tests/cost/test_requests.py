@@ -1,7 +1,7 @@
 """What a request costs, counted and not timed: statements, steps of SQLite's machine, calls, memory.
 
 A bound that is passed is no accident of the machine. Either the change is
-worth it, and the bound moves with a word in docs/profile.md, or it is not.
+worth it, and the bound moves with a word in docs/performance.md, or it is not.
 """
 
 import asyncio

@@ -20,7 +20,7 @@ Headers = list[tuple[str, str]]
 
 # Below this an encoding costs more than it saves.
 WORTH_ENCODING = 600
-# Levels above cost twice the time for a hundredth of the bytes: see docs/profile.md.
+# Levels above cost twice the time for a hundredth of the bytes: see docs/performance.md.
 GZIP_LEVEL = 1
 ZSTD_LEVEL = 1
 GZIP_WRAPPER = 31
