@@ -246,13 +246,14 @@ class Bookmarks(Protocol):
     async def held_elsewhere(self, trail: Trail, place: Place) -> bool:
         """Whether an unfinished walk of this trail holds the row's cursor for another place of the row."""
 
-    async def keep(self, trail: Trail, bookmark: Bookmark) -> None: ...
+    async def keep(self, trail: Trail, bookmark: Bookmark) -> None:
+        """Remember a place, instead of a walk that has finished there; as part of a crowd if there are many others."""
 
     async def wear(self, trail: Trail, bookmark: Bookmark) -> None:
         """Count one more return to this bookmark."""
 
     async def finish(self, walk_id: str) -> None:
-        """The walk has read its last page."""
+        """The walk has read its last page. A crowd never has."""
 
 
 # --- writing the books -------------------------------------------------------

@@ -316,6 +316,24 @@ def test_a_walk_goes_on_without_a_primary_and_with_the_next_one(cluster: Cluster
         assert after["serverTime"] == pages[0]["serverTime"]
 
 
+def test_a_walk_that_ended_without_a_primary_holds_no_cursor_when_there_is_the_next_one(cluster: Cluster) -> None:
+    of = shop()
+    listed = bills(of, 3)
+    cluster.load(of, *listed)
+    key = cluster.house.key(shop=of["id"], per_min=1000)
+    query = {"updatedSince": EVER, "limit": 2}
+    bill_list(cluster, key, of, updatedSince=EVER, limit=1)
+    cluster.bridged()
+    cluster.primary.kill()
+    page = bill_list(cluster, key, of, **query)
+    assert bill_list(cluster, key, of, cursor=page["nextCursor"], **query)["nextCursor"] is None
+    cluster.fail_over()
+    cluster.carried_over()
+    cluster.load_again(listed[1] | {"receiptNumber": "R-2"})
+    whole = bill_list(cluster, key, of, updatedSince=EVER, limit=3)
+    assert ids(whole) == [listed[0]["id"], listed[2]["id"], listed[1]["id"]]
+
+
 def test_a_place_that_no_replica_has_yet_is_found_without_the_primary_or_not_answered(cluster: Cluster) -> None:
     of = shop()
     listed = bills(of, 5)

@@ -214,6 +214,15 @@ def test_a_walk_by_day_keeps_its_server_time_beside_a_later_walk(house: House, k
     assert page(house, key, cursor, limit=2, **DAYS)[2] == first
 
 
+def test_a_walk_by_day_keeps_its_server_time_when_a_later_walk_is_through_before_it(house: House, key: str) -> None:
+    _, cursor, first = page(house, key, limit=2, **DAYS)
+    house.clock.advance(1)
+    house.load(bill(1, void=True))
+    _, other, _ = page(house, key, limit=2, **DAYS)
+    list(rest(house, key, other, limit=2, **DAYS))
+    assert page(house, key, cursor, limit=2, **DAYS)[2] == first
+
+
 def test_a_walk_by_change_beside_a_later_one_misses_nothing_whichever_mark_is_kept(house: House, key: str) -> None:
     _, cursor, first = page(house, key, limit=2, **CHANGES)
     house.clock.advance(1)
@@ -241,3 +250,38 @@ def test_a_successor_by_rotation_goes_on_with_its_predecessors_walk(house: House
 def test_a_key_works_as_soon_as_it_is_issued(house: House, key: str) -> None:
     house.get("usage", key)
     assert house.get("usage", house.key(shop="s")).status_code == 200
+
+
+@pytest.mark.parametrize("query", [CHANGES, DAYS])
+def test_a_first_page_asked_for_hundreds_of_times_holds_every_one_of_its_walks(
+    house: House, key: str, query: dict[str, str]
+) -> None:
+    _, cursor, first = page(house, key, limit=2, **query)
+    for _ in range(300):
+        house.clock.advance(0.01)
+        house.ledger.advance_horizon()
+        assert page(house, key, limit=2, **query)[1] == cursor
+    last = page(house, key, limit=2, **query)[2]
+    # The cursor's row moves to the end; whoever comes then is not given it while any of those may come back.
+    house.clock.advance(1)
+    house.load(bill(2, closedAt="2026-01-30T12:00:00+07:00"))
+    for _ in range(40):
+        ids, after, _ = page(house, key, limit=5, **query)
+        assert [*ids, *rest(house, key, after, limit=5, **query)] == ["b1", "b3", "b4", "b5", "b6", "b2"]
+        read = list(rest(house, key, cursor, limit=2, **query))
+        assert read[:4] == ["b3", "b4", "b5", "b6"]
+        assert page(house, key, cursor, limit=2, **query)[2] == (last if query is CHANGES else first)
+
+
+@pytest.mark.parametrize("query", [CHANGES, DAYS])
+def test_a_walk_repeated_a_hundred_times_carries_its_own_server_time_each_time(
+    house: House, key: str, query: dict[str, str]
+) -> None:
+    for _ in range(100):
+        house.clock.advance(1)
+        house.ledger.advance_horizon()
+        ids, cursor, first = page(house, key, limit=3, **query)
+        more, cursor, second = page(house, key, cursor, limit=3, **query)
+        assert (ids, more) == (["b1", "b2", "b3"], ["b4", "b5", "b6"])
+        assert page(house, key, cursor, limit=3, **query) == ([], None, first)
+        assert first == second

@@ -1,8 +1,9 @@
 """Bookmarks: the places at which cursors were handed out, seen by all workers."""
 
 import pytest
+from msgspec.structs import replace
 
-from counterfoil.domain.paging import Bookmark, Place, Trail, Walk
+from counterfoil.domain.paging import COMPANY, Bookmark, Place, Trail, Walk, crowd, is_crowd, resume
 from counterfoil.ports import StoreUnavailable
 from house import MovableClock
 from ports.backends import Store
@@ -166,3 +167,109 @@ def test_a_full_disk_is_told(store: Store, clock: MovableClock, run: Run) -> Non
         run(marks.keep(TRAIL, MARK))
     run(marks.keep(TRAIL, MARK))
     assert run(marks.find(TRAIL, "b_1")) == [MARK]
+
+
+# --- many walks at one place ---------------------------------------------------
+
+BY_DAY = Trail("k_1", "bills sh_1", "days 20260101-20260131")
+
+
+def at_the_place(trail: Trail, walk: int) -> Bookmark:
+    """A walk of its own; the later ones have the later horizons."""
+    return Bookmark(trail.route, Walk(f"w_{walk}", 1000 + walk), MARK.place)
+
+
+@pytest.mark.parametrize(("trail", "serves"), [(TRAIL, 1299), (BY_DAY, 1000)])
+def test_hundreds_of_walks_at_a_place_leave_few_bookmarks_and_the_horizon_that_serves_all(
+    store: Store, clock: MovableClock, run: Run, trail: Trail, serves: int
+) -> None:
+    marks = store.bookmarks(clock)
+    for walk in range(300):
+        run(marks.keep(trail, at_the_place(trail, walk)))
+        clock.advance(1)
+    found = run(marks.find(trail, "b_1"))
+    assert len(found) == COMPANY + 1
+    resumed = resume(trail.route, None, found)
+    assert resumed
+    assert resumed.after == MARK.place
+    assert resumed.walk
+    assert resumed.walk.horizon == serves
+
+
+def test_a_crowd_has_the_horizon_that_serves_all_who_are_in_it(store: Store, clock: MovableClock, run: Run) -> None:
+    marks = store.bookmarks(clock)
+    for trail in (TRAIL, BY_DAY):
+        for walk in (*range(100, 100 + COMPANY), 7, 300, 8):
+            run(marks.keep(trail, at_the_place(trail, walk)))
+    by_route = {mark.route: mark.walk for mark in run(marks.find(TRAIL, "b_1")) if is_crowd(mark.walk.id)}
+    assert {route: walk.horizon for route, walk in by_route.items()} == {TRAIL.route: 1300, BY_DAY.route: 1007}
+
+
+def test_a_crowd_holds_its_cursor_although_every_walk_that_can_be_named_has_finished(
+    store: Store, clock: MovableClock, run: Run
+) -> None:
+    """Of those in it, nobody knows how many are still on their way."""
+    marks = store.bookmarks(clock)
+    for walk in range(COMPANY + 5):
+        run(marks.keep(TRAIL, at_the_place(TRAIL, walk)))
+    for mark in run(marks.find(TRAIL, "b_1")):
+        run(marks.finish(mark.walk.id))
+    assert run(marks.held_elsewhere(TRAIL, Place(901, 0, "b_1")))
+    assert [is_crowd(mark.walk.id) for mark in run(marks.find(TRAIL, "b_1")) if not mark.finished] == [True]
+
+
+def test_a_walk_of_a_crowd_keeps_its_later_places_too(store: Store, clock: MovableClock, run: Run) -> None:
+    marks = store.bookmarks(clock)
+    together = Walk(crowd(clock.now_ms()), 1000)
+    further = Bookmark("changes 0", together, Place(950, 0, "b_2"))
+    run(marks.keep(TRAIL, further))
+    run(marks.keep(Trail("k_2", "bills sh_1", "changes 0"), further))
+    run(marks.finish(together.id))
+    assert run(marks.find(TRAIL, "b_2")) == [further]
+
+
+def test_a_crowd_is_forgotten_a_week_after_its_day_however_many_come_later(
+    store: Store, clock: MovableClock, run: Run
+) -> None:
+    marks = store.bookmarks(clock)
+    for hour in range(20 * 24):
+        run(marks.keep(BY_DAY, at_the_place(BY_DAY, hour)))
+        clock.advance(HOUR)
+        if hour % 24 == 0:
+            marks.prune()
+    found = run(marks.find(BY_DAY, "b_1"))
+    assert len(found) <= COMPANY + 8
+    assert min(mark.walk.horizon for mark in found) >= 1000 + 12 * 24 - 1
+
+
+def test_a_walk_takes_the_place_of_one_that_has_finished(store: Store, clock: MovableClock, run: Run) -> None:
+    marks = store.bookmarks(clock)
+    for walk in range(100):
+        run(marks.keep(TRAIL, at_the_place(TRAIL, walk)))
+        run(marks.wear(TRAIL, MARK))
+        assert run(marks.find(TRAIL, "b_1")) == [replace(at_the_place(TRAIL, walk), returns=1)]
+        run(marks.finish(f"w_{walk}"))
+        clock.advance(1)
+    assert run(marks.find(TRAIL, "b_1")) == [replace(at_the_place(TRAIL, 99), returns=1, finished=True)]
+
+
+def test_a_walk_among_many_that_comes_again_is_still_itself(store: Store, clock: MovableClock, run: Run) -> None:
+    marks = store.bookmarks(clock)
+    for walk in range(COMPANY + 1):
+        run(marks.keep(TRAIL, at_the_place(TRAIL, walk)))
+    before = run(marks.find(TRAIL, "b_1"))
+    for walk in range(COMPANY):
+        run(marks.keep(TRAIL, at_the_place(TRAIL, walk)))
+    assert run(marks.find(TRAIL, "b_1")) == before
+
+
+def test_walks_at_one_place_are_no_company_for_another(store: Store, clock: MovableClock, run: Run) -> None:
+    marks = store.bookmarks(clock)
+    for walk in range(COMPANY):
+        run(marks.keep(TRAIL, at_the_place(TRAIL, walk)))
+    clock.advance(1)
+    moved = Bookmark("changes 0", Walk("w_moved", 2000), Place(1500, 0, "b_1"))
+    by_day = Bookmark(BY_DAY.route, Walk("w_by_day", 2000), MARK.place)
+    for mark in (moved, by_day):
+        run(marks.keep(TRAIL, mark))
+    assert run(marks.find(TRAIL, "b_1"))[-2:] == [moved, by_day]

@@ -14,6 +14,10 @@ from msgspec import Struct
 # on from the later one. Only walks of one row a page can get there.
 PATIENCE = 3
 
+# So many walks may stand at one place, each as itself; those that come after them are a crowd.
+COMPANY = 8
+DAY_MS = 24 * 3_600_000
+
 # The modes of a list, as routes begin.
 BY_DAY, BY_CHANGE, BY_SIGN_UP = "days", "changes", "members"
 
@@ -69,20 +73,20 @@ def resume(route: str, present: Place | None, bookmarks: Sequence[Bookmark]) -> 
     all.
     """
     here = [mark for mark in bookmarks if mark.route == route]
-    mode = route.partition(" ")[0]
     if here:
-        return _from_bookmarks([mark for mark in here if not mark.finished] or here[-1:], mode)
+        return _from_bookmarks([mark for mark in here if not mark.finished] or here[-1:], route)
+    mode = route.partition(" ")[0]
     foreign = bookmarks and all(mark.route.partition(" ")[0] != mode for mark in bookmarks)
     if present is None or foreign:
         return None
     return Resumed(present, None)
 
 
-def _from_bookmarks(marks: Sequence[Bookmark], mode: str) -> Resumed:
+def _from_bookmarks(marks: Sequence[Bookmark], route: str) -> Resumed:
     """Of several places, the earliest: whoever holds the cursor then misses nothing."""
     marks = sorted(marks, key=lambda mark: mark.place)
     earliest, latest = marks[0], marks[-1]
-    walk = _shared([mark.walk for mark in marks], mode)
+    walk = _shared([mark.walk for mark in marks], route)
     if earliest.place == latest.place:
         return Resumed(earliest.place, walk)
     if earliest.returns >= PATIENCE:
@@ -90,12 +94,34 @@ def _from_bookmarks(marks: Sequence[Bookmark], mode: str) -> Resumed:
     return Resumed(earliest.place, walk, worn=earliest)
 
 
-def _shared(walks: Sequence[Walk], mode: str) -> Walk:
+def crowd(at_ms: int) -> str:
+    """The walk that stands for all that come to a place on this day when COMPANY others hold it.
+
+    Nobody knows how many go on with it, so it never finishes: it is forgotten
+    when it is old, and a day has one of its own so that it gets old.
+    """
+    return f"crowd {at_ms // DAY_MS}"
+
+
+def is_crowd(walk_id: str) -> bool:
+    return walk_id.startswith("crowd ")
+
+
+def latest_serves(route: str) -> bool:
+    """Whether walks that meet go on with the latest of their horizons, and not with the earliest.
+
+    By change the latest serves all: rows that moved meanwhile are read again
+    further on, below it. In any other order a row that changed behind the
+    reader is not read again, so only the earliest can vouch for them.
+    """
+    return route.partition(" ")[0] == BY_CHANGE
+
+
+def _shared(walks: Sequence[Walk], route: str) -> Walk:
     """The walk that several holders of one cursor go on as.
 
-    By change the latest horizon serves all: rows that moved meanwhile are read
-    again further on, below it. In any other order a row that changed behind
-    the reader is not read again, so only the earliest can vouch for them.
+    As the latest of them: when one holder is through, the earliest is still
+    open for the others, and with it the horizon that vouches for them.
     """
-    choose = max if mode == BY_CHANGE else min
-    return choose(walks, key=lambda walk: walk.horizon)
+    choose = max if latest_serves(route) else min
+    return Walk(max(walks, key=lambda walk: walk.horizon).id, choose(walk.horizon for walk in walks))

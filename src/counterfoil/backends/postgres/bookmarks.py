@@ -5,7 +5,7 @@ from typing import Any
 
 from counterfoil.backends.postgres.connections import GATE_SEC, Line, translated
 from counterfoil.backends.postgres.servers import Servers
-from counterfoil.domain.paging import Bookmark, Place, Trail, Walk
+from counterfoil.domain.paging import COMPANY, Bookmark, Place, Trail, Walk, crowd, is_crowd, latest_serves
 from counterfoil.ports import Clock
 
 # A walk that pauses longer than this goes on from its row's present place.
@@ -30,17 +30,37 @@ _HELD_ELSEWHERE = """
             AND (major, minor) > ($5, $6) AND NOT finished
     )
 """
-_KEEP = """
-    INSERT INTO bookmarks (lineage, listing, cursor, route, major, minor, walk, horizon, kept_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-    ON CONFLICT (lineage, listing, cursor, route, major, minor, walk)
-    DO UPDATE SET kept_at = excluded.kept_at, finished = false
+_AT_THE_PLACE = """
+    SELECT walk FROM bookmarks
+    WHERE lineage = $1 AND listing = $2 AND cursor = $3 AND route = $4 AND major = $5 AND minor = $6
 """
+# The bookmarks of walks that have finished at the same place go; a walk joins the crowd where there are enough others.
+_KEEP = f"""
+    WITH gone AS (
+        DELETE FROM bookmarks
+        WHERE lineage = $1 AND listing = $2 AND cursor = $3 AND route = $4 AND major = $5 AND minor = $6
+            AND walk = ANY (ARRAY({_AT_THE_PLACE} AND walk <> $7 AND finished FOR UPDATE SKIP LOCKED))
+    )
+    INSERT INTO bookmarks AS kept (lineage, listing, cursor, route, major, minor, walk, horizon, kept_at)
+    VALUES ($1, $2, $3, $4, $5, $6, CASE
+        WHEN EXISTS ({_AT_THE_PLACE} AND walk = $7) THEN $7
+        WHEN EXISTS ({_AT_THE_PLACE} AND NOT finished OFFSET {COMPANY - 1}) THEN $10
+        ELSE $7
+    END, $8, $9)
+    ON CONFLICT (lineage, listing, cursor, route, major, minor, walk) DO UPDATE SET
+        horizon = CASE
+            WHEN kept.finished THEN excluded.horizon
+            WHEN $11 THEN greatest(kept.horizon, excluded.horizon)
+            ELSE least(kept.horizon, excluded.horizon)
+        END,
+        kept_at = excluded.kept_at,
+        finished = false
+"""  # noqa: S608 - a constant
 _WEAR = """
     UPDATE bookmarks SET returns = returns + 1
     WHERE lineage = $1 AND listing = $2 AND cursor = $3 AND route = $4 AND major = $5 AND minor = $6
 """
-_FINISH = "UPDATE bookmarks SET finished = true WHERE walk = $1"
+_FINISH = "UPDATE bookmarks SET finished = true WHERE walk = $1 AND NOT finished"
 _PRUNE = "DELETE FROM bookmarks WHERE ctid = ANY (ARRAY(SELECT ctid FROM bookmarks WHERE kept_at < %s LIMIT %s))"
 
 
@@ -75,6 +95,7 @@ class PostgresBookmarks:
 
     async def keep(self, trail: Trail, bookmark: Bookmark) -> None:
         place, walk = bookmark.place, bookmark.walk
+        kept_at = self._clock.now_ms()
         await self._servers.primary.do(
             _KEEP,
             trail.lineage,
@@ -85,7 +106,9 @@ class PostgresBookmarks:
             place.minor,
             walk.id,
             walk.horizon,
-            self._clock.now_ms(),
+            kept_at,
+            crowd(kept_at),
+            latest_serves(bookmark.route),
             within=self._within,
         )
 
@@ -96,7 +119,8 @@ class PostgresBookmarks:
         )
 
     async def finish(self, walk_id: str) -> None:
-        await self._servers.primary.do(_FINISH, walk_id, within=self._within)
+        if not is_crowd(walk_id):
+            await self._servers.primary.do(_FINISH, walk_id, within=self._within)
 
     def prune(self) -> int:
         """Forget bookmarks past their lifetime; how many went."""

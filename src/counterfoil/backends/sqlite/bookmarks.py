@@ -5,7 +5,7 @@ from pathlib import Path
 
 from counterfoil.backends.sqlite.files import WAIT_SEC, read_write, translated, writing
 from counterfoil.backends.sqlite.usage import SqliteUsage
-from counterfoil.domain.paging import Bookmark, Place, Trail, Walk
+from counterfoil.domain.paging import COMPANY, Bookmark, Place, Trail, Walk, crowd, is_crowd, latest_serves
 from counterfoil.ports import Clock
 
 # A walk that pauses longer than this goes on from its row's present place.
@@ -27,16 +27,30 @@ _HELD_ELSEWHERE = """
             AND (major, minor) >= (?5, ?6 + 1) AND NOT finished
     )
 """
-_KEEP = """
+# A walk takes the bookmark of one that has finished at the same place, and joins the crowd where there is none left.
+_KEEP = f"""
     INSERT INTO bookmarks (lineage, listing, cursor, route, major, minor, walk, horizon, kept_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT DO UPDATE SET kept_at = excluded.kept_at, finished = 0
-"""
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, (
+        SELECT CASE
+            WHEN max(walk = ?7) THEN ?7
+            WHEN max(finished) THEN max(iif(finished, walk, NULL))
+            WHEN count(*) >= {COMPANY} THEN ?10
+            ELSE ?7
+        END
+        FROM bookmarks WHERE lineage = ?1 AND listing = ?2 AND cursor = ?3 AND route = ?4 AND major = ?5 AND minor = ?6
+    ), ?8, ?9)
+    ON CONFLICT DO UPDATE SET
+        walk = iif(finished, ?7, walk),
+        horizon = iif(finished, ?8, iif(?11, max(horizon, ?8), min(horizon, ?8))),
+        returns = iif(finished AND walk <> ?7, 0, returns),
+        kept_at = ?9,
+        finished = 0
+"""  # noqa: S608 - a constant
 _WEAR = """
     UPDATE bookmarks SET returns = returns + 1
     WHERE lineage = ? AND listing = ? AND cursor = ? AND route = ? AND major = ? AND minor = ?
 """
-_FINISH = "UPDATE bookmarks SET finished = 1 WHERE walk = ?"
+_FINISH = "UPDATE bookmarks SET finished = 1 WHERE walk = ? AND NOT finished"
 _PRUNE = "DELETE FROM bookmarks WHERE number IN (SELECT number FROM bookmarks WHERE kept_at < ? LIMIT ?)"
 
 
@@ -79,6 +93,8 @@ class SqliteBookmarks:
                 walk.id,
                 walk.horizon,
                 kept_at,
+                crowd(kept_at),
+                latest_serves(bookmark.route),
             ),
         )
 
@@ -87,7 +103,8 @@ class SqliteBookmarks:
         self._write(_WEAR, (trail.lineage, trail.listing, place.id, bookmark.route, place.major, place.minor))
 
     async def finish(self, walk_id: str) -> None:
-        self._write(_FINISH, (walk_id,))
+        if not is_crowd(walk_id):
+            self._write(_FINISH, (walk_id,))
 
     def prune(self) -> int:
         """Forget bookmarks past their lifetime; how many went."""
