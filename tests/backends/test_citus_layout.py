@@ -7,9 +7,6 @@ import pytest
 
 import servers
 
-# Needs a real server: `make test-long`.
-pytestmark = pytest.mark.long
-
 PAGE = Path(__file__).parents[2] / "docs" / "operate-postgresql.md"
 _UNIQUE = """
     SELECT indexrelid::regclass::text, array_agg(attname::text)

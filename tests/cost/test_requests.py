@@ -90,7 +90,7 @@ BOOKMARK = 4  # whether the cursor is held elsewhere; begin, keep, commit
         ("changes", 3 + BOOKMARK),
         ("bill", 2),
         ("members", 4 + BOOKMARK),
-        ("member", 4),
+        ("member", 3),
         ("lookup", 4),
     ],
 )

@@ -128,7 +128,14 @@ def addresses(url: str) -> list[Address]:
 async def dial(url: str, address: Address | None, within: float) -> Any:
     """A connection of the serving side, to this server or to the only one."""
     place = {"host": address.host, "port": int(address.port), "target_session_attrs": "any"} if address else {}
-    return await asyncpg.connect(url, timeout=within, command_timeout=COMMAND_SEC, server_settings=_SERVING, **place)
+    settings = _unless_told(url, _SERVING)
+    return await asyncpg.connect(url, timeout=within, command_timeout=COMMAND_SEC, server_settings=settings, **place)
+
+
+def _unless_told(url: str, settings: dict[str, str]) -> dict[str, str]:
+    """The settings that the address does not make itself, by its `options`."""
+    told = str(conninfo_to_dict(url).get("options") or "")
+    return {name: value for name, value in settings.items() if f"{name}=" not in told}
 
 
 class Pool:
