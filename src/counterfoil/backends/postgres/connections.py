@@ -154,6 +154,7 @@ class Pool:
         self._idle: list[tuple[Any, float]] = []
         self._open: set[Any] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
 
     async def rows(self, statement: str, *values: object, within: float | None = None) -> list[Any]:
         async with self.connection(within) as connection:
@@ -221,6 +222,9 @@ class Pool:
         return connection
 
     def _put_back(self, connection: Any) -> None:
+        if self._closed:
+            # It was still being made when all others were cut.
+            connection.terminate()
         if connection.is_closed():
             self._open.discard(connection)
         else:
@@ -232,6 +236,7 @@ class Pool:
             connection.terminate()
 
     def close(self) -> None:
+        self._closed = True
         if self._loop is not None and not self._loop.is_closed():
             self.drop()
         self._open.clear()
