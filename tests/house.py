@@ -32,13 +32,20 @@ SECRET = "a deployment secret for tests only, long enough"
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z, 07:00 in Thailand
 
 
-# Every test of an endpoint runs on both; on the server it takes minutes, so that is for `make test-long`.
+# Every test of the service runs on both. A deployment for each test takes the server minutes: `make test-long`.
 DEPLOYMENTS = ("sqlite", pytest.param("postgres", marks=pytest.mark.long))
 
 
-def overrides_for(deployment: str) -> dict[str, str]:
-    """The settings that put a deployment on this back end: nothing, or a fresh database on a real server."""
-    return {"store": servers.postgres(18).fresh_database()[1]} if deployment == "postgres" else {}
+@contextlib.contextmanager
+def site(deployment: str) -> Iterator[dict[str, str]]:
+    """The settings that put a deployment on this back end: nothing, or an empty database on a real server."""
+    if deployment == "sqlite":
+        yield {}
+        return
+    server = servers.postgres(18)
+    database, url = server.borrow()
+    yield {"store": url}
+    server.give_back(database)
 
 
 class MovableClock:

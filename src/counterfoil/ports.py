@@ -171,7 +171,8 @@ class Books(Protocol):
 
     async def member_place(self, provider_id: str, token: str) -> Place | None: ...
 
-    async def member(self, token: str) -> FoundMember | None: ...
+    async def member(self, scope: Scope, token: str) -> FoundMember | None:
+        """A member of a base that a branch in scope uses."""
 
     async def accounts(self, provider_id: str, messaging_hash: str) -> AccountList: ...
 

@@ -128,8 +128,8 @@ class Reads:
         )
 
     async def member(self, caller: Caller, token: str) -> Answer:
-        found = await self._books.member(token)
-        if found is None or not await self._books.covers(caller.key.scope, found.provider_id):
+        found = await self._books.member(caller.key.scope, token)
+        if found is None:
             raise Refused(NOT_FOUND)
         personal = caller.key.personal_data
         data = json.encode(members.published(found.record, found.base, self._clock.now_ms(), personal))

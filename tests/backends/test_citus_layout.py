@@ -7,9 +7,6 @@ import pytest
 
 import servers
 
-# Needs a real server: `make test-long`.
-pytestmark = pytest.mark.long
-
 PAGE = Path(__file__).parents[2] / "docs" / "operate-postgresql.md"
 _UNIQUE = """
     SELECT indexrelid::regclass::text, array_agg(attname::text)
@@ -32,7 +29,7 @@ def distributed() -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("major", [18, 16])
+@pytest.mark.parametrize("major", [18, pytest.param(16, marks=pytest.mark.long)])
 def test_every_key_of_a_distributed_table_holds_its_distribution_column(major: int) -> None:
     server = servers.postgres(major)
     database = server.fresh_database()[0]

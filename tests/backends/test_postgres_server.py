@@ -1,5 +1,6 @@
 """What holds on a server only: its schema, its roles, and what callers see while it is away."""
 
+import asyncio
 import signal
 import time
 from collections import Counter
@@ -234,3 +235,20 @@ def test_a_crowd_that_the_server_cannot_take_is_sent_away_in_time_and_nothing_is
     # The loader and the operator hold one each.
     assert held <= connections.CONNECTIONS + 2
     house.close()
+
+
+def test_a_connection_that_is_being_made_when_its_pool_is_closed_is_not_left_open() -> None:
+    database, url = servers.postgres(18).fresh_database()
+
+    async def close_meanwhile() -> None:
+        pool = connections.Pool(url)
+        asked = asyncio.create_task(pool.rows("SELECT 1"))
+        await asyncio.sleep(0)
+        pool.close()
+        assert [tuple(row) for row in await asked] == [(1,)]
+        sessions = f"SELECT 1 FROM pg_stat_activity WHERE datname = '{database}'"  # noqa: S608 - a name of our own
+        async with asyncio.timeout(5):
+            while await asyncio.to_thread(servers.postgres(18).command, sessions):
+                pass
+
+    asyncio.run(close_meanwhile())

@@ -176,10 +176,12 @@ def test_a_later_page_of_a_walk_comes_only_from_a_server_that_has_reached_its_fi
 
 
 def test_what_a_replica_does_not_have_yet_is_asked_of_the_primary(cluster: Cluster) -> None:
-    of, replica = branch(), cluster.replicas[0]
-    cluster.load(shop())
+    sister, replica = branch(), cluster.replicas[0]
+    cluster.load(sister)
     cluster.settled()
     replica.hold()
+    # The replica knows the franchise, and not yet this branch of it nor its base.
+    of = branch(franchiseId=sister["franchiseId"])
     early, late = bills(of, 2)
     person = member(of)
     cluster.load(of, early, late, person)

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,9 @@ from msgspec import json
 from counterfoil import keydesk
 from counterfoil.domain import credentials
 from counterfoil.domain.access import Scope
-from house import House, overrides_for
+from house import House, site
 from ingest.loaders import lines_of_a_world
 from records import EVER
-
-# Needs a real server, which takes minutes over the whole suite: `make test-long`.
-pytestmark = pytest.mark.long
 
 BUSY = {"per_min": 1_000_000, "per_day": 1_000_000, "personal_data": True, "messaging_lookup": True}
 BACK_ENDS = ("sqlite", "postgres")
@@ -25,16 +23,19 @@ BACK_ENDS = ("sqlite", "postgres")
 @pytest.fixture(scope="module")
 def houses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[House]]:
     """The same world loaded into every back end, in two deliveries and with a shop that changed its clock between."""
-    houses = [House(tmp_path_factory.mktemp(kind), **overrides_for(kind)) for kind in BACK_ENDS]
-    lines = lines_of_a_world()
-    for house in houses:
-        house.load(*lines[: len(lines) // 2], batch=37)
-        house.clock.advance(5)
-        house.load(*lines, batch=200)
-        house.load(moved(lines))
-    yield houses
-    for house in houses:
-        house.close()
+    with ExitStack() as open_houses:
+        houses = [
+            open_houses.enter_context(closing(House(tmp_path_factory.mktemp(kind), **place)))
+            for kind in BACK_ENDS
+            for place in [open_houses.enter_context(site(kind))]
+        ]
+        lines = lines_of_a_world()
+        for house in houses:
+            house.load(*lines[: len(lines) // 2], batch=37)
+            house.clock.advance(5)
+            house.load(*lines, batch=200)
+            house.load(moved(lines))
+        yield houses
 
 
 def of_kind(lines: list[bytes], kind: str) -> list[dict[str, Any]]:

@@ -19,9 +19,6 @@ from counterfoil.observe.events import CountsReseeded, Event
 from counterfoil.ports import StoreUnavailable
 from servers import Valkey
 
-# Needs a real server, which takes minutes over the whole suite: `make test-long`.
-pytestmark = pytest.mark.long
-
 KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), per_min=5, per_day=1000)
 
 
@@ -29,10 +26,10 @@ class Office:
     """A meter and the store behind it, on the machine's own clocks."""
 
     def __init__(self, meter_url: str) -> None:
-        self.database = servers.postgres(18).fresh_database()[1]
+        self.database, url = servers.postgres(18).borrow()
         self.events: list[Event] = []
         self.runner = asyncio.Runner()
-        self.totals = PostgresUsage(Servers(self.database, SystemClock()), self.database, SystemClock())
+        self.totals = PostgresUsage(Servers(url, SystemClock()), url, SystemClock())
         self.meter = RedisMeter(meter_url, "test", self.totals, self.events.append)
 
     def admit(self, key: Key = KEY) -> Admitted | TooFast:
@@ -51,6 +48,7 @@ class Office:
         self.meter.close()
         self.totals.close()
         self.runner.close()
+        servers.postgres(18).give_back(self.database)
 
 
 @pytest.fixture

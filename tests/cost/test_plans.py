@@ -161,7 +161,6 @@ def server() -> Iterator[psycopg.Connection[Any]]:
         yield line()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(_constants()))
 def test_on_postgresql_no_read_needs_to_go_through_a_table_that_grows(
     server: psycopg.Connection[Any], name: str

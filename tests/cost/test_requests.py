@@ -94,7 +94,7 @@ BOOKMARK = 4  # whether the cursor is held elsewhere; begin, keep, commit
         ("changes", 2 + BOOKMARK),
         ("bill", 2),
         ("members", 4 + BOOKMARK),
-        ("member", 4),
+        ("member", 3),
         ("lookup", 4),
     ],
 )

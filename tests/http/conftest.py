@@ -3,7 +3,28 @@ from typing import Any
 
 import pytest
 
-from house import DEPLOYMENTS, House, overrides_for
+from house import House, site
+
+# What these say depends on what a store finds; the others are about HTTP, keys and counts, over any store.
+OF_THE_BOOKS = {
+    "test_shops.py",
+    "test_transaction.py",
+    "test_transactions_by_change.py",
+    "test_transactions_by_day.py",
+    "test_member.py",
+    "test_members.py",
+    "test_lookup.py",
+    "test_usage.py",
+}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All run on the server too; there the others are for `make test-long`."""
+    for item in items:
+        params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        if params.get("town") == "postgres" and item.path.name not in OF_THE_BOOKS:
+            item.add_marker(pytest.mark.long)
 
 
 class Town(House):
@@ -16,8 +37,9 @@ class Town(House):
         return written
 
 
-@pytest.fixture(scope="module", params=DEPLOYMENTS)
+@pytest.fixture(scope="module", params=("sqlite", "postgres"))
 def town(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    town = Town(tmp_path_factory.mktemp("town"), **overrides_for(request.param))
-    yield town
-    town.close()
+    with site(request.param) as place:
+        town = Town(tmp_path_factory.mktemp("town"), **place)
+        yield town
+        town.close()

@@ -6,6 +6,7 @@ entry in `BACKENDS`; the suite then runs over it, and no test may leave it out.
 """
 
 import resource
+import secrets
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -217,7 +218,7 @@ class PostgresStore:
 
     def __init__(self, _: Path) -> None:
         server = servers.postgres(self.major)
-        self.database, self.url = server.fresh_database()
+        self.database, self.url = server.borrow()
         self.time = SharedTime()
         self.events: list[Event] = []
         self._open: list[Any] = []
@@ -232,6 +233,7 @@ class PostgresStore:
     def close(self) -> None:
         for part in self._open:
             part.close()
+        servers.postgres(self.major).give_back(self.database)
 
     def _servers(self) -> Servers:
         return self._kept(Servers(self.url, SystemClock()))
@@ -336,11 +338,13 @@ class ValkeyStore(PostgresStore):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.meter_url = servers.valkey().url
+        # A database is emptied and used again; the meter forgets nothing.
+        self.deployment = secrets.token_hex(8)
 
     def usage(self, clock: Clock) -> OpenUsage:
         time = self.time.of(clock)
         log = PostgresUsage(self._servers(), self.url, clock, time)
-        meter = self._kept(RedisMeter(self.meter_url, self.database, log, self.events.append, time))
+        meter = self._kept(RedisMeter(self.meter_url, self.deployment, log, self.events.append, time))
         return MeteredUsage(meter, log)
 
     @contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from house import MovableClock
-from ports.backends import BACKENDS, SqliteStore, Store
+from ports.backends import BACKENDS, Postgres16Store, Store
 from ports.desk import Desk
 
 Run = Callable[[Awaitable[Any]], Any]
@@ -17,9 +17,9 @@ def called(backend: type[Store]) -> str:
 
 
 def weighed(backends: tuple[Any, ...]) -> list[Any]:
-    """All back ends; those that are servers take minutes, so they are for `make test-long`."""
+    """All back ends; an older server takes as long as a newer one, and is for `make test-long`."""
     return [
-        pytest.param(backend, id=called(backend), marks=() if backend is SqliteStore else pytest.mark.long)
+        pytest.param(backend, id=called(backend), marks=pytest.mark.long if backend is Postgres16Store else ())
         for backend in backends
     ]
 

@@ -3,7 +3,7 @@
 import json
 from datetime import date
 
-from counterfoil.domain.access import Scope
+from counterfoil.domain.access import Scope, ScopeKind
 from counterfoil.domain.paging import Place
 from ports.backends import Store
 from ports.conftest import Run
@@ -294,15 +294,31 @@ def test_a_member_has_a_place_in_its_own_base_only(desk: Desk, run: Run) -> None
 
 
 def test_a_member_comes_with_its_base_once_that_is_known(desk: Desk, run: Run) -> None:
-    desk.put(member("1"))
-    token = PSEUDONYMS.member_token("1")
-    found = run(desk.books.member(token))
+    desk.put(shop(), member("1"))
+    token, scope = PSEUDONYMS.member_token("1"), Scope("shop", "sh_1")
+    found = run(desk.books.member(scope, token))
     assert (found.provider_id, found.base) == ("mb_a", None)
     assert run(desk.books.members("mb_a", None, 5)).base is None
     desk.put(base(creditEnabled=True))
-    assert run(desk.books.member(token)).base.credit_enabled
+    assert run(desk.books.member(scope, token)).base.credit_enabled
     assert run(desk.books.members("mb_a", None, 5)).base.credit_enabled
-    assert run(desk.books.member("m1_nobody")) is None
+    assert run(desk.books.member(scope, "m1_nobody")) is None
+
+
+def test_a_member_is_found_by_those_whose_branches_use_its_base(desk: Desk, run: Run) -> None:
+    desk.put(
+        shop("sh_1"),
+        shop("sh_2", providerId=None),
+        shop("sh_3", franchiseId="fr_b", providerId="mb_b"),
+        gone(shop("sh_4", franchiseId="fr_c")),
+        member("1"),
+    )
+
+    def finds(kind: ScopeKind, scope_id: str) -> bool:
+        return run(desk.books.member(Scope(kind, scope_id), PSEUDONYMS.member_token("1"))) is not None
+
+    assert [finds("shop", f"sh_{n}") for n in range(1, 6)] == [True, False, False, False, False]
+    assert [finds("franchise", f"fr_{letter}") for letter in "abcd"] == [True, False, False, False]
 
 
 def test_accounts_come_most_recently_created_first(desk: Desk, run: Run) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from counterfoil.domain.access import Scope
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ports import LoadProgress, Outcome, PutBill, StoreMismatch, StoreUnavailable
 from house import MovableClock
@@ -271,9 +272,9 @@ def test_a_bill_that_comes_back_is_new(desk: Desk) -> None:
 
 def test_a_removed_member_is_gone(desk: Desk, run: Run) -> None:
     token = PSEUDONYMS.member_token("4711")
-    desk.put(member())
+    desk.put(shop(), member())
     desk.put(gone(member()))
-    assert run(desk.books.member(token)) is None
+    assert run(desk.books.member(Scope("shop", "sh_1"), token)) is None
     assert run(desk.books.members("mb_a", None, 5)).rows == []
     assert desk.put(member()) == [ADDED]
 

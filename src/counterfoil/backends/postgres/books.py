@@ -1,7 +1,8 @@
 """Shops, bills and members, read from whichever server is fit.
 
 What is returned with a horizon is one statement and so one snapshot: the
-horizon vouches for exactly the rows beside it, on a replica too.
+horizon vouches for exactly the rows beside it, on a replica too. Whatever
+grows is asked for by its shop or its base, so that each can lie on a shard.
 """
 
 from datetime import date
@@ -9,6 +10,7 @@ from typing import Any
 
 from msgspec import json
 
+from counterfoil.backends.postgres.connections import Pool
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number
@@ -66,18 +68,15 @@ _BILLS_BY_CHANGE = """
 
 _BILL_PLACES = "SELECT bill_day, coalesce(closed_at, 0), updated_at FROM bills WHERE shop = $1 AND id = $2"
 
-_BILL_OF = {
-    "shop": """
-        SELECT horizon.at, bills.seal, bills.body
-        FROM horizon CROSS JOIN bills JOIN shops ON shops.number = bills.shop
-        WHERE bills.id = $1 AND shops.id = $2
-    """,
-    "franchise": """
-        SELECT horizon.at, bills.seal, bills.body
-        FROM horizon CROSS JOIN bills JOIN shops ON shops.number = bills.shop
-        WHERE bills.id = $1 AND shops.franchise_id = $2 ORDER BY shops.number LIMIT 1
-    """,
+_NUMBERS_OF = {
+    "shop": "SELECT number FROM shops WHERE id = $1",
+    "franchise": "SELECT number FROM shops WHERE franchise_id = $1",
 }
+
+_BILL = """
+    SELECT horizon.at, seal, body FROM horizon CROSS JOIN bills
+    WHERE shop = ANY($1) AND id = $2 ORDER BY shop LIMIT 1
+"""
 
 _MEMBERS = """
     SELECT page.*, (SELECT body FROM bases WHERE id = $1), horizon.at FROM horizon LEFT JOIN LATERAL (
@@ -89,9 +88,15 @@ _MEMBERS = """
 
 _MEMBER_PLACE = "SELECT created_at FROM members WHERE token = $1 AND provider_id = $2"
 
+_BASES_OF = {
+    "shop": "SELECT provider_id FROM shops WHERE id = $1 AND NOT removed",
+    "franchise": "SELECT DISTINCT provider_id FROM shops WHERE franchise_id = $1 AND NOT removed",
+}
+
 _MEMBER = """
     SELECT horizon.at, provider_id, members.body, bases.body
-    FROM horizon CROSS JOIN members LEFT JOIN bases ON bases.id = provider_id WHERE token = $1
+    FROM horizon CROSS JOIN members LEFT JOIN bases ON bases.id = provider_id
+    WHERE provider_id = ANY($1) AND token = $2
 """
 
 _ACCOUNTS = """
@@ -155,7 +160,7 @@ class PostgresBooks:
         return BillPlaces(Place(bill_day, closed_at, bill_id), by_change)
 
     async def bill(self, scope: Scope, bill_id: str) -> FoundBill | None:
-        rows = await self._servers.found(_BILL_OF[scope.kind], _clean(bill_id), _clean(scope.id))
+        rows = await self._found_in(_NUMBERS_OF[scope.kind], scope, _BILL, bill_id)
         return FoundBill(*rows[0]) if rows else None
 
     async def members(self, provider_id: str, after: Place | None, limit: int, reached: int = 0) -> MemberPage:
@@ -168,8 +173,8 @@ class PostgresBooks:
         rows = await self._servers.found(_MEMBER_PLACE, _clean(token), _clean(provider_id))
         return Place(rows[0][0], 0, token) if rows else None
 
-    async def member(self, token: str) -> FoundMember | None:
-        for horizon, provider_id, body, base in await self._servers.found(_MEMBER, _clean(token)):
+    async def member(self, scope: Scope, token: str) -> FoundMember | None:
+        for horizon, provider_id, body, base in await self._found_in(_BASES_OF[scope.kind], scope, _MEMBER, token):
             return FoundMember(horizon, provider_id, _base(base), _member(body))
         return None
 
@@ -178,6 +183,20 @@ class PostgresBooks:
         rows = await self._servers.found(_ACCOUNTS, *asked, there=lambda rows: rows[0][1] is not None)
         accounts = [Account(row[0], row[1]) for row in rows if row[1] is not None]
         return AccountList(rows[0][3], _base(rows[0][2]), accounts)
+
+    async def _found_in(self, parts: str, scope: Scope, statement: str, asked: str) -> list[Any]:
+        """A record of one of the scope's shops or bases.
+
+        They are named as values and not by a join: so a store that is divided
+        by shop and by base looks nowhere else. Both are asked of one server,
+        for a list that is behind hides a record as well as a missing row does.
+        """
+
+        async def ask(pool: Pool) -> list[Any]:
+            named = [row[0] for row in await pool.rows(parts, _clean(scope.id)) if row[0] is not None]
+            return await pool.rows(statement, named, _clean(asked)) if named else []
+
+        return await self._servers.found_by(ask)
 
 
 def _bill_page(rows: list[Any], limit: int) -> BillPage:

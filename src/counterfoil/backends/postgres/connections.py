@@ -133,7 +133,14 @@ def addresses(url: str) -> list[Address]:
 async def dial(url: str, address: Address | None, within: float) -> Any:
     """A connection of the serving side, to this server or to the only one."""
     place = {"host": address.host, "port": int(address.port), "target_session_attrs": "any"} if address else {}
-    return await asyncpg.connect(url, timeout=within, command_timeout=COMMAND_SEC, server_settings=_SERVING, **place)
+    settings = _unless_told(url, _SERVING)
+    return await asyncpg.connect(url, timeout=within, command_timeout=COMMAND_SEC, server_settings=settings, **place)
+
+
+def _unless_told(url: str, settings: dict[str, str]) -> dict[str, str]:
+    """The settings that the address does not make itself, by its `options`."""
+    told = str(conninfo_to_dict(url).get("options") or "")
+    return {name: value for name, value in settings.items() if f"{name}=" not in told}
 
 
 class Pool:
@@ -152,6 +159,7 @@ class Pool:
         self._idle: list[tuple[Any, float]] = []
         self._open: set[Any] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
 
     async def rows(self, statement: str, *values: object, within: float | None = None) -> list[Any]:
         async with self.connection(within) as connection:
@@ -221,6 +229,9 @@ class Pool:
         return connection
 
     def _put_back(self, connection: Any) -> None:
+        if self._closed:
+            # It was still being made when all others were cut.
+            connection.terminate()
         if connection.is_closed():
             self._open.discard(connection)
         else:
@@ -232,6 +243,7 @@ class Pool:
             connection.terminate()
 
     def close(self) -> None:
+        self._closed = True
         if self._loop is not None and not self._loop.is_closed():
             self.drop()
         self._open.clear()

@@ -169,6 +169,12 @@ class Servers:
         raise failure
 
     async def found(self, statement: str, *values: object, there: Callable[[list[Any]], bool] = bool) -> list[Any]:
+        """The rows of a statement if there are any."""
+        return await self.found_by(lambda pool: pool.rows(statement, *values), there)
+
+    async def found_by(
+        self, ask: Callable[[Pool], Awaitable[list[Any]]], there: Callable[[list[Any]], bool] = bool
+    ) -> list[Any]:
         """Rows if there are any. What a replica has not, it may not have yet: the primary is asked as well.
 
         While there is no primary, every replica is.
@@ -179,7 +185,7 @@ class Servers:
         while servers:
             server = servers.pop(0)
             try:
-                answer = await self._asked(server, lambda asked: asked.pool.rows(statement, *values))
+                answer = await self._asked(server, lambda asked: ask(asked.pool))
             except StoreUnreachable as error:
                 failure = error
                 continue

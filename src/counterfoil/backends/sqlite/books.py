@@ -98,7 +98,18 @@ _MEMBERS = """
 
 _MEMBER_PLACE = "SELECT created_at FROM members WHERE token = ? AND provider_id = ?"
 
-_MEMBER = "SELECT provider_id, body FROM members WHERE token = ?"
+_MEMBER_OF = {
+    "shop": """
+        SELECT provider_id, body FROM members WHERE token = ? AND EXISTS (
+            SELECT 1 FROM shops WHERE id = ? AND provider_id = members.provider_id AND NOT removed
+        )
+    """,
+    "franchise": """
+        SELECT provider_id, body FROM members WHERE token = ? AND EXISTS (
+            SELECT 1 FROM shops WHERE franchise_id = ? AND provider_id = members.provider_id AND NOT removed
+        )
+    """,
+}
 
 _ACCOUNTS = """
     SELECT channel, token FROM accounts WHERE provider_id = ? AND hash = ?
@@ -195,10 +206,10 @@ class SqliteBooks:
             row = self._connection.execute(_MEMBER_PLACE, (token, provider_id)).fetchone()
         return Place(row[0], 0, token) if row else None
 
-    async def member(self, token: str) -> FoundMember | None:
+    async def member(self, scope: Scope, token: str) -> FoundMember | None:
         with translated():
             horizon = self._horizon()
-            row = self._connection.execute(_MEMBER, (token,)).fetchone()
+            row = self._connection.execute(_MEMBER_OF[scope.kind], (token, scope.id)).fetchone()
             base = self._base_of(row[0]) if row else None
         return FoundMember(horizon, row[0], base, _member(row[1])) if row else None
 

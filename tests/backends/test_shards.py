@@ -1,0 +1,202 @@
+"""A store divided by shop and by base: each request looks only into the parts that its scope has.
+
+Citus is not at hand. Partitions by hash divide the same tables by the same
+columns, and PostgreSQL leaves out the parts that the values of a statement rule
+out when it plans, which is what Citus goes by. So the service is run on such a
+store, and what it asked is planned again with the values it asked with.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import servers
+from backends.test_citus_layout import distributed
+from counterfoil.backends.postgres import books
+from counterfoil.backends.postgres.connections import Pool, dial
+from house import House
+from records import EVER, NEW_YEAR, Record, base, bills, branch, member
+
+PARTS = 32
+BRANCHES = 3
+MESSAGING_USER = "U" + 32 * "7"
+
+Asked = tuple[str, tuple[object, ...]]
+
+_DIVIDE = """
+    ALTER TABLE {table} RENAME TO undivided;
+    CREATE TABLE {table} (LIKE undivided INCLUDING ALL) PARTITION BY HASH ({column});
+    DROP TABLE undivided;
+"""
+_PART = "CREATE TABLE {table}_{part} PARTITION OF {table} FOR VALUES WITH (MODULUS {parts}, REMAINDER {part});"
+
+
+def divided(major: int) -> str:
+    """A database whose distributed tables lie in parts; its address."""
+    server = servers.postgres(major)
+    database, url = server.fresh_database()
+    script = "SET search_path TO counterfoil;"
+    for table, column in distributed().items():
+        script += _DIVIDE.format(table=table, column=column)
+        script += "".join(_PART.format(table=table, part=part, parts=PARTS) for part in range(PARTS))
+    server.command(script, database)
+    return url
+
+
+class Group:
+    """Two franchises on a divided store, all that a key of the first asked for, and where its records lie."""
+
+    def __init__(self, folder: Path, major: int) -> None:
+        store = divided(major)
+        self.house = House(folder, store=store)
+        self.mine = [branch(franchiseId="mine") for _ in range(BRANCHES)]
+        theirs = [branch(franchiseId="theirs") for _ in range(3 * BRANCHES)]
+        self.bills = {of["id"]: bills(of, 3) for of in self.mine}
+        self.members = {of["id"]: self.people(of) for of in self.mine}
+        for of in (*self.mine, *theirs):
+            sold, people = self.bills.get(of["id"]) or bills(of, 1), self.members.get(of["id"]) or self.people(of)
+            self.house.load(of, base(of), *people, *sold)
+        self.franchise_key = self.house.key(franchise="mine", messaging_lookup=True, per_min=1000)
+        self.shop_key = self.house.key(shop=self.mine[0]["id"], per_min=1000)
+        self.house.data("shops", self.franchise_key)
+        self.connection = psycopg.connect(store, autocommit=True)
+        self.connection.execute("SET search_path TO counterfoil; SET plan_cache_mode TO force_custom_plan")
+
+    def people(self, of: Record) -> list[Record]:
+        return [member(of, messaging=[{"userId": MESSAGING_USER}]), member(of), member(of)]
+
+    def token(self, of: Record) -> str:
+        return self.house.token(self.members[of["id"]][1]["id"])
+
+    def close(self) -> None:
+        self.connection.close()
+        self.house.close()
+
+    def parts_planned(self, asked: list[Asked]) -> set[str]:
+        """The parts that PostgreSQL would look into, by the values alone."""
+        cursor = psycopg.RawCursor(self.connection)
+        plans = [
+            row[0] for statement, values in asked for row in cursor.execute(f"EXPLAIN {statement}".encode(), values)
+        ]
+        return set(re.findall(r" on ((?:bills|members|accounts)_\d+)", "\n".join(plans)))
+
+    def parts_of(self, table: str, *branches: Record) -> set[str]:
+        """Where the records of these branches lie."""
+        column = distributed()[table]
+        key = {"shop": "number", "provider_id": "provider_id"}[column]
+        found = self.connection.execute(
+            f"SELECT DISTINCT {table}.tableoid::regclass::text FROM {table} "  # noqa: S608 - names of our own
+            f"JOIN shops ON shops.{key} = {table}.{column} WHERE shops.id = ANY(%s)".encode(),
+            ([of["id"] for of in branches],),
+        )
+        return {name for (name,) in found}
+
+
+@pytest.fixture(scope="module", params=[18, pytest.param(16, marks=pytest.mark.long)])
+def group(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
+    with closing(Group(tmp_path_factory.mktemp("group"), request.param)) as group:
+        yield group
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
+    """Every statement that the service asks meanwhile, with its values."""
+    asked: list[Asked] = []
+    rows = Pool.rows
+
+    async def noted(self: Pool, statement: str, *values: object, within: float | None = None) -> list[Any]:
+        asked.append((statement, values))
+        return await rows(self, statement, *values, within=within)
+
+    monkeypatch.setattr(Pool, "rows", noted)
+    return asked
+
+
+def walk(group: Group, key: str, path: str, **query: Any) -> None:
+    first = group.house.get(path, key, limit=2, **query).json()
+    assert len(first["data"]) == 2
+    assert group.house.data(path, key, limit=2, cursor=first["nextCursor"], **query)
+
+
+@pytest.mark.parametrize("selection", [NEW_YEAR, {"updatedSince": EVER}], ids=["by day", "by change"])
+def test_a_list_of_bills_is_read_from_the_part_of_its_shop(
+    group: Group, asked: list[Asked], selection: dict[str, str]
+) -> None:
+    of = group.mine[1]
+    walk(group, group.franchise_key, "transactions", shopId=of["id"], **selection)
+    assert group.parts_planned(asked) == group.parts_of("bills", of)
+
+
+def test_a_list_of_members_is_read_from_the_part_of_its_base(group: Group, asked: list[Asked]) -> None:
+    of = group.mine[1]
+    walk(group, group.franchise_key, "members", providerId=of["providerId"])
+    assert group.parts_planned(asked) == group.parts_of("members", of)
+
+
+def test_an_account_is_looked_up_in_the_part_of_its_base(group: Group, asked: list[Asked]) -> None:
+    of = group.mine[1]
+    group.house.data("members/lookup", group.franchise_key, providerId=of["providerId"], messagingUserId=MESSAGING_USER)
+    assert group.parts_planned(asked) == group.parts_of("accounts", of)
+
+
+def test_a_shops_key_finds_one_bill_and_one_member_in_one_part_each(group: Group, asked: list[Asked]) -> None:
+    of = group.mine[0]
+    group.house.data(f"transactions/{group.bills[of['id']][0]['id']}", group.shop_key)
+    group.house.data(f"members/{group.token(of)}", group.shop_key)
+    assert group.parts_planned(asked) == group.parts_of("bills", of) | group.parts_of("members", of)
+
+
+def test_a_franchises_key_looks_for_one_bill_and_one_member_in_the_parts_of_its_scope(
+    group: Group, asked: list[Asked]
+) -> None:
+    of = group.mine[2]
+    group.house.data(f"transactions/{group.bills[of['id']][0]['id']}", group.franchise_key)
+    group.house.data(f"members/{group.token(of)}", group.franchise_key)
+    scope = group.parts_of("bills", *group.mine) | group.parts_of("members", *group.mine)
+    assert group.parts_planned(asked) == scope
+    assert len(scope) <= 2 * BRANCHES
+
+
+@pytest.mark.parametrize("path", ["transactions/nobody's", "members/m1_nobody"])
+def test_what_is_not_there_is_not_looked_for_elsewhere(group: Group, asked: list[Asked], path: str) -> None:
+    table = "bills" if path.startswith("transactions") else "members"
+    assert group.house.error(path, group.franchise_key) == "not_found"
+    assert group.parts_planned(asked) == group.parts_of(table, *group.mine)
+
+
+def test_no_read_of_a_divided_table_was_forgotten(group: Group, asked: list[Asked]) -> None:
+    of = group.mine[0]
+    walk(group, group.franchise_key, "transactions", shopId=of["id"], **NEW_YEAR)
+    walk(group, group.franchise_key, "transactions", shopId=of["id"], updatedSince=EVER)
+    walk(group, group.franchise_key, "members", providerId=of["providerId"])
+    group.house.data("members/lookup", group.franchise_key, providerId=of["providerId"], messagingUserId=MESSAGING_USER)
+    group.house.data(f"transactions/{group.bills[of['id']][0]['id']}", group.franchise_key)
+    group.house.data(f"members/{group.token(of)}", group.franchise_key)
+    shipped = {text for text in vars(books).values() if isinstance(text, str) and touches_a_divided_table(text)}
+    assert len(shipped) >= 7
+    assert shipped == {statement for statement, _ in asked if touches_a_divided_table(statement)}
+
+
+def touches_a_divided_table(statement: str) -> bool:
+    return bool(re.search(rf"(FROM|JOIN) ({'|'.join(distributed())})\b", statement))
+
+
+def test_what_the_address_sets_for_its_sessions_is_left_to_it() -> None:
+    """Citus plans a statement over several shards only with its values known."""
+    url = servers.postgres(18).fresh_database()[1]
+
+    async def setting(address: str) -> str:
+        connection = await dial(address, None, 5)
+        try:
+            return str(await connection.fetchval("SHOW plan_cache_mode"))
+        finally:
+            await connection.close()
+
+    assert asyncio.run(setting(url)) == "force_generic_plan"
+    assert asyncio.run(setting(f"{url}?options=-c%20plan_cache_mode%3Dforce_custom_plan")) == "force_custom_plan"
