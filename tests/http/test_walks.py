@@ -130,6 +130,20 @@ def test_two_walks_of_one_key_at_once_do_not_disturb_each_other(house: House, ke
     assert (set(ids), set(others)) == (everything, everything)
 
 
+def test_the_slower_of_two_walks_that_met_keeps_its_place_when_a_third_comes_by(house: House, key: str) -> None:
+    starts = [page(house, key, limit=2, **CHANGES)[1] for _ in range(2)]
+    faster, slower = (page(house, key, cursor, limit=2, **CHANGES)[1] for cursor in starts)
+    assert faster == slower == "b4"
+    assert list(rest(house, key, faster, limit=2, **CHANGES)) == ["b5", "b6"]
+    house.clock.advance(1)
+    house.load(bill(4, receiptNumber="changed"))
+    third, cursor, _ = page(house, key, limit=2, **CHANGES)
+    while len(third) < 6:
+        more, cursor, _ = page(house, key, cursor, limit=2, **CHANGES)
+        third += more
+    assert list(rest(house, key, slower, limit=2, **CHANGES))[:2] == ["b5", "b6"]
+
+
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_a_second_full_walk_after_changes_sees_full_pages_and_ends(house: House, key: str, limit: int) -> None:
     _, cursor, _ = page(house, key, limit=limit, **CHANGES)

@@ -86,9 +86,10 @@ def _from_bookmarks(marks: Sequence[Bookmark], route: str) -> Resumed:
     """Of several places, the earliest: whoever holds the cursor then misses nothing."""
     marks = sorted(marks, key=lambda mark: mark.place)
     earliest, latest = marks[0], marks[-1]
-    walk = _shared([mark.walk for mark in marks], route)
+    walks = [mark.walk for mark in marks]
     if earliest.place == latest.place:
-        return Resumed(earliest.place, walk)
+        return Resumed(earliest.place, Walk(_together(walks), _serving(walks, route)))
+    walk = Walk(_newest(walks), _serving(walks, route))
     if earliest.returns >= PATIENCE:
         return Resumed(latest.place, walk)
     return Resumed(earliest.place, walk, worn=earliest)
@@ -117,11 +118,17 @@ def latest_serves(route: str) -> bool:
     return route.partition(" ")[0] == BY_CHANGE
 
 
-def _shared(walks: Sequence[Walk], route: str) -> Walk:
-    """The walk that several holders of one cursor go on as.
-
-    As the latest of them: when one holder is through, the earliest is still
-    open for the others, and with it the horizon that vouches for them.
-    """
+def _serving(walks: Sequence[Walk], route: str) -> int:
     choose = max if latest_serves(route) else min
-    return Walk(max(walks, key=lambda walk: walk.horizon).id, choose(walk.horizon for walk in walks))
+    return choose(walk.horizon for walk in walks)
+
+
+def _together(walks: Sequence[Walk]) -> str:
+    """Walks that meet at one place go on as the crowd: when one is through, the cursors of the others are still held."""
+    first, *others = {walk.id for walk in walks}
+    return crowd(max(walk.horizon for walk in walks)) if others else first
+
+
+def _newest(walks: Sequence[Walk]) -> str:
+    """Of walks at several places: when this one is through, the earliest is still open for the others."""
+    return max(walks, key=lambda walk: walk.horizon).id
