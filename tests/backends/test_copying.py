@@ -363,6 +363,8 @@ def test_every_table_of_the_server_is_copied_or_accounted_for() -> None:
         ("sqlite:/nowhere/at/all", "postgresql://u:hush@h/d", "--from must name the folder"),
         ("postgresql://u:hush@h/d", "postgresql://u:hush@h/d", "--from must name the folder"),
         (".", "mysql://u:hush@h/d", "--to must begin with postgresql://"),
+        (".", "postgresql:/u:hush@h/d", "--to must begin with postgresql://"),
+        (".", "postgresql://u:hush/x@h/d", "--to is no address that works"),
     ],
 )
 def test_addresses_of_no_use_are_refused_without_their_password(source: str, to: str, complaint: str) -> None:
