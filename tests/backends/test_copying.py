@@ -272,7 +272,7 @@ def test_a_cut_over_that_dies_half_way_is_finished_by_the_next_run(house: House,
 
     with closing(bootstrap.departure(house.settings.store)) as leaving, closing(Dying(target)) as arriving:
         with pytest.raises(KeyboardInterrupt):
-            Copy(leaving, arriving, lambda *_: None).run("postgresql://elsewhere")
+            Copy(leaving, arriving, lambda *_: None).run(target)
         assert leaving.retired()
     assert copied(house, target, "--cut-over")["opened"]
 
@@ -303,6 +303,16 @@ def test_moving_twice_is_told_and_does_no_harm(house: House, target: str, tmp_pa
     copied(house, target, "--cut-over")
     assert "nothing to do" in run(house, target, "--cut-over").output
     assert copied(house, target)["nothingToDo"]
+
+
+def test_a_store_that_was_moved_opens_no_second_target(house: House, target: str) -> None:
+    """Both would stamp from the same horizon on, and a client that saw one would miss changes of the other."""
+    house.load(shop())
+    second = servers.postgres(18).fresh_database()[1]
+    copied(house, second)
+    copied(house, target, "--cut-over")
+    assert f"was moved to {target} already" in run(house, second, "--cut-over", status=1).output
+    assert not copied(house, second)["opened"]
 
 
 def test_two_copies_into_one_database_do_not_run_at_once(house: House, target: str) -> None:
