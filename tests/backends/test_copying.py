@@ -242,6 +242,11 @@ def test_a_target_that_is_not_whole_yet_serves_nobody(house: House, target: str)
     there = settings.load({"store": target, "secret": SECRET}, environment={})
     with pytest.raises(StoreMismatch, match="has not been finished"):
         bootstrap.prepare(there)
+    # A key that was issued there would be gone with the next pass.
+    issue = ["keys", "issue", "--shop", "s", "--store", target]
+    refused = CliRunner().invoke(program, issue)
+    assert refused.exit_code == 1
+    assert "has not been finished" in str(refused.exception) + refused.output
 
 
 def test_a_retired_source_stamps_admits_and_issues_nothing(house: House, target: str) -> None:
