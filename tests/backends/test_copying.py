@@ -265,6 +265,8 @@ def test_a_retired_source_stamps_admits_and_issues_nothing(house: House, target:
     doctor = CliRunner().invoke(program, ["doctor", "--store", str(house.settings.store)])
     assert doctor.exit_code == 1
     assert "Point COUNTERFOIL_STORE there" in doctor.output
+    # The load that was refused is no load that runs.
+    assert "A load is running" not in doctor.output
 
 
 def test_a_cut_over_that_dies_half_way_is_finished_by_the_next_run(house: House, target: str) -> None:

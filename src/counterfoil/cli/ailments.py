@@ -80,6 +80,15 @@ def store_folder(settings: Settings) -> Finding:
     return Finding("store", "ok", f"{settings.store} is there and private.")
 
 
+def moved_store(problems: Mapping[str, str | None]) -> Finding | None:
+    """A store that was moved says so in each of its files, and nothing else about it matters any more."""
+    said = next((problem for problem in problems.values() if problem and "was moved to" in problem), None)
+    if said is None:
+        return None
+    advice = "Point COUNTERFOIL_STORE there; this folder can go once you are sure of the new store."
+    return Finding("store", "fail", f"{said[0].upper()}{said[1:]}.", advice)
+
+
 def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterator[Finding]:
     for name, problem in problems.items():
         path = settings.store / f"{name}.sqlite3"
@@ -93,8 +102,6 @@ def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterato
 
 def _mending(problem: str) -> str:
     """A mismatch carries its own advice."""
-    if "was moved to" in problem:
-        return "Point COUNTERFOIL_STORE there; this folder can go once you are sure of the new store."
     return "" if "schema" in problem else "Check the file's owner and the disk; if it is damaged, restore a backup."
 
 

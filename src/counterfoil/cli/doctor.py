@@ -69,6 +69,9 @@ def _examine(settings: Settings) -> list[Finding]:
         ]
     inspection = bootstrap.Inspection(settings)
     problems = inspection.problems()
+    moved = ailments.moved_store(problems)
+    if moved:
+        return [moved]
     horizon = inspection.horizon_ms()
     pulse = ailments.pulse_of(horizon, clock.now_ms())
     return [
