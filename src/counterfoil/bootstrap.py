@@ -269,6 +269,13 @@ def prepare(settings: Settings, clock: Clock | None = None) -> None:
     ledger(settings, clock).close()
 
 
+def require_serving(settings: Settings) -> None:
+    """A login that may not see keys or count would answer every request with 503."""
+    rights = Inspection(settings).rights()
+    if rights and not rights.serves:
+        raise SettingsError(f"the login {rights.login} may not serve: it needs the role counterfoil_serving")
+
+
 def migrate(settings: Settings) -> list[str]:
     """Bring a server's schema up to date; the files that were run."""
     if not settings.database:
@@ -305,6 +312,13 @@ def arrival(database: str) -> PostgresArrival:
     from counterfoil.backends.postgres.arrival import PostgresArrival
 
     return PostgresArrival(database)
+
+
+def meter_problem(settings: Settings) -> str | None:
+    """What keeps the shared meter from being used, or nothing."""
+    from counterfoil.backends.redis import inspect as meter
+
+    return meter.problem(settings.meter)
 
 
 class Inspection:
@@ -344,6 +358,10 @@ class Inspection:
         """What the login may do on a server; a folder goes by its modes."""
         return self._look.rights()
 
+    def fingerprint(self) -> str | None:
+        """Of the secret that a server's store was built with, if it was built."""
+        return self._look.fingerprint()
+
 
 class _FolderLook:
     """At the embedded store's files."""
@@ -370,6 +388,9 @@ class _FolderLook:
         return inspect.latest_load(self._store, now_ms)
 
     def rights(self) -> None:
+        return None
+
+    def fingerprint(self) -> None:
         return None
 
 
@@ -402,3 +423,6 @@ class _ServerLook:
 
     def rights(self) -> server.Rights | None:
         return self._server.rights(self._database)
+
+    def fingerprint(self) -> str | None:
+        return self._server.fingerprint(self._database)

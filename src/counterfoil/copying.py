@@ -140,6 +140,9 @@ class Source(Side, Protocol):
 
     def retired(self) -> bool: ...
 
+    def moved_to(self) -> str:
+        """The address in favour of which it was retired, wholly or half; empty if it was not."""
+
     def snapshot(self) -> AbstractContextManager[int]:
         """Within it, everything is read as of one moment; the horizon of that moment."""
 
@@ -219,6 +222,11 @@ class Copy:
     def run(self, cut_over_to: str = "") -> Report:
         """Copy, catch up, verify; and if an address is given, retire the source in favour of it."""
         report, fingerprint = self.report, self._source.fingerprint()
+        if cut_over_to and self._source.moved_to() not in ("", cut_over_to):
+            raise CopyRefused(
+                f"this store was moved to {self._source.moved_to()} already, and two targets would go apart: "
+                "if that cut-over broke off, finish it with that very address"
+            )
         if not self._target.claim(fingerprint):
             if not self._source.retired():
                 raise CopyRefused(

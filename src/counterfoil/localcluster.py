@@ -55,9 +55,14 @@ frontend api
 backend nodes
     balance roundrobin
     option httpchk GET /ready
+    # When none is ready, as without the meter, they are asked all the same: each says in JSON what is wrong, and the
+    # first that can answer again does.
+    option allbackups
 {nodes}
 """
-_NODE = "    server node{number} {host}:{port} check port {admin} inter 500ms fall 2 rise 1"
+_NODE = """\
+    server node{number} {host}:{port} check port {admin} inter 500ms fall 2 rise 1
+    server node{number}-unready {host}:{port} backup"""
 
 
 class ClusterProblem(Exception):
@@ -124,7 +129,10 @@ class LocalCluster:
     # --- where things are ------------------------------------------------------------
 
     def store(self, login: str = "postgres") -> str:
-        return f"postgresql://{login}@{HOST}:{self.primary_port}/{DATABASE}"
+        return self._at(self.primary_port, login)
+
+    def _at(self, port: int, login: str = "postgres") -> str:
+        return f"postgresql://{login}@{HOST}:{port}/{DATABASE}"
 
     def serving_store(self) -> str:
         """What the nodes are given: all servers, the primary first."""
@@ -163,8 +171,8 @@ class LocalCluster:
             ("front", self.front or "HAProxy is not installed (Debian: apt-get install haproxy): ask a node"),
             *nodes,
             ("primary", f"{self.store()}  (process {self._pid('primary')})"),
-            ("replica", f"{self.store().replace(str(self.primary_port), str(self.replica_port))}"),
-            ("meter", self.meter),
+            ("replica", f"{self._at(self.replica_port)}  (process {self._pid('replica')})"),
+            ("meter", f"{self.meter}  (process {self._pid('meter')})"),
             ("logs", str(self._folder)),
         ]
 

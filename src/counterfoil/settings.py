@@ -83,6 +83,8 @@ TABLE = (
 BY_NAME = {setting.name: setting for setting in TABLE}
 DATABASES = ("postgresql://", "postgres://")
 METERS = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://", "redis+cluster://", "rediss+cluster://")
+# An address, or what was meant to be one: a slip of the hand must not become a folder with a password in its name.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+]*:")
 # The login of an address, up to its password.
 _LOGIN = re.compile(r"^([a-z+]+://[^/@:?]*):.*@|([?&](?:ssl)?password=)[^&]*")
 # A login, places with ports, a path and parameters. Of an address that is not written like this a driver would quote
@@ -144,8 +146,10 @@ def settle(sources: Mapping[str, Source]) -> Settings:
     for setting in TABLE:
         source = sources[setting.name]
         values[setting.name] = _number(setting, source) if isinstance(setting.default, int) else str(source.value)
-    if "://" in values["store"] and not values["store"].startswith(DATABASES):
-        raise SettingsError(f"store must be a folder or begin with {DATABASES[0]}, not {_scheme(values['store'])}://")
+    if _SCHEME.match(values["store"]) and not values["store"].startswith(DATABASES):
+        raise SettingsError(
+            f"store must be a folder or begin with {DATABASES[0]}, and not with {_scheme(values['store'])}:", "store"
+        )
     values["database"] = values["store"] if values["store"].startswith(DATABASES) else ""
     store = Path(str(BY_NAME["store"].default) if values["database"] else values["store"]).expanduser()
     values["store"] = store
@@ -166,7 +170,8 @@ def masked(name: str, value: object) -> str:
 
 def without_password(address: str) -> str:
     """An address that may be shown; other text stays as it is."""
-    if "://" in address and not _ADDRESS.fullmatch(address):
+    meant = "://" in address or ("@" in address and _SCHEME.match(address))
+    if meant and not _ADDRESS.fullmatch(address):
         # Who knows where in it the password is.
         return f"{_scheme(address)}://***"
     return _LOGIN.sub(lambda found: f"{found[1]}:***@" if found[1] else f"{found[2]}***", address)
@@ -228,21 +233,22 @@ def _check(values: Mapping[str, Any]) -> None:
 
 
 def _check_servers(values: Mapping[str, Any]) -> None:
-    if "://" in str(values["store"]):
-        raise SettingsError(
-            f"store must be a folder or begin with {DATABASES[0]}, not {_scheme(values['store'])}://..."
-        )
     if values["meter"] and not values["meter"].startswith(METERS):
         raise SettingsError(f"meter must begin with one of {', '.join(METERS)}, not {_scheme(values['meter'])}")
     for name, address in (("store", values["database"]), ("meter", values["meter"])):
-        if address and not _ADDRESS.fullmatch(address):
-            raise SettingsError(
-                f"{name} is no address that works: it looks like {_scheme(address)}://user:password@host:port/name, "
-                "and user and password are percent-encoded",
-                name,
-            )
+        if address:
+            check_address(name, address)
     if values["meter"] and not values["database"]:
         raise SettingsError("a shared meter needs a store that nodes share: set store to postgresql://... as well")
+
+
+def check_address(name: str, address: str) -> None:
+    if not _ADDRESS.fullmatch(address):
+        raise SettingsError(
+            f"{name} is no address that works: it looks like {_scheme(address)}://user:password@host:port/name, "
+            "and user and password are percent-encoded",
+            name,
+        )
 
 
 def _scheme(address: object) -> str:

@@ -49,6 +49,7 @@ def serve(settings: Settings, on_ready: Callable[[], None] = lambda: None) -> No
     if settings.admin_port:
         _require_free(settings.admin_host, settings.admin_port)
     bootstrap.prepare(settings)
+    bootstrap.require_serving(settings)
     with counters_folder(Path(tempfile.gettempdir())) as counters:
         _serve(settings, counters, on_ready)
 

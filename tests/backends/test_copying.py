@@ -242,6 +242,11 @@ def test_a_target_that_is_not_whole_yet_serves_nobody(house: House, target: str)
     there = settings.load({"store": target, "secret": SECRET}, environment={})
     with pytest.raises(StoreMismatch, match="has not been finished"):
         bootstrap.prepare(there)
+    # A key that was issued there would be gone with the next pass.
+    issue = ["keys", "issue", "--shop", "s", "--store", target]
+    refused = CliRunner().invoke(program, issue)
+    assert refused.exit_code == 1
+    assert "has not been finished" in str(refused.exception) + refused.output
 
 
 def test_a_retired_source_stamps_admits_and_issues_nothing(house: House, target: str) -> None:
@@ -260,6 +265,8 @@ def test_a_retired_source_stamps_admits_and_issues_nothing(house: House, target:
     doctor = CliRunner().invoke(program, ["doctor", "--store", str(house.settings.store)])
     assert doctor.exit_code == 1
     assert "Point COUNTERFOIL_STORE there" in doctor.output
+    # The load that was refused is no load that runs.
+    assert "A load is running" not in doctor.output
 
 
 def test_a_cut_over_that_dies_half_way_is_finished_by_the_next_run(house: House, target: str) -> None:
@@ -272,7 +279,7 @@ def test_a_cut_over_that_dies_half_way_is_finished_by_the_next_run(house: House,
 
     with closing(bootstrap.departure(house.settings.store)) as leaving, closing(Dying(target)) as arriving:
         with pytest.raises(KeyboardInterrupt):
-            Copy(leaving, arriving, lambda *_: None).run("postgresql://elsewhere")
+            Copy(leaving, arriving, lambda *_: None).run(target)
         assert leaving.retired()
     assert copied(house, target, "--cut-over")["opened"]
 
@@ -303,6 +310,16 @@ def test_moving_twice_is_told_and_does_no_harm(house: House, target: str, tmp_pa
     copied(house, target, "--cut-over")
     assert "nothing to do" in run(house, target, "--cut-over").output
     assert copied(house, target)["nothingToDo"]
+
+
+def test_a_store_that_was_moved_opens_no_second_target(house: House, target: str) -> None:
+    """Both would stamp from the same horizon on, and a client that saw one would miss changes of the other."""
+    house.load(shop())
+    second = servers.postgres(18).fresh_database()[1]
+    copied(house, second)
+    copied(house, target, "--cut-over")
+    assert f"was moved to {target} already" in run(house, second, "--cut-over", status=1).output
+    assert not copied(house, second)["opened"]
 
 
 def test_two_copies_into_one_database_do_not_run_at_once(house: House, target: str) -> None:
@@ -363,6 +380,8 @@ def test_every_table_of_the_server_is_copied_or_accounted_for() -> None:
         ("sqlite:/nowhere/at/all", "postgresql://u:hush@h/d", "--from must name the folder"),
         ("postgresql://u:hush@h/d", "postgresql://u:hush@h/d", "--from must name the folder"),
         (".", "mysql://u:hush@h/d", "--to must begin with postgresql://"),
+        (".", "postgresql:/u:hush@h/d", "--to must begin with postgresql://"),
+        (".", "postgresql://u:hush/x@h/d", "--to is no address that works"),
     ],
 )
 def test_addresses_of_no_use_are_refused_without_their_password(source: str, to: str, complaint: str) -> None:

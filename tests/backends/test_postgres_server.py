@@ -14,11 +14,12 @@ from click.testing import CliRunner
 from msgspec import json
 
 import servers
+from counterfoil import bootstrap, settings
 from counterfoil.backends.postgres import connections
 from counterfoil.backends.postgres.connections import LATEST, check_version, connect, migrate
 from counterfoil.cli.main import program
-from counterfoil.ports import StoreMismatch, StoreUnreachable
-from house import House
+from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
+from house import SECRET, House, free_port
 from records import EVER, NEW_YEAR, bill, shop
 from servers import Postgres
 
@@ -170,7 +171,51 @@ def test_the_doctor_is_content_with_a_login_for_one_kind_of_work(shared: dict[st
     )
 
 
+def test_the_doctor_knows_whether_the_secret_fits_and_changes_nothing(shared: dict[str, str], tmp_path: Path) -> None:
+    def told(secret: str = SECRET) -> tuple[str, str]:
+        asked = {"COUNTERFOIL_SECRET": secret, "COUNTERFOIL_SECRET_FILE": str(tmp_path / "secret")}
+        result = CliRunner().invoke(program, ["doctor", "--store", shared["owner"], "--json"], env=asked)
+        found = [check for check in json.decode(result.output)["checks"] if check["check"] == "secret"]
+        return (found[-1]["status"], found[-1]["says"]) if found else ("", "")
+
+    assert told() == ("", "")
+    House(tmp_path / "node", store=shared["owner"]).close()
+    assert told() == ("ok", "It is the one that this store was built with.")
+    assert told("another deployment's secret, which is long") == (
+        "fail",
+        "It is not the secret that this store was built with.",
+    )
+    assert told("")[0] == "fail"
+    assert not (tmp_path / "secret").exists()
+
+
+def test_a_node_whose_login_may_not_serve_does_not_start(shared: dict[str, str], tmp_path: Path) -> None:
+    House(tmp_path / "node", store=shared["owner"]).close()
+    words = ["serve", "--store", shared["loading"], "--port", str(free_port()), "--admin-port", "0"]
+    refused = CliRunner().invoke(program, words, env={"COUNTERFOIL_SECRET": SECRET})
+    assert refused.exit_code == 1
+    assert "a_counterfoil_loading may not serve" in str(refused.exception) + refused.output
+
+
 # --- when it is away -----------------------------------------------------------
+
+
+def test_no_secret_is_made_up_while_nobody_can_tell_whether_there_was_one(tmp_path: Path) -> None:
+    away = settings.load({"store": "postgresql://u@127.0.0.1:1/db", "secret_file": str(tmp_path / "secret")}, {})
+    with pytest.raises(StoreUnavailable):
+        bootstrap.deployment_secret(away)
+    assert not (tmp_path / "secret").exists()
+
+
+def test_the_doctor_says_that_the_meter_is_away(shared: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(meter: str) -> str:
+        monkeypatch.setenv("COUNTERFOIL_METER", meter)
+        result = CliRunner().invoke(program, ["doctor", "--store", shared["owner"], "--json"])
+        (found,) = [check for check in json.decode(result.output)["checks"] if check["check"] == "meter"]
+        return str(found["status"])
+
+    assert told(servers.valkey().url) == "ok"
+    assert told("redis://127.0.0.1:1/0") == "fail"
 
 
 def test_a_server_that_is_killed_is_answered_with_503_and_comes_back_by_itself(own: Postgres, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from counterfoil.backends.postgres.connections import STATEMENT_SEC
 from counterfoil.backends.postgres.keys import BRIDGE_SEC, PostgresKeyRing
 from counterfoil.backends.postgres.servers import LOOK_SEC, PATIENCE, Servers
 from counterfoil.backends.redis.bridge import SETTLING_MS
+from counterfoil.cli import clusterailments
 from counterfoil.observe.events import ServerChanged
 from counterfoil.ports import StoreUnavailable
 from house import House, MovableClock
@@ -383,6 +384,25 @@ def test_the_operator_sees_each_server_and_a_frozen_one_costs_a_moment_only(clus
     assert time.monotonic() - began < 3 * 2 * PATIENCE * LOOK_SEC
     cluster.primary.freeze_all(signal.SIGCONT)
     assert [server.role.value for server in look.servers()] == ["primary", "replica"]
+
+
+def test_the_doctor_names_each_server_and_frowns_when_one_is_away(cluster: Cluster) -> None:
+    def told() -> list[tuple[str, str]]:
+        house = cluster.house.settings
+        seen = clusterailments.servers(bootstrap.Inspection(house).servers(), house.replica_lag_ms)
+        return [(found.status, found.says.split(" ", 1)[1]) for found in seen]
+
+    cluster.tick()
+    cluster.replicas[0].caught_up(cluster.primary)
+    assert told() == [("ok", "is the primary."), ("ok", "is a replica, 0 ms behind.")]
+    cluster.replicas[0].hold()
+    cluster.tick(60)
+    assert told()[1] == ("warn", "is 60.0 s behind, so nothing is read from it.")
+    cluster.replicas[0].let_go()
+    cluster.primary.kill()
+    (away, *_, conclusion) = told()
+    assert away == ("warn", "does not answer.")
+    assert conclusion[0] == "fail"
 
 
 def test_a_primary_that_freezes_does_not_hold_the_horizon_of_the_next(cluster: Cluster) -> None:

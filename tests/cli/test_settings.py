@@ -86,3 +86,11 @@ def test_a_settings_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     result = CliRunner().invoke(program, ["--config", str(tmp_path / "none.toml"), "settings"])
     assert result.exit_code == 1
     assert "cannot read the settings file" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "store", ["postgresql:/u@h/db", "sqlite:/var/lib/counterfoil", "posgresql://u@h/db", "u:p@h/db"]
+)
+def test_an_address_with_a_slip_in_it_is_not_taken_for_a_folder(store: str) -> None:
+    with pytest.raises(SettingsError, match="store must be a folder or begin with postgresql://"):
+        load({"store": store}, {})

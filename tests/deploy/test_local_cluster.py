@@ -24,6 +24,7 @@ from e2e.running import until
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
+HAPROXY = shutil.which("haproxy") is not None or Path("/usr/sbin/haproxy").exists()
 SMALL = ("--cluster", "--port", "0", "--bills", "600", "--until", "2026-09-30", "--json")
 
 
@@ -60,8 +61,20 @@ def open_folder() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def address(told: Any, part: str) -> str:
+    found = re.match(r"\S+", told["cluster"][part])
+    assert found
+    return found[0]
+
+
 def addresses(told: Any) -> list[str]:
-    return [re.match(r"\S+", told["cluster"][name])[0] for name in ("node 1", "node 2")]  # type: ignore[index]
+    return [address(told, name) for name in ("node 1", "node 2")]
+
+
+def admin_of(told: Any) -> str:
+    found = re.search(r"admin (http://[\d.:]+)", told["cluster"]["node 1"])
+    assert found
+    return found[1]
 
 
 def process_of(told: Any, part: str) -> int:
@@ -78,18 +91,19 @@ def test_one_command_starts_and_fills_it_and_the_loss_of_a_node_is_not_noticed(o
         assert shops[0] == shops[1]
         assert {shop["shopId"] for shop in shops[0]} == set(key["shopIds"])
         # The replica has what the primary has.
-        with psycopg.connect(told["cluster"]["replica"]) as replica:
+        with psycopg.connect(address(told, "replica")) as replica:
             (standby,) = replica.execute("SELECT pg_is_in_recovery()").fetchone() or (False,)
             assert standby
             until(
                 lambda: replica.execute("SELECT count(*) FROM counterfoil.bills").fetchone() == (600,), "it caught up"
             )
-        if shutil.which("haproxy") is None and not Path("/usr/sbin/haproxy").exists():
+        if not HAPROXY:
             assert "HAProxy is not installed" in told["cluster"]["front"]
             os.kill(process_of(told, "node 1"), signal.SIGKILL)
             assert httpx.get(f"{addresses(told)[1]}/ext/v1/shops", headers=asked).status_code == 200
             return
         assert told["baseUrl"].startswith(told["cluster"]["front"])
+        assert set(told["environment"]) == {"COUNTERFOIL_STORE", "COUNTERFOIL_METER", "COUNTERFOIL_SECRET"}
         os.kill(process_of(told, "node 1"), signal.SIGKILL)
         until(lambda: "node1 has ended" in (open_folder / "a" / "said").read_text("utf-8"), "its end is told")
         # Workers of a killed node may answer for two seconds more; then the front has one node.
@@ -100,6 +114,27 @@ def test_one_command_starts_and_fills_it_and_the_loss_of_a_node_is_not_noticed(o
         assert usage["today"]["count"] == 63
     assert process.returncode == 0
     assert [path.name for path in (open_folder / "a").iterdir()] == ["said"]
+
+
+@pytest.mark.skipif(not HAPROXY, reason="HAProxy is not installed")
+def test_without_the_meter_the_front_passes_on_what_the_nodes_say(open_folder: Path) -> None:
+    """None is ready then. A front that answered for them would do so in HTML, and go on when the meter is back."""
+    with started(*PYTHON, "demo", *SMALL, scratch=open_folder / "a") as (_, told):
+        key = next(key for key in told["keys"] if key["purpose"] == "franchise")
+        asked = {"Authorization": f"Bearer {key['key']}"}
+
+        def answer() -> httpx.Response:
+            return httpx.get(f"{told['baseUrl']}/shops", headers=asked)
+
+        assert answer().status_code == 200
+        meter = process_of(told, "meter")
+        os.kill(meter, signal.SIGSTOP)
+        # Long enough for the front to have found out that neither is ready.
+        for _ in range(4):
+            assert (answer().status_code, answer().json()["error"]) == (503, "auth_unavailable")
+        assert httpx.get(f"{admin_of(told)}/ready").status_code == 503
+        os.kill(meter, signal.SIGCONT)
+        until(lambda: answer().status_code == 200, "it answers again", patience_sec=5)
 
 
 def test_two_clusters_run_side_by_side_and_an_empty_one_takes_a_load(open_folder: Path) -> None:

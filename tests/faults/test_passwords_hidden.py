@@ -31,6 +31,9 @@ SLIPS = [
     f"postgresql://{CLOSED}/db?user=u&password={CANARY}%zz",
     f"postgresql://u:{CANARY}@{CLOSED}:x/db",
     f"mysql://u:{CANARY}@{CLOSED}/db",
+    f"postgresql:/u:{CANARY}@{CLOSED}/db",
+    f"postgresql:u:{CANARY}@{CLOSED}/db",
+    f"u:{CANARY}@{CLOSED}/db",
 ]
 METER_SLIPS = [
     f"redis://:{CANARY}@127.0.0.1:x/0",

@@ -4,7 +4,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -15,7 +15,7 @@ from counterfoil.addresses import is_free
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.ports import StoreMismatch, StoreUnavailable
-from counterfoil.settings import Settings, shown
+from counterfoil.settings import Settings
 
 Status = Literal["ok", "warn", "fail"]
 # What the horizon says of a service: it moves, it stands still, or the clock is behind it and it says nothing.
@@ -80,56 +80,13 @@ def store_folder(settings: Settings) -> Finding:
     return Finding("store", "ok", f"{settings.store} is there and private.")
 
 
-def server(settings: Settings) -> Iterator[Finding]:
-    """A store on PostgreSQL, as far as it can be seen from here."""
-    inspection = bootstrap.Inspection(settings)
-    for problem in inspection.problems().values():
-        if problem:
-            yield Finding("store", "fail", f"{problem.rstrip('.')}.", "See docs/operate-postgresql.md.")
-        else:
-            yield Finding("store", "ok", f"{shown(settings, 'store')} answers, schema up to date.")
-            yield from rights(inspection.rights())
-
-
-class RightsSeen(Protocol):
-    """What a login of a server may do."""
-
-    @property
-    def login(self) -> str: ...
-    @property
-    def serves(self) -> bool: ...
-    @property
-    def loads(self) -> bool: ...
-    @property
-    def issues_keys(self) -> bool: ...
-    @property
-    def owns(self) -> bool: ...
-
-
-def rights(seen: RightsSeen | None) -> Iterator[Finding]:
-    """A node that faces the network should be able to do what a node does, and no more."""
-    if seen is None:
-        return
-    more = [
-        what
-        for what, may in (
-            ("owns the schema", seen.owns),
-            ("may write the books", seen.loads),
-            ("may issue keys", seen.issues_keys),
-        )
-        if may
-    ]
-    if seen.serves and more:
-        yield Finding(
-            "rights",
-            "warn",
-            f"The login {seen.login} can serve, and more than that: it {' and '.join(more)}.",
-            "Serve with a login of its own: `counterfoil migrate --roles` once, "
-            "then `CREATE ROLE cf_api LOGIN IN ROLE counterfoil_serving` and that login in COUNTERFOIL_STORE.",
-        )
-        return
-    work = "serve" if seen.serves else "load" if seen.loads else "issue keys" if seen.issues_keys else "do nothing here"
-    yield Finding("rights", "ok", f"The login {seen.login} can {work}, and no more than that.")
+def moved_store(problems: Mapping[str, str | None]) -> Finding | None:
+    """A store that was moved says so in each of its files, and nothing else about it matters any more."""
+    said = next((problem for problem in problems.values() if problem and "was moved to" in problem), None)
+    if said is None:
+        return None
+    advice = "Point COUNTERFOIL_STORE there; this folder can go once you are sure of the new store."
+    return Finding("store", "fail", f"{said[0].upper()}{said[1:]}.", advice)
 
 
 def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterator[Finding]:
@@ -145,8 +102,6 @@ def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterato
 
 def _mending(problem: str) -> str:
     """A mismatch carries its own advice."""
-    if "was moved to" in problem:
-        return "Point COUNTERFOIL_STORE there; this folder can go once you are sure of the new store."
     return "" if "schema" in problem else "Check the file's owner and the disk; if it is damaged, restore a backup."
 
 
@@ -202,17 +157,18 @@ def latest_load(load: LoadSeen | None, pulse: Pulse) -> Iterator[Finding]:
 # --- the secret ------------------------------------------------------------------
 
 
-def secret(settings: Settings, books_usable: bool) -> Iterator[Finding]:
+def secret(settings: Settings, built: bool, fits: Callable[[], Finding]) -> Iterator[Finding]:
+    """The secret by itself, and whether it fits a store that was built with one."""
     if not settings.secret:
-        in_file = _secret_file(settings.secret_file, built=books_usable)
+        in_file = _secret_file(settings.secret_file, built)
         yield in_file
         if in_file.status == "fail" or not settings.secret_file.exists():
             return
     elif len(settings.secret.encode()) < MIN_SECRET_BYTES:
         yield Finding("secret", "fail", f"It is shorter than {MIN_SECRET_BYTES} bytes.", "Give the whole secret.")
         return
-    if books_usable:
-        yield _matches(settings)
+    if built:
+        yield fits()
 
 
 def _secret_file(file: Path, built: bool) -> Finding:
@@ -238,20 +194,26 @@ def _secret_file(file: Path, built: bool) -> Finding:
     return Finding("secret", "ok", f"{file} is there and private. Keep a copy in a safe place.")
 
 
-def _matches(settings: Settings) -> Finding:
+def secret_of_the_books(settings: Settings) -> Finding:
     """Only asked when the books are usable, so that opening them for writing changes nothing."""
     try:
         bootstrap.ledger(settings).close()
     except StoreMismatch:
-        return Finding(
-            "secret",
-            "fail",
-            "It is not the secret that this store was built with.",
-            "Give the right one (COUNTERFOIL_SECRET or secret_file); with this one every member token would change.",
-        )
+        return secret_found(fits=False)
     except StoreUnavailable as error:
         return Finding("secret", "warn", f"Whether it fits the store cannot be told: {error}.", "Try again.")
-    return Finding("secret", "ok", "It is the one that this store was built with.")
+    return secret_found(fits=True)
+
+
+def secret_found(*, fits: bool) -> Finding:
+    if fits:
+        return Finding("secret", "ok", "It is the one that this store was built with.")
+    return Finding(
+        "secret",
+        "fail",
+        "It is not the secret that this store was built with.",
+        "Give the right one (COUNTERFOIL_SECRET or secret_file); with this one every member token would change.",
+    )
 
 
 # --- clock, disk, ports ------------------------------------------------------------

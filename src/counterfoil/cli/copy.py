@@ -13,7 +13,7 @@ from counterfoil.cli.progress import progress
 from counterfoil.cli.terminal import Column, fields, print_json, table
 from counterfoil.copying import Copy, Report, Stage
 from counterfoil.domain.calendar import iso_utc
-from counterfoil.settings import DATABASES, SettingsError, without_password
+from counterfoil.settings import DATABASES, SettingsError, check_address, without_password
 
 DIFFERENT = 3
 MOST_SHOWN = 20
@@ -81,6 +81,7 @@ def _folder(source: str) -> Path:
 def _database(target: str) -> str:
     if not target.startswith(DATABASES):
         raise SettingsError(f"--to must begin with {DATABASES[0]}, not {_shown(target)}")
+    check_address("--to", target)
     return target
 
 
@@ -96,7 +97,10 @@ def _tell(report: Report, seconds: float, as_json: bool, folder: Path) -> None:
         click.echo("The target is open and the source retired already: nothing to do.")
         return
     pairs = [
-        ("moved", f"{report.moved:,} rows in {seconds:.1f} s ({report.moved / seconds:,.0f}/s), {report.passes} passes")
+        (
+            "moved",
+            f"{report.moved:,} rows in {seconds:.1f} s ({report.moved / seconds:,.0f}/s), {_passes(report.passes)}",
+        )
     ]
     pairs += [("verified", ", ".join(f"{count:,} {name}" for name, count in report.rows.items() if count))]
     pairs += [("as of", iso_utc(report.horizon))]
@@ -110,6 +114,10 @@ def _tell(report: Report, seconds: float, as_json: bool, folder: Path) -> None:
         )
     else:
         click.echo("Both are equal. To change over: stop the loads, and run the same command with --cut-over.")
+
+
+def _passes(number: int) -> str:
+    return "1 pass" if number == 1 else f"{number} passes"
 
 
 def _tell_differences(report: Report) -> None:

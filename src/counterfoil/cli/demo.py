@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from counterfoil import showcase, supervise
 from counterfoil.addresses import free_port, is_free, is_loopback
-from counterfoil.cli.demopage import print_line, print_page, print_places
+from counterfoil.cli.demopage import print_environment, print_line, print_page, print_places
 from counterfoil.cli.generate import last_whole_day
 from counterfoil.cli.options import settings_from
 from counterfoil.cli.progress import progress
@@ -107,16 +107,19 @@ def _serve_cluster(port: int, plan: WorldPlan | None, seed: int, as_json: bool) 
 
 
 def _present_cluster(cluster: LocalCluster, shown: Showcase | None, as_json: bool) -> None:
-    settings, places = cluster.settings(), cluster.places()
-    if shown:
-        (print_line if as_json else print_page)(settings, shown, places)
+    settings, places, environment = cluster.settings(), cluster.places(), cluster.environment()
+    if as_json and shown:
+        print_line(settings, shown, cluster=dict(places), environment=environment)
     elif as_json:
-        print_json({"cluster": dict(places), "environment": cluster.environment()})
+        print_json({"cluster": dict(places), "environment": environment})
+    elif shown:
+        print_page(settings, shown, places)
+        print_environment("For commands of your own, such as `counterfoil doctor`, in another terminal:", environment)
     else:
         print_places(places)
-        click.echo("Fill it from another terminal: `counterfoil load`, `counterfoil keys issue`, with\n")
-        for name, value in cluster.environment().items():
-            click.echo(f"export {name}={value}")
+        print_environment(
+            "Fill it from another terminal: `counterfoil load`, `counterfoil keys issue`, with", environment
+        )
 
 
 def _watch(cluster: LocalCluster) -> NoReturn:

@@ -1,6 +1,6 @@
 """What a demo prints when it is ready: one line for machines, or a page for people."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 import click
@@ -15,7 +15,7 @@ from counterfoil.showcase import Showcase, ShownKey
 Places = Sequence[tuple[str, str]]
 
 
-def print_line(settings: Settings, shown: Showcase, places: Places = ()) -> None:
+def print_line(settings: Settings, shown: Showcase, **more: object) -> None:
     base = _base_url(settings)
     print_json(
         {
@@ -25,7 +25,7 @@ def print_line(settings: Settings, shown: Showcase, places: Places = ()) -> None
             "store": str(settings.store),
             "keys": [_key_view(key) for key in shown.keys],
             "samples": shown.samples,
-            **({"cluster": dict(places)} if places else {}),
+            **more,
         }
     )
 
@@ -68,6 +68,12 @@ def print_places(places: Places) -> None:
     _heading("Cluster")
     fields(places)
     click.echo()
+
+
+def print_environment(what_for: str, environment: Mapping[str, str]) -> None:
+    click.echo(f"{what_for}\n")
+    for name, value in environment.items():
+        click.echo(f"export {name}={value}")
 
 
 def _print_key(shown: ShownKey) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import click
 
 from counterfoil import bootstrap
-from counterfoil.cli import ailments
+from counterfoil.cli import ailments, clusterailments
 from counterfoil.cli.ailments import Finding, Status
 from counterfoil.cli.options import json_option, store_option
 from counterfoil.cli.terminal import on_terminal, print_json
@@ -57,7 +57,8 @@ def _diagnose(ctx: click.Context, store: str | None) -> Diagnosis:
 def _examine(settings: Settings) -> list[Finding]:
     clock = bootstrap.SystemClock()
     if settings.database:
-        return [*ailments.server(settings), ailments.clock(None, clock.now_ms()), *ailments.ports(settings, "still")]
+        at_hand = [ailments.clock(None, clock.now_ms()), *ailments.ports(settings, "still")]
+        return [*clusterailments.examine(settings), *at_hand]
     if not settings.store.is_dir():
         is_file = settings.store.is_file()
         return [
@@ -68,11 +69,14 @@ def _examine(settings: Settings) -> list[Finding]:
         ]
     inspection = bootstrap.Inspection(settings)
     problems = inspection.problems()
+    moved = ailments.moved_store(problems)
+    if moved:
+        return [moved]
     horizon = inspection.horizon_ms()
     pulse = ailments.pulse_of(horizon, clock.now_ms())
     return [
         ailments.store_folder(settings),
-        *ailments.secret(settings, books_usable=problems["books"] is None),
+        *ailments.secret(settings, problems["books"] is None, lambda: ailments.secret_of_the_books(settings)),
         *ailments.databases(settings, problems),
         ailments.write_test(settings),
         ailments.clock(horizon, clock.now_ms()),

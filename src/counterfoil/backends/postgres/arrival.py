@@ -12,13 +12,13 @@ from typing import Any
 from psycopg.errors import LockNotAvailable
 
 from counterfoil.backends.postgres.connections import Line, translated
-from counterfoil.backends.postgres.ledger import FILLING, rev_of
+from counterfoil.backends.postgres.deployment import FILLING, row_of
+from counterfoil.backends.postgres.ledger import rev_of
 from counterfoil.copying import HOUR_MS, REQUESTS, TABLES, CopyRefused, Row, Table
 
 # The session of a copy that was killed ends a moment after it.
 _PATIENCE = "SET lock_timeout = '5s'"
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil copy'))"
-_FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
 _CLAIM = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s)"
 _OPEN = "UPDATE deployment SET secret_fingerprint = %s"
 _RAISE_HORIZON = "UPDATE horizon SET at = greatest(at, %s)"
@@ -67,14 +67,14 @@ class PostgresArrival:
     def claim(self, fingerprint: str) -> bool:
         with translated():
             self._stand_alone()
-            row = self._line().execute(_FINGERPRINT).fetchone()
-            if row is None:
+            found = row_of(self._line())
+            if found is None:
                 self._require_empty()
                 self._line().execute(_CLAIM, (FILLING + fingerprint,))
                 return True
-        if row[0] == fingerprint:
+        if found == fingerprint:
             return False
-        if row[0] != FILLING + fingerprint:
+        if found != FILLING + fingerprint:
             raise CopyRefused("the target holds another store, or part of one; copy into an empty database")
         return True
 

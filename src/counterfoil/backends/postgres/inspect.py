@@ -12,6 +12,7 @@ from msgspec import Struct
 from psycopg.conninfo import make_conninfo
 
 from counterfoil.backends.postgres.connections import addresses, check_version, connect, translated
+from counterfoil.backends.postgres.deployment import fingerprint_of
 from counterfoil.backends.postgres.servers import Role, Sight, survey
 from counterfoil.domain.access import Scope
 from counterfoil.ports import StoreMismatch, StoreUnavailable
@@ -82,9 +83,10 @@ def knows(url: str, scope: Scope) -> bool:
 
 
 def fingerprint(url: str) -> str | None:
-    """Of the secret that the store was built with, if it was built and can be read."""
-    row = _row(url, "SELECT secret_fingerprint FROM deployment")
-    return row[0] if row else None
+    """Of the secret that the store was built with, if it was built. Whether it was must be known, so errors stay."""
+    with closing(connect(_answering(url))) as connection, translated():
+        check_version(connection)
+        return fingerprint_of(connection)
 
 
 def rights(url: str) -> Rights | None:

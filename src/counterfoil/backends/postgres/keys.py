@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import json
 
 from counterfoil.backends.postgres.connections import GATE_SEC, Line, Pool, translated, unfit
+from counterfoil.backends.postgres.deployment import fingerprint_of
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Key
 from counterfoil.ports import Clock, KeptKey, StoreUnavailable, StoreUnreachable
@@ -136,7 +137,7 @@ class PostgresKeyRing:
 
 
 class PostgresKeyCabinet:
-    """Where the operator issues, changes and revokes keys."""
+    """Where the operator issues, changes and revokes keys. A store that is being filled has the source's keys."""
 
     def __init__(self, url: str) -> None:
         self._line = Line(url)
@@ -146,6 +147,7 @@ class PostgresKeyCabinet:
 
     def add(self, kept: KeptKey) -> None:
         with translated(), self._line().transaction():
+            fingerprint_of(self._line())
             self._line().execute(_ADD, (kept.key.key_id, kept.secret_digest, json.encode(kept.key)))
             self._line().execute(_NEXT_GENERATION)
 
@@ -162,6 +164,7 @@ class PostgresKeyCabinet:
     def change(self, key_id: str, change: Callable[[Key], Key]) -> Key | None:
         """Replace a key by what `change` makes of it, in one transaction."""
         with translated(), self._line().transaction():
+            fingerprint_of(self._line())
             row = self._line().execute(_ONE, (key_id,)).fetchone()
             if not row:
                 return None

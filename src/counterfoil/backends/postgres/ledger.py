@@ -25,6 +25,7 @@ from counterfoil.backends.postgres.batch import (
     wanted,
 )
 from counterfoil.backends.postgres.connections import STATEMENT_SEC, Line, translated
+from counterfoil.backends.postgres.deployment import fingerprint_of
 from counterfoil.backends.postgres.rows import NEVER, BaseRow, BillRow, MemberRow, ShopRow
 from counterfoil.domain.shops import ShopFacts
 from counterfoil.ports import Change, KnownFacts, LoadProgress, Outcome, StoreMismatch
@@ -135,11 +136,7 @@ _SAVE_LOAD = """
 """
 _FORGET_LOADS = "DELETE FROM loads WHERE number <= %s - 100"
 
-_FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
 _SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s) ON CONFLICT DO NOTHING"
-
-# Before the fingerprint while a copy fills the store.
-FILLING = "filling "
 
 _facts = json.Decoder(ShopFacts).decode
 
@@ -362,15 +359,11 @@ class PostgresLedger:
 
     def _settle_fingerprint(self, fingerprint: str) -> None:
         with translated():
-            row = self._line().execute(_FINGERPRINT).fetchone()
-            if not row:
+            found = fingerprint_of(self._line())
+            if found is None:
                 self._set_fingerprint(fingerprint)
-                row = self._line().execute(_FINGERPRINT).fetchone()
-        if row and row[0].startswith(FILLING):
-            raise StoreMismatch(
-                "a copy into this store has not been finished: run `counterfoil copy` with --cut-over to its end."
-            )
-        if row and row[0] != fingerprint:
+                found = fingerprint_of(self._line())
+        if found != fingerprint:
             raise StoreMismatch(
                 "the deployment secret is not the one this store was built with: member tokens would change. "
                 "Give the right secret, or load into an empty store."

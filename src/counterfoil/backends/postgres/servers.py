@@ -80,6 +80,10 @@ class Sight(Struct, frozen=True):
     role: Role
     horizon: int | None = None
 
+    @property
+    def is_primary(self) -> bool:
+        return self.role is Role.PRIMARY
+
 
 async def survey(url: str) -> list[Sight]:
     """A look at each of several servers, from outside."""

@@ -100,7 +100,7 @@ class Client:
 
     def close(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
-            ending = _hang_up(self._clients)
+            ending = hang_up(self._clients)
             if self._loop.is_running():
                 self._ending = self._loop.create_task(ending)
             else:
@@ -108,6 +108,6 @@ class Client:
         self._clients = []
 
 
-async def _hang_up(clients: Sequence[Any]) -> None:
+async def hang_up(clients: Sequence[Any]) -> None:
     for client in clients:
         await client.aclose()

@@ -16,6 +16,7 @@ from counterfoil.backends.sqlite.files import (
     NAMES,
     WAIT_SEC,
     Name,
+    moved,
     path_of,
     read_only,
     read_write,
@@ -27,7 +28,6 @@ from counterfoil.ports import Clock, StoreUnavailable
 
 _HORIZON = "SELECT at FROM horizon"
 _FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
-_RETIRED = "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'moved_%'"
 _NEWEST_STAMP = "SELECT max((SELECT max(updated_at) FROM bills WHERE shop = shops.number)) FROM shops"
 _STEADY = "SELECT boot_id, shift FROM steady"
 _SIZE: tuple[tuple[Name, str], ...] = (
@@ -107,7 +107,12 @@ class SqliteDeparture:
 
     def retired(self) -> bool:
         with translated():
-            return all(self._connections[name].execute(_RETIRED).fetchone()[0] for name in NAMES)
+            return all(moved(self._connections[name]) for name in NAMES)
+
+    def moved_to(self) -> str:
+        with translated():
+            said = next(filter(None, map(moved, self._connections.values())), "")
+        return said.removeprefix(MOVED_TO).strip()
 
     @contextmanager
     def snapshot(self) -> Iterator[int]:

@@ -30,6 +30,7 @@ WAIT_SEC = {"books": 60.0, "keys": 5.0, "usage": 2.0}
 
 # How a store says that it was retired: see departure.py.
 MOVED_TO = "this store was moved to"
+_RETIRED = "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'moved_%' LIMIT 1"
 
 _PRAGMAS = """
     PRAGMA busy_timeout = 0;
@@ -218,3 +219,12 @@ def statements(sql: str) -> Iterator[str]:
         if sqlite3.complete_statement(pending):
             yield pending
             pending = ""
+
+
+def moved(connection: sqlite3.Connection) -> str | None:
+    """The sentence that a retired store refuses with; of any other, nothing."""
+    retired = connection.execute(_RETIRED).fetchone()
+    if not retired:
+        return None
+    trigger: str = retired[0]
+    return trigger[trigger.index(MOVED_TO) : trigger.rindex("')")].replace("''", "'")

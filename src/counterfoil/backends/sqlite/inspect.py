@@ -5,13 +5,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from counterfoil.backends.sqlite.files import MOVED_TO, Name, read_only, translated
+from counterfoil.backends.sqlite.files import Name, moved, read_only, translated
 from counterfoil.domain.access import Scope
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 
 _LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
-
-_RETIRED = "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'moved_%' LIMIT 1"
 
 _KNOWN = {
     "shop": "SELECT 1 FROM shops WHERE id = ? AND NOT removed",
@@ -32,15 +30,9 @@ def problem(folder: Path, name: Name) -> str | None:
     try:
         with closing(read_only(folder, name)) as connection, translated():
             connection.execute("SELECT count(*) FROM migrations").fetchone()
-            retired = connection.execute(_RETIRED).fetchone()
+            return moved(connection)
     except (StoreUnavailable, StoreMismatch) as error:
         return str(error)
-    return _said_by(retired[0]) if retired else None
-
-
-def _said_by(trigger: str) -> str:
-    """The sentence that a retired store refuses with."""
-    return trigger[trigger.index(MOVED_TO) : trigger.rindex("')")].replace("''", "'")
 
 
 def horizon(folder: Path) -> int | None:

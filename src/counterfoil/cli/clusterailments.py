@@ -1,0 +1,126 @@
+"""What may be wrong with a store on servers: a function a check, each with its advice."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from counterfoil import bootstrap
+from counterfoil.cli.ailments import Finding, secret, secret_found
+from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.settings import Settings, shown
+
+READ_ON = "See docs/operate-postgresql.md."
+
+
+class RightsSeen(Protocol):
+    """What a login of a server may do."""
+
+    @property
+    def login(self) -> str: ...
+    @property
+    def serves(self) -> bool: ...
+    @property
+    def loads(self) -> bool: ...
+    @property
+    def issues_keys(self) -> bool: ...
+    @property
+    def owns(self) -> bool: ...
+
+
+class ServerSeen(Protocol):
+    """One of several servers."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def is_primary(self) -> bool: ...
+    @property
+    def horizon(self) -> int | None: ...
+
+
+def examine(settings: Settings) -> Iterator[Finding]:
+    """A store on PostgreSQL and its meter, as far as they can be seen from here."""
+    inspection = bootstrap.Inspection(settings)
+    (problem,) = inspection.problems().values()
+    if problem:
+        yield Finding("store", "fail", f"{problem.rstrip('.')}.", READ_ON)
+    else:
+        yield Finding("store", "ok", f"{shown(settings, 'store')} answers, schema up to date.")
+        yield from _of_a_usable_store(settings, inspection)
+    if settings.meter:
+        yield meter(shown(settings, "meter"), bootstrap.meter_problem(settings))
+
+
+def _of_a_usable_store(settings: Settings, inspection: bootstrap.Inspection) -> Iterator[Finding]:
+    yield from servers(inspection.servers(), settings.replica_lag_ms)
+    seen = inspection.rights()
+    if seen is None:
+        return
+    yield rights(seen)
+    if seen.serves or seen.loads:
+        yield from fitting_secret(settings, inspection.fingerprint)
+
+
+def servers(seen: Sequence[ServerSeen], lag_ms: int) -> Iterator[Finding]:
+    """Of several servers each one; that one of them is away need not show in any answer."""
+    furthest = max((server.horizon or 0 for server in seen), default=0)
+    for server in seen:
+        yield _server(server, furthest, lag_ms)
+    if seen and not any(server.is_primary for server in seen):
+        yield Finding(
+            "primary",
+            "fail",
+            "None of the servers can be written: loads fail, and keys hold for 270 s as they are.",
+            "Promote a replica, or bring the primary back. See docs/operate-faults.md.",
+        )
+
+
+def _server(server: ServerSeen, furthest: int, lag_ms: int) -> Finding:
+    if server.horizon is None:
+        return Finding("server", "warn", f"{server.name} does not answer.", "Bring it back, or take it off the store.")
+    if server.is_primary:
+        return Finding("server", "ok", f"{server.name} is the primary.")
+    behind = furthest - server.horizon
+    if behind > lag_ms:
+        says = f"{server.name} is {behind / 1000:,.1f} s behind, so nothing is read from it."
+        return Finding("server", "warn", says, "Look at its log, and at pg_stat_replication on the primary.")
+    return Finding("server", "ok", f"{server.name} is a replica, {behind} ms behind.")
+
+
+def rights(seen: RightsSeen) -> Finding:
+    """A node that faces the network should be able to do what a node does, and no more."""
+    named = (("owns the schema", seen.owns), ("may write the books", seen.loads), ("may issue keys", seen.issues_keys))
+    more = [what for what, may in named if may]
+    if seen.serves and more:
+        return Finding(
+            "rights",
+            "warn",
+            f"The login {seen.login} can serve, and more than that: it {' and '.join(more)}.",
+            "Serve with a login of its own: `counterfoil migrate --roles` once, "
+            "then `CREATE ROLE cf_api LOGIN IN ROLE counterfoil_serving` and that login in COUNTERFOIL_STORE.",
+        )
+    work = "serve" if seen.serves else "load" if seen.loads else "issue keys" if seen.issues_keys else "do nothing here"
+    return Finding("rights", "ok", f"The login {seen.login} can {work}, and no more than that.")
+
+
+def fitting_secret(settings: Settings, fingerprint: Callable[[], str | None]) -> Iterator[Finding]:
+    try:
+        built_with = fingerprint()
+    except (StoreMismatch, StoreUnavailable) as error:
+        yield Finding("secret", "fail", f"{str(error).rstrip('.')}.", READ_ON)
+        return
+
+    def fits() -> Finding:
+        return secret_found(fits=bootstrap.pseudonyms(settings).fingerprint() == built_with)
+
+    yield from secret(settings, built_with is not None, fits)
+
+
+def meter(address: str, problem: str | None) -> Finding:
+    if problem is None:
+        return Finding("meter", "ok", f"{address} answers.")
+    return Finding(
+        "meter",
+        "fail",
+        f"{address} cannot be used: {problem}. Every request is 503 until it can.",
+        "Bring it back; counts go on from the store. See docs/operate-faults.md.",
+    )
