@@ -124,7 +124,7 @@ def _serving(walks: Sequence[Walk], route: str) -> int:
 
 
 def _together(walks: Sequence[Walk]) -> str:
-    """Walks that meet at one place go on as the crowd: when one is through, the cursors of the others are still held."""
+    """Walks that meet at a place go on as its crowd: when one is through, the cursors of the others are still held."""
     first, *others = {walk.id for walk in walks}
     return crowd(max(walk.horizon for walk in walks)) if others else first
 
