@@ -23,7 +23,7 @@ SCHEMA = "peers"
 _BASES = "SELECT body FROM bases"
 _SHOPS = "SELECT number, body FROM shops WHERE NOT removed ORDER BY number"
 _BILLS = "SELECT bill_day, closed_at, updated_at, body FROM bills ORDER BY shop, updated_at, id"
-_MEMBERS = "SELECT created_at, body FROM members ORDER BY provider_id, created_at, token"
+_MEMBERS = "SELECT created_at, record FROM members ORDER BY provider_id, created_at, token"
 
 Row = dict[str, Any]
 

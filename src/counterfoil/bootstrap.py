@@ -1,7 +1,8 @@
 """The composition root: the only file that names a concrete back end or owns a clock.
 
 The drivers of PostgreSQL and Valkey are an extra of the package, so what needs
-them is imported by the functions that use it and not with this file.
+them is imported by the functions that use it and not with this file. So is what
+no worker serves with.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from msgspec import Struct
 from counterfoil.backends.sqlite import inspect
 from counterfoil.backends.sqlite.bookmarks import SqliteBookmarks
 from counterfoil.backends.sqlite.books import SqliteBooks
-from counterfoil.backends.sqlite.departure import SqliteDeparture
 from counterfoil.backends.sqlite.files import NAMES, path_of
 from counterfoil.backends.sqlite.keys import SqliteKeyCabinet, SqliteKeyRing
 from counterfoil.backends.sqlite.ledger import SqliteLedger
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from counterfoil.backends.postgres.ledger import PostgresLedger
     from counterfoil.backends.postgres.servers import Servers, Sight
     from counterfoil.backends.postgres.usage import PostgresUsage
+    from counterfoil.backends.sqlite.departure import SqliteDeparture
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -304,6 +305,8 @@ def statement(database: str, text: str) -> None:
 
 def departure(folder: Path, clock: Clock | None = None) -> SqliteDeparture:
     """An embedded store, to be copied from."""
+    from counterfoil.backends.sqlite.departure import SqliteDeparture
+
     return SqliteDeparture(folder, clock or SystemClock())
 
 

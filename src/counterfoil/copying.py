@@ -98,7 +98,7 @@ REQUESTS = Table(
 BOOKS = (
     SHOPS,
     Table("bases", ("id",), ("rev", "body")),
-    Table("members", ("provider_id", "token"), ("created_at", "rev", "body"), group="provider_id"),
+    Table("members", ("provider_id", "token"), ("created_at", "rev", "record", "form"), group="provider_id"),
     Table("accounts", ("provider_id", "token", "place"), ("hash", "created_at", "channel"), group="provider_id"),
     Table("removals", ("shop", "kind", "id"), ("rev",)),
     BILLS,

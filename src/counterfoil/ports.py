@@ -96,8 +96,8 @@ class FoundBill(Struct, frozen=True):
     body: bytes
 
 
-# The row's place (major, minor, token), and what is kept of the member.
-MemberRow = tuple[int, int, str, MemberRecord]
+# The row's place (major, minor, token), and the member's form.
+MemberRow = tuple[int, int, str, bytes]
 
 
 class MemberPage(Struct, frozen=True):
@@ -118,7 +118,7 @@ class FoundMember(Struct, frozen=True):
     horizon: int
     provider_id: str
     base: Base | None
-    record: MemberRecord
+    form: bytes
 
 
 class Account(Struct, frozen=True):

@@ -13,6 +13,7 @@ from counterfoil.domain import allowance, members
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import Admitted
 from counterfoil.domain.calendar import compact, days_until
+from counterfoil.domain.forms import filled
 from counterfoil.domain.paging import BY_CHANGE, BY_DAY, BY_SIGN_UP, Place, Resumed, Trail
 from counterfoil.domain.problems import (
     BAD_CURSOR,
@@ -116,9 +117,7 @@ class Reads:
         ask = partial(self._books.members, provider_id, after, reached=reached)
         page, next_cursor = await self._walks.page(trail, walk, question.limit, ask)
         now = self._clock.now_ms()
-        data = json.encode(
-            [members.published(record, page.base, now, key.personal_data) for _, _, _, record in page.rows]
-        )
+        data = b"[%b]" % filled([row[3] for row in page.rows], page.base, now, key.personal_data)
         return Answer(
             data=data,
             horizon=page.horizon,
@@ -131,8 +130,7 @@ class Reads:
         found = await self._books.member(caller.key.scope, token)
         if found is None:
             raise Refused(NOT_FOUND)
-        personal = caller.key.personal_data
-        data = json.encode(members.published(found.record, found.base, self._clock.now_ms(), personal))
+        data = filled([found.form], found.base, self._clock.now_ms(), caller.key.personal_data)
         disclosure = _disclosure(caller.key, found.provider_id, 1)
         return Answer(data=data, horizon=found.horizon, seal=data, disclosure=disclosure)
 

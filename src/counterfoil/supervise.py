@@ -4,11 +4,9 @@ The supervisor answers no API request. It moves the horizon while nothing is
 loaded, prunes, checkpoints, and answers the admin listener.
 """
 
-import asyncio
 import http.client
 import os
 import shutil
-import sys
 import tempfile
 import threading
 import time
@@ -23,13 +21,13 @@ from prometheus_client.core import Metric
 from counterfoil import bootstrap
 from counterfoil.addresses import bound, reachable
 from counterfoil.http.admin import Admin, Readiness
-from counterfoil.http.app import NO_ROUTE, ROUTES
-from counterfoil.http.server import Server, Worker
+from counterfoil.http.server import Server
+from counterfoil.observe.counters import last_store_failure_ms, totals
 from counterfoil.observe.events import Event, ServiceChanged
-from counterfoil.observe.logs import JsonLog
-from counterfoil.observe.metrics import Layout, Page, families, gauge, gauges, last_store_failure_ms, totals
+from counterfoil.observe.metrics import families, gauge, gauges
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings, SettingsError
+from counterfoil.worker import LAYOUT, log_to, worker
 
 CHECKPOINT_SEC = 2.0
 PRUNE_SEC = 3600.0
@@ -39,8 +37,6 @@ STALE_WITH_REPLICAS_MS = 270_000
 RECENT_FAILURE_MS = 15_000
 PROBE_SEC = 2.0
 START_TRIES, START_PAUSE_SEC = 1000, 0.02
-
-LAYOUT = Layout([*(route.path for route in ROUTES), NO_ROUTE])
 
 
 def serve(settings: Settings, on_ready: Callable[[], None] = lambda: None) -> None:
@@ -85,7 +81,7 @@ def _runs(process: int) -> bool:
 
 
 def _serve(settings: Settings, counters: Path, on_ready: Callable[[], None]) -> None:
-    log = _log(settings, _at_once)
+    log = log_to(settings, _at_once)
     chores = Chores(settings, log)
     admin = _admin(settings, counters)
     server = Server(
@@ -102,24 +98,6 @@ def _serve(settings: Settings, counters: Path, on_ready: Callable[[], None]) -> 
         chores.stop()
         if admin:
             admin.stop()
-
-
-def worker(settings: Settings, counters: Path) -> Worker:
-    """Called in each worker process."""
-    page = Page(counters, LAYOUT)
-    log = _log(settings, lambda delay, call: asyncio.get_running_loop().call_later(delay, call))
-
-    def observe(event: Event) -> None:
-        page(event)
-        log(event)
-
-    service = bootstrap.service(settings, observe)
-
-    def close() -> None:
-        service.close()
-        log.flush()
-
-    return Worker(service.app, close)
 
 
 class Part(Protocol):
@@ -293,12 +271,6 @@ def _require_free(host: str, port: int) -> None:
         bound(host, port)
     except OSError as error:
         raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror}") from error
-
-
-def _log(settings: Settings, later: Callable[[float, Callable[[], None]], object]) -> JsonLog:
-    stream = {"stdout": sys.stdout, "stderr": sys.stderr}.get(settings.log)
-    descriptor = stream.fileno() if stream else os.open(os.devnull, os.O_WRONLY)
-    return JsonLog(descriptor, bootstrap.SystemClock().now_ms, later)
 
 
 def _at_once(_: float, call: Callable[[], None]) -> None:

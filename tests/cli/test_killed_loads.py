@@ -20,7 +20,7 @@ ENVIRONMENT = os.environ | {"COUNTERFOIL_SECRET": "the-same-secret-in-every-stor
 STATE = {
     "shops": "SELECT id, franchise_id, provider_id, removed, facts, body FROM shops ORDER BY id",
     "bases": "SELECT id, body FROM bases ORDER BY id",
-    "members": "SELECT token, provider_id, created_at, body FROM members ORDER BY token",
+    "members": "SELECT token, provider_id, created_at, record, form FROM members ORDER BY token",
     "accounts": "SELECT provider_id, hash, token, channel FROM accounts ORDER BY provider_id, hash, token",
     "bills": "SELECT id, bill_day, closed_at, updated_at IS NULL, trading_day, rev, digest FROM bills ORDER BY id",
 }

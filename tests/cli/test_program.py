@@ -40,6 +40,18 @@ def test_help_imports_neither_the_store_nor_the_drawing_library() -> None:
     subprocess.run([sys.executable, "-c", source], check=True, stdout=subprocess.DEVNULL)
 
 
+def test_a_worker_imports_nothing_that_it_does_not_serve_with() -> None:
+    """It starts from a clean interpreter, with the command's own file and then with what it runs."""
+    source = (
+        "import sys\n"
+        "import counterfoil.__main__, counterfoil.worker\n"
+        "heavy = {'click', 'prometheus_client', 'http.client', 'asyncpg', 'redis', 'counterfoil.copying'}\n"
+        "idle = heavy & set(sys.modules)\n"
+        "sys.exit(f'imported {idle}' if idle else 0)\n"
+    )
+    subprocess.run([sys.executable, "-c", source], check=True)
+
+
 def test_listing_keys_to_a_pipe_imports_no_drawing_library_and_no_server(store: Path, counterfoil: Command) -> None:
     counterfoil("keys", "issue", "--shop", "sh_1")
     source = (

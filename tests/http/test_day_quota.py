@@ -148,7 +148,7 @@ def test_a_crash_is_answered_500_with_the_allowance(house: House) -> None:
     of = branch()
     house.load(of, member(of))
     key = house.key(shop=of["id"], per_day=9)
-    scribble(house, "books", "UPDATE members SET body = 'no JSON at all'")
+    scribble(house, "books", "UPDATE members SET form = 'no JSON at all'")
     answer = house.get("members", key, providerId=of["providerId"])
     assert (answer.status_code, answer.json()["error"], *allowance(answer)) == (500, "internal", "9", "8")
 

@@ -67,7 +67,7 @@ def broken(table: str, path: str, **query: Any) -> Source:
 
 
 def crash(house: House, mine: str) -> httpx.Response:
-    scribble(house, "books", "UPDATE members SET body = '{'")
+    scribble(house, "books", "UPDATE members SET form = '{'")
     answer = house.get("members", mine, providerId=BASE)
     house.load(PERSON)
     return answer

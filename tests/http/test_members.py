@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from breakage import kept, scribble
 from house import START_MS, House
 from records import EVER, Record, base, bill, branch, fresh, member, members, removal, shop
 
@@ -535,3 +536,22 @@ def test_a_removed_member_is_no_longer_listed(town: House) -> None:
     stays, goes = members(of, 2)
     of, key = open_base(town, stays, goes, removal(goes), of=of)
     assert tokens(town, of, key) == [town.token(stays["id"])]
+
+
+# --- members stored before there were forms -------------------------------------------
+
+
+@pytest.mark.parametrize("personal_data", [True, False])
+def test_a_member_from_before_forms_is_answered_like_any_other_and_gets_its_form_by_the_next_load(
+    house: House, personal_data: bool
+) -> None:
+    of = branch()
+    people = members(of, 3)
+    of, key = open_base(house, *people, of=of, personal_data=personal_data)
+    before = rows(house, of, key)
+    formed = kept(house, "books", "SELECT token, record, form FROM members ORDER BY token")
+    scribble(house, "books", f"UPDATE members SET form = NULL WHERE token <> '{before[0]['memberId']}'")  # noqa: S608
+    assert rows(house, of, key) == before
+    assert house.data(f"members/{before[1]['memberId']}", key) == before[1]
+    house.load(*people)
+    assert kept(house, "books", "SELECT token, record, form FROM members ORDER BY token") == formed

@@ -344,7 +344,7 @@ def test_a_crash_is_logged_without_any_value(house: House, tmp_path: Path) -> No
     of = branch()
     someone = member(of, tel=TEL)
     house.load(of, someone)
-    scribble(house, "books", "UPDATE members SET body = substr(body, 1, length(body) - 9)")
+    scribble(house, "books", "UPDATE members SET form = substr(form, 1, 99)")
     answer = house.get(f"members/{house.token(someone['id'])}", house.key(shop=of["id"], personal_data=True))
     log = logged(house, tmp_path)
     assert answer.status_code == 500

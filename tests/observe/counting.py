@@ -5,8 +5,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from counterfoil.observe.counters import Layout, Page
 from counterfoil.observe.events import RequestServed
-from counterfoil.observe.metrics import Layout, Page
 
 LAYOUT = Layout(["shops", "transactions", "openapi.json", "unknown"])
 

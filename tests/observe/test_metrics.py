@@ -12,8 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from counterfoil.domain.problems import TABLE
+from counterfoil.observe.counters import BUCKETS_US, OUTCOMES, Page, last_store_failure_ms, totals
 from counterfoil.observe.events import Event, HandlerCrashed, ServiceChanged, StoreFailed
-from counterfoil.observe.metrics import BUCKETS_US, OUTCOMES, Page, families, gauge, last_store_failure_ms, totals
+from counterfoil.observe.metrics import families, gauge
 from observe.counting import LAYOUT, count, served
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]

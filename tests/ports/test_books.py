@@ -270,7 +270,7 @@ def test_members_come_by_sign_up_oldest_first_and_those_without_one_last(desk: D
     )
     rows = run(desk.books.members("mb_a", None, 10)).rows
     assert [row[2] for row in rows] == [PSEUDONYMS.member_token(i) for i in ("3", "2", "1")]
-    assert [row[3].token for row in rows] == [row[2] for row in rows]
+    assert all(row[2].encode() in row[3] for row in rows)
 
 
 def test_a_walk_through_members_meets_each_once(desk: Desk, run: Run) -> None:

@@ -1,14 +1,15 @@
 """A raw member record -> what is kept of it, and what of that is published now.
 
 A member is finished when it is read: expiry depends on the time, the tier name
-and the store credit on the base, personal data on the caller. What the
-contract never returns is not kept: visits become a number and a day, movements
-what is left of them, messaging accounts a keyed hash.
+and the store credit on the base, personal data on the caller. `published` says
+how; forms.py comes to the same from what was made ready. What the contract
+never returns is not kept: visits become a number and a day, movements what is
+left of them, messaging accounts a keyed hash.
 """
 
 from collections.abc import Callable
 
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Struct
 
 from counterfoil.domain.calendar import THAI_TIME, iso
 from counterfoil.domain.resources import Coupon, CouponStatus, Member, Number
@@ -81,17 +82,6 @@ class MemberRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     tel: str | None = None
     email: str | None = None
     accounts: list[Account] = []
-
-
-_EMPTY = Raw(b"[]")
-
-
-class StoredMember(MemberRecord, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The record as it is read back: what is published as it stands is not looked into."""
-
-    coupons: Raw = _EMPTY  # type: ignore[assignment]
-    labels: Raw = _EMPTY  # type: ignore[assignment]
-    persona: Raw = _EMPTY  # type: ignore[assignment]
 
 
 # --- read from the POS -----------------------------------------------------
@@ -200,9 +190,9 @@ def published(record: MemberRecord, base: Base | None, now_ms: int, personal_dat
         member_id=record.token,
         rank=record.rank,
         rank_level=record.rank_level,
-        rank_name=_rank_name(record, base),
-        points=_usable(record.points, now_ms),
-        credit=_usable(record.credit, now_ms) if credit_enabled else 0,
+        rank_name=rank_name(record.rank, record.rank_level, base),
+        points=usable(record.points, now_ms),
+        credit=usable(record.credit, now_ms) if credit_enabled else 0,
         credit_enabled=credit_enabled,
         coupons=record.coupons,
         labels=record.labels,
@@ -228,13 +218,10 @@ def answering(base: Base | None, channel: str | None) -> bool:
 
 
 def _linked(accounts: list[Account], base: Base | None) -> bool:
-    for account in accounts:  # noqa: SIM110 - any() costs a generator, and a page has 200 members
-        if answering(base, account.channel):
-            return True
-    return False
+    return any(answering(base, account.channel) for account in accounts)
 
 
-def _usable(lots: list[Lot], now_ms: int) -> Number:
+def usable(lots: list[Lot], now_ms: int) -> Number:
     total: Number = 0
     for lot in lots:
         if lot.expire_at is None or now_ms < lot.expire_at:
@@ -242,14 +229,13 @@ def _usable(lots: list[Lot], now_ms: int) -> Number:
     return (money(total) or 0) if total > 0 else 0
 
 
-def _rank_name(record: MemberRecord, base: Base | None) -> str | None:
+def rank_name(rank: str | None, level: int | None, base: Base | None) -> str | None:
     if base is None:
         return None
-    if record.rank is not None:
+    if rank is not None:
         for tier in base.tiers:
-            if tier.code == record.rank:
+            if tier.code == rank:
                 return tier.name
-    level = record.rank_level
     if base.auto_tiers and level is not None and level < len(base.tiers):
         return base.tiers[level].name
     return None

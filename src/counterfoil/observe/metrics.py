@@ -1,106 +1,10 @@
-"""Counters that worker processes share with whoever answers `/metrics`.
+"""The counters in Prometheus's terms."""
 
-Every worker counts on a page of its own, a memory-mapped file: counting is
-one addition, and what a killed worker had counted is still there to be read.
-"""
-
-import mmap
-import os
-import time
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from counterfoil.domain.problems import TABLE
-from counterfoil.observe.events import CountsReseeded, Event, HandlerCrashed, RequestServed, ServerChanged, StoreFailed
-
-BUCKETS_US = (100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000)
-# (status, error code); the last row takes whatever is none of the others.
-OUTCOMES = (("200", ""), ("304", ""), *((str(problem.status), problem.code) for problem in TABLE), ("other", ""))
-
-
-class Layout:
-    """Where on a page each number stands."""
-
-    def __init__(self, routes: Iterable[str]) -> None:
-        self.routes = tuple(routes)
-        self._route = {route: index for index, route in enumerate(self.routes)}
-        self._outcome = {(int(status), code): i for i, (status, code) in enumerate(OUTCOMES) if status != "other"}
-        self._row = len(OUTCOMES) + len(BUCKETS_US) + 3
-        self.crashes = self._row * len(self.routes)
-        self.store_failures = self.crashes + 1
-        self.reseeded = self.store_failures + 1
-        self.server_changes = self.reseeded + 1
-        # When a store failed, in milliseconds, unless a request has succeeded since: an instant, not a count.
-        self.failed_at = self.server_changes + 1
-        self.slots = self.failed_at + 1
-
-    def outcome(self, route: str, status: int, error: str | None) -> int:
-        return self._route[route] * self._row + self._outcome.get((status, error or ""), len(OUTCOMES) - 1)
-
-    def bucket(self, route: str, took_us: int) -> int:
-        return self._route[route] * self._row + len(OUTCOMES) + bisect_left(BUCKETS_US, took_us)
-
-    def took(self, route: str) -> int:
-        return self._route[route] * self._row + len(OUTCOMES) + len(BUCKETS_US) + 1
-
-    def sent(self, route: str) -> int:
-        return self.took(route) + 1
-
-
-class Page:
-    """One process's counters."""
-
-    def __init__(self, folder: Path, layout: Layout) -> None:
-        self._layout = layout
-        path = folder / f"{os.getpid()}.counters"
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-        os.ftruncate(descriptor, layout.slots * 8)
-        self._map = mmap.mmap(descriptor, layout.slots * 8)
-        os.close(descriptor)
-        self._numbers = memoryview(self._map).cast("Q")
-
-    def __call__(self, event: Event) -> None:
-        numbers, layout = self._numbers, self._layout
-        match event:
-            case RequestServed():
-                numbers[layout.outcome(event.route, event.status, event.error)] += 1
-                numbers[layout.bucket(event.route, event.took_us)] += 1
-                numbers[layout.took(event.route)] += event.took_us
-                numbers[layout.sent(event.route)] += event.sent
-                if event.key_id is not None and event.status < 500:
-                    numbers[layout.failed_at] = 0
-            case HandlerCrashed():
-                numbers[layout.crashes] += 1
-            case StoreFailed():
-                numbers[layout.store_failures] += 1
-                numbers[layout.failed_at] = time.time_ns() // 1_000_000
-            case CountsReseeded():
-                numbers[layout.reseeded] += 1
-            case ServerChanged():
-                numbers[layout.server_changes] += 1
-
-
-def totals(folder: Path, layout: Layout) -> list[int]:
-    """The sum over all pages."""
-    sums = [0] * layout.slots
-    for numbers in _pages(folder, layout):
-        sums = [left + right for left, right in zip(sums, numbers, strict=True)]
-    return sums
-
-
-def last_store_failure_ms(folder: Path, layout: Layout) -> int:
-    """When a worker found a store out of reach and has not reached it since; 0 for never."""
-    return max((numbers[layout.failed_at] for numbers in _pages(folder, layout)), default=0)
-
-
-def _pages(folder: Path, layout: Layout) -> Iterator[memoryview]:
-    for path in folder.glob("*.counters"):
-        numbers = memoryview(path.read_bytes()).cast("Q")
-        if len(numbers) == layout.slots:
-            yield numbers
+from counterfoil.observe.counters import BUCKETS_US, OUTCOMES, Layout
 
 
 def families(layout: Layout, sums: list[int]) -> Iterator[Metric]:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from counterfoil.backends.postgres.rows import NO_DAY, BaseRow, BillRow, MemberRow, ShopRow
 from counterfoil.domain.bills import ClosedBill, Withheld, under_facts
 from counterfoil.domain.calendar import as_number, iso
+from counterfoil.domain.forms import form
 from counterfoil.domain.resources import Bill
 from counterfoil.domain.shops import ShopFacts
 from counterfoil.ports import (
@@ -45,6 +46,7 @@ class Draft(Struct, frozen=True):
     body: bytes = b""
     digest: bytes = b""
     facts: bytes = b""
+    form: bytes = b""
 
 
 def _drafted(change: Change) -> Draft:
@@ -57,7 +59,7 @@ def _drafted(change: Change) -> Draft:
         case PutBase():
             return Draft(change, _encode(change.base))
         case PutMember():
-            return Draft(change, _encode(change.record))
+            return Draft(change, _encode(change.record), form=form(change.record))
         case RemoveShop() | RemoveBill() | RemoveMember():
             return Draft(change)
     raise KeyError(change)
@@ -331,11 +333,15 @@ class Batch:
         known = self.members.get(record.token)
         if known and _is_late(change.rev, known.rev):
             return Outcome.LATE
-        if known and (known.rev, known.body) == (change.rev, draft.body):
+        same = known and (known.rev, known.kept) == (change.rev, draft.body)
+        if known and same and known.form == draft.form:
             return Outcome.UNCHANGED
         if not known and self._removed_since(change):
             return Outcome.LATE
-        self.members[record.token] = MemberRow(record.provider_id, record.token, change.rev, draft.body, record)
+        row = MemberRow(record.provider_id, record.token, change.rev, draft.body, draft.form, record)
+        self.members[record.token] = row
+        if same:
+            return Outcome.UNCHANGED
         return Outcome.CHANGED if known else Outcome.ADDED
 
     def _remove_member(self, _: Draft, change: RemoveMember) -> Outcome:

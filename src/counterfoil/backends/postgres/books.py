@@ -14,7 +14,7 @@ from counterfoil.backends.postgres.connections import Pool
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number
-from counterfoil.domain.members import Base, StoredMember
+from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Place
 from counterfoil.ports import (
     Account,
@@ -25,7 +25,6 @@ from counterfoil.ports import (
     FoundBill,
     FoundMember,
     MemberPage,
-    MemberRow,
     ShopList,
 )
 
@@ -80,7 +79,7 @@ _BILL = """
 
 _MEMBERS = """
     SELECT page.*, (SELECT body FROM bases WHERE id = $1), horizon.at FROM horizon LEFT JOIN LATERAL (
-        SELECT created_at, token, body FROM members
+        SELECT created_at, 0, token, coalesce(form, record) FROM members
         WHERE provider_id = $1 AND (created_at, token) > ($2::bigint, $3::text)
         ORDER BY created_at, token LIMIT $4
     ) AS page ON true
@@ -94,7 +93,7 @@ _BASES_OF = {
 }
 
 _MEMBER = """
-    SELECT horizon.at, provider_id, members.body, bases.body
+    SELECT horizon.at, provider_id, coalesce(form, record), bases.body
     FROM horizon CROSS JOIN members LEFT JOIN bases ON bases.id = provider_id
     WHERE provider_id = ANY($1) AND token = $2
 """
@@ -109,7 +108,6 @@ _ACCOUNTS = """
 """
 
 _decode_base = json.Decoder(Base).decode
-_member = json.Decoder(StoredMember).decode
 
 
 class PostgresBooks:
@@ -166,16 +164,15 @@ class PostgresBooks:
     async def members(self, provider_id: str, after: Place | None, limit: int, reached: int = 0) -> MemberPage:
         start = (after.major, after.id) if after else (-1, "")
         rows = await self._servers.rows(_MEMBERS, _clean(provider_id), *start, limit, reached=reached)
-        found: list[MemberRow] = [(row[0], 0, row[1], _member(row[2])) for row in rows if row[1] is not None]
-        return MemberPage(rows[0][4], _base(rows[0][3]), found)
+        return MemberPage(rows[0][5], _base(rows[0][4]), rows if rows[0][2] is not None else [])
 
     async def member_place(self, provider_id: str, token: str) -> Place | None:
         rows = await self._servers.found(_MEMBER_PLACE, _clean(token), _clean(provider_id))
         return Place(rows[0][0], 0, token) if rows else None
 
     async def member(self, scope: Scope, token: str) -> FoundMember | None:
-        for horizon, provider_id, body, base in await self._found_in(_BASES_OF[scope.kind], scope, _MEMBER, token):
-            return FoundMember(horizon, provider_id, _base(base), _member(body))
+        for horizon, provider_id, form, base in await self._found_in(_BASES_OF[scope.kind], scope, _MEMBER, token):
+            return FoundMember(horizon, provider_id, _base(base), form)
         return None
 
     async def accounts(self, provider_id: str, messaging_hash: str) -> AccountList:

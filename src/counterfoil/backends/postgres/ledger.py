@@ -98,12 +98,12 @@ _PUT_BASES = """
     ON CONFLICT (id) DO UPDATE SET rev = excluded.rev, body = excluded.body
 """
 
-_MEMBERS = "SELECT provider_id, token, rev, body FROM members WHERE token = ANY(%s)"
+_MEMBERS = "SELECT provider_id, token, rev, record, form FROM members WHERE token = ANY(%s)"
 _PUT_MEMBERS = """
-    INSERT INTO members (provider_id, token, created_at, rev, body)
-    SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::numeric[], %b::bytea[])
+    INSERT INTO members (provider_id, token, created_at, rev, record, form)
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::numeric[], %b::bytea[], %b::bytea[])
     ON CONFLICT (provider_id, token) DO UPDATE SET
-        created_at = excluded.created_at, rev = excluded.rev, body = excluded.body
+        created_at = excluded.created_at, rev = excluded.rev, record = excluded.record, form = excluded.form
 """
 _REMOVE_MEMBERS = """
     DELETE FROM members USING unnest(%s::text[], %s::text[]) AS asked (provider_id, token)
@@ -250,7 +250,7 @@ class PostgresLedger:
             (ShopRow(*row[:5], rev_of(row[5]), *row[6:]) for row in _all(shops)),  # type: ignore[call-arg]
             (BillRow(row[0], row[1], row[2], rev_of(row[3]), row[4], withheld=row[5]) for row in _all(bills)),
             (BaseRow(row[0], rev_of(row[1]), row[2]) for row in _all(bases)),
-            (MemberRow(row[0], row[1], rev_of(row[2]), row[3]) for row in _all(members)),
+            (MemberRow(row[0], row[1], rev_of(row[2]), row[3], row[4]) for row in _all(members)),
             {(row[0], row[1], row[2]): rev_of(row[3]) for row in _all(removals)},
         )
         return batch, now
@@ -324,7 +324,8 @@ class PostgresLedger:
                     row.token,
                     NEVER if row.record is None or row.record.created_at is None else row.record.created_at,
                     _text(row.rev),
-                    row.body,
+                    row.kept,
+                    row.form,
                 )
                 for row in written
             ],

@@ -48,8 +48,11 @@ class BaseRow(Struct):
 
 
 class MemberRow(Struct):
+    """A member as it is stored; with `record`, as it is to be written."""
+
     provider_id: str
     token: str
     rev: float | None
-    body: bytes
+    kept: bytes
+    form: bytes | None
     record: MemberRecord | None = None

@@ -14,7 +14,7 @@ from msgspec import json
 from counterfoil.backends.sqlite.files import read_only, translated
 from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number
-from counterfoil.domain.members import Base, StoredMember
+from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Place
 from counterfoil.ports import (
     Account,
@@ -91,7 +91,7 @@ _BILL_OF = {
 _BASE = "SELECT body FROM bases WHERE id = ?"
 
 _MEMBERS = """
-    SELECT created_at, token, body FROM members
+    SELECT created_at, 0, token, coalesce(form, record) FROM members
     WHERE provider_id = ? AND (created_at, token) > (?, ?)
     ORDER BY created_at, token LIMIT ?
 """
@@ -100,12 +100,12 @@ _MEMBER_PLACE = "SELECT created_at FROM members WHERE token = ? AND provider_id 
 
 _MEMBER_OF = {
     "shop": """
-        SELECT provider_id, body FROM members WHERE token = ? AND EXISTS (
+        SELECT provider_id, coalesce(form, record) FROM members WHERE token = ? AND EXISTS (
             SELECT 1 FROM shops WHERE id = ? AND provider_id = members.provider_id AND NOT removed
         )
     """,
     "franchise": """
-        SELECT provider_id, body FROM members WHERE token = ? AND EXISTS (
+        SELECT provider_id, coalesce(form, record) FROM members WHERE token = ? AND EXISTS (
             SELECT 1 FROM shops WHERE franchise_id = ? AND provider_id = members.provider_id AND NOT removed
         )
     """,
@@ -117,7 +117,6 @@ _ACCOUNTS = """
 """
 
 _base = json.Decoder(Base).decode
-_member = json.Decoder(StoredMember).decode
 
 
 class SqliteBooks:
@@ -199,7 +198,7 @@ class SqliteBooks:
             horizon = self._horizon()
             base = self._base_of(provider_id)
             rows = self._connection.execute(_MEMBERS, (provider_id, *start, limit)).fetchall()
-        return MemberPage(horizon, base, [(created, 0, token, _member(body)) for created, token, body in rows])
+        return MemberPage(horizon, base, rows)
 
     async def member_place(self, provider_id: str, token: str) -> Place | None:
         with translated():
@@ -211,7 +210,7 @@ class SqliteBooks:
             horizon = self._horizon()
             row = self._connection.execute(_MEMBER_OF[scope.kind], (token, scope.id)).fetchone()
             base = self._base_of(row[0]) if row else None
-        return FoundMember(horizon, row[0], base, _member(row[1])) if row else None
+        return FoundMember(horizon, row[0], base, row[1]) if row else None
 
     async def accounts(self, provider_id: str, messaging_hash: str) -> AccountList:
         with translated():

@@ -5,6 +5,7 @@ import sqlite3
 from msgspec import json
 
 from counterfoil.backends.sqlite.removals import Removals, is_late
+from counterfoil.domain.forms import form
 from counterfoil.domain.members import MemberRecord
 from counterfoil.ports import Outcome, PutBase, PutMember, RemoveMember
 
@@ -13,12 +14,14 @@ NEVER = 2**62
 
 _BASE = "SELECT rev, body FROM bases WHERE id = ?"
 _PUT_BASE = "INSERT OR REPLACE INTO bases (id, rev, body) VALUES (?, ?, ?)"
-_MEMBER = "SELECT rev, body FROM members WHERE token = ?"
+_MEMBER = "SELECT rev, record, form FROM members WHERE token = ?"
 _PUT_MEMBER = """
-    INSERT INTO members (token, provider_id, created_at, rev, body) VALUES (?, ?, ?, ?, ?)
+    INSERT INTO members (token, provider_id, created_at, rev, record, form) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (token) DO UPDATE SET
-        provider_id = excluded.provider_id, created_at = excluded.created_at, rev = excluded.rev, body = excluded.body
+        provider_id = excluded.provider_id, created_at = excluded.created_at, rev = excluded.rev,
+        record = excluded.record, form = excluded.form
 """
+_SET_FORM = "UPDATE members SET form = ? WHERE token = ?"
 _REMOVE_MEMBER = "DELETE FROM members WHERE token = ?"
 _ADD_ACCOUNT = "INSERT INTO accounts (provider_id, hash, created_at, token, channel) VALUES (?, ?, ?, ?, ?)"
 _REMOVE_ACCOUNTS = "DELETE FROM accounts WHERE token = ?"
@@ -44,16 +47,20 @@ class Membership:
         return Outcome.CHANGED if known else Outcome.ADDED
 
     def put_member(self, change: PutMember) -> Outcome:
-        record, body = change.record, _encode(change.record)
+        record, kept, finished = change.record, _encode(change.record), form(change.record)
         known = self._connection.execute(_MEMBER, (record.token,)).fetchone()
         if known and is_late(change.rev, known[0]):
             return Outcome.LATE
-        if known and known == (change.rev, body):
+        if known and known[:2] == (change.rev, kept):
+            if known[2] != finished:
+                self._connection.execute(_SET_FORM, (finished, record.token))
             return Outcome.UNCHANGED
         if not known and self._removals.since(change.rev, "member", "", record.token):
             return Outcome.LATE
         created_at = NEVER if record.created_at is None else record.created_at
-        self._connection.execute(_PUT_MEMBER, (record.token, record.provider_id, created_at, change.rev, body))
+        self._connection.execute(
+            _PUT_MEMBER, (record.token, record.provider_id, created_at, change.rev, kept, finished)
+        )
         self._put_accounts(record, known=bool(known))
         return Outcome.CHANGED if known else Outcome.ADDED
 

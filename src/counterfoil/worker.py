@@ -1,0 +1,41 @@
+"""What a worker process runs. It starts from a clean interpreter, so it imports what it serves with, and no more."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from counterfoil import bootstrap
+from counterfoil.http.app import NO_ROUTE, ROUTES
+from counterfoil.http.server import Worker
+from counterfoil.observe.counters import Layout, Page
+from counterfoil.observe.events import Event
+from counterfoil.observe.logs import JsonLog
+from counterfoil.settings import Settings
+
+LAYOUT = Layout([*(route.path for route in ROUTES), NO_ROUTE])
+
+
+def worker(settings: Settings, counters: Path) -> Worker:
+    """Called in each worker process."""
+    page = Page(counters, LAYOUT)
+    log = log_to(settings, lambda delay, call: asyncio.get_running_loop().call_later(delay, call))
+
+    def observe(event: Event) -> None:
+        page(event)
+        log(event)
+
+    service = bootstrap.service(settings, observe)
+
+    def close() -> None:
+        service.close()
+        log.flush()
+
+    return Worker(service.app, close)
+
+
+def log_to(settings: Settings, later: Callable[[float, Callable[[], None]], object]) -> JsonLog:
+    stream = {"stdout": sys.stdout, "stderr": sys.stderr}.get(settings.log)
+    descriptor = stream.fileno() if stream else os.open(os.devnull, os.O_WRONLY)
+    return JsonLog(descriptor, bootstrap.SystemClock().now_ms, later)
