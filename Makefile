@@ -21,8 +21,8 @@ demo: $(READY) ## make a believable restaurant group and serve it (ARGS="--port 
 	@$(BIN)/counterfoil demo $(ARGS)
 
 test: $(READY) ## run the test suite
-	@echo "Left out, because they take minutes: PostgreSQL 16, replicas and failover, what needs a PostgreSQL deployment for each test, long model and kill runs (make test-long)."
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not long' $(ARGS)
+	@echo "Left out, because they take minutes: PostgreSQL 16, replicas and failover, most endpoint and loading tests over PostgreSQL, long model and kill runs (make test-long)."
+	$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not long' $(ARGS)
 
 test-long: $(READY) ## run the tests that need minutes
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m long $(ARGS)

@@ -7,9 +7,6 @@ import pytest
 
 from house import DEPLOYMENTS, House, site
 
-# Files whose tests lay hands on the embedded store's own files.
-OF_THE_FILES = {"test_request_records.py", "test_openapi_served.py"}
-
 
 def pytest_configure() -> None:
     # A shell starts background jobs deaf to Ctrl-C, and so would be every command that a test interrupts.

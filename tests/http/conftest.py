@@ -5,22 +5,12 @@ import pytest
 
 from house import House, site
 
-# What these say depends on what a store finds; the others are about HTTP, keys and counts, over any store.
-OF_THE_BOOKS = {
-    "test_shops.py",
-    "test_transaction.py",
-    "test_transactions_by_change.py",
-    "test_transactions_by_day.py",
-    "test_member.py",
-    "test_members.py",
-    "test_lookup.py",
-    "test_usage.py",
-}
+# What these say depends most on what a store finds. On the server the others are for `make test-long`.
+OF_THE_BOOKS = {"test_transactions_by_change.py", "test_transaction.py", "test_lookup.py"}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All run on the server too; there the others are for `make test-long`."""
     for item in items:
         params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
         if params.get("town") == "postgres" and item.path.name not in OF_THE_BOOKS:

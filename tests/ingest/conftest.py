@@ -1,5 +1,14 @@
-"""Loading runs over every back end, like the port suite."""
+"""Loading runs over every back end, like the port suite; over the server in `make test-long`."""
+
+import pytest
 
 from ports.conftest import clock, desk, run, store
 
 __all__ = ["clock", "desk", "run", "store"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "ingest" in item.path.parts and "[postgres" in item.name:
+            item.add_marker(pytest.mark.long)

@@ -24,6 +24,18 @@ def weighed(backends: tuple[Any, ...]) -> list[Any]:
     ]
 
 
+# Several processes take seconds to start, and a server is one and the same to them all.
+OF_SEVERAL_PROCESSES = ("four_processes", "killed_in_the_middle", "beside_three_writers")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        on_a_server = "[postgres" in item.name or "[valkey" in item.name
+        if on_a_server and any(words in item.name for words in OF_SEVERAL_PROCESSES):
+            item.add_marker(pytest.mark.long)
+
+
 @pytest.fixture(params=weighed(BACKENDS))
 def store(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[Store]:
     """An empty store, once on every back end. What is still open is closed before the event loop is."""

@@ -677,7 +677,7 @@ def test_a_reader_beside_three_writers_is_never_told_a_horizon_too_early(desk: D
     context = get_context("spawn")
     done = context.Event()
     loaders = [context.Process(target=neighbours.load_bills, args=(store, f"till {n}", 150)) for n in (1, 2)]
-    ticker = context.Process(target=neighbours.tick, args=(store, done))
+    ticker = context.Process(target=neighbours.tick, args=(store, done), daemon=True)
     for process in (*loaders, ticker):
         process.start()
     horizon, seen = 0, frozenset[tuple[str, int]]()
