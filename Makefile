@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# Compiled code is kept, whatever the shell says: the tests start the command hundreds of times.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-long check format clean bench bench-quick bench-growth
 
 help: ## list the targets
