@@ -304,7 +304,7 @@ class Copy:
     def _differing(self, table: Table, group: Any) -> tuple[set[Row], set[Row], bool]:
         """The keys to fetch from the source, those to take away from the target before, and whether it had none."""
         width = len(table.key)
-        there = {row[:width]: hash(row[width:]) for row in self._target.compared(table, group)}
+        there = {row[:width]: row[width:] for row in self._target.compared(table, group)}
         empty = not there
         wanted: set[Row] = set()
         gone: set[Row] = set()
@@ -313,7 +313,7 @@ class Copy:
             known = there.pop(key, None)
             if known is None:
                 wanted.add(key)
-            elif known != hash(row[width:]):
+            elif known != row[width:]:
                 wanted.add(key)
                 gone.add(key)
             else:

@@ -97,7 +97,7 @@ def shops_of(houses: list[House]) -> list[tuple[str, dict[str, Any]]]:
 def test_every_list_is_the_same_to_the_byte_whatever_the_page_size(houses: list[House]) -> None:
     shops = shops_of(houses)
     assert shops
-    for limit, (key, shop) in zip((200, 3, 7, 50, 200, 200, 200, 200), shops * 8, strict=False):
+    for limit, (key, shop) in zip((1, 3, 7, 50, 200, 200, 200, 200), shops * 8, strict=False):
         by_change = walked(houses, key, "transactions", shopId=shop["shopId"], updatedSince=EVER, limit=limit)
         by_day = walked(
             houses, key, "transactions", shopId=shop["shopId"], limit=limit, **{"from": "20251215", "to": "20260110"}

@@ -107,10 +107,10 @@ def test_personal_data_comes_with_a_key_that_may_see_it(house: House, branch: r.
 
 
 def test_a_bill_of_thousands_of_lines_is_a_bill_like_others(copy: Copy, branch: r.Record, house: House) -> None:
-    lines = [r.line(name="x" * 1000, options=[{"id": str(number)}]) for number in range(2000)]
+    lines = [r.line(name="x" * 1000, options=[{"id": str(number)}]) for number in range(5000)]
     house.load(r.bill(branch, id="huge", lines=lines))
     copy.pull()
-    assert copy.rows("SELECT count(*) FROM item_options WHERE bill_id = 'huge'") == [(2000,)]
+    assert copy.rows("SELECT count(*) FROM item_options WHERE bill_id = 'huge'") == [(5000,)]
     assert_equal(copy)
 
 

@@ -108,8 +108,12 @@ QUESTIONS = ("poll", "page", "half page", "changes", "bill", "members", "half of
 
 @pytest.mark.parametrize("request_", QUESTIONS)
 def test_a_request_costs_the_same_however_much_the_store_holds(measured: Measured, request_: str) -> None:
-    """Steps of SQLite's machine: a scan takes some for every row, a search that ends elsewhere a handful in all."""
-    assert abs(measured.grown[request_].steps["books"] - measured.small[request_].steps["books"]) < 40
+    """Steps of SQLite's machine: a scan takes some for every row, a search that ends elsewhere a handful in all.
+
+    A poll finds nothing: whether it runs into the end of the index or into a neighbour's row, it does so twice.
+    """
+    more = abs(measured.grown[request_].steps["books"] - measured.small[request_].steps["books"])
+    assert more < (40 if request_ == "poll" else 10)
 
 
 def test_a_page_costs_the_same_however_often_it_was_asked_for(measured: Measured) -> None:
@@ -129,8 +133,9 @@ def test_going_on_costs_the_same_however_often_the_first_page_was_asked_for(meas
     costs = []
     for _ in range(2):
         measured.worker.repeat(100, path, measured.key, **query)
-        costs.append(measured.worker.ask(path, measured.key, **query, cursor=cursor).calls)
-    assert abs(costs[1] - costs[0]) < 20
+        # Now and then a request also writes records that waited.
+        costs.append(min(measured.worker.ask(path, measured.key, **query, cursor=cursor).calls for _ in range(3)))
+    assert costs[0] == costs[1]
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def run_killing(folder: Path, kills: int, bills: int, seed: int) -> Trial:
 
 
 def test_nothing_is_lost_or_doubled_by_a_few_kills(tmp_path: Path) -> None:
-    trial = run_killing(tmp_path, kills=5, bills=300, seed=1)
+    trial = run_killing(tmp_path, kills=6, bills=400, seed=1)
     assert set(trial.kills) == {"loader", "puller", "server"}
 
 

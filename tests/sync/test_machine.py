@@ -25,7 +25,7 @@ def run(machine: type[Machine], examples: int, steps: int) -> None:
 
 
 def test_every_copy_is_what_the_service_holds_after_each_quiet_point() -> None:
-    run(Machine, examples=7, steps=25)
+    run(Machine, examples=8, steps=25)
 
 
 def test_the_same_holds_over_http() -> None:

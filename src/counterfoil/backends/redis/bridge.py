@@ -254,7 +254,7 @@ class Bridge:
         for deed in waiting:
             await self._carry(_deed(deed))
             with translated():
-                # By its value: another worker may be at it, and doing it twice does no harm.
+                # By its value: another worker may be at it. Done twice, a return or a disclosure counts twice.
                 await self._opened().lrem(self._waiting, 1, deed)
 
     async def _carry(self, deed: Deed) -> None:
