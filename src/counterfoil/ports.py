@@ -96,22 +96,14 @@ class FoundBill(Struct, frozen=True):
     body: bytes
 
 
-# The row's place (major, minor, token), and the member's form.
-MemberRow = tuple[int, int, str, bytes]
-
-
 class MemberPage(Struct, frozen=True):
+    """Members' forms in the order of the list, as `domain/forms.py` fills them in; `last` as on a page of bills."""
+
     horizon: int
     base: Base | None
-    rows: list[MemberRow]
-
-    @property
-    def count(self) -> int:
-        return len(self.rows)
-
-    @property
-    def last(self) -> Place | None:
-        return Place(*self.rows[-1][:3]) if self.rows else None
+    count: int
+    forms: bytes
+    last: Place | None
 
 
 class FoundMember(Struct, frozen=True):

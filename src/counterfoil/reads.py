@@ -117,7 +117,7 @@ class Reads:
         ask = partial(self._books.members, provider_id, after, reached=reached)
         page, next_cursor = await self._walks.page(trail, walk, question.limit, ask)
         now = self._clock.now_ms()
-        data = b"[%b]" % filled([row[3] for row in page.rows], page.base, now, key.personal_data)
+        data = b"[%b]" % filled(page.forms, page.base, now, key.personal_data)
         return Answer(
             data=data,
             horizon=page.horizon,
@@ -130,7 +130,7 @@ class Reads:
         found = await self._books.member(caller.key.scope, token)
         if found is None:
             raise Refused(NOT_FOUND)
-        data = filled([found.form], found.base, self._clock.now_ms(), caller.key.personal_data)
+        data = filled(found.form, found.base, self._clock.now_ms(), caller.key.personal_data)
         disclosure = _disclosure(caller.key, found.provider_id, 1)
         return Answer(data=data, horizon=found.horizon, seal=data, disclosure=disclosure)
 

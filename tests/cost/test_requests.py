@@ -92,10 +92,10 @@ BOOKMARK = 4  # whether the cursor is held elsewhere; begin, keep, commit
         ("poll", 2),
         ("page", 2 + BOOKMARK),
         ("changes", 2 + BOOKMARK),
-        ("bill", 2),
-        ("members", 4 + BOOKMARK),
-        ("member", 3),
-        ("lookup", 4),
+        ("bill", 1),
+        ("members", 2 + BOOKMARK),
+        ("member", 1),
+        ("lookup", 2),
     ],
 )
 def test_a_request_runs_no_more_statements_than_it_needs(measured: Measured, request_: str, reads: int) -> None:

@@ -123,6 +123,19 @@ def test_what_is_no_instant_is_a_bad_query(text: str) -> None:
         instant(text)
 
 
+@given(st.from_regex(r"\A[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9]\.[0-9]{3}\Z"))
+def test_an_instant_written_like_server_time_is_what_it_is_with_an_offset_of_nothing(text: str) -> None:
+    """The two are read in different ways."""
+    assert read(f"{text}Z") == read(f"{text}+00:00")
+
+
+def read(text: str) -> int | str:
+    try:
+        return instant(text)
+    except Refused as refused:
+        return refused.message
+
+
 def test_an_instant_without_an_offset_is_refused_with_the_reason() -> None:
     with pytest.raises(Refused) as refused:
         instant("2026-01-01T00:00:00")

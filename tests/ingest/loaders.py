@@ -12,6 +12,7 @@ from typing import Any
 
 from counterfoil.bootstrap import SystemClock
 from counterfoil.domain.access import Scope
+from counterfoil.domain.forms import NEXT
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import Line, Source, source
 from counterfoil.ports import Clock
@@ -108,7 +109,7 @@ async def _everything(
     for provider_id in sorted(bases):
         page = await books.members(provider_id, None, 10_000)
         seen[f"base {provider_id}"] = page.base
-        seen[f"members of {provider_id}"] = [row[3] for row in page.rows]
+        seen[f"members of {provider_id}"] = page.forms.split(NEXT) if page.count else []
     books.close()
     return seen
 

@@ -7,15 +7,16 @@ the personal data. In a page that is cut into pieces each kind stands at every
 seventh place, so a page is filled in kind by kind and not member by member.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from msgspec import Raw, json
 from msgspec.structs import replace
 
 from counterfoil.domain.members import Base, Lot, MemberRecord, answering, published, rank_name, usable
 
-# JSON escapes control characters, so this one stands nowhere but between two pieces.
+# JSON escapes control characters, so these stand nowhere but between two pieces, and between two members of a page.
 CUT = b"\x1f"
+NEXT = b"\x1e"
 
 # Of an instant: as many as the last one of the year 9999 has.
 _DIGITS = 15
@@ -63,22 +64,25 @@ def _course(lots: list[Lot]) -> bytes:
 # --- read ------------------------------------------------------------------
 
 
-def filled(forms: Sequence[bytes], base: Base | None, now_ms: int, personal_data: bool) -> bytes:
+def filled(forms: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
     """The members as of now, with a comma between them. One that was stored before there were forms is a record."""
-    pieces = CUT.join(forms).split(CUT)
-    if len(pieces) != PIECES * len(forms):
-        return b",".join([_filled_alone(one, base, now_ms, personal_data) for one in forms])
+    if not forms:
+        return b""
+    count = forms.count(NEXT) + 1
+    pieces = forms.replace(NEXT, CUT).split(CUT)
+    if len(pieces) != PIECES * count:
+        return b",".join([_filled_alone(one, base, now_ms, personal_data) for one in forms.split(NEXT)])
     now = b"%015d" % now_ms
     _fill(pieces, _TIER, lambda tier: _encode(rank_name(*_tier(tier), base)))
     pieces[_POINTS::PIECES] = [b',"points":' + _left(course, now) for course in pieces[_POINTS::PIECES]]
     pieces[_CREDIT::PIECES] = (
         [b',"credit":' + _left(course, now) + b',"creditEnabled":true' for course in pieces[_CREDIT::PIECES]]
         if base and base.credit_enabled
-        else [b',"credit":0,"creditEnabled":false'] * len(forms)
+        else [b',"credit":0,"creditEnabled":false'] * count
     )
     _fill(pieces, _CHANNELS, lambda channels: _encode(any(answering(base, one) for one in _channels(channels))))
     if not personal_data:
-        pieces[_PERSONAL::PIECES] = [b"}"] * len(forms)
+        pieces[_PERSONAL::PIECES] = [b"}"] * count
     pieces[_HEAD] = pieces[_HEAD][1:]
     return b"".join(pieces)
 
@@ -86,7 +90,7 @@ def filled(forms: Sequence[bytes], base: Base | None, now_ms: int, personal_data
 def _filled_alone(kept: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
     """From a form, or else from a record; a form with a piece too few or too many is not read as either."""
     if kept.count(CUT) == PIECES - 1:
-        return filled([kept], base, now_ms, personal_data)
+        return filled(kept, base, now_ms, personal_data)
     return _encode(published(_record(kept), base, now_ms, personal_data))
 
 

@@ -5,11 +5,12 @@ After this file nobody looks at strings again: "both modes or neither" and
 """
 
 import re
-from datetime import date
-from urllib.parse import unquote_plus
+from datetime import date, datetime
+from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
+from counterfoil.domain.calendar import to_ms
 from counterfoil.domain.problems import BAD_QUERY, NOT_SUPPORTED, Refused
 
 DEFAULT_LIMIT = 100
@@ -20,6 +21,8 @@ MAX_SPAN_DAYS = 31
 _PLAIN_NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.[0-9]+)?", re.ASCII)
 _DAY = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})", re.ASCII)
 _MESSAGING_USER_ID = re.compile(r"U[0-9a-f]{32}", re.ASCII)
+# As `serverTime` is written: what most callers send back.
+_SERVER_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", re.ASCII)
 _INSTANT = re.compile(
     r"([0-9]{4})(-?)([0-9]{2})\2([0-9]{2})[Tt ]"
     r"([0-9]{2})(?::?([0-9]{2})(?::?([0-9]{2})(?:[.,]([0-9]+))?)?)?"
@@ -63,12 +66,19 @@ class Lookup(Struct, frozen=True):
 def parameters(query_string: str) -> dict[str, str]:
     """The parameters by name; of one given twice the first counts."""
     found: dict[str, str] = {}
-    plain = "%" not in query_string and "+" not in query_string
     for pair in query_string.split("&"):
         name, _, value = pair.partition("=")
-        if name:
-            found.setdefault(*((name, value) if plain else (unquote_plus(name), unquote_plus(value))))
+        if "%" in pair or "+" in pair:
+            name, value = _decoded(name), _decoded(value)
+        if name and name not in found:
+            found[name] = value
     return found
+
+
+def _decoded(text: str) -> str:
+    if "%" not in text and "+" not in text:
+        return text
+    return unquote_to_bytes(text.replace("+", " ")).decode(errors="replace")
 
 
 def bill_list(query: dict[str, str]) -> BillList:
@@ -143,6 +153,11 @@ def _day(text: str, name: str) -> date:
 
 def instant(text: str) -> int:
     """Milliseconds since 1970 UTC; finer digits are dropped, which only ever widens what is read."""
+    if _SERVER_TIME.fullmatch(text):
+        try:
+            return to_ms(datetime.fromisoformat(text))
+        except ValueError:
+            pass  # what is wrong with it is said below
     parts = _INSTANT.fullmatch(text)
     if not parts:
         raise Refused(BAD_QUERY, "updatedSince must be an ISO-8601 date and time such as 2026-01-31T18:00:00Z.")

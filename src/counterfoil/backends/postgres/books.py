@@ -6,6 +6,7 @@ grows is asked for by its shop or its base, so that each can lie on a shard.
 """
 
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
 from msgspec import json
@@ -14,6 +15,7 @@ from counterfoil.backends.postgres.connections import Pool
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number
+from counterfoil.domain.forms import NEXT
 from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Place
 from counterfoil.ports import (
@@ -107,7 +109,9 @@ _ACCOUNTS = """
     ) AS found ON true
 """
 
-_decode_base = json.Decoder(Base).decode
+# Bases are few, and read with every member.
+BASES = 256
+_decode_base = lru_cache(maxsize=BASES)(json.Decoder(Base).decode)
 
 
 class PostgresBooks:
@@ -164,7 +168,11 @@ class PostgresBooks:
     async def members(self, provider_id: str, after: Place | None, limit: int, reached: int = 0) -> MemberPage:
         start = (after.major, after.id) if after else (-1, "")
         rows = await self._servers.rows(_MEMBERS, _clean(provider_id), *start, limit, reached=reached)
-        return MemberPage(rows[0][5], _base(rows[0][4]), rows if rows[0][2] is not None else [])
+        horizon, base = rows[0][5], _base(rows[0][4])
+        if rows[0][2] is None:
+            return MemberPage(horizon, base, 0, b"", None)
+        last = Place(*rows[-1][:3]) if len(rows) == limit else None
+        return MemberPage(horizon, base, len(rows), NEXT.join([row[3] for row in rows]), last)
 
     async def member_place(self, provider_id: str, token: str) -> Place | None:
         rows = await self._servers.found(_MEMBER_PLACE, _clean(token), _clean(provider_id))

@@ -1,12 +1,13 @@
 """Shops, bills and members, read from a connection that cannot write.
 
-A page is read in two statements, the horizon before the rows: the rows then
-come from a snapshot at least as new, so they hold all that the horizon vouches
-for.
+What is returned with a horizon is one statement and so one snapshot: the
+horizon vouches for exactly the rows beside it. Shops alone are read after their
+horizon, from a snapshot at least as new.
 """
 
 import sqlite3
 from datetime import date
+from functools import lru_cache
 from pathlib import Path
 
 from msgspec import json
@@ -77,46 +78,61 @@ _BILL_PLACES = "SELECT bill_day, coalesce(closed_at, 0), updated_at FROM bills W
 
 _BILL_OF = {
     "shop": """
-        SELECT bills.seal, bills.body
+        SELECT (SELECT at FROM horizon), bills.seal, bills.body
         FROM bills JOIN shops ON shops.number = bills.shop
         WHERE bills.id = ? AND shops.id = ?
     """,
     "franchise": """
-        SELECT bills.seal, bills.body
+        SELECT (SELECT at FROM horizon), bills.seal, bills.body
         FROM bills JOIN shops ON shops.number = bills.shop
         WHERE bills.id = ? AND shops.franchise_id = ? ORDER BY shops.number LIMIT 1
     """,
 }
 
-_BASE = "SELECT body FROM bases WHERE id = ?"
-
 _MEMBERS = """
-    SELECT created_at, 0, token, coalesce(form, record) FROM members
-    WHERE provider_id = ? AND (created_at, token) > (?, ?)
-    ORDER BY created_at, token LIMIT ?
+    SELECT (SELECT at FROM horizon), (SELECT body FROM bases WHERE id = ?1), count(*),
+        CAST(group_concat(form, char(30)) AS BLOB), (
+            SELECT created_at || ' 0 ' || token FROM members
+            WHERE provider_id = ?1 AND (created_at, token) > (?2, ?3)
+            ORDER BY created_at, token LIMIT 1 OFFSET ?4 - 1
+        )
+    FROM (
+        SELECT coalesce(form, record) AS form FROM members
+        WHERE provider_id = ?1 AND (created_at, token) > (?2, ?3)
+        ORDER BY created_at, token LIMIT ?4
+    )
 """
 
 _MEMBER_PLACE = "SELECT created_at FROM members WHERE token = ? AND provider_id = ?"
 
 _MEMBER_OF = {
     "shop": """
-        SELECT provider_id, coalesce(form, record) FROM members WHERE token = ? AND EXISTS (
+        SELECT (SELECT at FROM horizon), provider_id, (SELECT body FROM bases WHERE id = members.provider_id),
+            coalesce(form, record)
+        FROM members WHERE token = ? AND EXISTS (
             SELECT 1 FROM shops WHERE id = ? AND provider_id = members.provider_id AND NOT removed
         )
     """,
     "franchise": """
-        SELECT provider_id, coalesce(form, record) FROM members WHERE token = ? AND EXISTS (
+        SELECT (SELECT at FROM horizon), provider_id, (SELECT body FROM bases WHERE id = members.provider_id),
+            coalesce(form, record)
+        FROM members WHERE token = ? AND EXISTS (
             SELECT 1 FROM shops WHERE franchise_id = ? AND provider_id = members.provider_id AND NOT removed
         )
     """,
 }
 
+# The horizon has one row, and all else hangs on it: so who has no account still has a horizon.
 _ACCOUNTS = """
-    SELECT channel, token FROM accounts WHERE provider_id = ? AND hash = ?
-    ORDER BY created_at DESC, token DESC
+    SELECT horizon.at, bases.body, accounts.channel, accounts.token FROM horizon
+    LEFT JOIN bases ON bases.id = ?1
+    LEFT JOIN accounts ON accounts.provider_id = ?1 AND accounts.hash = ?2
+    ORDER BY accounts.created_at DESC, accounts.token DESC
 """
 
-_base = json.Decoder(Base).decode
+# Bases are few, and read with every member.
+BASES = 256
+_decode_base = lru_cache(maxsize=BASES)(json.Decoder(Base).decode)
 
 
 class SqliteBooks:
@@ -182,9 +198,8 @@ class SqliteBooks:
 
     async def bill(self, scope: Scope, bill_id: str) -> FoundBill | None:
         with translated():
-            horizon = self._horizon()
             row = self._connection.execute(_BILL_OF[scope.kind], (bill_id, scope.id)).fetchone()
-        return FoundBill(horizon, *row) if row else None
+        return FoundBill(*row) if row else None
 
     async def members(
         self,
@@ -195,10 +210,9 @@ class SqliteBooks:
     ) -> MemberPage:
         start = (after.major, after.id) if after else (-1, "")
         with translated():
-            horizon = self._horizon()
-            base = self._base_of(provider_id)
-            rows = self._connection.execute(_MEMBERS, (provider_id, *start, limit)).fetchall()
-        return MemberPage(horizon, base, rows)
+            row = self._connection.execute(_MEMBERS, (provider_id, *start, limit)).fetchone()
+        horizon, base, count, forms, last = row
+        return MemberPage(horizon, _base(base), count, forms or b"", _place(last) if last is not None else None)
 
     async def member_place(self, provider_id: str, token: str) -> Place | None:
         with translated():
@@ -207,25 +221,22 @@ class SqliteBooks:
 
     async def member(self, scope: Scope, token: str) -> FoundMember | None:
         with translated():
-            horizon = self._horizon()
             row = self._connection.execute(_MEMBER_OF[scope.kind], (token, scope.id)).fetchone()
-            base = self._base_of(row[0]) if row else None
-        return FoundMember(horizon, row[0], base, row[1]) if row else None
+        return FoundMember(row[0], row[1], _base(row[2]), row[3]) if row else None
 
     async def accounts(self, provider_id: str, messaging_hash: str) -> AccountList:
         with translated():
-            horizon = self._horizon()
-            base = self._base_of(provider_id)
             rows = self._connection.execute(_ACCOUNTS, (provider_id, messaging_hash)).fetchall()
-        return AccountList(horizon, base, [Account(channel, token) for channel, token in rows])
+        accounts = [Account(channel, token) for _, _, channel, token in rows if token is not None]
+        return AccountList(rows[0][0], _base(rows[0][1]), accounts)
 
     def _horizon(self) -> int:
         row: tuple[int] = self._connection.execute(_HORIZON).fetchone()
         return row[0]
 
-    def _base_of(self, provider_id: str) -> Base | None:
-        row = self._connection.execute(_BASE, (provider_id,)).fetchone()
-        return _base(row[0]) if row else None
+
+def _base(body: bytes | None) -> Base | None:
+    return _decode_base(body) if body is not None else None
 
 
 def _place(told: str) -> Place:
