@@ -30,6 +30,7 @@ from counterfoil.settings import Settings, SettingsError
 from counterfoil.worker import LAYOUT, log_to, worker
 
 CHECKPOINT_SEC = 2.0
+USAGE_CHECKPOINT_SEC = 0.5
 PRUNE_SEC = 3600.0
 STALE_HORIZON_MS = 5_000
 # Where replicas answer, a failover is no reason to send callers away, as long as keys can be vouched for.
@@ -136,7 +137,8 @@ class Chores:
     def _run(self) -> None:
         while not self._stop.wait(self._settings.tick_ms / 1000):
             self._do("horizon", 0, self._ledger.advance_horizon)
-            self._do("checkpoint", CHECKPOINT_SEC, self._checkpoint)
+            self._do("checkpoint", CHECKPOINT_SEC, self._ledger.checkpoint)
+            self._do("usage_checkpoint", USAGE_CHECKPOINT_SEC, self._usage.checkpoint)
             self._do("prune", PRUNE_SEC, self._prune)
 
     def _do(self, name: str, every_sec: float, chore: Callable[[], object]) -> None:
@@ -155,10 +157,6 @@ class Chores:
             if name in self._failing:
                 self._failing.discard(name)
                 self._log(ServiceChanged(what=f"{name}_recovered"))
-
-    def _checkpoint(self) -> None:
-        self._usage.checkpoint()
-        self._ledger.checkpoint()
 
     def _prune(self) -> None:
         records, days = self._usage.prune()

@@ -1,14 +1,17 @@
 """What holds for the embedded store's files alone."""
 
+import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from counterfoil.backends.sqlite.files import NAMES, Name, path_of, read_write
+from counterfoil.backends.sqlite import files
+from counterfoil.backends.sqlite.files import NAMES, Name, checkpoint, path_of, read_write, writing
 
 OPEN_AND_CLOSE = """
 import sqlite3, sys
@@ -23,6 +26,35 @@ def test_another_process_that_closes_the_file_leaves_the_log_of_this_one_alone(t
     with closing(read_write(tmp_path, "usage")), closing(read_write(tmp_path, "usage")):
         subprocess.run([sys.executable, "-c", OPEN_AND_CLOSE, path_of(tmp_path, "usage")], check=True)
         assert (tmp_path / "usage.sqlite3-wal").exists()
+
+
+def test_a_log_that_is_written_to_without_a_pause_stays_short_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LONG_LOG_BYTES", 500_000)
+    with closing(read_write(tmp_path, "usage")) as keeper, closing(read_write(tmp_path, "usage")) as writer:
+        busy = threading.Thread(target=commit, args=(writer, 5_000))
+        busy.start()
+        while busy.is_alive():
+            checkpoint(keeper)
+        busy.join()
+        assert (tmp_path / "usage.sqlite3-wal").stat().st_size < 4_000_000
+        assert keeper.execute("SELECT count(*) FROM daily_totals").fetchone() == (5_000,)
+
+
+def commit(connection: sqlite3.Connection, times: int) -> None:
+    """Each onto a page or two of the log, which has more than ten megabytes in the end unless it is begun anew."""
+    for number in range(times):
+        with writing(connection, 10):
+            connection.execute("INSERT INTO daily_totals (key_id, day, count) VALUES (?, 20260101, 1)", (str(number),))
+
+
+def test_no_request_moves_the_log_into_the_file_while_the_supervisor_does(tmp_path: Path) -> None:
+    with closing(read_write(tmp_path, "usage")) as connection:
+        before = path_of(tmp_path, "usage").stat().st_size
+        commit(connection, 5_000)
+        assert (tmp_path / "usage.sqlite3-wal").stat().st_size > 10_000_000
+        assert path_of(tmp_path, "usage").stat().st_size == before
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,6 +9,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Literal
@@ -32,12 +33,18 @@ WAIT_SEC = {"books": 60.0, "keys": 5.0, "usage": 2.0}
 MOVED_TO = "this store was moved to"
 _RETIRED = "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'moved_%' LIMIT 1"
 
+# Whoever commits onto a log of this many pages moves them into the main file, and is held up by the disk meanwhile.
+# For usage that is a request, and so the supervisor sees to it that none of them ever has to.
+LONGEST_LOG = {"books": 4_000, "keys": 4_000, "usage": 65_536}
+# A log longer than this is begun anew: see `checkpoint`.
+LONG_LOG_BYTES = 32_000_000
+RESTART_TRIES = 40
+
 _PRAGMAS = """
     PRAGMA busy_timeout = 0;
     PRAGMA synchronous = NORMAL;
     PRAGMA cache_size = -16000;
     PRAGMA mmap_size = 1099511627776;
-    PRAGMA wal_autocheckpoint = 4000;
 """
 
 
@@ -120,9 +127,18 @@ def checkpoint(connection: sqlite3.Connection) -> None:
 
     No request has to do it then, and the log stays short: a page is looked up
     there past every older copy of it, and some are written with every commit.
+    Nobody waits for that. But under load there is always a commit that has not
+    been moved yet, and so a log that only grows: a long one is begun anew, and
+    writers wait for as long as it takes to move the last few pages.
     """
     with translated():
-        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+        _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        for _ in range(RESTART_TRIES if pages * page_bytes > LONG_LOG_BYTES else 0):
+            (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+            if not busy:
+                return
+            time.sleep(RETRY_SEC)
 
 
 def _patiently(ask: Callable[[], object], wait_sec: float) -> None:
@@ -147,7 +163,7 @@ def _connect(uri: str, name: Name, *, checked: bool = True) -> sqlite3.Connectio
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=256)
 
     def greet() -> None:
-        connection.executescript(_PRAGMAS)
+        connection.executescript(f"{_PRAGMAS} PRAGMA wal_autocheckpoint = {LONGEST_LOG[name]};")
         if checked:
             _check_version(connection, name)
 
@@ -170,6 +186,7 @@ def _settle_layout(connection: sqlite3.Connection, name: Name) -> None:
 # --- migrations --------------------------------------------------------------
 
 
+@lru_cache
 def scripts(name: Name) -> list[tuple[int, str, str]]:
     """The numbered migrations of a database: number, file name, SQL."""
     folder = resources.files(__package__) / "migrations" / name
