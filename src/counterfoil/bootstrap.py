@@ -11,7 +11,7 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,8 +66,11 @@ class SystemClock:
             return str(round((time.time() - time.monotonic()) / 600))
 
 
-def random_id() -> str:
-    return os.urandom(8).hex()
+def random_ids() -> Iterator[str]:
+    """Sixteen hexadecimal digits each; the system is asked for many at a time."""
+    while True:
+        digits = os.urandom(4096).hex()
+        yield from (digits[start : start + 16] for start in range(0, len(digits), 16))
 
 
 def deployment_secret(settings: Settings) -> bytes:
@@ -242,6 +245,7 @@ def service(settings: Settings, observe: Callable[[Event], None], clock: Clock |
     """The whole read service. The store must have been prepared."""
     parts = _shared(settings, observe, clock) if settings.database else _embedded(settings, clock or SystemClock())
     clock = clock or SystemClock()
+    new_id = random_ids().__next__
     app = App(
         prefix=settings.prefix,
         gate=Gate(parts.key_ring, parts.meter),
@@ -251,13 +255,13 @@ def service(settings: Settings, observe: Callable[[Event], None], clock: Clock |
             meter=parts.meter,
             pseudonyms=pseudonyms(settings),
             clock=clock,
-            new_id=random_id,
+            new_id=new_id,
         ),
         request_log=parts.request_log,
         openapi=document(settings.prefix),
         observe=observe,
         clock=clock,
-        new_id=random_id,
+        new_id=new_id,
     )
     return Service(app, parts.close)
 

@@ -103,8 +103,14 @@ def headers(request: str, caller: Caller | None, refused: Refused | None = None)
     return common
 
 
+# What most polls are answered with.
+_TAG_OF_NOTHING = f'W/"{hashlib.sha256().hexdigest()[:24]}"'
+
+
 def entity_tag(answer: Answer) -> str:
     """Weak: the same data in another encoding, or with another serverTime, is the same."""
+    if not answer.seal and not answer.next_cursor:
+        return _TAG_OF_NOTHING
     hashed = hashlib.sha256(answer.seal)
     if answer.next_cursor:
         hashed.update(b"\0" + answer.next_cursor.encode())

@@ -19,15 +19,22 @@ BUCKETS_US = (100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_00
 OUTCOMES = (("200", ""), ("304", ""), *((str(problem.status), problem.code) for problem in TABLE), ("other", ""))
 
 
+# A route's row of numbers: outcomes, times by bucket, their sum, bytes sent.
+_OUTCOME = {(int(status), code): place for place, (status, code) in enumerate(OUTCOMES) if status != "other"}
+_OTHER = len(OUTCOMES) - 1
+_BUCKETS = len(OUTCOMES)
+_TOOK = _BUCKETS + len(BUCKETS_US) + 1
+_SENT = _TOOK + 1
+_ROW = _SENT + 1
+
+
 class Layout:
     """Where on a page each number stands."""
 
     def __init__(self, routes: Iterable[str]) -> None:
         self.routes = tuple(routes)
-        self._route = {route: index for index, route in enumerate(self.routes)}
-        self._outcome = {(int(status), code): i for i, (status, code) in enumerate(OUTCOMES) if status != "other"}
-        self._row = len(OUTCOMES) + len(BUCKETS_US) + 3
-        self.crashes = self._row * len(self.routes)
+        self.rows = {route: index * _ROW for index, route in enumerate(self.routes)}
+        self.crashes = _ROW * len(self.routes)
         self.store_failures = self.crashes + 1
         self.reseeded = self.store_failures + 1
         self.server_changes = self.reseeded + 1
@@ -35,17 +42,17 @@ class Layout:
         self.failed_at = self.server_changes + 1
         self.slots = self.failed_at + 1
 
-    def outcome(self, route: str, status: int, error: str | None) -> int:
-        return self._route[route] * self._row + self._outcome.get((status, error or ""), len(OUTCOMES) - 1)
+    def outcome(self, route: str, status: int, error: str) -> int:
+        return self.rows[route] + _OUTCOME.get((status, error), _OTHER)
 
     def bucket(self, route: str, took_us: int) -> int:
-        return self._route[route] * self._row + len(OUTCOMES) + bisect_left(BUCKETS_US, took_us)
+        return self.rows[route] + _BUCKETS + bisect_left(BUCKETS_US, took_us)
 
     def took(self, route: str) -> int:
-        return self._route[route] * self._row + len(OUTCOMES) + len(BUCKETS_US) + 1
+        return self.rows[route] + _TOOK
 
     def sent(self, route: str) -> int:
-        return self.took(route) + 1
+        return self.rows[route] + _SENT
 
 
 class Page:
@@ -64,10 +71,11 @@ class Page:
         numbers, layout = self._numbers, self._layout
         match event:
             case RequestServed():
-                numbers[layout.outcome(event.route, event.status, event.error)] += 1
-                numbers[layout.bucket(event.route, event.took_us)] += 1
-                numbers[layout.took(event.route)] += event.took_us
-                numbers[layout.sent(event.route)] += event.sent
+                row = layout.rows[event.route]
+                numbers[row + _OUTCOME.get((event.status, event.error or ""), _OTHER)] += 1
+                numbers[row + _BUCKETS + bisect_left(BUCKETS_US, event.took_us)] += 1
+                numbers[row + _TOOK] += event.took_us
+                numbers[row + _SENT] += event.sent
                 if event.key_id is not None and event.status < 500:
                     numbers[layout.failed_at] = 0
             case HandlerCrashed():
