@@ -57,10 +57,7 @@ class Branch(Struct, frozen=True):
     """What reads need to know of a shop; `number` is the store's own name for it."""
 
     number: int
-    shop_id: str
     franchise_id: str | None
-    provider_id: str | None
-    removed: bool
 
 
 class ShopList(Struct, frozen=True):

@@ -56,8 +56,8 @@ class Walks:
         Pages of a single row cannot be, and so are handed out all the same.
         """
         page = await ask(limit)
-        if _ends(page, limit):
-            return await self._finished(page, walk)
+        if page.count < limit:
+            return await self._finished(page, walk) if walk else (page, None)
         offered = page
         while await self._bookmarks.held_elsewhere(trail, _end_of(offered)):
             if offered.count == 1:
@@ -65,21 +65,16 @@ class Walks:
                 break
             shorter = offered.count - 1
             offered = await ask(shorter)
-            if _ends(offered, shorter):
-                return await self._finished(offered, walk)
+            if offered.count < shorter:
+                return await self._finished(offered, walk) if walk else (offered, None)
         place = _end_of(offered)
         await self._bookmarks.keep(trail, Bookmark(trail.route, walk or Walk(self._new_id(), offered.horizon), place))
         return offered, place.id
 
-    async def _finished(self, page: P, walk: Walk | None) -> tuple[P, None]:
-        if walk:
-            await self._bookmarks.finish(walk.id)
+    async def _finished(self, page: P, walk: Walk) -> tuple[P, None]:
+        """Fewer rows than were asked for are the last."""
+        await self._bookmarks.finish(walk.id)
         return page, None
-
-
-def _ends(page: Page, limit: int) -> bool:
-    """Fewer rows than were asked for are the last."""
-    return page.count < limit
 
 
 def _end_of(page: Page) -> Place:

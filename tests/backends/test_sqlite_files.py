@@ -4,7 +4,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +12,9 @@ import pytest
 from counterfoil.backends.sqlite import files
 from counterfoil.backends.sqlite.files import NAMES, Name, checkpoint, path_of, read_write, writing
 
+ONE_MORE = """
+    INSERT INTO daily_totals (key_id, day, count) SELECT 'key', 1 + coalesce(max(day), 0), 1 FROM daily_totals
+"""
 OPEN_AND_CLOSE = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1])
@@ -28,25 +30,42 @@ def test_another_process_that_closes_the_file_leaves_the_log_of_this_one_alone(t
         assert (tmp_path / "usage.sqlite3-wal").exists()
 
 
-def test_a_log_that_is_written_to_without_a_pause_stays_short_all_the_same(
+def test_a_long_log_is_begun_anew_even_when_it_is_never_moved_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "LONG_LOG_BYTES", 500_000)
+    monkeypatch.setattr(files, "LONG_LOG_BYTES", 100_000)
+    log = tmp_path / "usage.sqlite3-wal"
     with closing(read_write(tmp_path, "usage")) as keeper, closing(read_write(tmp_path, "usage")) as writer:
-        busy = threading.Thread(target=commit, args=(writer, 5_000))
-        busy.start()
-        while busy.is_alive():
-            checkpoint(keeper)
-        busy.join()
-        assert (tmp_path / "usage.sqlite3-wal").stat().st_size < 4_000_000
-        assert keeper.execute("SELECT count(*) FROM daily_totals").fetchone() == (5_000,)
+        commit(writer, 200)
+        late: list[str] = []
+
+        def come_between(statement: str) -> None:
+            if "RESTART" in statement:
+                late.append(statement)
+                commit(writer, 1)
+
+        keeper.set_trace_callback(come_between)
+        checkpoint(keeper)
+        length = log.stat().st_size
+        commit(writer, 100)
+        assert late
+        assert log.stat().st_size == length
+
+
+def test_a_short_log_is_left_to_its_writers(tmp_path: Path) -> None:
+    statements: list[str] = []
+    with closing(read_write(tmp_path, "usage")) as keeper, closing(read_write(tmp_path, "usage")) as writer:
+        commit(writer, 200)
+        keeper.set_trace_callback(statements.append)
+        checkpoint(keeper)
+    assert not any("RESTART" in statement for statement in statements)
 
 
 def commit(connection: sqlite3.Connection, times: int) -> None:
-    """Each onto a page or two of the log, which has more than ten megabytes in the end unless it is begun anew."""
-    for number in range(times):
+    """Each onto a page or two of the log."""
+    for _ in range(times):
         with writing(connection, 10):
-            connection.execute("INSERT INTO daily_totals (key_id, day, count) VALUES (?, 20260101, 1)", (str(number),))
+            connection.execute(ONE_MORE)
 
 
 def test_no_request_moves_the_log_into_the_file_while_the_supervisor_does(tmp_path: Path) -> None:

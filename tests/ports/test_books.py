@@ -38,13 +38,11 @@ def test_a_franchise_scope_does_not_reach_a_shop_of_the_same_id(desk: Desk, run:
     assert run(desk.books.covers(FRANCHISE, "mb_a")) is False
 
 
-def test_a_removed_shop_is_not_listed_and_its_branch_says_so(desk: Desk, run: Run) -> None:
+def test_a_removed_shop_is_not_listed_and_still_a_branch(desk: Desk, run: Run) -> None:
     desk.put(shop("sh_1"), shop("sh_2"))
     desk.put(gone(shop("sh_1")))
     assert [json.loads(body)["shopId"] for body in run(desk.books.shops(FRANCHISE)).bodies] == ["sh_2"]
-    branch = run(desk.books.branch("sh_1"))
-    assert branch.removed
-    assert (branch.shop_id, branch.franchise_id, branch.provider_id) == ("sh_1", "fr_a", "mb_a")
+    assert run(desk.books.branch("sh_1")).franchise_id == "fr_a"
 
 
 def test_an_unknown_shop_has_no_branch(desk: Desk, run: Run) -> None:
@@ -52,10 +50,10 @@ def test_an_unknown_shop_has_no_branch(desk: Desk, run: Run) -> None:
 
 
 def test_ids_are_compared_to_the_letter(desk: Desk, run: Run) -> None:
-    desk.put(shop("Sh_1"), shop("ｓh_1"))
+    desk.put(shop("Sh_1"), shop("ｓh_1", franchiseId="fr_b"))
     assert run(desk.books.branch("sh_1")) is None
     assert run(desk.books.branch("SH_1")) is None
-    assert run(desk.books.branch("ｓh_1")).shop_id == "ｓh_1"
+    assert run(desk.books.branch("ｓh_1")).franchise_id == "fr_b"
 
 
 def test_a_scope_covers_the_bases_of_its_branches_and_no_others(desk: Desk, run: Run) -> None:

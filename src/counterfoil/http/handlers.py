@@ -9,30 +9,30 @@ from counterfoil.reads import Answer, Caller, Reads, require_lookup
 Handler = Callable[[Reads, Caller, str, str], Awaitable[Answer]]
 
 
-async def shops(reads: Reads, caller: Caller, _: str, __: str) -> Answer:
-    return await reads.shops(caller)
+def shops(reads: Reads, caller: Caller, _: str, __: str) -> Awaitable[Answer]:
+    return reads.shops(caller)
 
 
-async def transactions(reads: Reads, caller: Caller, _: str, query: str) -> Answer:
-    return await reads.bills(caller, requests.bill_list(requests.parameters(query)))
+def transactions(reads: Reads, caller: Caller, _: str, query: str) -> Awaitable[Answer]:
+    return reads.bills(caller, requests.bill_list(requests.parameters(query)))
 
 
-async def transaction(reads: Reads, caller: Caller, bill_id: str, _: str) -> Answer:
-    return await reads.bill(caller, bill_id)
+def transaction(reads: Reads, caller: Caller, bill_id: str, _: str) -> Awaitable[Answer]:
+    return reads.bill(caller, bill_id)
 
 
-async def members(reads: Reads, caller: Caller, _: str, query: str) -> Answer:
-    return await reads.members(caller, requests.member_list(requests.parameters(query)))
+def members(reads: Reads, caller: Caller, _: str, query: str) -> Awaitable[Answer]:
+    return reads.members(caller, requests.member_list(requests.parameters(query)))
 
 
-async def lookup(reads: Reads, caller: Caller, _: str, query: str) -> Answer:
+def lookup(reads: Reads, caller: Caller, _: str, query: str) -> Awaitable[Answer]:
     require_lookup(caller.key)
-    return await reads.lookup(caller, requests.lookup(requests.parameters(query)))
+    return reads.lookup(caller, requests.lookup(requests.parameters(query)))
 
 
-async def member(reads: Reads, caller: Caller, token: str, _: str) -> Answer:
-    return await reads.member(caller, token)
+def member(reads: Reads, caller: Caller, token: str, _: str) -> Awaitable[Answer]:
+    return reads.member(caller, token)
 
 
-async def usage(reads: Reads, caller: Caller, _: str, __: str) -> Answer:
-    return await reads.usage(caller)
+def usage(reads: Reads, caller: Caller, _: str, __: str) -> Awaitable[Answer]:
+    return reads.usage(caller)

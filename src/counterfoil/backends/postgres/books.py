@@ -44,7 +44,7 @@ _SHOPS_OF = {
     """,
 }
 
-_BRANCH = "SELECT number, id, franchise_id, provider_id, removed FROM shops WHERE id = $1"
+_BRANCH = "SELECT number, franchise_id FROM shops WHERE id = $1"
 
 _COVERS = {
     "shop": "SELECT 1 FROM shops WHERE id = $1 AND provider_id = $2 AND NOT removed",

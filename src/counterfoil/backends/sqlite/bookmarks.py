@@ -3,7 +3,7 @@
 import sqlite3
 from pathlib import Path
 
-from counterfoil.backends.sqlite.files import WAIT_SEC, read_write, translated, writing
+from counterfoil.backends.sqlite.files import WAIT_SEC, read_write, row, rows, translated, writing
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.paging import COMPANY, Bookmark, Place, Trail, Walk, crowd, is_crowd, latest_serves
 from counterfoil.ports import Clock
@@ -65,18 +65,16 @@ class SqliteBookmarks:
         self._connection.close()
 
     async def find(self, trail: Trail, cursor: str) -> list[Bookmark]:
-        with translated():
-            rows = self._connection.execute(_FIND, (trail.lineage, trail.listing, cursor)).fetchall()
+        found = rows(self._connection, _FIND, (trail.lineage, trail.listing, cursor))
         return [
             Bookmark(route, Walk(walk, horizon), Place(major, minor, cursor), bool(finished), returns)
-            for route, walk, horizon, major, minor, finished, returns in rows
+            for route, walk, horizon, major, minor, finished, returns in found
         ]
 
     async def held_elsewhere(self, trail: Trail, place: Place) -> bool:
         held = (trail.lineage, trail.listing, place.id, trail.route, place.major, place.minor)
-        with translated():
-            row: tuple[int] = self._connection.execute(_HELD_ELSEWHERE, held).fetchone()
-        return bool(row[0])
+        (elsewhere,) = row(self._connection, _HELD_ELSEWHERE, held)
+        return bool(elsewhere)
 
     async def keep(self, trail: Trail, bookmark: Bookmark) -> None:
         place, walk = bookmark.place, bookmark.walk

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import json
 
-from counterfoil.backends.sqlite.files import read_only, translated
+from counterfoil.backends.sqlite.files import read_only, row, rows
 from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number
 from counterfoil.domain.members import Base
@@ -36,7 +36,7 @@ _SHOPS_OF = {
     "franchise": "SELECT body FROM shops WHERE franchise_id = ? AND NOT removed ORDER BY number",
 }
 
-_BRANCH = "SELECT number, id, franchise_id, provider_id, removed FROM shops WHERE id = ?"
+_BRANCH = "SELECT number, franchise_id FROM shops WHERE id = ?"
 
 _COVERS = {
     "shop": "SELECT 1 FROM shops WHERE id = ? AND provider_id = ? AND NOT removed",
@@ -145,22 +145,18 @@ class SqliteBooks:
         self._connection.close()
 
     async def horizon(self) -> int:
-        with translated():
-            return self._horizon()
+        return self._horizon()
 
     async def shops(self, scope: Scope) -> ShopList:
-        with translated():
-            horizon = self._horizon()
-            return ShopList(horizon, [row[0] for row in self._connection.execute(_SHOPS_OF[scope.kind], (scope.id,))])
+        horizon = self._horizon()
+        return ShopList(horizon, [body for (body,) in rows(self._connection, _SHOPS_OF[scope.kind], (scope.id,))])
 
     async def branch(self, shop_id: str) -> Branch | None:
-        with translated():
-            row = self._connection.execute(_BRANCH, (shop_id,)).fetchone()
-        return Branch(row[0], row[1], row[2], row[3], bool(row[4])) if row else None
+        found = row(self._connection, _BRANCH, (shop_id,))
+        return Branch(*found) if found else None
 
     async def covers(self, scope: Scope, provider_id: str) -> bool:
-        with translated():
-            return self._connection.execute(_COVERS[scope.kind], (scope.id, provider_id)).fetchone() is not None
+        return row(self._connection, _COVERS[scope.kind], (scope.id, provider_id)) is not None
 
     async def bills_by_day(
         self,
@@ -182,24 +178,20 @@ class SqliteBooks:
         return self._bill_page(_BILLS_BY_CHANGE, (shop, *start, until, limit))
 
     def _bill_page(self, statement: str, values: tuple[object, ...]) -> BillPage:
-        with translated():
-            row = self._connection.execute(statement, values).fetchone()
-        horizon, count, seal, bodies, last = row
+        horizon, count, seal, bodies, last = row(self._connection, statement, values)
         return BillPage(horizon, count, seal or b"", bodies or b"", _place(last) if last is not None else None)
 
     async def bill_places(self, shop: int, bill_id: str) -> BillPlaces | None:
-        with translated():
-            row = self._connection.execute(_BILL_PLACES, (bill_id, shop)).fetchone()
-        if not row:
+        found = row(self._connection, _BILL_PLACES, (bill_id, shop))
+        if not found:
             return None
-        bill_day, closed_at, updated_at = row
+        bill_day, closed_at, updated_at = found
         by_change = Place(updated_at, 0, bill_id) if updated_at is not None else None
         return BillPlaces(Place(bill_day, closed_at, bill_id), by_change)
 
     async def bill(self, scope: Scope, bill_id: str) -> FoundBill | None:
-        with translated():
-            row = self._connection.execute(_BILL_OF[scope.kind], (bill_id, scope.id)).fetchone()
-        return FoundBill(*row) if row else None
+        found = row(self._connection, _BILL_OF[scope.kind], (bill_id, scope.id))
+        return FoundBill(*found) if found else None
 
     async def members(
         self,
@@ -209,30 +201,28 @@ class SqliteBooks:
         reached: int = 0,  # noqa: ARG002 - as above
     ) -> MemberPage:
         start = (after.major, after.id) if after else (-1, "")
-        with translated():
-            row = self._connection.execute(_MEMBERS, (provider_id, *start, limit)).fetchone()
-        horizon, base, count, forms, last = row
+        horizon, base, count, forms, last = row(self._connection, _MEMBERS, (provider_id, *start, limit))
         return MemberPage(horizon, _base(base), count, forms or b"", _place(last) if last is not None else None)
 
     async def member_place(self, provider_id: str, token: str) -> Place | None:
-        with translated():
-            row = self._connection.execute(_MEMBER_PLACE, (token, provider_id)).fetchone()
-        return Place(row[0], 0, token) if row else None
+        found = row(self._connection, _MEMBER_PLACE, (token, provider_id))
+        return Place(found[0], 0, token) if found else None
 
     async def member(self, scope: Scope, token: str) -> FoundMember | None:
-        with translated():
-            row = self._connection.execute(_MEMBER_OF[scope.kind], (token, scope.id)).fetchone()
-        return FoundMember(row[0], row[1], _base(row[2]), row[3]) if row else None
+        found = row(self._connection, _MEMBER_OF[scope.kind], (token, scope.id))
+        if not found:
+            return None
+        horizon, provider_id, base, form = found
+        return FoundMember(horizon, provider_id, _base(base), form)
 
     async def accounts(self, provider_id: str, messaging_hash: str) -> AccountList:
-        with translated():
-            rows = self._connection.execute(_ACCOUNTS, (provider_id, messaging_hash)).fetchall()
-        accounts = [Account(channel, token) for _, _, channel, token in rows if token is not None]
-        return AccountList(rows[0][0], _base(rows[0][1]), accounts)
+        found = rows(self._connection, _ACCOUNTS, (provider_id, messaging_hash))
+        accounts = [Account(channel, token) for _, _, channel, token in found if token is not None]
+        return AccountList(found[0][0], _base(found[0][1]), accounts)
 
     def _horizon(self) -> int:
-        row: tuple[int] = self._connection.execute(_HORIZON).fetchone()
-        return row[0]
+        (horizon,) = row(self._connection, _HORIZON)
+        return int(horizon)
 
 
 def _base(body: bytes | None) -> Base | None:

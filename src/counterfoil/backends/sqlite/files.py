@@ -8,11 +8,11 @@ writes, the service reads) and `usage` (the service writes).
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 
@@ -62,7 +62,26 @@ class translated:  # noqa: N801 - used as a function, like contextlib's own; a g
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, sqlite3.Error):
-            raise StoreUnavailable(f"SQLite: {error}") from error
+            raise _unavailable(error) from error
+
+
+def row(connection: sqlite3.Connection, statement: str, values: Sequence[object] = ()) -> Any:
+    """The first row of what a statement finds; nothing where it finds nothing."""
+    try:
+        return connection.execute(statement, values).fetchone()
+    except sqlite3.Error as error:
+        raise _unavailable(error) from error
+
+
+def rows(connection: sqlite3.Connection, statement: str, values: Sequence[object] = ()) -> list[Any]:
+    try:
+        return connection.execute(statement, values).fetchall()
+    except sqlite3.Error as error:
+        raise _unavailable(error) from error
+
+
+def _unavailable(error: sqlite3.Error) -> StoreUnavailable:
+    return StoreUnavailable(f"SQLite: {error}")
 
 
 def read_only(folder: Path, name: Name) -> sqlite3.Connection:
