@@ -6,20 +6,29 @@ import pytest
 
 from sync.trial import Trial
 
+VICTIMS = ("loader", "puller", "server")
+# Who is done sooner than that is given less time, so that a fast machine's are killed at work too.
+LONGEST_SEC, SHORTEST_SEC = 1.5, 0.3
+
 
 def run_killing(folder: Path, kills: int, bills: int, seed: int) -> Trial:
-    """All three at work; one after the other is killed and started again, until there were so many kills."""
+    """All three at work; one after the other is killed and started again, until there were so many kills.
+
+    Of each at least an eighth.
+    """
     trial = Trial(folder, bills, seed)
+    longest = dict.fromkeys(VICTIMS, LONGEST_SEC)
     version = 0
     try:
         trial.start("server", version)
-        while trial.kills.total() < kills:
+        while trial.kills.total() < kills or min(trial.kills[victim] for victim in VICTIMS) < kills / 8:
             version += 1
             trial.start("loader", version)
             trial.start("puller", version)
-            for victim in trial.chance.sample(["loader", "puller", "server"], 3):
-                trial.let_work(victim, trial.chance.uniform(0.2, 1.5))
-                trial.kill(victim)
+            for victim in trial.chance.sample(VICTIMS, 3):
+                trial.let_work(victim, trial.chance.uniform(0.2, longest[victim]))
+                if not trial.kill(victim):
+                    longest[victim] = max(SHORTEST_SEC, longest[victim] * 0.8)
                 if victim == "server":
                     trial.start("server", version)
         trial.start("loader", version)
@@ -33,11 +42,9 @@ def run_killing(folder: Path, kills: int, bills: int, seed: int) -> Trial:
 
 
 def test_nothing_is_lost_or_doubled_by_a_few_kills(tmp_path: Path) -> None:
-    trial = run_killing(tmp_path, kills=6, bills=400, seed=1)
-    assert set(trial.kills) == {"loader", "puller", "server"}
+    run_killing(tmp_path, kills=6, bills=400, seed=1)
 
 
 @pytest.mark.long
 def test_nothing_is_lost_or_doubled_by_two_hundred_kills(tmp_path: Path) -> None:
-    trial = run_killing(tmp_path, kills=200, bills=1500, seed=2)
-    assert min(trial.kills.values()) > 20
+    run_killing(tmp_path, kills=200, bills=1500, seed=2)

@@ -100,14 +100,15 @@ class Trial:
         with suppress(subprocess.TimeoutExpired):
             self.running[who].wait(seconds)
 
-    def kill(self, who: str) -> None:
-        """As a power cut would: the process and all it has started."""
+    def kill(self, who: str) -> bool:
+        """As a power cut would: the process and all it has started. Whether it was still at work."""
         process = self.running.pop(who)
-        if process.poll() is None:
-            self.kills[who] += 1
+        at_work = process.poll() is None
+        self.kills[who] += at_work
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        return at_work
 
     def finish(self, who: str) -> None:
         process = self.running.pop(who)
