@@ -53,13 +53,6 @@ class Clock(Protocol):
 # --- reading the books -------------------------------------------------------
 
 
-class Branch(Struct, frozen=True):
-    """What reads need to know of a shop; `number` is the store's own name for it."""
-
-    number: int
-    franchise_id: str | None
-
-
 class ShopList(Struct, frozen=True):
     """Finished records of branches, in a stable order."""
 
@@ -138,21 +131,26 @@ class Books(Protocol):
     async def shops(self, scope: Scope) -> ShopList:
         """The scope's branches."""
 
-    async def branch(self, shop_id: str) -> Branch | None: ...
+    async def has_shop(self, scope: Scope, shop_id: str) -> bool:
+        """Whether this shop is in scope, removed or not."""
 
     async def covers(self, scope: Scope, provider_id: str) -> bool:
         """Whether a branch in scope uses this membership base."""
 
     async def bills_by_day(
-        self, shop: int, first: date, last: date, after: Place | None, limit: int, reached: int = 0
-    ) -> BillPage: ...
+        self, scope: Scope, shop_id: str, first: date, last: date, after: Place | None, limit: int, reached: int = 0
+    ) -> BillPage | None:
+        """Bills of these days; nothing, when this shop is not in scope."""
 
     async def bills_by_change(
-        self, shop: int, since: int, until: int | None, after: Place | None, limit: int
-    ) -> BillPage:
-        """Bills last changed in `since..until`, which the horizon has reached; without `until`, up to the horizon."""
+        self, scope: Scope, shop_id: str, since: int, until: int | None, after: Place | None, limit: int
+    ) -> BillPage | None:
+        """Bills last changed in `since..until`, which the horizon has reached; without `until`, up to the horizon.
 
-    async def bill_places(self, shop: int, bill_id: str) -> BillPlaces | None: ...
+        Nothing, when this shop is not in scope.
+        """
+
+    async def bill_places(self, scope: Scope, shop_id: str, bill_id: str) -> BillPlaces | None: ...
 
     async def bill(self, scope: Scope, bill_id: str) -> FoundBill | None: ...
 

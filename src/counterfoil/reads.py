@@ -10,7 +10,7 @@ from functools import partial
 from msgspec import UNSET, Struct, UnsetType, json
 
 from counterfoil.domain import allowance, members
-from counterfoil.domain.access import Key
+from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.allowance import Admitted
 from counterfoil.domain.calendar import compact, days_until
 from counterfoil.domain.forms import filled
@@ -26,7 +26,7 @@ from counterfoil.domain.problems import (
 from counterfoil.domain.requests import BillList, ByChange, ByDay, Lookup, MemberList
 from counterfoil.domain.resources import MemberReference
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ports import BillPage, Bookmarks, Books, Branch, Clock, Meter
+from counterfoil.ports import BillPage, Bookmarks, Books, Clock, Meter
 from counterfoil.walks import Walks
 
 
@@ -81,13 +81,13 @@ class Reads:
         return Answer(data=shops.bodies, horizon=shops.horizon, seal=b"".join(shops.bodies))
 
     async def bills(self, caller: Caller, question: BillList) -> Answer:
-        branch = await self._branch_in_scope(caller.key, question.shop_id)
-        if branch is None:
-            return await self._no_bills(question)
+        scope = caller.key.scope
+        if scope.kind == "shop" and scope.id != question.shop_id:
+            raise Refused(SHOP_NOT_IN_SCOPE)
         trail = Trail(caller.key.lineage, f"bills {question.shop_id}", _route(question.selection))
-        resumed = await self._resume_bills(branch, question, trail)
+        resumed = await self._resume_bills(scope, question, trail) if question.cursor is not None else None
         walk = resumed.walk if resumed else None
-        ask = partial(self._bill_page, branch, question.selection, resumed)
+        ask = partial(self._bill_page, scope, question, resumed)
         page, next_cursor = await self._walks.page(trail, walk, question.limit, ask)
         return Answer(
             data=[page.bodies] if page.count else [],
@@ -151,44 +151,32 @@ class Reads:
         data = json.encode(allowance.usage(key, admitted, counts))
         return Answer(data=data, horizon=horizon, seal=data)
 
-    async def _branch_in_scope(self, key: Key, shop_id: str) -> Branch | None:
-        branch = await self._books.branch(shop_id)
-        if key.scope.kind == "shop":
-            covered = shop_id == key.scope.id
-        else:
-            covered = branch is not None and branch.franchise_id == key.scope.id
-        if not covered:
-            raise Refused(SHOP_NOT_IN_SCOPE)
-        return branch
-
-    async def _no_bills(self, question: BillList) -> Answer:
-        """The list of a shop that the key is bound to but that was never loaded."""
-        if question.cursor is not None:
-            raise Refused(BAD_CURSOR)
-        return Answer(data=[], horizon=await self._books.horizon(), seal=b"", next_cursor=None)
-
-    async def _resume_bills(self, branch: Branch, question: BillList, trail: Trail) -> Resumed | None:
-        if question.cursor is None:
-            return None
-        places = await self._books.bill_places(branch.number, question.cursor)
+    async def _resume_bills(self, scope: Scope, question: BillList, trail: Trail) -> Resumed:
+        cursor = question.cursor or ""
+        places = await self._books.bill_places(scope, question.shop_id, cursor)
         if places is None:
-            raise Refused(BAD_CURSOR)
+            known = scope.kind == "shop" or await self._books.has_shop(scope, question.shop_id)
+            raise Refused(BAD_CURSOR if known else SHOP_NOT_IN_SCOPE)
         present = places.by_change if isinstance(question.selection, ByChange) else places.by_day
         if present is not None and not _within(present, question.selection):
             present = None
-        return await self._walks.go_on(trail, question.cursor, present)
+        return await self._walks.go_on(trail, cursor, present)
 
-    async def _bill_page(
-        self, branch: Branch, selection: ByDay | ByChange, resumed: Resumed | None, limit: int
-    ) -> BillPage:
+    async def _bill_page(self, scope: Scope, question: BillList, resumed: Resumed | None, limit: int) -> BillPage:
         after, walk = (resumed.after, resumed.walk) if resumed else (None, None)
-        match selection:
+        match question.selection:
             case ByDay(first, last):
                 reached = walk.horizon if walk else 0
-                return await self._books.bills_by_day(branch.number, first, last, after, limit, reached)
+                page = await self._books.bills_by_day(scope, question.shop_id, first, last, after, limit, reached)
             case ByChange(since):
                 until = walk.horizon if walk else None
-                return await self._books.bills_by_change(branch.number, since, until, after, limit)
+                page = await self._books.bills_by_change(scope, question.shop_id, since, until, after, limit)
+        if page:
+            return page
+        if scope.kind == "franchise":
+            raise Refused(SHOP_NOT_IN_SCOPE)
+        # The key is bound to a shop that was never loaded.
+        return BillPage(await self._books.horizon(), 0, b"", b"", None)
 
     async def _require_provider(self, key: Key, provider_id: str) -> None:
         if not await self._books.covers(key.scope, provider_id):

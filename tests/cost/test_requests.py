@@ -89,9 +89,9 @@ BOOKMARK = 4  # whether the cursor is held elsewhere; begin, keep, commit
 @pytest.mark.parametrize(
     ("request_", "reads"),
     [
-        ("poll", 2),
-        ("page", 2 + BOOKMARK),
-        ("changes", 2 + BOOKMARK),
+        ("poll", 1),
+        ("page", 1 + BOOKMARK),
+        ("changes", 1 + BOOKMARK),
         ("bill", 1),
         ("members", 2 + BOOKMARK),
         ("member", 1),

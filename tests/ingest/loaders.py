@@ -99,11 +99,12 @@ async def _everything(
     for franchise in sorted(franchises):
         seen[f"franchise {franchise}"] = (await books.shops(Scope("franchise", franchise))).bodies
     for shop_id in sorted(shops):
-        branch = await books.branch(shop_id)
-        assert branch is not None
-        by_day = await books.bills_by_day(branch.number, *EVER, None, 10_000)
-        changed = await books.bills_by_change(branch.number, 0, None, None, 10_000)
-        seen[f"shop {shop_id}"] = (await books.shops(Scope("shop", shop_id))).bodies
+        scope = Scope("shop", shop_id)
+        by_day = await books.bills_by_day(scope, shop_id, *EVER, None, 10_000)
+        changed = await books.bills_by_change(scope, shop_id, 0, None, None, 10_000)
+        assert by_day
+        assert changed
+        seen[f"shop {shop_id}"] = (await books.shops(scope)).bodies
         seen[f"days of {shop_id}"] = [_without_stamp(bill) for bill in bills_of(by_day)]
         seen[f"changes of {shop_id}"] = sorted(bill["id"] for bill in bills_of(changed))
     for provider_id in sorted(bases):

@@ -85,20 +85,15 @@ class Desk:
     def horizon(self) -> int:
         return int(self._run(self.books.horizon()))
 
-    def number(self, shop_id: str = "sh_1") -> int:
-        branch = self._run(self.books.branch(shop_id))
-        assert branch is not None
-        return int(branch.number)
-
     def by_change(self, shop_id: str = "sh_1", *, since: int = 0, until: int | None = None, limit: int = 1000) -> Any:
-        page = self._run(self.books.bills_by_change(self.number(shop_id), since, until, None, limit))
+        page = self._run(self.books.bills_by_change(Scope("shop", shop_id), shop_id, since, until, None, limit))
         return bills_of(page)
 
     def by_day(self, shop_id: str = "sh_1", first: date = EVER[0], last: date = EVER[1], limit: int = 1000) -> Any:
         return bills_of(self.day_page(shop_id, first, last, None, limit))
 
     def day_page(self, shop_id: str, first: date, last: date, after: Place | None, limit: int) -> BillPage:
-        page: BillPage = self._run(self.books.bills_by_day(self.number(shop_id), first, last, after, limit))
+        page: BillPage = self._run(self.books.bills_by_day(Scope("shop", shop_id), shop_id, first, last, after, limit))
         return page
 
     def bill(self, bill_id: str = "b_1", shop_id: str = "sh_1") -> Any:

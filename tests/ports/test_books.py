@@ -11,6 +11,7 @@ from ports.conftest import Run
 from ports.desk import EVER, PSEUDONYMS, Desk, base, bill, bills_of, gone, member, shop
 
 FRANCHISE = Scope("franchise", "fr_a")
+SH_1 = (FRANCHISE, "sh_1")
 AT = "2025-12-{:02}T12:00:00+07:00"
 
 
@@ -38,22 +39,61 @@ def test_a_franchise_scope_does_not_reach_a_shop_of_the_same_id(desk: Desk, run:
     assert run(desk.books.covers(FRANCHISE, "mb_a")) is False
 
 
-def test_a_removed_shop_is_not_listed_and_still_a_branch(desk: Desk, run: Run) -> None:
+def test_a_removed_shop_is_not_listed_and_still_in_scope(desk: Desk, run: Run) -> None:
     desk.put(shop("sh_1"), shop("sh_2"))
     desk.put(gone(shop("sh_1")))
     assert [json.loads(body)["shopId"] for body in run(desk.books.shops(FRANCHISE)).bodies] == ["sh_2"]
-    assert run(desk.books.branch("sh_1")).franchise_id == "fr_a"
+    assert run(desk.books.has_shop(FRANCHISE, "sh_1"))
 
 
-def test_an_unknown_shop_has_no_branch(desk: Desk, run: Run) -> None:
-    assert run(desk.books.branch("sh_1")) is None
+def test_a_shop_is_in_scope_when_it_is_the_scope_or_one_of_its_branches(desk: Desk, run: Run) -> None:
+    desk.put(shop("sh_1"), shop("sh_2", franchiseId="fr_b"), shop("fr_a", franchiseId=None))
+
+    def known(kind: ScopeKind, scope_id: str) -> list[str]:
+        every = ("sh_1", "sh_2", "sh_3", "fr_a")
+        return [one for one in every if run(desk.books.has_shop(Scope(kind, scope_id), one))]
+
+    assert known("franchise", "fr_a") == ["sh_1"]
+    assert known("shop", "sh_1") == ["sh_1"]
+    assert known("shop", "sh_3") == []
+
+
+def test_bills_of_a_shop_that_is_not_in_scope_are_no_page(desk: Desk, run: Run) -> None:
+    desk.put(shop("sh_1"), shop("sh_2", franchiseId="fr_b"))
+    desk.put(bill("b_1"))
+
+    def page(scope: Scope, shop_id: str) -> list[int | None]:
+        found = (
+            run(desk.books.bills_by_day(scope, shop_id, *EVER, None, 5)),
+            run(desk.books.bills_by_change(scope, shop_id, 0, None, None, 5)),
+        )
+        return [one.count if one else None for one in found]
+
+    for _ in range(2):
+        assert page(FRANCHISE, "sh_1") == page(Scope("shop", "sh_1"), "sh_1") == [1, 1]
+        assert page(FRANCHISE, "sh_2") == page(FRANCHISE, "sh_3") == [None, None]
+        assert page(Scope("shop", "sh_2"), "sh_1") == page(Scope("franchise", "sh_1"), "sh_1") == [None, None]
+    assert run(desk.books.bill_places(Scope("franchise", "fr_b"), "sh_2", "b_1")) is None
+
+
+def test_bills_follow_their_shop_from_one_franchise_to_another(desk: Desk, run: Run) -> None:
+    desk.put(shop("sh_1"))
+    desk.put(bill("b_1"))
+    franchises = (FRANCHISE, Scope("franchise", "fr_b"))
+
+    def pages() -> list[bool]:
+        return [run(desk.books.bills_by_day(scope, "sh_1", *EVER, None, 5)) is not None for scope in franchises]
+
+    assert pages() == [True, False]
+    desk.put(shop("sh_1", franchiseId="fr_b"))
+    assert pages() == [False, True]
 
 
 def test_ids_are_compared_to_the_letter(desk: Desk, run: Run) -> None:
-    desk.put(shop("Sh_1"), shop("ｓh_1", franchiseId="fr_b"))
-    assert run(desk.books.branch("sh_1")) is None
-    assert run(desk.books.branch("SH_1")) is None
-    assert run(desk.books.branch("ｓh_1")).franchise_id == "fr_b"
+    desk.put(shop("Sh_1"), shop("ｓh_1"))
+    assert not run(desk.books.has_shop(FRANCHISE, "sh_1"))
+    assert not run(desk.books.has_shop(FRANCHISE, "SH_1"))
+    assert run(desk.books.has_shop(FRANCHISE, "ｓh_1"))
 
 
 def test_a_scope_covers_the_bases_of_its_branches_and_no_others(desk: Desk, run: Run) -> None:
@@ -106,7 +146,7 @@ def test_a_bill_without_a_readable_time_is_in_no_day_but_can_be_read_by_id_and_b
     assert desk.by_day() == []
     assert ids(desk.by_change()) == ["b_1"]
     assert desk.bill()["billDate"] is None
-    assert run(desk.books.bill_places(desk.number(), "b_1")).by_day.id == "b_1"
+    assert run(desk.books.bill_places(*SH_1, "b_1")).by_day.id == "b_1"
 
 
 def test_a_walk_by_day_meets_every_bill_once_whatever_the_page_size(desk: Desk) -> None:
@@ -125,8 +165,8 @@ def test_a_walk_by_day_meets_every_bill_once_whatever_the_page_size(desk: Desk) 
 def test_only_a_full_page_says_where_it_ends(desk: Desk, run: Run) -> None:
     desk.put(shop())
     desk.put(*(bill(f"b_{n}") for n in range(3)))
-    places = run(desk.books.bill_places(desk.number(), "b_2"))
-    by_change = [run(desk.books.bills_by_change(desk.number(), 0, None, None, limit)) for limit in (3, 4)]
+    places = run(desk.books.bill_places(*SH_1, "b_2"))
+    by_change = [run(desk.books.bills_by_change(*SH_1, 0, None, None, limit)) for limit in (3, 4)]
     assert [page.last for page in by_change] == [places.by_change, None]
     assert [desk.day_page("sh_1", *EVER, None, limit).last for limit in (3, 4)] == [places.by_day, None]
 
@@ -199,9 +239,8 @@ def test_the_upper_bound_leaves_out_what_changed_after_it(desk: Desk) -> None:
 def test_a_page_boundary_may_fall_inside_a_tie(desk: Desk, run: Run) -> None:
     desk.put(shop())
     desk.put(*(bill(f"b_{n}") for n in range(5)))
-    number = desk.number()
-    first = run(desk.books.bills_by_change(number, 0, None, None, 2))
-    rest = run(desk.books.bills_by_change(number, 0, None, first.last, 10))
+    first = run(desk.books.bills_by_change(*SH_1, 0, None, None, 2))
+    rest = run(desk.books.bills_by_change(*SH_1, 0, None, first.last, 10))
     assert ids(bills_of(first) + bills_of(rest)) == [f"b_{n}" for n in range(5)]
 
 
@@ -209,9 +248,9 @@ def test_every_page_carries_the_horizon(desk: Desk, run: Run) -> None:
     desk.put(shop())
     desk.put(bill())
     desk.put(base())
-    horizon, number = desk.horizon(), desk.number()
-    assert run(desk.books.bills_by_change(number, 0, None, None, 5)).horizon == horizon
-    assert run(desk.books.bills_by_day(number, *EVER, None, 5)).horizon == horizon
+    horizon = desk.horizon()
+    assert run(desk.books.bills_by_change(*SH_1, 0, None, None, 5)).horizon == horizon
+    assert run(desk.books.bills_by_day(*SH_1, *EVER, None, 5)).horizon == horizon
     assert run(desk.books.members("mb_a", None, 5)).horizon == horizon
 
 
@@ -247,14 +286,13 @@ def test_the_bills_of_a_removed_shop_stay_readable(desk: Desk, run: Run) -> None
 def test_a_bill_knows_its_place_in_both_lists(desk: Desk, run: Run) -> None:
     desk.put(shop())
     desk.put(bill("b_1"), bill("b_2", history=True))
-    number = desk.number()
-    page = run(desk.books.bills_by_change(number, 0, None, None, 1))
-    places = run(desk.books.bill_places(number, "b_1"))
+    page = run(desk.books.bills_by_change(*SH_1, 0, None, None, 1))
+    places = run(desk.books.bill_places(*SH_1, "b_1"))
     assert places.by_change == page.last
     assert places.by_day == desk.day_page("sh_1", *EVER, None, 1).last
-    assert run(desk.books.bill_places(number, "b_2")).by_change is None
-    assert run(desk.books.bill_places(number, "b_3")) is None
-    assert run(desk.books.bill_places(number + 1, "b_1")) is None
+    assert run(desk.books.bill_places(*SH_1, "b_2")).by_change is None
+    assert run(desk.books.bill_places(*SH_1, "b_3")) is None
+    assert run(desk.books.bill_places(FRANCHISE, "sh_2", "b_1")) is None
 
 
 # --- members -----------------------------------------------------------------

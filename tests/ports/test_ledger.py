@@ -683,7 +683,7 @@ def test_a_reader_beside_three_writers_is_never_told_a_horizon_too_early(desk: D
     horizon, seen = 0, frozenset[tuple[str, int]]()
     reads = 0
     while any(loader.is_alive() for loader in loaders) or reads < 10:
-        page = desk._run(desk.books.bills_by_change(desk.number(), 0, None, None, 1000))
+        page = desk._run(desk.books.bills_by_change(Scope("shop", "sh_1"), "sh_1", 0, None, None, 1000))
         rows = {(one["id"], in_ms(one["updatedAt"])) for one in bills_of(page)}
         assert {row for row in rows if row[1] <= horizon} <= seen, "a row appeared below a horizon given out"
         assert page.horizon >= horizon

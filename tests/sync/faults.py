@@ -7,6 +7,7 @@ from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.client.progress import State, written
 from counterfoil.client.pull import Puller, ShopHead
+from counterfoil.domain.access import Scope
 from counterfoil.domain.paging import Bookmark, Place, Trail
 from counterfoil.ports import BillPage, Clock
 from house import MovableClock
@@ -70,9 +71,9 @@ class LowerBoundLeftOut(SqliteBooks):
     """`>` instead of `>=`."""
 
     async def bills_by_change(
-        self, shop: int, since: int, until: int | None, after: Place | None, limit: int
-    ) -> BillPage:
-        return await super().bills_by_change(shop, since + 1, until, after, limit)
+        self, scope: Scope, shop_id: str, since: int, until: int | None, after: Place | None, limit: int
+    ) -> BillPage | None:
+        return await super().bills_by_change(scope, shop_id, since + 1, until, after, limit)
 
 
 class WalkWithoutEnd(SqliteBooks):
@@ -80,13 +81,14 @@ class WalkWithoutEnd(SqliteBooks):
 
     async def bills_by_change(
         self,
-        shop: int,
+        scope: Scope,
+        shop_id: str,
         since: int,
         until: int | None,  # noqa: ARG002 - that is the fault
         after: Place | None,
         limit: int,
-    ) -> BillPage:
-        return await super().bills_by_change(shop, since, None, after, limit)
+    ) -> BillPage | None:
+        return await super().bills_by_change(scope, shop_id, since, None, after, limit)
 
 
 class NoBookmarks(SqliteBookmarks):

@@ -23,7 +23,6 @@ from counterfoil.ports import (
     AccountList,
     BillPage,
     BillPlaces,
-    Branch,
     FoundBill,
     FoundMember,
     MemberPage,
@@ -44,30 +43,49 @@ _SHOPS_OF = {
     """,
 }
 
-_BRANCH = "SELECT number, franchise_id FROM shops WHERE id = $1"
+# The store's own number of a shop in scope; and whether a number is still that shop's, and the shop in scope.
+_NUMBER_OF = {
+    "shop": "SELECT number FROM shops WHERE id = $2 AND id = $1",
+    "franchise": "SELECT number FROM shops WHERE id = $2 AND franchise_id = $1",
+}
+_STILL = {
+    "shop": "SELECT EXISTS (SELECT 1 FROM shops WHERE number = $3 AND id = $2 AND id = $1)",
+    "franchise": "SELECT EXISTS (SELECT 1 FROM shops WHERE number = $3 AND id = $2 AND franchise_id = $1)",
+}
 
 _COVERS = {
     "shop": "SELECT 1 FROM shops WHERE id = $1 AND provider_id = $2 AND NOT removed",
     "franchise": "SELECT 1 FROM shops WHERE franchise_id = $1 AND provider_id = $2 AND NOT removed LIMIT 1",
 }
 
-_BILLS_BY_DAY = """
-    SELECT page.*, horizon.at FROM horizon LEFT JOIN LATERAL (
+_BILLS_BY_DAY = {
+    kind: f"""
+    SELECT page.*, ({still}), horizon.at FROM horizon LEFT JOIN LATERAL (
         SELECT bill_day, closed_at, id, seal, body FROM bills
-        WHERE shop = $1 AND (bill_day, closed_at, id) > ($2::integer, $3::bigint, $4::text) AND bill_day <= $5
-        ORDER BY bill_day, closed_at, id LIMIT $6
+        WHERE shop = $3 AND (bill_day, closed_at, id) > ($4::integer, $5::bigint, $6::text) AND bill_day <= $7
+        ORDER BY bill_day, closed_at, id LIMIT $8
     ) AS page ON true
-"""
+"""  # noqa: S608 - constants
+    for kind, still in _STILL.items()
+}
 
-_BILLS_BY_CHANGE = """
-    SELECT page.*, horizon.at FROM horizon LEFT JOIN LATERAL (
+_BILLS_BY_CHANGE = {
+    kind: f"""
+    SELECT page.*, ({still}), horizon.at FROM horizon LEFT JOIN LATERAL (
         SELECT updated_at, 0, id, seal, body FROM bills
-        WHERE shop = $1 AND (updated_at, id) > ($2::bigint, $3::text) AND updated_at <= coalesce($4, horizon.at)
-        ORDER BY updated_at, id LIMIT $5
+        WHERE shop = $3 AND (updated_at, id) > ($4::bigint, $5::text) AND updated_at <= coalesce($6, horizon.at)
+        ORDER BY updated_at, id LIMIT $7
     ) AS page ON true
-"""
+"""  # noqa: S608 - as above
+    for kind, still in _STILL.items()
+}
 
-_BILL_PLACES = "SELECT bill_day, coalesce(closed_at, 0), updated_at FROM bills WHERE shop = $1 AND id = $2"
+_BILL_PLACES = {
+    kind: f"""
+    SELECT bill_day, coalesce(closed_at, 0), updated_at FROM bills WHERE shop = $3 AND id = $4 AND ({still})
+"""  # noqa: S608 - as above
+    for kind, still in _STILL.items()
+}
 
 _NUMBERS_OF = {
     "shop": "SELECT number FROM shops WHERE id = $1",
@@ -109,6 +127,8 @@ _ACCOUNTS = """
     ) AS found ON true
 """
 
+# Shops whose numbers are remembered.
+NUMBERS = 50_000
 # Bases are few, and read with every member.
 BASES = 256
 _decode_base = lru_cache(maxsize=BASES)(json.Decoder(Base).decode)
@@ -119,6 +139,7 @@ class PostgresBooks:
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
+        self._numbers: dict[str, int] = {}
 
     def close(self) -> None:
         self._servers.close()
@@ -131,30 +152,63 @@ class PostgresBooks:
         rows = await self._servers.rows(_SHOPS_OF[scope.kind], _clean(scope.id))
         return ShopList(rows[0][1], [row[0] for row in rows if row[0] is not None])
 
-    async def branch(self, shop_id: str) -> Branch | None:
-        rows = await self._servers.found(_BRANCH, _clean(shop_id))
-        return Branch(*rows[0]) if rows else None
+    async def has_shop(self, scope: Scope, shop_id: str) -> bool:
+        return await self._number(scope, shop_id) is not None
 
     async def covers(self, scope: Scope, provider_id: str) -> bool:
         return bool(await self._servers.found(_COVERS[scope.kind], _clean(scope.id), _clean(provider_id)))
 
     async def bills_by_day(
-        self, shop: int, first: date, last: date, after: Place | None, limit: int, reached: int = 0
-    ) -> BillPage:
+        self, scope: Scope, shop_id: str, first: date, last: date, after: Place | None, limit: int, reached: int = 0
+    ) -> BillPage | None:
         # Nothing sorts before the empty id, so this is the place just before the first day.
         start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
-        rows = await self._servers.rows(_BILLS_BY_DAY, shop, *start, as_number(last), limit, reached=reached)
-        return _bill_page(rows, limit)
+        values = (*start, as_number(last), limit)
+        return await self._bill_page(_BILLS_BY_DAY, scope, shop_id, values, limit, reached)
 
     async def bills_by_change(
-        self, shop: int, since: int, until: int | None, after: Place | None, limit: int
-    ) -> BillPage:
+        self, scope: Scope, shop_id: str, since: int, until: int | None, after: Place | None, limit: int
+    ) -> BillPage | None:
         start = (after.major, after.id) if after else (since, "")
-        rows = await self._servers.rows(_BILLS_BY_CHANGE, shop, *start, until, limit, reached=until or 0)
-        return _bill_page(rows, limit)
+        return await self._bill_page(_BILLS_BY_CHANGE, scope, shop_id, (*start, until, limit), limit, until or 0)
 
-    async def bill_places(self, shop: int, bill_id: str) -> BillPlaces | None:
-        rows = await self._servers.found(_BILL_PLACES, shop, _clean(bill_id))
+    async def _bill_page(
+        self,
+        statements: dict[str, str],
+        scope: Scope,
+        shop_id: str,
+        values: tuple[object, ...],
+        limit: int,
+        reached: int,
+    ) -> BillPage | None:
+        """A shop's number is remembered, and the statement says whether it is still right: no need to ask for it."""
+        asked = (_clean(scope.id), _clean(shop_id))
+        known = self._numbers.get(shop_id)
+        if known is not None:
+            rows = await self._servers.rows(statements[scope.kind], *asked, known, *values, reached=reached)
+            if rows[0][5]:
+                return _bill_page(rows, limit)
+        number = await self._number(scope, shop_id)
+        if number is None:
+            return None
+        # On a replica that does not know the shop yet, this is a page of nothing as of its horizon.
+        return _bill_page(
+            await self._servers.rows(statements[scope.kind], *asked, number, *values, reached=reached), limit
+        )
+
+    async def _number(self, scope: Scope, shop_id: str) -> int | None:
+        found = await self._servers.found(_NUMBER_OF[scope.kind], _clean(scope.id), _clean(shop_id))
+        if not found:
+            return None
+        if len(self._numbers) >= NUMBERS:
+            self._numbers.clear()
+        self._numbers[shop_id] = found[0][0]
+        return self._numbers[shop_id]
+
+    async def bill_places(self, scope: Scope, shop_id: str, bill_id: str) -> BillPlaces | None:
+        number = self._numbers.get(shop_id) or await self._number(scope, shop_id)
+        asked = (_clean(scope.id), _clean(shop_id), number, _clean(bill_id))
+        rows = await self._servers.found(_BILL_PLACES[scope.kind], *asked)
         if not rows:
             return None
         bill_day, closed_at, updated_at = rows[0]
@@ -206,7 +260,7 @@ class PostgresBooks:
 
 def _bill_page(rows: list[Any], limit: int) -> BillPage:
     """Each row ends with the horizon; an empty page is the horizon alone."""
-    horizon = rows[0][5]
+    horizon = rows[0][-1]
     if rows[0][2] is None:
         return BillPage(horizon, 0, b"", b"", None)
     last = Place(*rows[-1][:3]) if len(rows) == limit else None

@@ -22,7 +22,6 @@ from counterfoil.ports import (
     AccountList,
     BillPage,
     BillPlaces,
-    Branch,
     FoundBill,
     FoundMember,
     MemberPage,
@@ -36,7 +35,11 @@ _SHOPS_OF = {
     "franchise": "SELECT body FROM shops WHERE franchise_id = ? AND NOT removed ORDER BY number",
 }
 
-_BRANCH = "SELECT number, franchise_id FROM shops WHERE id = ?"
+# The store's own number of a shop in scope.
+_NUMBER_OF = {
+    "shop": "SELECT number FROM shops WHERE id = ?2 AND id = ?1",
+    "franchise": "SELECT number FROM shops WHERE id = ?2 AND franchise_id = ?1",
+}
 
 _COVERS = {
     "shop": "SELECT 1 FROM shops WHERE id = ? AND provider_id = ? AND NOT removed",
@@ -44,37 +47,47 @@ _COVERS = {
 }
 
 # A page is put together by SQLite, in the order of the inner query: two hundred rows that are handed over one by
-# one cost twice as much. One statement is one snapshot, so horizon and last place (in one word) are of these rows.
-_BILLS_BY_DAY = """
-    SELECT (SELECT at FROM horizon), count(*),
+# one cost twice as much. One statement is one snapshot: shop, horizon and last place (in one word) are of these rows.
+_BILLS_BY_DAY = {
+    kind: f"""
+    SELECT ({number}), (SELECT at FROM horizon), count(*),
         CAST(group_concat(seal, '') AS BLOB), CAST(group_concat(body, ',') AS BLOB), (
             SELECT bill_day || ' ' || closed_at || ' ' || id FROM bills
-            WHERE shop = ?1 AND (bill_day, closed_at, id) > (?2, ?3, ?4) AND bill_day <= ?5
-            ORDER BY bill_day, closed_at, id LIMIT 1 OFFSET ?6 - 1
+            WHERE shop = ({number}) AND (bill_day, closed_at, id) > (?3, ?4, ?5) AND bill_day <= ?6
+            ORDER BY bill_day, closed_at, id LIMIT 1 OFFSET ?7 - 1
         )
     FROM (
         SELECT seal, body FROM bills
-        WHERE shop = ?1 AND (bill_day, closed_at, id) > (?2, ?3, ?4) AND bill_day <= ?5
-        ORDER BY bill_day, closed_at, id LIMIT ?6
+        WHERE shop = ({number}) AND (bill_day, closed_at, id) > (?3, ?4, ?5) AND bill_day <= ?6
+        ORDER BY bill_day, closed_at, id LIMIT ?7
     )
-"""
+"""  # noqa: S608 - constants
+    for kind, number in _NUMBER_OF.items()
+}
 
-_BILLS_BY_CHANGE = """
-    SELECT (SELECT at FROM horizon), count(*),
+_BILLS_BY_CHANGE = {
+    kind: f"""
+    SELECT ({number}), (SELECT at FROM horizon), count(*),
         CAST(group_concat(seal, '') AS BLOB), CAST(group_concat(body, ',') AS BLOB), (
             SELECT updated_at || ' 0 ' || id FROM bills
-            WHERE shop = ?1 AND (updated_at, id) > (?2, ?3)
-                AND updated_at <= coalesce(?4, (SELECT at FROM horizon))
-            ORDER BY updated_at, id LIMIT 1 OFFSET ?5 - 1
+            WHERE shop = ({number}) AND (updated_at, id) > (?3, ?4)
+                AND updated_at <= coalesce(?5, (SELECT at FROM horizon))
+            ORDER BY updated_at, id LIMIT 1 OFFSET ?6 - 1
         )
     FROM (
         SELECT seal, body FROM bills
-        WHERE shop = ?1 AND (updated_at, id) > (?2, ?3) AND updated_at <= coalesce(?4, (SELECT at FROM horizon))
-        ORDER BY updated_at, id LIMIT ?5
+        WHERE shop = ({number}) AND (updated_at, id) > (?3, ?4)
+            AND updated_at <= coalesce(?5, (SELECT at FROM horizon))
+        ORDER BY updated_at, id LIMIT ?6
     )
-"""
+"""  # noqa: S608 - as above
+    for kind, number in _NUMBER_OF.items()
+}
 
-_BILL_PLACES = "SELECT bill_day, coalesce(closed_at, 0), updated_at FROM bills WHERE id = ? AND shop = ?"
+_BILL_PLACES = {
+    kind: f"SELECT bill_day, coalesce(closed_at, 0), updated_at FROM bills WHERE id = ?3 AND shop = ({number})"  # noqa: S608
+    for kind, number in _NUMBER_OF.items()
+}
 
 _BILL_OF = {
     "shop": """
@@ -151,38 +164,40 @@ class SqliteBooks:
         horizon = self._horizon()
         return ShopList(horizon, [body for (body,) in rows(self._connection, _SHOPS_OF[scope.kind], (scope.id,))])
 
-    async def branch(self, shop_id: str) -> Branch | None:
-        found = row(self._connection, _BRANCH, (shop_id,))
-        return Branch(*found) if found else None
+    async def has_shop(self, scope: Scope, shop_id: str) -> bool:
+        return row(self._connection, _NUMBER_OF[scope.kind], (scope.id, shop_id)) is not None
 
     async def covers(self, scope: Scope, provider_id: str) -> bool:
         return row(self._connection, _COVERS[scope.kind], (scope.id, provider_id)) is not None
 
     async def bills_by_day(
         self,
-        shop: int,
+        scope: Scope,
+        shop_id: str,
         first: date,
         last: date,
         after: Place | None,
         limit: int,
         reached: int = 0,  # noqa: ARG002 - there is one file, and it has reached all that it gave out
-    ) -> BillPage:
+    ) -> BillPage | None:
         # Nothing sorts before the empty id, so this is the place just before the first day.
         start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
-        return self._bill_page(_BILLS_BY_DAY, (shop, *start, as_number(last), limit))
+        return self._bill_page(_BILLS_BY_DAY[scope.kind], (scope.id, shop_id, *start, as_number(last), limit))
 
     async def bills_by_change(
-        self, shop: int, since: int, until: int | None, after: Place | None, limit: int
-    ) -> BillPage:
+        self, scope: Scope, shop_id: str, since: int, until: int | None, after: Place | None, limit: int
+    ) -> BillPage | None:
         start = (after.major, after.id) if after else (since, "")
-        return self._bill_page(_BILLS_BY_CHANGE, (shop, *start, until, limit))
+        return self._bill_page(_BILLS_BY_CHANGE[scope.kind], (scope.id, shop_id, *start, until, limit))
 
-    def _bill_page(self, statement: str, values: tuple[object, ...]) -> BillPage:
-        horizon, count, seal, bodies, last = row(self._connection, statement, values)
+    def _bill_page(self, statement: str, values: tuple[object, ...]) -> BillPage | None:
+        shop, horizon, count, seal, bodies, last = row(self._connection, statement, values)
+        if shop is None:
+            return None
         return BillPage(horizon, count, seal or b"", bodies or b"", _place(last) if last is not None else None)
 
-    async def bill_places(self, shop: int, bill_id: str) -> BillPlaces | None:
-        found = row(self._connection, _BILL_PLACES, (bill_id, shop))
+    async def bill_places(self, scope: Scope, shop_id: str, bill_id: str) -> BillPlaces | None:
+        found = row(self._connection, _BILL_PLACES[scope.kind], (scope.id, shop_id, bill_id))
         if not found:
             return None
         bill_day, closed_at, updated_at = found
