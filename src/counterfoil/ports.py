@@ -150,7 +150,8 @@ class Books(Protocol):
         Nothing, when this shop is not in scope.
         """
 
-    async def bill_places(self, scope: Scope, shop_id: str, bill_id: str) -> BillPlaces | None: ...
+    async def bill_places(self, scope: Scope, shop_id: str, bill_id: str) -> BillPlaces | None:
+        """Nothing as well when this shop is not in scope: whose bills it has is not told."""
 
     async def bill(self, scope: Scope, bill_id: str) -> FoundBill | None: ...
 

@@ -85,7 +85,8 @@ class Reads:
         if scope.kind == "shop" and scope.id != question.shop_id:
             raise Refused(SHOP_NOT_IN_SCOPE)
         trail = Trail(caller.key.lineage, f"bills {question.shop_id}", _route(question.selection))
-        resumed = await self._resume_bills(scope, question, trail) if question.cursor is not None else None
+        cursor = question.cursor
+        resumed = await self._resume_bills(scope, question, cursor, trail) if cursor is not None else None
         walk = resumed.walk if resumed else None
         ask = partial(self._bill_page, scope, question, resumed)
         page, next_cursor = await self._walks.page(trail, walk, question.limit, ask)
@@ -151,8 +152,7 @@ class Reads:
         data = json.encode(allowance.usage(key, admitted, counts))
         return Answer(data=data, horizon=horizon, seal=data)
 
-    async def _resume_bills(self, scope: Scope, question: BillList, trail: Trail) -> Resumed:
-        cursor = question.cursor or ""
+    async def _resume_bills(self, scope: Scope, question: BillList, cursor: str, trail: Trail) -> Resumed:
         places = await self._books.bill_places(scope, question.shop_id, cursor)
         if places is None:
             known = scope.kind == "shop" or await self._books.has_shop(scope, question.shop_id)
@@ -163,20 +163,27 @@ class Reads:
         return await self._walks.go_on(trail, cursor, present)
 
     async def _bill_page(self, scope: Scope, question: BillList, resumed: Resumed | None, limit: int) -> BillPage:
-        after, walk = (resumed.after, resumed.walk) if resumed else (None, None)
-        match question.selection:
-            case ByDay(first, last):
-                reached = walk.horizon if walk else 0
-                page = await self._books.bills_by_day(scope, question.shop_id, first, last, after, limit, reached)
-            case ByChange(since):
-                until = walk.horizon if walk else None
-                page = await self._books.bills_by_change(scope, question.shop_id, since, until, after, limit)
+        page = await self._bills_asked_for(scope, question, resumed, limit)
         if page:
             return page
         if scope.kind == "franchise":
             raise Refused(SHOP_NOT_IN_SCOPE)
-        # The key is bound to a shop that was never loaded.
-        return BillPage(await self._books.horizon(), 0, b"", b"", None)
+        # The key is bound to a shop that was never loaded. Should it be by now, its bills come with their own horizon.
+        horizon = await self._books.horizon()
+        page = await self._bills_asked_for(scope, question, resumed, limit)
+        return page or BillPage(horizon, 0, b"", b"", None)
+
+    async def _bills_asked_for(
+        self, scope: Scope, question: BillList, resumed: Resumed | None, limit: int
+    ) -> BillPage | None:
+        after, walk = (resumed.after, resumed.walk) if resumed else (None, None)
+        match question.selection:
+            case ByDay(first, last):
+                reached = walk.horizon if walk else 0
+                return await self._books.bills_by_day(scope, question.shop_id, first, last, after, limit, reached)
+            case ByChange(since):
+                until = walk.horizon if walk else None
+                return await self._books.bills_by_change(scope, question.shop_id, since, until, after, limit)
 
     async def _require_provider(self, key: Key, provider_id: str) -> None:
         if not await self._books.covers(key.scope, provider_id):

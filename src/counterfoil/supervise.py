@@ -108,13 +108,16 @@ class Part(Protocol):
 
 
 class Chores:
-    """A thread that moves the horizon, and now and then checkpoints and prunes."""
+    """Two threads: one moves the horizon, which may wait for a load's lock, the other tends the usage file."""
 
     def __init__(self, settings: Settings, log: Callable[[Event], None]) -> None:
         self._settings = settings
         self._log = log
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="chores", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._tend_books, name="books", daemon=True),
+            threading.Thread(target=self._tend_usage, name="usage", daemon=True),
+        ]
         self._due: dict[str, float] = {}
         self._failing: set[str] = set()
         self._parts: tuple[Part, ...] = ()
@@ -125,20 +128,25 @@ class Chores:
         self._bookmarks = bootstrap.bookmarks(self._settings)
         self._parts = (self._ledger, self._usage, self._bookmarks)
         self._ledger.advance_horizon()
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
         for part in self._parts:
             part.close()
 
-    def _run(self) -> None:
+    def _tend_books(self) -> None:
         while not self._stop.wait(self._settings.tick_ms / 1000):
             self._do("horizon", 0, self._ledger.advance_horizon)
             self._do("checkpoint", CHECKPOINT_SEC, self._ledger.checkpoint)
-            self._do("usage_checkpoint", USAGE_CHECKPOINT_SEC, self._usage.checkpoint)
+
+    def _tend_usage(self) -> None:
+        while not self._stop.wait(USAGE_CHECKPOINT_SEC):
+            self._do("usage_checkpoint", 0, self._usage.checkpoint)
             self._do("prune", PRUNE_SEC, self._prune)
 
     def _do(self, name: str, every_sec: float, chore: Callable[[], object]) -> None:

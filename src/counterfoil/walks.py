@@ -57,7 +57,7 @@ class Walks:
         """
         page = await ask(limit)
         if page.count < limit:
-            return await self._finished(page, walk) if walk else (page, None)
+            return await self._finished(page, walk)
         offered = page
         while await self._bookmarks.held_elsewhere(trail, _end_of(offered)):
             if offered.count == 1:
@@ -66,14 +66,15 @@ class Walks:
             shorter = offered.count - 1
             offered = await ask(shorter)
             if offered.count < shorter:
-                return await self._finished(offered, walk) if walk else (offered, None)
+                return await self._finished(offered, walk)
         place = _end_of(offered)
         await self._bookmarks.keep(trail, Bookmark(trail.route, walk or Walk(self._new_id(), offered.horizon), place))
         return offered, place.id
 
-    async def _finished(self, page: P, walk: Walk) -> tuple[P, None]:
-        """Fewer rows than were asked for are the last."""
-        await self._bookmarks.finish(walk.id)
+    async def _finished(self, page: P, walk: Walk | None) -> tuple[P, None]:
+        """Fewer rows than were asked for are the last, and end the walk if it was one."""
+        if walk:
+            await self._bookmarks.finish(walk.id)
         return page, None
 
 

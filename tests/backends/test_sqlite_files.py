@@ -68,7 +68,7 @@ def commit(connection: sqlite3.Connection, times: int) -> None:
             connection.execute(ONE_MORE)
 
 
-def test_no_request_moves_the_log_into_the_file_while_the_supervisor_does(tmp_path: Path) -> None:
+def test_who_commits_onto_ten_megabytes_of_usage_log_is_not_the_one_to_move_it(tmp_path: Path) -> None:
     with closing(read_write(tmp_path, "usage")) as connection:
         before = path_of(tmp_path, "usage").stat().st_size
         commit(connection, 5_000)

@@ -174,6 +174,23 @@ def test_the_scope_is_told_before_the_cursor(town: House, place: tuple[Record, R
     assert [code(bills), code(members)] == [(403, "shop_not_in_scope"), (403, "provider_not_in_scope")]
 
 
+def test_the_scope_is_told_before_the_cursor_to_a_franchise_too_whatever_bills_the_shop_has(town: House) -> None:
+    mine, theirs = branch(), branch()
+    inside, outside = bill(theirs), bill(theirs, closedAt="2024-05-05T12:00:00+07:00")
+    town.load(mine, theirs, inside, outside)
+    key, their_key = (town.key(franchise=one["franchiseId"], per_min=10_000) for one in (mine, theirs))
+    cursors = (inside["id"], outside["id"], "nonsense", "")
+
+    def asked(key: str) -> list[tuple[int, str]]:
+        query = {"shopId": theirs["id"], **NEW_YEAR}
+        return [code(town.get("transactions", key, cursor=cursor, **query)) for cursor in cursors]
+
+    # Before and after somebody who may has asked for this shop.
+    for _ in range(2):
+        assert asked(key) == [(403, "shop_not_in_scope")] * len(cursors)
+        assert asked(their_key)[1:] == [(400, "bad_cursor")] * 3
+
+
 def test_a_cursor_is_told_bad_even_where_the_list_is_empty(town: House) -> None:
     key = town.key(shop="never-loaded")
     assert code(town.get("transactions", key, shopId="never-loaded", cursor="x", **NEW_YEAR)) == (400, "bad_cursor")

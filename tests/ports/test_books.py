@@ -73,6 +73,8 @@ def test_bills_of_a_shop_that_is_not_in_scope_are_no_page(desk: Desk, run: Run) 
         assert page(FRANCHISE, "sh_1") == page(Scope("shop", "sh_1"), "sh_1") == [1, 1]
         assert page(FRANCHISE, "sh_2") == page(FRANCHISE, "sh_3") == [None, None]
         assert page(Scope("shop", "sh_2"), "sh_1") == page(Scope("franchise", "sh_1"), "sh_1") == [None, None]
+    for stranger in (Scope("franchise", "fr_b"), Scope("shop", "sh_2")):
+        assert run(desk.books.bill_places(stranger, "sh_1", "b_1")) is None
     assert run(desk.books.bill_places(Scope("franchise", "fr_b"), "sh_2", "b_1")) is None
 
 

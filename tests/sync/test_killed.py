@@ -23,6 +23,7 @@ def run_killing(folder: Path, kills: int, bills: int, seed: int) -> Trial:
         trial.start("server", version)
         while trial.kills.total() < kills or min(trial.kills[victim] for victim in VICTIMS) < kills / 8:
             version += 1
+            assert version <= kills, f"too few could be killed at work: {trial.kills}"
             trial.start("loader", version)
             trial.start("puller", version)
             for victim in trial.chance.sample(VICTIMS, 3):

@@ -22,7 +22,7 @@ _PLAIN_NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.[0-9]+)?", re.ASCII)
 _DAY = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})", re.ASCII)
 _MESSAGING_USER_ID = re.compile(r"U[0-9a-f]{32}", re.ASCII)
 # As `serverTime` is written: what most callers send back.
-_SERVER_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", re.ASCII)
+_SERVER_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", re.ASCII)
 _INSTANT = re.compile(
     r"([0-9]{4})(-?)([0-9]{2})\2([0-9]{2})[Tt ]"
     r"([0-9]{2})(?::?([0-9]{2})(?::?([0-9]{2})(?:[.,]([0-9]+))?)?)?"

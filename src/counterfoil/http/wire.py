@@ -103,10 +103,6 @@ def headers(request: str, caller: Caller | None, refused: Refused | None = None)
     return common
 
 
-# What most polls are answered with.
-_TAG_OF_NOTHING = f'W/"{hashlib.sha256().hexdigest()[:24]}"'
-
-
 def entity_tag(answer: Answer) -> str:
     """Weak: the same data in another encoding, or with another serverTime, is the same."""
     if not answer.seal and not answer.next_cursor:
@@ -114,7 +110,15 @@ def entity_tag(answer: Answer) -> str:
     hashed = hashlib.sha256(answer.seal)
     if answer.next_cursor:
         hashed.update(b"\0" + answer.next_cursor.encode())
-    return f'W/"{hashed.hexdigest()[:24]}"'
+    return _tag(hashed.hexdigest())
+
+
+def _tag(digest: str) -> str:
+    return f'W/"{digest[:24]}"'
+
+
+# What most polls are answered with.
+_TAG_OF_NOTHING = _tag(hashlib.sha256().hexdigest())
 
 
 def unchanged(if_none_match: str | None, tag: str) -> bool:

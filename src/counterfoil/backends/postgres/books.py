@@ -139,7 +139,8 @@ class PostgresBooks:
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
-        self._numbers: dict[str, int] = {}
+        # By who asks, too: of a shop that is not in scope nothing is read.
+        self._numbers: dict[tuple[Scope, str], int] = {}
 
     def close(self) -> None:
         self._servers.close()
@@ -182,31 +183,40 @@ class PostgresBooks:
         reached: int,
     ) -> BillPage | None:
         """A shop's number is remembered, and the statement says whether it is still right: no need to ask for it."""
-        asked = (_clean(scope.id), _clean(shop_id))
-        known = self._numbers.get(shop_id)
-        if known is not None:
-            rows = await self._servers.rows(statements[scope.kind], *asked, known, *values, reached=reached)
-            if rows[0][5]:
-                return _bill_page(rows, limit)
+
+        async def ask(number: int) -> list[Any]:
+            asked = (_clean(scope.id), _clean(shop_id), number)
+            return await self._servers.rows(statements[scope.kind], *asked, *values, reached=reached)
+
+        remembered = self._numbers.get((scope, shop_id))
+        if remembered is not None:
+            rows = await ask(remembered)
+            *_, still, _ = rows[0]
+            if still:
+                return _page_of(rows, limit)
         number = await self._number(scope, shop_id)
-        if number is None:
-            return None
         # On a replica that does not know the shop yet, this is a page of nothing as of its horizon.
-        return _bill_page(
-            await self._servers.rows(statements[scope.kind], *asked, number, *values, reached=reached), limit
-        )
+        return _page_of(await ask(number), limit) if number is not None else None
 
     async def _number(self, scope: Scope, shop_id: str) -> int | None:
+        self._numbers.pop((scope, shop_id), None)
         found = await self._servers.found(_NUMBER_OF[scope.kind], _clean(scope.id), _clean(shop_id))
         if not found:
             return None
         if len(self._numbers) >= NUMBERS:
             self._numbers.clear()
-        self._numbers[shop_id] = found[0][0]
-        return self._numbers[shop_id]
+        number: int = found[0][0]
+        self._numbers[scope, shop_id] = number
+        return number
 
     async def bill_places(self, scope: Scope, shop_id: str, bill_id: str) -> BillPlaces | None:
-        number = self._numbers.get(shop_id) or await self._number(scope, shop_id)
+        remembered = self._numbers.get((scope, shop_id))
+        places = await self._places_in(remembered, scope, shop_id, bill_id)
+        return places or await self._places_in(await self._number(scope, shop_id), scope, shop_id, bill_id)
+
+    async def _places_in(self, number: int | None, scope: Scope, shop_id: str, bill_id: str) -> BillPlaces | None:
+        if number is None:
+            return None
         asked = (_clean(scope.id), _clean(shop_id), number, _clean(bill_id))
         rows = await self._servers.found(_BILL_PLACES[scope.kind], *asked)
         if not rows:
@@ -258,7 +268,7 @@ class PostgresBooks:
         return await self._servers.found_by(ask)
 
 
-def _bill_page(rows: list[Any], limit: int) -> BillPage:
+def _page_of(rows: list[Any], limit: int) -> BillPage:
     """Each row ends with the horizon; an empty page is the horizon alone."""
     horizon = rows[0][-1]
     if rows[0][2] is None:

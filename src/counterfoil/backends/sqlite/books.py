@@ -85,7 +85,7 @@ _BILLS_BY_CHANGE = {
 }
 
 _BILL_PLACES = {
-    kind: f"SELECT bill_day, coalesce(closed_at, 0), updated_at FROM bills WHERE id = ?3 AND shop = ({number})"  # noqa: S608
+    kind: f"SELECT bill_day, coalesce(closed_at, 0), updated_at FROM bills WHERE id = ?3 AND shop = ({number})"  # noqa: S608 - as above
     for kind, number in _NUMBER_OF.items()
 }
 
@@ -245,5 +245,5 @@ def _base(body: bytes | None) -> Base | None:
 
 
 def _place(told: str) -> Place:
-    major, minor, bill_id = told.split(" ", 2)
-    return Place(int(major), int(minor), bill_id)
+    major, minor, row_id = told.split(" ", 2)
+    return Place(int(major), int(minor), row_id)

@@ -25,7 +25,7 @@ RETRY_SEC = 0.000_05
 SLOWEST_RETRY_SEC = 0.005
 # Bills are read by the page, so theirs are large; an admission writes one page, so those are small.
 PAGE_BYTES = {"books": 8192, "keys": 4096, "usage": 1024}
-OPEN_SEC = 2.0
+OPEN_SEC = 5.0
 SETTLE_SEC = 10.0
 WAIT_SEC = {"books": 60.0, "keys": 5.0, "usage": 2.0}
 
@@ -34,11 +34,11 @@ MOVED_TO = "this store was moved to"
 _RETIRED = "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'moved_%' LIMIT 1"
 
 # Whoever commits onto a log of this many pages moves them into the main file, and is held up by the disk meanwhile.
-# For usage that is a request, and so the supervisor sees to it that none of them ever has to.
+# For usage that is a request: as long as there is a supervisor, it moves them before that.
 LONGEST_LOG = {"books": 4_000, "keys": 4_000, "usage": 65_536}
 # A log longer than this is begun anew: see `checkpoint`.
 LONG_LOG_BYTES = 32_000_000
-RESTART_TRIES = 40
+RESTART_SEC = 0.05
 
 _PRAGMAS = """
     PRAGMA busy_timeout = 0;
@@ -153,11 +153,12 @@ def checkpoint(connection: sqlite3.Connection) -> None:
     with translated():
         (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
         _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        for _ in range(RESTART_TRIES if pages * page_bytes > LONG_LOG_BYTES else 0):
-            (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
-            if not busy:
-                return
+        if pages * page_bytes <= LONG_LOG_BYTES:
+            return
+        deadline, busy = time.monotonic() + RESTART_SEC, True
+        while busy and time.monotonic() < deadline:
             time.sleep(RETRY_SEC)
+            busy = connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()[0]
 
 
 def _patiently(ask: Callable[[], object], wait_sec: float) -> None:

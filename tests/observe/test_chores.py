@@ -1,0 +1,49 @@
+"""What the supervisor does beside the workers, on a real store."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from counterfoil import bootstrap, settings
+from counterfoil.backends.sqlite.files import path_of, read_write, writing
+from counterfoil.observe.events import Event
+from counterfoil.settings import Settings
+from counterfoil.supervise import Chores
+from e2e.running import until
+
+ROWS = 200
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Settings]:
+    """A store that is looked after."""
+    found = settings.load({"store": str(tmp_path), "secret": "s" * 64}, environment={})
+    bootstrap.prepare(found)
+    said: list[Event] = []
+    chores = Chores(found, said.append)
+    chores.start()
+    yield found
+    chores.stop()
+    assert not said
+
+
+def test_what_workers_write_is_moved_out_of_the_usage_log(store: Settings) -> None:
+    with closing(read_write(store.store, "usage")) as worker:
+        before = path_of(store.store, "usage").stat().st_size
+        with writing(worker, 10):
+            rows = [(f"key-{number:060}", number) for number in range(ROWS)]
+            worker.executemany("INSERT INTO daily_totals (key_id, day, count) VALUES (?, ?, 1)", rows)
+        until(lambda: path_of(store.store, "usage").stat().st_size > before + 60 * ROWS, "the log is moved")
+
+
+def test_the_usage_log_is_moved_while_a_load_holds_the_books(store: Settings) -> None:
+    with closing(read_write(store.store, "books")) as loader, writing(loader, 10):
+        test_what_workers_write_is_moved_out_of_the_usage_log(store)
+
+
+def test_the_horizon_moves_while_nothing_is_loaded(store: Settings) -> None:
+    inspection = bootstrap.Inspection(store)
+    first = inspection.horizon_ms() or 0
+    until(lambda: (inspection.horizon_ms() or 0) > first, "the horizon moves")
