@@ -33,7 +33,7 @@ def test_what_workers_write_is_moved_out_of_the_usage_log(store: Settings) -> No
     with closing(read_write(store.store, "usage")) as worker:
         before = path_of(store.store, "usage").stat().st_size
         with writing(worker, 10):
-            rows = [(f"key-{number:060}", number) for number in range(ROWS)]
+            rows = [(f"key-{number:060}", 20_990_101) for number in range(ROWS)]
             worker.executemany("INSERT INTO daily_totals (key_id, day, count) VALUES (?, ?, 1)", rows)
         until(lambda: path_of(store.store, "usage").stat().st_size > before + 60 * ROWS, "the log is moved")
 
