@@ -1,0 +1,35 @@
+"""A key may be older than its shop: what is loaded while its first questions are answered is not passed over."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from counterfoil.backends.sqlite.books import SqliteBooks
+from records import EVER, bill, branch
+from sync.premises import Parts, Premises
+
+
+class LoadedMeanwhile(SqliteBooks):
+    """Something happens just before the horizon is read on its own."""
+
+    happens: Callable[[], None]
+
+    async def horizon(self) -> int:
+        self.happens()
+        return await super().horizon()
+
+
+def test_a_shop_that_is_loaded_while_its_key_asks_gives_its_bills_then_or_at_the_next_poll(tmp_path: Path) -> None:
+    house = Premises(tmp_path, Parts(books=LoadedMeanwhile))
+    shop = branch()
+    key, sold = house.key(shop=shop["id"]), bill(shop)
+
+    def first_load() -> None:
+        house.load(shop, sold)
+        house.clock.advance(1)
+        house.ledger.advance_horizon()
+
+    house.books.happens = first_load  # type: ignore[attr-defined]
+    first = house.ask(key, "transactions", shopId=shop["id"], updatedSince=EVER)
+    then = house.ask(key, "transactions", shopId=shop["id"], updatedSince=first["serverTime"])
+    house.close()
+    assert sold["id"] in [one["id"] for one in first["data"] + then["data"]]
