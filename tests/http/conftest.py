@@ -5,8 +5,8 @@ import pytest
 
 from house import House, site
 
-# What this says depends most on what a store finds. On the server the others are for `make test-long`.
-OF_THE_BOOKS = {"test_transactions_by_change.py"}
+# What these say depends most on what a store finds. On the server the others are for `make test-long`.
+OF_THE_BOOKS = {"test_transactions_by_change.py", "test_transaction.py", "test_lookup.py"}
 
 
 @pytest.hookimpl(tryfirst=True)

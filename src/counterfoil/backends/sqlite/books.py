@@ -102,6 +102,7 @@ _BILL_OF = {
     """,
 }
 
+# char(30) is what stands between two forms: `NEXT` of domain/forms.py.
 _MEMBERS = """
     SELECT (SELECT at FROM horizon), (SELECT body FROM bases WHERE id = ?1), count(*),
         CAST(group_concat(form, char(30)) AS BLOB), (

@@ -25,7 +25,8 @@ RETRY_SEC = 0.000_05
 SLOWEST_RETRY_SEC = 0.005
 # Bills are read by the page, so theirs are large; an admission writes one page, so those are small.
 PAGE_BYTES = {"books": 8192, "keys": 4096, "usage": 1024}
-OPEN_SEC = 5.0
+# A usage log may be long, and who opens it after a kill reads all of it; keys are opened between two requests.
+OPEN_SEC = {"books": 2.0, "keys": 2.0, "usage": 5.0}
 SETTLE_SEC = 10.0
 WAIT_SEC = {"books": 60.0, "keys": 5.0, "usage": 2.0}
 
@@ -189,7 +190,7 @@ def _connect(uri: str, name: Name, *, checked: bool = True) -> sqlite3.Connectio
 
     try:
         # Whoever closes a file last tidies it up, and for that moment nobody else gets in.
-        _patiently(greet, OPEN_SEC)
+        _patiently(greet, OPEN_SEC[name])
     except BaseException:
         connection.close()
         raise
