@@ -137,7 +137,7 @@ def _cheaper(ours: Measured, other: Measured) -> float | None:
 class Nowhere:
     """Day totals that nobody keeps."""
 
-    async def counts(self, key_id: str, days: Sequence[date]) -> dict[date, int]:  # noqa: ARG002 - the port's
+    async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]:  # noqa: ARG002 - the port's
         return {}
 
     async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:  # noqa: ARG002 - the port's
@@ -146,6 +146,16 @@ class Nowhere:
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int]) -> None:
         """Let them go."""
+
+    async def offered(self) -> int | None:
+        """There is one server."""
+        return None
+
+    async def newest(self) -> int:
+        return 0
+
+    def was_given(self, horizon: int) -> None:
+        """Nothing depends on it."""
 
 
 def _facts(measured: Mapping[Pair, Measured], valkey: str) -> dict[str, object]:
@@ -162,7 +172,7 @@ def _facts(measured: Mapping[Pair, Measured], valkey: str) -> dict[str, object]:
 async def _admission_us(valkey: str) -> tuple[float, float]:
     """One after the other, as a lone request meets it: wall time and processor time."""
     key = Key(key_id=os.urandom(6).hex(), scope=Scope("shop", "bench"), per_min=PLENTY, per_day=PLENTY, created_at=0)
-    with closing(RedisMeter(valkey, "bench", Nowhere(), lambda _: None)) as meter:
+    with closing(RedisMeter(valkey, "bench", Nowhere(), lambda _: None, Nowhere())) as meter:
         await meter.admit(key)
         began, before = time.perf_counter(), time.process_time()
         for _ in range(ADMISSIONS):

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from counterfoil.backends.sqlite import inspect
-from counterfoil.backends.sqlite.bookmarks import SqliteBookmarks
 from counterfoil.backends.sqlite.books import SqliteBooks
+from counterfoil.backends.sqlite.cursors import SqliteCursors
 from counterfoil.backends.sqlite.files import NAMES, path_of
 from counterfoil.backends.sqlite.keys import SqliteKeyCabinet, SqliteKeyRing
 from counterfoil.backends.sqlite.ledger import SqliteLedger
@@ -32,14 +32,14 @@ from counterfoil.http.app import App
 from counterfoil.http.gate import Gate
 from counterfoil.http.openapi import document
 from counterfoil.observe.events import Event
-from counterfoil.ports import Bookmarks, Books, Clock, KeyRing, Meter, RequestLog, StoreUnavailable
+from counterfoil.ports import Books, Clock, Cursors, KeyRing, Meter, RequestLog, StoreUnavailable
 from counterfoil.reads import Reads
 from counterfoil.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from counterfoil.backends.postgres import inspect as server
     from counterfoil.backends.postgres.arrival import PostgresArrival
-    from counterfoil.backends.postgres.bookmarks import PostgresBookmarks
+    from counterfoil.backends.postgres.cursors import PostgresCursors
     from counterfoil.backends.postgres.keys import PostgresKeyCabinet
     from counterfoil.backends.postgres.ledger import PostgresLedger
     from counterfoil.backends.postgres.servers import Servers, Sight
@@ -151,12 +151,12 @@ def usage(settings: Settings, clock: Clock | None = None) -> SqliteUsage | Postg
     return SqliteUsage(settings.store, clock or SystemClock())
 
 
-def bookmarks(settings: Settings, clock: Clock | None = None) -> SqliteBookmarks | PostgresBookmarks:
+def cursors(settings: Settings, clock: Clock | None = None) -> SqliteCursors | PostgresCursors:
     if settings.database:
-        from counterfoil.backends.postgres.bookmarks import PostgresBookmarks
+        from counterfoil.backends.postgres.cursors import PostgresCursors
 
-        return PostgresBookmarks(_servers(settings, clock), settings.database, clock or SystemClock())
-    return SqliteBookmarks(settings.store, clock or SystemClock())
+        return PostgresCursors(_servers(settings, clock), settings.database, clock or SystemClock())
+    return SqliteCursors(settings.store, clock or SystemClock())
 
 
 def _servers(settings: Settings, clock: Clock | None, observe: Callable[[Event], None] = lambda _: None) -> Servers:
@@ -185,33 +185,33 @@ class Parts(Struct, frozen=True):
     key_ring: KeyRing
     meter: Meter
     request_log: RequestLog
-    bookmarks: Bookmarks
+    cursors: Cursors
     close: Callable[[], None]
 
 
 def _embedded(settings: Settings, clock: Clock) -> Parts:
     books = SqliteBooks(settings.store)
     spent = SqliteUsage(settings.store, clock)
-    marks = SqliteBookmarks(settings.store, clock, beside=spent)
+    handed_out = SqliteCursors(settings.store, clock, beside=spent)
 
     def close() -> None:
-        for part in (spent, marks, books):
+        for part in (spent, handed_out, books):
             part.close()
 
-    return Parts(books, SqliteKeyRing(settings.store, clock), spent, spent, marks, close)
+    return Parts(books, SqliteKeyRing(settings.store, clock), spent, spent, handed_out, close)
 
 
 def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock | None) -> Parts:
-    from counterfoil.backends.postgres.bookmarks import PostgresBookmarks
     from counterfoil.backends.postgres.books import PostgresBooks
+    from counterfoil.backends.postgres.cursors import PostgresCursors
     from counterfoil.backends.postgres.keys import PostgresKeyRing
 
     servers = _servers(settings, clock, observe)
     node_clock = clock or SystemClock()
     spent = _shared_usage(settings, servers, clock)
-    kept = PostgresBookmarks(servers, settings.database, node_clock)
+    stored = PostgresCursors(servers, settings.database, node_clock)
     meter: Meter = spent
-    marks: Bookmarks = kept
+    handed_out: Cursors = stored
     log: RequestLog = spent
     closing: list[Callable[[], None]] = [spent.close]
     if settings.meter:
@@ -219,11 +219,11 @@ def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock |
         from counterfoil.backends.redis.meter import RedisMeter
 
         prefix = f"counterfoil:{pseudonyms(settings).fingerprint()[:12]}"
-        shared = RedisMeter(settings.meter, prefix, spent, observe, _instant(clock))
+        shared = RedisMeter(settings.meter, prefix, spent, observe, servers, _instant(clock))
         closing.insert(0, shared.close)
         meter = shared
         if servers.several:
-            marks = log = bridge = Bridge(settings.meter, prefix, kept, spent, node_clock)
+            handed_out = log = bridge = Bridge(settings.meter, prefix, stored, spent, node_clock)
             closing.insert(0, bridge.close)
 
     def close() -> None:
@@ -231,7 +231,7 @@ def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock |
             with contextlib.suppress(StoreUnavailable):
                 part()
 
-    return Parts(PostgresBooks(servers), PostgresKeyRing(servers, node_clock), meter, log, marks, close)
+    return Parts(PostgresBooks(servers), PostgresKeyRing(servers, node_clock), meter, log, handed_out, close)
 
 
 class Service(Struct, frozen=True):
@@ -251,7 +251,7 @@ def service(settings: Settings, observe: Callable[[Event], None], clock: Clock |
         gate=Gate(parts.key_ring, parts.meter),
         reads=Reads(
             books=parts.books,
-            bookmarks=parts.bookmarks,
+            cursors=parts.cursors,
             meter=parts.meter,
             pseudonyms=pseudonyms(settings),
             clock=clock,

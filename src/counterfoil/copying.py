@@ -111,9 +111,9 @@ DESK = (
     Table("meters", ("key_id",), ("n", "at", "ahead", "day", "count")),
     Table("admissions", ("key_id", "n"), ("at",)),
     Table(
-        "bookmarks",
-        ("lineage", "listing", "cursor", "route", "major", "minor", "walk"),
-        ("horizon", "finished", "returns", "kept_at", "first_kept"),
+        "cursors",
+        ("lineage", "resource", "query", "cursor"),
+        ("row_id", "major", "minor", "horizon", "first_at", "ends_at", "expired"),
     ),
     REQUESTS,
 )

@@ -16,7 +16,7 @@ from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.allowance import Admitted, TooFast
 from counterfoil.domain.bills import ClosedBill
 from counterfoil.domain.members import Base, MemberRecord
-from counterfoil.domain.paging import Bookmark, Place, Trail
+from counterfoil.domain.paging import Held, Listing, Position
 from counterfoil.domain.resources import Shop
 from counterfoil.domain.shops import ShopFacts
 
@@ -63,21 +63,16 @@ class ShopList(Struct, frozen=True):
 class BillPage(Struct, frozen=True):
     """Finished bills as the list returns them, with commas between; `seal` changes with them and with nothing else.
 
-    `last` is where a full page ends; a page with fewer rows than were asked for has none.
+    `last` is the position of a full page's last row; a page with fewer rows than were asked for has none.
+    `continues` is false if the row that the page should continue after has been removed.
     """
 
     horizon: int
     count: int
     seal: bytes
     bodies: bytes
-    last: Place | None
-
-
-class BillPlaces(Struct, frozen=True):
-    """Where a bill stands in each list; `by_change` is missing on a bill from before change tracking."""
-
-    by_day: Place
-    by_change: Place | None
+    last: Position | None
+    continues: bool = True
 
 
 class FoundBill(Struct, frozen=True):
@@ -87,13 +82,14 @@ class FoundBill(Struct, frozen=True):
 
 
 class MemberPage(Struct, frozen=True):
-    """Members' forms in the order of the list, as `domain/forms.py` fills them in; `last` as on a page of bills."""
+    """Members' forms in the order of the list, as `domain/forms.py` fills them in; the rest as on a page of bills."""
 
     horizon: int
     base: Base | None
     count: int
     forms: bytes
-    last: Place | None
+    last: Position | None
+    continues: bool = True
 
 
 class FoundMember(Struct, frozen=True):
@@ -121,48 +117,51 @@ class AccountList(Struct, frozen=True):
 class Books(Protocol):
     """Shops, bills and members, for reading.
 
-    A store may have copies that are behind. Each answer is of one of them, at
-    its horizon; with `reached`, of one whose horizon has come that far. That
-    something is not there is said only when no copy that is further has it.
+    A store may have replicas that lag. Each answer comes from a single one of
+    its servers, as of that server's horizon, and only from a server whose
+    horizon has reached `reached`. "Not there" is said only after the server
+    that is furthest ahead was asked too.
     """
 
     async def horizon(self) -> int: ...
 
-    async def shops(self, scope: Scope) -> ShopList:
+    async def shops(self, scope: Scope, reached: int = 0) -> ShopList:
         """The scope's branches."""
 
-    async def has_shop(self, scope: Scope, shop_id: str) -> bool:
+    async def has_shop(self, scope: Scope, shop_id: str, reached: int = 0) -> bool:
         """Whether this shop is in scope, removed or not."""
 
-    async def covers(self, scope: Scope, provider_id: str) -> bool:
+    async def covers(self, scope: Scope, provider_id: str, reached: int = 0) -> bool:
         """Whether a branch in scope uses this membership base."""
 
     async def bills_by_day(
-        self, scope: Scope, shop_id: str, first: date, last: date, after: Place | None, limit: int, reached: int = 0
+        self, scope: Scope, shop_id: str, first: date, last: date, after: Position | None, limit: int, reached: int = 0
     ) -> BillPage | None:
-        """Bills of these days; nothing, when this shop is not in scope."""
+        """Bills of these days; None if the shop is not in scope."""
 
     async def bills_by_change(
-        self, scope: Scope, shop_id: str, since: int, until: int | None, after: Place | None, limit: int
+        self,
+        scope: Scope,
+        shop_id: str,
+        since: int,
+        until: int | None,
+        after: Position | None,
+        limit: int,
+        reached: int = 0,
     ) -> BillPage | None:
         """Bills last changed in `since..until`, which the horizon has reached; without `until`, up to the horizon.
 
-        Nothing, when this shop is not in scope.
+        None if the shop is not in scope.
         """
 
-    async def bill_places(self, scope: Scope, shop_id: str, bill_id: str) -> BillPlaces | None:
-        """Nothing as well when this shop is not in scope: whose bills it has is not told."""
+    async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None: ...
 
-    async def bill(self, scope: Scope, bill_id: str) -> FoundBill | None: ...
+    async def members(self, provider_id: str, after: Position | None, limit: int, reached: int = 0) -> MemberPage: ...
 
-    async def members(self, provider_id: str, after: Place | None, limit: int, reached: int = 0) -> MemberPage: ...
-
-    async def member_place(self, provider_id: str, token: str) -> Place | None: ...
-
-    async def member(self, scope: Scope, token: str) -> FoundMember | None:
+    async def member(self, scope: Scope, token: str, reached: int = 0) -> FoundMember | None:
         """A member of a base that a branch in scope uses."""
 
-    async def accounts(self, provider_id: str, messaging_hash: str) -> AccountList: ...
+    async def accounts(self, provider_id: str, messaging_hash: str, reached: int = 0) -> AccountList: ...
 
 
 # --- keys, limits and records ------------------------------------------------
@@ -209,11 +208,16 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
 
 
 class Meter(Protocol):
-    """The minute window and the day's count, exact over all processes."""
+    """The minute window and the day's count, exact over all processes.
+
+    With several servers it also says what each answer may report as
+    serverTime: never less than the key's lineage was given before, on whatever
+    node.
+    """
 
     async def admit(self, key: Key) -> Admitted | TooFast: ...
 
-    async def counts(self, key_id: str, days: Sequence[date]) -> dict[date, int]: ...
+    async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]: ...
 
 
 class RequestLog(Protocol):
@@ -226,23 +230,17 @@ class RequestLog(Protocol):
         """Keep the record before returning: personal data is about to leave."""
 
 
-class Bookmarks(Protocol):
-    """The places at which cursors were handed out, by key and list."""
+class Cursors(Protocol):
+    """The cursors that were handed out. Within a listing each stands for one position."""
 
-    async def find(self, trail: Trail, cursor: str) -> list[Bookmark]:
-        """Every bookmark of the key and list for this cursor, whatever its route, oldest first."""
+    async def find(self, listing: Listing, cursor: str) -> Held | None:
+        """The cursor, which is valid for another lifetime from now on; None if it is not valid in this listing."""
 
-    async def held_elsewhere(self, trail: Trail, place: Place) -> bool:
-        """Whether an unfinished walk of this trail holds the row's cursor for another place of the row."""
+    async def hand_out(self, listing: Listing, position: Position, horizon: int, fresh: str | None) -> str | None:
+        """Return the cursor for a position: one that others hold for it, the row's id, or `fresh` if that is taken.
 
-    async def keep(self, trail: Trail, bookmark: Bookmark) -> None:
-        """Remember a place, instead of a walk that has finished there; as part of a crowd if there are many others."""
-
-    async def wear(self, trail: Trail, bookmark: Bookmark) -> None:
-        """Count one more return to this bookmark."""
-
-    async def finish(self, walk_id: str) -> None:
-        """The walk has read its last page. A crowd never has."""
+        None if there is no such id: ask again with a fresh one.
+        """
 
 
 # --- writing the books -------------------------------------------------------

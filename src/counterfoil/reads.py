@@ -5,16 +5,15 @@ answer carries finished JSON and the horizon that its rows can vouch for.
 """
 
 from collections.abc import Callable
-from functools import partial
 
 from msgspec import UNSET, Struct, UnsetType, json
 
 from counterfoil.domain import allowance, members
-from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import Admitted
 from counterfoil.domain.calendar import compact, days_until
 from counterfoil.domain.forms import filled
-from counterfoil.domain.paging import BY_CHANGE, BY_DAY, BY_SIGN_UP, Place, Resumed, Trail
+from counterfoil.domain.paging import BY_CHANGE, BY_DAY, BY_SIGN_UP, Held, Listing, Position, fresh_cursor
 from counterfoil.domain.problems import (
     BAD_CURSOR,
     LOOKUP_NOT_ENABLED,
@@ -26,8 +25,10 @@ from counterfoil.domain.problems import (
 from counterfoil.domain.requests import BillList, ByChange, ByDay, Lookup, MemberList
 from counterfoil.domain.resources import MemberReference
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ports import BillPage, Bookmarks, Books, Clock, Meter
-from counterfoil.walks import Walks
+from counterfoil.ports import BillPage, Books, Clock, Cursors, Meter, StoreUnavailable
+
+# So often a fresh id is drawn for a cursor. That one is taken already happens once in 2^50 draws.
+DRAWS = 5
 
 
 class Caller(Struct, frozen=True):
@@ -35,6 +36,15 @@ class Caller(Struct, frozen=True):
 
     key: Key
     admitted: Admitted
+
+    @property
+    def horizon(self) -> int | None:
+        """What the answer reports as serverTime, and its data must have reached; None on a store of one server."""
+        return self.admitted.horizon
+
+    @property
+    def reached(self) -> int:
+        return self.admitted.horizon or 0
 
 
 class Disclosure(Struct, frozen=True):
@@ -64,130 +74,148 @@ class Reads:
         self,
         *,
         books: Books,
-        bookmarks: Bookmarks,
+        cursors: Cursors,
         meter: Meter,
         pseudonyms: Pseudonyms,
         clock: Clock,
         new_id: Callable[[], str],
     ) -> None:
         self._books = books
+        self._cursors = cursors
         self._meter = meter
         self._pseudonyms = pseudonyms
         self._clock = clock
-        self._walks = Walks(bookmarks, new_id)
+        self._new_id = new_id
 
     async def shops(self, caller: Caller) -> Answer:
-        shops = await self._books.shops(caller.key.scope)
-        return Answer(data=shops.bodies, horizon=shops.horizon, seal=b"".join(shops.bodies))
+        shops = await self._books.shops(caller.key.scope, caller.reached)
+        return Answer(data=shops.bodies, horizon=caller.horizon or shops.horizon, seal=b"".join(shops.bodies))
 
     async def bills(self, caller: Caller, question: BillList) -> Answer:
         scope = caller.key.scope
         if scope.kind == "shop" and scope.id != question.shop_id:
             raise Refused(SHOP_NOT_IN_SCOPE)
-        trail = Trail(caller.key.lineage, f"bills {question.shop_id}", _route(question.selection))
-        cursor = question.cursor
-        resumed = await self._resume_bills(scope, question, cursor, trail) if cursor is not None else None
-        walk = resumed.walk if resumed else None
-        ask = partial(self._bill_page, scope, question, resumed)
-        page, next_cursor = await self._walks.page(trail, walk, question.limit, ask)
+        listing = Listing(caller.key.lineage, f"bills {question.shop_id}", _query(question.selection))
+        held = await self._resume_bills(caller, question, listing)
+        page = await self._bill_page(caller, question, held)
+        if not page.continues:
+            raise Refused(BAD_CURSOR)
+        horizon = held.horizon if held else caller.horizon or page.horizon
         return Answer(
             data=[page.bodies] if page.count else [],
-            horizon=walk.horizon if walk else page.horizon,
+            horizon=horizon,
             seal=page.seal,
-            next_cursor=next_cursor,
+            next_cursor=await self._next_cursor(listing, page.last, horizon),
         )
 
     async def bill(self, caller: Caller, bill_id: str) -> Answer:
-        found = await self._books.bill(caller.key.scope, bill_id)
+        found = await self._books.bill(caller.key.scope, bill_id, caller.reached)
         if found is None:
             raise Refused(NOT_FOUND)
-        return Answer(data=found.body, horizon=found.horizon, seal=found.seal)
+        return Answer(data=found.body, horizon=caller.horizon or found.horizon, seal=found.seal)
 
     async def members(self, caller: Caller, question: MemberList) -> Answer:
         key, provider_id = caller.key, question.provider_id
-        await self._require_provider(key, provider_id)
-        trail = Trail(key.lineage, f"members {provider_id}", BY_SIGN_UP)
-        resumed = None
+        await self._require_provider(caller, provider_id)
+        listing = Listing(key.lineage, f"members {provider_id}", BY_SIGN_UP)
+        held = None
         if question.cursor is not None:
-            present = await self._books.member_place(provider_id, question.cursor)
-            if present is None:
+            held = await self._cursors.find(listing, question.cursor)
+            if held is None:
                 raise Refused(BAD_CURSOR)
-            resumed = await self._walks.go_on(trail, question.cursor, present)
-        after, walk = (resumed.after, resumed.walk) if resumed else (None, None)
-        reached = walk.horizon if walk else 0
-        ask = partial(self._books.members, provider_id, after, reached=reached)
-        page, next_cursor = await self._walks.page(trail, walk, question.limit, ask)
-        now = self._clock.now_ms()
-        data = b"[%b]" % filled(page.forms, page.base, now, key.personal_data)
+        after, reached = _start(held, caller)
+        page = await self._books.members(provider_id, after, question.limit, reached)
+        if not page.continues:
+            raise Refused(BAD_CURSOR)
+        horizon = held.horizon if held else caller.horizon or page.horizon
+        data = b"[%b]" % filled(page.forms, page.base, self._clock.now_ms(), key.personal_data)
         return Answer(
             data=data,
-            horizon=page.horizon,
+            horizon=horizon,
             seal=data,
-            next_cursor=next_cursor,
+            next_cursor=await self._next_cursor(listing, page.last, horizon),
             disclosure=_disclosure(key, provider_id, page.count),
         )
 
     async def member(self, caller: Caller, token: str) -> Answer:
-        found = await self._books.member(caller.key.scope, token)
+        found = await self._books.member(caller.key.scope, token, caller.reached)
         if found is None:
             raise Refused(NOT_FOUND)
         data = filled(found.form, found.base, self._clock.now_ms(), caller.key.personal_data)
         disclosure = _disclosure(caller.key, found.provider_id, 1)
-        return Answer(data=data, horizon=found.horizon, seal=data, disclosure=disclosure)
+        return Answer(data=data, horizon=caller.horizon or found.horizon, seal=data, disclosure=disclosure)
 
     async def lookup(self, caller: Caller, question: Lookup) -> Answer:
-        await self._require_provider(caller.key, question.provider_id)
+        await self._require_provider(caller, question.provider_id)
         hashed = self._pseudonyms.messaging_hash(question.messaging_user_id)
-        found = await self._books.accounts(question.provider_id, hashed)
+        found = await self._books.accounts(question.provider_id, hashed, caller.reached)
         for account in found.accounts:
             if members.answering(found.base, account.channel):
                 data = json.encode(MemberReference(member_id=account.token))
-                return Answer(data=data, horizon=found.horizon, seal=data)
+                return Answer(data=data, horizon=caller.horizon or found.horizon, seal=data)
         raise Refused(NOT_FOUND)
 
     async def usage(self, caller: Caller) -> Answer:
         key, admitted = caller.key, caller.admitted
-        horizon = await self._books.horizon()
-        counts = await self._meter.counts(key.key_id, days_until(admitted.day, allowance.USAGE_DAYS))
+        horizon = caller.horizon or await self._books.horizon()
+        counts = await self._meter.counts(key, days_until(admitted.day, allowance.USAGE_DAYS))
         data = json.encode(allowance.usage(key, admitted, counts))
         return Answer(data=data, horizon=horizon, seal=data)
 
-    async def _resume_bills(self, scope: Scope, question: BillList, cursor: str, trail: Trail) -> Resumed:
-        places = await self._books.bill_places(scope, question.shop_id, cursor)
-        if places is None:
-            known = scope.kind == "shop" or await self._books.has_shop(scope, question.shop_id)
+    async def _resume_bills(self, caller: Caller, question: BillList, listing: Listing) -> Held | None:
+        """Return what the cursor stands for; None on a first page."""
+        if question.cursor is None:
+            return None
+        held = await self._cursors.find(listing, question.cursor)
+        if held is None:
+            scope = caller.key.scope
+            known = scope.kind == "shop" or await self._books.has_shop(scope, question.shop_id, caller.reached)
             raise Refused(BAD_CURSOR if known else SHOP_NOT_IN_SCOPE)
-        present = places.by_change if isinstance(question.selection, ByChange) else places.by_day
-        if present is not None and not _within(present, question.selection):
-            present = None
-        return await self._walks.go_on(trail, cursor, present)
+        return held
 
-    async def _bill_page(self, scope: Scope, question: BillList, resumed: Resumed | None, limit: int) -> BillPage:
-        page = await self._bills_asked_for(scope, question, resumed, limit)
+    async def _bill_page(self, caller: Caller, question: BillList, held: Held | None) -> BillPage:
+        page = await self._bills_asked_for(caller, question, held)
         if page:
             return page
-        if scope.kind == "franchise":
+        if caller.key.scope.kind == "franchise":
             raise Refused(SHOP_NOT_IN_SCOPE)
         # The key is bound to a shop that was never loaded. Should it be by now, its bills come with their own horizon.
         horizon = await self._books.horizon()
-        page = await self._bills_asked_for(scope, question, resumed, limit)
+        page = await self._bills_asked_for(caller, question, held)
         return page or BillPage(horizon, 0, b"", b"", None)
 
-    async def _bills_asked_for(
-        self, scope: Scope, question: BillList, resumed: Resumed | None, limit: int
-    ) -> BillPage | None:
-        after, walk = (resumed.after, resumed.walk) if resumed else (None, None)
+    async def _bills_asked_for(self, caller: Caller, question: BillList, held: Held | None) -> BillPage | None:
+        scope, shop_id, limit = caller.key.scope, question.shop_id, question.limit
+        after, reached = _start(held, caller)
         match question.selection:
             case ByDay(first, last):
-                reached = walk.horizon if walk else 0
-                return await self._books.bills_by_day(scope, question.shop_id, first, last, after, limit, reached)
+                return await self._books.bills_by_day(scope, shop_id, first, last, after, limit, reached)
             case ByChange(since):
-                until = walk.horizon if walk else None
-                return await self._books.bills_by_change(scope, question.shop_id, since, until, after, limit)
+                # A pass is bounded by the horizon of its first page: so it ends, however much changes meanwhile.
+                until = held.horizon if held else caller.horizon
+                return await self._books.bills_by_change(scope, shop_id, since, until, after, limit, reached)
 
-    async def _require_provider(self, key: Key, provider_id: str) -> None:
-        if not await self._books.covers(key.scope, provider_id):
+    async def _next_cursor(self, listing: Listing, last: Position | None, horizon: int) -> str | None:
+        """Return the cursor to offer after a page; None after one that was not full."""
+        if last is None:
+            return None
+        cursor = await self._cursors.hand_out(listing, last, horizon, None)
+        for _ in range(DRAWS):
+            if cursor is not None:
+                return cursor
+            cursor = await self._cursors.hand_out(listing, last, horizon, fresh_cursor(last.id, self._new_id()))
+        raise StoreUnavailable(f"no free cursor id was found in {DRAWS} attempts")
+
+    async def _require_provider(self, caller: Caller, provider_id: str) -> None:
+        if not await self._books.covers(caller.key.scope, provider_id, caller.reached):
             raise Refused(PROVIDER_NOT_IN_SCOPE)
+
+
+def _start(held: Held | None, caller: Caller) -> tuple[Position | None, int]:
+    """Return after which position a page begins, and the horizon that its data must have reached."""
+    if held is None:
+        return None, caller.reached
+    return held.position, max(held.horizon, caller.reached)
 
 
 def require_lookup(key: Key) -> None:
@@ -196,21 +224,13 @@ def require_lookup(key: Key) -> None:
         raise Refused(LOOKUP_NOT_ENABLED)
 
 
-def _route(selection: ByDay | ByChange) -> str:
-    """Names a list with its parameters: the mode, a blank, the rest."""
+def _query(selection: ByDay | ByChange) -> str:
+    """Name a list's mode and its parameters."""
     match selection:
         case ByDay(first, last):
             return f"{BY_DAY} {compact(first)}-{compact(last)}"
         case ByChange(since):
             return f"{BY_CHANGE} {since}"
-
-
-def _within(place: Place, selection: ByDay | ByChange) -> bool:
-    match selection:
-        case ByDay(first, last):
-            return int(compact(first)) <= place.major <= int(compact(last))
-        case ByChange(since):
-            return place.major >= since
 
 
 def _disclosure(key: Key, provider_id: str, count: int) -> Disclosure | None:

@@ -125,8 +125,8 @@ class Chores:
     def start(self) -> None:
         self._ledger = bootstrap.ledger(self._settings)
         self._usage = bootstrap.usage(self._settings)
-        self._bookmarks = bootstrap.bookmarks(self._settings)
-        self._parts = (self._ledger, self._usage, self._bookmarks)
+        self._cursors = bootstrap.cursors(self._settings)
+        self._parts = (self._ledger, self._usage, self._cursors)
         self._ledger.advance_horizon()
         for thread in self._threads:
             thread.start()
@@ -168,11 +168,11 @@ class Chores:
 
     def _prune(self) -> None:
         records, days = self._usage.prune()
-        bookmarks = self._bookmarks.prune()
-        if records or days or bookmarks:
+        cursors = self._cursors.prune()
+        if records or days or cursors:
             self._log(
                 ServiceChanged(
-                    what="pruned", detail=f"{records} request records, {days} daily totals, {bookmarks} bookmarks"
+                    what="pruned", detail=f"{records} request records, {days} daily totals, {cursors} expired cursors"
                 )
             )
 

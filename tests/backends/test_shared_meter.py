@@ -29,8 +29,9 @@ class Office:
         self.database, url = servers.postgres(18).borrow()
         self.events: list[Event] = []
         self.runner = asyncio.Runner()
-        self.totals = PostgresUsage(Servers(url, SystemClock()), url, SystemClock())
-        self.meter = RedisMeter(meter_url, "test", self.totals, self.events.append)
+        self.servers = Servers(url, SystemClock())
+        self.totals = PostgresUsage(self.servers, url, SystemClock())
+        self.meter = RedisMeter(meter_url, "test", self.totals, self.events.append, self.servers)
 
     def admit(self, key: Key = KEY) -> Admitted | TooFast:
         async def ask() -> Admitted | TooFast:
@@ -40,7 +41,7 @@ class Office:
 
     def today(self) -> int:
         async def ask() -> dict[date, int]:
-            return await self.meter.counts("k_1", [thai_day(SystemClock().now_ms())])
+            return await self.meter.counts(KEY, [thai_day(SystemClock().now_ms())])
 
         return sum(self.runner.run(ask()).values())
 
@@ -90,7 +91,7 @@ def test_counts_reach_the_store_by_themselves_within_a_second(office: Office) ->
     async def wait_for_them() -> None:
         day = thai_day(SystemClock().now_ms())
         async with asyncio.timeout(1.0):
-            while await office.totals.counts("k_1", [day]) != {day: 3}:
+            while await office.totals.counts(KEY, [day]) != {day: 3}:
                 await asyncio.wait({asyncio.ensure_future(asyncio.Event().wait())}, timeout=0.01)
 
     office.runner.run(wait_for_them())

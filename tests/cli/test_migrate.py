@@ -26,7 +26,12 @@ def at(url: str) -> Command:
 
 
 def test_migrate_makes_the_schema_and_says_what_it_ran(bare: str) -> None:
-    assert at(bare).json("migrate")["migrations"] == ["0001_store.sql", "0002_meter.sql", "0003_forms.sql"]
+    assert at(bare).json("migrate")["migrations"] == [
+        "0001_store.sql",
+        "0002_meter.sql",
+        "0003_forms.sql",
+        "0004_cursors.sql",
+    ]
     assert at(bare).json("migrate")["migrations"] == []
     assert "up to date" in at(bare)("migrate").stdout
 

@@ -100,6 +100,6 @@ def test_prune_drops_records_past_90_days_and_totals_past_400_and_says_so(
 ) -> None:
     for days_ago in (410, 100, 10, 0):
         spend(store, key_id, 1, days_ago)
-    assert counterfoil.json("prune") == {"requestRecords": 2, "dailyTotals": 1, "bookmarks": 0}
-    assert counterfoil("prune").stdout.startswith("Dropped 0 request records")
+    assert counterfoil.json("prune") == {"requestRecords": 2, "dailyTotals": 1, "cursors": 0, "bookmarks": 0}
+    assert counterfoil("prune").stdout.startswith("Deleted 0 request records")
     assert len(counterfoil.json("usage", "--disclosures")) == 2

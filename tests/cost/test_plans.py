@@ -12,7 +12,7 @@ import pytest
 import servers
 from cost.counter import plan_of, statements_run
 from counterfoil import bootstrap
-from counterfoil.backends.postgres import bookmarks, books
+from counterfoil.backends.postgres import books, cursors
 from counterfoil.backends.postgres.connections import Line
 from house import House
 from records import NEW_YEAR, Record, base, bill, bills, branch, member, removal
@@ -57,7 +57,7 @@ def _live(house: House) -> None:
         _walk(house, holder, "transactions", {"shopId": of["id"], "updatedSince": "2020-01-01T00:00:00Z"})
         _walk(house, holder, "members", {"providerId": of["providerId"]})
     house.data("members/lookup", key, providerId=of["providerId"], messagingUserId=MESSAGING_USER)
-    for part in (bootstrap.usage(house.settings, house.clock), bootstrap.bookmarks(house.settings, house.clock)):
+    for part in (bootstrap.usage(house.settings, house.clock), bootstrap.cursors(house.settings, house.clock)):
         with closing(part):
             part.prune()
 
@@ -117,10 +117,10 @@ def test_no_list_is_sorted_when_it_is_asked_for(seen: tuple[Path, list[Seen]]) -
         ("books", "LEFT JOIN accounts ON", "accounts_by_hash (provider_id=? AND hash=?"),
         ("books", "SELECT body FROM shops WHERE franchise_id", "shops_by_franchise (franchise_id=?"),
         ("usage", "SELECT n, at, day, count,", "PRIMARY KEY (key_id=? AND n=?"),
-        ("usage", "SELECT EXISTS (", "bookmarks_by_cursor (lineage=? AND listing=? AND cursor=? AND route=? AND"),
+        ("usage", "SELECT row_id, major", "PRIMARY KEY (lineage=? AND resource=? AND query=? AND cursor=?"),
         ("usage", "DELETE FROM requests", "requests_by_time (at<?"),
-        ("usage", "DELETE FROM bookmarks", "bookmarks_by_age (kept_at<?"),
-        ("usage", "UPDATE bookmarks SET finished", "bookmarks_by_walk (walk=?"),
+        ("usage", "DELETE FROM cursors", "cursors_by_end (ends_at<?"),
+        ("usage", "UPDATE cursors SET expired", "cursors_by_end (ends_at<?"),
     ],
 )
 def test_a_statement_goes_by_its_index(
@@ -135,14 +135,14 @@ def test_a_statement_goes_by_its_index(
 
 # --- on a server ---------------------------------------------------------------
 
-GROWING = {"bills", "members", "accounts", "shops", "bookmarks"}
+GROWING = {"bills", "members", "accounts", "shops", "cursors"}
 
 
 def _constants() -> dict[str, str]:
     """The statements by which a request reads from PostgreSQL, by name."""
     named = [
         (f"{module.__name__.rpartition('.')[2]}.{name}", value)
-        for module in (bookmarks, books)
+        for module in (cursors, books)
         for name, value in vars(module).items()
     ]
     each = [pair for name, value in named for pair in _each(name, value)]

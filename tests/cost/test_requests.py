@@ -12,7 +12,6 @@ import pytest
 from msgspec import json
 
 from cost.counter import Cost, Worker
-from counterfoil.domain.paging import COMPANY
 from house import House
 from records import Record, base, bill, bills, branch, days, fresh, member, members
 
@@ -20,8 +19,6 @@ PLENTY: dict[str, Any] = {"per_min": 1_000_000, "per_day": 1_000_000, "messaging
 MESSAGING_USER = "U" + 32 * "7"
 PAGE = 200
 GROWTH = 8
-# Steps for each of the walks that stand at a place.
-LOOKED_THROUGH = 30
 
 Questions = dict[str, tuple[str, dict[str, Any]]]
 
@@ -83,17 +80,17 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
 
 
 ADMISSION = 5  # begin, the latest admission, this one, the record of the request before, commit
-BOOKMARK = 4  # whether the cursor is held elsewhere; begin, keep, commit
+CURSOR = 3  # begin, hand out, commit
 
 
 @pytest.mark.parametrize(
     ("request_", "reads"),
     [
         ("poll", 1),
-        ("page", 1 + BOOKMARK),
-        ("changes", 1 + BOOKMARK),
+        ("page", 1 + CURSOR),
+        ("changes", 1 + CURSOR),
         ("bill", 1),
-        ("members", 2 + BOOKMARK),
+        ("members", 2 + CURSOR),
         ("member", 1),
         ("lookup", 2),
     ],
@@ -117,14 +114,13 @@ def test_a_request_costs_the_same_however_much_the_store_holds(measured: Measure
 
 
 def test_a_page_costs_the_same_however_often_it_was_asked_for(measured: Measured) -> None:
-    """The few walks that a place tells apart are looked through; then there is a crowd, and no more to look at."""
     path, query = measured.questions()["page"]
     costs = []
     for _ in range(2):
         measured.worker.repeat(100, path, measured.key, **query)
-        costs.append(measured.worker.ask(path, measured.key, **query).steps["usage"])
-    assert costs[1] - costs[0] < 2 * LOOKED_THROUGH
-    assert costs[1] - measured.small["page"].steps["usage"] < LOOKED_THROUGH * COMPANY
+        # Now and then a request also writes records that waited, and drops admissions of the minute before.
+        costs.append(min(measured.worker.ask(path, measured.key, **query).steps["usage"] for _ in range(20)))
+    assert abs(costs[1] - costs[0]) < 50
 
 
 def test_going_on_costs_the_same_however_often_the_first_page_was_asked_for(measured: Measured) -> None:

@@ -53,8 +53,8 @@ def without_counts(house: House, mine: str) -> httpx.Response:
         return house.get("shops", mine)
 
 
-def without_bookmarks(house: House, mine: str) -> httpx.Response:
-    with table_missing(house, "usage", "bookmarks"):
+def without_cursors(house: House, mine: str) -> httpx.Response:
+    with table_missing(house, "usage", "cursors"):
         return house.get("transactions", mine, shopId=SHOP, limit=1, **NEW_YEAR)
 
 
@@ -133,7 +133,7 @@ SOURCES: dict[str, dict[str, Source]] = {
         "member": broken("members", "members/m1_x"),
         "accounts": broken("accounts", "members/lookup", providerId=BASE, messagingUserId=USER),
         "horizon": broken("horizon", "usage"),
-        "bookmarks": without_bookmarks,
+        "cursors": without_cursors,
         "a crash": crash,
     },
     "auth_unavailable": {"no keys": without_keys, "no counts": without_counts},

@@ -17,16 +17,16 @@ from typing import Any, Protocol, TypeVar
 
 import servers
 from counterfoil.backends.postgres import inspect as postgres_inspect
-from counterfoil.backends.postgres.bookmarks import PostgresBookmarks
 from counterfoil.backends.postgres.books import PostgresBooks
+from counterfoil.backends.postgres.cursors import PostgresCursors
 from counterfoil.backends.postgres.keys import PostgresKeyCabinet, PostgresKeyRing
 from counterfoil.backends.postgres.ledger import PostgresLedger
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
 from counterfoil.backends.redis.meter import RedisMeter
 from counterfoil.backends.sqlite import inspect
-from counterfoil.backends.sqlite.bookmarks import SqliteBookmarks
 from counterfoil.backends.sqlite.books import SqliteBooks
+from counterfoil.backends.sqlite.cursors import SqliteCursors
 from counterfoil.backends.sqlite.files import path_of
 from counterfoil.backends.sqlite.keys import SqliteKeyCabinet, SqliteKeyRing
 from counterfoil.backends.sqlite.ledger import SqliteLedger
@@ -35,9 +35,9 @@ from counterfoil.bootstrap import SystemClock
 from counterfoil.domain.calendar import thai_day
 from counterfoil.observe.events import Event
 from counterfoil.ports import (
-    Bookmarks,
     Books,
     Clock,
+    Cursors,
     KeyCabinet,
     KeyRing,
     Ledger,
@@ -59,7 +59,7 @@ class OpenCabinet(KeyCabinet, Protocol):
     def close(self) -> None: ...
 
 
-class OpenBookmarks(Bookmarks, Protocol):
+class OpenCursors(Cursors, Protocol):
     def close(self) -> None: ...
 
     def prune(self) -> int: ...
@@ -111,7 +111,7 @@ class Store(Protocol):
 
     def usage(self, clock: Clock) -> OpenUsage: ...
 
-    def bookmarks(self, clock: Clock) -> OpenBookmarks: ...
+    def cursors(self, clock: Clock) -> OpenCursors: ...
 
     def latest_load(self, now_ms: int) -> SeenLoad | None: ...
 
@@ -152,8 +152,8 @@ class SqliteStore:
     def usage(self, clock: Clock) -> OpenUsage:
         return SqliteUsage(self.folder, clock)
 
-    def bookmarks(self, clock: Clock) -> OpenBookmarks:
-        return SqliteBookmarks(self.folder, clock)
+    def cursors(self, clock: Clock) -> OpenCursors:
+        return SqliteCursors(self.folder, clock)
 
     def latest_load(self, now_ms: int) -> SeenLoad | None:
         return inspect.latest_load(self.folder, now_ms)
@@ -255,8 +255,8 @@ class PostgresStore:
     def usage(self, clock: Clock) -> OpenUsage:
         return PostgresUsage(self._servers(), self.url, clock, self.time.of(clock))
 
-    def bookmarks(self, clock: Clock) -> OpenBookmarks:
-        return PostgresBookmarks(self._servers(), self.url, clock)
+    def cursors(self, clock: Clock) -> OpenCursors:
+        return PostgresCursors(self._servers(), self.url, clock)
 
     def latest_load(self, now_ms: int) -> SeenLoad | None:
         return postgres_inspect.latest_load(self.url, now_ms)
@@ -344,7 +344,7 @@ class ValkeyStore(PostgresStore):
     def usage(self, clock: Clock) -> OpenUsage:
         time = self.time.of(clock)
         log = PostgresUsage(self._servers(), self.url, clock, time)
-        meter = self._kept(RedisMeter(self.meter_url, self.deployment, log, self.events.append, time))
+        meter = self._kept(RedisMeter(self.meter_url, self.deployment, log, self.events.append, self._servers(), time))
         return MeteredUsage(meter, log)
 
     @contextmanager

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from typing import Any
 
 from counterfoil.domain.access import Scope
-from counterfoil.domain.paging import Place
+from counterfoil.domain.paging import Position
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.lines import Reader
 from counterfoil.ports import BillPage, Change, Clock, Outcome
@@ -92,7 +92,7 @@ class Desk:
     def by_day(self, shop_id: str = "sh_1", first: date = EVER[0], last: date = EVER[1], limit: int = 1000) -> Any:
         return bills_of(self.day_page(shop_id, first, last, None, limit))
 
-    def day_page(self, shop_id: str, first: date, last: date, after: Place | None, limit: int) -> BillPage:
+    def day_page(self, shop_id: str, first: date, last: date, after: Position | None, limit: int) -> BillPage:
         page: BillPage = self._run(self.books.bills_by_day(Scope("shop", shop_id), shop_id, first, last, after, limit))
         return page
 

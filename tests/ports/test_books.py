@@ -3,9 +3,12 @@
 import json
 from datetime import date
 
+import pytest
+
 from counterfoil.domain.access import Scope, ScopeKind
 from counterfoil.domain.forms import filled
-from counterfoil.ports import MemberPage
+from counterfoil.domain.paging import Position
+from counterfoil.ports import BillPage, MemberPage
 from ports.backends import Store
 from ports.conftest import Run
 from ports.desk import EVER, PSEUDONYMS, Desk, base, bill, bills_of, gone, member, shop
@@ -73,9 +76,6 @@ def test_bills_of_a_shop_that_is_not_in_scope_are_no_page(desk: Desk, run: Run) 
         assert page(FRANCHISE, "sh_1") == page(Scope("shop", "sh_1"), "sh_1") == [1, 1]
         assert page(FRANCHISE, "sh_2") == page(FRANCHISE, "sh_3") == [None, None]
         assert page(Scope("shop", "sh_2"), "sh_1") == page(Scope("franchise", "sh_1"), "sh_1") == [None, None]
-    for stranger in (Scope("franchise", "fr_b"), Scope("shop", "sh_2")):
-        assert run(desk.books.bill_places(stranger, "sh_1", "b_1")) is None
-    assert run(desk.books.bill_places(Scope("franchise", "fr_b"), "sh_2", "b_1")) is None
 
 
 def test_bills_follow_their_shop_from_one_franchise_to_another(desk: Desk, run: Run) -> None:
@@ -142,13 +142,12 @@ def test_a_day_is_a_day_on_the_shops_clock(desk: Desk) -> None:
     assert desk.by_day(first=date(2025, 12, 31), last=date(2025, 12, 31)) == []
 
 
-def test_a_bill_without_a_readable_time_is_in_no_day_but_can_be_read_by_id_and_by_change(desk: Desk, run: Run) -> None:
+def test_a_bill_without_a_readable_time_is_in_no_day_but_can_be_read_by_id_and_by_change(desk: Desk) -> None:
     desk.put(shop())
     desk.put(bill(closedAt="yesterday"))
     assert desk.by_day() == []
     assert ids(desk.by_change()) == ["b_1"]
     assert desk.bill()["billDate"] is None
-    assert run(desk.books.bill_places(*SH_1, "b_1")).by_day.id == "b_1"
 
 
 def test_a_walk_by_day_meets_every_bill_once_whatever_the_page_size(desk: Desk) -> None:
@@ -167,10 +166,11 @@ def test_a_walk_by_day_meets_every_bill_once_whatever_the_page_size(desk: Desk) 
 def test_only_a_full_page_says_where_it_ends(desk: Desk, run: Run) -> None:
     desk.put(shop())
     desk.put(*(bill(f"b_{n}") for n in range(3)))
-    places = run(desk.books.bill_places(*SH_1, "b_2"))
-    by_change = [run(desk.books.bills_by_change(*SH_1, 0, None, None, limit)) for limit in (3, 4)]
-    assert [page.last for page in by_change] == [places.by_change, None]
-    assert [desk.day_page("sh_1", *EVER, None, limit).last for limit in (3, 4)] == [places.by_day, None]
+    by_change = [run(desk.books.bills_by_change(*SH_1, 0, None, None, limit)).last for limit in (3, 4)]
+    by_day = [desk.day_page("sh_1", *EVER, None, limit).last for limit in (3, 4)]
+    for full, short in (by_change, by_day):
+        assert full
+        assert (full.id, short) == ("b_2", None)
 
 
 def test_a_large_page_is_in_the_order_of_its_list(desk: Desk, run: Run) -> None:
@@ -285,16 +285,24 @@ def test_the_bills_of_a_removed_shop_stay_readable(desk: Desk, run: Run) -> None
     assert run(desk.books.bill(FRANCHISE, "b_1")) is not None
 
 
-def test_a_bill_knows_its_place_in_both_lists(desk: Desk, run: Run) -> None:
-    desk.put(shop())
-    desk.put(bill("b_1"), bill("b_2", history=True))
-    page = run(desk.books.bills_by_change(*SH_1, 0, None, None, 1))
-    places = run(desk.books.bill_places(*SH_1, "b_1"))
-    assert places.by_change == page.last
-    assert places.by_day == desk.day_page("sh_1", *EVER, None, 1).last
-    assert run(desk.books.bill_places(*SH_1, "b_2")).by_change is None
-    assert run(desk.books.bill_places(*SH_1, "b_3")) is None
-    assert run(desk.books.bill_places(FRANCHISE, "sh_2", "b_1")) is None
+@pytest.mark.parametrize("page_of", ["day", "change"])
+def test_a_page_says_whether_the_row_that_it_continues_after_still_exists(desk: Desk, run: Run, page_of: str) -> None:
+    desk.put(shop(), shop("sh_2"))
+    desk.put(bill("b_1"), bill("b_2"), bill("b_3"), bill("b_1", "sh_2"))
+
+    def page(after: Position | None) -> BillPage:
+        if page_of == "day":
+            return desk.day_page("sh_1", *EVER, after, 1)
+        found: BillPage = run(desk.books.bills_by_change(*SH_1, 0, None, after, 1))
+        return found
+
+    first = page(None)
+    assert first.continues
+    assert first.last
+    assert page(first.last).continues
+    desk.put(gone(bill("b_1")))
+    assert page(None).continues
+    assert not page(first.last).continues
 
 
 # --- members -----------------------------------------------------------------
@@ -333,12 +341,14 @@ def test_a_walk_through_members_meets_each_once(desk: Desk, run: Run) -> None:
         assert len(met) == len(set(met)) == 17
 
 
-def test_a_member_has_a_place_in_its_own_base_only(desk: Desk, run: Run) -> None:
-    desk.put(member("1"))
-    token = PSEUDONYMS.member_token("1")
-    assert run(desk.books.member_place("mb_a", token)) == run(desk.books.members("mb_a", None, 1)).last
-    assert run(desk.books.member_place("mb_b", token)) is None
-    assert run(desk.books.member_place("mb_a", "1")) is None
+def test_a_page_of_members_says_whether_the_member_that_it_continues_after_still_exists(desk: Desk, run: Run) -> None:
+    desk.put(member("1"), member("2"))
+    first = run(desk.books.members("mb_a", None, 1))
+    assert first.continues
+    assert run(desk.books.members("mb_a", first.last, 1)).continues
+    assert not run(desk.books.members("mb_b", first.last, 1)).continues
+    desk.put(gone(member("1")), gone(member("2")))
+    assert not run(desk.books.members("mb_a", first.last, 1)).continues
 
 
 def test_a_member_comes_with_its_base_once_that_is_known(desk: Desk, run: Run) -> None:

@@ -84,7 +84,7 @@ def test_the_refused_are_told_when_to_come_back(store: Store, clock: MovableCloc
 def test_the_refused_enter_neither_the_window_nor_the_count(store: Store, clock: MovableClock, run: Run) -> None:
     usage = store.usage(clock)
     admitted(run, usage, tries=50)
-    assert run(usage.counts("k_1", [NEW_YEAR])) == {NEW_YEAR: 3}
+    assert run(usage.counts(KEY, [NEW_YEAR])) == {NEW_YEAR: 3}
     clock.advance(60)
     assert run(usage.admit(KEY)) == Admitted(NEW_YEAR, 4)
 
@@ -204,7 +204,7 @@ def test_the_count_starts_afresh_at_midnight_in_thailand(store: Store, clock: Mo
     assert run(usage.admit(KEY)) == Admitted(NEW_YEAR, 2)
     clock.advance(0.001)
     assert run(usage.admit(KEY)) == Admitted(date(2026, 1, 2), 1)
-    assert run(usage.counts("k_1", [NEW_YEAR, date(2026, 1, 2)])) == {NEW_YEAR: 2, date(2026, 1, 2): 1}
+    assert run(usage.counts(KEY, [NEW_YEAR, date(2026, 1, 2)])) == {NEW_YEAR: 2, date(2026, 1, 2): 1}
 
 
 def test_midnight_does_not_open_the_minute(store: Store, clock: MovableClock, run: Run) -> None:
@@ -227,9 +227,9 @@ def test_days_without_requests_have_no_count(store: Store, clock: MovableClock, 
     clock.advance(3 * 86_400)
     admitted(run, usage, tries=2)
     days = [date(2026, 1, day) for day in range(1, 5)]
-    counts = run(usage.counts("k_1", days))
+    counts = run(usage.counts(KEY, days))
     assert [counts.get(day, 0) for day in days] == [1, 0, 0, 2]
-    assert run(usage.counts("k_2", days)) == {}
+    assert run(usage.counts(replace(KEY, key_id="k_2"), days)) == {}
 
 
 def test_the_operator_sees_the_counts_of_all_keys(store: Store, clock: MovableClock, run: Run) -> None:
@@ -270,7 +270,7 @@ def test_a_wall_clock_that_steps_back_over_midnight_goes_on_with_that_days_count
     assert run(usage.admit(key)) == Admitted(NEW_YEAR, 2)
     clock.step(86_400)
     assert run(usage.admit(key)) == Admitted(date(2026, 1, 2), 2)
-    assert run(usage.counts("k_1", [NEW_YEAR, date(2026, 1, 2)])) == {NEW_YEAR: 2, date(2026, 1, 2): 2}
+    assert run(usage.counts(KEY, [NEW_YEAR, date(2026, 1, 2)])) == {NEW_YEAR: 2, date(2026, 1, 2): 2}
 
 
 class Rebooted(MovableClock):
@@ -297,7 +297,7 @@ def test_a_reboot_neither_opens_nor_closes_the_window(
     assert run(usage.admit(KEY)) == TooFast(40)
     after.advance(40)
     assert admitted(run, usage, tries=5) == 3
-    assert run(usage.counts("k_1", [NEW_YEAR])) == {NEW_YEAR: 6}
+    assert run(usage.counts(KEY, [NEW_YEAR])) == {NEW_YEAR: 6}
 
 
 def test_after_a_reboot_with_a_wall_clock_set_back_the_window_errs_on_the_closed_side(
@@ -334,7 +334,7 @@ def test_window_and_count_survive_a_restart(store: Store, clock: MovableClock, r
     usage.close()
     usage = store.usage(clock)
     assert admitted(run, usage, tries=5) == 1
-    assert run(usage.counts("k_1", [NEW_YEAR])) == {NEW_YEAR: 3}
+    assert run(usage.counts(KEY, [NEW_YEAR])) == {NEW_YEAR: 3}
 
 
 def test_a_full_disk_refuses_and_lets_nobody_through_uncounted(store: Store, clock: MovableClock, run: Run) -> None:
@@ -345,7 +345,7 @@ def test_a_full_disk_refuses_and_lets_nobody_through_uncounted(store: Store, clo
             with pytest.raises(StoreUnavailable):
                 run(usage.admit(KEY))
     assert admitted(run, usage, tries=5) == 2
-    assert run(usage.counts("k_1", [NEW_YEAR])) == {NEW_YEAR: 3}
+    assert run(usage.counts(KEY, [NEW_YEAR])) == {NEW_YEAR: 3}
 
 
 def _start(store: Store, target: Any, *arguments: Any) -> tuple[BaseProcess, Connection]:
@@ -380,7 +380,7 @@ def test_four_processes_share_one_exact_window(store: Store, run: Run) -> None:
     usage = store.usage(SystemClock())
     assert isinstance(run(usage.admit(key)), TooFast)
     today = thai_day(SystemClock().now_ms())
-    assert sum(run(usage.counts("k_1", [today])).values()) == 50
+    assert sum(run(usage.counts(KEY, [today])).values()) == 50
 
 
 def test_counts_stay_exact_when_a_process_is_killed_in_the_middle(store: Store, run: Run) -> None:
@@ -409,7 +409,7 @@ def test_counts_stay_exact_when_a_process_is_killed_in_the_middle(store: Store, 
         process.join(PATIENCE_SEC)
     usage = store.usage(SystemClock())
     today = thai_day(SystemClock().now_ms())
-    counted = sum(run(usage.counts("k_1", [today])).values())
+    counted = sum(run(usage.counts(KEY, [today])).values())
     assert len(set(heard)) == len(heard), "a number was given twice"
     # Each of the three may have been granted one more that it did not live to tell.
     assert len(heard) <= counted <= len(heard) + 3

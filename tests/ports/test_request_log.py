@@ -129,7 +129,7 @@ def test_totals_are_dropped_after_four_hundred_days(store: Store, clock: Movable
     clock.advance(398 * DAY)
     run(usage.admit(KEY))
     assert usage.prune() == (0, 1)
-    kept = run(usage.counts("k_1", [first + timedelta(days=n) for n in range(402)]))
+    kept = run(usage.counts(KEY, [first + timedelta(days=n) for n in range(402)]))
     assert kept == {first + timedelta(days=n): 1 for n in (1, 2, 401)}
 
 
@@ -140,7 +140,7 @@ def test_pruning_leaves_the_minute_and_the_day_alone(store: Store, clock: Movabl
     run(usage.admit(key))
     usage.prune()
     assert type(run(usage.admit(key))).__name__ == "TooFast"
-    assert sum(run(usage.counts("k_1", [date(2026, 1, 1)])).values()) == 2
+    assert sum(run(usage.counts(KEY, [date(2026, 1, 1)])).values()) == 2
 
 
 def test_the_count_of_a_key_at_rest_goes_after_four_hundred_days_too(
@@ -150,7 +150,7 @@ def test_the_count_of_a_key_at_rest_goes_after_four_hundred_days_too(
     run(usage.admit(KEY))
     clock.advance(402 * DAY)
     usage.prune()
-    assert run(usage.counts("k_1", [date(2026, 1, 1)])) == {}
+    assert run(usage.counts(KEY, [date(2026, 1, 1)])) == {}
 
 
 def test_records_survive_a_restart(store: Store, clock: MovableClock, run: Run) -> None:

@@ -1,14 +1,16 @@
 """Deliberate faults, one of each kind that has bitten a known product. None of them is in the shipped code."""
 
 from datetime import datetime
+from pathlib import Path
 
-from counterfoil.backends.sqlite.bookmarks import SqliteBookmarks
 from counterfoil.backends.sqlite.books import SqliteBooks
+from counterfoil.backends.sqlite.cursors import SqliteCursors
+from counterfoil.backends.sqlite.files import read_only
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.client.progress import State, written
 from counterfoil.client.pull import Puller, ShopHead
 from counterfoil.domain.access import Scope
-from counterfoil.domain.paging import Bookmark, Place, Trail
+from counterfoil.domain.paging import Held, Listing, Position
 from counterfoil.ports import BillPage, Clock
 from house import MovableClock
 from sync.machine import Machine
@@ -71,9 +73,16 @@ class LowerBoundLeftOut(SqliteBooks):
     """`>` instead of `>=`."""
 
     async def bills_by_change(
-        self, scope: Scope, shop_id: str, since: int, until: int | None, after: Place | None, limit: int
+        self,
+        scope: Scope,
+        shop_id: str,
+        since: int,
+        until: int | None,
+        after: Position | None,
+        limit: int,
+        reached: int = 0,
     ) -> BillPage | None:
-        return await super().bills_by_change(scope, shop_id, since + 1, until, after, limit)
+        return await super().bills_by_change(scope, shop_id, since + 1, until, after, limit, reached)
 
 
 class WalkWithoutEnd(SqliteBooks):
@@ -85,20 +94,30 @@ class WalkWithoutEnd(SqliteBooks):
         shop_id: str,
         since: int,
         until: int | None,  # noqa: ARG002 - that is the fault
-        after: Place | None,
+        after: Position | None,
         limit: int,
+        reached: int = 0,
     ) -> BillPage | None:
-        return await super().bills_by_change(scope, shop_id, since, None, after, limit)
+        return await super().bills_by_change(scope, shop_id, since, None, after, limit, reached)
 
 
-class NoBookmarks(SqliteBookmarks):
-    """Forgets where a cursor was handed out, so that a walk goes on from its row's present place."""
+class PresentPosition(SqliteCursors):
+    """Continues from where the cursor's row is now, not from where it was when the cursor was handed out."""
 
-    async def find(self, trail: Trail, cursor: str) -> list[Bookmark]:  # noqa: ARG002 - that is the fault
-        return []
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        super().__init__(folder, clock)
+        self._books = read_only(folder, "books")
 
-    async def held_elsewhere(self, trail: Trail, place: Place) -> bool:  # noqa: ARG002
-        return False
+    def close(self) -> None:
+        self._books.close()
+        super().close()
+
+    async def find(self, listing: Listing, cursor: str) -> Held | None:
+        held = await super().find(listing, cursor)
+        found = self._books.execute("SELECT updated_at FROM bills WHERE id = ?", (cursor,)).fetchone()
+        if held is None or not found or not listing.latest_horizon_serves:
+            return held
+        return Held(Position(found[0], 0, cursor), held.horizon)
 
 
 class MarkAfterTheLastPage(Reader):
@@ -126,7 +145,7 @@ MACHINES = {
     "stamp taken before the lock": faulty(parts=Parts(ledger=StampBeforeLock)),
     "stamps committed out of order": faulty(parts=Parts(ledger=StampsOutOfOrder)),
     "serverTime is now": faulty(parts=Parts(books=ServerTimeIsNow)),
-    "cursor read at its row's present place": faulty(parts=Parts(bookmarks=NoBookmarks)),
+    "cursor read at its row's present place": faulty(parts=Parts(cursors=PresentPosition)),
     "greater instead of greater or equal": faulty(parts=Parts(books=LowerBoundLeftOut)),
     "walk without end": faulty(parts=Parts(books=WalkWithoutEnd)),
     "reader's mark taken after the last page": faulty(reader=MarkAfterTheLastPage),

@@ -150,8 +150,8 @@ class Machine(RuleBasedStateMachine):
         self.premises.ledger.advance_horizon()
 
     @rule()
-    def old_bookmarks_are_forgotten(self) -> None:
-        self.premises.bookmarks.prune()
+    def old_cursors_expire(self) -> None:
+        self.premises.cursors.prune()
 
     # --- what clients do -----------------------------------------------------------
 

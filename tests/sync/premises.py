@@ -14,8 +14,8 @@ import httpx
 import msgspec
 
 from counterfoil import bootstrap
-from counterfoil.backends.sqlite.bookmarks import SqliteBookmarks
 from counterfoil.backends.sqlite.books import SqliteBooks
+from counterfoil.backends.sqlite.cursors import SqliteCursors
 from counterfoil.backends.sqlite.keys import SqliteKeyRing
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.usage import SqliteUsage
@@ -32,7 +32,7 @@ class Parts(msgspec.Struct, frozen=True):
 
     ledger: type[SqliteLedger] = SqliteLedger
     books: type[SqliteBooks] = SqliteBooks
-    bookmarks: type[SqliteBookmarks] = SqliteBookmarks
+    cursors: type[SqliteCursors] = SqliteCursors
 
 
 class Premises(House):
@@ -45,7 +45,7 @@ class Premises(House):
         self.ledger = parts.ledger(store, self.clock, pseudonyms.fingerprint())
         self.books = parts.books(store)
         self.books.clock = self.clock  # type: ignore[attr-defined]  # for those that wrongly look at it
-        self.bookmarks = parts.bookmarks(store, self.clock)
+        self.cursors = parts.cursors(store, self.clock)
         self.usage = SqliteUsage(store, self.clock)
         numbers = iter(range(10**9))
 
@@ -54,7 +54,7 @@ class Premises(House):
 
         reads = Reads(
             books=self.books,
-            bookmarks=self.bookmarks,
+            cursors=self.cursors,
             meter=self.usage,
             pseudonyms=pseudonyms,
             clock=self.clock,
@@ -74,7 +74,7 @@ class Premises(House):
         self._turn = threading.Lock()
 
     def close(self) -> None:
-        for part in (self.usage, self.bookmarks, self.books):
+        for part in (self.usage, self.cursors, self.books):
             part.close()
         self._loop.close()
         super().close()

@@ -76,9 +76,9 @@ def test_no_test_carries_the_name_of_another_in_its_file() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "tests" / "ports").glob("test_*.py")), ids=named)
 def test_no_back_end_may_opt_out_of_the_port_suite(path: Path) -> None:
-    """Every test there takes the store, or a desk with the store on it, and none is skipped or bound to fail."""
+    """Every test there takes the store, or something that is opened on it, and none is skipped or bound to fail."""
     for test in written_in(path):
-        assert {argument.arg for argument in test.args.args} & {"store", "desk"}, test.name
+        assert {argument.arg for argument in test.args.args} & {"store", "desk", "cursors"}, test.name
     text = path.read_text("utf-8")
     assert not re.search(r"\bskip|\bxfail|importorskip", text)
     assert "sqlite" not in text.lower(), "a test of the ports names a back end"

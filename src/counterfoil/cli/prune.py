@@ -1,4 +1,4 @@
-"""`counterfoil prune`: drop what is past its time."""
+"""`counterfoil prune`: delete what is no longer kept."""
 
 from contextlib import closing
 
@@ -15,19 +15,20 @@ from counterfoil.domain.allowance import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 @json_option
 @click.pass_context
 def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
-    """Drop request records past 90 days, daily totals past 400, and the places of cursors long unused.
+    """Delete request records after 90 days and daily totals after 400, and expire cursors unused for 7 days.
 
     A running service does this by itself every hour.
     """
     settings = existing_store(ctx, store)
     with closing(bootstrap.usage(settings)) as usage:
         records, totals = usage.prune()
-    with closing(bootstrap.bookmarks(settings)) as bookmarks:
-        places = bookmarks.prune()
+    with closing(bootstrap.cursors(settings)) as cursors:
+        expired = cursors.prune()
     if as_json:
-        print_json({"requestRecords": records, "dailyTotals": totals, "bookmarks": places})
+        # "bookmarks" is the name of the version before.
+        print_json({"requestRecords": records, "dailyTotals": totals, "cursors": expired, "bookmarks": expired})
         return
     click.echo(
-        f"Dropped {records:,} request records older than {REQUEST_RECORD_DAYS} days, "
-        f"{totals:,} daily totals older than {DAILY_TOTAL_DAYS} days and {places:,} bookmarks of unused cursors."
+        f"Deleted {records:,} request records older than {REQUEST_RECORD_DAYS} days and "
+        f"{totals:,} daily totals older than {DAILY_TOTAL_DAYS} days. Expired {expired:,} unused cursors."
     )

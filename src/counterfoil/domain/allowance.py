@@ -20,10 +20,16 @@ DAILY_TOTAL_DAYS = 400
 
 
 class Admitted(Struct, frozen=True):
-    """The request is counted; `count` is the day's number with this one."""
+    """The request is counted; `count` is the day's number with this one.
+
+    `horizon` is what the answer reports as serverTime: the newest that the
+    key's lineage was ever given. A store of one server needs none: its horizon
+    never goes back.
+    """
 
     day: date
     count: int
+    horizon: int | None = None
 
 
 class TooFast(Struct, frozen=True):

@@ -5,7 +5,7 @@ whoever opens the books is refused.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -44,13 +44,11 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Columns that are read as the source tells them, and written from that.
 _READ = {
     "removed": "removed::integer",
-    "finished": "finished::integer",
-    "first_kept": "(extract(epoch FROM first_kept) * 1000000)::bigint",
+    "expired": "expired::integer",
 }
 _WRITE: dict[str, Callable[[Any], Any]] = {
     "removed": bool,
-    "finished": bool,
-    "first_kept": lambda number: EPOCH + timedelta(microseconds=number),
+    "expired": bool,
     "rev": lambda rev: None if rev is None else Decimal(repr(rev)),
 }
 
@@ -92,7 +90,7 @@ class PostgresArrival:
             self._line().execute(_OPEN, (fingerprint,))
         with translated():
             # What was filled in one go has no statistics yet, and the first page should not wait for them.
-            self._line().execute("ANALYZE bills, members, shops, bookmarks")
+            self._line().execute("ANALYZE bills, members, shops, cursors")
 
     def _require_empty(self) -> None:
         for table in TABLES:

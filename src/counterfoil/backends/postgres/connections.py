@@ -101,6 +101,11 @@ def _first_line(error: Exception) -> str:
     return (str(error).partition("\n")[0] or type(error).__name__).strip()
 
 
+def storable(text: str) -> bool:
+    """Whether PostgreSQL can hold this text; NUL and half a surrogate pair it cannot."""
+    return "\0" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
+
+
 # --- serving -----------------------------------------------------------------
 
 
@@ -360,7 +365,7 @@ def check_version(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
 
 
 def migrate(url: str) -> list[str]:
-    """Bring the schema up to date; the files that were run. Several at once wait for one another."""
+    """Bring the schema up to date and return the files that were run. Safe to run concurrently."""
     done: list[str] = []
     with translated(), connect(url) as connection, connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(hashtext('counterfoil migrate'))")
@@ -379,17 +384,28 @@ def migrate(url: str) -> list[str]:
                 (number, file, oldest_for(number, script)),
             )
             done.append(file)
+        if done and _has_roles(connection):
+            # What the files have added is not yet granted to the roles that exist.
+            connection.execute(_roles_script())
     return done
 
 
+_ROLE = "SELECT 1 FROM pg_roles WHERE rolname = %s"
 ROLES: tuple[LiteralString, ...] = ("counterfoil_serving", "counterfoil_loading", "counterfoil_administration")
 
 
 def make_roles(url: str) -> None:
     """The three roles with what each needs. They cannot log in: give them to users of your own."""
-    script = (resources.files(__package__) / "migrations" / "roles.sql").read_text(encoding="utf-8")
     with translated(), connect(url) as connection, connection.transaction():
         for role in ROLES:
-            if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchone():
+            if not connection.execute(_ROLE, (role,)).fetchone():
                 connection.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
-        connection.execute(script.encode())
+        connection.execute(_roles_script())
+
+
+def _has_roles(connection: psycopg.Connection[tuple[Any, ...]]) -> bool:
+    return all(connection.execute(_ROLE, (role,)).fetchone() for role in ROLES)
+
+
+def _roles_script() -> bytes:
+    return (resources.files(__package__) / "migrations" / "roles.sql").read_bytes()

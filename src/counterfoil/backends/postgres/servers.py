@@ -3,8 +3,11 @@
 One address may name several servers. A watcher for each asks what it is and
 where its horizon stands, so a failover needs neither a proxy nor a setting.
 Reads go to the replicas in turn and to the primary when none is fit; what
-breaks under a read is read again from the next. With one server there is
-nothing to watch, and all of this is its pool.
+breaks under a read is read again from the next. A read names the horizon that
+it must have reached: the newest that its caller was ever given. What callers
+are given next is a horizon that every fit replica has reached, so each of them
+can answer. With one server there is nothing to watch, and all of this is its
+pool.
 """
 
 import asyncio
@@ -15,17 +18,20 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from counterfoil.backends.postgres.connections import Address, Pool, addresses, dial, translated
+from counterfoil.backends.postgres.connections import GATE_SEC, Address, Pool, addresses, dial, translated
 from counterfoil.observe.events import Event, ServerChanged
 from counterfoil.ports import Clock, StoreUnavailable, StoreUnreachable
 
 # A server is asked this often; more often while it is away or nothing can be written.
-LOOK_EVERY_SEC = 0.5
+LOOK_EVERY_SEC = 0.25
 HURRY_SEC = 0.1
 # One that does not answer twice in this time is away.
 LOOK_SEC = 0.5
 PATIENCE = 2
 LAG_MS = 5_000
+# While no server has reached what a caller was given, a read asks again this often, and gives up after this long.
+CATCHING_UP_SEC = 0.05
+BEHIND_SEC = 2.0
 
 _LOOK = """
     SELECT pg_is_in_recovery(), horizon.at,
@@ -35,6 +41,7 @@ _LOOK = """
 """
 # A horizon that a replica gave out before its primary was lost stays the past of the next one.
 _CATCH_UP = "UPDATE horizon SET at = greatest(at, $1)"
+_HORIZON = "SELECT at FROM horizon"
 
 Found = TypeVar("Found")
 
@@ -129,6 +136,7 @@ class Servers:
         self._known = asyncio.Event()
         self._turn = 0
         self._highest = 0
+        self._offered = 0
         # The primary's clock, and ours at that moment.
         self._seen_clock: tuple[int, int] | None = None
         self.primary = Primary(self)
@@ -155,50 +163,95 @@ class Servers:
 
     async def rows(self, statement: str, *values: object, reached: int = 0) -> list[Any]:
         """Rows that each end with the horizon of their snapshot, from a server that has reached this one."""
+        _, found = await self._first(lambda pool: pool.rows(statement, *values), reached)
+        return found
 
-        async def ask(server: Server) -> list[Any] | None:
-            found = await server.pool.rows(statement, *values)
-            server.reached(found[0][-1])
-            return found if found[0][-1] >= reached else None
-
-        failure = StoreUnreachable("PostgreSQL: no server that has come far enough can be read")
-        for server in await self._readers(reached):
-            try:
-                found = await self._asked(server, ask)
-            except StoreUnreachable as error:
-                failure = error
-            else:
-                if found is not None:
-                    return found
-        raise failure
-
-    async def found(self, statement: str, *values: object, there: Callable[[list[Any]], bool] = bool) -> list[Any]:
-        """The rows of a statement if there are any."""
-        return await self.found_by(lambda pool: pool.rows(statement, *values), there)
+    async def found(
+        self, statement: str, *values: object, reached: int = 0, there: Callable[[list[Any]], bool] | None = None
+    ) -> list[Any]:
+        """The same where a first row without a first column means that nothing was found."""
+        return await self.found_by(lambda pool: pool.rows(statement, *values), reached, there)
 
     async def found_by(
-        self, ask: Callable[[Pool], Awaitable[list[Any]]], there: Callable[[list[Any]], bool] = bool
+        self,
+        ask: Callable[[Pool], Awaitable[list[Any]]],
+        reached: int = 0,
+        there: Callable[[list[Any]], bool] | None = None,
     ) -> list[Any]:
-        """Rows if there are any. What a replica has not, it may not have yet: the primary is asked as well.
+        """Rows if there are any. What a replica does not have, it may not have yet: the primary is asked as well.
 
         While there is no primary, every replica is.
         """
-        answer: list[Any] | None = None
-        failure = StoreUnreachable("PostgreSQL: no server can be read")
-        servers = await self._readers(0)
-        while servers:
-            server = servers.pop(0)
-            try:
-                answer = await self._asked(server, lambda asked: ask(asked.pool))
-            except StoreUnreachable as error:
-                failure = error
-                continue
-            if there(answer) or server is self._primary:
-                return answer
-            servers.sort(key=lambda other: other is not self._primary)
-        if answer is None:
-            raise failure
+        is_there = there or _has_first_column
+        answered_by, answer = await self._first(ask, reached)
+        for server in [] if is_there(answer) else self._others(answered_by):
+            with suppress(StoreUnreachable):
+                later = await self._asked(server, lambda asked: ask(asked.pool))
+                if later[0][-1] >= reached and is_there(later):
+                    return later
         return answer
+
+    async def _first(self, ask: Callable[[Pool], Awaitable[list[Any]]], reached: int) -> tuple[Server, list[Any]]:
+        """The first server that has reached this horizon, and its answer.
+
+        Right after a failover there may be none for a moment: one that is being
+        promoted or is still applying what it received gets there.
+        """
+        give_up = asyncio.get_running_loop().time() + BEHIND_SEC
+        while True:
+            failure = StoreUnreachable("PostgreSQL: no server that has come far enough can be read")
+            behind = False
+            for server in await self._readers(reached):
+                try:
+                    found = await self._asked(server, lambda asked: ask(asked.pool))
+                except StoreUnreachable as error:
+                    failure = error
+                    continue
+                server.reached(found[0][-1])
+                if found[0][-1] >= reached:
+                    return server, found
+                behind = True
+            if not (behind or self._is_settling()) or asyncio.get_running_loop().time() > give_up:
+                raise failure
+            await asyncio.sleep(CATCHING_UP_SEC)
+
+    def _is_settling(self) -> bool:
+        """Whether a server may become fit within moments: the watchers are looking at one that was in doubt."""
+        return bool(self._addresses) and any(server.doubted for server in self._servers)
+
+    def _others(self, answered_by: Server) -> list[Server]:
+        """Who may know what this server does not: the primary, or every other replica while there is none."""
+        if answered_by is self._primary:
+            return []
+        if self._primary and self.writable:
+            return [self._primary]
+        fit = (server for server in self._servers if server.role is Role.REPLICA and not server.doubted)
+        return [server for server in fit if server is not answered_by]
+
+    # --- what callers are given ------------------------------------------------------
+
+    async def offered(self) -> int | None:
+        """The horizon to give to the next caller: every fit replica has reached it. None with a single server.
+
+        It never goes back, whichever servers are fit.
+        """
+        if not self._addresses:
+            return None
+        await self._look_around()
+        fit = [server.horizon for server in self._servers if server.role is Role.REPLICA and not server.doubted]
+        if not fit and self._primary and self.writable:
+            fit = [self._primary.horizon]
+        self._offered = max(self._offered, min(fit, default=0))
+        return self._offered
+
+    async def newest(self) -> int:
+        """The primary's horizon now: nobody can have been given a newer one."""
+        row = await self.primary.row(_HORIZON, within=GATE_SEC)
+        return int(row[0])
+
+    def was_given(self, horizon: int) -> None:
+        """Callers hold this horizon, from whatever node: the next primary must not stamp below it."""
+        self._highest = max(self._highest, horizon)
 
     async def of_replica(self, ask: Callable[[Pool], Awaitable[Found]]) -> Found:
         """What a replica says while the primary is away, the furthest one first."""
@@ -321,6 +374,10 @@ class Servers:
         if self._addresses:
             server.doubted = True
             server.wake.set()
+
+
+def _has_first_column(rows: list[Any]) -> bool:
+    return rows[0][0] is not None
 
 
 class Primary:

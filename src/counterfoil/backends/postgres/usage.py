@@ -35,7 +35,9 @@ PRUNE_ROWS = 5_000
 # The instant of an admission in microseconds and its Thai day, where they are not the server's.
 Instant = Callable[[], tuple[int, date]]
 
-_ADMIT = "SELECT place, wait_us, day, count FROM admit($1, $2, $3, $4)"
+_ADMIT = "SELECT place, wait_us, day, count, NULL FROM admit($1, $2, $3, $4)"
+# With several servers: see docs/decisions/0015-monotonic-reads.md.
+_ADMIT_WITH_HORIZON = "SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($1, $2, $3, $4, $5, $6)"
 _RECORDS = """
     INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members)
     SELECT * FROM unnest({0}1::bigint[], {0}2::text[], {0}3::text[], {0}4::integer[], {0}5::text[], {0}6::bigint[],
@@ -48,8 +50,12 @@ _RECORD_NOW = """
 """
 _ADMIT_AND_RECORD = f"""
     WITH kept AS ({_RECORDS.format("$")})
-    SELECT place, wait_us, day, count FROM admit($9, $10, $11, $12)
+    SELECT place, wait_us, day, count, NULL FROM admit($9, $10, $11, $12)
 """  # noqa: S608 - both parts are constants above
+_ADMIT_WITH_HORIZON_AND_RECORD = f"""
+    WITH kept AS ({_RECORDS.format("$")})
+    SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($9, $10, $11, $12, $13, $14)
+"""  # noqa: S608 - as above
 _MONTH = "SELECT request_month($1)"
 
 _COUNTS = """
@@ -137,31 +143,40 @@ class PostgresUsage:
 
     async def _admit_together(self, keys: Sequence[Key]) -> list[Admitted | TooFast]:
         now, day = self._instant() if self._instant else (None, None)
-        asked = (
+        asked: tuple[object, ...] = (
             [key.key_id for key in keys],
             [key.per_min for key in keys],
             now,
             as_number(day) if day else None,
         )
+        statement, recording = _ADMIT, _ADMIT_AND_RECORD
+        offered = await self._servers.offered()
+        if offered is not None:
+            statement, recording = _ADMIT_WITH_HORIZON, _ADMIT_WITH_HORIZON_AND_RECORD
+            asked += ([key.lineage for key in keys], offered)
         records, self._records = self._records, []
         try:
             if records:
                 await self._make_months(records)
-                rows = await self._servers.primary.rows(_ADMIT_AND_RECORD, *_columns(records), *asked, within=GATE_SEC)
+                rows = await self._servers.primary.rows(recording, *_columns(records), *asked, within=GATE_SEC)
             else:
-                rows = await self._servers.primary.rows(_ADMIT, *asked, within=GATE_SEC)
+                rows = await self._servers.primary.rows(statement, *asked, within=GATE_SEC)
         except BaseException:
             self._records[:0] = records
             raise
         if self._flushing:
             await asyncio.wait({self._flushing})
         verdicts: list[Admitted | TooFast] = [TooFast(1)] * len(keys)
-        for place, wait_us, counted_on, count in rows:
-            verdicts[place - 1] = TooFast(retry_after(wait_us)) if wait_us else Admitted(date_of(counted_on), count)
+        for place, wait_us, counted_on, count, horizon in rows:
+            if wait_us:
+                verdicts[place - 1] = TooFast(retry_after(wait_us))
+            else:
+                self._servers.was_given(horizon or 0)
+                verdicts[place - 1] = Admitted(date_of(counted_on), count, horizon)
         return verdicts
 
-    async def counts(self, key_id: str, days: Sequence[date]) -> dict[date, int]:
-        asked = (key_id, as_number(days[0]), as_number(days[-1]))
+    async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]:
+        asked = (key.key_id, as_number(days[0]), as_number(days[-1]))
         try:
             rows = await self._servers.primary.rows(_COUNTS, *asked, within=GATE_SEC)
         except StoreUnreachable:

@@ -1,9 +1,13 @@
 -- Judges one request of a key: the minute, then the day. One key, one slot, one round trip.
 --
--- KEYS: the log of admissions, the meter's state, the counts by day; all under one hash tag.
+-- KEYS: the log of admissions, the meter's state, the counts by day, the newest horizon that the key's lineage was
+--       given; all under one hash tag.
 -- ARGV: perMin; the instant in microseconds and the day, both empty but for tests with a clock of
---       their own; the day's total in the store, empty when it has not been asked for.
--- Says {wait in microseconds}, or {0, day, count}, or {-1, day} when the day's total must be given.
+--       their own; the day's total in the store, empty when it has not been asked for; the horizon
+--       that every server has reached, empty with a single server; the primary's horizon, empty when
+--       it has not been asked for.
+-- Returns {wait in microseconds}, or {0, day, count, horizon}, or {-1, day, 1 or 0, 1 or 0} when the
+-- day's total or the primary's horizon must be given.
 
 local MINUTE = 60000000
 local per_min = tonumber(ARGV[1])
@@ -32,10 +36,17 @@ if blocking and tonumber(blocking) + MINUTE > now then
     return { tonumber(blocking) + MINUTE - now }
 end
 
-if redis.call('HEXISTS', KEYS[3], day) == 0 then
-    if ARGV[4] == '' then
-        return { -1, day }
-    end
+local total_missing = redis.call('HEXISTS', KEYS[3], day) == 0
+local horizon, horizon_missing = 0, false
+if ARGV[5] ~= '' then
+    horizon = tonumber(redis.call('GET', KEYS[4]))
+    horizon_missing = not horizon
+end
+if (total_missing and ARGV[4] == '') or (horizon_missing and ARGV[6] == '') then
+    return { -1, day, total_missing and 1 or 0, horizon_missing and 1 or 0 }
+end
+
+if total_missing then
     redis.call('HSET', KEYS[3], day, ARGV[4])
     for _, kept in ipairs(redis.call('HKEYS', KEYS[3])) do
         if tonumber(kept) < day - 8 then
@@ -55,7 +66,16 @@ for _ = 1, 3 do
     end
     redis.call('LPOP', KEYS[1])
 end
+-- Nobody is given less than their lineage was given before. Where that is not known, the primary's horizon is as much
+-- as anyone can have been given.
+if ARGV[5] ~= '' then
+    local given = math.max(horizon or tonumber(ARGV[6]), tonumber(ARGV[5]))
+    if given ~= horizon then
+        redis.call('SET', KEYS[4], string.format('%.0f', given), 'EX', 86400)
+        horizon = given
+    end
+end
 redis.call('EXPIRE', KEYS[1], 3600)
 redis.call('EXPIRE', KEYS[2], 86400)
 redis.call('EXPIRE', KEYS[3], 10 * 86400)
-return { 0, day, count }
+return { 0, day, count, horizon }

@@ -1,33 +1,30 @@
-"""A bridge over the time without a primary: what must be kept before an answer leaves is kept here.
+"""Cursors and disclosures while there is no primary: what must be stored before an answer leaves is stored here.
 
-Cursors' places are written here as well as to the store, all the time. While
-nothing can be written there they are kept here alone, with what else has to
-wait, and go to the store when it is back. A place is looked for in both.
-Of the walks that came to a place and are in the store too, the earliest and
-the latest horizon of an hour are all that is kept, however many they were.
+Every cursor is written here as well as to the store. While the store cannot be
+written, cursors are handed out from here alone, under fresh ids: nobody else
+can hold those, so nothing has to be looked up. They go to the store when it is
+back, with the records of personal data that left meanwhile.
 
-While the primary is away a replica stands in for it, and may lack the latest
-places. Those are here, if all of them have been since before the replica's
-horizon: the mark says from which horizon on that is so. It is gone when this
-server loses its memory, and then the answer is an error and no wrong place.
+A cursor is looked for in both. While the primary is away a replica stands in
+for it, and may lack the latest cursors and horizons. Those are here, if
+nothing that was written here since before the replica's horizon is lost: the
+mark says from which horizon on that is so. It is gone when this server loses
+its memory, and then the answer is an error, never a wrong position.
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from msgspec import Struct, json
-from msgspec.structs import replace
 
 from counterfoil.backends.redis.client import Client, Script, translated
-from counterfoil.domain.paging import Bookmark, Place, Trail, Walk
+from counterfoil.domain.paging import LIFETIME_MS, Held, Listing, Position
 from counterfoil.ports import Clock, RequestLog, RequestRecord, StoreUnavailable, StoreUnreachable
 
-# Longer than a replica may be behind and a client may take from one page to the next.
-PLACE_SEC = 3_600
-# A place that is here alone lasts as long as it would in the store.
-ALONE_SEC = 7 * 86_400
+# A cursor that the store has too is kept for this long: it may be among those that the store loses in a failover
+# without synchronous replication.
+KEEP_SEC = 86_400
 TEND_SEC = 1.0
 # Nobody writes here while nobody tends the bridge.
 UNTENDED_SEC = 60
@@ -35,74 +32,50 @@ UNTENDED_SEC = 60
 SETTLING_MS = 10_000
 AT_ONCE = 100
 
-_NOTE = Script("note.lua")
-
-T = TypeVar("T")
+_HOLD = Script("hold.lua")
 
 
-class Kept(Struct, frozen=True, tag="keep"):
-    trail: Trail
-    mark: Bookmark
+class HandedOut(Struct, frozen=True, tag="cursor"):
+    """A cursor that the store does not have yet."""
 
-
-class Worn(Struct, frozen=True, tag="wear"):
-    trail: Trail
-    mark: Bookmark
-
-
-class Finished(Struct, frozen=True, tag="finish"):
-    walk_id: str
+    listing: Listing
+    cursor: str
+    held: Held
+    at: int
 
 
 class Disclosed(Struct, frozen=True, tag="disclose"):
+    """A disclosure that the store does not have yet."""
+
     record: RequestRecord
 
 
-Deed = Kept | Worn | Finished | Disclosed
-
-
-class Seen(Struct, frozen=True, array_like=True):
-    """A place as it is kept here."""
-
-    route: str
-    walk: Walk
-    place: Place
-    kept_at: int
-    alone: bool
-
-    def bookmark(self) -> Bookmark:
-        return Bookmark(self.route, self.walk, self.place)
-
-    def known_as(self) -> tuple[str, Place, str]:
-        return (self.route, self.place, self.walk.id)
+Deferred = HandedOut | Disclosed
 
 
 class Store(Protocol):
     """The store that the bridge leads to."""
 
-    async def find(self, trail: Trail, cursor: str) -> list[Bookmark]: ...
+    async def find(self, listing: Listing, cursor: str) -> Held | None: ...
 
-    async def find_on_replica(self, trail: Trail, cursor: str, reached: int) -> list[Bookmark]:
+    async def find_on_replica(self, listing: Listing, cursor: str, reached: int) -> Held | None:
         """The same from a replica that has reached this horizon."""
 
-    async def held_elsewhere(self, trail: Trail, place: Place) -> bool: ...
+    async def hand_out(self, listing: Listing, position: Position, horizon: int, fresh: str | None) -> str | None: ...
 
-    async def keep(self, trail: Trail, bookmark: Bookmark) -> None: ...
+    async def adopt(self, listing: Listing, cursor: str, held: Held, handed_out_at: int) -> None: ...
 
-    async def wear(self, trail: Trail, bookmark: Bookmark) -> None: ...
-
-    async def finish(self, walk_id: str) -> None: ...
+    async def correct(self, listing: Listing, cursor: str, held: Held) -> None: ...
 
     async def horizon(self) -> int:
         """The primary's."""
 
 
-_deed = json.Decoder(Deed).decode
-_seen = json.Decoder(Seen).decode
+_deferred = json.Decoder(Deferred).decode
 
 
 class Bridge:
-    """Bookmarks and disclosures that outlive the primary."""
+    """Cursors and disclosures that outlive the primary."""
 
     def __init__(self, url: str, prefix: str, store: Store, log: RequestLog, clock: Clock) -> None:
         self._client = Client(url)
@@ -119,90 +92,55 @@ class Bridge:
             self._tending.cancel()
         self._client.close()
 
-    # --- bookmarks -----------------------------------------------------------------
+    # --- cursors -------------------------------------------------------------------
 
-    async def find(self, trail: Trail, cursor: str) -> list[Bookmark]:
-        kept, here = await self._both(self._store.find(trail, cursor), trail, cursor)
-        if kept is None:
-            return await self._without_primary(trail, cursor, here)
-        return _together(kept, _wanting(kept, here))
-
-    async def held_elsewhere(self, trail: Trail, place: Place) -> bool:
-        held, here = await self._both(self._store.held_elsewhere(trail, place), trail, place.id)
-        if held is None:
-            marks = await self._without_primary(trail, place.id, here)
-        elif held or all(seen.route != trail.route or seen.place == place for seen in here):
-            return held
-        else:
-            marks = await self.find(trail, place.id)
-        return any(mark.route == trail.route and not mark.finished and mark.place != place for mark in marks)
-
-    async def _both(self, asked: Awaitable[T], trail: Trail, cursor: str) -> tuple[T | None, list[Seen]]:
-        """What the store answers, nothing if it is away; and the places that are here."""
-        answered, here = await asyncio.gather(asked, self._places(trail, cursor), return_exceptions=True)
+    async def find(self, listing: Listing, cursor: str) -> Held | None:
+        stored, here = await asyncio.gather(
+            self._store.find(listing, cursor), self._here(listing, cursor), return_exceptions=True
+        )
         if isinstance(here, BaseException):
             raise here
-        if isinstance(answered, StoreUnreachable):
-            return None, here
-        if isinstance(answered, BaseException):
-            raise answered
-        return answered, here
+        if isinstance(stored, StoreUnreachable):
+            if here is not None:
+                return here
+            return await self._store.find_on_replica(listing, cursor, await self._unbroken_since())
+        if isinstance(stored, BaseException):
+            raise stored
+        if here is not None and (stored is None or stored.position != here.position):
+            # A failover has lost the cursor. What is here was handed out; what the store has instead never was.
+            await self._store.correct(listing, cursor, here)
+            return here
+        return _joined(listing, stored, here)
 
-    async def _without_primary(self, trail: Trail, cursor: str, here: Sequence[Seen]) -> list[Bookmark]:
-        """A replica may not know yet who came after and who has finished: all that are here may be on their way."""
-        kept = await self._store.find_on_replica(trail, cursor, await self._unbroken_since())
-        return _together(kept, here)
-
-    async def keep(self, trail: Trail, bookmark: Bookmark) -> None:
-        kept, noted = await asyncio.gather(
-            self._store.keep(trail, bookmark), self._note(trail, bookmark), return_exceptions=True
-        )
-        if isinstance(noted, BaseException):
-            raise noted
-        if isinstance(kept, StoreUnreachable):
-            await self._note_alone(trail, bookmark)
-            await self._defer(Kept(trail, bookmark))
-        elif isinstance(kept, BaseException):
-            raise kept
-
-    async def wear(self, trail: Trail, bookmark: Bookmark) -> None:
+    async def hand_out(self, listing: Listing, position: Position, horizon: int, fresh: str | None) -> str | None:
+        held = Held(position, horizon)
         try:
-            await self._store.wear(trail, bookmark)
+            cursor = await self._store.hand_out(listing, position, horizon, fresh)
         except StoreUnreachable:
-            await self._defer(Worn(trail, bookmark))
+            # The bare id may be held for another position by a cursor that only the primary knows.
+            if fresh is None or not await self._hold(listing, fresh, held, LIFETIME_MS // 1000):
+                return None
+            await self._defer(HandedOut(listing, fresh, held, self._clock.now_ms()))
+            return fresh
+        if cursor is None or await self._hold(listing, cursor, held, KEEP_SEC):
+            return cursor
+        # A failover has lost what this id was handed out for. The store learns it, and the caller gets another id.
+        await self.find(listing, cursor)
+        return None
 
-    async def finish(self, walk_id: str) -> None:
-        try:
-            await self._store.finish(walk_id)
-        except StoreUnreachable:
-            await self._defer(Finished(walk_id))
+    async def _hold(self, listing: Listing, cursor: str, held: Held, seconds: int) -> bool:
+        """Remember a cursor here; False if it stands for another position."""
+        latest = int(listing.latest_horizon_serves)
+        asked = [json.encode(held.position), held.horizon, latest, seconds]
+        return bool(await _HOLD.run(self._opened(), [self._name(listing, cursor)], asked))
 
-    async def _note(self, trail: Trail, mark: Bookmark) -> None:
-        now = self._clock.now_ms()
-        seen = json.encode(Seen(mark.route, mark.walk, mark.place, now, alone=False))
-        name = self._name(trail, mark.place.id)
-        await _NOTE.run(self._opened(), [name], [_spot(mark), now, mark.walk.horizon, seen, PLACE_SEC])
-
-    async def _note_alone(self, trail: Trail, mark: Bookmark) -> None:
-        """Until the store has it, this walk has a field of its own."""
-        seen = Seen(mark.route, mark.walk, mark.place, self._clock.now_ms(), alone=True)
-        name = self._name(trail, mark.place.id)
+    async def _here(self, listing: Listing, cursor: str) -> Held | None:
         with translated():
-            batch = self._opened().pipeline(transaction=False)
-            batch.hset(name, _alone(mark), json.encode(seen))
-            batch.expire(name, ALONE_SEC)
-            await batch.execute()
+            position, horizon = await self._opened().hmget(self._name(listing, cursor), ["position", "horizon"])
+        return None if position is None else Held(json.decode(position, type=Position), int(horizon))
 
-    async def _places(self, trail: Trail, cursor: str) -> list[Seen]:
-        with translated():
-            found = await self._opened().hvals(self._name(trail, cursor))
-        # The others in the hash may have kept it for longer than the store can have lacked this one.
-        oldest = self._clock.now_ms() - 2 * PLACE_SEC * 1000
-        places = [seen for seen in map(_seen, found) if seen.alone or seen.kept_at >= oldest]
-        return sorted(places, key=lambda seen: seen.kept_at)
-
-    def _name(self, trail: Trail, cursor: str) -> str:
-        return f"{self._prefix}:{{{trail.lineage}}}:place:{trail.listing}:{cursor}"
+    def _name(self, listing: Listing, cursor: str) -> str:
+        return f"{self._prefix}:{{{listing.lineage}}}:cursor:{listing.query}:{listing.resource}:{cursor}"
 
     # --- the request log -------------------------------------------------------------
 
@@ -217,15 +155,15 @@ class Bridge:
 
     # --- the way to the store ----------------------------------------------------------
 
-    async def _defer(self, deed: Deed) -> None:
+    async def _defer(self, deferred: Deferred) -> None:
         with translated():
-            await self._opened().rpush(self._waiting, json.encode(deed))
+            await self._opened().rpush(self._waiting, json.encode(deferred))
 
     async def _unbroken_since(self) -> int:
         with translated():
             mark = await self._opened().get(self._mark)
         if mark is None:
-            raise StoreUnavailable("bridge: places that were given out may have been lost")
+            raise StoreUnavailable("bridge: cursors that were handed out may have been lost")
         return int(mark)
 
     def _opened(self) -> Any:
@@ -251,60 +189,23 @@ class Bridge:
             since = await self._store.horizon() + SETTLING_MS
             with translated():
                 await self._opened().set(self._mark, since, nx=True, ex=UNTENDED_SEC)
-        for deed in waiting:
-            await self._carry(_deed(deed))
+        for deferred in waiting:
+            await self._carry(_deferred(deferred))
             with translated():
-                # By its value: another worker may be at it. Done twice, a return or a disclosure counts twice.
-                await self._opened().lrem(self._waiting, 1, deed)
+                # By its value: another worker may be at it. A disclosure that is carried twice counts twice.
+                await self._opened().lrem(self._waiting, 1, deferred)
 
-    async def _carry(self, deed: Deed) -> None:
-        match deed:
-            case Kept(trail, mark):
-                await self._store.keep(trail, mark)
-                with translated():
-                    await self._opened().hdel(self._name(trail, mark.place.id), _alone(mark))
-            case Worn(trail, mark):
-                await self._store.wear(trail, mark)
-            case Finished(walk_id):
-                await self._store.finish(walk_id)
+    async def _carry(self, deferred: Deferred) -> None:
+        match deferred:
+            case HandedOut(listing, cursor, held, at):
+                await self._store.adopt(listing, cursor, held, at)
             case Disclosed(record):
                 await self._log.disclose(record)
 
 
-def _spot(mark: Bookmark) -> str:
-    return f"{mark.route} {mark.place.major} {mark.place.minor}"
-
-
-def _alone(mark: Bookmark) -> str:
-    return f"{_spot(mark)} {mark.walk.id}"
-
-
-def _wanting(kept: Sequence[Bookmark], here: Sequence[Seen]) -> list[Seen]:
-    """What the store has not got: what is here alone, and where it lost the latest walk, all that came there.
-
-    The store forgets walks that finished and joins others to a crowd, but
-    never the latest that came to a place. If that one is only here, the store
-    went back to before it, and those between may be missing too.
-    """
-    known = {(mark.route, mark.place, mark.walk.id) for mark in kept}
-    latest: dict[tuple[str, Place], int] = {}
-    for mark in kept:
-        spot = (mark.route, mark.place)
-        latest[spot] = max(mark.walk.horizon, latest.get(spot, mark.walk.horizon))
-    lost = {
-        (seen.route, seen.place)
-        for seen in here
-        if seen.known_as() not in known and seen.walk.horizon > latest.get((seen.route, seen.place), -1)
-    }
-    return [seen for seen in here if seen.alone or (seen.route, seen.place) in lost]
-
-
-def _together(kept: Sequence[Bookmark], here: Sequence[Seen]) -> list[Bookmark]:
-    """Places of the store, then those that only this side knows. One that was kept again here is open again."""
-    reopened = {seen.known_as() for seen in here}
-    marks = [
-        replace(mark, finished=False) if mark.finished and (mark.route, mark.place, mark.walk.id) in reopened else mark
-        for mark in kept
-    ]
-    known = {(mark.route, mark.place, mark.walk.id) for mark in kept}
-    return [*marks, *{seen.known_as(): seen.bookmark() for seen in here if seen.known_as() not in known}.values()]
+def _joined(listing: Listing, stored: Held | None, here: Held | None) -> Held | None:
+    """Return the entry with the horizon that serves all holders; a failover may have lost the latest one."""
+    if stored is None or here is None:
+        return stored
+    choose = max if listing.latest_horizon_serves else min
+    return choose(stored, here, key=lambda held: held.horizon)

@@ -32,7 +32,7 @@ Instant = Callable[[], tuple[int, date]]
 class DayTotals(Protocol):
     """Where the counts of days are kept for good."""
 
-    async def counts(self, key_id: str, days: Sequence[date]) -> dict[date, int]: ...
+    async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]: ...
 
     async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:
         """Keep the counts; those that were higher already."""
@@ -40,8 +40,20 @@ class DayTotals(Protocol):
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int]) -> None: ...
 
 
+class Horizons(Protocol):
+    """How far the servers of the store have come."""
+
+    async def offered(self) -> int | None:
+        """A horizon that every server which is read from has reached; None if there is only one."""
+
+    async def newest(self) -> int:
+        """The primary's."""
+
+    def was_given(self, horizon: int) -> None: ...
+
+
 class RedisMeter:
-    """The minute window and the day's count of all nodes."""
+    """The minute window and the day's count of all nodes, and the newest horizon that each lineage was given."""
 
     def __init__(
         self,
@@ -49,14 +61,17 @@ class RedisMeter:
         prefix: str,
         totals: DayTotals,
         observe: Callable[[Event], None],
+        horizons: Horizons,
         instant: Instant | None = None,
     ) -> None:
         self._client = Client(url)
+        self._horizons = horizons
         self._prefix = prefix
         self._totals = totals
         self._observe = observe
         self._instant = instant
         self._untold: dict[tuple[str, date], int] = {}
+        self._lineages: dict[str, str] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -67,42 +82,61 @@ class RedisMeter:
         self.flush()
 
     async def admit(self, key: Key) -> Admitted | TooFast:
-        verdict = await self._ask(key, "")
+        verdict = await self._ask(key)
         if verdict[0] < 0:
-            day = _date(verdict[1])
-            known = (await self._totals.counts(key.key_id, [day])).get(day, 0)
-            verdict = await self._ask(key, known)
-            if known and verdict == [0, verdict[1], known + 1]:
-                self._observe(CountsReseeded(key_id=key.key_id, day=compact(day), count=known))
+            verdict = await self._ask_with_seeds(key, *verdict[1:])
         if verdict[0] < 0:
             raise StoreUnavailable("meter: the day changed twice")
         if verdict[0] > 0:
             return TooFast(retry_after(verdict[0]))
-        admitted = Admitted(_date(verdict[1]), verdict[2])
+        _, day, count, horizon = verdict
+        self._horizons.was_given(horizon)
+        admitted = Admitted(_date(day), count, horizon or None)
+        self._lineages[key.key_id] = key.lineage
         self._untold[key.key_id, admitted.day] = max(admitted.count, self._untold.get((key.key_id, admitted.day), 0))
         self._flow_soon()
         return admitted
 
-    async def counts(self, key_id: str, days: Sequence[date]) -> dict[date, int]:
-        found = await self._totals.counts(key_id, days)
+    async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]:
+        found = await self._totals.counts(key, days)
         with translated():
             async with asyncio.timeout(GATE_SEC):
-                here = await self._client.opened().hmget(self._keys(key_id)[2], [_number(day) for day in days])
+                names = [_number(day) for day in days]
+                here = await self._client.opened().hmget(self._days_of(key.key_id, key.lineage), names)
         for day, count in zip(days, here, strict=True):
             if count is not None:
                 found[day] = max(int(count), found.get(day, 0))
         return found
 
-    async def _ask(self, key: Key, seed: int | str) -> list[int]:
-        now, day = self._instant() if self._instant else ("", None)
-        asked = (key.per_min, now, "" if day is None else _number(day), seed)
-        verdict: list[int] = await _ADMIT.run(self._client.opened(), self._keys(key.key_id), asked)
+    async def _ask_with_seeds(self, key: Key, number: int, total_missing: int, horizon_missing: int) -> list[int]:
+        """Ask again with what the meter has lost or never knew."""
+        day, total, newest = _date(number), 0, None
+        if total_missing:
+            total = (await self._totals.counts(key, [day])).get(day, 0)
+        if horizon_missing:
+            newest = await self._horizons.newest()
+        verdict = await self._ask(key, total if total_missing else None, newest)
+        if total and verdict[:3] == [0, number, total + 1]:
+            self._observe(CountsReseeded(key_id=key.key_id, day=compact(day), count=total))
         return verdict
 
-    def _keys(self, key_id: str) -> tuple[str, str, str]:
-        """Under one hash tag, so that a cluster keeps them in one slot."""
-        tag = f"{self._prefix}:{{{key_id}}}"
-        return f"{tag}:log", f"{tag}:state", f"{tag}:days"
+    async def _ask(self, key: Key, total: int | None = None, newest: int | None = None) -> list[int]:
+        now, day = self._instant() if self._instant else (None, None)
+        offered = await self._horizons.offered()
+        number = None if day is None else _number(day)
+        asked = ["" if value is None else value for value in (key.per_min, now, number, total, offered, newest)]
+        tag = self._tag(key.key_id, key.lineage)
+        names = (f"{tag}:log", f"{tag}:state", f"{tag}:days", f"{self._prefix}:{{{key.lineage}}}:horizon")
+        verdict: list[int] = await _ADMIT.run(self._client.opened(), names, asked)
+        return verdict
+
+    def _tag(self, key_id: str, lineage: str) -> str:
+        """The start of a key's names. One hash tag per lineage, so that a cluster keeps all of it in one slot."""
+        tag = f"{self._prefix}:{{{lineage}}}"
+        return tag if key_id == lineage else f"{tag}:{key_id}"
+
+    def _days_of(self, key_id: str, lineage: str) -> str:
+        return f"{self._tag(key_id, lineage)}:days"
 
     # --- the way to the store ------------------------------------------------------
 
@@ -127,7 +161,8 @@ class RedisMeter:
                     await self._raise(key_id, day, count)
 
     async def _raise(self, key_id: str, day: date, count: int) -> None:
-        if await _RAISE.run(self._client.opened(), self._keys(key_id)[2:], (_number(day), count)):
+        name = self._days_of(key_id, self._lineages.get(key_id, key_id))
+        if await _RAISE.run(self._client.opened(), [name], (_number(day), count)):
             self._observe(CountsReseeded(key_id=key_id, day=compact(day), count=count))
 
     def flush(self) -> None:

@@ -16,12 +16,11 @@ from counterfoil.backends.sqlite.files import read_only, row, rows
 from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number
 from counterfoil.domain.members import Base
-from counterfoil.domain.paging import Place
+from counterfoil.domain.paging import Position
 from counterfoil.ports import (
     Account,
     AccountList,
     BillPage,
-    BillPlaces,
     FoundBill,
     FoundMember,
     MemberPage,
@@ -47,7 +46,8 @@ _COVERS = {
 }
 
 # A page is put together by SQLite, in the order of the inner query: two hundred rows that are handed over one by
-# one cost twice as much. One statement is one snapshot: shop, horizon and last place (in one word) are of these rows.
+# one cost twice as much. One statement is one snapshot: the shop, the horizon, the last position (in one word) and
+# whether the row of the cursor still exists belong to these rows.
 _BILLS_BY_DAY = {
     kind: f"""
     SELECT ({number}), (SELECT at FROM horizon), count(*),
@@ -55,7 +55,7 @@ _BILLS_BY_DAY = {
             SELECT bill_day || ' ' || closed_at || ' ' || id FROM bills
             WHERE shop = ({number}) AND (bill_day, closed_at, id) > (?3, ?4, ?5) AND bill_day <= ?6
             ORDER BY bill_day, closed_at, id LIMIT 1 OFFSET ?7 - 1
-        )
+        ), ?5 = '' OR EXISTS (SELECT 1 FROM bills WHERE id = ?5 AND shop = ({number}))
     FROM (
         SELECT seal, body FROM bills
         WHERE shop = ({number}) AND (bill_day, closed_at, id) > (?3, ?4, ?5) AND bill_day <= ?6
@@ -73,7 +73,7 @@ _BILLS_BY_CHANGE = {
             WHERE shop = ({number}) AND (updated_at, id) > (?3, ?4)
                 AND updated_at <= coalesce(?5, (SELECT at FROM horizon))
             ORDER BY updated_at, id LIMIT 1 OFFSET ?6 - 1
-        )
+        ), ?4 = '' OR EXISTS (SELECT 1 FROM bills WHERE id = ?4 AND shop = ({number}))
     FROM (
         SELECT seal, body FROM bills
         WHERE shop = ({number}) AND (updated_at, id) > (?3, ?4)
@@ -81,11 +81,6 @@ _BILLS_BY_CHANGE = {
         ORDER BY updated_at, id LIMIT ?6
     )
 """  # noqa: S608 - as above
-    for kind, number in _NUMBER_OF.items()
-}
-
-_BILL_PLACES = {
-    kind: f"SELECT bill_day, coalesce(closed_at, 0), updated_at FROM bills WHERE id = ?3 AND shop = ({number})"  # noqa: S608 - as above
     for kind, number in _NUMBER_OF.items()
 }
 
@@ -109,15 +104,13 @@ _MEMBERS = """
             SELECT created_at || ' 0 ' || token FROM members
             WHERE provider_id = ?1 AND (created_at, token) > (?2, ?3)
             ORDER BY created_at, token LIMIT 1 OFFSET ?4 - 1
-        )
+        ), ?3 = '' OR EXISTS (SELECT 1 FROM members WHERE token = ?3 AND provider_id = ?1)
     FROM (
         SELECT coalesce(form, record) AS form FROM members
         WHERE provider_id = ?1 AND (created_at, token) > (?2, ?3)
         ORDER BY created_at, token LIMIT ?4
     )
 """
-
-_MEMBER_PLACE = "SELECT created_at FROM members WHERE token = ? AND provider_id = ?"
 
 _MEMBER_OF = {
     "shop": """
@@ -161,14 +154,16 @@ class SqliteBooks:
     async def horizon(self) -> int:
         return self._horizon()
 
-    async def shops(self, scope: Scope) -> ShopList:
+    # There is one file, and it has reached every horizon that it gave out: `reached` is not looked at.
+
+    async def shops(self, scope: Scope, reached: int = 0) -> ShopList:  # noqa: ARG002
         horizon = self._horizon()
         return ShopList(horizon, [body for (body,) in rows(self._connection, _SHOPS_OF[scope.kind], (scope.id,))])
 
-    async def has_shop(self, scope: Scope, shop_id: str) -> bool:
+    async def has_shop(self, scope: Scope, shop_id: str, reached: int = 0) -> bool:  # noqa: ARG002
         return row(self._connection, _NUMBER_OF[scope.kind], (scope.id, shop_id)) is not None
 
-    async def covers(self, scope: Scope, provider_id: str) -> bool:
+    async def covers(self, scope: Scope, provider_id: str, reached: int = 0) -> bool:  # noqa: ARG002
         return row(self._connection, _COVERS[scope.kind], (scope.id, provider_id)) is not None
 
     async def bills_by_day(
@@ -177,61 +172,56 @@ class SqliteBooks:
         shop_id: str,
         first: date,
         last: date,
-        after: Place | None,
+        after: Position | None,
         limit: int,
-        reached: int = 0,  # noqa: ARG002 - there is one file, and it has reached all that it gave out
+        reached: int = 0,  # noqa: ARG002
     ) -> BillPage | None:
-        # Nothing sorts before the empty id, so this is the place just before the first day.
+        # Nothing sorts before the empty id, so this is the position just before the first day.
         start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
         return self._bill_page(_BILLS_BY_DAY[scope.kind], (scope.id, shop_id, *start, as_number(last), limit))
 
     async def bills_by_change(
-        self, scope: Scope, shop_id: str, since: int, until: int | None, after: Place | None, limit: int
+        self,
+        scope: Scope,
+        shop_id: str,
+        since: int,
+        until: int | None,
+        after: Position | None,
+        limit: int,
+        reached: int = 0,  # noqa: ARG002
     ) -> BillPage | None:
         start = (after.major, after.id) if after else (since, "")
         return self._bill_page(_BILLS_BY_CHANGE[scope.kind], (scope.id, shop_id, *start, until, limit))
 
     def _bill_page(self, statement: str, values: tuple[object, ...]) -> BillPage | None:
-        shop, horizon, count, seal, bodies, last = row(self._connection, statement, values)
+        shop, horizon, count, seal, bodies, last, continues = row(self._connection, statement, values)
         if shop is None:
             return None
-        return BillPage(horizon, count, seal or b"", bodies or b"", _place(last) if last is not None else None)
+        return BillPage(horizon, count, seal or b"", bodies or b"", _position(last), bool(continues))
 
-    async def bill_places(self, scope: Scope, shop_id: str, bill_id: str) -> BillPlaces | None:
-        found = row(self._connection, _BILL_PLACES[scope.kind], (scope.id, shop_id, bill_id))
-        if not found:
-            return None
-        bill_day, closed_at, updated_at = found
-        by_change = Place(updated_at, 0, bill_id) if updated_at is not None else None
-        return BillPlaces(Place(bill_day, closed_at, bill_id), by_change)
-
-    async def bill(self, scope: Scope, bill_id: str) -> FoundBill | None:
+    async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None:  # noqa: ARG002
         found = row(self._connection, _BILL_OF[scope.kind], (bill_id, scope.id))
         return FoundBill(*found) if found else None
 
     async def members(
         self,
         provider_id: str,
-        after: Place | None,
+        after: Position | None,
         limit: int,
-        reached: int = 0,  # noqa: ARG002 - as above
+        reached: int = 0,  # noqa: ARG002
     ) -> MemberPage:
         start = (after.major, after.id) if after else (-1, "")
-        horizon, base, count, forms, last = row(self._connection, _MEMBERS, (provider_id, *start, limit))
-        return MemberPage(horizon, _base(base), count, forms or b"", _place(last) if last is not None else None)
+        horizon, base, count, forms, last, continues = row(self._connection, _MEMBERS, (provider_id, *start, limit))
+        return MemberPage(horizon, _base(base), count, forms or b"", _position(last), bool(continues))
 
-    async def member_place(self, provider_id: str, token: str) -> Place | None:
-        found = row(self._connection, _MEMBER_PLACE, (token, provider_id))
-        return Place(found[0], 0, token) if found else None
-
-    async def member(self, scope: Scope, token: str) -> FoundMember | None:
+    async def member(self, scope: Scope, token: str, reached: int = 0) -> FoundMember | None:  # noqa: ARG002
         found = row(self._connection, _MEMBER_OF[scope.kind], (token, scope.id))
         if not found:
             return None
         horizon, provider_id, base, form = found
         return FoundMember(horizon, provider_id, _base(base), form)
 
-    async def accounts(self, provider_id: str, messaging_hash: str) -> AccountList:
+    async def accounts(self, provider_id: str, messaging_hash: str, reached: int = 0) -> AccountList:  # noqa: ARG002
         found = rows(self._connection, _ACCOUNTS, (provider_id, messaging_hash))
         accounts = [Account(channel, token) for _, _, channel, token in found if token is not None]
         return AccountList(found[0][0], _base(found[0][1]), accounts)
@@ -245,6 +235,8 @@ def _base(body: bytes | None) -> Base | None:
     return _decode_base(body) if body is not None else None
 
 
-def _place(told: str) -> Place:
-    major, minor, row_id = told.split(" ", 2)
-    return Place(int(major), int(minor), row_id)
+def _position(written: str | None) -> Position | None:
+    if written is None:
+        return None
+    major, minor, row_id = written.split(" ", 2)
+    return Position(int(major), int(minor), row_id)

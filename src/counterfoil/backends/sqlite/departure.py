@@ -48,7 +48,6 @@ _FROM = {
         WHERE n = (SELECT max(n) FROM admissions WHERE key_id = latest.key_id)
     )""",
     "admissions": "(SELECT key_id, n, at + :shift AS at FROM admissions)",
-    "bookmarks": "(SELECT *, number AS first_kept FROM bookmarks)",
 }
 _GROUPS = {
     "shop": "SELECT number FROM shops",
@@ -74,7 +73,7 @@ _LAST_ACTS: tuple[tuple[Name, str], ...] = (
 def _database(table: Table) -> Name:
     if table.name == "keys":
         return "keys"
-    usage = ("daily_totals", "meters", "admissions", "bookmarks", "requests")
+    usage = ("daily_totals", "meters", "admissions", "cursors", "requests")
     return "usage" if table.name in usage else "books"
 
 

@@ -157,9 +157,9 @@ class SqliteUsage:
         self._connection.execute(_SET_STEADY, (self._clock.boot_id(), shift))
         return shift
 
-    async def counts(self, key_id: str, days: Sequence[date]) -> dict[date, int]:
-        span = (as_number(days[0]), as_number(days[-1]), key_id)
-        return self._totals(span, _TOTALS_OF_KEY, _DAY_OF_KEY).get(key_id, {})
+    async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]:
+        span = (as_number(days[0]), as_number(days[-1]), key.key_id)
+        return self._totals(span, _TOTALS_OF_KEY, _DAY_OF_KEY).get(key.key_id, {})
 
     def _totals(self, span: tuple[object, ...], *queries: str) -> dict[str, dict[date, int]]:
         """Counts by key and day: those put away first, then those of the days under way."""

@@ -50,15 +50,18 @@ PARAMETERS: dict[str, Json] = {
     "billCursor": {
         "name": "cursor",
         "in": "query",
-        "description": "The `nextCursor` of the page before, with all other parameters as they were.",
+        "description": "The `nextCursor` of the page before, with all other parameters as they were. It is valid for "
+        "this list and key (and keys made from it by rotation), for 7 days after it was last handed out or used. Any "
+        "other cursor is `bad_cursor`: start the list again without one.",
         "schema": {"type": "string", "minLength": 1},
         "example": specimens.BILL.id,
     },
     "memberCursor": {
         "name": "cursor",
         "in": "query",
-        "description": "The `nextCursor` of the page before. When its member was removed meanwhile, `bad_cursor` tells "
-        "you to start again without it.",
+        "description": "The `nextCursor` of the page before. It is valid for this base and key (and keys made from it "
+        "by rotation), for 7 days after it was last handed out or used. Any other cursor, and one whose member was "
+        "removed, is `bad_cursor`: start the list again without one.",
         "schema": {"type": "string", "minLength": 1},
         "example": specimens.TOKEN,
     },

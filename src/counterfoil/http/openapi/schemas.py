@@ -89,7 +89,8 @@ _SERVER_TIME: Json = {
 _NEXT_CURSOR: Json = {
     "type": ["string", "null"],
     "description": "Send it as `cursor`, all else unchanged, for the next page. Null, and nothing else, "
-    "means that this was the last one; after a full page an empty one may follow.",
+    "means that this was the last one; after a full page an empty one may follow. It is the id of the last row, or "
+    "a fresh id of the same shape while that id is held for another position in the list: treat it as opaque.",
 }
 
 

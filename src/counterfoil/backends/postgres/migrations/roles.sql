@@ -7,7 +7,7 @@ GRANT SELECT ON migrations, deployment, horizon, shops, bills, bases, members, a
 -- Serving reads the books and the keys, moves the horizon while nothing is loaded, and writes what keys spend.
 GRANT SELECT ON keys, generation TO counterfoil_serving;
 GRANT UPDATE ON horizon TO counterfoil_serving;
-GRANT SELECT, INSERT, UPDATE, DELETE ON meters, admissions, daily_totals, bookmarks TO counterfoil_serving;
+GRANT SELECT, INSERT, UPDATE, DELETE ON meters, admissions, daily_totals, cursors, floors TO counterfoil_serving;
 GRANT SELECT, INSERT, DELETE ON requests TO counterfoil_serving;
 
 -- Loading writes the books and sees no key.
@@ -18,8 +18,9 @@ GRANT INSERT, UPDATE, DELETE ON shops, bills, bases, members, accounts, removals
 -- Administration issues keys, and sees and prunes what they spent.
 GRANT SELECT, INSERT, UPDATE ON keys TO counterfoil_administration;
 GRANT SELECT, UPDATE ON generation TO counterfoil_administration;
-GRANT SELECT, DELETE ON meters, admissions, daily_totals, bookmarks, requests TO counterfoil_administration;
+GRANT SELECT, DELETE ON meters, admissions, daily_totals, cursors, floors, requests TO counterfoil_administration;
+GRANT UPDATE ON cursors TO counterfoil_administration;
 
-REVOKE EXECUTE ON FUNCTION admit, request_month, drop_request_months FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION admit, request_month, drop_request_months TO counterfoil_serving;
+REVOKE EXECUTE ON FUNCTION admit, admit_with_horizon, request_month, drop_request_months FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION admit, admit_with_horizon, request_month, drop_request_months TO counterfoil_serving;
 GRANT EXECUTE ON FUNCTION drop_request_months TO counterfoil_administration;

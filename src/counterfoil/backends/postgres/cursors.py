@@ -1,0 +1,187 @@
+"""The cursors that were handed out, kept on the primary for all nodes to see."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+from counterfoil.backends.postgres.connections import GATE_SEC, Line, storable, translated
+from counterfoil.backends.postgres.servers import Servers
+from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, SHARED_MS, Held, Listing, Position
+from counterfoil.ports import Clock
+
+PRUNE_ROWS = 5_000
+
+_FIND = """
+    SELECT row_id, major, minor, horizon, ends_at FROM cursors
+    WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4 AND ends_at > $5 AND NOT expired
+"""
+_FIND_ON_REPLICA = f"""
+    SELECT found.*, horizon.at FROM horizon LEFT JOIN LATERAL ({_FIND}) AS found ON true
+"""  # noqa: S608 - a constant
+_EXTEND = """
+    UPDATE cursors SET ends_at = greatest(ends_at, $5)
+    WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4 AND NOT expired
+"""
+_HORIZON = "SELECT at FROM horizon"
+# In this order: the cursor that others hold for the position; the row's id; a fresh id, if that is taken.
+# An id counts as taken for as long as it has a row, also after it has expired: see docs/decisions/0014.
+_HAND_OUT = """
+    INSERT INTO cursors AS held (lineage, resource, query, cursor, row_id, major, minor, horizon, first_at, ends_at)
+    SELECT $1, $2, $3, chosen, $4, $5, $6, $7, $8, $9 FROM (
+        SELECT coalesce(
+            (
+                SELECT cursor FROM cursors
+                WHERE lineage = $1 AND resource = $2 AND query = $3 AND row_id = $4 AND major = $5 AND minor = $6
+                    AND ends_at > $8 AND NOT expired AND ($10 OR first_at > $11)
+                ORDER BY first_at DESC LIMIT 1
+            ),
+            CASE
+                WHEN EXISTS (
+                    SELECT FROM cursors WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4
+                ) THEN $12::text
+                ELSE $4
+            END
+        ) AS chosen
+    ) AS choice WHERE chosen IS NOT NULL
+    ON CONFLICT (lineage, resource, query, cursor) DO UPDATE SET
+        horizon = CASE
+            WHEN $10 THEN greatest(held.horizon, excluded.horizon)
+            ELSE least(held.horizon, excluded.horizon)
+        END,
+        ends_at = greatest(held.ends_at, excluded.ends_at)
+    WHERE (held.row_id, held.major, held.minor) = (excluded.row_id, excluded.major, excluded.minor)
+        AND NOT held.expired
+    RETURNING cursor
+"""
+# A cursor that was handed out while there was no primary; its id is fresh, so nobody else has it.
+_ADOPT = """
+    INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, horizon, first_at, ends_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (lineage, resource, query, cursor) DO NOTHING
+"""
+# A cursor whose row a failover has lost, whatever was written in its place since.
+_CORRECT = _ADOPT.replace(
+    "DO NOTHING",
+    """DO UPDATE SET
+        row_id = excluded.row_id, major = excluded.major, minor = excluded.minor, horizon = excluded.horizon,
+        first_at = excluded.first_at, ends_at = excluded.ends_at, expired = false
+    """,
+)
+# The row of an expired cursor is kept for another lifetime. The order of the two statements matters: a clock that is
+# ahead for a while can expire cursors, but never delete the rows of those that it has just expired.
+_DELETE = """
+    DELETE FROM cursors WHERE ctid = ANY (ARRAY(SELECT ctid FROM cursors WHERE ends_at <= %s AND expired LIMIT %s))
+"""
+_EXPIRE = """
+    UPDATE cursors SET expired = true, ends_at = %s
+    WHERE ctid = ANY (ARRAY(SELECT ctid FROM cursors WHERE ends_at <= %s AND NOT expired LIMIT %s))
+        AND NOT expired AND ends_at <= %s
+"""
+
+
+class PostgresCursors:
+    """Handed-out cursors in the table `cursors`."""
+
+    def __init__(self, servers: Servers, url: str, clock: Clock) -> None:
+        self._servers = servers
+        self._url = url
+        self._clock = clock
+        # Where a cursor can be kept elsewhere, nobody waits long for a primary that does not answer.
+        self._within = GATE_SEC if servers.several else None
+
+    def close(self) -> None:
+        self._servers.close()
+
+    async def find(self, listing: Listing, cursor: str) -> Held | None:
+        if not _is_storable(listing, cursor):
+            return None
+        now = self._clock.now_ms()
+        row = await self._servers.primary.row(_FIND, *_key(listing), cursor, now, within=self._within)
+        if row is None:
+            return None
+        if row[4] + EXTEND_MS <= now + LIFETIME_MS:
+            await self._servers.primary.do(_EXTEND, *_key(listing), cursor, now + LIFETIME_MS, within=self._within)
+        return _held(row)
+
+    async def find_on_replica(self, listing: Listing, cursor: str, reached: int) -> Held | None:
+        """Look on a replica that has reached this horizon."""
+        if not _is_storable(listing, cursor):
+            return None
+        asked = (*_key(listing), cursor, self._clock.now_ms())
+        (row,) = await self._servers.rows(_FIND_ON_REPLICA, *asked, reached=reached)
+        return _held(row) if row[0] is not None else None
+
+    async def horizon(self) -> int:
+        """The primary's."""
+        row = await self._servers.primary.row(_HORIZON, within=self._within)
+        return int(row[0])
+
+    async def hand_out(self, listing: Listing, position: Position, horizon: int, fresh: str | None) -> str | None:
+        now = self._clock.now_ms()
+        row = await self._servers.primary.row(
+            _HAND_OUT,
+            *_key(listing),
+            position.id,
+            position.major,
+            position.minor,
+            horizon,
+            now,
+            now + LIFETIME_MS,
+            listing.latest_horizon_serves,
+            now - SHARED_MS,
+            fresh,
+            within=self._within,
+        )
+        return str(row[0]) if row else None
+
+    async def adopt(self, listing: Listing, cursor: str, held: Held, handed_out_at: int) -> None:
+        """Store a cursor that was handed out elsewhere, unless it is there already."""
+        await self._put(_ADOPT, listing, cursor, held, handed_out_at)
+
+    async def correct(self, listing: Listing, cursor: str, held: Held) -> None:
+        """Store what a cursor really stands for."""
+        await self._put(_CORRECT, listing, cursor, held, self._clock.now_ms())
+
+    async def _put(self, statement: str, listing: Listing, cursor: str, held: Held, handed_out_at: int) -> None:
+        position = held.position
+        await self._servers.primary.do(
+            statement,
+            *_key(listing),
+            cursor,
+            position.id,
+            position.major,
+            position.minor,
+            held.horizon,
+            handed_out_at,
+            handed_out_at + LIFETIME_MS,
+            within=self._within,
+        )
+
+    def prune(self) -> int:
+        """Expire cursors whose lifetime is over and delete those that expired long ago; return how many expired."""
+        now = self._clock.now_ms()
+        with translated(), closing(Line(self._url)) as line:
+            _in_portions(line, _DELETE, (now, PRUNE_ROWS))
+            return _in_portions(line, _EXPIRE, (now + LIFETIME_MS, now, PRUNE_ROWS, now))
+
+
+def _in_portions(line: Line, statement: str, values: tuple[int, ...]) -> int:
+    """Run a statement until it finds no more rows; return how many it found."""
+    total = 0
+    while True:
+        changed = line().execute(statement.encode(), values).rowcount
+        total += changed
+        if changed < PRUNE_ROWS:
+            return total
+
+
+def _held(row: Sequence[Any]) -> Held:
+    row_id, major, minor, horizon, *_ = row
+    return Held(Position(major, minor, row_id), horizon)
+
+
+def _key(listing: Listing) -> tuple[str, str, str]:
+    return listing.lineage, listing.resource, listing.query
+
+
+def _is_storable(listing: Listing, cursor: str) -> bool:
+    return storable(cursor) and storable(listing.resource)

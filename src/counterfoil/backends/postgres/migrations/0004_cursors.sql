@@ -1,0 +1,62 @@
+-- One row per cursor: the position it stands for in its list. See docs/decisions/0014-one-cursor-one-position.md.
+-- Cursors handed out by the version before are not carried over; they answer bad_cursor.
+DROP TABLE bookmarks;
+
+CREATE TABLE cursors (
+    lineage text COLLATE "C" NOT NULL,
+    resource text COLLATE "C" NOT NULL,
+    query text COLLATE "C" NOT NULL,
+    cursor text COLLATE "C" NOT NULL,
+    row_id text COLLATE "C" NOT NULL, -- with major and minor, the position
+    major bigint NOT NULL,
+    minor bigint NOT NULL,
+    horizon bigint NOT NULL,
+    first_at bigint NOT NULL, -- when the cursor was first handed out
+    ends_at bigint NOT NULL, -- when it stops being valid; once expired, when its row may be deleted
+    expired boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (lineage, resource, query, cursor)
+);
+CREATE INDEX cursors_by_row ON cursors (lineage, resource, query, row_id);
+CREATE INDEX cursors_by_end ON cursors (ends_at);
+
+-- The newest serverTime that a key and its predecessors by rotation were given. Reads are answered by a server that
+-- has reached it. See docs/decisions/0015-monotonic-reads.md.
+CREATE TABLE floors (
+    lineage text COLLATE "C" PRIMARY KEY,
+    horizon bigint NOT NULL
+) WITH (fillfactor = 20);
+
+-- Judges requests as admit() does, and returns the horizon that each answer will report: the newest one its lineage
+-- was ever given, raised to `reached`, which all servers that are read from have reached. A lineage without a row is
+-- given the primary's own horizon: nobody can have been given a newer one.
+CREATE FUNCTION admit_with_horizon(
+    key_ids text[], per_mins bigint[], instant bigint, today integer, lineages text[], reached bigint
+)
+RETURNS TABLE (place bigint, wait_us bigint, day integer, count bigint, horizon bigint)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    asked text;
+    given bigint;
+    raised boolean := false;
+BEGIN
+    -- In one order, so that two nodes never wait for each other.
+    FOR asked IN SELECT DISTINCT l COLLATE "C" FROM unnest(lineages) AS l ORDER BY 1 LOOP
+        SELECT f.horizon INTO given FROM floors AS f WHERE f.lineage = asked;
+        IF NOT FOUND THEN
+            INSERT INTO floors SELECT asked, greatest(h.at, reached) FROM horizon AS h
+                ON CONFLICT ON CONSTRAINT floors_pkey DO NOTHING;
+            raised := true;
+        ELSIF given < reached THEN
+            UPDATE floors AS f SET horizon = reached WHERE f.lineage = asked AND f.horizon < reached;
+            raised := true;
+        END IF;
+    END LOOP;
+    RETURN QUERY
+        SELECT a.place, a.wait_us, a.day, a.count, f.horizon
+        FROM admit(key_ids, per_mins, instant, today) AS a JOIN floors AS f ON f.lineage = lineages[a.place];
+    -- admit() does not wait for the disk. A horizon that was given must not be forgotten.
+    IF raised THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+END $$;

@@ -1,0 +1,116 @@
+"""The cursors that were handed out, kept in `usage.sqlite3` for all workers to see."""
+
+import sqlite3
+from pathlib import Path
+
+from counterfoil.backends.sqlite.files import WAIT_SEC, read_write, row, translated, writing
+from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, SHARED_MS, Held, Listing, Position
+from counterfoil.ports import Clock
+
+PRUNE_ROWS = 5_000
+
+_FIND = """
+    SELECT row_id, major, minor, horizon, ends_at FROM cursors
+    WHERE lineage = ? AND resource = ? AND query = ? AND cursor = ? AND ends_at > ? AND NOT expired
+"""
+_EXTEND = """
+    UPDATE cursors SET ends_at = max(ends_at, ?5)
+    WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4 AND NOT expired
+"""
+# In this order: the cursor that others hold for the position; the row's id; a fresh id, if that is taken.
+# An id counts as taken for as long as it has a row, also after it has expired: see docs/decisions/0014.
+_HAND_OUT = """
+    INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, horizon, first_at, ends_at)
+    SELECT ?1, ?2, ?3, chosen, ?4, ?5, ?6, ?7, ?8, ?9 FROM (
+        SELECT coalesce(
+            (
+                SELECT cursor FROM cursors
+                WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND row_id = ?4 AND major = ?5 AND minor = ?6
+                    AND ends_at > ?8 AND NOT expired AND (?10 OR first_at > ?11)
+                ORDER BY first_at DESC LIMIT 1
+            ),
+            CASE
+                WHEN EXISTS (
+                    SELECT 1 FROM cursors WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4
+                ) THEN ?12
+                ELSE ?4
+            END
+        ) AS chosen
+    ) WHERE chosen IS NOT NULL
+    ON CONFLICT (lineage, resource, query, cursor) DO UPDATE SET
+        horizon = iif(?10, max(horizon, excluded.horizon), min(horizon, excluded.horizon)),
+        ends_at = max(ends_at, excluded.ends_at)
+    WHERE row_id = excluded.row_id AND major = excluded.major AND minor = excluded.minor
+    RETURNING cursor
+"""
+# The row of an expired cursor is kept for another lifetime. The order of the two statements matters: a clock that is
+# ahead for a while can expire cursors, but never delete the rows of those that it has just expired.
+_DELETE = """
+    DELETE FROM cursors WHERE (lineage, resource, query, cursor) IN
+        (SELECT lineage, resource, query, cursor FROM cursors WHERE ends_at <= ?1 AND expired LIMIT ?2)
+"""
+_EXPIRE = """
+    UPDATE cursors SET expired = 1, ends_at = ?1 + ?3 WHERE (lineage, resource, query, cursor) IN
+        (SELECT lineage, resource, query, cursor FROM cursors WHERE ends_at <= ?1 AND NOT expired LIMIT ?2)
+"""
+
+
+class SqliteCursors:
+    """In a worker `beside` the meter, on its connection: two on one file would make each other read it anew."""
+
+    def __init__(self, folder: Path, clock: Clock, beside: SqliteUsage | None = None) -> None:
+        self._clock = clock
+        self._connection: sqlite3.Connection = beside.connection if beside else read_write(folder, "usage")
+
+    def close(self) -> None:
+        self._connection.close()
+
+    async def find(self, listing: Listing, cursor: str) -> Held | None:
+        now = self._clock.now_ms()
+        found = row(self._connection, _FIND, (*_key(listing), cursor, now))
+        if not found:
+            return None
+        row_id, major, minor, horizon, ends_at = found
+        if ends_at + EXTEND_MS <= now + LIFETIME_MS:
+            with translated(), writing(self._connection, WAIT_SEC["usage"]):
+                self._connection.execute(_EXTEND, (*_key(listing), cursor, now + LIFETIME_MS))
+        return Held(Position(major, minor, row_id), horizon)
+
+    async def hand_out(self, listing: Listing, position: Position, horizon: int, fresh: str | None) -> str | None:
+        now = self._clock.now_ms()
+        values = (
+            *_key(listing),
+            position.id,
+            position.major,
+            position.minor,
+            horizon,
+            now,
+            now + LIFETIME_MS,
+            listing.latest_horizon_serves,
+            now - SHARED_MS,
+            fresh,
+        )
+        with translated(), writing(self._connection, WAIT_SEC["usage"]):
+            handed_out = self._connection.execute(_HAND_OUT, values).fetchone()
+        return str(handed_out[0]) if handed_out else None
+
+    def prune(self) -> int:
+        """Expire cursors whose lifetime is over and delete those that expired long ago; return how many expired."""
+        now = self._clock.now_ms()
+        self._in_portions(_DELETE, now)
+        return self._in_portions(_EXPIRE, now, LIFETIME_MS)
+
+    def _in_portions(self, statement: str, now: int, *values: int) -> int:
+        """Run a statement until it finds no more rows; return how many it found. Requests get in between."""
+        total = 0
+        while True:
+            with translated(), writing(self._connection, WAIT_SEC["usage"]):
+                changed = self._connection.execute(statement, (now, PRUNE_ROWS, *values)).rowcount
+            total += changed
+            if changed < PRUNE_ROWS:
+                return total
+
+
+def _key(listing: Listing) -> tuple[str, str, str]:
+    return listing.lineage, listing.resource, listing.query

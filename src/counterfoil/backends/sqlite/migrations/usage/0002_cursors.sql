@@ -1,0 +1,20 @@
+-- One row per cursor: the position it stands for in its list. See docs/decisions/0014-one-cursor-one-position.md.
+-- Cursors handed out by the version before are not carried over; they answer bad_cursor.
+DROP TABLE bookmarks;
+
+CREATE TABLE cursors (
+    lineage TEXT NOT NULL,
+    resource TEXT NOT NULL,
+    query TEXT NOT NULL,
+    cursor TEXT NOT NULL,
+    row_id TEXT NOT NULL, -- with major and minor, the position
+    major INTEGER NOT NULL,
+    minor INTEGER NOT NULL,
+    horizon INTEGER NOT NULL,
+    first_at INTEGER NOT NULL, -- when the cursor was first handed out
+    ends_at INTEGER NOT NULL, -- when it stops being valid; once expired, when its row may be deleted
+    expired INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (lineage, resource, query, cursor)
+) WITHOUT ROWID;
+CREATE INDEX cursors_by_row ON cursors (lineage, resource, query, row_id);
+CREATE INDEX cursors_by_end ON cursors (ends_at);
