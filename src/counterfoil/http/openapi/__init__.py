@@ -23,10 +23,25 @@ for the servers of an ERP, a CRM, a loyalty engine or a warehouse. Nothing can b
 **Where to begin.** `GET /v1/shops` lists the branches that your key covers. Its `shopId` opens the bills of a branch,
 its `providerId` the members of a base. Several branches may share one base, so read each distinct base once.
 
-**Keeping a copy.** Load history in windows of at most 31 days with `from` and `to`. From then on ask with
-`updatedSince`, giving the `serverTime` that came with the *first* page of the previous run, once all pages of that
-run are stored. Replace what you hold by `id`; a voided bill comes back as a change.
-Bills from before change tracking come in windows only.
+**Keeping a copy.**
+
+1. Call `GET /v1/shops` before you read anything else. Its `serverTime` is the new **mark** of every shop that you
+   read in this run.
+2. Read a shop that has no mark **in full**: every window of at most 31 days with `from` and `to`, from your oldest
+   day to a month ahead, then one pass with `updatedSince=1970-01-01T00:00:00Z` for the bills without a readable date.
+   Replace all stored bills of the shop with what the full read returned.
+3. Read a shop that has a mark with `updatedSince=<mark>`, and upsert its bills on `(shopId, id)`. A void is an
+   update. Never replace a bill with one whose `updatedAt` is older.
+4. Read every list with `limit=200` and follow `nextCursor` until it is null. On `bad_cursor`, start that list again
+   without a cursor.
+5. Store a shop's new mark only when everything that you read from that shop is stored.
+6. If a shop is no longer listed, or a request returns `shop_not_in_scope`, stop reading it, keep its bills as they
+   are and delete its mark. If the shop returns, it has no mark, so step 2 applies.
+7. Read each distinct `providerId` in full, and replace the stored members of that base with what the pass returned.
+8. Once a week, read every shop in full again (step 2), because a read by change does not show everything.
+
+Between two full reads you are not shown that a bill was removed, nor a bill without `updatedAt` that was loaded late.
+A bill that has neither a readable date nor an `updatedAt` is in no list.
 
 **Reading answers.** Every field is present, null or [] when there is nothing to say, unless its description says
 otherwise. Ignore fields you do not know: new ones may come at any time. Identifiers are opaque. Money is in Thai baht,

@@ -64,7 +64,8 @@ OPERATIONS = (
         id="listTransactions",
         tag="Transactions",
         summary="Bills of one branch, oldest first.",
-        description="Choose one of two ways. With `from` and `to`: bills by calendar day on the shop's clock. "
+        description="Choose one of two ways. With `from` and `to`: bills by calendar day on the shop's clock; "
+        "a bill without `billDate` never appears. "
         "With `updatedSince`: bills by last change, voids included; a bill without `updatedAt` never appears. "
         "Both ways at once, or neither, is refused with `bad_query`.",
         answer="BillsAnswer",

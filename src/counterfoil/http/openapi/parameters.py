@@ -33,8 +33,9 @@ PARAMETERS: dict[str, Json] = {
     "updatedSince": {
         "name": "updatedSince",
         "in": "query",
-        "description": "Bills changed at or after this instant: the `serverTime` of an earlier answer, or any ISO-8601 "
-        "date and time with `Z` or a UTC offset. Not together with `from` and `to`.",
+        "description": "Bills changed at or after this instant: the shop's mark, which is the `serverTime` of an "
+        "earlier `GET /v1/shops`, or any ISO-8601 date and time with `Z` or a UTC offset. Not together with `from` and "
+        "`to`.",
         "schema": {"type": "string", "format": "date-time"},
         "example": "2026-09-30T17:00:00.000Z",
     },

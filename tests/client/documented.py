@@ -1,0 +1,126 @@
+"""The example clients of docs/sync.md as printed there, and a proxy that acts between two of their requests."""
+
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from client.copies import Json, plain
+from client.strangers import Answer, stranger
+from house import House
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "sync.md"
+# Three windows per shop instead of fourteen: every page starts curl and jq.
+FIRST_DAY = "2025-12-01"
+
+
+def printed(language: str) -> str:
+    """The only code block of this language in the document."""
+    [code] = re.findall(rf"```{language}\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
+    return str(code)
+
+
+class Client:
+    """One example client with a folder of its own, and the copy that it keeps there."""
+
+    language: str
+    command: tuple[str, ...]
+
+    def __init__(self, folder: Path, url: str, key: str) -> None:
+        self.folder = folder
+        self.url = url
+        self.key = key
+        self.first_day = FIRST_DAY
+        folder.mkdir()
+        (folder / "example").write_text(printed(self.language))
+
+    def start(self, *arguments: str, url: str = "") -> "subprocess.CompletedProcess[str]":
+        """Run the client once and return how it ended."""
+        service = {"COUNTERFOIL_URL": url or self.url, "COUNTERFOIL_KEY": self.key, "FIRST_DAY": self.first_day}
+        command = [*self.command, "example", *arguments]
+        return subprocess.run(
+            command, cwd=self.folder, env=os.environ | service, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def run(self, *arguments: str, url: str = "") -> None:
+        """Run the client once; it must succeed."""
+        done = self.start(*arguments, url=url)
+        assert done.returncode == 0, done.stderr
+
+    def bills(self) -> dict[tuple[str, str], Json]:
+        return {(bill["shopId"], bill["id"]): plain(bill) for bill in self._bills()}
+
+    def members(self) -> dict[str, Json]:
+        return {member["memberId"]: plain(member) for member in self._members()}
+
+    def marks(self) -> dict[str, str]:
+        """The marks of the shops that have one."""
+        raise NotImplementedError
+
+    def _bills(self) -> list[Json]:
+        raise NotImplementedError
+
+    def _members(self) -> list[Json]:
+        raise NotImplementedError
+
+
+class PythonClient(Client):
+    language = "python"
+    command = (sys.executable,)
+
+    def marks(self) -> dict[str, str]:
+        return dict(self._rows("SELECT id, mark FROM shops WHERE mark IS NOT NULL"))
+
+    def _bills(self) -> list[Json]:
+        return [json.loads(body) for [body] in self._rows("SELECT body FROM bills")]
+
+    def _members(self) -> list[Json]:
+        return [json.loads(body) for [body] in self._rows("SELECT body FROM members")]
+
+    def _rows(self, statement: str) -> list[Any]:
+        with closing(sqlite3.connect(self.folder / "copy.sqlite3")) as db:
+            return db.execute(statement).fetchall()
+
+
+class CurlClient(Client):
+    language = "bash"
+    command = ("bash",)
+
+    def marks(self) -> dict[str, str]:
+        kept = json.loads((self.folder / "marks.json").read_text())
+        return {shop: mark for shop, mark in kept.items() if mark}
+
+    def _bills(self) -> list[Json]:
+        return self._rows("bills")
+
+    def _members(self) -> list[Json]:
+        return self._rows("members")
+
+    def _rows(self, kind: str) -> list[Json]:
+        files = sorted((self.folder / kind).glob("*.json"))
+        return [row for file in files for row in json.loads(file.read_text())["data"]]
+
+
+@contextmanager
+def between(house: House, happens: Callable[[str], Answer | None]) -> Iterator[str]:
+    """A proxy to the house that calls `happens` with the path of each request before it passes the request on.
+
+    If `happens` returns an answer, the client receives that instead. The value is the proxy's base URL.
+    """
+
+    def answer(path: str, headers: Any) -> Answer:
+        refusal = happens(path)
+        if refusal is not None:
+            return refusal
+        sent = {name.lower(): value for name, value in headers.items()}
+        received = house.server.client.get(house.url + path, headers={"authorization": sent["authorization"]})
+        return received.status_code, {}, received.content
+
+    with stranger(answer) as url:
+        yield f"{url}{house.settings.prefix}/v1"
