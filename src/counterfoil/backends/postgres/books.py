@@ -60,28 +60,31 @@ _COVERS = {
     """,
 }
 
-# Whether the row that a page continues after still exists; a first page continues after none.
-_THERE = "{0} = '' OR EXISTS (SELECT 1 FROM bills WHERE shop = $3 AND id = {0})"
+
+def _there(row_id: str) -> str:
+    """SQL: whether the row that a page continues after still exists; a first page continues after none."""
+    return f"{row_id} = '' OR EXISTS (SELECT 1 FROM bills WHERE shop = $3 AND id = {row_id})"  # noqa: S608 - constants
+
 
 _BILLS_BY_DAY = {
-    kind: """
-    SELECT page.*, ({still}), ({there}), horizon.at FROM horizon LEFT JOIN LATERAL (
+    kind: f"""
+    SELECT page.*, ({still}), ({_there("$6")}), horizon.at FROM horizon LEFT JOIN LATERAL (
         SELECT bill_day, closed_at, id, seal, body FROM bills
         WHERE shop = $3 AND (bill_day, closed_at, id) > ($4::integer, $5::bigint, $6::text) AND bill_day <= $7
         ORDER BY bill_day, closed_at, id LIMIT $8
     ) AS page ON true
-""".format(still=still, there=_THERE.format("$6"))  # noqa: S608 - constants
+"""  # noqa: S608 - constants
     for kind, still in _STILL.items()
 }
 
 _BILLS_BY_CHANGE = {
-    kind: """
-    SELECT page.*, ({still}), ({there}), horizon.at FROM horizon LEFT JOIN LATERAL (
+    kind: f"""
+    SELECT page.*, ({still}), ({_there("$5")}), horizon.at FROM horizon LEFT JOIN LATERAL (
         SELECT updated_at, 0, id, seal, body FROM bills
         WHERE shop = $3 AND (updated_at, id) > ($4::bigint, $5::text) AND updated_at <= coalesce($6, horizon.at)
         ORDER BY updated_at, id LIMIT $7
     ) AS page ON true
-""".format(still=still, there=_THERE.format("$5"))  # noqa: S608 - as above
+"""  # noqa: S608 - as above
     for kind, still in _STILL.items()
 }
 
