@@ -1,0 +1,82 @@
+"""Who answers reads, and how old serverTime is, while replicas lag: `python -m bench.replicas`.
+
+A primary and two replicas that show each commit later by a fixed lag; one node
+with a worker's application, a shared meter, a loader that changes bills without
+a pause, and one caller that asks as fast as it is answered. Everything is on
+this machine.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from backends.fleet import Fleet, instant
+from counterfoil.backends.postgres.connections import Pool
+from counterfoil.backends.postgres.servers import Role, Server, Servers
+
+LAGS = (0, 50, 300, 1_000)
+CALLS = ("shops", "transactions?shopId=s&limit=5&updatedSince=2026-01-01T00:00:00Z", "transactions/b01")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long to ask at each lag")
+    seconds = parser.parse_args().seconds
+    answered: Counter[Role] = Counter()
+    _count_answers(answered)
+    print("| lag of both replicas | reads | answered by the primary | serverTime behind the clock: median | p99 |")
+    print("|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder, closing(Fleet(Path(folder))) as fleet:
+        for lag in LAGS:
+            for replica in range(2):
+                fleet.delay(replica, lag)
+            with fleet.changing():
+                # A new key is told the primary's horizon first; then the replicas take over.
+                key = fleet.key()
+                _ages(fleet, key, 2 * lag / 1000 + 1)
+                answered.clear()
+                ages = _ages(fleet, key, seconds)
+            reads = sum(answered.values())
+            p99 = statistics.quantiles(ages, n=100)[98]
+            share = answered[Role.PRIMARY] / reads
+            print(f"| {lag:,} ms | {reads:,} | {share:.1%} | {statistics.median(ages):,.0f} ms | {p99:,.0f} ms |")
+
+
+def _count_answers(answered: Counter[Role]) -> None:
+    """Count which server answers each read of this process."""
+    first = Servers._first
+
+    async def counted(
+        self: Servers, ask: Callable[[Pool], Awaitable[list[Any]]], reached: int
+    ) -> tuple[Server, list[Any]]:
+        server, rows = await first(self, ask, reached)
+        answered[server.role] += 1
+        return server, rows
+
+    Servers._first = counted  # type: ignore[method-assign]
+
+
+def _ages(fleet: Fleet, key: str, seconds: float) -> list[float]:
+    """Ask for so long; how many milliseconds each serverTime was behind the clock."""
+    url = f"http://127.0.0.1:{fleet.nodes[0].port}{fleet.settings.prefix}/v1"
+    ages: list[float] = []
+    with httpx.Client(headers={"authorization": f"Bearer {key}"}, timeout=10) as client:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for path in CALLS:
+                answer = client.get(f"{url}/{path}")
+                answer.raise_for_status()
+                ages.append(time.time() * 1000 - instant(answer.json()["serverTime"]))
+    return ages
+
+
+if __name__ == "__main__":
+    main()

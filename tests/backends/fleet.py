@@ -1,0 +1,209 @@
+"""Several nodes over a primary and replicas that lag, on the machine's own clock; and readers that keep a copy."""
+
+import itertools
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from counterfoil import bootstrap, keydesk, settings
+from counterfoil.domain.access import Scope
+from counterfoil.ingest.pipeline import Pipeline, RejectsFile
+from counterfoil.ports import StoreUnavailable
+from house import SECRET, Records, ServerThread
+from servers import Postgres, Valkey, address_of
+
+Json = dict[str, Any]
+Identity = tuple[str, str]
+
+SHOP: Json = {"kind": "shop", "id": "s", "providerId": "p", "franchiseId": "f"}
+BILLS = 12
+EVER = "1970-01-01T00:00:00Z"
+DAYS = {"from": "20260101", "to": "20260131"}
+PLENTY = 10**9
+
+
+def bill(number: int, version: int) -> Json:
+    closed_at = f"2026-01-{1 + number:02}T12:00:00+07:00"
+    return {"kind": "bill", "id": f"b{number:02}", "shopId": "s", "closedAt": closed_at, "cashier": f"Nok {version}"}
+
+
+class Fleet:
+    """A primary, its replicas, a meter if there is one, and nodes that serve from all of them."""
+
+    def __init__(self, folder: Path, *, replicas: int = 2, nodes: int = 1, meter: bool = True) -> None:
+        self.folder = folder
+        self.primary = Postgres(18)
+        self.database, _ = self.primary.fresh_database()
+        self.replicas = [Postgres(18, replica_of=self.primary) for _ in range(replicas)]
+        self.meter = Valkey() if meter else None
+        flags = {"store": address_of(self.database, self.primary, *self.replicas), "secret": SECRET}
+        if self.meter:
+            flags["meter"] = self.meter.url
+        self.settings = settings.load(flags, environment={})
+        bootstrap.prepare(self.settings)
+        self.nodes = [ServerThread(bootstrap.service(self.settings, lambda _: None)) for _ in range(nodes)]
+        self.version = 0
+        self.load(SHOP, *(bill(number, 0) for number in range(BILLS)))
+
+    def close(self) -> None:
+        for node in self.nodes:
+            node.stop()
+        for server in (*self.replicas, self.primary, *([self.meter] if self.meter else [])):
+            server.remove()
+
+    # --- the operator ----------------------------------------------------------------
+
+    def load(self, *records: Json) -> None:
+        """As an operator whose load has failed does: again, until it succeeds."""
+        for _ in range(600):
+            with suppress(StoreUnavailable), closing(bootstrap.ledger(self.settings)) as ledger:
+                rejects = RejectsFile(self.folder / "rejects.ndjson")
+                Pipeline(ledger, bootstrap.pseudonyms(self.settings), rejects, 500).load(Records(list(records)))
+                ledger.advance_horizon()
+                return
+        raise AssertionError("nothing could be loaded")
+
+    def change(self) -> None:
+        """Change one bill; each in its turn."""
+        self.version += 1
+        self.load(bill(self.version % BILLS, self.version))
+
+    @contextmanager
+    def changing(self, at_least: int = 0) -> Iterator[None]:
+        """Bills change one after the other, and the horizon moves, all the while and this often at least."""
+        over = threading.Event()
+
+        def keep_changing() -> None:
+            while not over.is_set() or self.version < at_least:
+                self.change()
+
+        loader = threading.Thread(target=keep_changing)
+        loader.start()
+        try:
+            yield
+        finally:
+            over.set()
+            loader.join()
+
+    def key(self) -> str:
+        grant = keydesk.Grant(scope=Scope("franchise", "f"), per_min=PLENTY, per_day=PLENTY)
+        with closing(bootstrap.key_cabinet(self.settings)) as cabinet:
+            return keydesk.issue(cabinet, grant, secrets.token_bytes, 0).text
+
+    def rotated(self, key: str) -> str:
+        with closing(bootstrap.key_cabinet(self.settings)) as cabinet:
+            return keydesk.rotate(cabinet, key.split("_")[2], secrets.token_bytes, 0).text
+
+    def delay(self, replica: int, milliseconds: int) -> None:
+        """A replica shows each commit this much later."""
+        self.replicas[replica].command(f"ALTER SYSTEM SET recovery_min_apply_delay = '{milliseconds}ms'")
+        self.replicas[replica].command("SELECT pg_reload_conf()")
+
+    def fail_over(self) -> None:
+        """The primary dies, and the replica that has received the most takes its place; the others follow it."""
+        self.primary.kill()
+        first, *others = sorted(self.replicas, key=_received, reverse=True)
+        for other in others:
+            other.command(f"ALTER SYSTEM SET primary_conninfo = 'host=127.0.0.1 port={first.port} user=postgres'")
+            other.command("SELECT pg_reload_conf()")
+        first.promote()
+        self.primary, self.replicas = first, others
+
+    def truth(self) -> dict[str, str]:
+        """What the primary holds: the cashier of every bill."""
+        found = self.primary.command(
+            "SELECT id, convert_from(body, 'UTF8')::json ->> 'cashier' FROM counterfoil.bills", self.database
+        )
+        return dict(found)
+
+
+def _received(replica: Postgres) -> int:
+    ((position,),) = replica.command("SELECT pg_last_wal_receive_lsn() - '0/0'::pg_lsn")
+    return int(position)
+
+
+class Reader:
+    """A client that follows docs/sync.md and asks a different node each time."""
+
+    def __init__(self, fleet: Fleet, key: str, limit: int = 5) -> None:
+        self.fleet = fleet
+        self.key = key
+        self.limit = limit
+        self.copy: dict[str, Json] = {}
+        self.mark: str | None = None
+        self.highest = 0
+        self.failed: list[tuple[int, str]] = []
+        self._turns = itertools.cycle(range(len(fleet.nodes)))
+
+    def run(self) -> bool:
+        """One run of the procedure; whether it went through to its end."""
+        shops = self.ask("shops")
+        if shops is None:
+            return False
+        lists: list[Json] = [{"updatedSince": self.mark}] if self.mark else [DAYS, {"updatedSince": EVER}]
+        for query in lists:
+            if not self.read(query):
+                return False
+        self.mark = shops["serverTime"]
+        return True
+
+    def read(self, query: Json) -> bool:
+        cursor: Json = {}
+        while True:
+            page = self.ask("transactions", shopId="s", limit=self.limit, **query, **cursor)
+            if page is None:
+                return False
+            for row in page["data"]:
+                known = self.copy.get(row["id"])
+                if known is None or instant(row["updatedAt"]) >= instant(known["updatedAt"]):
+                    self.copy[row["id"]] = row
+            if page["nextCursor"] is None:
+                return True
+            cursor = {"cursor": page["nextCursor"]}
+
+    def ask(self, path: str, **query: Any) -> Json | None:
+        """An answer; None if there was an error, which is noted. A first answer never goes back in time."""
+        node = self.fleet.nodes[next(self._turns)]
+        url = f"http://127.0.0.1:{node.port}{self.fleet.settings.prefix}/v1/{path}"
+        answer = httpx.get(url, params=query, headers={"authorization": f"Bearer {self.key}"}, timeout=10)
+        body: Json = answer.json()
+        if not body["ok"]:
+            self.failed.append((answer.status_code, body["error"]))
+            return None
+        if "cursor" not in query:
+            given = instant(body["serverTime"])
+            assert given >= self.highest, f"{path} reported {self.highest - given} ms less than was given before"
+            self.highest = given
+        return body
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Run until this holds; a bounded number of times."""
+        for _ in range(2_000):
+            if holds():
+                return
+            self.run()
+        raise AssertionError("it does not come to hold")
+
+    def was_told_of(self, horizon: int) -> bool:
+        return self.highest >= horizon
+
+    def held(self) -> dict[str, str]:
+        return {identity: row["cashier"] for identity, row in self.copy.items()}
+
+    def assert_copy_is_exact(self) -> None:
+        """One run after everything has reached every server."""
+        truth = self.fleet.truth()
+        ((stamp,),) = self.fleet.primary.command("SELECT max(updated_at) FROM counterfoil.bills", self.fleet.database)
+        self.until(lambda: instant(self.mark or EVER) > stamp)
+        self.until(self.run)
+        assert self.held() == truth
+
+
+def instant(written: str) -> int:
+    return round(datetime.fromisoformat(written).timestamp() * 1000)

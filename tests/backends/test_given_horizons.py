@@ -1,0 +1,138 @@
+"""What a key was told is kept with its count: over nodes, rotation, and a meter that loses its memory. Real servers."""
+
+import asyncio
+import secrets
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+import servers
+from counterfoil.backends.postgres.servers import Servers
+from counterfoil.backends.postgres.usage import PostgresUsage
+from counterfoil.backends.redis.meter import RedisMeter
+from counterfoil.bootstrap import SystemClock
+from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.ports import Meter
+
+KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), per_min=1000, per_day=1000)
+OTHER = replace(KEY, key_id="k_2")
+SUCCESSOR = replace(KEY, key_id="k_3", family="k_1")
+
+
+class KnownServers(Servers):
+    """A primary whose replicas are only told of: a test says how far all of them have come."""
+
+    reached: int | None = 0
+
+    async def offered(self) -> int | None:
+        return self.reached
+
+
+class Site:
+    """Two nodes of one deployment."""
+
+    def __init__(self, meter: str) -> None:
+        self.runner = asyncio.Runner()
+        self.database, url = servers.postgres(18).borrow()
+        deployment = secrets.token_hex(8)
+        self.servers = [KnownServers(url, SystemClock()) for _ in range(2)]
+        self.usages = [PostgresUsage(known, url, SystemClock()) for known in self.servers]
+        self.meters: list[Meter] = list(self.usages)
+        self.shared: list[RedisMeter] = []
+        if meter == "valkey":
+            self.shared = [
+                RedisMeter(servers.valkey().url, deployment, usage, lambda _: None, known)
+                for usage, known in zip(self.usages, self.servers, strict=True)
+            ]
+            self.meters = list(self.shared)
+        self.prefix = deployment
+
+    def primary_reaches(self, horizon: int) -> None:
+        servers.postgres(18).command(f"UPDATE counterfoil.horizon SET at = {horizon}", self.database)  # noqa: S608
+
+    def told(self, node: int, key: Key = KEY, *, reached: int | None) -> int | None:
+        """What a node tells this key, while it knows that all its servers have reached this horizon."""
+        self.servers[node].reached = reached
+
+        async def ask() -> Admitted | TooFast:
+            return await self.meters[node].admit(key)
+
+        verdict = self.runner.run(ask())
+        assert isinstance(verdict, Admitted)
+        return verdict.horizon
+
+    def forget(self) -> None:
+        """The meter loses what it knows of horizons."""
+        if self.shared:
+            servers.valkey().command(f"DEL {self.prefix}:{{k_1}}:horizon")
+        else:
+            servers.postgres(18).command("DELETE FROM counterfoil.floors", self.database)
+
+    def close(self) -> None:
+        for meter in self.shared:
+            meter.close()
+        for usage in self.usages:
+            usage.close()
+        self.runner.close()
+        servers.postgres(18).give_back(self.database)
+
+
+@pytest.fixture(params=["postgres", "valkey"])
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
+    site = Site(request.param)
+    yield site
+    site.close()
+
+
+def test_a_key_is_told_what_all_servers_have_reached_and_never_less_than_before(site: Site) -> None:
+    site.primary_reaches(1000)
+    assert site.told(0, reached=900) == 1000
+    assert site.told(0, reached=1100) == 1100
+    assert site.told(0, reached=1050) == 1100
+    assert site.told(0, reached=1200) == 1200
+
+
+def test_another_node_tells_it_no_less(site: Site) -> None:
+    site.told(0, reached=1100)
+    assert site.told(1, reached=1000) == 1100
+    assert site.told(1, reached=1300) == 1300
+    assert site.told(0, reached=1200) == 1300
+
+
+def test_a_key_is_not_held_to_what_another_key_was_told(site: Site) -> None:
+    site.told(0, OTHER, reached=1)
+    site.told(0, reached=5000)
+    assert site.told(0, OTHER, reached=1000) == 1000
+
+
+def test_a_successor_by_rotation_is_told_no_less_than_its_predecessor(site: Site) -> None:
+    site.told(0, reached=1100)
+    assert site.told(1, SUCCESSOR, reached=1000) == 1100
+    assert site.told(1, SUCCESSOR, reached=1500) == 1500
+    assert site.told(0, reached=1000) == 1500
+
+
+def test_where_nobody_knows_what_it_was_told_it_is_told_the_primarys_horizon(site: Site) -> None:
+    site.told(0, reached=1100)
+    site.forget()
+    site.primary_reaches(2000)
+    assert site.told(1, reached=1000) == 2000
+    assert site.told(1, reached=1000) == 2000
+
+
+def test_a_store_of_one_server_tells_its_own(site: Site) -> None:
+    assert site.told(0, reached=None) is None
+
+
+def test_several_keys_are_admitted_at_once(site: Site) -> None:
+    async def ask() -> list[Admitted | TooFast]:
+        keys = (KEY, OTHER, SUCCESSOR, KEY)
+        return await asyncio.gather(*(site.meters[0].admit(key) for key in keys))
+
+    site.primary_reaches(500)
+    site.told(0, OTHER, reached=900)
+    site.servers[0].reached = 800
+    verdicts = site.runner.run(ask())
+    assert [verdict.horizon for verdict in verdicts if isinstance(verdict, Admitted)] == [800, 900, 800, 800]

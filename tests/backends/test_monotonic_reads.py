@@ -1,0 +1,194 @@
+"""No answer to a key comes from data older than what the key was told before. Real servers that lag and die."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.fleet import DAYS, Fleet, Reader, instant
+from counterfoil.backends.postgres.servers import LAG_MS
+
+# Needs real servers: `make test-long`.
+pytestmark = pytest.mark.long
+
+RUNS = 40
+Make = Callable[..., Fleet]
+
+
+@pytest.fixture
+def fleet_of(tmp_path: Path) -> Iterator[Make]:
+    """Makes fleets, and takes them down after the test."""
+    made: list[Fleet] = []
+
+    def make(**terms: Any) -> Fleet:
+        made.append(Fleet(tmp_path, **terms))
+        return made[-1]
+
+    yield make
+    for fleet in made:
+        fleet.close()
+
+
+def read_while_bills_change(fleet: Fleet, reader: Reader, runs: int = RUNS) -> None:
+    with fleet.changing():
+        for _ in range(runs):
+            reader.run()
+
+
+@pytest.mark.parametrize("meter", [True, False], ids=["meter in Valkey", "meter in PostgreSQL"])
+@pytest.mark.parametrize("delays", [(0, 300), (0, 1_000), (50, 300)])
+def test_a_copy_is_exact_though_one_replica_lags_behind_the_other(
+    fleet_of: Make, meter: bool, delays: tuple[int, int]
+) -> None:
+    fleet = fleet_of(meter=meter)
+    for replica, delay in enumerate(delays):
+        fleet.delay(replica, delay)
+    reader = Reader(fleet, fleet.key())
+    read_while_bills_change(fleet, reader)
+    reader.assert_copy_is_exact()
+    assert reader.failed == []
+
+
+@pytest.mark.parametrize("meter", [True, False], ids=["meter in Valkey", "meter in PostgreSQL"])
+def test_a_copy_is_exact_when_two_nodes_are_asked_in_turn(fleet_of: Make, meter: bool) -> None:
+    fleet = fleet_of(nodes=2, meter=meter)
+    fleet.delay(1, 300)
+    readers = [Reader(fleet, fleet.key(), limit) for limit in (1, 5)]
+    with fleet.changing():
+        for _ in range(RUNS // 2):
+            for reader in readers:
+                reader.run()
+    for reader in readers:
+        reader.assert_copy_is_exact()
+        assert reader.failed == []
+
+
+def test_a_copy_is_exact_when_a_replica_crosses_the_lag_limit_and_comes_back(fleet_of: Make) -> None:
+    fleet = fleet_of(nodes=2)
+    reader = Reader(fleet, fleet.key())
+    held = fleet.replicas[1]
+    reader.until(lambda: reader.mark is not None)
+    for _ in range(2):
+        held.hold()
+        with fleet.changing():
+            # Told of times long after the replica stopped, so it is read no longer.
+            reader.until(partial(reader.was_told_of, reader.highest + 2 * LAG_MS))
+            held.let_go()
+            for _ in range(RUNS):
+                reader.run()
+    reader.assert_copy_is_exact()
+    assert reader.failed == []
+
+
+def test_a_replica_that_is_paused_within_the_limit_holds_server_time_back_and_nothing_else(fleet_of: Make) -> None:
+    fleet = fleet_of(replicas=1)
+    reader = Reader(fleet, fleet.key())
+    reader.until(lambda: reader.mark is not None)
+    fleet.replicas[0].hold()
+    fleet.change()
+    before = reader.highest
+    assert reader.run()
+    fleet.replicas[0].let_go()
+    reader.until(lambda: reader.highest > before)
+    reader.assert_copy_is_exact()
+    assert reader.failed == []
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_copy_is_exact_through_a_failover(fleet_of: Make, nodes: int) -> None:
+    fleet = fleet_of(nodes=nodes)
+    reader = Reader(fleet, fleet.key())
+    # A promotion is known to be good when the one that is promoted has everything.
+    fleet.primary.command("ALTER SYSTEM SET synchronous_standby_names = '*'")
+    fleet.primary.command("SELECT pg_reload_conf()")
+    reader.until(lambda: reader.mark is not None)
+    with fleet.changing():
+        for _ in range(RUNS):
+            reader.run()
+        fleet.fail_over()
+        for _ in range(RUNS):
+            reader.run()
+    reader.assert_copy_is_exact()
+    assert [status for status, _ in reader.failed if status >= 500] == []
+
+
+def test_a_rotated_key_is_not_told_less_than_its_predecessor(fleet_of: Make) -> None:
+    fleet = fleet_of(nodes=2)
+    fleet.delay(1, 1_000)
+    reader = Reader(fleet, fleet.key())
+    with fleet.changing():
+        for _ in range(4):
+            for _ in range(RUNS // 4):
+                reader.run()
+            reader.key = fleet.rotated(reader.key)
+    reader.assert_copy_is_exact()
+    assert reader.failed == []
+
+
+def test_a_meter_that_loses_its_memory_lets_nobody_go_back(fleet_of: Make) -> None:
+    fleet = fleet_of(nodes=2)
+    fleet.delay(1, 1_000)
+    reader = Reader(fleet, fleet.key())
+    assert fleet.meter
+    with fleet.changing():
+        for _ in range(RUNS // 4):
+            for _ in range(4):
+                reader.run()
+            fleet.meter.command("FLUSHALL")
+    reader.assert_copy_is_exact()
+    assert reader.failed == []
+
+
+def test_readers_that_share_a_key_and_a_mark_all_end_with_an_exact_copy(fleet_of: Make) -> None:
+    fleet = fleet_of(nodes=2)
+    fleet.delay(0, 50)
+    fleet.delay(1, 300)
+    key = fleet.key()
+    readers = [Reader(fleet, key, limit) for limit in (1, 2, 5)]
+    with fleet.changing():
+        for _ in range(RUNS // 4):
+            for reader in readers:
+                reader.run()
+            # They agree on the oldest of their marks, as jobs do that share a state.
+            oldest = min(reader.mark for reader in readers if reader.mark)
+            for reader in readers:
+                reader.mark = oldest
+    for reader in readers:
+        reader.assert_copy_is_exact()
+        assert reader.failed == []
+
+
+def test_by_day_a_page_has_every_change_that_its_caller_was_told_of(fleet_of: Make) -> None:
+    """It may have later ones too: the next page need not have those."""
+    fleet = fleet_of()
+    fleet.delay(1, 1_000)
+    reader = Reader(fleet, fleet.key())
+    seen: dict[str, set[int]] = {}
+    with fleet.changing():
+        for _ in range(RUNS):
+            assert reader.ask("shops")
+            told = reader.highest
+            page = reader.ask("transactions", shopId="s", limit=200, **DAYS)
+            assert page
+            for row in page["data"]:
+                changed_at = instant(row["updatedAt"])
+                known = seen.setdefault(row["id"], set())
+                assert changed_at >= max((at for at in known if at <= told), default=0)
+                known.add(changed_at)
+    assert reader.failed == []
+
+
+def test_a_lineage_holds_its_horizon_whatever_a_node_offers(fleet_of: Make) -> None:
+    """The rule itself, asked of the meters directly."""
+    fleet = fleet_of(nodes=2)
+    reader = Reader(fleet, fleet.key())
+    given = []
+    with fleet.changing():
+        for _ in range(RUNS):
+            answer = reader.ask("usage")
+            assert answer
+            given.append(answer["serverTime"])
+    assert given == sorted(given)
+    assert len(set(given)) > 1
