@@ -111,6 +111,25 @@ class House:
         grant = keydesk.Grant(scope=scope, **terms)
         return keydesk.issue(self.cabinet, grant, secrets.token_bytes, self.clock.now_ms()).text
 
+    def rotated(self, key: str) -> str:
+        """Return a successor of this key."""
+        key_id = key.split("_")[2]
+        successor = keydesk.rotate(self.cabinet, key_id, secrets.token_bytes, self.clock.now_ms()).text
+        # A running service reads the keys again after a moment.
+        self.clock.advance(1)
+        return successor
+
+    def prune_cursors(self) -> int:
+        """Delete expired cursors, as the service does every hour; return the count."""
+        with contextlib.closing(bootstrap.bookmarks(self.settings, self.clock)) as cursors:
+            return cursors.prune()
+
+    def restart(self) -> None:
+        """Stop the server. The next request starts it again."""
+        if self._server:
+            self._server.stop()
+            self._server = None
+
     def token(self, member_id: str) -> str:
         return bootstrap.pseudonyms(self.settings).member_token(member_id)
 
@@ -135,11 +154,23 @@ class House:
         headers: dict[str, str] | None = None,
         **query: Any,
     ) -> httpx.Response:
-        sent = {"authorization": f"Bearer {key}"} if key else {}
-        url = f"{self.url}{self.settings.prefix}/v1/{path}"
-        answer = self.server.client.request(method, url, params=query or None, headers={**sent, **(headers or {})})
+        answer = self.get_unchecked(path, key, method=method, headers=headers, **query)
         described(self.settings.prefix).check(path, method, answer)
         return answer
+
+    def get_unchecked(
+        self,
+        path: str,
+        key: str | None = None,
+        *,
+        method: str = "GET",
+        headers: dict[str, str] | None = None,
+        **query: Any,
+    ) -> httpx.Response:
+        """Return an answer without checking it against the OpenAPI document, which takes 90 ms for 200 rows."""
+        sent = {"authorization": f"Bearer {key}"} if key else {}
+        url = f"{self.url}{self.settings.prefix}/v1/{path}"
+        return self.server.client.request(method, url, params=query or None, headers={**sent, **(headers or {})})
 
     def noticed(self) -> list[Event]:
         """The events of all requests so far. A request's own comes just after its answer, so one more is asked."""
@@ -158,9 +189,7 @@ class House:
         return str(body["error"])
 
     def close(self) -> None:
-        if self._server:
-            self._server.stop()
-            self._server = None
+        self.restart()
         self.ledger.close()
         self.cabinet.close()
 

@@ -6,7 +6,12 @@ import pytest
 from house import House, site
 
 # What these say depends most on what a store finds. On the server the others are for `make test-long`.
-OF_THE_BOOKS = {"test_transactions_by_change.py", "test_transaction.py", "test_lookup.py"}
+OF_THE_BOOKS = {
+    "test_transactions_by_change.py",
+    "test_transaction.py",
+    "test_lookup.py",
+    "test_shared_cursors.py",
+}
 
 
 @pytest.hookimpl(tryfirst=True)
