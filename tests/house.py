@@ -121,7 +121,7 @@ class House:
 
     def prune_cursors(self) -> int:
         """Delete expired cursors, as the service does every hour; return the count."""
-        with contextlib.closing(bootstrap.bookmarks(self.settings, self.clock)) as cursors:
+        with contextlib.closing(bootstrap.cursors(self.settings, self.clock)) as cursors:
             return cursors.prune()
 
     def restart(self) -> None:

@@ -17,16 +17,23 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from client import copies, truth
 from client.copies import assert_same, plain
 from counterfoil.domain.calendar import iso_utc
-from sync.plot import BASES, PERIOD, SHOPS, Plot, bills_drawn, members_drawn, shop_drawn
+from sync.plot import BASES, DAYS, PERIOD, SHOPS, Plot, bills_drawn, members_drawn, shop_drawn
 from sync.premises import Json, Parts, Premises
 from sync.pullers import CopyOfOne
-from sync.readers import Forgetter, Reader
+from sync.readers import Fate, FinalTimeReader, Forgetter, MemberPass, MemberReader, Reader, Store
 
-LIMITS = st.integers(1, 7)
+LIMITS = st.sampled_from([1, 1, 2, 3, 4, 7])
+FATES: st.SearchStrategy[Fate] = st.sampled_from(["stored", "stored", "lost", "half stored"])
+HOUR, DAY = 3600, 86_400
+# Readers 0 and 1 share a store, and 0 to 4 a key.
+READERS = st.integers(0, 5)
+READERS_OF_ONE_KEY = st.integers(0, 4)
+READERS_WITH_A_STORE = st.integers(2, 4)
+MEMBER_READERS = st.integers(0, 1)
+CHOICE = st.integers(0, 10**6)
 # What is lost with the machine need not reach a disk; a death at a commit is played, not awaited.
 IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
-# No clock is ever this far from where it should be; a cursor is trusted for less than it lives by more than that.
-FARTHEST_STEP_SEC = 5 * 3600
+FARTHEST_STEP_SEC = 8 * DAY
 
 
 class Machine(RuleBasedStateMachine):
@@ -47,6 +54,8 @@ class Machine(RuleBasedStateMachine):
         self.number = 0
         self.paused: list[list[Json]] = []
         self.readers: list[Reader] = []
+        self.member_readers: list[MemberReader] = []
+        self.member_changes: dict[str, int] = {}
         self.copies: list[CopyOfOne] = []
 
     def open_premises(self) -> Premises:
@@ -62,18 +71,23 @@ class Machine(RuleBasedStateMachine):
             self.premises.close()
             shutil.rmtree(self.folder)
 
-    @initialize(shops=st.tuples(*(shop_drawn(shop) for shop in SHOPS[:2])), limits=st.tuples(*[LIMITS] * 4))
+    @initialize(shops=st.tuples(*(shop_drawn(shop) for shop in SHOPS[:2])), limits=st.tuples(*[LIMITS] * 9))
     def begin(self, shops: tuple[Json, ...], limits: tuple[int, ...]) -> None:
         terms: Json = {"franchise": "f", "per_min": 10**9, "per_day": 10**9}
         self.truth_key, shared, own, other = (self.premises.key(**terms) for _ in range(4))
         self.load(list(shops))
-        # Two readers of one key, whose walks the service can tell apart only by where they are.
+        # Readers of one key, whom the service can tell apart only by their positions. Two of them fill one copy.
+        common = Store()
         self.readers = [
-            self.reader(self.premises, shared, limits[0]),
-            self.reader(self.premises, shared, limits[1]),
-            Forgetter(self.premises, own, limits[2]),
+            self.reader(self.premises, shared, limits[0], common),
+            self.reader(self.premises, shared, limits[1], common),
+            self.reader(self.premises, shared, limits[2]),
+            self.reader(self.premises, shared, limits[3]),
+            FinalTimeReader(self.premises, shared, limits[4]),
+            Forgetter(self.premises, own, limits[5]),
         ]
-        self.copies = [self.copy(self.premises, shared, limits[3]), self.copy(self.premises, other, 7)]
+        self.member_readers = [MemberReader(self.premises, shared, limit, BASES) for limit in limits[6:8]]
+        self.copies = [self.copy(self.premises, shared, limits[8]), self.copy(self.premises, other, 7)]
 
     # --- what the POS does ---------------------------------------------------------
 
@@ -131,15 +145,16 @@ class Machine(RuleBasedStateMachine):
 
     def load(self, records: list[Json], batch: int = 500) -> None:
         self.number += 1
+        self.member_changes |= {record["id"]: self.number for record in records if record["kind"] == "member"}
         self.premises.load(*self.plot.taken(records, self.number), batch=batch)
 
     # --- what time does ------------------------------------------------------------
 
-    @rule(seconds=st.sampled_from([0.001, 0.05, 1, 3600, 100_000]))
+    @rule(seconds=st.sampled_from([0.001, 0.05, 1, HOUR, 23 * HOUR, 100_000, 3 * DAY, 6.9 * DAY, 9 * DAY]))
     def time_passes(self, seconds: float) -> None:
         self.premises.clock.advance(seconds)
 
-    @rule(seconds=st.sampled_from([-7200, -1, -0.05, 0.05, 7200]))
+    @rule(seconds=st.sampled_from([-8 * DAY, -7200, -1, -0.05, 0.05, 7200, 8 * DAY]))
     def the_clock_steps(self, seconds: float) -> None:
         if abs(self.stepped + seconds) <= FARTHEST_STEP_SEC:
             self.stepped += seconds
@@ -150,29 +165,106 @@ class Machine(RuleBasedStateMachine):
         self.premises.ledger.advance_horizon()
 
     @rule()
-    def old_cursors_expire(self) -> None:
-        self.premises.cursors.prune()
+    def expired_cursors_are_deleted(self) -> None:
+        self.premises.prune_cursors()
+
+    @rule()
+    def the_clock_is_days_ahead_for_a_while(self) -> None:
+        """Whatever runs meanwhile takes every cursor to have expired."""
+        self.premises.clock.step(8 * DAY)
+        self.premises.prune_cursors()
+        self.premises.ledger.advance_horizon()
+        self.premises.clock.step(-8 * DAY)
 
     # --- what clients do -----------------------------------------------------------
 
     @precondition(lambda self: self.readers)
-    @rule(which=st.integers(0, 2), pages=st.integers(1, 6), lost=st.booleans())
-    def a_reader_reads_on(self, which: int, pages: int, lost: bool) -> None:
+    @rule(which=READERS, pages=st.integers(1, 6), fate=FATES)
+    def a_reader_reads_on(self, which: int, pages: int, fate: Fate) -> None:
+        """The first answer meets this fate, and the others arrive."""
         reader = self.readers[which]
         reader.number = self.number
-        if lost:
-            reader.lose_the_next_answer()
-        for _ in range(pages):
-            reader.step()
+        for page in range(pages):
+            reader.step("stored" if page else fate)
 
     @precondition(lambda self: self.readers)
-    @rule(which=st.integers(0, 1), cashier=st.sampled_from(["Nok", "Ying", "Mai"]))
-    def a_readers_cursor_changes_under_it(self, which: int, cashier: str) -> None:
+    @rule(which=READERS, choice=CHOICE)
+    def a_reader_goes_back(self, which: int, choice: int) -> None:
+        """It has lost what it stored since, and continues from an earlier page."""
+        self.readers[which].go_back(choice)
+
+    @precondition(lambda self: self.readers)
+    @rule(which=READERS, other=READERS)
+    def a_reader_takes_the_marks_of_another(self, which: int, other: int) -> None:
+        self.readers[which].take_earlier_marks(self.readers[other])
+
+    @precondition(lambda self: self.readers)
+    @rule(which=READERS)
+    def a_reader_gets_a_new_key_by_rotation(self, which: int) -> None:
+        reader = self.readers[which]
+        reader.key = self.premises.rotated(reader.key)
+
+    @precondition(lambda self: self.readers)
+    @rule(which=READERS, cashier=st.sampled_from(["Nok", "Ying", "Mai"]), day=st.sampled_from([None, *DAYS]))
+    def the_last_row_of_a_page_changes(self, which: int, cashier: str, day: str | None) -> None:
         reader = self.readers[which]
         reader.number = self.number
         reader.step_to_a_cursor()
         if reader.at in self.plot.bills:
-            self.load([{**self.plot.bills[reader.at], "cashier": cashier}])
+            moved = {"closedAt": f"{day}T12:30:00+07:00"} if day else {}
+            self.load([{**self.plot.bills[reader.at], "cashier": cashier, **moved}])
+
+    @precondition(lambda self: self.readers)
+    @rule(
+        which=READERS_OF_ONE_KEY,
+        other=READERS_WITH_A_STORE,
+        limits=st.tuples(LIMITS, LIMITS),
+        bills=bills_drawn(3, 9),
+        day=st.sampled_from([None, *DAYS]),
+    )
+    def a_second_job_reads_the_list_of_the_first(
+        self, which: int, other: int, limits: tuple[int, int], bills: list[Json], day: str | None
+    ) -> None:
+        """One job holds a cursor, the cursor's row changes, and another job reads the same list to its end."""
+        first, second = self.readers[which], self.readers[other]
+        first.limit, second.limit = limits
+        self.load(bills, batch=2)
+        self.the_last_row_of_a_page_changes(which, f"Mai {self.number}", day)
+        if first is not second:
+            second.start_from_a_copy_of(first)
+            second.number = self.number
+            second.finish()
+
+    @precondition(lambda self: self.member_readers)
+    @rule(which=MEMBER_READERS, pages=st.integers(1, 6), fate=FATES)
+    def a_member_reader_reads_on(self, which: int, pages: int, fate: Fate) -> None:
+        reader = self.member_readers[which]
+        reader.number = self.number
+        for page in range(pages):
+            reader.step(self.check_members, "stored" if page else fate)
+
+    @precondition(lambda self: self.member_readers)
+    @rule(which=MEMBER_READERS, choice=CHOICE)
+    def a_member_reader_goes_back(self, which: int, choice: int) -> None:
+        self.member_readers[which].go_back(choice)
+
+    @precondition(lambda self: self.member_readers)
+    @rule(which=MEMBER_READERS, limits=st.tuples(LIMITS, LIMITS), members=members_drawn(), day=st.integers(1, 28))
+    def a_member_moves_between_two_readers(
+        self, which: int, limits: tuple[int, int], members: list[Json], day: int
+    ) -> None:
+        """One reader holds a cursor, the cursor's member moves, and another reads the base to its end."""
+        first, second = self.member_readers[which], self.member_readers[1 - which]
+        first.limit, second.limit = limits
+        self.load(members)
+        first.number = self.number
+        first.step(self.check_members)
+        for member in list(self.plot.members.values()):
+            if self.premises.token(member["id"]) == first.at:
+                self.load([{**member, "createdAt": f"2025-03-{day:02}T12:00:00Z"}])
+        if first.base:
+            second.number = self.number
+            second.read_base(first.base, self.check_members)
 
     @precondition(lambda self: self.copies)
     @rule(
@@ -206,12 +298,28 @@ class Machine(RuleBasedStateMachine):
             reader.finish()
             held = {identity: plain(bill) for identity, bill in reader.bills.items()}
             self.plot.compare_bills(held, served["bills"], set(served["shops"]), reader.begun)
+        for member_reader in self.member_readers:
+            member_reader.number = self.number
+            for base in sorted({shop["providerId"] for shop in served["shops"].values()} - {None}):
+                member_reader.read_base(base, self.check_members)
         for copy in self.copies:
             copy.pull(self.number)
             self.compare(copy, served)
             if reconcile:
                 copy.reconcile()
                 self.compare(copy, served, exactly=True)
+
+    def check_members(self, read: MemberPass) -> None:
+        """Check that a pass has every member that did not change since it began; if nothing did, exactly these."""
+        served = truth.members(self.ask, read.base)
+        changed = {
+            self.premises.token(member) for member, number in self.member_changes.items() if number > read.number
+        }
+        missing = {token for base, token in served if base == read.base} - read.members.keys() - changed
+        assert not missing, f"members are missing from a pass through {read.base}: {missing}"
+        if read.number == self.number:
+            held = {(read.base, token): plain(member) for token, member in read.members.items()}
+            assert held.keys() == served.keys(), "a quiet pass does not have the members that are served"
 
     def served(self) -> Json:
         """What the service shows to a key that nobody else uses."""

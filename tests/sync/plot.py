@@ -33,8 +33,8 @@ def shop_drawn(shop_id: str) -> SearchStrategy[Json]:
     )
 
 
-def bills_drawn() -> SearchStrategy[list[Json]]:
-    return st.lists(_bill, min_size=1, max_size=5)
+def bills_drawn(least: int = 1, most: int = 5) -> SearchStrategy[list[Json]]:
+    return st.lists(_bill, min_size=least, max_size=most)
 
 
 def members_drawn() -> SearchStrategy[list[Json]]:

@@ -38,44 +38,55 @@ class Parts(msgspec.Struct, frozen=True):
 class Premises(House):
     """A house with an application made of these parts."""
 
-    def __init__(self, folder: Path, parts: Parts) -> None:
-        super().__init__(folder)
-        store, pseudonyms = self.settings.store, bootstrap.pseudonyms(self.settings)
-        self.ledger.close()
-        self.ledger = parts.ledger(store, self.clock, pseudonyms.fingerprint())
-        self.books = parts.books(store)
-        self.books.clock = self.clock  # type: ignore[attr-defined]  # for those that wrongly look at it
-        self.cursors = parts.cursors(store, self.clock)
-        self.usage = SqliteUsage(store, self.clock)
+    def __init__(self, folder: Path, parts: Parts, **settings: str) -> None:
+        super().__init__(folder, **settings)
+        served = self._open(parts)
         numbers = iter(range(10**9))
 
         def new_id() -> str:
             return f"{next(numbers):08}"
 
         reads = Reads(
-            books=self.books,
-            cursors=self.cursors,
-            meter=self.usage,
-            pseudonyms=pseudonyms,
+            books=served.books,
+            cursors=served.cursors,
+            meter=served.meter,
+            pseudonyms=bootstrap.pseudonyms(self.settings),
             clock=self.clock,
             new_id=new_id,
         )
         self.app = App(
             prefix=self.settings.prefix,
-            gate=Gate(SqliteKeyRing(store, self.clock), self.usage),
+            gate=Gate(served.key_ring, served.meter),
             reads=reads,
-            request_log=self.usage,
+            request_log=served.request_log,
             openapi=b"{}",
             observe=lambda _: None,
             clock=self.clock,
             new_id=new_id,
         )
+        self._close_parts = served.close
         self._loop = asyncio.new_event_loop()
         self._turn = threading.Lock()
 
+    def _open(self, parts: Parts) -> bootstrap.Parts:
+        store, fingerprint = self.settings.store, bootstrap.pseudonyms(self.settings).fingerprint()
+        self.ledger.close()
+        self.ledger = parts.ledger(store, self.clock, fingerprint)
+        self.books = parts.books(store)
+        self.books.clock = self.clock  # type: ignore[attr-defined]  # for those that wrongly look at it
+        cursors = parts.cursors(store, self.clock)
+        usage = SqliteUsage(store, self.clock)
+
+        def close() -> None:
+            for part in (usage, cursors, self.books):
+                part.close()
+
+        return bootstrap.Parts(self.books, SqliteKeyRing(store, self.clock), usage, usage, cursors, close)
+
     def close(self) -> None:
-        for part in (self.usage, self.cursors, self.books):
-            part.close()
+        self._close_parts()
+        # Connections to a server end within their loop.
+        self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
         super().close()
 
@@ -92,6 +103,14 @@ class Premises(House):
         headers = {"authorization": f"Bearer {key}"}
         body: Json = msgspec.json.decode(self.answer(f"{self.settings.prefix}/v1/{path}", written, headers).body)
         return body
+
+
+class SharedPremises(Premises):
+    """The same on PostgreSQL, with the shipped parts alone."""
+
+    def _open(self, parts: Parts) -> bootstrap.Parts:
+        assert parts == Parts(), "faulty parts are for SQLite"
+        return bootstrap._shared(self.settings, lambda _: None, self.clock)
 
 
 class Request:

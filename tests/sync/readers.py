@@ -1,103 +1,205 @@
-"""Small readers that follow the procedure of docs/sync.md one page at a time, so that anything may happen in between.
+"""Small readers that follow the procedure of docs/sync.md one request at a time; anything may happen in between.
 
-They keep what they read in memory, and do nothing that the procedure does not say.
+They keep what they read in memory, and do nothing that the procedure does not
+say. What a reader has stored is one value, so a test can take any earlier value
+and let the reader continue from there, as after a crash or from a backup.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from copy import copy
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
+
+from msgspec import Struct, field, json
 
 from sync.premises import Json, Premises
 
 # Every bill of the tests that has a date lies within these windows.
 WINDOWS = (("20251101", "20251201"), ("20251202", "20260101"), ("20260102", "20260201"))
 EVER = "1970-01-01T00:00:00Z"
-# A reader that pauses longer than this does not trust its cursor, as docs/sync.md says.
-TRUST_MS = 36 * 3_600_000
+# A reader can go back to any of its last states.
+MOST_STATES = 60
+# No list of the tests has more rows at one time.
+MOST_ROWS = 9
+
+# What becomes of an answer: it is stored with its cursor, it is lost, or its rows are stored without its cursor.
+Fate = Literal["stored", "lost", "half stored"]
+Lists = list[tuple[str, Json]]
 
 
-class Stopped(Exception):
-    """The reader has read to the end of its run."""
+class Store(Struct):
+    """A copy of the bills, and its marks. Two readers may share one."""
+
+    bills: dict[tuple[str, str], Json] = field(default_factory=dict)
+    marks: dict[str, str] = field(default_factory=dict)
+    begun: dict[str, int] = field(default_factory=dict)
+
+    def __copy__(self) -> "Store":
+        return Store(dict(self.bills), dict(self.marks), dict(self.begun))
+
+
+class Pass(Struct):
+    """How far a reader has come in one list. `first_time` is the serverTime of the first page."""
+
+    cursor: str | None = None
+    first_time: str = ""
+    last_time: str = ""
+    seen: frozenset[bytes] = frozenset()
+
+
+class Progress(Struct):
+    """How far a reader has come in its run: the lists it has still to read, and the first of them."""
+
+    mark: str = ""
+    lists: Lists = field(default_factory=list)
+    current: Pass = field(default_factory=Pass)
+    times: dict[str, list[str]] = field(default_factory=dict)
+    restarts: int = 0
+
+    def __copy__(self) -> "Progress":
+        times = {shop_id: list(told) for shop_id, told in self.times.items()}
+        return Progress(self.mark, list(self.lists), copy(self.current), times, self.restarts)
 
 
 class Reader:
-    """One client with one key: runs, each a generator that is advanced page by page."""
+    """One client with one key. Each step is one request."""
 
-    def __init__(self, premises: Premises, key: str, limit: int) -> None:
+    def __init__(self, premises: Premises, key: str, limit: int, store: Store | None = None) -> None:
         self.premises = premises
         self.key = key
         self.limit = limit
-        self.bills: dict[tuple[str, str], Json] = {}
-        self.marks: dict[str, str] = {}
-        self.begun: dict[str, int] = {}
         self.number = 0
         self.at: tuple[str, str] | None = None
-        self._run: Iterator[None] | None = None
-        self._lose_next = False
+        self.shares_store = store is not None
+        self.store = Store() if store is None else store
+        self.progress = Progress()
+        self._history: list[tuple[Progress, Store | None]] = []
 
-    def step(self) -> None:
-        """One page more; a new run begins when the last one is over."""
-        self._run = self._run or self.run()
-        if next(self._run, Stopped) is Stopped:
-            self._run = None
+    @property
+    def running(self) -> bool:
+        return bool(self.progress.lists)
+
+    @property
+    def bills(self) -> dict[tuple[str, str], Json]:
+        return self.store.bills
+
+    @property
+    def begun(self) -> dict[str, int]:
+        return self.store.begun
+
+    # --- one request ------------------------------------------------------------------
+
+    def step(self, fate: Fate = "stored") -> None:
+        """Make the next request of the run. A new run begins when the last one is over."""
+        self._history.append((copy(self.progress), None if self.shares_store else copy(self.store)))
+        del self._history[:-MOST_STATES]
+        self.at = None
+        if self.running:
+            self._read_page(fate)
+        else:
+            self._begin(fate)
+
+    def go_back(self, choice: int) -> None:
+        """Continue from an earlier state. Readers that share a store keep what is in it."""
+        if self._history:
+            progress, store = self._history[choice % len(self._history)]
+            self.progress = copy(progress)
+            if store is not None:
+                self.store = copy(store)
+
+    def take_earlier_marks(self, other: "Reader") -> None:
+        """Take over the marks of another reader that are not later, so that both read the same lists."""
+        for shop_id, mark in other.store.marks.items():
+            if shop_id in self.store.marks and _instant(mark) <= _instant(self.store.marks[shop_id]):
+                self.store.marks[shop_id] = mark
+
+    def start_from_a_copy_of(self, other: "Reader") -> None:
+        """Continue as a second job that was given what another one had stored. It reads the current list again."""
+        if not self.shares_store:
+            self.store, self.progress = copy(other.store), copy(other.progress)
+            self.progress.current = Pass()
+            self._history.clear()
 
     def step_to_a_cursor(self) -> None:
-        """Until a page has offered a cursor, or to the end of the run."""
-        self.at = None
+        """Step until a page has offered a cursor, or to the end of the run."""
         self.step()
-        while self._run is not None and self.at is None:
+        while self.running and self.at is None:
             self.step()
-
-    def lose_the_next_answer(self) -> None:
-        """The next page is answered, but the answer does not arrive: the reader asks once more."""
-        self._lose_next = True
 
     def finish(self) -> None:
-        """To the end of the run under way, and then a whole one."""
-        while self._run is not None:
-            self.step()
-        for _ in self.run():
-            pass
+        """Finish the run under way, and then run once more. Nothing else happens meanwhile."""
+        self._run_to_the_end()
+        self.step()
+        self._run_to_the_end()
 
-    def run(self) -> Iterator[None]:
+    def _run_to_the_end(self) -> None:
+        # A list may be read twice: its cursor may have expired.
+        most = 2 * (len(self.progress.lists) + 1) * (MOST_ROWS // self.limit + 3)
+        for _ in range(most):
+            if not self.running:
+                return
+            self.step()
+        raise AssertionError(f"the run does not end within {most} pages")
+
+    # --- the procedure -----------------------------------------------------------------
+
+    def _begin(self, fate: Fate) -> None:
         shops = self.ask("shops")
-        mark = shops["serverTime"]
-        yield
+        if fate != "stored":
+            return
+        lists: Lists = []
         for shop in shops["data"]:
             shop_id = shop["shopId"]
-            self.begun.setdefault(shop_id, self.number)
-            for selection in self.selections(shop_id):
-                yield from self.walk(shop_id, selection)
-            self.marks[shop_id] = self.next_mark(mark)
-
-    def next_mark(self, mark: str) -> str:
-        """The time that was told before the first page."""
-        return mark
+            self.store.begun.setdefault(shop_id, self.number)
+            lists += [(shop_id, selection) for selection in self.selections(shop_id)]
+        self.progress = Progress(shops["serverTime"], lists)
 
     def selections(self, shop_id: str) -> list[Json]:
-        if shop_id in self.marks:
-            return [{"updatedSince": self.marks[shop_id]}]
+        if shop_id in self.store.marks:
+            return [{"updatedSince": self.store.marks[shop_id]}]
         return [*({"from": first, "to": last} for first, last in WINDOWS), {"updatedSince": EVER}]
 
-    def walk(self, shop_id: str, selection: Json) -> Iterator[None]:
-        query = {"shopId": shop_id, "limit": self.limit, **selection}
-        while True:
-            asked_at = self.premises.clock.now_ms()
-            page = self.ask("transactions", **query)
-            if page.get("error") == "shop_not_in_scope":
-                return
-            if page.get("error") == "bad_cursor":
-                query.pop("cursor")
-                continue
-            for bill in page["data"]:
-                self.keep(bill)
-            if page["nextCursor"] is None:
-                return
-            query["cursor"] = page["nextCursor"]
-            self.at = (shop_id, page["nextCursor"])
-            yield
-            if self.premises.clock.now_ms() - asked_at > TRUST_MS:
-                query.pop("cursor")
+    def _read_page(self, fate: Fate) -> None:
+        progress = self.progress
+        shop_id, selection = progress.lists[0]
+        cursor = {"cursor": progress.current.cursor} if progress.current.cursor else {}
+        page = self.ask("transactions", shopId=shop_id, limit=self.limit, **selection, **cursor)
+        if fate == "lost":
+            return
+        if page.get("error") == "bad_cursor":
+            assert cursor, "a first page without a cursor is refused"
+            progress.current = Pass()
+            return
+        if page.get("error") == "shop_not_in_scope":
+            progress.lists = [each for each in progress.lists if each[0] != shop_id]
+            progress.current = Pass()
+            return
+        for bill in page["data"]:
+            self.keep(bill)
+        if fate == "stored":
+            check_page(progress.current, page, self.limit, by_change="updatedSince" in selection)
+            self._store_cursor(shop_id, page)
+
+    def _store_cursor(self, shop_id: str, page: Json) -> None:
+        if page["nextCursor"] is not None:
+            self.at = (shop_id, page["data"][-1]["id"])
+            self.progress.current.cursor = page["nextCursor"]
+            self.after_full_page(shop_id)
+            return
+        progress = self.progress
+        progress.times.setdefault(shop_id, []).append(progress.current.last_time)
+        progress.lists.pop(0)
+        progress.current = Pass()
+        progress.restarts = 0
+        if not any(other == shop_id for other, _ in progress.lists):
+            self.store.marks[shop_id] = self.next_mark(progress.mark)
+
+    def after_full_page(self, shop_id: str) -> None:
+        """Do what a reader does between two pages of a list."""
+
+    def next_mark(self, mark: str) -> str:
+        """Return the time that was told before the first page."""
+        return mark
 
     def keep(self, bill: Json) -> None:
         """An older row never overwrites a newer one."""
@@ -106,41 +208,127 @@ class Reader:
             self.bills[bill["shopId"], bill["id"]] = bill
 
     def ask(self, path: str, **query: Any) -> Json:
-        if self._lose_next:
-            self._lose_next = False
-            self.premises.ask(self.key, path, **query)
         body = self.premises.ask(self.key, path, **query)
-        assert body["ok"] or body["error"] in ("bad_cursor", "shop_not_in_scope"), body
+        assert body["ok"] or body["error"] in ("bad_cursor", "shop_not_in_scope", "provider_not_in_scope"), body
         return body
+
+
+class FinalTimeReader(Reader):
+    """A reader whose mark is the `serverTime` of the last page of a list: of several lists the earliest."""
+
+    def next_mark(self, mark: str) -> str:  # noqa: ARG002 - this reader does not use it
+        shop_id = next(reversed(self.progress.times))
+        return min(self.progress.times[shop_id], key=_instant)
 
 
 class Forgetter(Reader):
     """A reader that keeps no cursors and no marks: it asks from the latest change it has seen in a shop on."""
 
     def selections(self, shop_id: str) -> list[Json]:
-        if shop_id in self.marks:
+        if shop_id in self.store.marks:
             return [{"updatedSince": self._latest(shop_id)}]
         return super().selections(shop_id)
 
-    def walk(self, shop_id: str, selection: Json) -> Iterator[None]:
-        """Two pages at most, and the rest from the latest change seen."""
-        if "updatedSince" not in selection or shop_id not in self.marks:
-            yield from super().walk(shop_id, selection)
-            return
-        for _ in range(2):
-            page = self.ask("transactions", shopId=shop_id, limit=self.limit, updatedSince=self._latest(shop_id))
-            if page.get("error"):
-                return
-            for bill in page["data"]:
-                self.keep(bill)
-            if page["nextCursor"] is None:
-                return
-            yield
-        yield from super().walk(shop_id, {"updatedSince": self._latest(shop_id)})
+    def after_full_page(self, shop_id: str) -> None:
+        """Drop the cursor twice. The rest of the list is read by cursor, so that the run ends."""
+        progress = self.progress
+        if shop_id in self.store.marks and progress.restarts < 2:
+            progress.restarts += 1
+            progress.lists[0] = (shop_id, {"updatedSince": self._latest(shop_id)})
+            progress.current = Pass()
 
     def _latest(self, shop_id: str) -> str:
         seen = [bill["updatedAt"] for (shop, _), bill in self.bills.items() if shop == shop_id and bill["updatedAt"]]
         return max(seen, key=_instant, default=EVER)
+
+
+class MemberPass(Struct):
+    """A pass through a base: the members so far, and the number of the latest load when it began."""
+
+    base: str
+    number: int
+    current: Pass = field(default_factory=Pass)
+    members: dict[str, Json] = field(default_factory=dict)
+
+    def __copy__(self) -> "MemberPass":
+        return MemberPass(self.base, self.number, copy(self.current), dict(self.members))
+
+
+class MemberReader:
+    """A client that reads one base after the other in full, by cursor."""
+
+    def __init__(self, premises: Premises, key: str, limit: int, bases: tuple[str, ...]) -> None:
+        self.premises = premises
+        self.key = key
+        self.limit = limit
+        self.number = 0
+        self.at: str | None = None
+        self._bases = bases
+        self._turn = 0
+        self._pass: MemberPass | None = None
+        self._history: list[MemberPass] = []
+
+    def step(self, finished: Callable[[MemberPass], None], fate: Fate = "stored") -> None:
+        """Read the next page. `finished` is called with every pass that has come to its end."""
+        if self._pass is None:
+            self._turn += 1
+            self._pass = MemberPass(self._bases[self._turn % len(self._bases)], self.number)
+        here = self._pass
+        self._history.append(copy(here))
+        del self._history[:-MOST_STATES]
+        cursor = {"cursor": here.current.cursor} if here.current.cursor else {}
+        page = self.premises.ask(self.key, "members", providerId=here.base, limit=self.limit, **cursor)
+        assert page["ok"] or page["error"] in ("bad_cursor", "provider_not_in_scope"), page
+        self.at = None
+        if not page["ok"]:
+            self._pass = None
+            return
+        if fate == "lost":
+            return
+        here.members |= {member["memberId"]: member for member in page["data"]}
+        if fate == "half stored":
+            return
+        check_page(here.current, page, self.limit, by_change=False)
+        here.current.cursor = page["nextCursor"]
+        if page["nextCursor"] is None:
+            self._pass = None
+            finished(here)
+        else:
+            self.at = page["data"][-1]["memberId"]
+
+    def go_back(self, choice: int) -> None:
+        if self._history:
+            self._pass = copy(self._history[choice % len(self._history)])
+
+    @property
+    def base(self) -> str | None:
+        """The base of the pass under way."""
+        return self._pass.base if self._pass else None
+
+    def read_base(self, base: str, finished: Callable[[MemberPass], None]) -> None:
+        """Read a base from its start to its end. Nothing else happens meanwhile."""
+        self._pass = MemberPass(base, self.number)
+        for _ in range(MOST_ROWS // self.limit + 2):
+            if self._pass is None:
+                return
+            self.step(finished)
+        raise AssertionError("the pass through a base does not end")
+
+
+def check_page(current: Pass, page: Json, limit: int, *, by_change: bool) -> None:
+    """Check a page against the earlier ones of its pass, and note it."""
+    told = page["serverTime"]
+    if not current.first_time:
+        current.first_time = told
+    if not by_change:
+        assert _instant(told) <= _instant(current.first_time), "a later page has a later serverTime than the first"
+    current.last_time = told
+    if page["nextCursor"] is not None:
+        assert len(page["data"]) == limit, "a page that is followed by another one is not full"
+    rows = [json.encode(row) for row in page["data"]]
+    twice = current.seen.intersection(rows)
+    assert not twice and len(set(rows)) == len(rows), f"a row came twice within one pass: {twice}"  # noqa: PT018 - one rule
+    current.seen = current.seen.union(rows)
 
 
 def _later(bill: Json, known: Json) -> bool:

@@ -26,7 +26,7 @@ def bill(number: int, **fields: object) -> Json:
 
 
 def begin(machine: Machine, limit: int = 2) -> None:
-    machine.begin((SHOP, {**SHOP, "id": "s1"}), (limit, limit, limit, limit))
+    machine.begin((SHOP, {**SHOP, "id": "s1"}), (limit,) * 9)
     machine.time_passes(1)
     machine.quiet(reconcile=False)
 
@@ -83,13 +83,14 @@ def a_reader_that_begins_inside_a_tie(machine: Machine) -> None:
 
 
 def changes_on_the_way(machine: Machine) -> None:
-    """Every page of an incremental walk is followed by a change; the walk has to end all the same."""
+    """Every page of an incremental pass is followed by a change; the pass has to end all the same."""
     begin(machine, limit=1)
     one_by_one(machine, 6)
     reader = machine.readers[0]
-    walk = reader.walk("s0", {"updatedSince": "1970-01-01T00:00:00Z"})
+    reader.step()
     for page in range(MOST_PAGES):
-        if next(walk, "over") == "over":
+        reader.step()
+        if not reader.running:
             return
         machine.time_passes(1)
         machine.bills_come_or_change([bill(page % 6, cashier=f"Nok {page}")])

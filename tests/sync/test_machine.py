@@ -4,13 +4,28 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from house import site
 from sync.machine import Machine
-from sync.premises import OpenPremises, Premises
+from sync.premises import OpenPremises, Premises, SharedPremises
 
 
 class MachineOverHttp(Machine):
     def open_premises(self) -> Premises:
         return OpenPremises(self.folder, self.parts)
+
+
+class MachineOnPostgres(Machine):
+    """The same on a real server, with a database for each example."""
+
+    def open_premises(self) -> Premises:
+        self.site = site("postgres")
+        return SharedPremises(self.folder, self.parts, **self.site.__enter__())
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            self.site.__exit__(None, None, None)
 
 
 def run(machine: type[Machine], examples: int, steps: int) -> None:
@@ -35,6 +50,15 @@ def test_the_same_holds_over_http() -> None:
 @pytest.mark.long
 def test_every_copy_is_what_the_service_holds_over_ten_thousand_steps() -> None:
     run(Machine, examples=250, steps=50)
+
+
+def test_the_same_holds_on_postgresql() -> None:
+    run(MachineOnPostgres, examples=2, steps=15)
+
+
+@pytest.mark.long
+def test_the_same_holds_on_postgresql_over_ten_thousand_steps() -> None:
+    run(MachineOnPostgres, examples=250, steps=50)
 
 
 @pytest.mark.long
