@@ -27,8 +27,8 @@ from counterfoil.domain.resources import MemberReference
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ports import BillPage, Books, Clock, Cursors, Meter, StoreUnavailable
 
-# So often a fresh id is drawn for a cursor. That one is taken already happens once in 2^50 draws.
-DRAWS = 5
+# So often a fresh id is drawn for a cursor. The last draws are long enough to be unique.
+DRAWS = 6
 
 
 class Caller(Struct, frozen=True):
@@ -200,10 +200,11 @@ class Reads:
         if last is None:
             return None
         cursor = await self._cursors.hand_out(listing, last, horizon, None)
-        for _ in range(DRAWS):
+        for draw in range(DRAWS):
             if cursor is not None:
                 return cursor
-            cursor = await self._cursors.hand_out(listing, last, horizon, fresh_cursor(last.id, self._new_id()))
+            fresh = fresh_cursor(last.id, self._new_id(), longer=draw >= DRAWS // 2)
+            cursor = await self._cursors.hand_out(listing, last, horizon, fresh)
         raise StoreUnavailable(f"no free cursor id was found in {DRAWS} attempts")
 
     async def _require_provider(self, caller: Caller, provider_id: str) -> None:

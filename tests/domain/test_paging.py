@@ -18,10 +18,10 @@ RANDOM = st.text("0123456789abcdef", min_size=16, max_size=16)
         ("m1_8sKd02MsWq0aLs93kdFp20sSdf99a1bC", r"m1_\d[a-z][A-Z][a-z]\d\d[A-Z].*"),
         ("64f1c0ffee64f1c0ffee0000", r"[0-9a-f]{24}"),
         ("550e8400-e29b-41d4-a716-446655440000", r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
-        ("x002", r"[a-z]\d{15}"),
-        ("17", r"\d{16}"),
-        ("-", r"-\d{16}"),
-        ("ใบเสร็จ-7", r"ใบเสร็จ-\d{16}"),
+        ("x002", r"[a-z]\d{3}"),
+        ("17", r"\d{2}"),
+        ("-", r"-"),
+        ("ใบเสร็จ-7", r"ใบเสร็จ-\d"),
         ("BILL_2026_000000000017", r"BILL_\d{4}_\d{12}"),
     ],
 )
@@ -31,10 +31,8 @@ def test_a_fresh_cursor_has_the_shape_of_the_id(like: str, shape: str) -> None:
 
 @given(st.text(string.ascii_letters + string.digits + "-_ก", min_size=1, max_size=40), RANDOM)
 def test_it_is_as_long_as_the_id_or_long_enough_to_be_unique(like: str, random: str) -> None:
-    fresh = fresh_cursor(like, random)
-    assert len(fresh) >= len(like)
-    varied = sum(letter.isascii() and letter.isalnum() for letter in like[like.find("_", 0, 5) + 1 :])
-    assert len(fresh) == len(like) + max(0, 16 - varied)
+    assert len(fresh_cursor(like, random)) == len(like)
+    assert len(fresh_cursor(like, random, longer=True)) == len(like) + 16
 
 
 @given(st.sets(RANDOM, min_size=50, max_size=50))

@@ -17,8 +17,8 @@ HOUR_MS = 3_600_000
 LIFETIME_MS = 7 * 24 * HOUR_MS
 # The end of a cursor's life is written again only when that moves it by this much or more.
 EXTEND_MS = 60_000
-# By day and for members, a new reader is not given a cursor that is older than this: the horizon of a cursor is the
-# earliest one it was handed out with, and would grow older for as long as somebody reads the list.
+# By day and for members, readers whose horizons are further apart than this do not share a cursor: they would all
+# continue with the earliest, and that would grow older for as long as somebody reads the list.
 SHARED_MS = 24 * HOUR_MS
 
 # The modes of a list; a list's `query` begins with its mode.
@@ -64,19 +64,19 @@ class Held(Struct, frozen=True):
     horizon: int
 
 
-def fresh_cursor(like: str, random: str) -> str:
+def fresh_cursor(like: str, random: str, *, longer: bool = False) -> str:
     """Return a random id of the same shape: digits for digits, letters for letters of the same case.
 
-    An id with fewer than 16 digits and letters is made longer, so that two
-    fresh ids never meet. The part up to an underscore near the start, such as
-    the "m1_" of a member token, is a prefix and stays.
+    Ids with few digits and letters can all be taken; then a longer one is drawn.
+    The part up to an underscore near the start, such as the "m1_" of a member
+    token, is a prefix and stays.
     """
     start = like.find("_", 0, 5) + 1
     prefix, body = like[:start], like[start:]
     hexadecimal = all(letter in "abcdefABCDEF" for letter in body if letter.isascii() and letter.isalpha())
     alphabets = [_alphabet(letter, hexadecimal=hexadecimal) for letter in body]
-    varied = [alphabet for alphabet in alphabets if len(alphabet) > 1]
-    alphabets += [varied[-1] if varied else _DIGITS] * (16 - len(varied))
+    if longer:
+        alphabets += [next((alphabet for alphabet in reversed(alphabets) if len(alphabet) > 1), _DIGITS)] * 16
     return prefix + "".join(alphabet[ord(drawn) % len(alphabet)] for alphabet, drawn in zip(alphabets, cycle(random)))
 
 

@@ -26,14 +26,14 @@ _HORIZON = "SELECT at FROM horizon"
 # In this order: the cursor that others hold for the position; the row's id; a fresh id, if that is taken.
 # An id counts as taken for as long as it has a row, also after it has expired: see docs/decisions/0014.
 _HAND_OUT = """
-    INSERT INTO cursors AS held (lineage, resource, query, cursor, row_id, major, minor, horizon, first_at, ends_at)
-    SELECT $1, $2, $3, chosen, $4, $5, $6, $7, $8, $9 FROM (
+    INSERT INTO cursors AS held (lineage, resource, query, cursor, row_id, major, minor, horizon, ends_at)
+    SELECT $1, $2, $3, chosen, $4, $5, $6, $7, $9 FROM (
         SELECT coalesce(
             (
                 SELECT cursor FROM cursors
                 WHERE lineage = $1 AND resource = $2 AND query = $3 AND row_id = $4 AND major = $5 AND minor = $6
-                    AND ends_at > $8 AND NOT expired AND ($10 OR first_at > $11)
-                ORDER BY first_at DESC LIMIT 1
+                    AND ends_at > $8 AND NOT expired AND ($10 OR abs(horizon - $7::bigint) <= $11::bigint)
+                ORDER BY horizon DESC LIMIT 1
             ),
             CASE
                 WHEN EXISTS (
@@ -55,15 +55,15 @@ _HAND_OUT = """
 """
 # A cursor that was handed out while there was no primary; its id is fresh, so nobody else has it.
 _ADOPT = """
-    INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, horizon, first_at, ends_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (lineage, resource, query, cursor) DO NOTHING
+    INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, horizon, ends_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (lineage, resource, query, cursor) DO NOTHING
 """
 # A cursor whose row a failover has lost, whatever was written in its place since.
 _CORRECT = _ADOPT.replace(
     "DO NOTHING",
     """DO UPDATE SET
         row_id = excluded.row_id, major = excluded.major, minor = excluded.minor, horizon = excluded.horizon,
-        first_at = excluded.first_at, ends_at = excluded.ends_at, expired = false
+        ends_at = excluded.ends_at, expired = false
     """,
 )
 # The row of an expired cursor is kept for another lifetime. The order of the two statements matters: a clock that is
@@ -127,7 +127,7 @@ class PostgresCursors:
             now,
             now + LIFETIME_MS,
             listing.latest_horizon_serves,
-            now - SHARED_MS,
+            SHARED_MS,
             fresh,
             within=self._within,
         )
@@ -151,7 +151,6 @@ class PostgresCursors:
             position.major,
             position.minor,
             held.horizon,
-            handed_out_at,
             handed_out_at + LIFETIME_MS,
             within=self._within,
         )

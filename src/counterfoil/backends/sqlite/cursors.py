@@ -21,14 +21,14 @@ _EXTEND = """
 # In this order: the cursor that others hold for the position; the row's id; a fresh id, if that is taken.
 # An id counts as taken for as long as it has a row, also after it has expired: see docs/decisions/0014.
 _HAND_OUT = """
-    INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, horizon, first_at, ends_at)
-    SELECT ?1, ?2, ?3, chosen, ?4, ?5, ?6, ?7, ?8, ?9 FROM (
+    INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, horizon, ends_at)
+    SELECT ?1, ?2, ?3, chosen, ?4, ?5, ?6, ?7, ?9 FROM (
         SELECT coalesce(
             (
                 SELECT cursor FROM cursors
                 WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND row_id = ?4 AND major = ?5 AND minor = ?6
-                    AND ends_at > ?8 AND NOT expired AND (?10 OR first_at > ?11)
-                ORDER BY first_at DESC LIMIT 1
+                    AND ends_at > ?8 AND NOT expired AND (?10 OR abs(horizon - ?7) <= ?11)
+                ORDER BY horizon DESC LIMIT 1
             ),
             CASE
                 WHEN EXISTS (
@@ -88,7 +88,7 @@ class SqliteCursors:
             now,
             now + LIFETIME_MS,
             listing.latest_horizon_serves,
-            now - SHARED_MS,
+            SHARED_MS,
             fresh,
         )
         with translated(), writing(self._connection, WAIT_SEC["usage"]):

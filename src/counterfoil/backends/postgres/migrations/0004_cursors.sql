@@ -11,7 +11,6 @@ CREATE TABLE cursors (
     major bigint NOT NULL,
     minor bigint NOT NULL,
     horizon bigint NOT NULL,
-    first_at bigint NOT NULL, -- when the cursor was first handed out
     ends_at bigint NOT NULL, -- when it stops being valid; once expired, when its row may be deleted
     expired boolean NOT NULL DEFAULT false,
     PRIMARY KEY (lineage, resource, query, cursor)

@@ -11,7 +11,6 @@ CREATE TABLE cursors (
     major INTEGER NOT NULL,
     minor INTEGER NOT NULL,
     horizon INTEGER NOT NULL,
-    first_at INTEGER NOT NULL, -- when the cursor was first handed out
     ends_at INTEGER NOT NULL, -- when it stops being valid; once expired, when its row may be deleted
     expired INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (lineage, resource, query, cursor)
