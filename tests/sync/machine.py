@@ -221,15 +221,18 @@ class Machine(RuleBasedStateMachine):
         limits=st.tuples(LIMITS, LIMITS),
         bills=bills_drawn(3, 9),
         day=st.sampled_from([None, *DAYS]),
+        pause=st.sampled_from([0, 0, 2, 8]),
     )
     def a_second_job_reads_the_list_of_the_first(
-        self, which: int, other: int, limits: tuple[int, int], bills: list[Json], day: str | None
+        self, which: int, other: int, limits: tuple[int, int], bills: list[Json], day: str | None, pause: int
     ) -> None:
-        """One job holds a cursor, the cursor's row changes, and another job reads the same list to its end."""
+        """One job holds a cursor, the cursor's row changes, and some days later another job reads the same list."""
         first, second = self.readers[which], self.readers[other]
         first.limit, second.limit = limits
         self.load(bills, batch=2)
         self.the_last_row_of_a_page_changes(which, f"Mai {self.number}", day)
+        self.premises.clock.advance(pause * DAY)
+        self.premises.prune_cursors()
         if first is not second:
             second.start_from_a_copy_of(first)
             second.number = self.number
