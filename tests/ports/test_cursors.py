@@ -81,6 +81,20 @@ def test_a_fresh_id_that_is_held_already_is_refused(cursors: OpenCursors, run: R
     assert run(cursors.find(BY_CHANGE, "f_2")) == Held(MOVED, 2000)
 
 
+@pytest.mark.parametrize("pruned", [True, False])
+def test_a_fresh_id_that_has_expired_is_refused_for_its_own_position_too(
+    cursors: OpenCursors, clock: MovableClock, run: Run, pruned: bool
+) -> None:
+    """Whoever got it would be told bad_cursor, start again, and get it again."""
+    run(cursors.hand_out(BY_CHANGE, HERE, 1000, None))
+    run(cursors.hand_out(BY_CHANGE, MOVED, 2000, "f_2"))
+    clock.advance(8 * DAY)
+    if pruned:
+        cursors.prune()
+    assert run(cursors.hand_out(BY_CHANGE, MOVED, 3000, "f_2")) is None
+    assert run(cursors.hand_out(BY_CHANGE, MOVED, 3000, "f_3")) == "f_3"
+
+
 @pytest.mark.parametrize(("listing", "serves"), [(BY_CHANGE, 1200), (BY_DAY, 900), (MEMBERS, 900)])
 def test_the_horizon_is_the_one_that_serves_all_holders(
     cursors: OpenCursors, run: Run, listing: Listing, serves: int
@@ -172,11 +186,14 @@ def test_a_cursor_that_the_clock_was_past_is_valid_again_if_nobody_pruned(
     assert run(cursors.find(BY_CHANGE, "b_1")) == Held(HERE, 1000)
 
 
-def test_an_id_is_free_again_a_lifetime_after_it_expired(cursors: OpenCursors, clock: MovableClock, run: Run) -> None:
+def test_an_id_is_free_again_90_days_after_it_expired(cursors: OpenCursors, clock: MovableClock, run: Run) -> None:
     run(cursors.hand_out(BY_CHANGE, HERE, 1000, "f_1"))
     clock.advance(7 * DAY)
     assert cursors.prune() == 1
-    clock.advance(7 * DAY)
+    clock.advance(90 * DAY - 1)
+    cursors.prune()
+    assert run(cursors.hand_out(BY_CHANGE, MOVED, 2000, None)) is None
+    clock.advance(1)
     assert cursors.prune() == 0
     assert run(cursors.hand_out(BY_CHANGE, MOVED, 2000, "f_2")) == "b_1"
 

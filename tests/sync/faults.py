@@ -9,7 +9,8 @@ from counterfoil.backends.sqlite.files import read_only
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.client.progress import State, written
 from counterfoil.client.pull import Puller, ShopHead
-from counterfoil.domain.access import Scope
+from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.allowance import Admitted, TooFast
 from counterfoil.domain.paging import Held, Listing, Position
 from counterfoil.ports import BillPage, Clock
 from house import MovableClock
@@ -17,6 +18,7 @@ from sync.machine import Machine
 from sync.premises import Parts
 from sync.pullers import CopyOfOne
 from sync.readers import Reader
+from sync.replicas import GivingMeter, LaggingMachine, LaggingPremises, Servers
 
 
 class StampBeforeLock(SqliteLedger):
@@ -120,6 +122,84 @@ class PresentPosition(SqliteCursors):
         return Held(Position(found[0], 0, cursor), held.horizon)
 
 
+class _AlwaysTheRowsId(SqliteCursors):
+    """Hands out the row's id, whoever holds it for whichever position."""
+
+    overwritten: str
+
+    async def hand_out(self, listing: Listing, position: Position, horizon: int, fresh: str | None) -> str | None:
+        handed_out = await super().hand_out(listing, position, horizon, fresh or f"fresh {position}")
+        key = (listing.lineage, listing.resource, listing.query, position.id)
+        if handed_out != position.id:
+            self._connection.execute(self.overwritten, (*key, position.major, position.minor, horizon))
+        return position.id
+
+
+class LatestPositionWins(_AlwaysTheRowsId):
+    overwritten = """
+        UPDATE cursors SET major = ?5, minor = ?6, horizon = ?7
+        WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4
+    """
+
+
+class EarliestPositionWins(_AlwaysTheRowsId):
+    overwritten = """
+        UPDATE cursors SET horizon = max(horizon, ?7)
+        WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4 AND ?5 AND ?6 IS NOT NULL
+    """
+
+
+class LatestHorizonByDay(SqliteCursors):
+    """By day, readers that share a cursor continue with the latest of their horizons."""
+
+    async def hand_out(self, listing: Listing, position: Position, horizon: int, fresh: str | None) -> str | None:
+        cursor = await super().hand_out(listing, position, horizon, fresh)
+        key = (listing.lineage, listing.resource, listing.query, cursor)
+        self._connection.execute(
+            "UPDATE cursors SET horizon = max(horizon, ?5) "
+            "WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4",
+            (*key, horizon),
+        )
+        return cursor
+
+
+class EarliestHorizonByChange(SqliteCursors):
+    """By change, they continue with the earliest."""
+
+    async def hand_out(self, listing: Listing, position: Position, horizon: int, fresh: str | None) -> str | None:
+        held = await self.find(listing, position.id)
+        cursor = await super().hand_out(listing, position, horizon, fresh)
+        if held and held.position == position:
+            key = (listing.lineage, listing.resource, listing.query, cursor)
+            self._connection.execute(
+                "UPDATE cursors SET horizon = ?5 WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4",
+                (*key, min(held.horizon, horizon)),
+            )
+        return cursor
+
+
+class AnyServerWillDo(Servers):
+    """Reads from a server that has not come as far as the caller was told."""
+
+    async def is_fit(self, books: SqliteBooks, reached: int) -> bool:  # noqa: ARG002 - that is the fault
+        return True
+
+
+class EachServerTellsItsOwn(GivingMeter):
+    """Keeps nothing of what a key was told: serverTime is the horizon of whichever server answers."""
+
+    async def admit(self, key: Key) -> Admitted | TooFast:
+        return await self._meter.admit(key)
+
+
+class PremisesOfAnyServer(LaggingPremises):
+    servers = AnyServerWillDo
+
+
+class PremisesThatForget(LaggingPremises):
+    meter = EachServerTellsItsOwn
+
+
 class MarkAfterTheLastPage(Reader):
     def next_mark(self, mark: str) -> str:
         return max(mark, str(self.ask("shops")["serverTime"]), key=datetime.fromisoformat)
@@ -137,15 +217,21 @@ class CopyThatMarksLate(CopyOfOne):
     puller = PullerThatMarksLate
 
 
-def faulty(**replaced: object) -> type[Machine]:
-    return type("FaultyMachine", (Machine,), replaced)
+def faulty(kind: type[Machine] = Machine, **replaced: object) -> type[Machine]:
+    return type("FaultyMachine", (kind,), replaced)
 
 
 MACHINES = {
     "stamp taken before the lock": faulty(parts=Parts(ledger=StampBeforeLock)),
     "stamps committed out of order": faulty(parts=Parts(ledger=StampsOutOfOrder)),
     "serverTime is now": faulty(parts=Parts(books=ServerTimeIsNow)),
-    "cursor read at its row's present place": faulty(parts=Parts(cursors=PresentPosition)),
+    "cursor read at its row's present position": faulty(parts=Parts(cursors=PresentPosition)),
+    "latest position of a cursor wins": faulty(parts=Parts(cursors=LatestPositionWins)),
+    "earliest position of a cursor wins": faulty(parts=Parts(cursors=EarliestPositionWins)),
+    "latest horizon by day": faulty(parts=Parts(cursors=LatestHorizonByDay)),
+    "earliest horizon by change": faulty(parts=Parts(cursors=EarliestHorizonByChange)),
+    "any server will do": faulty(LaggingMachine, lagging=PremisesOfAnyServer),
+    "each server tells its own time": faulty(LaggingMachine, lagging=PremisesThatForget),
     "greater instead of greater or equal": faulty(parts=Parts(books=LowerBoundLeftOut)),
     "walk without end": faulty(parts=Parts(books=WalkWithoutEnd)),
     "reader's mark taken after the last page": faulty(reader=MarkAfterTheLastPage),

@@ -41,20 +41,23 @@ class Premises(House):
     def __init__(self, folder: Path, parts: Parts, **settings: str) -> None:
         super().__init__(folder, **settings)
         served = self._open(parts)
-        numbers = iter(range(10**9))
+        self._numbers = iter(range(10**9))
+        self.app = self.application(served)
+        self._close_parts = served.close
+        self._loop = asyncio.new_event_loop()
+        self._turn = threading.Lock()
 
-        def new_id() -> str:
-            return f"{next(numbers):08}"
-
+    def application(self, served: bootstrap.Parts) -> App:
+        """Return the shipped application over these parts."""
         reads = Reads(
             books=served.books,
             cursors=served.cursors,
             meter=served.meter,
             pseudonyms=bootstrap.pseudonyms(self.settings),
             clock=self.clock,
-            new_id=new_id,
+            new_id=self._new_id,
         )
-        self.app = App(
+        return App(
             prefix=self.settings.prefix,
             gate=Gate(served.key_ring, served.meter),
             reads=reads,
@@ -62,11 +65,11 @@ class Premises(House):
             openapi=b"{}",
             observe=lambda _: None,
             clock=self.clock,
-            new_id=new_id,
+            new_id=self._new_id,
         )
-        self._close_parts = served.close
-        self._loop = asyncio.new_event_loop()
-        self._turn = threading.Lock()
+
+    def _new_id(self) -> str:
+        return f"{next(self._numbers):08}"
 
     def _open(self, parts: Parts) -> bootstrap.Parts:
         store, fingerprint = self.settings.store, bootstrap.pseudonyms(self.settings).fingerprint()

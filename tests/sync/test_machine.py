@@ -7,6 +7,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from house import site
 from sync.machine import Machine
 from sync.premises import OpenPremises, Premises, SharedPremises
+from sync.replicas import LaggingMachine
 
 
 class MachineOverHttp(Machine):
@@ -45,6 +46,15 @@ def test_every_copy_is_what_the_service_holds_after_each_quiet_point() -> None:
 
 def test_the_same_holds_over_http() -> None:
     run(MachineOverHttp, examples=2, steps=15)
+
+
+def test_the_same_holds_with_replicas_that_lag() -> None:
+    run(LaggingMachine, examples=4, steps=25)
+
+
+@pytest.mark.long
+def test_the_same_holds_with_replicas_that_lag_over_ten_thousand_steps() -> None:
+    run(LaggingMachine, examples=250, steps=50)
 
 
 @pytest.mark.long

@@ -15,6 +15,8 @@ from msgspec import Struct
 HOUR_MS = 3_600_000
 # A cursor is valid for this long after it was last handed out or used.
 LIFETIME_MS = 7 * 24 * HOUR_MS
+# For this long after that its id is not handed out for another position: somebody may still come back with it.
+RESERVED_MS = 90 * 24 * HOUR_MS
 # The end of a cursor's life is written again only when that moves it by this much or more.
 EXTEND_MS = 60_000
 # By day and for members, readers whose horizons are further apart than this do not share a cursor: they would all

@@ -202,7 +202,8 @@ class PostgresBooks:
 
         async def ask(number: int) -> list[Any]:
             asked = (_clean(scope.id), _clean(shop_id), number)
-            return await self._servers.rows(statements[scope.kind], *asked, *values, reached=reached)
+            statement = statements[scope.kind]
+            return await self._servers.found(statement, *asked, *values, reached=reached, there=_continues)
 
         remembered = self._numbers.get((scope, shop_id))
         if remembered is not None:
@@ -231,7 +232,8 @@ class PostgresBooks:
 
     async def members(self, provider_id: str, after: Position | None, limit: int, reached: int = 0) -> MemberPage:
         start = (after.major, after.id) if after else (-1, "")
-        rows = await self._servers.rows(_MEMBERS, _clean(provider_id), *start, limit, reached=reached)
+        asked = (_clean(provider_id), *start, limit)
+        rows = await self._servers.found(_MEMBERS, *asked, reached=reached, there=_continues)
         base, continues, horizon = _base(rows[0][4]), rows[0][5], rows[0][6]
         if rows[0][2] is None:
             return MemberPage(horizon, base, 0, b"", None, continues)
@@ -268,9 +270,14 @@ class PostgresBooks:
         return await self._servers.found_by(ask, reached)
 
 
+def _continues(rows: list[Any]) -> bool:
+    """Whether the row that a page continues after is there. A replica may not have it yet."""
+    return bool(rows[0][-2])
+
+
 def _page_of(rows: list[Any], limit: int) -> BillPage:
     """Each row ends with the horizon; an empty page is the horizon alone."""
-    horizon, continues = rows[0][-1], rows[0][-2]
+    horizon, continues = rows[0][-1], _continues(rows)
     if rows[0][2] is None:
         return BillPage(horizon, 0, b"", b"", None, continues)
     last = Position(*rows[-1][:3]) if len(rows) == limit else None

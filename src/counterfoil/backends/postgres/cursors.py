@@ -6,7 +6,7 @@ from typing import Any
 
 from counterfoil.backends.postgres.connections import GATE_SEC, Line, storable, translated
 from counterfoil.backends.postgres.servers import Servers
-from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, SHARED_MS, Held, Listing, Position
+from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, RESERVED_MS, SHARED_MS, Held, Listing, Position
 from counterfoil.ports import Clock
 
 PRUNE_ROWS = 5_000
@@ -50,7 +50,7 @@ _HAND_OUT = """
         END,
         ends_at = greatest(held.ends_at, excluded.ends_at)
     WHERE (held.row_id, held.major, held.minor) = (excluded.row_id, excluded.major, excluded.minor)
-        AND NOT held.expired
+        AND held.ends_at > $8 AND NOT held.expired
     RETURNING cursor
 """
 # A cursor that was handed out while there was no primary; its id is fresh, so nobody else has it.
@@ -66,8 +66,8 @@ _CORRECT = _ADOPT.replace(
         ends_at = excluded.ends_at, expired = false
     """,
 )
-# The row of an expired cursor is kept for another lifetime. The order of the two statements matters: a clock that is
-# ahead for a while can expire cursors, but never delete the rows of those that it has just expired.
+# The row of an expired cursor is kept, so that its id stays taken. The order of the two statements matters: a clock
+# that is ahead for a while can expire cursors, but never delete the rows of those that it has just expired.
 _DELETE = """
     DELETE FROM cursors WHERE ctid = ANY (ARRAY(SELECT ctid FROM cursors WHERE ends_at <= %s AND expired LIMIT %s))
 """
@@ -160,7 +160,7 @@ class PostgresCursors:
         now = self._clock.now_ms()
         with translated(), closing(Line(self._url)) as line:
             _in_portions(line, _DELETE, (now, PRUNE_ROWS))
-            return _in_portions(line, _EXPIRE, (now + LIFETIME_MS, now, PRUNE_ROWS, now))
+            return _in_portions(line, _EXPIRE, (now + RESERVED_MS, now, PRUNE_ROWS, now))
 
 
 def _in_portions(line: Line, statement: str, values: tuple[int, ...]) -> int:

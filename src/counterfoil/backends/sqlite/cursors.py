@@ -5,7 +5,7 @@ from pathlib import Path
 
 from counterfoil.backends.sqlite.files import WAIT_SEC, read_write, row, translated, writing
 from counterfoil.backends.sqlite.usage import SqliteUsage
-from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, SHARED_MS, Held, Listing, Position
+from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, RESERVED_MS, SHARED_MS, Held, Listing, Position
 from counterfoil.ports import Clock
 
 PRUNE_ROWS = 5_000
@@ -42,10 +42,11 @@ _HAND_OUT = """
         horizon = iif(?10, max(horizon, excluded.horizon), min(horizon, excluded.horizon)),
         ends_at = max(ends_at, excluded.ends_at)
     WHERE row_id = excluded.row_id AND major = excluded.major AND minor = excluded.minor
+        AND ends_at > ?8 AND NOT expired
     RETURNING cursor
 """
-# The row of an expired cursor is kept for another lifetime. The order of the two statements matters: a clock that is
-# ahead for a while can expire cursors, but never delete the rows of those that it has just expired.
+# The row of an expired cursor is kept, so that its id stays taken. The order of the two statements matters: a clock
+# that is ahead for a while can expire cursors, but never delete the rows of those that it has just expired.
 _DELETE = """
     DELETE FROM cursors WHERE (lineage, resource, query, cursor) IN
         (SELECT lineage, resource, query, cursor FROM cursors WHERE ends_at <= ?1 AND expired LIMIT ?2)
@@ -99,7 +100,7 @@ class SqliteCursors:
         """Expire cursors whose lifetime is over and delete those that expired long ago; return how many expired."""
         now = self._clock.now_ms()
         self._in_portions(_DELETE, now)
-        return self._in_portions(_EXPIRE, now, LIFETIME_MS)
+        return self._in_portions(_EXPIRE, now, RESERVED_MS)
 
     def _in_portions(self, statement: str, now: int, *values: int) -> int:
         """Run a statement until it finds no more rows; return how many it found. Requests get in between."""

@@ -1,0 +1,264 @@
+"""Several servers with horizons of their own, in this process: copies of the books that lag, and two nodes.
+
+The rule that the meters follow is theirs (`tests/backends/test_given_horizons.py`
+tests it on real servers); here the whole service is run under it, and the order
+in which servers are asked is as bad as hypothesis can make it.
+"""
+
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+from msgspec.structs import replace
+
+from counterfoil import bootstrap
+from counterfoil.backends.sqlite.books import SqliteBooks
+from counterfoil.backends.sqlite.files import path_of, read_only
+from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.domain.paging import Position
+from counterfoil.ports import AccountList, BillPage, FoundBill, FoundMember, MemberPage, Meter, ShopList
+from sync.machine import Machine
+from sync.premises import Json, Parts, Premises, Reply
+
+REPLICAS = 2
+NODES = 2
+ORDERS = st.permutations(range(REPLICAS))
+
+T = TypeVar("T")
+
+
+class Replica:
+    """A copy of the books as they were when it last caught up."""
+
+    def __init__(self, store: Path, folder: Path) -> None:
+        self._source = read_only(store, "books")
+        folder.mkdir()
+        self._copy = sqlite3.connect(path_of(folder, "books"), isolation_level=None)
+        self.catch_up()
+        self.books = SqliteBooks(folder)
+
+    def catch_up(self) -> None:
+        self._source.backup(self._copy)
+
+    def close(self) -> None:
+        self.books.close()
+        self._copy.close()
+        self._source.close()
+
+
+class Servers:
+    """The primary and its replicas, as one node sees them."""
+
+    def __init__(self, primary: SqliteBooks, replicas: Sequence[Replica]) -> None:
+        self.primary = primary
+        self.replicas = replicas
+        self.order: Sequence[int] = range(REPLICAS)
+        self.primary_only = False
+        self._known = [0] * REPLICAS
+        self._offered = 0
+
+    async def look(self) -> None:
+        """Learn how far each replica has come."""
+        self._known = [await replica.books.horizon() for replica in self.replicas]
+
+    def offered(self) -> int:
+        self._offered = max(self._offered, min(self._known))
+        return self._offered
+
+    async def first(self, ask: Callable[[SqliteBooks], Awaitable[T]], reached: int) -> T:
+        """The answer of the first server in order that has come far enough."""
+        for which in () if self.primary_only else self.order:
+            books = self.replicas[which].books
+            if await self.is_fit(books, reached):
+                return await ask(books)
+        return await ask(self.primary)
+
+    async def is_fit(self, books: SqliteBooks, reached: int) -> bool:
+        return await books.horizon() >= reached
+
+    async def found(self, ask: Callable[[SqliteBooks], Awaitable[T]], reached: int) -> T:
+        """The same; what is not there is asked of the primary as well."""
+        answer = await self.first(ask, reached)
+        is_there = answer.continues if isinstance(answer, BillPage | MemberPage) else answer
+        return answer if is_there else await ask(self.primary)
+
+
+class LaggingBooks:
+    """The books of a node: each read from one of its servers."""
+
+    def __init__(self, servers: Servers) -> None:
+        self._servers = servers
+
+    async def horizon(self) -> int:
+        return await self._servers.first(lambda books: books.horizon(), 0)
+
+    async def shops(self, scope: Scope, reached: int = 0) -> ShopList:
+        return await self._servers.first(lambda books: books.shops(scope), reached)
+
+    async def has_shop(self, scope: Scope, shop_id: str, reached: int = 0) -> bool:
+        return await self._servers.found(lambda books: books.has_shop(scope, shop_id), reached)
+
+    async def covers(self, scope: Scope, provider_id: str, reached: int = 0) -> bool:
+        return await self._servers.found(lambda books: books.covers(scope, provider_id), reached)
+
+    async def bills_by_day(
+        self, scope: Scope, shop_id: str, first: date, last: date, after: Position | None, limit: int, reached: int = 0
+    ) -> BillPage | None:
+        def ask(books: SqliteBooks) -> Awaitable[BillPage | None]:
+            return books.bills_by_day(scope, shop_id, first, last, after, limit)
+
+        return await self._servers.found(ask, reached)
+
+    async def bills_by_change(
+        self,
+        scope: Scope,
+        shop_id: str,
+        since: int,
+        until: int | None,
+        after: Position | None,
+        limit: int,
+        reached: int = 0,
+    ) -> BillPage | None:
+        def ask(books: SqliteBooks) -> Awaitable[BillPage | None]:
+            return books.bills_by_change(scope, shop_id, since, until, after, limit)
+
+        return await self._servers.found(ask, reached)
+
+    async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None:
+        return await self._servers.found(lambda books: books.bill(scope, bill_id), reached)
+
+    async def members(self, provider_id: str, after: Position | None, limit: int, reached: int = 0) -> MemberPage:
+        return await self._servers.found(lambda books: books.members(provider_id, after, limit), reached)
+
+    async def member(self, scope: Scope, token: str, reached: int = 0) -> FoundMember | None:
+        return await self._servers.found(lambda books: books.member(scope, token), reached)
+
+    async def accounts(self, provider_id: str, messaging_hash: str, reached: int = 0) -> AccountList:
+        return await self._servers.first(lambda books: books.accounts(provider_id, messaging_hash), reached)
+
+
+class GivingMeter:
+    """Counts as the meter does, and tells each lineage no less than it was told before."""
+
+    def __init__(self, meter: Meter, servers: Servers, given: dict[str, int]) -> None:
+        self._meter = meter
+        self._servers = servers
+        self._given = given
+        self.counts = meter.counts
+
+    async def admit(self, key: Key) -> Admitted | TooFast:
+        verdict = await self._meter.admit(key)
+        if isinstance(verdict, TooFast):
+            return verdict
+        before = self._given.get(key.lineage) or await self._servers.primary.horizon()
+        self._given[key.lineage] = max(before, self._servers.offered())
+        return replace(verdict, horizon=self._given[key.lineage])
+
+
+class LaggingPremises(Premises):
+    """Two nodes over a primary and two replicas. Which node is asked next is up to the test."""
+
+    servers: type[Servers] = Servers
+    meter: type[GivingMeter] = GivingMeter
+
+    def __init__(self, folder: Path, parts: Parts) -> None:
+        super().__init__(folder, parts)
+        given: dict[str, int] = {}
+        store = Path(self.settings.store)
+        self.replicas = [Replica(store, folder / f"replica-{number}") for number in range(REPLICAS)]
+        self.views = [self.servers(self.books, self.replicas) for _ in range(NODES)]
+        self.apps = [self.application(self._node(view, given)) for view in self.views]
+        self.turn = 0
+
+    def _open(self, parts: Parts) -> bootstrap.Parts:
+        self._served = super()._open(parts)
+        return self._served
+
+    def _node(self, view: Servers, given: dict[str, int]) -> bootstrap.Parts:
+        return replace(self._served, books=LaggingBooks(view), meter=self.meter(self._served.meter, view, given))
+
+    def close(self) -> None:
+        for replica in self.replicas:
+            replica.close()
+        super().close()
+
+    def answer(self, path: str, query: str, headers: dict[str, str]) -> Reply:
+        """The next node answers each time, unless the test has said which."""
+        self.turn = (self.turn + 1) % NODES
+        self.app = self.apps[self.turn]
+        return super().answer(path, query, headers)
+
+    def look(self, node: int) -> None:
+        self._loop.run_until_complete(self.views[node].look())
+
+    def everyone_catches_up(self) -> None:
+        for replica in self.replicas:
+            replica.catch_up()
+        for node in range(NODES):
+            self.look(node)
+
+
+class LaggingMachine(Machine):
+    """The same rules, and those of replicas that catch up when they like."""
+
+    lagging: type[LaggingPremises] = LaggingPremises
+    premises: LaggingPremises
+
+    def open_premises(self) -> Premises:
+        return self.lagging(self.folder, self.parts)
+
+    @rule(which=st.integers(0, REPLICAS - 1))
+    def a_replica_catches_up(self, which: int) -> None:
+        self.premises.replicas[which].catch_up()
+
+    @rule(node=st.integers(0, NODES - 1))
+    def a_node_looks_at_its_servers(self, node: int) -> None:
+        self.premises.look(node)
+
+    @rule(node=st.integers(0, NODES - 1), order=ORDERS)
+    def a_node_prefers_other_replicas(self, node: int, order: list[int]) -> None:
+        self.premises.views[node].order = order
+
+    @precondition(lambda self: self.readers)
+    @rule(which=st.integers(0, 5), replica=st.integers(0, REPLICAS - 1), order=ORDERS)
+    def a_reader_runs_while_one_replica_is_ahead(self, which: int, replica: int, order: list[int]) -> None:
+        """The mark comes from the replica that is ahead, and the pages from the one that is not."""
+        reader = self.readers[which]
+        self.the_horizon_is_moved()
+        self.a_replica_catches_up(replica)
+        for node in range(NODES):
+            self.premises.look(node)
+            self.premises.views[node].order = order
+        reader.number = self.number
+        reader.finish()
+
+    def load(self, records: list[Json], batch: int = 500) -> None:
+        """History reaches every replica at once: what has no stamp is shown only by a full read that comes after it."""
+        super().load(records, batch)
+        if any(record.get("history") for record in records):
+            self.premises.everyone_catches_up()
+
+    def quiet(self, reconcile: bool) -> None:
+        while self.paused:
+            self.a_paused_loader_commits(0)
+        self.premises.ledger.advance_horizon()
+        self.premises.everyone_catches_up()
+        super().quiet(reconcile)
+
+    def check_members(self, read: Any) -> None:
+        """Replicas that lag may lack members that the primary has; those are checked when all have caught up."""
+
+    def ask(self, path: str, **query: Any) -> Json:
+        """The truth is what the primary says."""
+        for view in self.premises.views:
+            view.primary_only = True
+        try:
+            return super().ask(path, **query)
+        finally:
+            for view in self.premises.views:
+                view.primary_only = False
