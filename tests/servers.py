@@ -36,7 +36,7 @@ INSTALLS = {18: "pginstall18", 16: "pginstall"}
 MAY_OPEN_ALL = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
 
 # What a migrated database holds from its first day on.
-_KEEP_FIRST_ROWS = """
+KEEP_FIRST_ROWS = """
     CREATE SCHEMA first_rows;
     DO $$
     DECLARE
@@ -50,7 +50,7 @@ _KEEP_FIRST_ROWS = """
     END $$;
 """
 # Tables get new files: a test may look into them for what must never have been written.
-_EMPTY = """
+EMPTY = """
     SET lock_timeout = '5s';
     SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid();
@@ -232,7 +232,7 @@ class Postgres(Server):
         if not self._shape:
             self.command("CREATE DATABASE template")
             migrate(self.url("template"))
-            self.command(_KEEP_FIRST_ROWS, "template")
+            self.command(KEEP_FIRST_ROWS, "template")
             self._shape = self.command(_SHAPE, "template")
         name = f"test_{next(self._numbers)}"
         self.command(f"CREATE DATABASE {name} TEMPLATE template STRATEGY file_copy")
@@ -255,7 +255,7 @@ class Postgres(Server):
             if database not in self._sweepers:
                 self._sweepers[database] = psycopg.connect(self.url(database), autocommit=True)
             sweeper = self._sweepers[database]
-            sweeper.execute(_EMPTY)
+            sweeper.execute(EMPTY)
             return sweeper.execute(_SHAPE).fetchall() == self._shape
         except psycopg.Error:
             return False

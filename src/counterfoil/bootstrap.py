@@ -131,9 +131,9 @@ def pseudonyms(settings: Settings) -> Pseudonyms:
 def ledger(settings: Settings, clock: Clock | None = None) -> SqliteLedger | PostgresLedger:
     fingerprint = pseudonyms(settings).fingerprint()
     if settings.database:
-        from counterfoil.backends.postgres.ledger import PostgresLedger
+        from counterfoil.backends.postgres.distributed import open_ledger
 
-        return PostgresLedger(settings.database, fingerprint, clock.now_ms if clock else None)
+        return open_ledger(settings.database, fingerprint, clock.now_ms if clock else None)
     return SqliteLedger(settings.store, clock or SystemClock(), fingerprint)
 
 
@@ -289,6 +289,15 @@ def migrate(settings: Settings) -> list[str]:
     from counterfoil.backends.postgres import connections
 
     return connections.migrate(settings.database)
+
+
+def distribute(settings: Settings) -> list[str]:
+    """Distribute the tables of a Citus cluster over its workers; return those that were not distributed before."""
+    if not settings.database:
+        raise SettingsError("only a store on PostgreSQL with Citus can be distributed: set COUNTERFOIL_STORE to it.")
+    from counterfoil.backends.postgres import layout
+
+    return layout.distribute(settings.database)
 
 
 def make_roles(settings: Settings) -> list[str]:

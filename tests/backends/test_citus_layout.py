@@ -1,13 +1,11 @@
-"""The schema takes the statements for Citus as they are printed: its own rules, checked without it."""
-
-import re
-from pathlib import Path
+"""The schema can be distributed by Citus: its rules for distributed tables, checked without it."""
 
 import pytest
 
 import servers
+from counterfoil.backends.postgres.layout import DISTRIBUTED, distribute
+from counterfoil.ports import StoreMismatch
 
-PAGE = Path(__file__).parents[2] / "docs" / "operate-postgresql.md"
 _UNIQUE = """
     SELECT indexrelid::regclass::text, array_agg(attname::text)
     FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey)
@@ -22,18 +20,11 @@ _OBSTACLES = """
 """
 
 
-def distributed() -> dict[str, str]:
-    """Each distributed table of the page, and its column."""
-    found = dict(re.findall(r"create_distributed_table\('(\w+)', '(\w+)'", PAGE.read_text("utf-8")))
-    assert {"bills", "members"} <= found.keys()
-    return found
-
-
 @pytest.mark.parametrize("major", [18, pytest.param(16, marks=pytest.mark.long)])
 def test_every_key_of_a_distributed_table_holds_its_distribution_column(major: int) -> None:
     server = servers.postgres(major)
     database = server.fresh_database()[0]
-    for table, column in distributed().items():
+    for table, column in DISTRIBUTED.items():
         keys = server.command(_UNIQUE.format(table=table), database)
         assert keys, table
         for name, columns in keys:
@@ -44,3 +35,8 @@ def test_every_key_of_a_distributed_table_holds_its_distribution_column(major: i
 def test_no_foreign_key_crosses_the_tables() -> None:
     server = servers.postgres(18)
     assert server.command(_REFERENCES, server.fresh_database()[0]) == []
+
+
+def test_a_database_without_citus_is_not_distributed() -> None:
+    with pytest.raises(StoreMismatch, match="does not have Citus"):
+        distribute(servers.postgres(18).fresh_database()[1])

@@ -33,13 +33,14 @@ FRANCHISE = "f"
 class Trial:
     """One deployment and one copy of it, and whoever works on them."""
 
-    def __init__(self, folder: Path, bills: int, seed: int) -> None:
+    def __init__(self, folder: Path, bills: int, seed: int, store: str = "") -> None:
         self.folder = folder
         self.chance = random.Random(seed)  # noqa: S311 - a test that can be repeated
         self.records = _records(bills)
         self.port = free_port()
         self.kills: Counter[str] = Counter()
-        self.settings = settings.load({"store": str(folder / "store"), "secret": SECRET}, environment={})
+        self.store = store or str(folder / "store")
+        self.settings = settings.load({"store": self.store, "secret": SECRET}, environment={})
         bootstrap.prepare(self.settings)
         self.key = self._issue_key()
         (folder / "key").write_text(self.key)
@@ -70,7 +71,7 @@ class Trial:
 
     @property
     def _store(self) -> tuple[str, str]:
-        return "--store", str(self.folder / "store")
+        return "--store", self.store
 
     @property
     def copy(self) -> Path:

@@ -13,7 +13,7 @@ from psycopg.errors import LockNotAvailable
 
 from counterfoil.backends.postgres.connections import Line, translated
 from counterfoil.backends.postgres.deployment import FILLING, row_of
-from counterfoil.backends.postgres.ledger import rev_of
+from counterfoil.backends.postgres.rows import rev_of
 from counterfoil.copying import HOUR_MS, REQUESTS, TABLES, CopyRefused, Row, Table
 
 # The session of a copy that was killed ends a moment after it.

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from counterfoil.backends.postgres.rows import NO_DAY, BaseRow, BillRow, MemberRow, ShopRow
+from counterfoil.backends.postgres.rows import NO_DAY, BaseRow, BillRow, MemberRow, Outdated, Removal, ShopRow
 from counterfoil.domain.bills import ClosedBill, Withheld, under_facts
 from counterfoil.domain.calendar import as_number, iso
 from counterfoil.domain.forms import form
@@ -67,10 +67,6 @@ def _drafted(change: Change) -> Draft:
 
 def drafted(changes: Sequence[Change]) -> list[Draft]:
     return [_drafted(change) for change in changes]
-
-
-# Of what may have been removed before it came: the shop of a bill, the kind, the id.
-Removal = tuple[str, str, str]
 
 
 class Wanted(Struct):
@@ -145,11 +141,13 @@ class Batch:
         self.shops = {row.shop_id: row for row in shops}
         self.bills = {(row.shop, row.bill_id): row for row in bills}
         self.bases = {row.provider_id: row for row in bases}
-        self.members = {row.token: row for row in members}
+        # A member that was moving when its loader died is in two bases; the last row given here is the one known.
+        stored = list(members)
+        self.members = {row.token: row for row in stored}
         self._removals = dict(removals)
         self.remembered: dict[Removal, float] = {}
         self._stored_bills = set(self.bills)
-        self._stored_members = {row.token: row.provider_id for row in self.members.values()}
+        self._stored_members = {(row.provider_id, row.token) for row in stored}
         self._apply: dict[type, Callable[[Draft, Any], Outcome]] = {
             PutShop: self._put_shop,
             RemoveShop: self._remove_shop,
@@ -187,7 +185,7 @@ class Batch:
         """Those that are gone, and those that have left their base for another."""
         return [
             (provider_id, token)
-            for token, provider_id in self._stored_members.items()
+            for provider_id, token in self._stored_members
             if token not in self.members or self.members[token].provider_id != provider_id
         ]
 
@@ -355,18 +353,6 @@ class Batch:
         return Outcome.REMOVED
 
 
-class Outdated(Struct, frozen=True):
-    """A stored bill that has not been read under its shop's present facts."""
-
-    bill_id: str
-    closed_at: int | None
-    updated_at: int | None
-    trading_day: str | None
-    rev: float | None
-    withheld: bytes | None
-    body: bytes
-
-
 def rewritten(row: Outdated, shop: int, known: KnownFacts, stamp: int) -> BillRow:
     """The bill under its shop's new facts; stamped, and with a body, only if that shows."""
     stored = ClosedBill(
@@ -403,10 +389,6 @@ def stamped(body: bytes, stamp: int, facts: ShopFacts) -> bytes:
 
 def digest_of(unstamped: bytes) -> bytes:
     return blake2b(unstamped, digest_size=16).digest()
-
-
-def seal_of(finished: bytes) -> bytes:
-    return blake2b(finished, digest_size=8).digest()
 
 
 def _withheld_json(closed: ClosedBill) -> bytes | None:

@@ -54,6 +54,9 @@ _SERVING = _SETTINGS | {"statement_timeout": f"{STATEMENT_SEC:.0f}s", "plan_cach
 # Every join of the loader starts from a handful of rows; a plan that reads a whole table is never meant.
 _LOADING = _SETTINGS | {"lock_timeout": f"{LOCK_SEC:.0f}s", "enable_hashjoin": "off", "enable_mergejoin": "off"}
 
+# Citus finds the shard of a statement only when its plan knows the values.
+_PLAN_FOR_CITUS = "SELECT set_config('plan_cache_mode', 'auto', false) FROM pg_extension WHERE extname = 'citus'"
+
 _VERSION = "SELECT number, oldest FROM migrations ORDER BY number DESC LIMIT 1"
 _LEDGER_THERE = "SELECT to_regclass('counterfoil.migrations') IS NOT NULL"
 
@@ -139,7 +142,12 @@ async def dial(url: str, address: Address | None, within: float) -> Any:
     """A connection of the serving side, to this server or to the only one."""
     place = {"host": address.host, "port": int(address.port), "target_session_attrs": "any"} if address else {}
     settings = _unless_told(url, _SERVING)
-    return await asyncpg.connect(url, timeout=within, command_timeout=COMMAND_SEC, server_settings=settings, **place)
+    connection = await asyncpg.connect(
+        url, timeout=within, command_timeout=COMMAND_SEC, server_settings=settings, **place
+    )
+    if "plan_cache_mode" in settings:
+        await connection.execute(_PLAN_FOR_CITUS)
+    return connection
 
 
 def _unless_told(url: str, settings: dict[str, str]) -> dict[str, str]:

@@ -8,36 +8,43 @@ horizon's own row; the clock is the server's, so that loaders need not agree.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
 from typing import Any
 
 from msgspec import json
 from psycopg import Connection, Cursor
 from psycopg.errors import InsufficientPrivilege
 
-from counterfoil.backends.postgres.batch import (
-    Batch,
-    Draft,
-    Outdated,
-    drafted,
-    rewritten,
-    seal_of,
-    wanted,
-)
+from counterfoil.backends.postgres.batch import Batch, Draft, drafted, rewritten, wanted
 from counterfoil.backends.postgres.connections import STATEMENT_SEC, Line, translated
 from counterfoil.backends.postgres.deployment import fingerprint_of
-from counterfoil.backends.postgres.rows import NEVER, BaseRow, BillRow, MemberRow, ShopRow
+from counterfoil.backends.postgres.rows import (
+    BillRow,
+    Row,
+    account_values,
+    base_row,
+    bill_row,
+    bill_values,
+    facts_values,
+    member_row,
+    member_values,
+    outdated_row,
+    removals_of,
+    rev_text,
+    settled_values,
+    shop_row,
+    shop_values,
+)
 from counterfoil.domain.shops import ShopFacts
 from counterfoil.ports import Change, KnownFacts, LoadProgress, Outcome, StoreMismatch
 
-_CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-_LOCK = f"SELECT at, {_CLOCK} FROM horizon FOR UPDATE"  # noqa: S608 - a constant
+CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+_LOCK = f"SELECT at, {CLOCK} FROM horizon FOR UPDATE"  # noqa: S608 - a constant
 _SET_HORIZON = "UPDATE horizon SET at = %s"
 # A row that is locked is read again once its writer is done.
-_ADVANCE = f"UPDATE horizon SET at = greatest(at, coalesce(%s, {_CLOCK})) RETURNING at"  # noqa: S608
+_ADVANCE = f"UPDATE horizon SET at = greatest(at, coalesce(%s, {CLOCK})) RETURNING at"  # noqa: S608
 
-_LAST_SHOP = "SELECT coalesce(max(number), 0) FROM shops"
-_SHOPS = """
+LAST_SHOP = "SELECT coalesce(max(number), 0) FROM shops"
+SHOPS = """
     SELECT number, id, franchise_id, provider_id, removed, rev, facts_version, applied_version, facts, body
     FROM shops WHERE id = ANY(%s)
 """
@@ -58,15 +65,18 @@ _BILLS = """
     JOIN shops ON shops.id = asked.shop_id
     JOIN bills ON bills.shop = shops.number AND bills.id = asked.id
 """
-_PUT_BILLS = """
+PUT_BILLS = """
     INSERT INTO bills
         (shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld, body)
-    SELECT * FROM unnest(%s::integer[], %s::text[], %s::integer[], %s::bigint[], %s::bigint[], %s::text[],
-        %s::numeric[], %s::integer[], %b::bytea[], %b::bytea[], %s::bytea[], %b::bytea[])
+    {rows}
     ON CONFLICT (shop, id) DO UPDATE SET
         bill_day = excluded.bill_day, closed_at = excluded.closed_at, updated_at = excluded.updated_at,
         trading_day = excluded.trading_day, rev = excluded.rev, facts_version = excluded.facts_version,
         digest = excluded.digest, seal = excluded.seal, withheld = excluded.withheld, body = excluded.body
+"""
+_BILL_ARRAYS = """
+    SELECT * FROM unnest(%s::integer[], %s::text[], %s::integer[], %s::bigint[], %s::bigint[], %s::text[],
+        %s::numeric[], %s::integer[], %b::bytea[], %b::bytea[], %s::bytea[], %b::bytea[])
 """
 _SETTLE_BILLS = """
     UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld
@@ -92,18 +102,21 @@ _SETTLE_FACTS = """
 """
 _REWRITTEN = "UPDATE shops SET applied_version = %s WHERE number = %s"
 
-_BASES = "SELECT id, rev, body FROM bases WHERE id = ANY(%s)"
+BASES = "SELECT id, rev, body FROM bases WHERE id = ANY(%s)"
 _PUT_BASES = """
     INSERT INTO bases (id, rev, body) SELECT * FROM unnest(%s::text[], %s::numeric[], %b::bytea[])
     ON CONFLICT (id) DO UPDATE SET rev = excluded.rev, body = excluded.body
 """
 
-_MEMBERS = "SELECT provider_id, token, rev, record, form FROM members WHERE token = ANY(%s)"
-_PUT_MEMBERS = """
+MEMBERS = "SELECT provider_id, token, rev, record, form FROM members WHERE token = ANY(%s)"
+PUT_MEMBERS = """
     INSERT INTO members (provider_id, token, created_at, rev, record, form)
-    SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::numeric[], %b::bytea[], %b::bytea[])
+    {rows}
     ON CONFLICT (provider_id, token) DO UPDATE SET
         created_at = excluded.created_at, rev = excluded.rev, record = excluded.record, form = excluded.form
+"""
+_MEMBER_ARRAYS = """
+    SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::numeric[], %b::bytea[], %b::bytea[])
 """
 _REMOVE_MEMBERS = """
     DELETE FROM members USING unnest(%s::text[], %s::text[]) AS asked (provider_id, token)
@@ -113,12 +126,12 @@ _REMOVE_ACCOUNTS = """
     DELETE FROM accounts USING unnest(%s::text[], %s::text[]) AS asked (provider_id, token)
     WHERE accounts.provider_id = asked.provider_id AND accounts.token = asked.token
 """
-_ADD_ACCOUNTS = """
-    INSERT INTO accounts (provider_id, token, place, hash, created_at, channel)
+ADD_ACCOUNTS = "INSERT INTO accounts (provider_id, token, place, hash, created_at, channel) {rows}"
+_ACCOUNT_ARRAYS = """
     SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::text[], %s::bigint[], %s::text[])
 """
 
-_REMOVALS = """
+REMOVALS = """
     SELECT removals.* FROM unnest(%s::text[], %s::text[], %s::text[]) AS asked (shop, kind, id)
     JOIN removals USING (shop, kind, id)
 """
@@ -164,7 +177,7 @@ class PostgresLedger:
 
     def begin_load(self, source: str) -> LoadProgress:
         with self._writing():
-            _, now = self._lock()
+            now = self._begin()
             values = {"source": source.replace("\0", ""), "now": now}
             (number,) = self._line().execute(_BEGIN_LOAD, values).fetchone() or (0,)
             self._line().execute(_FORGET_LOADS, (number,))
@@ -176,31 +189,27 @@ class PostgresLedger:
             batch, now = self._open(drafts)
             outcomes = [batch.apply(draft) for draft in drafts]
             self._write(batch)
+            self._publish(batch.stamp)
             if progress:
                 self._save(progress, now)
         return outcomes
 
     def rewrite_bills(self, most: int) -> bool:
         with self._writing():
-            horizon, now = self._lock()
+            self._begin()
             shop = self._line().execute(_TO_REWRITE, binary=True).fetchone()
             if not shop:
                 return False
-            stamp = max(now, horizon + 1)
+            stamp, _ = self._take_stamp()
             number, version, facts = shop
             known = KnownFacts(version, _facts(facts))
             # Bills behind the last one rewritten are done; after a crash the shop is read from its first again.
             after = self._rewritten.get((number, version), "")
             found = self._line().execute(_OUTDATED_BILLS, (number, after, version, most), binary=True).fetchall()
-            outdated = (Outdated(*row[:4], rev_of(row[4]), *row[5:]) for row in found)  # type: ignore[call-arg]
-            bills = [rewritten(bill, number, known, stamp) for bill in outdated]
-            self._line().execute(_SET_HORIZON, (stamp,))
+            bills = [rewritten(outdated_row(row), number, known, stamp) for row in found]
             self._put_bills([bill for bill in bills if bill.body is not None])
-            as_they_were = [bill for bill in bills if bill.body is None]
-            self._do(
-                _SETTLE_FACTS,
-                [(number, bill.bill_id, version, bill.trading_day, bill.withheld) for bill in as_they_were],
-            )
+            self._settle_facts([bill for bill in bills if bill.body is None])
+            self._publish(stamp)
             if len(found) < most:
                 self._line().execute(_REWRITTEN, (version, number))
         # Remembered once it is committed: what could not be written is not behind us.
@@ -226,131 +235,81 @@ class PostgresLedger:
 
     # --- under the lock ------------------------------------------------------------
 
-    def _lock(self) -> tuple[int, int]:
-        """Take the write lock; the horizon, and now."""
-        horizon, server_now = _only(self._line().execute(_LOCK))
-        return horizon, self._now_ms() if self._now_ms else server_now
+    def _begin(self) -> int:
+        """Take the write lock; return now."""
+        return self._take_stamp()[1]
+
+    def _take_stamp(self) -> tuple[int, int]:
+        """Take the write lock; return the stamp of this transaction, and now."""
+        return self._stamp_of(self._line().execute(_LOCK))
+
+    def _stamp_of(self, lock: Cursor[Any]) -> tuple[int, int]:
+        horizon, server_now = only(lock)
+        now = self._now_ms() if self._now_ms else server_now
+        return max(now, horizon + 1), now
+
+    def _publish(self, stamp: int) -> None:
+        """Move the horizon to the stamp of this transaction: it becomes visible with the rows."""
+        self._line().execute(_SET_HORIZON, (stamp,))
 
     def _open(self, drafts: Sequence[Draft]) -> tuple[Batch, int]:
         """Lock, and read the rows that the batch is about, in one round trip. They are read under the lock."""
         asked = wanted(drafts)
         connection = self._line()
         lock = connection.execute(_LOCK, binary=True)
-        last_shop = connection.execute(_LAST_SHOP, binary=True) if asked.new_shops else None
-        shops = _asked(connection, _SHOPS, asked.shops)
-        bills = _asked(connection, _BILLS, *_columns(asked.bills)) if asked.bills else None
-        bases = _asked(connection, _BASES, asked.bases)
-        members = _asked(connection, _MEMBERS, asked.tokens)
-        removals = _asked(connection, _REMOVALS, *_columns(asked.removals)) if asked.removals else None
-        horizon, server_now = _only(lock)
-        now = self._now_ms() if self._now_ms else server_now
+        last_shop = connection.execute(LAST_SHOP, binary=True) if asked.new_shops else None
+        shops = asked_rows(connection, SHOPS, asked.shops)
+        bills = asked_rows(connection, _BILLS, *columns(asked.bills)) if asked.bills else None
+        bases = asked_rows(connection, BASES, asked.bases)
+        members = asked_rows(connection, MEMBERS, asked.tokens)
+        removals = asked_rows(connection, REMOVALS, *columns(asked.removals)) if asked.removals else None
+        stamp, now = self._stamp_of(lock)
         batch = Batch(
-            max(now, horizon + 1),
-            _only(last_shop)[0] if last_shop else 0,
-            (ShopRow(*row[:5], rev_of(row[5]), *row[6:]) for row in _all(shops)),  # type: ignore[call-arg]
-            (BillRow(row[0], row[1], row[2], rev_of(row[3]), row[4], withheld=row[5]) for row in _all(bills)),
-            (BaseRow(row[0], rev_of(row[1]), row[2]) for row in _all(bases)),
-            (MemberRow(row[0], row[1], rev_of(row[2]), row[3], row[4]) for row in _all(members)),
-            {(row[0], row[1], row[2]): rev_of(row[3]) for row in _all(removals)},
+            stamp,
+            only(last_shop)[0] if last_shop else 0,
+            map(shop_row, all_rows(shops)),
+            map(bill_row, all_rows(bills)),
+            map(base_row, all_rows(bases)),
+            map(member_row, all_rows(members)),
+            removals_of(all_rows(removals)),
         )
         return batch, now
 
     def _write(self, batch: Batch) -> None:
-        self._line().execute(_SET_HORIZON, (batch.stamp,))
-        self._put_shops(batch.written_shops())
-        self._do(_REMOVE_BILLS, batch.removed_bills())
+        self._put_small_tables(batch)
+        self._remove_bills(batch.removed_bills())
         self._put_bills(batch.written_bills())
-        self._do(
-            _SETTLE_BILLS,
-            [(row.shop, row.bill_id, row.trading_day, _text(row.rev), row.withheld) for row in batch.settled_bills()],
-        )
-        self._do(_REMEMBER_REMOVALS, [(*removal, _text(rev)) for removal, rev in batch.remembered.items()])
-        self._do(_PUT_BASES, [(row.provider_id, _text(row.rev), row.body) for row in batch.written_bases()])
+        self._settle_bills(batch.settled_bills())
         self._put_members(batch)
 
-    def _put_shops(self, rows: Sequence[ShopRow]) -> None:
-        self._do(
-            _PUT_SHOPS,
-            [
-                (
-                    row.number,
-                    row.shop_id,
-                    row.franchise_id,
-                    row.provider_id,
-                    row.removed,
-                    _text(row.rev),
-                    row.facts_version,
-                    row.applied_version,
-                    row.facts,
-                    row.body,
-                )
-                for row in rows
-            ],
-        )
+    def _put_small_tables(self, batch: Batch) -> None:
+        self._do(_PUT_SHOPS, [shop_values(row) for row in batch.written_shops()])
+        self._do(_REMEMBER_REMOVALS, [(*removal, rev_text(rev)) for removal, rev in batch.remembered.items()])
+        self._do(_PUT_BASES, [(row.provider_id, rev_text(row.rev), row.body) for row in batch.written_bases()])
+
+    def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
+        self._do(_REMOVE_BILLS, keys)
 
     def _put_bills(self, rows: Sequence[BillRow]) -> None:
-        self._do(
-            _PUT_BILLS,
-            [
-                (
-                    row.shop,
-                    row.bill_id,
-                    row.bill_day,
-                    row.closed_at,
-                    row.updated_at,
-                    row.trading_day,
-                    _text(row.rev),
-                    row.facts_version,
-                    row.digest,
-                    seal_of(row.body or b""),
-                    row.withheld,
-                    row.body,
-                )
-                for row in rows
-            ],
-        )
+        self._do(PUT_BILLS.format(rows=_BILL_ARRAYS), [bill_values(row) for row in rows])
+
+    def _settle_bills(self, rows: Sequence[BillRow]) -> None:
+        self._do(_SETTLE_BILLS, [settled_values(row) for row in rows])
+
+    def _settle_facts(self, rows: Sequence[BillRow]) -> None:
+        self._do(_SETTLE_FACTS, [facts_values(row) for row in rows])
 
     def _put_members(self, batch: Batch) -> None:
-        written = batch.written_members()
-        records = [row.record for row in written if row.record]
-        gone = batch.removed_members()
+        written, gone = batch.written_members(), batch.removed_members()
         self._do(_REMOVE_MEMBERS, gone)
         self._do(_REMOVE_ACCOUNTS, [*gone, *((row.provider_id, row.token) for row in written)])
-        self._do(
-            _PUT_MEMBERS,
-            [
-                (
-                    row.provider_id,
-                    row.token,
-                    NEVER if row.record is None or row.record.created_at is None else row.record.created_at,
-                    _text(row.rev),
-                    row.kept,
-                    row.form,
-                )
-                for row in written
-            ],
-        )
-        self._do(
-            _ADD_ACCOUNTS,
-            [
-                (
-                    record.provider_id,
-                    record.token,
-                    place,
-                    account.user,
-                    # The most recent of a person's records answers: one that cannot say when it was made is not it.
-                    -1 if record.created_at is None else record.created_at,
-                    account.channel,
-                )
-                for record in records
-                for place, account in enumerate(record.accounts)
-            ],
-        )
+        self._do(PUT_MEMBERS.format(rows=_MEMBER_ARRAYS), [member_values(row) for row in written])
+        self._do(ADD_ACCOUNTS.format(rows=_ACCOUNT_ARRAYS), account_values(written))
 
-    def _do(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    def _do(self, statement: str, rows: Sequence[Row]) -> None:
         """One statement for all rows, their columns as arrays."""
         if rows:
-            self._line().execute(statement.encode(), _columns(rows))
+            self._line().execute(statement.encode(), columns(rows))
 
     def _save(self, progress: LoadProgress, now: int) -> None:
         finished_at = now if progress.finished else None
@@ -380,31 +339,20 @@ class PostgresLedger:
             ) from error
 
 
-def _asked(connection: Connection[Any], statement: str, *values: Sequence[object]) -> Cursor[Any] | None:
+def asked_rows(connection: Connection[Any], statement: str, *values: Sequence[object]) -> Cursor[Any] | None:
     if not values[0]:
         return None
     return connection.execute(statement.encode(), values, binary=True)
 
 
-def _all(cursor: Cursor[Any] | None) -> list[Any]:
+def all_rows(cursor: Cursor[Any] | None) -> list[Any]:
     return cursor.fetchall() if cursor else []
 
 
-def _only(cursor: Cursor[Any]) -> Any:
+def only(cursor: Cursor[Any]) -> Any:
     (row,) = cursor.fetchall()
     return row
 
 
-def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+def columns(rows: Sequence[Row]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
-
-
-def rev_of(kept: Decimal | None) -> float | None:
-    """As it was given: whole numbers whole, however long; others as the float they were."""
-    if kept is None:
-        return None
-    return int(kept) if kept == kept.to_integral_value() else float(kept)
-
-
-def _text(rev: float | None) -> str | None:
-    return None if rev is None else repr(rev)

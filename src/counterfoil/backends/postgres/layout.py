@@ -1,0 +1,109 @@
+"""How the tables lie on Citus: what grows is distributed, everything else stays on the coordinator.
+
+No table is a reference table, so no transaction of the store spans two nodes
+and none is committed in two phases. docs/decisions/0013 has the reasons.
+"""
+
+from contextlib import closing
+from typing import Any
+
+import psycopg
+
+from counterfoil.backends.postgres.connections import check_version, connect, translated
+from counterfoil.ports import StoreMismatch, StoreUnavailable
+
+# Each distributed table and its distribution column. Tables with the same column are co-located.
+DISTRIBUTED = {"bills": "shop", "members": "provider_id", "accounts": "provider_id"}
+
+# `taken` is the highest stamp that a writer has taken, `writer` the Citus process ID of its session.
+_ADD_WRITER = """
+    ALTER TABLE horizon ADD COLUMN taken bigint NOT NULL DEFAULT 0, ADD COLUMN writer bigint NOT NULL DEFAULT 0
+"""
+_DISTRIBUTE = "SELECT create_distributed_table(%s, %s, colocate_with => %s)"
+_IS_DISTRIBUTED = """
+    SELECT EXISTS (
+        SELECT FROM pg_attribute
+        WHERE attrelid = to_regclass('counterfoil.horizon') AND attname = 'taken' AND NOT attisdropped
+    )
+"""
+_HAS_CITUS = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
+_WORKERS = "SELECT count(*) FROM pg_dist_node WHERE noderole = 'primary' AND isactive AND shouldhaveshards"
+_PLACEMENTS = """
+    SELECT coalesce(max(copies), 1) FROM (
+        SELECT count(*) AS copies FROM citus_shards WHERE table_name = ANY(%s::regclass[]) GROUP BY shardid
+    ) AS placed
+"""
+_OTHER_SESSIONS = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'counterfoil' AND pid <> pg_backend_pid()
+"""
+_UNCOMMITTED = """
+    SELECT coalesce(sum(CASE WHEN success THEN result::integer ELSE 1 END), 0) FROM run_command_on_all_nodes(
+        'SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database() AND gid LIKE ''citus%%'''
+    )
+"""
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+def is_distributed(connection: Connection) -> bool:
+    return bool(_value(connection, _IS_DISTRIBUTED))
+
+
+def distribute(url: str) -> list[str]:
+    """Distribute the tables over the workers; return those that were not distributed before."""
+    with translated(), closing(connect(url)) as connection:
+        check_version(connection)
+        if is_distributed(connection):
+            return []
+        _require_citus(connection)
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('counterfoil migrate'))")
+            if is_distributed(connection):
+                return []
+            connection.execute(_ADD_WRITER)
+            _distribute(connection)
+        _require_committed(connection)
+    return list(DISTRIBUTED)
+
+
+def _distribute(connection: Connection) -> None:
+    first: dict[str, str] = {}
+    for table, column in DISTRIBUTED.items():
+        connection.execute(_DISTRIBUTE, (table, column, first.setdefault(column, "none")))
+        first[column] = table
+    if _value(connection, _PLACEMENTS, list(DISTRIBUTED)) > 1:
+        raise StoreMismatch(
+            "citus.shard_replication_factor is greater than 1, so Citus would commit every write in two phases. "
+            "Set it to 1 and use streaming replication for each worker."
+        )
+
+
+def _require_citus(connection: Connection) -> None:
+    if not _value(connection, _HAS_CITUS):
+        raise StoreMismatch(
+            "this database does not have Citus. Run `CREATE EXTENSION citus` in it on every node, "
+            "add the workers with `citus_add_node`, then run `counterfoil migrate --distribute` again."
+        )
+    if not _value(connection, _WORKERS):
+        raise StoreMismatch("this database has no worker. Add one with `SELECT citus_add_node(host, port)`.")
+    others = _value(connection, _OTHER_SESSIONS)
+    if others:
+        raise StoreMismatch(
+            f"{others} other Counterfoil sessions use this database, and they would go on writing as to one server. "
+            "Stop every `serve` and `load`, then run `counterfoil migrate --distribute` again."
+        )
+
+
+def _require_committed(connection: Connection) -> None:
+    """Distributing is itself a transaction in two phases: rows that a worker has yet to commit are not visible."""
+    if _value(connection, _UNCOMMITTED):
+        raise StoreUnavailable(
+            "the tables are distributed, but not every node has committed yet. Start services only when "
+            "`SELECT gid FROM pg_prepared_xacts` is empty on every node; Citus sees to it within a minute."
+        )
+
+
+def _value(connection: Connection, statement: str, *values: object) -> Any:
+    (found,) = connection.execute(statement.encode(), values).fetchone() or (None,)
+    return found

@@ -1,0 +1,201 @@
+"""A Citus cluster that runs already: `COUNTERFOIL_TEST_CITUS` is the address of its coordinator, as a superuser.
+
+Databases are made on all of its nodes. A node that runs on this machine can be
+frozen, killed and started again.
+"""
+
+import atexit
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+import servers
+from counterfoil.backends.postgres.connections import migrate
+from counterfoil.backends.postgres.layout import DISTRIBUTED, distribute
+from e2e.running import until
+
+COORDINATOR = os.environ.get("COUNTERFOIL_TEST_CITUS", "")
+# Fewer than Citus makes by itself: a test empties them all.
+SHARDS = 4
+
+_WORKERS = "SELECT nodename, nodeport FROM pg_dist_node WHERE noderole = 'primary' AND groupid > 0 ORDER BY nodeport"
+# A worker hides its shards from whoever lists the tables.
+_SHOW_SHARDS = "-c citus.override_table_visibility=off"
+_FILES = """
+    SELECT pg_relation_filepath(oid) FROM pg_class
+    WHERE pg_relation_filepath(oid) IS NOT NULL AND (
+        relnamespace = 'counterfoil'::regnamespace
+        OR oid IN (SELECT reltoastrelid FROM pg_class WHERE relnamespace = 'counterfoil'::regnamespace)
+    )
+"""
+_PLACES = """
+    SELECT shops.id, node.nodeport FROM counterfoil.shops
+    JOIN pg_dist_placement AS placement
+        ON placement.shardid = get_shard_id_for_distribution_column('counterfoil.bills', number)
+    JOIN pg_dist_node AS node USING (groupid)
+"""
+
+
+class Node:
+    """One PostgreSQL of the cluster."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host, self.port = host, port
+
+    def url(self, database: str) -> str:
+        user = psycopg.conninfo.conninfo_to_dict(COORDINATOR).get("user", "postgres")
+        return f"postgresql://{user}@{self.host}:{self.port}/{database}"
+
+    def command(self, statement: str, database: str = "postgres") -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.url(database), autocommit=True, options=_SHOW_SHARDS) as connection:
+            found = connection.execute(statement.encode())
+            return found.fetchall() if found.description else []
+
+    def answers(self) -> bool:
+        with suppress(psycopg.OperationalError):
+            psycopg.connect(make_conninfo(self.url("postgres"), connect_timeout=2)).close()
+            return True
+        return False
+
+    # --- its processes -----------------------------------------------------------------
+
+    @property
+    def postmaster(self) -> int:
+        return int(self.command("SELECT split_part(pg_read_file('postmaster.pid'), E'\\n', 1)")[0][0])
+
+    def processes(self) -> list[int]:
+        first = self.postmaster
+        children = Path(f"/proc/{first}/task/{first}/children").read_text("ascii").split()
+        return [first, *map(int, children)]
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Nothing in it moves, and its connections stay open, as on a machine that hangs."""
+        processes = self.processes()
+        _signal(processes, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            _signal(processes, signal.SIGCONT)
+
+    def kill(self) -> "Killed":
+        """All of its processes at once, as a power cut would."""
+        processes = self.processes()
+        command = Path(f"/proc/{processes[0]}/cmdline").read_text("utf-8").rstrip("\0").split("\0")
+        owner = Path(f"/proc/{processes[0]}").stat().st_uid
+        _signal(processes, signal.SIGKILL)
+        # Until they are reaped too: a new one takes the first for alive as long as it has its number.
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in processes), "the processes were gone")
+        return Killed(self, command, owner)
+
+
+class Killed:
+    """A node that is down, and how it was started."""
+
+    def __init__(self, node: Node, command: list[str], owner: int) -> None:
+        self._node, self._command, self._owner = node, command, owner
+
+    def start(self) -> None:
+        # In a session of its own: it outlives the tests, as the cluster was there before them.
+        subprocess.run(
+            ["setsid", "--fork", *self._command],
+            user=self._owner if os.getuid() == 0 else None,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            check=True,
+        )
+        until(self._node.answers, "the node answered again")
+
+
+def _signal(processes: list[int], number: int) -> None:
+    for pid in processes:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+class Cluster:
+    """The coordinator and its workers."""
+
+    def __init__(self, address: str) -> None:
+        told = psycopg.conninfo.conninfo_to_dict(address)
+        self.coordinator = Node(str(told["host"]), int(told.get("port") or 5432))
+        self.home = str(told.get("dbname") or "postgres")
+        self.workers = [Node(host, port) for host, port in self.coordinator.command(_WORKERS, self.home)]
+        self._numbers = count(1)
+        self._made: list[str] = []
+        self._returned: list[str] = []
+        atexit.register(self.remove)
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [self.coordinator, *self.workers]
+
+    def undistributed_database(self) -> tuple[str, str]:
+        """A migrated database on all nodes, not distributed yet: its name and its address."""
+        name = f"counterfoil_test_{os.getpid()}_{next(self._numbers)}"
+        self._made.append(name)
+        for node in self.nodes:
+            node.command(f"CREATE DATABASE {name}")
+            node.command("CREATE EXTENSION citus", name)
+        place = f"'{self.coordinator.host}', {self.coordinator.port}"
+        self.coordinator.command(f"SELECT citus_set_coordinator_host({place})", name)
+        for worker in self.workers:
+            self.coordinator.command(f"SELECT citus_add_node('{worker.host}', {worker.port})", name)
+        self.coordinator.command(f"ALTER DATABASE {name} SET citus.shard_count = {SHARDS}", name)
+        migrate(self.coordinator.url(name))
+        return name, self.coordinator.url(name)
+
+    def fresh_database(self) -> tuple[str, str]:
+        """A distributed, empty database."""
+        name, url = self.undistributed_database()
+        distribute(url)
+        self.coordinator.command(servers.KEEP_FIRST_ROWS, name)
+        return name, url
+
+    def borrow(self) -> tuple[str, str]:
+        """The same, to be given back."""
+        while self._returned:
+            name = self._returned.pop()
+            with suppress(psycopg.Error):
+                self.coordinator.command(f"TRUNCATE {', '.join(f'counterfoil.{table}' for table in DISTRIBUTED)}", name)
+                self.coordinator.command(servers.EMPTY, name)
+                return name, self.coordinator.url(name)
+        return self.fresh_database()
+
+    def give_back(self, database: str) -> None:
+        self._returned.append(database)
+
+    def places(self, database: str) -> dict[str, int]:
+        """Each shop, and the port of the node that has its bills."""
+        return dict(self.coordinator.command(_PLACES, database))
+
+    def everything_written(self, database: str) -> bytes:
+        return b"".join(content for node in self.nodes for content in _files(node, database))
+
+    def remove(self) -> None:
+        for name in self._made:
+            for node in self.nodes:
+                with suppress(psycopg.Error):
+                    node.command(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+def _files(node: Node, database: str) -> list[bytes]:
+    node.command("CHECKPOINT", database)
+    paths = [path for (path,) in node.command(_FILES, database)]
+    return [node.command(f"SELECT pg_read_binary_file('{path}')", database)[0][0] for path in paths]
+
+
+@cache
+def cluster() -> Cluster:
+    return Cluster(COORDINATOR)

@@ -1,0 +1,33 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from citus.cluster import COORDINATOR
+from citus.store import CitusStore
+from ports.backends import Store
+from ports.conftest import Run, clock, desk, run
+
+__all__ = ["clock", "desk", "run", "store"]
+
+WHY = "Needs a Citus cluster: set COUNTERFOIL_TEST_CITUS to the address of its coordinator."
+
+collect_ignore = [] if COORDINATOR else ["test_ports.py"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            # Some kill nodes of the cluster, so one process runs them all, one after the other.
+            item.add_marker(pytest.mark.xdist_group("citus"))
+            if not COORDINATOR:
+                item.add_marker(pytest.mark.skip(reason=WHY))
+
+
+@pytest.fixture
+def store(tmp_path: Path, run: Run) -> Iterator[Store]:
+    """An empty, distributed store."""
+    made = CitusStore(tmp_path)
+    yield made
+    made.close()

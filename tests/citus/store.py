@@ -1,0 +1,52 @@
+"""The store on Citus, as the port suite opens it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from citus.cluster import cluster
+from counterfoil.backends.postgres.distributed import open_ledger
+from counterfoil.backends.postgres.layout import DISTRIBUTED
+from counterfoil.bootstrap import SystemClock
+from counterfoil.observe.events import Event
+from counterfoil.ports import Clock
+from ports.backends import FULL_DISK, OpenLedger, PostgresStore, SharedTime
+
+# Citus allows no triggers on distributed tables; every write touches one of the others.
+_FULL_DISK = FULL_DISK.replace(
+    "schemaname = 'counterfoil'",
+    f"schemaname = 'counterfoil' AND tablename NOT IN ({', '.join(repr(table) for table in DISTRIBUTED)})",
+)
+
+
+class CitusStore(PostgresStore):
+    """A database whose tables are distributed over the workers."""
+
+    def __init__(self, _: Path) -> None:
+        self.database, self.url = cluster().borrow()
+        self.time = SharedTime()
+        self.events: list[Event] = []
+        self._open = []
+
+    def close(self) -> None:
+        for part in self._open:
+            part.close()
+        cluster().give_back(self.database)
+
+    def ledger(self, clock: Clock, fingerprint: str) -> OpenLedger:
+        now_ms = None if isinstance(clock, SystemClock) else clock.now_ms
+        return self._kept(open_ledger(self.url, fingerprint, now_ms))
+
+    def everything_written(self) -> bytes:
+        return cluster().everything_written(self.database)
+
+    @contextmanager
+    def out_of_space(self) -> Iterator[None]:
+        self._command(_FULL_DISK)
+        try:
+            yield
+        finally:
+            self._command("DROP FUNCTION counterfoil.full_disk CASCADE")
+
+    def _command(self, statement: str) -> None:
+        cluster().coordinator.command(statement, self.database)

@@ -1,0 +1,340 @@
+"""Rows first, then the horizon: whatever fails at whatever moment, no horizon is given out above an invisible row."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from citus.cluster import Node, cluster
+from citus.store import CitusStore
+from counterfoil.backends.postgres.distributed import DistributedLedger
+from counterfoil.backends.postgres.ledger import PostgresLedger
+from counterfoil.backends.postgres.rows import BillRow
+from counterfoil.bootstrap import SystemClock
+from counterfoil.ports import Outcome, PutMember, StoreUnavailable
+from e2e.running import until
+from ports.conftest import Run
+from ports.desk import PSEUDONYMS, Desk, base, bill, gone, member, shop
+
+PATIENCE_SEC = 60
+SHOPS = [f"sh_{number}" for number in range(8)]
+
+_TWO_PHASES = "SELECT gid FROM pg_dist_transaction"
+_INSERTS = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND state = 'active' AND query LIKE '%INSERT INTO bills%'
+    AND application_name = 'counterfoil'
+"""
+_TAKEN = "SELECT taken FROM counterfoil.horizon"
+# Deferred, so that it runs when the transaction is committed or prepared.
+_AT_COMMIT = """
+    SET citus.enable_ddl_propagation TO off;
+    CREATE FUNCTION counterfoil.at_commit() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        {does};
+        RETURN NULL;
+    END $$;
+    DO $$
+    DECLARE
+        shard text;
+    BEGIN
+        FOR shard IN SELECT tablename FROM pg_tables WHERE tablename ~ '^{table}_[0-9]+$' LOOP
+            EXECUTE format(
+                'CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON counterfoil.%I DEFERRABLE INITIALLY DEFERRED '
+                'FOR EACH ROW EXECUTE FUNCTION counterfoil.at_commit()', shard
+            );
+        END LOOP;
+    END $$;
+"""
+
+
+_AS_ALWAYS = "SET citus.enable_ddl_propagation TO off; DROP FUNCTION counterfoil.at_commit CASCADE"
+
+
+@contextmanager
+def at_commit(database: str, table: str, does: str, *nodes: Node) -> Iterator[None]:
+    """A while during which these nodes do something before they commit or prepare an insert into this table."""
+    for node in nodes:
+        node.command(_AT_COMMIT.format(table=table, does=does), database)
+    try:
+        yield
+    finally:
+        for node in nodes:
+            node.command(_AS_ALWAYS, database)
+
+
+class PausedLedger(DistributedLedger):
+    """A writer that stops after the bills of the first shop of its batch."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, PSEUDONYMS.fingerprint())
+        self.paused, self.go_on = threading.Event(), threading.Event()
+
+    def _put_bills(self, rows: Any) -> None:
+        first: list[BillRow] = [row for row in rows if row.shop == rows[0].shop]
+        super()._put_bills(first)
+        self.paused.set()
+        assert self.go_on.wait(PATIENCE_SEC)
+        super()._put_bills([row for row in rows if row.shop != rows[0].shop])
+
+
+class Site:
+    """Two shops on two workers, one writer, one reader and one ticker."""
+
+    def __init__(self, store: CitusStore, run: Run) -> None:
+        self.store = store
+        self.desk = Desk(store, SystemClock(), run)
+        self.desk.put(*(shop(shop_id, franchiseId="fr_a") for shop_id in SHOPS))
+        places = cluster().places(store.database)
+        self.near = SHOPS[0]
+        self.far = next(shop_id for shop_id in SHOPS if places[shop_id] != places[self.near])
+        self.far_node = next(node for node in cluster().workers if node.port == places[self.far])
+        self.desk.put(bill("b_0", self.near), bill("b_0", self.far))
+        self.writer = PausedLedger(store.url)
+        self.failures: list[BaseException] = []
+        self._thread: threading.Thread | None = None
+
+    def start_writing(self) -> int:
+        """Begin a batch of a bill in either shop, stop between the two; return its stamp."""
+        changes = [self.desk.change(bill("b_1", shop_id)) for shop_id in (self.near, self.far)]
+        self._thread = threading.Thread(target=self._write, args=(changes,), daemon=True)
+        self._thread.start()
+        assert self.writer.paused.wait(PATIENCE_SEC)
+        ((stamp,),) = cluster().coordinator.command(_TAKEN, self.store.database)
+        return int(stamp)
+
+    def _write(self, changes: Any) -> None:
+        try:
+            self.writer.apply(changes)
+        except StoreUnavailable as error:
+            self.failures.append(error)
+
+    def finish_writing(self) -> None:
+        self.writer.go_on.set()
+        assert self._thread is not None
+        self._thread.join(PATIENCE_SEC)
+        assert not self._thread.is_alive()
+
+    def tick(self) -> int:
+        with closing(self.store.ledger(SystemClock(), PSEUDONYMS.fingerprint())) as ledger:
+            return ledger.advance_horizon()
+
+    def ticks_past(self, stamp: int) -> None:
+        """Tick until the horizon is above this stamp."""
+
+        def is_past() -> bool:
+            try:
+                return self.tick() >= stamp
+            except StoreUnavailable:
+                return False
+
+        until(is_past, "the horizon moved on", PATIENCE_SEC)
+
+    def changed(self, shop_id: str) -> list[str]:
+        return [found["id"] for found in self.desk.by_change(shop_id)]
+
+    def close(self) -> None:
+        self.writer.go_on.set()
+        self.writer.close()
+        self.desk.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path, run: Run) -> Iterator[Site]:
+    store = CitusStore(tmp_path)
+    site = Site(store, run)
+    yield site
+    site.close()
+    store.close()
+
+
+# --- one phase -----------------------------------------------------------------------
+
+
+def test_nothing_that_is_loaded_is_committed_in_two_phases(store: CitusStore, run: Run) -> None:
+    def two_phases() -> set[Any]:
+        return {gid for (gid,) in cluster().coordinator.command(_TWO_PHASES, store.database)}
+
+    before = two_phases()
+    desk = Desk(store, SystemClock(), run)
+    desk.put(*(shop(shop_id) for shop_id in SHOPS), base("mb_a"), base("mb_b"))
+    sold = [bill(f"b_{number}", shop_id) for shop_id in SHOPS for number in range(3)]
+    people = [member(f"m_{number}", messaging=[{"userId": f"U{number}"}]) for number in range(5)]
+    desk.put(*sold, *people)
+    desk.put(*(record | {"cashier": "Lek"} for record in sold), *(gone(record) for record in sold[:5]))
+    desk.put(*(record | {"rev": 7} for record in sold), *(person | {"providerId": "mb_b"} for person in people))
+    desk.put(*(gone(person) for person in people), shop(SHOPS[0], timezone="Asia/Tokyo"))
+    desk.rewrite()
+    desk.ledger.advance_horizon()
+    desk.close()
+    assert two_phases() <= before
+
+
+def test_a_commit_that_fails_on_a_worker_fails_the_load(store: CitusStore, run: Run) -> None:
+    """Citus reports a failed commit of a transaction only as a warning if it can: here it must be an error."""
+    desk = Desk(store, SystemClock(), run)
+    fails = at_commit(store.database, "members", "RAISE EXCEPTION 'fails at commit'", *cluster().workers)
+    with fails, pytest.raises(StoreUnavailable):
+        desk.put(member("m_1"))
+    assert desk.put(member("m_1")) == [Outcome.ADDED]
+    desk.close()
+
+
+# --- a batch under way -----------------------------------------------------------------
+
+
+def test_the_ticker_stays_below_the_stamp_of_a_batch_that_is_being_written(site: Site) -> None:
+    stamp = site.start_writing()
+    ticker = threading.Thread(target=site.tick)
+    ticker.start()
+    until(lambda: site.desk.horizon() == stamp - 1, "the horizon came up to the stamp")
+    assert site.desk.bill("b_1", site.near) is not None
+    assert site.changed(site.near) == ["b_0"]
+    site.finish_writing()
+    ticker.join(PATIENCE_SEC)
+    assert site.desk.horizon() >= stamp
+    assert site.changed(site.near) == site.changed(site.far) == ["b_0", "b_1"]
+
+
+def test_the_horizon_waits_for_a_worker_that_hangs_while_it_writes(site: Site) -> None:
+    stamp = site.start_writing()
+    with site.far_node.frozen():
+        site.writer.go_on.set()
+        with pytest.raises(StoreUnavailable):
+            site.tick()
+        assert site.desk.horizon() < stamp
+    site.finish_writing()
+    assert site.changed(site.far) == ["b_0", "b_1"]
+
+
+# --- a writer that dies ------------------------------------------------------------------
+
+
+def test_a_batch_that_was_cut_off_is_published_as_far_as_it_came_and_loaded_again(site: Site) -> None:
+    stamp = site.start_writing()
+    cluster().coordinator.command(f"SELECT pg_terminate_backend({site.writer._line().info.backend_pid}, 5000)")
+    site.finish_writing()
+    assert site.failures
+    site.ticks_past(stamp)
+    assert site.changed(site.near) == ["b_0", "b_1"]
+    assert site.changed(site.far) == ["b_0"]
+    told = site.desk.horizon()
+    assert site.desk.put(bill("b_1", site.near), bill("b_1", site.far)) == [Outcome.UNCHANGED, Outcome.ADDED]
+    assert site.desk.stamp("b_1", site.far) > told  # type: ignore[operator]
+
+
+def test_a_coordinator_killed_in_the_middle_of_a_batch_leaves_no_row_below_a_horizon_given_out(site: Site) -> None:
+    """A worker that hangs still has the statement of the dead coordinator before it."""
+    stamp = site.start_writing()
+    with site.far_node.frozen():
+        site.writer.go_on.set()
+        until(lambda: _runs_insert(site.store.database), "the statement was sent")
+        cluster().coordinator.kill().start()
+        site.finish_writing()
+        with pytest.raises(StoreUnavailable):
+            site.tick()
+        assert cluster().coordinator.command("SELECT at < taken FROM counterfoil.horizon", site.store.database)[0][0]
+    site.ticks_past(stamp)
+    seen = _bills_of(site.far_node, site.store.database)
+    until(lambda: not _sessions_of_the_dead(site), "the sessions of the dead writer were gone")
+    assert _bills_of(site.far_node, site.store.database) == seen
+
+
+def test_a_worker_killed_in_the_middle_of_a_batch_holds_the_horizon_until_it_is_back(site: Site) -> None:
+    stamp = site.start_writing()
+    killed = site.far_node.kill()
+    site.finish_writing()
+    assert site.failures
+    with pytest.raises(StoreUnavailable, match="does not answer"):
+        site.tick()
+    assert site.desk.horizon() < stamp
+    killed.start()
+    site.ticks_past(stamp)
+    assert site.desk.put(bill("b_1", site.far)) == [Outcome.ADDED]
+
+
+def test_a_member_that_was_moving_when_its_loader_died_ends_in_one_base(store: CitusStore, run: Run) -> None:
+    desk = Desk(store, SystemClock(), run)
+    desk.put(member("m_1"))
+    change = desk.change(member("m_1", provider_id="mb_b"))
+    assert isinstance(change, PutMember)
+    with closing(DiesBeforeItRemoves(store.url, PSEUDONYMS.fingerprint())) as writer, pytest.raises(StoreUnavailable):
+        writer.apply([change])
+    assert [run(desk.books.members(base_id, None, 5)).count for base_id in ("mb_a", "mb_b")] == [1, 1]
+    assert desk.ledger.apply([change])[0] in (Outcome.CHANGED, Outcome.UNCHANGED)
+    assert [run(desk.books.members(base_id, None, 5)).count for base_id in ("mb_a", "mb_b")] == [0, 1]
+    desk.close()
+
+
+class DiesBeforeItRemoves(DistributedLedger):
+    """A writer that is cut off between the two bases of a member that moves."""
+
+    def _put_members(self, batch: Any) -> None:
+        batch.removed_members = _dies
+        super()._put_members(batch)
+
+
+def _dies() -> Any:
+    raise psycopg.OperationalError("cut off")
+
+
+def _bills_of(node: Node, database: str) -> list[Any]:
+    """Every bill that is visible on a worker, asked of itself."""
+    shards = [
+        name for (name,) in node.command("SELECT tablename FROM pg_tables WHERE tablename ~ '^bills_[0-9]+$'", database)
+    ]
+    return sorted(
+        row
+        for shard in shards
+        for row in node.command(f"SELECT shop, id FROM counterfoil.{shard}", database)  # noqa: S608 - its own names
+    )
+
+
+def _runs_insert(database: str) -> bool:
+    return bool(cluster().coordinator.command(_INSERTS, database)[0][0])
+
+
+def _sessions_of_the_dead(site: Site) -> int:
+    ((writer,),) = cluster().coordinator.command("SELECT writer FROM counterfoil.horizon", site.store.database)
+    asked = f"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'citus_internal gpid={writer}'"  # noqa: S608 - a number
+    return sum(node.command(asked)[0][0] for node in cluster().workers)
+
+
+# --- why -----------------------------------------------------------------------------
+
+
+def test_a_batch_in_two_phases_shows_a_horizon_above_rows_that_are_not_visible(store: CitusStore, run: Run) -> None:
+    """What the ledger for one server does on distributed tables, and why it is not used there."""
+    desk = Desk(store, SystemClock(), run)
+    desk.put(*(shop(shop_id) for shop_id in SHOPS))
+    changes = [desk.change(bill("b_1", shop_id)) for shop_id in SHOPS]
+    naive = PostgresLedger(store.url, PSEUDONYMS.fingerprint())
+    first, second = cluster().workers
+    waits = at_commit(store.database, "bills", "PERFORM pg_advisory_xact_lock_shared(1)", second)
+    with waits, psycopg.connect(second.url(store.database), autocommit=True) as door:
+        door.execute("SELECT pg_advisory_lock(1)")
+        writer = threading.Thread(target=lambda: naive.apply(changes), daemon=True)
+        writer.start()
+        until(lambda: _prepared(first, store.database), "the first worker had prepared")
+        killed = first.kill()
+        door.execute("SELECT pg_advisory_unlock(1)")
+        writer.join(PATIENCE_SEC)
+        killed.start()
+    told = desk.horizon()
+    visible = [shop_id for shop_id in SHOPS if desk.by_change(shop_id)]
+    naive.close()
+    stamp = desk.stamp("b_1", visible[0])
+    assert stamp is not None
+    assert stamp <= told
+    assert set(visible) != set(SHOPS)
+    cluster().coordinator.command("SELECT recover_prepared_transactions()", store.database)
+    assert all(desk.by_change(shop_id) for shop_id in SHOPS)
+    desk.close()
+
+
+def _prepared(node: Node, database: str) -> bool:
+    return bool(node.command("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()", database))

@@ -1,0 +1,130 @@
+"""Nodes of the cluster are killed while bills are loaded and read: nothing lost, no `serverTime` too early."""
+
+import http.client
+import json
+import threading
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from citus.cluster import Node, cluster
+from sync.trial import Trial
+
+Json = dict[str, Any]
+
+SHOPS = ("s0", "s1", "s2")
+EVER = quote("1970-01-01T00:00:00Z")
+
+
+class Watcher:
+    """Reads all changes of every shop again and again, and compares what it sees with what it was told before.
+
+    Once an answer has told a `serverTime`, nothing may appear at or below it,
+    and no later answer may tell an earlier one.
+    """
+
+    def __init__(self, port: int, key: str) -> None:
+        self.broken: list[str] = []
+        self.answers: Counter[int] = Counter()
+        self._port = port
+        self._headers = {"authorization": f"Bearer {key}"}
+        self._told = datetime.fromisoformat("1970-01-01T00:00:00Z")
+        self._seen: dict[str, tuple[datetime, dict[str, str]]] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def _watch(self) -> None:
+        while not self._stop.is_set():
+            for shop_id in SHOPS:
+                body = self._ask(f"transactions?shopId={shop_id}&updatedSince={EVER}&limit=200")
+                if body:
+                    self._compare(shop_id, body)
+
+    def _ask(self, path: str) -> Json | None:
+        line = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        try:
+            line.request("GET", f"/ext/v1/{path}", headers=self._headers)
+            answer = line.getresponse()
+            body: Json = json.loads(answer.read())
+        except (OSError, http.client.HTTPException, ValueError):
+            self.answers[0] += 1
+            return None
+        finally:
+            line.close()
+        self.answers[answer.status] += 1
+        return body if answer.status == 200 else None
+
+    def _compare(self, shop_id: str, body: Json) -> None:
+        assert body["nextCursor"] is None
+        told = datetime.fromisoformat(body["serverTime"])
+        found = {bill["id"]: bill["updatedAt"] for bill in body["data"]}
+        if told < self._told:
+            self.broken.append(f"{shop_id}: told {told} after {self._told}")
+        before, known = self._seen.get(shop_id, (None, {}))
+        for bill_id, changed in found.items():
+            if before and datetime.fromisoformat(changed) <= before and known.get(bill_id) != changed:
+                self.broken.append(f"{shop_id}: {bill_id} of {changed} appeared after {before} was told")
+        self._told = max(self._told, told)
+        self._seen[shop_id] = told, found
+
+    def __enter__(self) -> "Watcher":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join(60)
+
+
+def run_killing(folder: Path, kills: int, seed: int) -> tuple[Trial, Watcher]:
+    """Kill each node so often, at a random moment of a load, and start it again."""
+    database, url = cluster().fresh_database()
+    trial = Trial(folder, bills=450, seed=seed, store=url)
+    version = 0
+    try:
+        trial.start("server", version)
+        trial.start("loader", version)
+        trial.finish("loader")
+        assert len(set(cluster().places(database).values())) == len(cluster().workers)
+        with Watcher(trial.port, trial.key) as watcher:
+            for node in trial.chance.sample(cluster().nodes * kills, kills * len(cluster().nodes)):
+                version += 1
+                trial.start("loader", version)
+                trial.start("puller", version)
+                _kill_while_loading(trial, node)
+            trial.start("loader", version)
+            trial.finish("loader")
+            trial.start("puller", version)
+            trial.finish("puller")
+        trial.assert_nothing_lost_or_doubled(version)
+    finally:
+        trial.close()
+    return trial, watcher
+
+
+def _kill_while_loading(trial: Trial, node: Node) -> None:
+    """A loader that was at work when its node was killed is counted."""
+    trial.let_work("loader", trial.chance.uniform(0.4, 1.4))
+    at_work = trial.running["loader"].poll() is None
+    killed = node.kill()
+    trial.kills[f"{node.port} at work"] += at_work
+    trial.let_work("loader", trial.chance.uniform(0.0, 0.5))
+    killed.start()
+    for who in ("loader", "puller"):
+        trial.let_work(who, trial.chance.uniform(0.0, 1.0))
+        trial.kill(who)
+
+
+@pytest.mark.parametrize("kills", [4, pytest.param(30, marks=pytest.mark.long)])
+def test_nothing_is_lost_and_no_server_time_comes_too_early_while_nodes_are_killed(tmp_path: Path, kills: int) -> None:
+    trial, watcher = run_killing(tmp_path, kills, seed=kills)
+    assert watcher.broken == []
+    assert watcher.answers[200] > len(SHOPS) * kills
+    assert min(trial.kills[f"{node.port} at work"] for node in cluster().nodes) > 0, trial.kills

@@ -1,0 +1,94 @@
+"""`counterfoil migrate --distribute`: the tables of a store that holds bills already, and who may use them after it."""
+
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from citus.cluster import cluster
+from cli.command import Command
+from counterfoil.backends.postgres.distributed import DistributedLedger
+from counterfoil.backends.postgres.layout import DISTRIBUTED
+from house import House
+from records import EVER, Record, base, bills, branch, member
+
+
+def at(url: str) -> Command:
+    return Command(url)  # type: ignore[arg-type]
+
+
+def group() -> list[Record]:
+    return [branch(franchiseId="f") for _ in range(5)]
+
+
+def records_of(shops: list[Record], number: int) -> list[Record]:
+    return [record for of in shops for record in (of, base(of), member(of), *bills(of, number))]
+
+
+def answers(house: House, key: str, shops: list[Record]) -> list[object]:
+    lists = [house.data("transactions", key, shopId=of["id"], updatedSince=EVER) for of in shops]
+    return [*lists, *(house.data("members", key, providerId=of["providerId"]) for of in shops)]
+
+
+def test_tables_that_hold_bills_are_distributed_and_answer_as_before(tmp_path: Path) -> None:
+    url = cluster().undistributed_database()[1]
+    shops = group()
+    with closing(House(tmp_path, store=url)) as house:
+        house.load(*records_of(shops, 20))
+        key = house.key(franchise="f", per_min=1000)
+        before = answers(house, key, shops)
+    assert at(url).json("migrate", "--distribute")["distributed"] == list(DISTRIBUTED)
+    assert "already distributed" in at(url)("migrate", "--distribute").stdout
+    with closing(House(tmp_path, store=url)) as house:
+        assert isinstance(house.ledger, DistributedLedger)
+        assert answers(house, key, shops) == before
+
+
+def test_tables_in_use_are_not_distributed(tmp_path: Path) -> None:
+    url = cluster().undistributed_database()[1]
+    with closing(House(tmp_path, store=url)):
+        assert "Stop every `serve` and `load`" in at(url)("migrate", "--distribute", status=1).output
+    with closing(psycopg.connect(url)) as connection:
+        assert not connection.execute("SELECT count(*) FROM citus_tables").fetchone()[0]  # type: ignore[index]
+
+
+@pytest.fixture
+def logins() -> dict[str, str]:
+    """The address of a distributed store, by what its login may do."""
+    database, url = cluster().undistributed_database()
+    at(url)("migrate", "--distribute", "--roles")
+    found = {}
+    for work in ("serving", "loading", "administration"):
+        login = f"{database}_{work}"
+        cluster().coordinator.command(f"CREATE ROLE {login} LOGIN IN ROLE counterfoil_{work}", database)
+        found[work] = f"postgresql://{login}@{url.partition('@')[2]}"
+    return found
+
+
+def test_each_role_does_its_work_on_distributed_tables(tmp_path: Path, logins: dict[str, str]) -> None:
+    shops = group()
+    for work in logins:
+        (tmp_path / work).mkdir()
+    with closing(House(tmp_path / "loading", store=logins["loading"])) as loader:
+        loader.load(*records_of(shops, 3))
+    with closing(House(tmp_path / "administration", store=logins["administration"])) as office:
+        key = office.key(franchise="f", per_min=1000)
+    with closing(House(tmp_path / "serving", store=logins["serving"])) as service:
+        service.clock.advance(60)
+        assert service.ledger.advance_horizon() == service.clock.now_ms()
+        assert [len(found) for found in answers(service, key, shops)] == [3] * 5 + [1] * 5  # type: ignore[arg-type]
+
+
+def test_the_ticker_publishes_for_a_dead_loader_with_the_rights_of_serving(
+    tmp_path: Path, logins: dict[str, str]
+) -> None:
+    for work in logins:
+        (tmp_path / work).mkdir()
+    with closing(House(tmp_path / "loading", store=logins["loading"])) as loader:
+        loader.load(*records_of(group(), 1))
+        horizon = loader.ledger.advance_horizon()
+        with psycopg.connect(logins["loading"], autocommit=True) as dying:
+            dying.execute("UPDATE counterfoil.horizon SET taken = at + 5, writer = citus_backend_gpid()")
+    with closing(House(tmp_path / "serving", store=logins["serving"])) as service:
+        assert service.ledger.advance_horizon() == horizon + 5
