@@ -160,10 +160,10 @@ def cursors(settings: Settings, clock: Clock | None = None) -> SqliteCursors | P
 
 
 def _servers(settings: Settings, clock: Clock | None, observe: Callable[[Event], None] = lambda _: None) -> Servers:
-    from counterfoil.backends.postgres.servers import Servers
+    from counterfoil.backends.postgres.horizonfirst import open_servers
 
     now_ms = clock.now_ms if clock else None
-    return Servers(settings.database, clock or SystemClock(), settings.replica_lag_ms, observe, now_ms)
+    return open_servers(settings.database, clock or SystemClock(), settings.replica_lag_ms, observe, now_ms)
 
 
 def _shared_usage(settings: Settings, servers: Servers, clock: Clock | None) -> PostgresUsage:

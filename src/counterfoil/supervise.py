@@ -127,7 +127,7 @@ class Chores:
         self._usage = bootstrap.usage(self._settings)
         self._cursors = bootstrap.cursors(self._settings)
         self._parts = (self._ledger, self._usage, self._cursors)
-        self._ledger.advance_horizon()
+        self._do("horizon", 0, self._ledger.advance_horizon)
         for thread in self._threads:
             thread.start()
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from citus.cluster import cluster
 from counterfoil.backends.postgres.distributed import open_ledger
+from counterfoil.backends.postgres.horizonfirst import CitusServers
 from counterfoil.backends.postgres.layout import DISTRIBUTED
+from counterfoil.backends.postgres.servers import Servers
 from counterfoil.bootstrap import SystemClock
 from counterfoil.observe.events import Event
 from counterfoil.ports import Clock
@@ -32,6 +34,9 @@ class CitusStore(PostgresStore):
         for part in self._open:
             part.close()
         cluster().give_back(self.database)
+
+    def _servers(self) -> Servers:
+        return self._kept(CitusServers(self.url, SystemClock()))
 
     def ledger(self, clock: Clock, fingerprint: str) -> OpenLedger:
         now_ms = None if isinstance(clock, SystemClock) else clock.now_ms

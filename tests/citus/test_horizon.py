@@ -240,7 +240,7 @@ def test_a_coordinator_killed_in_the_middle_of_a_batch_leaves_no_row_below_a_hor
         assert cluster().coordinator.command("SELECT at < taken FROM counterfoil.horizon", site.store.database)[0][0]
     site.ticks_past(stamp)
     seen = _bills_of(site.far_node, site.store.database)
-    until(lambda: not _sessions_of_the_dead(site), "the sessions of the dead writer were gone")
+    until(lambda: not _abandoned_sessions(site), "the sessions of the dead writer were gone")
     assert _bills_of(site.far_node, site.store.database) == seen
 
 
@@ -298,7 +298,7 @@ def _runs_insert(database: str) -> bool:
     return bool(cluster().coordinator.command(_INSERTS, database)[0][0])
 
 
-def _sessions_of_the_dead(site: Site) -> int:
+def _abandoned_sessions(site: Site) -> int:
     ((writer,),) = cluster().coordinator.command("SELECT writer FROM counterfoil.horizon", site.store.database)
     asked = f"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'citus_internal gpid={writer}'"  # noqa: S608 - a number
     return sum(node.command(asked)[0][0] for node in cluster().workers)

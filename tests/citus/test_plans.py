@@ -1,6 +1,7 @@
 """Every read stays on the shards of its scope: the statements of every endpoint, planned by Citus itself."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 
 import pytest
@@ -8,12 +9,34 @@ import pytest
 from backends.test_shards import *  # noqa: F403 - every test of the file
 from backends.test_shards import Group
 from citus.cluster import cluster
+from counterfoil.backends.postgres import books, horizonfirst
+from counterfoil.backends.postgres.layout import DISTRIBUTED
 
-# It is about the address alone.
+SMALL = ("horizon", "shops", "bases")
+
+# One is about the address alone, the other about the statements for one server.
 del test_what_the_address_sets_for_its_sessions_is_left_to_it  # noqa: F821
+del test_no_read_of_a_divided_table_was_forgotten  # noqa: F821
 
 
 @pytest.fixture(scope="module")  # type: ignore[no-redef]  # in the place of the one imported
 def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
     with closing(Group(tmp_path_factory.mktemp("group"), cluster().fresh_database()[1])) as group:
         yield group
+
+
+def test_every_statement_that_joins_a_small_table_to_a_distributed_one_is_asked_in_two_parts() -> None:
+    joined = {text for text in _statements() if _reads(text, SMALL) and _reads(text, DISTRIBUTED)}
+    assert joined == horizonfirst.PARTS.keys()
+    assert not any(
+        _reads(parts.head, DISTRIBUTED) or _reads(parts.rows, SMALL) for parts in horizonfirst.PARTS.values()
+    )
+
+
+def _statements() -> Iterator[str]:
+    for value in vars(books).values():
+        yield from (text for text in (value.values() if isinstance(value, dict) else [value]) if isinstance(text, str))
+
+
+def _reads(statement: str, tables: Iterable[str]) -> bool:
+    return bool(re.search(rf"(FROM|JOIN) ({'|'.join(tables)})\b", statement))

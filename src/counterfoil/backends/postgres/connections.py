@@ -146,7 +146,11 @@ async def dial(url: str, address: Address | None, within: float) -> Any:
         url, timeout=within, command_timeout=COMMAND_SEC, server_settings=settings, **place
     )
     if "plan_cache_mode" in settings:
-        await connection.execute(_PLAN_FOR_CITUS)
+        try:
+            await connection.execute(_PLAN_FOR_CITUS)
+        except BaseException:
+            connection.terminate()
+            raise
     return connection
 
 

@@ -75,10 +75,10 @@ _ADVANCE = f"""
     RETURNING at, taken > at
 """  # noqa: S608 - a constant
 _UNPUBLISHED = "SELECT taken, writer FROM horizon WHERE taken > at"
-_PUBLISH_OF_THE_DEAD = "UPDATE horizon SET at = taken WHERE taken = %s AND taken > at"
+_PUBLISH_ABANDONED = "UPDATE horizon SET at = taken WHERE taken = %s AND taken > at"
 
 # Whether a dead writer has no session left on any node. Those that are still ending are ended and waited for.
-_NOTHING_RUNS = """
+_WRITER_IS_GONE = """
     SELECT coalesce(bool_and(success AND result = 't'), true) FROM run_command_on_all_nodes(format(
         'SELECT coalesce(bool_and(pg_terminate_backend(pid, 3000)), true) FROM pg_stat_activity
          WHERE application_name = ''citus_internal gpid=%%s''', %s::bigint
@@ -121,7 +121,7 @@ class DistributedLedger(PostgresLedger):
                 # A writer that is alive publishes before it releases the lock.
                 connection.execute(_LOCK)
                 try:
-                    self._publish_for_the_dead(connection)
+                    self._publish_abandoned(connection)
                     horizon, _ = self._advance(connection)
                 finally:
                     connection.execute(_UNLOCK)
@@ -139,7 +139,7 @@ class DistributedLedger(PostgresLedger):
             connection = self._line()
             try:
                 connection.execute(_LOCK)
-                self._publish_for_the_dead(connection)
+                self._publish_abandoned(connection)
                 yield
                 connection.execute(_PUBLISH)
                 connection.execute(_UNLOCK)
@@ -149,7 +149,7 @@ class DistributedLedger(PostgresLedger):
                 connection.close()
                 raise
 
-    def _publish_for_the_dead(self, connection: Connection[Any]) -> None:
+    def _publish_abandoned(self, connection: Connection[Any]) -> None:
         """Publish the stamp of a writer that died, once nothing of its batch can appear any more.
 
         Rows that it has written are visible; those that it has not come with the next load.
@@ -158,13 +158,13 @@ class DistributedLedger(PostgresLedger):
         if not found:
             return
         stamp, writer = found
-        (ended,) = only(connection.execute(_NOTHING_RUNS, (writer,)))
+        (ended,) = only(connection.execute(_WRITER_IS_GONE, (writer,)))
         if not ended:
             raise StoreUnavailable(
                 "Citus: a load was cut off, and a node that may still be writing for it does not answer. "
                 "The horizon waits until it does. If that node is gone for good, remove it from the cluster."
             )
-        connection.execute(_PUBLISH_OF_THE_DEAD, (stamp,))
+        connection.execute(_PUBLISH_ABANDONED, (stamp,))
 
     # --- under the lock ------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from counterfoil.backends.postgres.connections import check_version, connect, translated
+from counterfoil.backends.postgres.connections import addresses, check_version, connect, translated
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 
 # Each distributed table and its distribution column. Tables with the same column are co-located.
@@ -50,6 +50,20 @@ def is_distributed(connection: Connection) -> bool:
     return bool(_value(connection, _IS_DISTRIBUTED))
 
 
+def is_distributed_at(url: str) -> bool:
+    """Whether the tables at this address are distributed; one that cannot be asked counts as not.
+
+    A cluster with Citus has one address, that of its coordinator.
+    """
+    if addresses(url):
+        return False
+    try:
+        with translated(), closing(connect(url)) as connection:
+            return is_distributed(connection)
+    except StoreUnavailable:
+        return False
+
+
 def distribute(url: str) -> list[str]:
     """Distribute the tables over the workers; return those that were not distributed before."""
     with translated(), closing(connect(url)) as connection:
@@ -87,12 +101,22 @@ def _require_citus(connection: Connection) -> None:
         )
     if not _value(connection, _WORKERS):
         raise StoreMismatch("this database has no worker. Add one with `SELECT citus_add_node(host, port)`.")
-    others = _value(connection, _OTHER_SESSIONS)
+    others = _other_sessions(connection)
     if others:
         raise StoreMismatch(
             f"{others} other Counterfoil sessions use this database, and they would go on writing as to one server. "
             "Stop every `serve` and `load`, then run `counterfoil migrate --distribute` again."
         )
+
+
+def _other_sessions(connection: Connection) -> int:
+    """Count them; a session that has just been closed gets a moment to end."""
+    for _ in range(20):
+        others = int(_value(connection, _OTHER_SESSIONS))
+        if not others:
+            return 0
+        connection.execute("SELECT pg_sleep(0.1)")
+    return others
 
 
 def _require_committed(connection: Connection) -> None:

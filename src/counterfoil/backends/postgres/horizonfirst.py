@@ -1,0 +1,153 @@
+"""Reading on Citus: the horizon and the small tables from the coordinator first, then the rows from their shard.
+
+The statements of books.py are right on Citus too, but Citus then sends what it
+read on the coordinator to the worker, in a transaction of its own: a poll takes
+ten times as long. So each of them is asked in two parts that together return
+the same rows. The order is the one that docs/sync.md asks for: whoever reads
+the horizon first sees in the rows all that it vouches for.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, cast
+
+from msgspec import Struct
+
+from counterfoil.backends.postgres import books
+from counterfoil.backends.postgres.connections import Pool
+from counterfoil.backends.postgres.layout import is_distributed_at
+from counterfoil.backends.postgres.servers import Servers
+from counterfoil.observe.events import Event
+from counterfoil.ports import Clock, StoreUnreachable
+
+Values = Sequence[Any]
+Rows = list[Any]
+
+_HEAD_OF_BILLS = {kind: f"SELECT ({still}), horizon.at FROM horizon" for kind, still in books._STILL.items()}  # noqa: S608
+_HEAD_OF_BASE = "SELECT (SELECT body FROM bases WHERE id = $1), horizon.at FROM horizon"
+_HEAD_OF_BASES = "SELECT horizon.at, bases.id, bases.body FROM horizon LEFT JOIN bases ON bases.id = ANY($1)"
+
+_BILLS_BY_DAY = """
+    SELECT bill_day, closed_at, id, seal, body FROM bills
+    WHERE shop = $1 AND (bill_day, closed_at, id) > ($2::integer, $3::bigint, $4::text) AND bill_day <= $5
+    ORDER BY bill_day, closed_at, id LIMIT $6
+"""
+_BILLS_BY_CHANGE = """
+    SELECT updated_at, 0, id, seal, body FROM bills
+    WHERE shop = $1 AND (updated_at, id) > ($2::bigint, $3::text) AND updated_at <= $4
+    ORDER BY updated_at, id LIMIT $5
+"""
+_BILL_PLACES = "SELECT bill_day, coalesce(closed_at, 0), updated_at FROM bills WHERE shop = $1 AND id = $2"
+_BILL = "SELECT seal, body FROM bills WHERE shop = ANY($1) AND id = $2 ORDER BY shop LIMIT 1"
+_MEMBERS = """
+    SELECT created_at, 0, token, coalesce(form, record) FROM members
+    WHERE provider_id = $1 AND (created_at, token) > ($2::bigint, $3::text)
+    ORDER BY created_at, token LIMIT $4
+"""
+_MEMBER = "SELECT provider_id, coalesce(form, record) FROM members WHERE provider_id = ANY($1) AND token = $2"
+_ACCOUNTS = """
+    SELECT channel, token FROM accounts WHERE provider_id = $1 AND hash = $2 ORDER BY created_at DESC, token DESC
+"""
+
+
+class Parts(Struct, frozen=True):
+    """A statement in two parts: what each takes of the statement's values, and the rows that both make."""
+
+    head: str
+    rows: str
+    of_head: Callable[[Values], Values]
+    of_rows: Callable[[Values, Rows], Values]
+    joined: Callable[[Rows, Rows], Rows]
+
+
+def _head_behind(width: int) -> Callable[[Rows, Rows], Rows]:
+    """Each row with the head behind it; for an empty list, the head alone."""
+    return lambda head, rows: [(*row, *head[0]) for row in rows] or [((None,) * width + tuple(head[0]))]
+
+
+def _horizon_before(head: Rows, rows: Rows) -> Rows:
+    return [(head[0][0], *row) for row in rows]
+
+
+def _members_with_bases(head: Rows, rows: Rows) -> Rows:
+    bodies = {base_id: body for _, base_id, body in head}
+    return [(head[0][0], provider_id, form, bodies.get(provider_id)) for provider_id, form in rows]
+
+
+def _if_still(head: Rows, rows: Rows) -> Rows:
+    return rows if head[0][0] else []
+
+
+def _all(values: Values, _: Rows) -> Values:
+    return values
+
+
+def _from_number(values: Values, _: Rows) -> Values:
+    """Without the scope and the ID of the shop, which only the head needs."""
+    return values[2:]
+
+
+def _up_to_horizon(values: Values, head: Rows) -> Values:
+    """The values of a list by change; without a bound of its own it ends at the horizon."""
+    number, updated_at, bill_id, until, limit = values[2:]
+    return number, updated_at, bill_id, head[0][1] if until is None else until, limit
+
+
+def _first(number: int) -> Callable[[Values], Values]:
+    return lambda values: values[:number]
+
+
+def _parts_of_bills(kind: str) -> dict[str, Parts]:
+    head, of_head = _HEAD_OF_BILLS[kind], _first(3)
+    return {
+        books._BILLS_BY_DAY[kind]: Parts(head, _BILLS_BY_DAY, of_head, _from_number, _head_behind(5)),
+        books._BILLS_BY_CHANGE[kind]: Parts(head, _BILLS_BY_CHANGE, of_head, _up_to_horizon, _head_behind(5)),
+        books._BILL_PLACES[kind]: Parts(head, _BILL_PLACES, of_head, _from_number, _if_still),
+    }
+
+
+PARTS: Mapping[str, Parts] = {
+    books._BILL: Parts(books._HORIZON, _BILL, _first(0), _all, _horizon_before),
+    books._MEMBERS: Parts(_HEAD_OF_BASE, _MEMBERS, _first(1), _all, _head_behind(4)),
+    books._MEMBER: Parts(_HEAD_OF_BASES, _MEMBER, _first(1), _all, _members_with_bases),
+    books._ACCOUNTS: Parts(_HEAD_OF_BASE, _ACCOUNTS, _first(1), _all, _head_behind(2)),
+    **_parts_of_bills("shop"),
+    **_parts_of_bills("franchise"),
+}
+
+
+class _InParts:
+    """A pool that asks a statement in two parts if it has them."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def rows(self, statement: str, *values: object, within: float | None = None) -> Rows:
+        parts = PARTS.get(statement)
+        if parts is None:
+            return await self._pool.rows(statement, *values, within=within)
+        head = await self._pool.rows(parts.head, *parts.of_head(values), within=within)
+        rows = await self._pool.rows(parts.rows, *parts.of_rows(values, head), within=within)
+        return parts.joined(head, rows)
+
+
+class CitusServers(Servers):
+    """The coordinator of a Citus cluster, for reading."""
+
+    async def rows(self, statement: str, *values: object, reached: int = 0) -> Rows:
+        if statement not in PARTS:
+            return await super().rows(statement, *values, reached=reached)
+        found = await self.found_by(lambda pool: pool.rows(statement, *values))
+        if found[0][-1] < reached:
+            raise StoreUnreachable("Citus: the coordinator has not come as far as the caller has been told")
+        return found
+
+    async def found_by(self, ask: Callable[[Pool], Awaitable[Rows]], there: Callable[[Rows], bool] = bool) -> Rows:
+        return await super().found_by(lambda pool: ask(cast("Pool", _InParts(pool))), there)
+
+
+def open_servers(
+    url: str, clock: Clock, lag_ms: int, observe: Callable[[Event], None], now_ms: Callable[[], int] | None
+) -> Servers:
+    """Open the servers that suit the tables. On Citus both kinds read the same rows; its own is faster."""
+    kind = CitusServers if is_distributed_at(url) else Servers
+    return kind(url, clock, lag_ms, observe, now_ms)
