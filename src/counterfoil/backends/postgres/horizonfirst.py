@@ -15,9 +15,9 @@ from msgspec import Struct
 from counterfoil.backends.postgres import books
 from counterfoil.backends.postgres.connections import Pool
 from counterfoil.backends.postgres.layout import is_distributed_at
-from counterfoil.backends.postgres.servers import Servers
+from counterfoil.backends.postgres.servers import Server, Servers
 from counterfoil.observe.events import Event
-from counterfoil.ports import Clock, StoreUnreachable
+from counterfoil.ports import Clock
 
 Values = Sequence[Any]
 Rows = list[Any]
@@ -26,23 +26,46 @@ _HEAD_OF_BILLS = {kind: f"SELECT ({still}), horizon.at FROM horizon" for kind, s
 _HEAD_OF_BASE = "SELECT (SELECT body FROM bases WHERE id = $1), horizon.at FROM horizon"
 _HEAD_OF_BASES = "SELECT horizon.at, bases.id, bases.body FROM horizon LEFT JOIN bases ON bases.id = ANY($1)"
 
-_BILLS_BY_DAY = """
-    SELECT bill_day, closed_at, id, seal, body FROM bills
-    WHERE shop = $1 AND (bill_day, closed_at, id) > ($2::integer, $3::bigint, $4::text) AND bill_day <= $5
-    ORDER BY bill_day, closed_at, id LIMIT $6
+# A page, and with every row of it (or alone) whether the row that it continues after still exists.
+_PAGE = """
+    SELECT page.*, start.there FROM (
+        SELECT {row_id} = '' OR EXISTS (SELECT 1 FROM {table} WHERE {within} AND {identity} = {row_id}) AS there
+    ) AS start LEFT JOIN LATERAL ({rows}) AS page ON true
 """
-_BILLS_BY_CHANGE = """
-    SELECT updated_at, 0, id, seal, body FROM bills
-    WHERE shop = $1 AND (updated_at, id) > ($2::bigint, $3::text) AND updated_at <= $4
-    ORDER BY updated_at, id LIMIT $5
-"""
-_BILL_PLACES = "SELECT bill_day, coalesce(closed_at, 0), updated_at FROM bills WHERE shop = $1 AND id = $2"
+_BILLS_BY_DAY = _PAGE.format(
+    table="bills",
+    within="shop = $1",
+    identity="id",
+    row_id="$4::text",
+    rows="""
+        SELECT bill_day, closed_at, id, seal, body FROM bills
+        WHERE shop = $1 AND (bill_day, closed_at, id) > ($2::integer, $3::bigint, $4::text) AND bill_day <= $5
+        ORDER BY bill_day, closed_at, id LIMIT $6
+    """,
+)
+_BILLS_BY_CHANGE = _PAGE.format(
+    table="bills",
+    within="shop = $1",
+    identity="id",
+    row_id="$3::text",
+    rows="""
+        SELECT updated_at, 0, id, seal, body FROM bills
+        WHERE shop = $1 AND (updated_at, id) > ($2::bigint, $3::text) AND updated_at <= $4
+        ORDER BY updated_at, id LIMIT $5
+    """,
+)
 _BILL = "SELECT seal, body FROM bills WHERE shop = ANY($1) AND id = $2 ORDER BY shop LIMIT 1"
-_MEMBERS = """
-    SELECT created_at, 0, token, coalesce(form, record) FROM members
-    WHERE provider_id = $1 AND (created_at, token) > ($2::bigint, $3::text)
-    ORDER BY created_at, token LIMIT $4
-"""
+_MEMBERS = _PAGE.format(
+    table="members",
+    within="provider_id = $1",
+    identity="token",
+    row_id="$3::text",
+    rows="""
+        SELECT created_at, 0, token, coalesce(form, record) FROM members
+        WHERE provider_id = $1 AND (created_at, token) > ($2::bigint, $3::text)
+        ORDER BY created_at, token LIMIT $4
+    """,
+)
 _MEMBER = "SELECT provider_id, coalesce(form, record) FROM members WHERE provider_id = ANY($1) AND token = $2"
 _ACCOUNTS = """
     SELECT channel, token FROM accounts WHERE provider_id = $1 AND hash = $2 ORDER BY created_at DESC, token DESC
@@ -64,17 +87,16 @@ def _head_behind(width: int) -> Callable[[Rows, Rows], Rows]:
     return lambda head, rows: [(*row, *head[0]) for row in rows] or [((None,) * width + tuple(head[0]))]
 
 
-def _horizon_before(head: Rows, rows: Rows) -> Rows:
-    return [(head[0][0], *row) for row in rows]
+def _head_around_there(head: Rows, rows: Rows) -> Rows:
+    """Each row of a page with the head's first column before its last one, and the horizon behind it."""
+    first, horizon = head[0]
+    return [(*row[:-1], first, row[-1], horizon) for row in rows]
 
 
 def _members_with_bases(head: Rows, rows: Rows) -> Rows:
-    bodies = {base_id: body for _, base_id, body in head}
-    return [(head[0][0], provider_id, form, bodies.get(provider_id)) for provider_id, form in rows]
-
-
-def _if_still(head: Rows, rows: Rows) -> Rows:
-    return rows if head[0][0] else []
+    horizon, bodies = head[0][0], {base_id: body for _, base_id, body in head}
+    found = [(provider_id, form, bodies.get(provider_id), horizon) for provider_id, form in rows]
+    return found or [(None, None, None, horizon)]
 
 
 def _all(values: Values, _: Rows) -> Values:
@@ -99,15 +121,14 @@ def _first(number: int) -> Callable[[Values], Values]:
 def _parts_of_bills(kind: str) -> dict[str, Parts]:
     head, of_head = _HEAD_OF_BILLS[kind], _first(3)
     return {
-        books._BILLS_BY_DAY[kind]: Parts(head, _BILLS_BY_DAY, of_head, _from_number, _head_behind(5)),
-        books._BILLS_BY_CHANGE[kind]: Parts(head, _BILLS_BY_CHANGE, of_head, _up_to_horizon, _head_behind(5)),
-        books._BILL_PLACES[kind]: Parts(head, _BILL_PLACES, of_head, _from_number, _if_still),
+        books._BILLS_BY_DAY[kind]: Parts(head, _BILLS_BY_DAY, of_head, _from_number, _head_around_there),
+        books._BILLS_BY_CHANGE[kind]: Parts(head, _BILLS_BY_CHANGE, of_head, _up_to_horizon, _head_around_there),
     }
 
 
 PARTS: Mapping[str, Parts] = {
-    books._BILL: Parts(books._HORIZON, _BILL, _first(0), _all, _horizon_before),
-    books._MEMBERS: Parts(_HEAD_OF_BASE, _MEMBERS, _first(1), _all, _head_behind(4)),
+    books._BILL: Parts(books._HORIZON, _BILL, _first(0), _all, _head_behind(2)),
+    books._MEMBERS: Parts(_HEAD_OF_BASE, _MEMBERS, _first(1), _all, _head_around_there),
     books._MEMBER: Parts(_HEAD_OF_BASES, _MEMBER, _first(1), _all, _members_with_bases),
     books._ACCOUNTS: Parts(_HEAD_OF_BASE, _ACCOUNTS, _first(1), _all, _head_behind(2)),
     **_parts_of_bills("shop"),
@@ -133,16 +154,8 @@ class _InParts:
 class CitusServers(Servers):
     """The coordinator of a Citus cluster, for reading."""
 
-    async def rows(self, statement: str, *values: object, reached: int = 0) -> Rows:
-        if statement not in PARTS:
-            return await super().rows(statement, *values, reached=reached)
-        found = await self.found_by(lambda pool: pool.rows(statement, *values))
-        if found[0][-1] < reached:
-            raise StoreUnreachable("Citus: the coordinator has not come as far as the caller has been told")
-        return found
-
-    async def found_by(self, ask: Callable[[Pool], Awaitable[Rows]], there: Callable[[Rows], bool] = bool) -> Rows:
-        return await super().found_by(lambda pool: ask(cast("Pool", _InParts(pool))), there)
+    async def _first(self, ask: Callable[[Pool], Awaitable[Rows]], reached: int) -> tuple[Server, Rows]:
+        return await super()._first(lambda pool: ask(cast("Pool", _InParts(pool))), reached)
 
 
 def open_servers(
