@@ -113,7 +113,7 @@ DESK = (
     Table(
         "cursors",
         ("lineage", "resource", "query", "cursor"),
-        ("row_id", "major", "minor", "horizon", "ends_at", "expired"),
+        ("row_id", "major", "minor", "earliest", "latest", "ends_at", "expired"),
     ),
     REQUESTS,
 )

@@ -236,7 +236,7 @@ class Cursors(Protocol):
     async def find(self, listing: Listing, cursor: str) -> Held | None:
         """The cursor, which is valid for another lifetime from now on; None if it is not valid in this listing."""
 
-    async def hand_out(self, listing: Listing, position: Position, horizon: int, fresh: str | None) -> str | None:
+    async def hand_out(self, listing: Listing, held: Held, fresh: str | None) -> str | None:
         """Return the cursor for a position: one that others hold for it, the row's id, or `fresh` if that is taken.
 
         None if there is no such id: ask again with a fresh one.

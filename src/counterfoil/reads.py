@@ -27,7 +27,7 @@ from counterfoil.domain.resources import MemberReference
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ports import BillPage, Books, Clock, Cursors, Meter, StoreUnavailable
 
-# So often a fresh id is drawn for a cursor. The last draws are long enough to be unique.
+# How many fresh ids to draw for one cursor before giving up. The last draws are long enough to be unique.
 DRAWS = 6
 
 
@@ -100,12 +100,12 @@ class Reads:
         page = await self._bill_page(caller, question, held)
         if not page.continues:
             raise Refused(BAD_CURSOR)
-        horizon = held.horizon if held else caller.horizon or page.horizon
+        horizon = held.horizon_in(listing) if held else caller.horizon or page.horizon
         return Answer(
             data=[page.bodies] if page.count else [],
             horizon=horizon,
             seal=page.seal,
-            next_cursor=await self._next_cursor(listing, page.last, horizon),
+            next_cursor=await self._next_cursor(listing, page.last, held, horizon),
         )
 
     async def bill(self, caller: Caller, bill_id: str) -> Answer:
@@ -127,13 +127,13 @@ class Reads:
         page = await self._books.members(provider_id, after, question.limit, reached)
         if not page.continues:
             raise Refused(BAD_CURSOR)
-        horizon = held.horizon if held else caller.horizon or page.horizon
+        horizon = held.horizon_in(listing) if held else caller.horizon or page.horizon
         data = b"[%b]" % filled(page.forms, page.base, self._clock.now_ms(), key.personal_data)
         return Answer(
             data=data,
             horizon=horizon,
             seal=data,
-            next_cursor=await self._next_cursor(listing, page.last, horizon),
+            next_cursor=await self._next_cursor(listing, page.last, held, horizon),
             disclosure=_disclosure(key, provider_id, page.count),
         )
 
@@ -191,20 +191,23 @@ class Reads:
             case ByDay(first, last):
                 return await self._books.bills_by_day(scope, shop_id, first, last, after, limit, reached)
             case ByChange(since):
-                # A pass is bounded by the horizon of its first page: so it ends, however much changes meanwhile.
-                until = held.horizon if held else caller.horizon
+                # A pass is bounded: so it ends, however much changes meanwhile.
+                until = held.latest if held else caller.horizon
                 return await self._books.bills_by_change(scope, shop_id, since, until, after, limit, reached)
 
-    async def _next_cursor(self, listing: Listing, last: Position | None, horizon: int) -> str | None:
+    async def _next_cursor(
+        self, listing: Listing, last: Position | None, held: Held | None, horizon: int
+    ) -> str | None:
         """Return the cursor to offer after a page; None after one that was not full."""
         if last is None:
             return None
-        cursor = await self._cursors.hand_out(listing, last, horizon, None)
+        following = held.at(last) if held else Held(last, horizon, horizon)
+        cursor = await self._cursors.hand_out(listing, following, None)
         for draw in range(DRAWS):
             if cursor is not None:
                 return cursor
             fresh = fresh_cursor(last.id, self._new_id(), longer=draw >= DRAWS // 2)
-            cursor = await self._cursors.hand_out(listing, last, horizon, fresh)
+            cursor = await self._cursors.hand_out(listing, following, fresh)
         raise StoreUnavailable(f"no free cursor id was found in {DRAWS} attempts")
 
     async def _require_provider(self, caller: Caller, provider_id: str) -> None:
@@ -216,7 +219,7 @@ def _start(held: Held | None, caller: Caller) -> tuple[Position | None, int]:
     """Return after which position a page begins, and the horizon that its data must have reached."""
     if held is None:
         return None, caller.reached
-    return held.position, max(held.horizon, caller.reached)
+    return held.position, max(held.latest, caller.reached)
 
 
 def require_lookup(key: Key) -> None:

@@ -110,6 +110,22 @@ def test_a_walk_ends_although_every_page_is_followed_by_a_change(house: House, k
     assert cursor is None
 
 
+def test_a_pass_ends_although_others_begin_after_every_page_and_every_page_is_followed_by_a_change(
+    house: House, key: str
+) -> None:
+    """Readers of one position share their bound, but only if they began within a day of each other."""
+    _, cursor, _ = page(house, key, limit=1, **CHANGES)
+    for change in range(200):
+        if cursor is None:
+            break
+        house.clock.advance(3600)
+        house.load(bill(1 + change % 6, receiptNumber=str(change)))
+        _, other, _ = page(house, key, limit=1, **CHANGES)
+        list(rest(house, key, other, limit=1, **CHANGES))
+        _, cursor, _ = page(house, key, cursor, limit=1, **CHANGES)
+    assert cursor is None
+
+
 def test_a_retried_page_is_the_same_page(house: House, key: str) -> None:
     _, cursor, _ = page(house, key, limit=2, **CHANGES)
     first = page(house, key, cursor, limit=2, **CHANGES)

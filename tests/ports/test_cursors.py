@@ -15,25 +15,29 @@ HERE, MOVED, MOVED_AGAIN = Position(900, 0, "b_1"), Position(1500, 0, "b_1"), Po
 DAY = 24 * 3600
 
 
+def held(position: Position, earliest: int, latest: int | None = None) -> Held:
+    return Held(position, earliest, earliest if latest is None else latest)
+
+
 @pytest.fixture
 def cursors(store: Store, clock: MovableClock) -> OpenCursors:
     return store.cursors(clock)
 
 
 def test_the_cursor_is_the_id_of_the_row(cursors: OpenCursors, run: Run) -> None:
-    assert run(cursors.hand_out(BY_CHANGE, HERE, 1000, "f_1")) == "b_1"
-    assert run(cursors.find(BY_CHANGE, "b_1")) == Held(HERE, 1000)
+    assert run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1")) == "b_1"
+    assert run(cursors.find(BY_CHANGE, "b_1")) == held(HERE, 1000)
 
 
 @pytest.mark.parametrize("cursor", ["b_2", "B_1", "f_1", "", "b_1\0"])
 def test_a_cursor_that_was_not_handed_out_is_not_found(cursors: OpenCursors, run: Run, cursor: str) -> None:
-    run(cursors.hand_out(BY_CHANGE, HERE, 1000, "f_1"))
+    run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     assert run(cursors.find(BY_CHANGE, cursor)) is None
 
 
 def test_another_worker_finds_it_too(store: Store, clock: MovableClock, cursors: OpenCursors, run: Run) -> None:
-    run(cursors.hand_out(BY_CHANGE, HERE, 1000, "f_1"))
-    assert run(store.cursors(clock).find(BY_CHANGE, "b_1")) == Held(HERE, 1000)
+    run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
+    assert run(store.cursors(clock).find(BY_CHANGE, "b_1")) == held(HERE, 1000)
 
 
 @pytest.mark.parametrize(
@@ -46,39 +50,41 @@ def test_another_worker_finds_it_too(store: Store, clock: MovableClock, cursors:
     ],
 )
 def test_a_cursor_is_valid_in_its_own_listing_only(cursors: OpenCursors, run: Run, other: Listing) -> None:
-    run(cursors.hand_out(BY_CHANGE, HERE, 1000, "f_1"))
+    run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     assert run(cursors.find(other, "b_1")) is None
-    assert run(cursors.hand_out(other, MOVED, 1000, "f_1")) == "b_1"
-    assert run(cursors.find(BY_CHANGE, "b_1")) == Held(HERE, 1000)
+    assert run(cursors.hand_out(other, held(MOVED, 1000), "f_1")) == "b_1"
+    assert run(cursors.find(BY_CHANGE, "b_1")) == held(HERE, 1000)
 
 
 def test_an_id_that_is_held_for_another_position_is_not_handed_out_again(cursors: OpenCursors, run: Run) -> None:
-    run(cursors.hand_out(BY_CHANGE, HERE, 1000, "f_1"))
-    assert run(cursors.hand_out(BY_CHANGE, MOVED, 2000, "f_2")) == "f_2"
-    assert run(cursors.hand_out(BY_CHANGE, MOVED_AGAIN, 3000, "f_3")) == "f_3"
-    assert run(cursors.find(BY_CHANGE, "b_1")) == Held(HERE, 1000)
-    assert run(cursors.find(BY_CHANGE, "f_2")) == Held(MOVED, 2000)
-    assert run(cursors.find(BY_CHANGE, "f_3")) == Held(MOVED_AGAIN, 3000)
+    run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
+    assert run(cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2")) == "f_2"
+    assert run(cursors.hand_out(BY_CHANGE, held(MOVED_AGAIN, 3000), "f_3")) == "f_3"
+    assert run(cursors.find(BY_CHANGE, "b_1")) == held(HERE, 1000)
+    assert run(cursors.find(BY_CHANGE, "f_2")) == held(MOVED, 2000)
+    assert run(cursors.find(BY_CHANGE, "f_3")) == held(MOVED_AGAIN, 3000)
 
 
 def test_readers_at_one_position_share_its_cursor(cursors: OpenCursors, run: Run) -> None:
-    assert run(cursors.hand_out(BY_CHANGE, HERE, 1000, "f_1")) == run(cursors.hand_out(BY_CHANGE, HERE, 1100, "f_2"))
-    first = run(cursors.hand_out(BY_CHANGE, MOVED, 2000, "f_3"))
-    assert first == run(cursors.hand_out(BY_CHANGE, MOVED, 2100, "f_4")) == "f_3"
+    assert run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1")) == run(
+        cursors.hand_out(BY_CHANGE, held(HERE, 1100), "f_2")
+    )
+    first = run(cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "f_3"))
+    assert first == run(cursors.hand_out(BY_CHANGE, held(MOVED, 2100), "f_4")) == "f_3"
 
 
 def test_a_fresh_id_that_is_another_rows_own_id_is_taken_for_that_row(cursors: OpenCursors, run: Run) -> None:
-    run(cursors.hand_out(BY_CHANGE, HERE, 1000, "f_1"))
-    run(cursors.hand_out(BY_CHANGE, MOVED, 2000, "b_2"))
-    assert run(cursors.hand_out(BY_CHANGE, Position(2500, 0, "b_2"), 3000, "f_2")) == "f_2"
-    assert run(cursors.find(BY_CHANGE, "b_2")) == Held(MOVED, 2000)
+    run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
+    run(cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "b_2"))
+    assert run(cursors.hand_out(BY_CHANGE, held(Position(2500, 0, "b_2"), 3000), "f_2")) == "f_2"
+    assert run(cursors.find(BY_CHANGE, "b_2")) == held(MOVED, 2000)
 
 
 def test_a_fresh_id_that_is_held_already_is_refused(cursors: OpenCursors, run: Run) -> None:
-    run(cursors.hand_out(BY_CHANGE, HERE, 1000, "f_1"))
-    run(cursors.hand_out(BY_CHANGE, MOVED, 2000, "f_2"))
-    assert run(cursors.hand_out(BY_CHANGE, MOVED_AGAIN, 3000, "f_2")) is None
-    assert run(cursors.find(BY_CHANGE, "f_2")) == Held(MOVED, 2000)
+    run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
+    run(cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2"))
+    assert run(cursors.hand_out(BY_CHANGE, held(MOVED_AGAIN, 3000), "f_2")) is None
+    assert run(cursors.find(BY_CHANGE, "f_2")) == held(MOVED, 2000)
 
 
 @pytest.mark.parametrize("pruned", [True, False])
@@ -86,26 +92,28 @@ def test_a_fresh_id_that_has_expired_is_refused_for_its_own_position_too(
     cursors: OpenCursors, clock: MovableClock, run: Run, pruned: bool
 ) -> None:
     """Whoever got it would be told bad_cursor, start again, and get it again."""
-    run(cursors.hand_out(BY_CHANGE, HERE, 1000, None))
-    run(cursors.hand_out(BY_CHANGE, MOVED, 2000, "f_2"))
+    run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), None))
+    run(cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2"))
     clock.advance(8 * DAY)
     if pruned:
         cursors.prune()
-    assert run(cursors.hand_out(BY_CHANGE, MOVED, 3000, "f_2")) is None
-    assert run(cursors.hand_out(BY_CHANGE, MOVED, 3000, "f_3")) == "f_3"
+    assert run(cursors.hand_out(BY_CHANGE, held(MOVED, 3000), "f_2")) is None
+    assert run(cursors.hand_out(BY_CHANGE, held(MOVED, 3000), "f_3")) == "f_3"
 
 
 @pytest.mark.parametrize(("listing", "serves"), [(BY_CHANGE, 1200), (BY_DAY, 900), (MEMBERS, 900)])
-def test_the_horizon_is_the_one_that_serves_all_holders(
+def test_holders_of_one_cursor_continue_with_the_horizon_that_serves_them_all(
     cursors: OpenCursors, run: Run, listing: Listing, serves: int
 ) -> None:
     for horizon in (1000, 1200, 900, 1100):
-        run(cursors.hand_out(listing, HERE, horizon, "f_1"))
-    assert run(cursors.find(listing, "b_1")) == Held(HERE, serves)
+        run(cursors.hand_out(listing, held(HERE, horizon), "f_1"))
+    found = run(cursors.find(listing, "b_1"))
+    assert found == held(HERE, 900, 1200)
+    assert found.horizon_in(listing) == serves
 
 
 def test_a_cursor_is_valid_for_seven_days(cursors: OpenCursors, clock: MovableClock, run: Run) -> None:
-    run(cursors.hand_out(BY_CHANGE, HERE, 1000, "f_1"))
+    run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     clock.advance(7 * DAY - 1)
     assert cursors.prune() == 0
     clock.advance(1)
@@ -116,45 +124,40 @@ def test_a_cursor_is_valid_for_seven_days(cursors: OpenCursors, clock: MovableCl
 def test_use_makes_a_cursor_valid_for_another_seven_days(
     cursors: OpenCursors, clock: MovableClock, run: Run, listing: Listing
 ) -> None:
-    run(cursors.hand_out(listing, HERE, 1000, "f_1"))
+    run(cursors.hand_out(listing, held(HERE, 1000), "f_1"))
     for _ in range(5):
         clock.advance(6 * DAY)
         cursors.prune()
-        assert run(cursors.find(listing, "b_1")) == Held(HERE, 1000)
+        assert run(cursors.find(listing, "b_1")) == held(HERE, 1000)
 
 
 def test_handing_it_out_again_does_too(cursors: OpenCursors, clock: MovableClock, run: Run) -> None:
-    run(cursors.hand_out(BY_CHANGE, HERE, 1000, "f_1"))
+    run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     clock.advance(6 * DAY)
-    run(cursors.hand_out(BY_CHANGE, HERE, 1100, "f_1"))
+    run(cursors.hand_out(BY_CHANGE, held(HERE, 1100), "f_1"))
     clock.advance(6 * DAY)
-    assert run(cursors.find(BY_CHANGE, "b_1")) == Held(HERE, 1100)
+    assert run(cursors.find(BY_CHANGE, "b_1")) == held(HERE, 1000, 1100)
 
 
-@pytest.mark.parametrize("listing", [BY_DAY, MEMBERS])
+@pytest.mark.parametrize("listing", [BY_CHANGE, BY_DAY, MEMBERS])
 @pytest.mark.parametrize("later", [2 * DAY * 1000, -2 * DAY * 1000])
-def test_readers_more_than_a_day_apart_do_not_share_a_cursor_where_the_earliest_horizon_counts(
+def test_readers_whose_horizons_are_more_than_a_day_apart_do_not_share_a_cursor(
     cursors: OpenCursors, run: Run, listing: Listing, later: int
 ) -> None:
-    """Else somebody who reads a list every day would be told an ever older serverTime."""
+    """Else a pass by change might never end, and one by day report an ever older serverTime."""
     horizon = 10**12
-    run(cursors.hand_out(listing, HERE, horizon, "f_1"))
-    assert run(cursors.hand_out(listing, HERE, horizon + later, "f_2")) == "f_2"
-    assert run(cursors.hand_out(listing, HERE, horizon + later + 5, "f_3")) == "f_2"
-    assert run(cursors.find(listing, "b_1")) == Held(HERE, horizon)
-    assert run(cursors.find(listing, "f_2")) == Held(HERE, horizon + later)
-
-
-def test_readers_more_than_a_day_apart_share_the_cursor_of_a_change_list(cursors: OpenCursors, run: Run) -> None:
-    run(cursors.hand_out(BY_CHANGE, HERE, 1000, "f_1"))
-    assert run(cursors.hand_out(BY_CHANGE, HERE, 10**12, "f_2")) == "b_1"
+    run(cursors.hand_out(listing, held(HERE, horizon), "f_1"))
+    assert run(cursors.hand_out(listing, held(HERE, horizon + later), "f_2")) == "f_2"
+    assert run(cursors.hand_out(listing, held(HERE, horizon + later + 5), "f_3")) == "f_2"
+    assert run(cursors.find(listing, "b_1")) == held(HERE, horizon)
+    assert run(cursors.find(listing, "f_2")) == held(HERE, horizon + later, horizon + later + 5)
 
 
 # --- expired cursors -----------------------------------------------------------
 
 
 def test_an_expired_cursor_is_never_valid_again(cursors: OpenCursors, clock: MovableClock, run: Run) -> None:
-    run(cursors.hand_out(BY_CHANGE, HERE, 1000, "f_1"))
+    run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     clock.step(8 * DAY)
     assert cursors.prune() == 1
     clock.step(-8 * DAY)
@@ -166,11 +169,11 @@ def test_an_id_does_not_get_another_position_while_the_clock_is_ahead(
     cursors: OpenCursors, clock: MovableClock, run: Run, ahead: int
 ) -> None:
     """Its holder may still come back with it when the clock is right again."""
-    run(cursors.hand_out(BY_CHANGE, HERE, 1000, "f_1"))
+    run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     clock.step(ahead)
     for _ in range(3):
         cursors.prune()
-    assert run(cursors.hand_out(BY_CHANGE, MOVED, 2000, "f_2")) == "f_2"
+    assert run(cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2")) == "f_2"
     clock.step(-ahead)
     assert run(cursors.find(BY_CHANGE, "b_1")) is None
 
@@ -178,40 +181,40 @@ def test_an_id_does_not_get_another_position_while_the_clock_is_ahead(
 def test_a_cursor_that_the_clock_was_past_is_valid_again_if_nobody_pruned(
     cursors: OpenCursors, clock: MovableClock, run: Run
 ) -> None:
-    run(cursors.hand_out(BY_CHANGE, HERE, 1000, "f_1"))
+    run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     clock.step(8 * DAY)
     assert run(cursors.find(BY_CHANGE, "b_1")) is None
-    assert run(cursors.hand_out(BY_CHANGE, MOVED, 2000, "f_2")) == "f_2"
+    assert run(cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2")) == "f_2"
     clock.step(-8 * DAY)
-    assert run(cursors.find(BY_CHANGE, "b_1")) == Held(HERE, 1000)
+    assert run(cursors.find(BY_CHANGE, "b_1")) == held(HERE, 1000)
 
 
 def test_an_id_is_free_again_90_days_after_it_expired(cursors: OpenCursors, clock: MovableClock, run: Run) -> None:
-    run(cursors.hand_out(BY_CHANGE, HERE, 1000, "f_1"))
+    run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     clock.advance(7 * DAY)
     assert cursors.prune() == 1
     clock.advance(90 * DAY - 1)
     cursors.prune()
-    assert run(cursors.hand_out(BY_CHANGE, MOVED, 2000, None)) is None
+    assert run(cursors.hand_out(BY_CHANGE, held(MOVED, 2000), None)) is None
     clock.advance(1)
     assert cursors.prune() == 0
-    assert run(cursors.hand_out(BY_CHANGE, MOVED, 2000, "f_2")) == "b_1"
+    assert run(cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2")) == "b_1"
 
 
 def test_many_cursors_expire_in_one_call(cursors: OpenCursors, clock: MovableClock, run: Run) -> None:
     for n in range(50):
-        run(cursors.hand_out(BY_CHANGE, Position(n, 0, f"b_{n}"), 1000, f"f_{n}"))
+        run(cursors.hand_out(BY_CHANGE, held(Position(n, 0, f"b_{n}"), 1000), f"f_{n}"))
     clock.advance(8 * DAY)
-    run(cursors.hand_out(BY_DAY, HERE, 1000, "f_1"))
+    run(cursors.hand_out(BY_DAY, held(HERE, 1000), "f_1"))
     assert cursors.prune() == 50
-    assert run(cursors.find(BY_DAY, "b_1")) == Held(HERE, 1000)
+    assert run(cursors.find(BY_DAY, "b_1")) == held(HERE, 1000)
 
 
 def test_hundreds_of_readers_at_one_position_are_one_cursor(
     cursors: OpenCursors, clock: MovableClock, run: Run
 ) -> None:
     for reader in range(300):
-        assert run(cursors.hand_out(BY_CHANGE, HERE, 1000 + reader, f"f_{reader}")) == "b_1"
+        assert run(cursors.hand_out(BY_CHANGE, held(HERE, 1000 + reader), f"f_{reader}")) == "b_1"
         clock.advance(1)
     clock.advance(8 * DAY)
     assert cursors.prune() == 1
@@ -219,6 +222,6 @@ def test_hundreds_of_readers_at_one_position_are_one_cursor(
 
 def test_a_full_disk_is_reported(store: Store, cursors: OpenCursors, run: Run) -> None:
     with store.out_of_space(), pytest.raises(StoreUnavailable):
-        run(cursors.hand_out(BY_CHANGE, HERE, 1000, "f_1"))
-    run(cursors.hand_out(BY_CHANGE, HERE, 1000, "f_1"))
-    assert run(cursors.find(BY_CHANGE, "b_1")) == Held(HERE, 1000)
+        run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
+    run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
+    assert run(cursors.find(BY_CHANGE, "b_1")) == held(HERE, 1000)

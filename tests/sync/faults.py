@@ -119,7 +119,7 @@ class PresentPosition(SqliteCursors):
         found = self._books.execute("SELECT updated_at FROM bills WHERE id = ?", (cursor,)).fetchone()
         if held is None or not found or not listing.latest_horizon_serves:
             return held
-        return Held(Position(found[0], 0, cursor), held.horizon)
+        return held.at(Position(found[0], 0, cursor))
 
 
 class _AlwaysTheRowsId(SqliteCursors):
@@ -127,24 +127,25 @@ class _AlwaysTheRowsId(SqliteCursors):
 
     overwritten: str
 
-    async def hand_out(self, listing: Listing, position: Position, horizon: int, fresh: str | None) -> str | None:
-        handed_out = await super().hand_out(listing, position, horizon, fresh or f"fresh {position}")
-        key = (listing.lineage, listing.resource, listing.query, position.id)
+    async def hand_out(self, listing: Listing, held: Held, fresh: str | None) -> str | None:
+        position = held.position
+        handed_out = await super().hand_out(listing, held, fresh or f"fresh {position}")
         if handed_out != position.id:
-            self._connection.execute(self.overwritten, (*key, position.major, position.minor, horizon))
+            key = (listing.lineage, listing.resource, listing.query, position.id)
+            self._connection.execute(self.overwritten, (*key, position.major, position.minor, held.latest))
         return position.id
 
 
 class LatestPositionWins(_AlwaysTheRowsId):
     overwritten = """
-        UPDATE cursors SET major = ?5, minor = ?6, horizon = ?7
+        UPDATE cursors SET major = ?5, minor = ?6, latest = ?7
         WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4
     """
 
 
 class EarliestPositionWins(_AlwaysTheRowsId):
     overwritten = """
-        UPDATE cursors SET horizon = max(horizon, ?7)
+        UPDATE cursors SET latest = max(latest, ?7)
         WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4 AND ?5 AND ?6 IS NOT NULL
     """
 
@@ -152,30 +153,17 @@ class EarliestPositionWins(_AlwaysTheRowsId):
 class LatestHorizonByDay(SqliteCursors):
     """By day, readers that share a cursor continue with the latest of their horizons."""
 
-    async def hand_out(self, listing: Listing, position: Position, horizon: int, fresh: str | None) -> str | None:
-        cursor = await super().hand_out(listing, position, horizon, fresh)
-        key = (listing.lineage, listing.resource, listing.query, cursor)
-        self._connection.execute(
-            "UPDATE cursors SET horizon = max(horizon, ?5) "
-            "WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4",
-            (*key, horizon),
-        )
-        return cursor
+    async def find(self, listing: Listing, cursor: str) -> Held | None:
+        held = await super().find(listing, cursor)
+        return held and Held(held.position, held.latest, held.latest)
 
 
 class EarliestHorizonByChange(SqliteCursors):
     """By change, they continue with the earliest."""
 
-    async def hand_out(self, listing: Listing, position: Position, horizon: int, fresh: str | None) -> str | None:
-        held = await self.find(listing, position.id)
-        cursor = await super().hand_out(listing, position, horizon, fresh)
-        if held and held.position == position:
-            key = (listing.lineage, listing.resource, listing.query, cursor)
-            self._connection.execute(
-                "UPDATE cursors SET horizon = ?5 WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4",
-                (*key, min(held.horizon, horizon)),
-            )
-        return cursor
+    async def find(self, listing: Listing, cursor: str) -> Held | None:
+        held = await super().find(listing, cursor)
+        return held and Held(held.position, held.earliest, held.earliest)
 
 
 class AnyServerWillDo(Servers):

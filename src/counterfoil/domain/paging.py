@@ -19,8 +19,9 @@ LIFETIME_MS = 7 * 24 * HOUR_MS
 RESERVED_MS = 90 * 24 * HOUR_MS
 # The end of a cursor's life is written again only when that moves it by this much or more.
 EXTEND_MS = 60_000
-# By day and for members, readers whose horizons are further apart than this do not share a cursor: they would all
-# continue with the earliest, and that would grow older for as long as somebody reads the list.
+# Readers whose horizons are further apart than this do not share a cursor. By change they all continue with the latest,
+# and a pass must end however often others begin; by day and for members with the earliest, and that must not grow ever
+# older while somebody reads the list.
 SHARED_MS = 24 * HOUR_MS
 
 # The modes of a list; a list's `query` begins with its mode.
@@ -60,10 +61,23 @@ class Listing(Struct, frozen=True):
 
 
 class Held(Struct, frozen=True):
-    """A cursor that was handed out: its position, and the horizon that its holders continue with."""
+    """What a cursor stands for: a position, and the earliest and the latest horizon that it was handed out with."""
 
     position: Position
-    horizon: int
+    earliest: int
+    latest: int
+
+    def horizon_in(self, listing: Listing) -> int:
+        """Return the horizon that all holders of the cursor continue with."""
+        return self.latest if listing.latest_horizon_serves else self.earliest
+
+    def at(self, position: Position) -> "Held":
+        """Return what the cursor at the end of the next page stands for."""
+        return Held(position, self.earliest, self.latest)
+
+
+# So many random characters make an id unique, whatever else was handed out.
+EXTRA = 16
 
 
 def fresh_cursor(like: str, random: str, *, longer: bool = False) -> str:
@@ -78,8 +92,13 @@ def fresh_cursor(like: str, random: str, *, longer: bool = False) -> str:
     hexadecimal = all(letter in "abcdefABCDEF" for letter in body if letter.isascii() and letter.isalpha())
     alphabets = [_alphabet(letter, hexadecimal=hexadecimal) for letter in body]
     if longer:
-        alphabets += [next((alphabet for alphabet in reversed(alphabets) if len(alphabet) > 1), _DIGITS)] * 16
+        alphabets += [next((alphabet for alphabet in reversed(alphabets) if len(alphabet) > 1), _DIGITS)] * EXTRA
     return prefix + "".join(alphabet[ord(drawn) % len(alphabet)] for alphabet, drawn in zip(alphabets, cycle(random)))
+
+
+def is_unique(fresh: str, like: str) -> bool:
+    """Whether a fresh cursor is so long that nobody can hold it already."""
+    return len(fresh) >= len(like) + EXTRA
 
 
 _DIGITS = "0123456789"

@@ -12,7 +12,7 @@ from counterfoil.ports import Clock
 PRUNE_ROWS = 5_000
 
 _FIND = """
-    SELECT row_id, major, minor, horizon, ends_at FROM cursors
+    SELECT row_id, major, minor, earliest, latest, ends_at FROM cursors
     WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4 AND ends_at > $5 AND NOT expired
 """
 _FIND_ON_REPLICA = f"""
@@ -26,14 +26,16 @@ _HORIZON = "SELECT at FROM horizon"
 # In this order: the cursor that others hold for the position; the row's id; a fresh id, if that is taken.
 # An id counts as taken for as long as it has a row, also after it has expired: see docs/decisions/0014.
 _HAND_OUT = """
-    INSERT INTO cursors AS held (lineage, resource, query, cursor, row_id, major, minor, horizon, ends_at)
-    SELECT $1, $2, $3, chosen, $4, $5, $6, $7, $9 FROM (
+    INSERT INTO cursors AS held
+        (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
+    SELECT $1, $2, $3, chosen, $4, $5, $6, $7, $8, $10 FROM (
         SELECT coalesce(
             (
                 SELECT cursor FROM cursors
                 WHERE lineage = $1 AND resource = $2 AND query = $3 AND row_id = $4 AND major = $5 AND minor = $6
-                    AND ends_at > $8 AND NOT expired AND ($10 OR abs(horizon - $7::bigint) <= $11::bigint)
-                ORDER BY horizon DESC LIMIT 1
+                    AND ends_at > $9 AND NOT expired
+                    AND greatest(latest, $8::bigint) - least(earliest, $7::bigint) <= $11::bigint
+                ORDER BY earliest DESC LIMIT 1
             ),
             CASE
                 WHEN EXISTS (
@@ -44,25 +46,24 @@ _HAND_OUT = """
         ) AS chosen
     ) AS choice WHERE chosen IS NOT NULL
     ON CONFLICT (lineage, resource, query, cursor) DO UPDATE SET
-        horizon = CASE
-            WHEN $10 THEN greatest(held.horizon, excluded.horizon)
-            ELSE least(held.horizon, excluded.horizon)
-        END,
+        earliest = least(held.earliest, excluded.earliest),
+        latest = greatest(held.latest, excluded.latest),
         ends_at = greatest(held.ends_at, excluded.ends_at)
     WHERE (held.row_id, held.major, held.minor) = (excluded.row_id, excluded.major, excluded.minor)
-        AND held.ends_at > $8 AND NOT held.expired
+        AND held.ends_at > $9 AND NOT held.expired
     RETURNING cursor
 """
 # A cursor that was handed out while there was no primary; its id is fresh, so nobody else has it.
 _ADOPT = """
-    INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, horizon, ends_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (lineage, resource, query, cursor) DO NOTHING
+    INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (lineage, resource, query, cursor) DO NOTHING
 """
 # A cursor whose row a failover has lost, whatever was written in its place since.
 _CORRECT = _ADOPT.replace(
     "DO NOTHING",
     """DO UPDATE SET
-        row_id = excluded.row_id, major = excluded.major, minor = excluded.minor, horizon = excluded.horizon,
+        row_id = excluded.row_id, major = excluded.major, minor = excluded.minor,
+        earliest = excluded.earliest, latest = excluded.latest,
         ends_at = excluded.ends_at, expired = false
     """,
 )
@@ -98,7 +99,7 @@ class PostgresCursors:
         row = await self._servers.primary.row(_FIND, *_key(listing), cursor, now, within=self._within)
         if row is None:
             return None
-        if row[4] + EXTEND_MS <= now + LIFETIME_MS:
+        if row[5] + EXTEND_MS <= now + LIFETIME_MS:
             await self._servers.primary.do(_EXTEND, *_key(listing), cursor, now + LIFETIME_MS, within=self._within)
         return _held(row)
 
@@ -115,22 +116,11 @@ class PostgresCursors:
         row = await self._servers.primary.row(_HORIZON, within=self._within)
         return int(row[0])
 
-    async def hand_out(self, listing: Listing, position: Position, horizon: int, fresh: str | None) -> str | None:
+    async def hand_out(self, listing: Listing, held: Held, fresh: str | None) -> str | None:
         now = self._clock.now_ms()
-        row = await self._servers.primary.row(
-            _HAND_OUT,
-            *_key(listing),
-            position.id,
-            position.major,
-            position.minor,
-            horizon,
-            now,
-            now + LIFETIME_MS,
-            listing.latest_horizon_serves,
-            SHARED_MS,
-            fresh,
-            within=self._within,
-        )
+        terms = (held.earliest, held.latest, now, now + LIFETIME_MS, SHARED_MS, fresh)
+        values = (*_key(listing), *_where(held), *terms)
+        row = await self._servers.primary.row(_HAND_OUT, *values, within=self._within)
         return str(row[0]) if row else None
 
     async def adopt(self, listing: Listing, cursor: str, held: Held, handed_out_at: int) -> None:
@@ -142,18 +132,9 @@ class PostgresCursors:
         await self._put(_CORRECT, listing, cursor, held, self._clock.now_ms())
 
     async def _put(self, statement: str, listing: Listing, cursor: str, held: Held, handed_out_at: int) -> None:
-        position = held.position
-        await self._servers.primary.do(
-            statement,
-            *_key(listing),
-            cursor,
-            position.id,
-            position.major,
-            position.minor,
-            held.horizon,
-            handed_out_at + LIFETIME_MS,
-            within=self._within,
-        )
+        terms = (held.earliest, held.latest, handed_out_at + LIFETIME_MS)
+        values = (*_key(listing), cursor, *_where(held), *terms)
+        await self._servers.primary.do(statement, *values, within=self._within)
 
     def prune(self) -> int:
         """Expire cursors whose lifetime is over and delete those that expired long ago; return how many expired."""
@@ -174,8 +155,12 @@ def _in_portions(line: Line, statement: str, values: tuple[int, ...]) -> int:
 
 
 def _held(row: Sequence[Any]) -> Held:
-    row_id, major, minor, horizon, *_ = row
-    return Held(Position(major, minor, row_id), horizon)
+    row_id, major, minor, earliest, latest, *_ = row
+    return Held(Position(major, minor, row_id), earliest, latest)
+
+
+def _where(held: Held) -> tuple[str, int, int]:
+    return held.position.id, held.position.major, held.position.minor
 
 
 def _key(listing: Listing) -> tuple[str, str, str]:

@@ -71,7 +71,7 @@ end
 if ARGV[5] ~= '' then
     local given = math.max(horizon or tonumber(ARGV[6]), tonumber(ARGV[5]))
     if given ~= horizon then
-        redis.call('SET', KEYS[4], string.format('%.0f', given), 'EX', 86400)
+        redis.call('SET', KEYS[4], string.format('%.0f', given), 'EX', 600)
         horizon = given
     end
 end

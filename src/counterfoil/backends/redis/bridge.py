@@ -16,10 +16,10 @@ import asyncio
 from contextlib import suppress
 from typing import Any, Protocol
 
-from msgspec import Struct, json
+from msgspec import DecodeError, Struct, json
 
 from counterfoil.backends.redis.client import Client, Script, translated
-from counterfoil.domain.paging import LIFETIME_MS, Held, Listing, Position
+from counterfoil.domain.paging import LIFETIME_MS, Held, Listing, Position, is_unique
 from counterfoil.ports import Clock, RequestLog, RequestRecord, StoreUnavailable, StoreUnreachable
 
 # A cursor that the store has too is kept for this long: it may be among those that the store loses in a failover
@@ -61,7 +61,7 @@ class Store(Protocol):
     async def find_on_replica(self, listing: Listing, cursor: str, reached: int) -> Held | None:
         """The same from a replica that has reached this horizon."""
 
-    async def hand_out(self, listing: Listing, position: Position, horizon: int, fresh: str | None) -> str | None: ...
+    async def hand_out(self, listing: Listing, held: Held, fresh: str | None) -> str | None: ...
 
     async def adopt(self, listing: Listing, cursor: str, held: Held, handed_out_at: int) -> None: ...
 
@@ -84,7 +84,7 @@ class Bridge:
         self._clock = clock
         self._prefix = prefix
         # Under one hash tag, so that a cluster keeps both in one slot.
-        self._mark, self._waiting = f"{prefix}:{{bridge}}:mark", f"{prefix}:{{bridge}}:waiting"
+        self._mark, self._deferred = f"{prefix}:{{bridge}}:mark", f"{prefix}:{{bridge}}:deferred"
         self._tending: asyncio.Task[None] | None = None
 
     def close(self) -> None:
@@ -110,15 +110,16 @@ class Bridge:
             # A failover has lost the cursor. What is here was handed out; what the store has instead never was.
             await self._store.correct(listing, cursor, here)
             return here
-        return _joined(listing, stored, here)
+        return _joined(stored, here)
 
-    async def hand_out(self, listing: Listing, position: Position, horizon: int, fresh: str | None) -> str | None:
-        held = Held(position, horizon)
+    async def hand_out(self, listing: Listing, held: Held, fresh: str | None) -> str | None:
         try:
-            cursor = await self._store.hand_out(listing, position, horizon, fresh)
+            cursor = await self._store.hand_out(listing, held, fresh)
         except StoreUnreachable:
-            # The bare id may be held for another position by a cursor that only the primary knows.
-            if fresh is None or not await self._hold(listing, fresh, held, LIFETIME_MS // 1000):
+            # Which ids are taken, only the primary knows.
+            if fresh is None or not is_unique(fresh, held.position.id):
+                return None
+            if not await self._hold(listing, fresh, held, LIFETIME_MS // 1000):
                 return None
             await self._defer(HandedOut(listing, fresh, held, self._clock.now_ms()))
             return fresh
@@ -130,14 +131,14 @@ class Bridge:
 
     async def _hold(self, listing: Listing, cursor: str, held: Held, seconds: int) -> bool:
         """Remember a cursor here; False if it stands for another position."""
-        latest = int(listing.latest_horizon_serves)
-        asked = [json.encode(held.position), held.horizon, latest, seconds]
+        asked = [json.encode(held.position), held.earliest, held.latest, seconds]
         return bool(await _HOLD.run(self._opened(), [self._name(listing, cursor)], asked))
 
     async def _here(self, listing: Listing, cursor: str) -> Held | None:
         with translated():
-            position, horizon = await self._opened().hmget(self._name(listing, cursor), ["position", "horizon"])
-        return None if position is None else Held(json.decode(position, type=Position), int(horizon))
+            name, fields = self._name(listing, cursor), ["position", "earliest", "latest"]
+            position, earliest, latest = await self._opened().hmget(name, fields)
+        return None if position is None else Held(json.decode(position, type=Position), int(earliest), int(latest))
 
     def _name(self, listing: Listing, cursor: str) -> str:
         return f"{self._prefix}:{{{listing.lineage}}}:cursor:{listing.query}:{listing.resource}:{cursor}"
@@ -157,7 +158,7 @@ class Bridge:
 
     async def _defer(self, deferred: Deferred) -> None:
         with translated():
-            await self._opened().rpush(self._waiting, json.encode(deferred))
+            await self._opened().rpush(self._deferred, json.encode(deferred))
 
     async def _unbroken_since(self) -> int:
         with translated():
@@ -183,19 +184,26 @@ class Bridge:
         with translated():
             batch = self._opened().pipeline(transaction=False)
             batch.expire(self._mark, UNTENDED_SEC)
-            batch.lrange(self._waiting, 0, AT_ONCE - 1)
+            batch.lrange(self._deferred, 0, AT_ONCE - 1)
             marked, waiting = await batch.execute()
         if not marked:
             since = await self._store.horizon() + SETTLING_MS
             with translated():
                 await self._opened().set(self._mark, since, nx=True, ex=UNTENDED_SEC)
-        for deferred in waiting:
-            await self._carry(_deferred(deferred))
+        for entry in waiting:
+            await self._carry(entry)
             with translated():
                 # By its value: another worker may be at it. A disclosure that is carried twice counts twice.
-                await self._opened().lrem(self._waiting, 1, deferred)
+                await self._opened().lrem(self._deferred, 1, entry)
 
-    async def _carry(self, deferred: Deferred) -> None:
+    async def _carry(self, entry: bytes) -> None:
+        try:
+            deferred = _deferred(entry)
+        except DecodeError:
+            # Written by another version. It must not hold up the others, and is kept for whoever can read it.
+            with translated():
+                await self._opened().rpush(f"{self._deferred}:unreadable", entry)
+            return
         match deferred:
             case HandedOut(listing, cursor, held, at):
                 await self._store.adopt(listing, cursor, held, at)
@@ -203,9 +211,8 @@ class Bridge:
                 await self._log.disclose(record)
 
 
-def _joined(listing: Listing, stored: Held | None, here: Held | None) -> Held | None:
-    """Return the entry with the horizon that serves all holders; a failover may have lost the latest one."""
+def _joined(stored: Held | None, here: Held | None) -> Held | None:
+    """Return both entries for a cursor as one; a failover may have lost the latest horizons of the store's."""
     if stored is None or here is None:
         return stored
-    choose = max if listing.latest_horizon_serves else min
-    return choose(stored, here, key=lambda held: held.horizon)
+    return Held(stored.position, min(stored.earliest, here.earliest), max(stored.latest, here.latest))

@@ -11,7 +11,7 @@ from counterfoil.ports import Clock
 PRUNE_ROWS = 5_000
 
 _FIND = """
-    SELECT row_id, major, minor, horizon, ends_at FROM cursors
+    SELECT row_id, major, minor, earliest, latest, ends_at FROM cursors
     WHERE lineage = ? AND resource = ? AND query = ? AND cursor = ? AND ends_at > ? AND NOT expired
 """
 _EXTEND = """
@@ -21,14 +21,14 @@ _EXTEND = """
 # In this order: the cursor that others hold for the position; the row's id; a fresh id, if that is taken.
 # An id counts as taken for as long as it has a row, also after it has expired: see docs/decisions/0014.
 _HAND_OUT = """
-    INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, horizon, ends_at)
-    SELECT ?1, ?2, ?3, chosen, ?4, ?5, ?6, ?7, ?9 FROM (
+    INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
+    SELECT ?1, ?2, ?3, chosen, ?4, ?5, ?6, ?7, ?8, ?10 FROM (
         SELECT coalesce(
             (
                 SELECT cursor FROM cursors
                 WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND row_id = ?4 AND major = ?5 AND minor = ?6
-                    AND ends_at > ?8 AND NOT expired AND (?10 OR abs(horizon - ?7) <= ?11)
-                ORDER BY horizon DESC LIMIT 1
+                    AND ends_at > ?9 AND NOT expired AND max(latest, ?8) - min(earliest, ?7) <= ?11
+                ORDER BY earliest DESC LIMIT 1
             ),
             CASE
                 WHEN EXISTS (
@@ -39,10 +39,11 @@ _HAND_OUT = """
         ) AS chosen
     ) WHERE chosen IS NOT NULL
     ON CONFLICT (lineage, resource, query, cursor) DO UPDATE SET
-        horizon = iif(?10, max(horizon, excluded.horizon), min(horizon, excluded.horizon)),
+        earliest = min(earliest, excluded.earliest),
+        latest = max(latest, excluded.latest),
         ends_at = max(ends_at, excluded.ends_at)
     WHERE row_id = excluded.row_id AND major = excluded.major AND minor = excluded.minor
-        AND ends_at > ?8 AND NOT expired
+        AND ends_at > ?9 AND NOT expired
     RETURNING cursor
 """
 # The row of an expired cursor is kept, so that its id stays taken. The order of the two statements matters: a clock
@@ -72,26 +73,17 @@ class SqliteCursors:
         found = row(self._connection, _FIND, (*_key(listing), cursor, now))
         if not found:
             return None
-        row_id, major, minor, horizon, ends_at = found
+        row_id, major, minor, earliest, latest, ends_at = found
         if ends_at + EXTEND_MS <= now + LIFETIME_MS:
             with translated(), writing(self._connection, WAIT_SEC["usage"]):
                 self._connection.execute(_EXTEND, (*_key(listing), cursor, now + LIFETIME_MS))
-        return Held(Position(major, minor, row_id), horizon)
+        return Held(Position(major, minor, row_id), earliest, latest)
 
-    async def hand_out(self, listing: Listing, position: Position, horizon: int, fresh: str | None) -> str | None:
-        now = self._clock.now_ms()
-        values = (
-            *_key(listing),
-            position.id,
-            position.major,
-            position.minor,
-            horizon,
-            now,
-            now + LIFETIME_MS,
-            listing.latest_horizon_serves,
-            SHARED_MS,
-            fresh,
-        )
+    async def hand_out(self, listing: Listing, held: Held, fresh: str | None) -> str | None:
+        position, now = held.position, self._clock.now_ms()
+        where = (position.id, position.major, position.minor)
+        terms = (held.earliest, held.latest, now, now + LIFETIME_MS, SHARED_MS, fresh)
+        values = (*_key(listing), *where, *terms)
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
             handed_out = self._connection.execute(_HAND_OUT, values).fetchone()
         return str(handed_out[0]) if handed_out else None

@@ -1,7 +1,4 @@
 -- One row per cursor: the position it stands for in its list. See docs/decisions/0014-one-cursor-one-position.md.
--- Cursors handed out by the version before are not carried over; they answer bad_cursor.
-DROP TABLE bookmarks;
-
 CREATE TABLE cursors (
     lineage text COLLATE "C" NOT NULL,
     resource text COLLATE "C" NOT NULL,
@@ -10,13 +7,21 @@ CREATE TABLE cursors (
     row_id text COLLATE "C" NOT NULL, -- with major and minor, the position
     major bigint NOT NULL,
     minor bigint NOT NULL,
-    horizon bigint NOT NULL,
+    earliest bigint NOT NULL, -- of the horizons that the cursor was handed out with
+    latest bigint NOT NULL,
     ends_at bigint NOT NULL, -- when it stops being valid; once expired, when its row may be deleted
     expired boolean NOT NULL DEFAULT false,
     PRIMARY KEY (lineage, resource, query, cursor)
 );
 CREATE INDEX cursors_by_row ON cursors (lineage, resource, query, row_id);
 CREATE INDEX cursors_by_end ON cursors (ends_at);
+
+-- Cursors handed out by the version before answer bad_cursor. Their ids stay taken, because somebody may still hold them.
+INSERT INTO cursors
+SELECT DISTINCT lineage, listing, route, cursor, cursor, 0, 0, 0, 0,
+    (extract(epoch FROM clock_timestamp() + interval '90 days') * 1000)::bigint, true
+FROM bookmarks;
+DROP TABLE bookmarks;
 
 -- The newest serverTime that a key and its predecessors by rotation were given. Reads are answered by a server that
 -- has reached it. See docs/decisions/0015-monotonic-reads.md.
@@ -26,8 +31,8 @@ CREATE TABLE floors (
 ) WITH (fillfactor = 20);
 
 -- Judges requests as admit() does, and returns the horizon that each answer will report: the newest one its lineage
--- was ever given, raised to `reached`, which all servers that are read from have reached. A lineage without a row is
--- given the primary's own horizon: nobody can have been given a newer one.
+-- was ever given, raised to `reached`, which all servers that are read from have reached. A lineage without a row, or
+-- with one that is ten minutes old, is given the primary's own horizon: nobody can have been given a newer one.
 CREATE FUNCTION admit_with_horizon(
     key_ids text[], per_mins bigint[], instant bigint, today integer, lineages text[], reached bigint
 )
@@ -41,10 +46,10 @@ DECLARE
 BEGIN
     -- In one order, so that two nodes never wait for each other.
     FOR asked IN SELECT DISTINCT l COLLATE "C" FROM unnest(lineages) AS l ORDER BY 1 LOOP
-        SELECT f.horizon INTO given FROM floors AS f WHERE f.lineage = asked;
+        SELECT f.horizon INTO given FROM floors AS f, horizon AS h WHERE f.lineage = asked AND f.horizon > h.at - 600000;
         IF NOT FOUND THEN
-            INSERT INTO floors SELECT asked, greatest(h.at, reached) FROM horizon AS h
-                ON CONFLICT ON CONSTRAINT floors_pkey DO NOTHING;
+            INSERT INTO floors AS f SELECT asked, greatest(h.at, reached) FROM horizon AS h
+                ON CONFLICT ON CONSTRAINT floors_pkey DO UPDATE SET horizon = greatest(f.horizon, excluded.horizon);
             raised := true;
         ELSIF given < reached THEN
             UPDATE floors AS f SET horizon = reached WHERE f.lineage = asked AND f.horizon < reached;
