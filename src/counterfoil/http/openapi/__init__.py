@@ -32,8 +32,9 @@ its `providerId` the members of a base. Several branches may share one base, so 
    Replace all stored bills of the shop with what the full read returned.
 3. Read a shop that has a mark with `updatedSince=<mark>`, and upsert its bills on `(shopId, id)`. A void is an
    update. Never replace a bill with one whose `updatedAt` is older.
-4. Read every list with `limit=200` and follow `nextCursor` until it is null. On `bad_cursor`, start that list again
-   without a cursor.
+4. Read every list from its beginning with `limit=200` and follow `nextCursor` until it is null. On `bad_cursor`, start
+   that list again without a cursor. A cursor that you keep for a later run belongs to the mark of the run that received
+   it: store the two together, and use that mark.
 5. Store a shop's new mark only when everything that you read from that shop is stored.
 6. If a shop is no longer listed, or a request returns `shop_not_in_scope`, stop reading it, keep its bills as they
    are and delete its mark. If the shop returns, it has no mark, so step 2 applies.
