@@ -80,7 +80,7 @@ class Cluster:
         self.settled()
 
     def carried_over(self) -> None:
-        self.until(lambda: self.meter.command(f"LLEN {self.bridge}:waiting") == b":0", "all was carried over")
+        self.until(lambda: self.meter.command(f"LLEN {self.bridge}:deferred") == b":0", "all was carried over")
 
     @property
     def bridge(self) -> str:
