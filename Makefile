@@ -1,9 +1,12 @@
 # Every target sets up what it needs; CI calls the same targets.
 
 PYTHON ?= python3
+comma := ,
 VENV := .venv
 BIN := $(VENV)/bin
+# All that tests and tools need, and what the demo alone needs.
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.demo-ready
 
 # Compiled code is kept, whatever the shell says: the tests start the command hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
@@ -13,14 +16,22 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
-$(READY): pyproject.toml constraints.txt
+define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Counterfoil needs Python 3.11 or newer; set PYTHON=..."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) ..." >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[server,pull,cluster,dev]' >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(1)]' >&2
 	@touch $@
+endef
 
-demo: $(READY) ## make a believable restaurant group and serve it (ARGS="--port 9000 --json")
+$(READY): pyproject.toml constraints.txt
+	$(call install,server$(comma)pull$(comma)cluster$(comma)dev)
+	@touch $(DEMO_READY)
+
+$(DEMO_READY): pyproject.toml constraints.txt
+	$(call install,server)
+
+demo: $(DEMO_READY) ## make a believable restaurant group and serve it (ARGS="--port 9000 --json")
 	@$(BIN)/counterfoil demo $(ARGS)
 
 test: $(READY) ## run the test suite

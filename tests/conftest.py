@@ -4,11 +4,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from house import DEPLOYMENTS, House, site
 
 
 def pytest_configure() -> None:
+    # A busy machine takes longer to draw examples, and a store serves all examples of a test.
+    tolerated = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    settings.register_profile("counterfoil", suppress_health_check=tolerated, deadline=None)
+    settings.load_profile("counterfoil")
     # A shell starts background jobs deaf to Ctrl-C, and so would be every command that a test interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Nothing here speaks TLS. To read all certificate authorities takes a client longer than its requests.

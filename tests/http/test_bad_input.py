@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import plainly
@@ -352,7 +352,7 @@ TARGETS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None)
 @given(
     method=st.one_of(st.sampled_from([b"GET", b"HEAD", b"POST"]), st.binary(max_size=8)),
     target=TARGETS,
@@ -386,7 +386,7 @@ def all_doors(town: House) -> str:
     return town.key(shop="any", messaging_lookup=True, personal_data=True, per_min=100_000, per_day=1_000_000)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None)
 @given(path=st.sampled_from(["transactions", "members", "members/lookup"]), query=PARAMETERS)
 def test_any_parameters_at_all_get_a_documented_answer(town: House, all_doors: str, path: str, query: Record) -> None:
     assert town.get(path, all_doors, **query).status_code < 500

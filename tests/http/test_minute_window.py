@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterfoil import bootstrap, keydesk
@@ -49,7 +49,7 @@ GAPS = st.one_of(
 )
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None)
 @given(per_min=st.integers(1, 4), gaps=st.lists(GAPS, min_size=1, max_size=30))
 def test_a_request_is_admitted_exactly_when_it_fits(town: House, per_min: int, gaps: list[int]) -> None:
     key = town.key(shop="s", per_min=per_min, per_day=A_LOT)
@@ -66,7 +66,7 @@ def test_a_request_is_admitted_exactly_when_it_fits(town: House, per_min: int, g
             assert answer.json()["retryAfterSec"] == model.seconds_to_wait(per_min)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None)
 @given(moves=st.lists(st.tuples(st.integers(0, 30_000_000), st.sampled_from([0, -86_400, -61, -1, 1, 61, 86_400]))))
 def test_the_window_takes_no_notice_of_steps_of_the_wall_clock(town: House, moves: list[tuple[int, int]]) -> None:
     key = town.key(shop="s", per_min=2, per_day=A_LOT)
@@ -83,7 +83,7 @@ def test_the_window_takes_no_notice_of_steps_of_the_wall_clock(town: House, move
     town.clock.step(-sum(step for _, step in moves))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None)
 @given(moves=st.lists(st.tuples(st.integers(0, 30_000_000), st.integers(1, 5)), max_size=20))
 def test_a_changed_ceiling_counts_from_the_next_request_on(town: House, moves: list[tuple[int, int]]) -> None:
     key = town.key(shop="s", per_min=3, per_day=A_LOT)

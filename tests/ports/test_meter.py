@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -93,7 +93,7 @@ def test_the_refused_enter_neither_the_window_nor_the_count(store: Store, clock:
     per_min=st.integers(1, 6),
     pauses=st.lists(st.sampled_from([0, 0.5, 1, 9.999999, 10, 20, 30, 59.999999, 60]), max_size=60),
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 def test_in_no_minute_too_many_and_none_refused_that_fits(
     store: Store, run: Run, per_min: int, pauses: list[float]
 ) -> None:
