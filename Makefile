@@ -35,7 +35,7 @@ demo: $(DEMO_READY) ## make a believable restaurant group and serve it (ARGS="--
 	@$(BIN)/counterfoil demo $(ARGS)
 
 test: $(READY) ## run the test suite
-	@echo "Left out, because they take minutes: PostgreSQL 16, replicas and failover, most endpoint and loading tests over PostgreSQL, long model and kill runs (make test-long)."
+	@echo "Left out, because they take minutes: PostgreSQL 16, replicas and failover, most endpoint and loading tests over PostgreSQL, long model and kill runs (make test-long); Citus, unless COUNTERFOIL_TEST_CITUS names a coordinator."
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not long' $(ARGS)
 
 test-long: $(READY) ## run the tests that need minutes

@@ -1,6 +1,7 @@
 """What holds for every command: help, start-up, errors and exit statuses."""
 
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -104,6 +105,13 @@ def test_a_flag_with_a_value_that_cannot_be_used_is_misuse(
     assert result.stderr.startswith("counterfoil: ")
     assert f"Try `program {arguments[0]} --help`" in result.stderr
     assert not store.exists()
+
+
+def test_a_demo_on_two_equal_ports_is_misuse_even_if_the_port_is_in_use(counterfoil: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = counterfoil("demo", "--port", port, "--admin-port", port, status=2)
+    assert "must be different" in result.stderr
 
 
 def test_a_setting_that_cannot_be_used_is_one_sentence_and_status_1(

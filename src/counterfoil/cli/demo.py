@@ -72,6 +72,8 @@ def command(
             raise click.UsageError("--cluster goes without --store, --workers and --admin-port, and on loopback only.")
         _serve_cluster(_ports(host, port, None)[0], None if empty else plan, seed, as_json)
         return
+    if port and port == admin_port:
+        raise click.UsageError("--port and --admin-port must be different.")
     port, admin_port = _ports(host, port, admin_port)
     with _stopped_cleanly(), _folder(store) as folder:
         settings = settings_from(
