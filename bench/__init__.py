@@ -1,1 +1,1 @@
-"""One benchmark anyone can run: `make bench`, `make bench-quick`, `make bench-growth`. See docs/performance.md."""
+"""The benchmark: `make bench`, `make bench-quick`, `make bench-growth`. See docs/performance.md."""

@@ -62,7 +62,7 @@ def ran(profile: Profile, folder: Path) -> report.Run:
 
 
 def again(profile: Profile, folder: Path, parts: Sequence[str]) -> report.Run:
-    """The last run with some of its parts run once more."""
+    """Return the last run, with some of its parts run again."""
     run = report.read(profile.name)
     made = world.made(folder, profile.bills, profile.days)
     copies.fill_sqlite(made)
@@ -72,14 +72,14 @@ def again(profile: Profile, folder: Path, parts: Sequence[str]) -> report.Run:
 
 def add_parts(run: report.Run, profile: Profile, made: World, parts: Sequence[str]) -> None:
     for part in parts:
-        # A run takes long: what is known so far is kept, whatever happens to the rest.
+        # A run takes long, so save what is known before each part, which may fail.
         report.write(run)
         say(f"--- {part}")
         PARTS[part](run, made, profile)
 
 
 def rounds(profile: Profile, made: World, contestants: dict[str, Contestant], run: report.Run) -> dict[Pair, Measured]:
-    """Start all, check that they agree, and let them take turns."""
+    """Start all contestants, check that their answers agree, and measure them in turn."""
     questions = workloads.drawn(made)
     run.titles |= {one.name: one.title for one in questions.values()}
     named = dict.fromkeys(pair.contestant for group in profile.groups for pair in group)

@@ -1,9 +1,9 @@
-"""What Citus costs beside plain PostgreSQL: loading, and answers of each kind, on the same servers in the same run.
+"""Compare Citus with plain PostgreSQL: loading and each kind of request, on the same servers in the same run.
 
     COUNTERFOIL_TEST_CITUS=postgresql://postgres@coordinator/postgres PYTHONPATH=tests .venv/bin/python -m bench.citus
 
 Plain PostgreSQL is a database without Citus on the coordinator's own server.
-Prints a table in Markdown: the median of all rounds, and the ratio.
+Prints a Markdown table with the median of all rounds, and the ratio.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def plain_database() -> str:
 
 
 def measured(stack: ExitStack, number: int) -> dict[str, Taken]:
-    """One round on empty stores: how many milliseconds each thing took, by store."""
+    """Run one round on empty stores; return the milliseconds of each operation, by store."""
     addresses = {PLAIN: plain_database(), CITUS: cluster().fresh_database()[1]}
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     houses = {kind: stack.enter_context(closing(House(folder / kind, store=url))) for kind, url in addresses.items()}
@@ -84,7 +84,7 @@ def questions(house: House, key: str, of: Record) -> Iterator[tuple[str, str, Qu
 
 
 def asked(houses: dict[str, House], keys: dict[str, str], path: str, query: Query) -> Taken:
-    """The median of many requests over HTTP, one after the other and in turn: what else the machine does hits all."""
+    """Return the median time of many HTTP requests, by store. The stores alternate, so other load affects both."""
     taken: dict[str, list[float]] = {kind: [] for kind in houses}
     for _ in range(ASKED):
         for kind, house in houses.items():

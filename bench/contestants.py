@@ -1,7 +1,8 @@
-"""Who takes part: how each is started, what it is asked, and what it cannot do.
+"""The contestants: how each is started, and how it is asked.
 
-Ours runs with everything on: key check, minute window, day count, request
-records, metrics, logging. The others run bare. One worker process each.
+Counterfoil runs with everything on: key check, minute window, day quota,
+request records, metrics, logging. The others do none of that. Each has one
+worker process, except where its name says otherwise.
 """
 
 import os
@@ -28,7 +29,7 @@ PEERS = HERE / "peers"
 PEERS_BIN = HERE / ".venv" / "bin"
 FASTIFY = PEERS / "fastify"
 PATIENCE_SEC = 60.0
-# Integrations with a key each, as a service has them: no one of them asks for the same page time and again.
+# Requests rotate through this many keys, because a real integration does not request the same page repeatedly.
 CALLERS = 50
 NGINX = """
 {user} daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/nginx.log;
@@ -51,7 +52,7 @@ server-port = {port}
 
 
 class Contestant(Struct, frozen=True, kw_only=True):
-    """`command` gets the world and a port; `missing` names what has to be installed for it."""
+    """A server to measure. `command` takes the world and a port; `missing` names what is not installed."""
 
     name: str
     title: str
@@ -63,7 +64,7 @@ class Contestant(Struct, frozen=True, kw_only=True):
 
 
 class Running(Struct, frozen=True):
-    """A contestant that answers."""
+    """A contestant that is running."""
 
     contestant: Contestant
     url: str
@@ -71,7 +72,7 @@ class Running(Struct, frozen=True):
     keys: dict[str, list[str]]
 
     def headers(self, franchise: str, encoding: str) -> list[dict[str, str]]:
-        """One set for each caller; who needs no key cannot tell its callers apart."""
+        """Return the request headers of each caller. A contestant without keys has a single caller."""
         if not self.keys:
             return [{"Accept-Encoding": encoding}]
         return [{"Accept-Encoding": encoding, "Authorization": f"Bearer {key}"} for key in self.keys[franchise]]
@@ -111,7 +112,7 @@ def _datasette(world: World, port: int) -> list[str]:
 
 def _nginx(world: World, port: int) -> list[str]:
     rules = world.folder / "nginx.conf"
-    # Started by root it would serve as a user who may not read our temporary folder.
+    # If started by root, nginx switches to a user who cannot read our temporary folder.
     user = "user root;" if os.getuid() == 0 else ""
     text = NGINX.format(folder=world.folder, host=HOST, port=port, root=world.limits, user=user)
     rules.write_text(text, "utf-8")
@@ -142,17 +143,17 @@ def _postgres_for_sqlalchemy(world: World) -> dict[str, str]:
 
 
 def _surroundings() -> dict[str, str]:
-    """What a contestant finds: nothing that points at our own modules."""
+    """Return the environment without PYTHONPATH, so that contestants cannot import our modules."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 def _program(name: str) -> str | None:
-    """Debian keeps servers where an ordinary user's path does not look."""
+    """Find a program. Debian installs servers in folders that are not in an ordinary user's PATH."""
     return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin")
 
 
 def _needs(*files: Path | str) -> str | None:
-    """What of this is not here, in words."""
+    """Return a text that names the missing files or programs; None if all are installed."""
     lacking = [
         str(file.relative_to(HERE.parent)) if isinstance(file, Path) else file
         for file in files
@@ -162,7 +163,7 @@ def _needs(*files: Path | str) -> str | None:
 
 
 def _framework(name: str, on_server: bool) -> Contestant:
-    """FastAPI, Litestar and Fastify differ in their command alone."""
+    """Return FastAPI, Litestar or Fastify, on PostgreSQL or SQLite."""
     title, command, needed = {
         "fastapi": ("FastAPI + SQLAlchemy + Pydantic", _fastapi, (PEERS_BIN / "uvicorn",)),
         "litestar": ("Litestar + msgspec", _litestar, (PEERS_BIN / "granian",)),
@@ -179,7 +180,7 @@ def _framework(name: str, on_server: bool) -> Contestant:
 
 
 def field() -> dict[str, Contestant]:
-    """All contestants by name, those that are not installed too."""
+    """Return all contestants by name, including those that are not installed."""
     ours = Contestant(
         name="counterfoil",
         title="Counterfoil",
@@ -240,7 +241,7 @@ def field() -> dict[str, Contestant]:
 
 @contextmanager
 def running(contestant: Contestant, world: World, cores: set[int] | None = None) -> Iterator[Running]:
-    """Started on a free port in a session of its own, and stopped at the end."""
+    """Start a contestant on a free port, in its own session; stop it at the end."""
     port = free_port()
     keys = {name: issue_keys(world, name, CALLERS) for name in (GROUP, LARGE)} if contestant.asks_with_key else {}
     with (world.folder / f"{contestant.name}.log").open("wb") as log:
@@ -274,7 +275,7 @@ def _await(started: Running, process: "subprocess.Popen[bytes]", log: Path) -> N
     until = time.monotonic() + PATIENCE_SEC
     while time.monotonic() < until and process.poll() is None:
         try:
-            urlopen(started.url + "/", timeout=5).close()  # noqa: S310 - an address of our own making
+            urlopen(started.url + "/", timeout=5).close()  # noqa: S310 - our own address
         except HTTPError:
             return
         except OSError:

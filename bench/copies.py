@@ -1,4 +1,4 @@
-"""The contestants' tables (peers/tables.sql), filled from what our store answers, in SQLite or PostgreSQL."""
+"""Fill the contestants' tables (peers/tables.sql) with what our store publishes, in SQLite or PostgreSQL."""
 
 import json as lenient
 import sqlite3
@@ -29,14 +29,14 @@ Row = dict[str, Any]
 
 
 def _books(world: World) -> Any:
-    """Our store, on either back end: the same statements read both."""
+    """Connect to our store. The same statements work on SQLite and PostgreSQL."""
     if world.database:
         return psycopg.connect(world.database, options="-csearch_path=counterfoil", autocommit=True)
     return sqlite3.connect(f"file:{world.books}?mode=ro", uri=True)
 
 
 class Published:
-    """What our store answers, as rows of the contestants' tables. Lists stay JSON text."""
+    """What our store publishes, as rows of the contestants' tables. Lists and objects are JSON text."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -76,11 +76,11 @@ class Published:
             yield {"provider_id": record.provider_id, "created_ms": created, **shown}
 
     def accounts(self) -> Iterator[Row]:
-        """From the source records: our store holds no messaging user id. Only accounts that may answer."""
+        """Yield the accounts that a lookup may find. Read from the source: our store holds no messaging user IDs."""
         token_of = bootstrap.pseudonyms(self._world.settings).member_token
         with (self._world.source / "members.ndjson").open("rb") as lines:
             for line in lines:
-                # Some tills write NaN, which only the lenient parser takes.
+                # Some tills write NaN, which only the lenient parser accepts.
                 member = member_from(lenient.loads(line), token_of, str)
                 for account in member.accounts:
                     if answering(self._bases.get(member.provider_id), account.channel):
@@ -93,7 +93,7 @@ class Published:
 
 
 def _snake(shown: dict[str, Any]) -> Row:
-    """Columns from wire names; what is a list or an object becomes JSON text."""
+    """Convert field names to column names, and lists and objects to JSON text."""
     return {
         "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name): (
             json.encode(value).decode() if isinstance(value, list | dict) else value
@@ -124,7 +124,7 @@ def _insert(table: str, row: Row) -> str:
 
 
 def fill_postgres(world: World) -> None:
-    """Into a schema of their own in the database that our store is in."""
+    """Fill the contestants' tables in a separate schema of our store's database."""
     with closing(Published(world)) as source, psycopg.connect(world.database, autocommit=True) as target:
         target.execute(f"CREATE SCHEMA {SCHEMA}".encode())
         target.execute(f"SET search_path TO {SCHEMA}".encode())

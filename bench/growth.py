@@ -1,9 +1,9 @@
-"""One store as it grows: the time of a page and the memory of a worker.
+"""Measure how the time per page and the memory of a worker change as the store grows.
 
-A loaded store is multiplied inside SQLite: the same shops under other ids,
-and each shop's bills in earlier months, written day by day over all shops as
-loaders write them. That takes minutes where the loader would need hours, and a
-page lies on disk as it would after loading.
+A loaded store is multiplied inside SQLite: shops are copied with other IDs, and
+bills are copied into earlier months. Bills are written day by day across all
+shops, as loaders write them, so pages have the same layout on disk. This takes
+minutes, where loading would take hours.
 """
 
 import sqlite3
@@ -34,7 +34,7 @@ _BILLS = "SELECT count(*) FROM bills"
 
 
 class Size(Struct, frozen=True):
-    """A store of this many bills, the median time of a page and the memory of its worker."""
+    """The number of bills in a store, the median time per page, and the memory of its worker."""
 
     bills: int
     page_us: float
@@ -44,7 +44,7 @@ class Size(Struct, frozen=True):
 def measured(
     world: World, factors: list[int], rounds: int, seconds: int, tell: Callable[[str], None]
 ) -> tuple[list[Size], list[Verdict]]:
-    """Services on stores of each size take turns. Needs some 3 kB of disk a bill."""
+    """Measure services on stores of each size in turn. Needs about 3 kB of disk per bill."""
     sizes = []
     pinned = cores()
     with ExitStack() as stack:
@@ -83,7 +83,7 @@ def small_world(world: World, bills: int, tell: Callable[[str], None]) -> World:
 
 
 def grown(world: World, factor: int) -> World:
-    """A world with a store so many times as large; the first is the world itself."""
+    """Return a world with a store `factor` times as large. With factor 1, return the world itself."""
     if factor == 1:
         return world
     larger = World(world.folder / f"x{factor}")
@@ -125,7 +125,7 @@ def _more_shops(connection: sqlite3.Connection) -> str:
 
 
 def _more_bills(connection: sqlite3.Connection) -> str:
-    """A copy's number lies in its shop's range, above those that are there."""
+    """Return a statement that copies bills. A copy's number is in its shop's range, above the existing ones."""
     changed = {
         "number": f"number + (:step << {SHOP_SHIFT}) + :month * 100000000",
         "shop": "shop + :step",
@@ -139,7 +139,7 @@ def _more_bills(connection: sqlite3.Connection) -> str:
 
 
 def _copying(connection: sqlite3.Connection, source: str, target: str, changed: dict[str, str], chosen: str) -> str:
-    """Whatever columns the table has: those that tell rows apart are changed, the others copied."""
+    """Return a statement that copies rows. Columns in `changed` get a new value; all others are copied."""
     columns = [row[1] for row in connection.execute(f"PRAGMA table_info({target})")]
     values = ", ".join(changed.get(column, column) for column in columns)
     return f"INSERT INTO {target} ({', '.join(columns)}) SELECT {values} FROM {source} WHERE {chosen}"

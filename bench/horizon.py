@@ -1,12 +1,12 @@
-"""How far `serverTime` is behind the clock: idle, under several loaders, and with one frozen inside its transaction.
+"""Measure how far `serverTime` is behind the clock: idle, under load, and while a loader's transaction hangs.
 
     .venv/bin/python -m bench.horizon --seconds 20
 
-Starts the service, asks it as fast as it answers, and prints the age of
-`serverTime` as it arrives (so the way there and back is in it). In the end a
-loader is frozen while it holds the lock: `serverTime` then stands still, and
-what becomes visible afterwards has to lie above it. One line of JSON on
-standard output; the exit status is 1 when the promise does not hold.
+Starts the service, sends requests one after the other, and prints the age of
+`serverTime` on arrival (so it includes the network time). At the end, a loader
+is frozen while it holds the lock. `serverTime` must not advance then, and
+changes that become visible later must be newer than it. Prints one line of
+JSON on standard output. The exit status is 1 if the promise is broken.
 """
 
 import argparse
@@ -35,7 +35,7 @@ MOST_FREEZES = 200
 
 
 class Service:
-    """The service as one client sees it."""
+    """A client of the service."""
 
     def __init__(self, url: str, key: str) -> None:
         self._http = httpx.Client(headers={"authorization": f"Bearer {key}"}, base_url=url, timeout=30)
@@ -46,7 +46,7 @@ class Service:
         return str(self._http.get("/usage").json()["serverTime"])
 
     def ages(self, seconds: float) -> list[float]:
-        """How old `serverTime` was in every answer of these seconds."""
+        """Send requests for this long; return the age of `serverTime` in each answer, in seconds."""
         ages, end = [], time.time() + seconds
         while time.time() < end:
             horizon = datetime.fromisoformat(self.server_time()).timestamp()
@@ -54,7 +54,7 @@ class Service:
         return ages
 
     def changes(self, since: str) -> dict[tuple[str, str], str]:
-        """When each bill last changed that has changed since."""
+        """Return `updatedAt` of each bill that has changed since, by shop and bill ID."""
         return {
             (shop_id, bill["id"]): str(bill["updatedAt"])
             for shop_id in self.shops
@@ -100,7 +100,7 @@ def told(phase: str, ages: list[float]) -> dict[str, float]:
 
 
 def versions(folder: Path, bills: int, seed: int) -> list[Path]:
-    """The same bills twice, each time by another cashier: loading one after the other changes all of them."""
+    """Return two files with the same bills and different cashiers: loading them in turn changes every bill."""
     words = ("generate", "--bills", str(bills), "--seed", str(seed + 1))
     lines = subprocess.run([*COUNTERFOIL, *words], capture_output=True, check=True).stdout.splitlines()
     files = [folder / f"{seed}-{cashier}.ndjson" for cashier in ("Nok", "Lek")]
@@ -114,7 +114,7 @@ def versions(folder: Path, bills: int, seed: int) -> list[Path]:
 
 @contextmanager
 def loading(store: Path, sources: list[list[Path]]) -> Iterator[list["subprocess.Popen[bytes]"]]:
-    """Loaders that never end, a shell each."""
+    """Run loaders that load their files in an endless loop, each in its own shell."""
     command = " ".join(COUNTERFOIL)
     processes = [
         subprocess.Popen(
@@ -138,10 +138,13 @@ def loading(store: Path, sources: list[list[Path]]) -> Iterator[list["subprocess
 
 
 def frozen(service: Service, processes: list["subprocess.Popen[bytes]"]) -> tuple[bool, float]:
-    """Freeze one loader until it is caught with the lock; whether the promise held, and how long the way back took."""
+    """Freeze a loader while it holds the lock; return whether the promise held, and the seconds to recover.
+
+    It is frozen at random moments until `serverTime` stands still, which shows that it holds the lock.
+    """
     began = service.server_time()
     for _ in range(MOST_FREEZES):
-        time.sleep(random.uniform(0.05, 0.5))  # noqa: S311 - any moment will do
+        time.sleep(random.uniform(0.05, 0.5))  # noqa: S311 - not for security
         os.killpg(processes[0].pid, signal.SIGSTOP)
         stood = service.server_time()
         time.sleep(STANDS_STILL_SEC)

@@ -1,4 +1,4 @@
-"""Loading the same NDJSON: our loader against `sqlite-utils insert` and dlt into DuckDB."""
+"""Load the same NDJSON with our loader, `sqlite-utils insert`, and dlt into DuckDB."""
 
 import json
 import resource
@@ -59,7 +59,7 @@ def compared(
 
 
 def _strict(source: Path, target: Path) -> int:
-    """The first bills that every JSON parser takes: some tills write NaN, which only ours sets right."""
+    """Copy the first bills that are valid JSON; return the count. Some contain NaN, which only our loader accepts."""
     kept = 0
     with source.open("rb") as lines, target.open("wb") as out:
         for line in lines:
@@ -89,13 +89,13 @@ def _timed(words: list[str], world: World) -> Taken:
 
 
 def _spent() -> float:
-    """By all programs that were waited for so far."""
+    """Return the processor time of all child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def _ours(world: World, folder: Path) -> list[str]:
-    """Into a store that knows the shops already: without them no bill could be finished."""
+    """Prepare a store with bases and shops, without which bills are rejected; return the command to load bills."""
     store = folder / "store"
     shutil.rmtree(store, ignore_errors=True)
     load = [*COUNTERFOIL, "load", "--store", str(store)]

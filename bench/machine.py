@@ -1,4 +1,4 @@
-"""What a run ran on: the machine, the versions, and what processes spend."""
+"""The machine and the versions of a run, and the processor time and memory of processes."""
 
 import os
 import platform
@@ -12,12 +12,12 @@ from pathlib import Path
 from bench.contestants import FASTIFY, PEERS_BIN
 
 TICKS = os.sysconf("SC_CLK_TCK")
-# Fields of /proc/<pid>/stat, counted from the one after the command's name.
+# Fields of /proc/<pid>/stat, counted from the field after the command's name.
 SESSION, USER_TICKS, SYSTEM_TICKS = 3, 11, 12
 
 
 def described() -> dict[str, str]:
-    """Nothing that names the machine or where it stands."""
+    """Return a description of the machine that does not identify it."""
     return {
         "processor": _processor(),
         "cores": str(os.cpu_count()),
@@ -38,7 +38,7 @@ def _processor() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Of everything that took part, as far as it is installed."""
+    """Return the versions of everything that takes part, if installed."""
     ours = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     ours |= {f"{name} (ours)": version(name) for name in ("granian", "msgspec", "uvloop")}
     told = {"wrk": ("wrk", "--version"), "node": ("node", "--version"), "nginx": ("/usr/sbin/nginx", "-v")}
@@ -72,17 +72,17 @@ def _of_node() -> dict[str, str]:
     return found
 
 
-# --- what processes spend, on Linux ------------------------------------------------
+# --- processor time and memory of processes, on Linux ------------------------------
 
 
 def processor_seconds(session: int) -> float | None:
-    """Of all live processes of a session. It does not care who else is busy on the machine."""
+    """Return the processor time of all live processes of a session. Other load hardly affects it."""
     spent = [_spent(process) for process in _members(session)]
     return sum(spent) if spent else None
 
 
 def resident_megabytes(session: int) -> list[float]:
-    """Of each process of a session, the largest last. Shared pages of files are left out."""
+    """Return the memory of each process of a session, largest last, without pages of files."""
     return sorted(_private(process) for process in _members(session))
 
 

@@ -1,4 +1,4 @@
-"""The slowest answers of a mixed load, with a loader that writes 1,000 bills a second and without."""
+"""The 99th percentile of a mixed load, with and without a loader that writes 1,000 bills per second."""
 
 import statistics
 import subprocess
@@ -23,7 +23,7 @@ ID_AT = len(b'{"kind":"bill","id":"')
 def compared(
     world: World, questions: dict[str, Workload], rounds: int, seconds: int, tell: Callable[[str], None]
 ) -> tuple[dict[str, object], Verdict]:
-    """Rounds in turn, so that the machine's other work meets both alike. The store, a copy, grows meanwhile."""
+    """Alternate rounds with and without a loader, so that other load affects both. Writes to a copy of the store."""
     mix = Workload("mixed", "polls, single bills and pages", _mixed(questions))
     pinned = cores()
     quiet, busy = [], []
@@ -54,7 +54,7 @@ def _mixed(questions: dict[str, Workload]) -> list[Question]:
 
 @contextmanager
 def loading(world: World, number: int) -> Iterator[Callable[[], int]]:
-    """A loader that is handed new bills at an even pace; how many it was handed so far."""
+    """Run a loader and feed it new bills at a constant rate; yield a function that returns how many it got."""
     words = [*COUNTERFOIL, "load", "-"]
     loader = subprocess.Popen(words, env=world.environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     stop, handed = threading.Event(), count()
@@ -82,5 +82,5 @@ def loading(world: World, number: int) -> Iterator[Callable[[], int]]:
 
 
 def _renamed(line: bytes, number: int, place: int) -> bytes:
-    """The same bill under an id that nothing else has."""
+    """Return the same bill with a unique ID."""
     return b"%bmixed-%d-%d-%b" % (line[:ID_AT], number, place, line[ID_AT:])

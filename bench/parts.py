@@ -1,4 +1,4 @@
-"""The experiments beside the rounds of wrk, each adding what it found to the run."""
+"""The experiments besides the rounds of wrk. Each adds its results to the run."""
 
 import sys
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def _grow(run: Run, world: World, profile: Profile, factors: list[int]) -> None:
 
 
 def _growth(run: Run, world: World, profile: Profile) -> None:
-    """From a small world of its own: ten thousand bills, then a hundred times as many."""
+    """Grow a separate small world from 10,000 bills to a million."""
     _grow(run, growth.small_world(world, GROWN_FROM, say), profile, TO_A_MILLION)
 
 

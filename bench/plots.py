@@ -1,4 +1,4 @@
-"""Bars and lines as SVG, with nothing but text."""
+"""Bar and line charts as SVG, written as plain text without a library."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -12,7 +12,7 @@ STYLE = "font-family:system-ui,sans-serif;font-size:13px"
 
 
 def bars(path: Path, title: str, values: Mapping[str, float]) -> None:
-    """One bar a name, longest first, each with its number; ours stands out, and so do the limits."""
+    """Draw a bar per name, longest first, with its value. Our bars and the limits have their own colours."""
     ordered = sorted(values.items(), key=lambda pair: -pair[1])
     most = max(values.values(), default=1.0)
     body = []
@@ -27,7 +27,7 @@ def bars(path: Path, title: str, values: Mapping[str, float]) -> None:
 
 
 def line(path: Path, title: str, points: Sequence[tuple[float, float]], unit: str) -> None:
-    """Values over sizes, the sizes on a logarithmic scale, each point with its number."""
+    """Draw values over sizes. The sizes are on a logarithmic scale; each point shows its value."""
     left, right = log10(points[0][0]), log10(points[-1][0])
     most, height = max(value for _, value in points) * 1.15, 240
     body, placed = [], []

@@ -1,4 +1,4 @@
-"""The store on PostgreSQL and the meter in Valkey: against frameworks on the same database and our own SQLite."""
+"""Compare our store on PostgreSQL, with and without Valkey, with frameworks on the same database and our SQLite."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ ADMISSIONS = 3_000
 
 
 class Found(msgspec.Struct, kw_only=True):
-    """What came of it."""
+    """The results."""
 
     measured: dict[Pair, Measured]
     verdicts: list[Verdict]
@@ -87,14 +87,14 @@ def _ours(valkey: str) -> list[Contestant]:
 
 
 def _agree(started: Mapping[str, Running], questions: Mapping[str, Workload], tell: Callable[[str], None]) -> None:
-    """The embedded store was loaded at another time, which its bills show in `updatedAt`: it is left out."""
+    """Compare answers. The embedded store is left out: it was loaded earlier, so its `updatedAt` differ."""
     others = [one for name, one in started.items() if name not in (OURS, EMBEDDED)]
     asked = [questions[name] for name in ("page", "bill", "member", "lookup", "members", "shops")]
     tell(f"{sameness.check(started[OURS], others, asked)} answers on PostgreSQL compared: all the same")
 
 
 def _two_nodes(nodes: Sequence[Running], pages: Workload, rounds: int, seconds: int) -> Measured:
-    """Both at once, each with a wrk of its own; what they answer together."""
+    """Measure both nodes at the same time, each with its own wrk; return the combined result."""
     found = []
     with ThreadPoolExecutor(len(nodes)) as pool:
         for _ in range(rounds):
@@ -127,7 +127,7 @@ def _verdicts(measured: Mapping[Pair, Measured], embedded: Mapping[str, Measured
 
 
 def _cheaper(ours: Measured, other: Measured) -> float | None:
-    """The node alone: what PostgreSQL spends is not in it."""
+    """Return the ratio of processor time per answer, without that of PostgreSQL."""
     return other.cpu_us / ours.cpu_us if ours.cpu_us and other.cpu_us else None
 
 
@@ -135,27 +135,27 @@ def _cheaper(ours: Measured, other: Measured) -> float | None:
 
 
 class Nowhere:
-    """Day totals that nobody keeps."""
+    """Day totals and horizons that are not stored."""
 
-    async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]:  # noqa: ARG002 - the port's
+    async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]:  # noqa: ARG002 - as in the port
         return {}
 
-    async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:  # noqa: ARG002 - the port's
-        """Let them go."""
+    async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:  # noqa: ARG002 - as in the port
+        """Discard them."""
         return {}
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int]) -> None:
-        """Let them go."""
+        """Discard them."""
 
     async def offered(self) -> int | None:
-        """There is one server."""
+        """Return None: there is only one server."""
         return None
 
     async def newest(self) -> int:
         return 0
 
     def was_given(self, horizon: int) -> None:
-        """Nothing depends on it."""
+        """Discard it."""
 
 
 def _facts(measured: Mapping[Pair, Measured], valkey: str) -> dict[str, object]:
@@ -170,7 +170,7 @@ def _facts(measured: Mapping[Pair, Measured], valkey: str) -> dict[str, object]:
 
 
 async def _admission_us(valkey: str) -> tuple[float, float]:
-    """One after the other, as a lone request meets it: wall time and processor time."""
+    """Return wall time and processor time of an admission, measured one after the other."""
     key = Key(key_id=os.urandom(6).hex(), scope=Scope("shop", "bench"), per_min=PLENTY, per_day=PLENTY, created_at=0)
     with closing(RedisMeter(valkey, "bench", Nowhere(), lambda _: None, Nowhere())) as meter:
         await meter.admit(key)

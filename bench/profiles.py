@@ -1,4 +1,4 @@
-"""How much is run: two minutes, or everything."""
+"""The profiles of the benchmark: quick, full, and growth."""
 
 from itertools import product
 
@@ -8,7 +8,7 @@ from bench.rounds import Pair
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """Each of `groups` lists who takes turns with whom; `parts` are the experiments beside those rounds."""
+    """A profile. The pairs of a group are measured in turn; `parts` are the experiments besides those rounds."""
 
     name: str
     command: str

@@ -1,4 +1,4 @@
-"""`python -m bench.publish`: the plots and the targets of the last whole run, the latter into docs/performance.md."""
+"""`python -m bench.publish`: draw the plots of the last full run, and write its targets to docs/performance.md."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ PLACE = re.compile(r"(?<=<!-- targets: begin -->\n).*?(?=<!-- targets: end -->)"
 
 
 def targets(results: Path = RESULTS) -> str:
-    """The table, of the full run and, where there is one, of the growth run."""
+    """Return the table of targets of the full run and of the growth run, as far as they exist."""
     written = [profile for profile in ("full", "growth") if (results / f"{profile}.json").exists()]
     verdicts = [one for profile in written for one in read(profile, results).verdicts]
     return "\n".join(table(HEADS, [verdict_row(one) for one in verdicts])) + "\n"

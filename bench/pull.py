@@ -1,10 +1,10 @@
-"""How fast a first pull fills a DuckDB file from a local service, and what it costs.
+"""Measure how fast a first pull fills a DuckDB file from a local service, and what it costs.
 
     .venv/bin/python bench/pull.py --bills 1000000
 
-Generates, loads and serves a restaurant group with limits out of the way, then
-pulls it in a process of its own. Prints a table on standard error and one line
-of JSON on standard output.
+Generates, loads and serves a restaurant group, with a key that has practically
+no limits, then pulls it in a separate process. Prints a table on standard error
+and one line of JSON on standard output.
 """
 
 import argparse
@@ -57,11 +57,11 @@ def main() -> None:
     print(json.dumps(result))
 
 
-# --- the pull, in a process of its own -----------------------------------------------
+# --- the pull, in a separate process -------------------------------------------------
 
 
 class MeasuredClient(Client):
-    """Counts the processor time that asking takes, which is the client's; the rest of it is waiting."""
+    """Measures wall and processor time of requests. Processor time is the client's own; the rest is waiting."""
 
     asking_sec = 0.0
     asking_cpu_sec = 0.0
@@ -98,7 +98,7 @@ def pulled(url: str, key: str, target: str) -> dict[str, Any]:
     }
 
 
-# --- around it -------------------------------------------------------------------------
+# --- setup and report ------------------------------------------------------------------
 
 
 def measured(folder: Path, bills: int, workers: int) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def measured(folder: Path, bills: int, workers: int) -> dict[str, Any]:
         "rowsPerSecond": result["rows"] / wall,
         "shareWaiting": result["waitingSeconds"] / wall,
         "shareDuckDB": result["writingSeconds"] / wall,
-        # Asking goes on beside writing, so that this is the most that the client can be blamed for.
+        # Requests overlap with writing, so this is an upper bound for the client's share.
         "shareClientAtMost": (own + result["askingCpuSeconds"]) / wall,
         "copyMegabytes": target.stat().st_size / 1e6 if target.exists() else None,
         "duckdb": duckdb.__version__,
@@ -129,7 +129,7 @@ def measured(folder: Path, bills: int, workers: int) -> dict[str, Any]:
 
 
 def fill(store: Path, bills: int) -> None:
-    """A restaurant group whose shops all belong to one franchise, so that one key sees everything."""
+    """Generate and load a restaurant group. All shops get the same franchise, so that one key can read them all."""
     generate = subprocess.Popen([*COUNTERFOIL, "generate", "--bills", str(bills)], stdout=subprocess.PIPE)
     load = subprocess.Popen(
         [*COUNTERFOIL, "load", "-", "--store", str(store), "--batch", "2000"],
@@ -141,7 +141,7 @@ def fill(store: Path, bills: int) -> None:
     for line in generate.stdout:
         load.stdin.write(_of_one_franchise(line) if b'"kind":"shop"' in line else line)
     load.stdin.close()
-    # 3: some of the lines were set aside, as the generator means them to be.
+    # Exit status 3 means that some lines were rejected; all others were loaded.
     if generate.wait() or load.wait() not in (0, 3):
         raise SystemExit("the load failed")
 

@@ -1,4 +1,4 @@
-"""What is asked, and how each dialect says it: our API (the framework peers speak it too), Datasette's SQL, files."""
+"""The questions, and their URL in each dialect: our API (also used by the frameworks), Datasette, PostgREST, files."""
 
 from urllib.parse import urlencode
 
@@ -8,7 +8,7 @@ LIMIT = 200
 
 
 class Place(Struct, frozen=True):
-    """After this bill."""
+    """The position of a bill; the page starts after it."""
 
     day: int
     closed_ms: int
@@ -16,7 +16,7 @@ class Place(Struct, frozen=True):
 
 
 class Poll(Struct, frozen=True):
-    """Nothing has changed since."""
+    """A poll that finds no change since `since`."""
 
     shop: int
     shop_id: str
@@ -25,7 +25,7 @@ class Poll(Struct, frozen=True):
 
 
 class Backfill(Struct, frozen=True):
-    """A full page of a walk through a shop's days."""
+    """A full page of the bills of a shop by day."""
 
     number: int
     shop: int
@@ -58,14 +58,14 @@ class ShopList(Struct, frozen=True):
 
 
 class Hello(Struct, frozen=True):
-    """The least that a server can be asked."""
+    """The smallest possible request."""
 
 
 Question = Poll | Backfill | OneBill | OneMember | LookUp | MemberPage | ShopList | Hello
 
 
 def api(question: Question) -> str | None:
-    """As our API is asked. `franchiseId` is for those without keys; we go by the key and ignore it."""
+    """Return the path in our API. `franchiseId` is for contestants without keys; our service ignores it."""
     match question:
         case Poll(shop_id=shop, since=since):
             return _path("transactions", shopId=shop, updatedSince=since, limit=LIMIT)
@@ -100,7 +100,7 @@ _SHOPS = "select cast(body as text) as body from shops where franchise_id = :fra
 
 
 def datasette(question: Question) -> str | None:
-    """As SQL over our own file, where bills and shops lie finished; members do not."""
+    """Return a query on our own file. It stores bills and shops as finished JSON, but not members."""
     match question:
         case Poll(shop=shop, since_ms=since):
             return _sql(_BY_CHANGE, shop=shop, since=since)
@@ -116,7 +116,7 @@ def datasette(question: Question) -> str | None:
 
 
 def file(question: Question) -> str | None:
-    """As a limit is asked: for finished bytes."""
+    """Return the path of a stored answer, for the contestants that show the upper limit."""
     match question:
         case Backfill(number=number):
             return f"/page-{number}.json"
@@ -144,7 +144,7 @@ _BILL_COLUMNS = (
 
 
 def postgrest(question: Question) -> str | None:
-    """As PostgREST is asked for bills; it has no row-wise comparison, so a page begins at a day and an offset."""
+    """Return the path in PostgREST. It has no row-wise comparison, so only polls and first pages are asked."""
     match question:
         case Poll(shop_id=shop, since_ms=since):
             chosen = {"updated_ms": f"gte.{since}", "order": "updated_ms,id"}

@@ -1,9 +1,9 @@
-"""Who answers reads, and how old serverTime is, while replicas lag: `python -m bench.replicas`.
+"""Measure which servers answer reads, and how old serverTime is, while replicas lag: `python -m bench.replicas`.
 
-A primary and two replicas that show each commit later by a fixed lag; one node
-with a worker's application, a shared meter, a loader that changes bills without
-a pause, and one caller that asks as fast as it is answered. Everything is on
-this machine.
+Starts, on this machine, a primary and two replicas that apply each commit with
+a fixed delay, one node with the application of a worker, a shared meter, a
+loader that changes bills without a pause, and one caller that sends requests
+one after the other.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def main() -> None:
             for replica in range(2):
                 fleet.delay(replica, lag)
             with fleet.changing():
-                # A new key is told the primary's horizon first; then the replicas take over.
+                # A new key is first given the primary's horizon. When the replicas have reached it, they take over.
                 key = fleet.key()
                 _ages(fleet, key, 2 * lag / 1000 + 1)
                 answered.clear()
@@ -65,7 +65,7 @@ def _count_answers(answered: Counter[Role]) -> None:
 
 
 def _ages(fleet: Fleet, key: str, seconds: float) -> list[float]:
-    """Ask for so long; how many milliseconds each serverTime was behind the clock."""
+    """Send requests for this long; return how many milliseconds each serverTime was behind the clock."""
     url = f"http://127.0.0.1:{fleet.nodes[0].port}{fleet.settings.prefix}/v1"
     ages: list[float] = []
     with httpx.Client(headers={"authorization": f"Bearer {key}"}, timeout=10) as client:

@@ -18,7 +18,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 class Run(Struct, kw_only=True):
-    """Everything that a run found out."""
+    """All results of a run."""
 
     profile: str
     command: str
@@ -31,7 +31,7 @@ class Run(Struct, kw_only=True):
     verdicts: list[Verdict] = msgspec.field(default_factory=list)
 
     def conclude(self, verdicts: Sequence[Verdict]) -> None:
-        """Add verdicts; one on the same matter gives way."""
+        """Add verdicts. A new verdict replaces an old one with the same `what`."""
         self.verdicts = list({one.what: one for one in (*self.verdicts, *verdicts)}.values())
 
 
@@ -46,7 +46,7 @@ def write(run: Run, folder: Path = RESULTS) -> list[Path]:
 
 
 def read(profile: str, folder: Path = RESULTS) -> Run:
-    """A run that was written before."""
+    """Read the results of an earlier run."""
     plain = json.loads((folder / f"{profile}.json").read_text("utf-8"))
     measured = {Pair(*name.split("/")): one for name, one in plain.pop("measured").items()}
     run = msgspec.convert(plain, Run)
@@ -55,7 +55,7 @@ def read(profile: str, folder: Path = RESULTS) -> Run:
 
 
 def draw(run: Run, folder: Path = RESULTS) -> list[Path]:
-    """A plot a workload that several take part in; what runs on PostgreSQL has its own."""
+    """Draw a plot per workload with several contestants; those on PostgreSQL get separate plots."""
     bars: dict[str, dict[str, float]] = {}
     for pair, one in run.measured.items():
         if pair.contestant != TWO_WORKERS:

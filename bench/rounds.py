@@ -1,4 +1,4 @@
-"""Short rounds in turn, so that whatever else the machine does meets everybody alike; medians over them."""
+"""Measure contestants in short rounds, in turn, so that other load affects all of them; report medians."""
 
 import os
 import statistics
@@ -14,7 +14,7 @@ LONGEST_SEC = 27
 
 
 class Pair(Struct, frozen=True, order=True):
-    """Who was asked what."""
+    """A contestant and a workload."""
 
     contestant: str
     workload: str
@@ -24,7 +24,7 @@ class Pair(Struct, frozen=True, order=True):
 
 
 class Measured(Struct, frozen=True, kw_only=True):
-    """Medians over the rounds; the spread of the rate is the least and the most."""
+    """Medians over the rounds. `least` and `most` are the lowest and the highest rate."""
 
     rounds: int
     rate: float
@@ -37,7 +37,7 @@ class Measured(Struct, frozen=True, kw_only=True):
 
 
 class Cores(Struct, frozen=True):
-    """A core for the contestant and the others for wrk, where there are two."""
+    """If there are at least two cores: one for the contestant, the others for wrk."""
 
     contestant: set[int] | None
     wrk: set[int] | None
@@ -56,7 +56,7 @@ def alternate(
     tell: Callable[[str], None],
     threads: int = 1,
 ) -> dict[Pair, Measured]:
-    """Every match once a round. Who is slow gets longer rounds, until an answer fits."""
+    """Run every match once per round. If no answer arrives in a round, it is repeated with a longer time."""
     played: dict[Pair, list[Round]] = {}
     patience: dict[Pair, int] = {}
     listed = [(running, workload) for running, workload in matches if phrased(running, workload)]

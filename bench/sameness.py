@@ -1,4 +1,4 @@
-"""Before anything is timed: everybody gives the same answers to the same questions."""
+"""Check, before anything is timed, that all contestants give the same answers to the same questions."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -15,17 +15,17 @@ CHECKED = 6
 
 
 class Differs(Exception):
-    """A contestant answers something else than we do, so that its times would mean nothing."""
+    """A contestant's answer differs from ours, so a comparison would mean nothing."""
 
 
 @cache
 def _client() -> httpx.Client:
-    """One for all questions: making a client costs more than a question."""
+    """Return a shared client: creating one costs more than a request."""
     return httpx.Client(timeout=60)
 
 
 def data_of(running: Running, workload: Workload, question: Question) -> Any:
-    """What a contestant answers, without the envelope; None when it takes no such question."""
+    """Return a contestant's answer without the envelope, or None if it does not support the question."""
     path = running.contestant.phrase(question)
     if path is None:
         return None
@@ -36,7 +36,7 @@ def data_of(running: Running, workload: Workload, question: Question) -> Any:
 
 
 def check(ours: Running, others: Iterable[Running], workloads: Iterable[Workload]) -> int:
-    """Compare some answers of each workload; how many were compared."""
+    """Compare some answers of each workload; return how many were compared."""
     compared = 0
     for workload in workloads:
         for question in workload.questions[:: max(1, len(workload.questions) // CHECKED)]:
@@ -55,12 +55,12 @@ def check(ours: Running, others: Iterable[Running], workloads: Iterable[Workload
 
 
 def same(ours: Any, theirs: Any) -> bool:
-    """As values: 120 and 120.0 are one number. Datasette wraps one bill in a list."""
+    """Whether two answers are equal; 120 equals 120.0. Datasette wraps a single bill in a list."""
     return theirs in (ours, [ours])
 
 
 def difference(ours: Any, theirs: Any, where: str = "data") -> str:
-    """The first place where two answers part."""
+    """Describe the first difference between two answers."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for name in ours.keys() | theirs.keys():
             if ours.get(name) != theirs.get(name):
@@ -75,7 +75,7 @@ def difference(ours: Any, theirs: Any, where: str = "data") -> str:
 
 
 def save_pages(ours: Running, world: World, workload: Workload) -> None:
-    """Our pages as files, for the limits to answer."""
+    """Save our pages as files, which the contestants that show the upper limit serve."""
     world.limits.mkdir(exist_ok=True)
     for question in workload.questions:
         if isinstance(question, Backfill):

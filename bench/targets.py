@@ -1,4 +1,4 @@
-"""What we mean to reach, as ratios of two numbers of one run."""
+"""The targets, as ratios of two numbers from the same run."""
 
 from collections.abc import Callable, Mapping
 
@@ -13,7 +13,7 @@ Results = Mapping[Pair, Measured]
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """A target and how far we are; `ratio` is None where one side was not measured."""
+    """A target and the result. `ratio` is None if one side was not measured."""
 
     what: str
     target: str
@@ -34,7 +34,7 @@ def at_most(what: str, wanted: float, ratio: float | None, by_processor: float |
 
 
 def judged(results: Results) -> list[Verdict]:
-    """The targets of the workloads that wrk drives."""
+    """Return the verdicts on the workloads that wrk runs."""
     return [
         _rates(results, "poll, of our server's hello-world", 0.40, (OURS, "poll"), ("memory", "hello")),
         _rates(results, "poll, times FastAPI", 4, (OURS, "poll"), ("fastapi", "poll")),

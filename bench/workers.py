@@ -1,4 +1,4 @@
-"""Two workers on two cores against one."""
+"""Compare two workers with one."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ ASKED = ("page-gzip", "page", "poll")
 def compared(
     world: World, questions: dict[str, Workload], rounds: int, seconds: int, tell: Callable[[str], None]
 ) -> tuple[dict[Pair, Measured], list[Verdict]]:
-    """Nobody is pinned: wrk shares the cores, and takes more of them the less an answer costs."""
+    """Measure both. No process is pinned to a core, so wrk competes, the more so the cheaper an answer is."""
     contestants = [field()[name] for name in (ONE, TWO)]
     with all_running(contestants, world, None) as started:
         matches = [(started[pair.contestant], questions[pair.workload]) for pair in each((ONE, TWO), ASKED)]
@@ -26,6 +26,6 @@ def compared(
 
 
 def _verdict(title: str, one: Measured, two: Measured) -> Verdict:
-    """In processor time: what two free cores would give, from what an answer costs with one worker and with two."""
+    """Return the verdict. In processor time, the ratio is what two idle cores would reach at the measured cost."""
     bound = 2 * one.cpu_us / two.cpu_us if one.cpu_us and two.cpu_us else None
     return at_least(f"two workers, times one: {title}", 1.7, two.rate / one.rate, bound)

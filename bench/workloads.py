@@ -1,4 +1,4 @@
-"""The workloads, as questions drawn from a loaded store; many of each kind, because no real caller repeats one."""
+"""The workloads: many different questions of each kind, because real callers do not repeat the same one."""
 
 import random
 import sqlite3
@@ -24,7 +24,7 @@ from bench.questions import (
 )
 from bench.world import GROUP, LARGE, World
 
-# The store's number of a shop, its id, and the last day on which it sold something.
+# The number of a shop in the store, its ID, and the last day with a bill.
 Shop = tuple[int, str, int]
 
 MOST = 200
@@ -33,7 +33,7 @@ DAYS = 31
 
 
 class Workload(Struct, frozen=True):
-    """Questions of one kind; `franchise` says which key asks them."""
+    """Questions of one kind. `franchise` says whose keys are used."""
 
     name: str
     title: str
@@ -59,8 +59,8 @@ _HORIZON = "SELECT at FROM horizon"
 
 
 def drawn(world: World, seed: int = 1) -> dict[str, Workload]:
-    """Every workload, in the order of the report."""
-    chance = random.Random(seed)  # noqa: S311 - the same questions each time, not secret ones
+    """Return all workloads, in the order of the report."""
+    chance = random.Random(seed)  # noqa: S311 - questions must be reproducible, not secret
     with closing(sqlite3.connect(f"file:{world.books}?mode=ro", uri=True)) as books:
         (base,) = books.execute(_LARGEST_BASE).fetchone()
         tokens = [token for (token,) in books.execute(_TOKENS, (base,))]
@@ -91,7 +91,7 @@ def drawn(world: World, seed: int = 1) -> dict[str, Workload]:
 
 
 def _polls(books: sqlite3.Connection, shops: list[Shop]) -> list[Question]:
-    """Each shop from several instants, all after its last change: pollers never send the same one twice."""
+    """Return polls of each shop since several instants after its last change: pollers do not repeat an instant."""
     (horizon,) = books.execute(_HORIZON).fetchone()
     polls: list[Question] = []
     for number, shop_id, _ in shops[: MOST // STAMPS + 1]:
@@ -101,7 +101,7 @@ def _polls(books: sqlite3.Connection, shops: list[Shop]) -> list[Question]:
 
 
 def asked_from(polls: Workload, instant_ms: int) -> Workload:
-    """The same polls, from an instant on: for a store that was loaded later."""
+    """Return the same polls with later instants, for a store that was loaded later."""
     later: list[Question] = []
     for step, poll in enumerate(polls.questions):
         assert isinstance(poll, Poll)
@@ -115,7 +115,7 @@ def _written(instant_ms: int) -> str:
 
 
 def _pages(books: sqlite3.Connection, shops: list[Shop]) -> list[Question]:
-    """The full pages of a walk through the last month of each shop."""
+    """Return the full pages of a pass over the last month of each shop."""
     pages: list[Question] = []
     for number, shop_id, last in shops:
         if len(pages) >= MOST:
@@ -129,6 +129,6 @@ def _pages(books: sqlite3.Connection, shops: list[Shop]) -> list[Question]:
 
 
 def _days_before(day: int, count: int) -> int:
-    """On the calendar, with days as numbers: 20260115."""
+    """Subtract days from a date that is written as a number, such as 20260115."""
     moment = datetime.strptime(str(day), "%Y%m%d").replace(tzinfo=UTC)
     return int(datetime.fromtimestamp(moment.timestamp() - count * 86_400, UTC).strftime("%Y%m%d"))

@@ -1,4 +1,4 @@
-"""The data of a run: a generated restaurant group, loaded by our loader, with keys whose limits are out of the way."""
+"""The data of a run: a generated restaurant group, loaded by our loader, and keys with practically no limits."""
 
 import json
 import os
@@ -17,15 +17,15 @@ from counterfoil.settings import Settings
 
 COUNTERFOIL = (sys.executable, "-m", "counterfoil")
 PLENTY = keydesk.MOST
-# All shops belong to one franchise, so that one key reads them all.
+# All shops belong to one franchise, so that one key can read them all.
 GROUP = "bench"
-# A second one is only large: many branches, each with a long list of categories.
+# A second franchise has no bills, but many branches with a long list of categories each.
 LARGE, BRANCHES, CATEGORIES = "bench-large", 300, 200
 LOADED = (0, 3)
 
 
 class World(Struct, frozen=True):
-    """Where the records and the store lie; `database` is empty for the embedded store."""
+    """Where the source records and the store are. `database` is empty for the embedded store."""
 
     folder: Path
     database: str = ""
@@ -49,7 +49,7 @@ class World(Struct, frozen=True):
 
     @property
     def limits(self) -> Path:
-        """Answers as files, for the limits."""
+        """The folder of stored answers, for the contestants that show the upper limit."""
         return self.folder / "limits"
 
     @property
@@ -58,14 +58,14 @@ class World(Struct, frozen=True):
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a `counterfoil` command needs to find the store; one secret, so that tokens agree."""
+        """The environment for a `counterfoil` command: the store, and a shared secret, so that tokens agree."""
         found = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
         secret = {"COUNTERFOIL_SECRET_FILE": str(self.folder / "secret")}
         return found | secret | {"COUNTERFOIL_STORE": self.database or str(self.store)}
 
 
 def made(folder: Path, bills: int, days: int) -> World:
-    """The world in this folder, generated and loaded unless it is there already."""
+    """Return the world in this folder; generate and load it unless it exists."""
     world = World(folder)
     if not (folder / "loaded").exists():
         generate(world.source, bills, days)
@@ -75,7 +75,7 @@ def made(folder: Path, bills: int, days: int) -> World:
 
 
 def copied(world: World, name: str) -> World:
-    """A world of its own on a copy of the store, for what writes to it."""
+    """Return a world with a copy of the store, for experiments that write to it."""
     copy = World(world.folder / name)
     shutil.rmtree(copy.folder, ignore_errors=True)
     shutil.copytree(world.store, copy.store)
@@ -108,7 +108,7 @@ def _one_franchise(lines: list[str]) -> Iterator[str]:
 
 
 def large_franchise() -> str:
-    """Branches that sell nothing: only their records are asked for."""
+    """Return the records of branches without bills. Only the list of shops uses them."""
     return "".join(json.dumps(_branch(number), ensure_ascii=False) + "\n" for number in range(BRANCHES))
 
 

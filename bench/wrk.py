@@ -1,4 +1,4 @@
-"""One round of wrk: questions in turn over a few connections, and what came of it."""
+"""Run one round of wrk, which asks the questions in turn over a few connections; parse the result."""
 
 import json
 import subprocess
@@ -12,9 +12,10 @@ from bench import machine
 from bench.contestants import Running
 from bench.workloads import Workload
 
-# Small answers need more in flight to keep a server busy; large ones in flight at the end are lost to the count.
+# Small answers need more connections to keep a server busy. With large answers, those still in flight at the end
+# are not counted, so there must be few.
 CONNECTIONS = {"small": 8, "large": 3, "huge": 1}
-# With fewer answers in a round than this, those under way at its end would distort the count.
+# With fewer answers than this in a round, those still in flight at its end would distort the rate.
 ENOUGH = 30
 SETTLE_SEC, SETTLE_TRIES = 0.2, 300
 SCRIPT = """
@@ -46,7 +47,7 @@ end
 
 
 class Round(Struct, frozen=True):
-    """Rates a second, times in microseconds, bytes on the wire an answer; `cpu_us` is what the server spent on one."""
+    """Answers per second, times in microseconds, bytes per answer; `cpu_us` is the server's processor time for one."""
 
     rate: float
     p50_us: int
@@ -61,7 +62,7 @@ class Failed(Exception):
 
 
 def phrased(running: Running, workload: Workload) -> list[str]:
-    """The questions as the contestant takes them; none when it takes no such questions."""
+    """Return the questions as paths of the contestant, without those that it does not support."""
     asked = [running.contestant.phrase(question) for question in workload.questions]
     return [path for path in asked if path is not None]
 
@@ -73,7 +74,7 @@ def drive(
     cores: set[int] | None,
     threads: int = 1,
 ) -> Round | None:
-    """None when not one answer came in this time."""
+    """Run wrk for this long; return the result, or None if no answer arrived in time."""
     paths = phrased(running, workload)
     with tempfile.TemporaryDirectory() as scratch:
         script = _written(Path(scratch), paths, running.headers(workload.franchise, workload.encoding))
@@ -91,7 +92,7 @@ def drive(
     seconds_taken = told["micros"] / 1e6
     rate = told["requests"] / seconds_taken
     if told["requests"] < ENOUGH:
-        # A closed loop: as many answers a second as there are connections, over the time that one takes.
+        # In a closed loop, the rate is the number of connections divided by the mean time per answer.
         rate = connections / (told["mean"] / 1e6)
     spent = after - before if before is not None and after is not None else None
     return Round(
@@ -105,7 +106,7 @@ def drive(
 
 
 def settle(running: Running) -> None:
-    """Wait until a contestant is done with what wrk no longer waits for."""
+    """Wait until a contestant has finished the requests that wrk no longer waits for."""
     for _ in range(SETTLE_TRIES):
         before = machine.processor_seconds(running.process_id)
         time.sleep(SETTLE_SEC)

@@ -1,4 +1,4 @@
-"""Ways to break a store under a running service, and to mend it again. No test needs a mock for a failure."""
+"""Ways to break a store under a running service and to repair it, so that tests of failures need no mocks."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from house import House
 
 
 def _missing(path: Path) -> None:
-    """Nothing is put in its place."""
+    """Leave the path empty."""
 
 
 def _empty(path: Path) -> None:
@@ -47,7 +47,7 @@ KEY_FILE_TROUBLE: dict[str, Callable[[Path], None]] = {
 }
 
 
-# The same troubles on a server: what is done, and what undoes it.
+# The same problems on a server: the statement that causes each, and the one that undoes it.
 KEY_TABLE_TROUBLE = {
     "missing": ("ALTER TABLE keys RENAME TO keys_aside", "ALTER TABLE keys_aside RENAME TO keys"),
     "empty": ("ALTER SCHEMA counterfoil RENAME TO aside", "ALTER SCHEMA aside RENAME TO counterfoil"),
@@ -69,7 +69,7 @@ KEY_TABLE_TROUBLE = {
 
 @contextmanager
 def keys_unreadable(house: House, trouble: str = "missing") -> Iterator[None]:
-    """While this lasts the keys are not where they were. The service has noticed when it begins."""
+    """Make the keys unreadable for the duration of the block. The clock advances, so that the service notices."""
     with _keys_elsewhere(house, trouble) if house.settings.database else _key_file_aside(house, trouble):
         house.clock.advance(1)
         yield
@@ -85,7 +85,7 @@ def _keys_elsewhere(house: House, trouble: str) -> Iterator[None]:
 
 @contextmanager
 def _key_file_aside(house: House, trouble: str) -> Iterator[None]:
-    """Another file, or none, stands where the keys are."""
+    """Replace the key file with another file or nothing, and restore it at the end."""
     store = house.settings.store
     path, aside = store / "keys.sqlite3", store / "aside"
     aside.mkdir()
@@ -102,21 +102,21 @@ def _key_file_aside(house: House, trouble: str) -> Iterator[None]:
 
 @contextmanager
 def table_missing(house: House, database: str, table: str) -> Iterator[None]:
-    """While this lasts a table of the store goes by another name."""
+    """Rename a table of the store for the duration of the block."""
     scribble(house, database, f"ALTER TABLE {table} RENAME TO {table}_elsewhere")
     yield
     scribble(house, database, f"ALTER TABLE {table}_elsewhere RENAME TO {table}")
 
 
 def scribble(house: House, database: str, statement: str) -> None:
-    """Write something into the store that the service never would."""
+    """Run a statement on the store that the service itself would never run."""
     with _opened(house, database) as connection:
         connection.execute(statement.encode() if house.settings.database else statement)
         connection.commit()
 
 
 def kept(house: House, database: str, query: str) -> list[dict[str, Any]]:
-    """Rows as they lie in the store."""
+    """Return rows as they are stored."""
     with _opened(house, database) as connection:
         found = connection.execute(query.encode() if house.settings.database else query)
         names = [column[0] for column in found.description]

@@ -1,7 +1,7 @@
-"""Every answer that a test gets over HTTP is held against the OpenAPI document.
+"""Check answers that tests get over HTTP against the OpenAPI document.
 
-`House.get` calls `Document.check`, so no test can receive an answer that the
-document does not describe. Validators are compiled once a process.
+`House.get` calls `Document.check`, so a test fails if it gets an answer that
+the document does not describe. Validators are compiled once per process.
 """
 
 from functools import cache
@@ -17,12 +17,12 @@ from counterfoil.http.openapi import document
 Json = dict[str, Any]
 
 METHODS = ("GET", "HEAD")
-# Sent by any HTTP server; OpenAPI leaves Content-Type to the description of the body.
+# Any HTTP server sends these. OpenAPI describes Content-Type with the body.
 PLAIN_HTTP = {"content-type", "content-length", "date", "server"}
 
 
 class Document:
-    """The document that a deployment with this prefix serves, as a judge of answers."""
+    """Checks answers against the document that a deployment with this prefix serves."""
 
     def __init__(self, prefix: str) -> None:
         self._document: Json = json.decode(document(prefix))
@@ -92,7 +92,7 @@ class Document:
 
 
 def _body(answer: httpx.Response) -> Any:
-    # Without the package `zstandard` httpx leaves this encoding to its caller.
+    # httpx decompresses zstd only if the package `zstandard` is installed.
     packed = answer.headers.get("content-encoding") == "zstd" and answer.content[:4] == b"\x28\xb5\x2f\xfd"
     return json.decode(zstd.decompress(answer.content) if packed else answer.content)
 

@@ -1,7 +1,7 @@
-"""A whole service in a temporary folder, with a clock that tests move.
+"""A whole service in a temporary folder, with a clock that tests control.
 
-The application is the one that is shipped, served by the server that is
-shipped, on a free port; only the clock is the test's own.
+Tests run the real application on the real HTTP server, on a free port. Only the
+clock is replaced.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ SECRET = "a deployment secret for tests only, long enough"
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z, 07:00 in Thailand
 
 
-# Every test of the service runs on both. A deployment for each test takes the server minutes: `make test-long`.
+# Tests of the service run on both. On PostgreSQL they take minutes, so only `make test-long` runs them there.
 DEPLOYMENTS = ("sqlite", pytest.param("postgres", marks=pytest.mark.long))
 
 
 @contextlib.contextmanager
 def site(deployment: str) -> Iterator[dict[str, str]]:
-    """The settings that put a deployment on this back end: nothing, or an empty database on a real server."""
+    """Yield the settings for this back end: none, or the address of an empty database on a real server."""
     if deployment == "sqlite":
         yield {}
         return
@@ -49,7 +49,7 @@ def site(deployment: str) -> Iterator[dict[str, str]]:
 
 
 class MovableClock:
-    """Both clocks stand still until moved; `step` moves the wall clock alone, as an operator or NTP does."""
+    """Both clocks stand still until moved. `step` moves only the wall clock, as an operator or NTP does."""
 
     def __init__(self, now_ms: int = START_MS) -> None:
         self._now_us = now_ms * 1000
@@ -73,7 +73,7 @@ class MovableClock:
 
 
 class Records(Source):
-    """Source records straight from a test."""
+    """Source records that a test passes in memory."""
 
     def __init__(self, records: list[Any]) -> None:
         super().__init__("test", None)
@@ -86,7 +86,7 @@ class Records(Source):
 
 
 class House:
-    """The operator's and the integrator's view of one deployment."""
+    """One deployment, with methods for what operators and integrators do."""
 
     def __init__(self, folder: Path, **overrides: Any) -> None:
         self.folder = folder
@@ -115,7 +115,7 @@ class House:
         """Return a successor of this key."""
         key_id = key.split("_")[2]
         successor = keydesk.rotate(self.cabinet, key_id, secrets.token_bytes, self.clock.now_ms()).text
-        # A running service reads the keys again after a moment.
+        # A running service reloads the keys within a second.
         self.clock.advance(1)
         return successor
 
@@ -173,7 +173,10 @@ class House:
         return self.server.client.request(method, url, params=query or None, headers={**sent, **(headers or {})})
 
     def noticed(self) -> list[Event]:
-        """The events of all requests so far. A request's own comes just after its answer, so one more is asked."""
+        """Return the events of all requests so far.
+
+        An event is emitted just after its answer, so one more request makes sure that all of them are there.
+        """
         look = "a-look-at-the-events"
         self.get("openapi.json", headers={"x-request-id": look})
         return [event for event in self.events if getattr(event, "request_id", None) != look]
@@ -195,7 +198,7 @@ class House:
 
 
 class ServerThread:
-    """The shipped server inside the test's process."""
+    """The real HTTP server, in a thread of the test process."""
 
     def __init__(self, service: bootstrap.Service) -> None:
         self.service = service
@@ -225,7 +228,7 @@ class ServerThread:
         )
         await self._server.serve()
         self.service.close()
-        # What was told to end ends before its loop does.
+        # Closing the service stops background tasks; let them finish before the event loop ends.
         ending = asyncio.all_tasks() - {asyncio.current_task()}
         if ending:
             await asyncio.wait(ending, timeout=5)

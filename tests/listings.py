@@ -1,4 +1,4 @@
-"""The three paged lists for tests: load rows, move a row to the end of its list, read page by page.
+"""The three paginated lists, for tests: load rows, move a row to the end of its list, read page by page.
 
 Rows are numbered 1, 2, 3 in the order in which the list first returns them.
 """
@@ -24,7 +24,7 @@ class Page(NamedTuple):
 
 
 class Listing:
-    """One list of a branch of its own, and a key that reads it."""
+    """A list of a separate branch, and a key that can read it."""
 
     path = "transactions"
     identity = "id"
@@ -65,7 +65,7 @@ class Listing:
         return self._id_form.format(number)
 
     def record(self, number: int) -> Record:
-        """Return the source record of a row as it stands."""
+        """Return the current source record of a row."""
         return {
             "kind": "bill",
             "id": self.row_id(number),
@@ -83,11 +83,11 @@ class Listing:
         self._load(numbers)
 
     def move_all(self) -> None:
-        """Give every row another position and keep the order."""
+        """Give every row a new position, and keep the order."""
         self._load(range(1, self.size + 1))
 
     def edit(self, number: int) -> None:
-        """Change a row. By day and for members it keeps its position."""
+        """Change a row. In the list by day and in that of members it keeps its position."""
         self._edits += 1
         self._tick()
         self.house.load(self.record(number))
@@ -143,7 +143,7 @@ class Listing:
     def changed_since(self, mark: datetime) -> set[int]:
         """Return the bills that the change list returns from this mark on."""
         query = {"shopId": self.branch["id"], "updatedSince": mark.isoformat(), "limit": 200}
-        # A key of its own shares no cursors with the readers.
+        # A new key shares no cursors with the readers.
         body = self.house.get_unchecked("transactions", self.new_key(), **query).json()
         assert body["nextCursor"] is None, "more changes than this test can tell"
         return {self._numbers[row["id"]] for row in body["data"]}

@@ -1,4 +1,4 @@
-"""HTTP by hand: exact bytes over a socket, for what no client library will send."""
+"""Raw HTTP: send exact bytes over a socket, for requests that no client library would send."""
 
 import contextlib
 import socket
@@ -7,12 +7,12 @@ from typing import NamedTuple
 from house import House
 
 PATIENCE_SEC = 10
-# What must not be in any answer, whatever was sent.
+# Signs of leaked internals, which no answer may contain.
 TRACES = (b"Traceback", b'File "', b".py", b"sqlite3", b"Exception")
 
 
 class Answer(NamedTuple):
-    """An answer as it came; status 0 when the connection was closed without one."""
+    """A parsed answer. The status is 0 if the connection was closed without an answer."""
 
     status: int
     headers: dict[str, str]
@@ -24,7 +24,7 @@ def connection(house: House) -> socket.socket:
 
 
 def request(target: bytes, *headers: bytes, method: bytes = b"GET", body: bytes = b"", key: str | None = None) -> bytes:
-    """A whole request that asks for the connection to be closed after it."""
+    """Return a complete request with `Connection: close`."""
     lines = [method + b" " + target + b" HTTP/1.1", b"Host: counterfoil", b"Connection: close", *headers]
     if key:
         lines.append(b"Authorization: Bearer " + key.encode())
@@ -32,9 +32,9 @@ def request(target: bytes, *headers: bytes, method: bytes = b"GET", body: bytes 
 
 
 def say(house: House, sent: bytes) -> Answer:
-    """Send these bytes on a connection of their own and read to its end."""
+    """Send these bytes on a new connection and read until it is closed."""
     with connection(house) as line:
-        # A server that has heard enough hangs up; its answer may still be there.
+        # The server may close the connection before it has read everything; its answer can still be read.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             line.sendall(sent)
         return parsed(everything(line))

@@ -1,4 +1,4 @@
-"""Source records for tests: believable by default, each with ids of its own, any field replaced by name."""
+"""Source records for tests: realistic by default, with unique IDs. Any field can be replaced by name."""
 
 from itertools import count
 from typing import Any
@@ -9,12 +9,12 @@ _numbers = count(1)
 
 
 def fresh(what: str) -> str:
-    """An id that nothing else in this process has."""
+    """Return an ID that is unique in this process."""
     return f"{what}-{next(_numbers):05}"
 
 
 def shop(**fields: Any) -> Record:
-    """An independent Thai shop; give `franchiseId` and `providerId` for a branch with members."""
+    """Return an independent Thai shop. Pass `franchiseId` and `providerId` for a branch with members."""
     return {
         "kind": "shop",
         "id": fresh("shop"),
@@ -26,12 +26,12 @@ def shop(**fields: Any) -> Record:
 
 
 def branch(**fields: Any) -> Record:
-    """A branch of a franchise, with a membership base."""
+    """Return a branch of a franchise, with a membership base."""
     return shop(**{"franchiseId": fresh("franchise"), "providerId": fresh("base"), **fields})
 
 
 def bill(of: Record, **fields: Any) -> Record:
-    """A bill of a shop: one line, paid in cash at noon of New Year's Day."""
+    """Return a bill of a shop: one line, paid in cash at noon on New Year's Day."""
     return {
         "kind": "bill",
         "id": fresh("bill"),
@@ -49,7 +49,7 @@ def bill(of: Record, **fields: Any) -> Record:
 
 
 def bills(of: Record, number: int, **fields: Any) -> list[Record]:
-    """Bills of a shop a minute apart, oldest first."""
+    """Return bills of a shop that were closed one second apart, oldest first."""
     return [
         bill(of, **{"closedAt": f"2026-01-01T12:{minute // 60:02}:{minute % 60:02}+07:00", **fields})
         for minute in range(number)
@@ -71,7 +71,7 @@ def line(**fields: Any) -> Record:
 
 
 def base(of: Record | str, **fields: Any) -> Record:
-    """The membership base of a branch, or the one with this id."""
+    """Return the membership base of a branch, or the one with this ID."""
     provider_id = of if isinstance(of, str) else of["providerId"]
     return {
         "kind": "base",
@@ -84,7 +84,7 @@ def base(of: Record | str, **fields: Any) -> Record:
 
 
 def member(of: Record | str, **fields: Any) -> Record:
-    """A member of a branch's base, or of the base with this id."""
+    """Return a member of a branch's base, or of the base with this ID."""
     provider_id = of if isinstance(of, str) else of["providerId"]
     return {
         "kind": "member",
@@ -101,17 +101,17 @@ def member(of: Record | str, **fields: Any) -> Record:
 
 
 def members(of: Record | str, number: int, **fields: Any) -> list[Record]:
-    """Members of a base who signed up a day apart, oldest first."""
+    """Return members of a base who signed up one day apart, oldest first."""
     return [member(of, **{"createdAt": f"2025-03-{day:02}T10:00:00+07:00", **fields}) for day in range(1, number + 1)]
 
 
 def removal(of: Record) -> Record:
-    """The record that takes another one away."""
+    """Return the record that removes another one."""
     return {name: of[name] for name in ("kind", "id", "shopId") if name in of} | {"removed": True}
 
 
 def days(first: str, last: str | None = None) -> Record:
-    """The parameters `from` and `to`, the former of which Python keeps for itself."""
+    """Return the parameters `from` and `to`; `from` is a Python keyword, so it cannot be passed by name."""
     return {"from": first, "to": last or first}
 
 

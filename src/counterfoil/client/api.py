@@ -1,4 +1,4 @@
-"""The clients: one that blocks and one for asyncio, over the same conversation.
+"""The clients: a blocking one and one for asyncio. Both drive the same `conversation`.
 
 with Client("http://127.0.0.1:8000/ext/v1", key) as api:
     for shop in api.shops():
@@ -30,7 +30,7 @@ _AROUND = Surroundings(time.monotonic, time.time, random.random)
 
 
 class Client:
-    """The blocking client. `per_min` is learned from the service unless given. Threads may share it."""
+    """The blocking client. Unless `per_min` is given, the service is asked for it. Threads may share a client."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Also ends the waits of other threads that use this client."""
+        """Close the connections, and wake other threads that are waiting in this client."""
         self._closed.set()
         self._http.close()
 
@@ -68,7 +68,7 @@ class Client:
         return list(self.shop_page().data)
 
     def shop_page(self) -> Page[Shop]:
-        """The shops with the `server_time` of the answer, which is the mark for the next run."""
+        """Return the shops, with the `server_time` of the answer, which is the mark for the next run."""
         return calls.page(self.ask(calls.SHOPS), shapes.shop)
 
     def bills(self, shop_id: str, **selection: Unpack[Selection]) -> Iterator[Bill]:
@@ -76,7 +76,7 @@ class Client:
             yield from page.data
 
     def bill_pages(self, shop_id: str, **selection: Unpack[Selection]) -> Iterator[Page[Bill]]:
-        """`first` and `last` (dates), or `updated_since`; `limit`, `cursor`."""
+        """Yield the pages of a list of bills. Give `first` and `last` (dates), or `updated_since`."""
         return self._pages(calls.bills(shop_id, **selection), shapes.exact_bill)
 
     def bill(self, bill_id: str) -> Bill:
@@ -93,17 +93,17 @@ class Client:
         return calls.one(self.ask(calls.member(token)), shapes.exact_member)
 
     def lookup(self, provider_id: str, messaging_user_id: str) -> str:
-        """The member's token."""
+        """Return the member's token."""
         return calls.one(self.ask(calls.lookup(provider_id, messaging_user_id)), shapes.token)
 
     def usage(self) -> Usage:
-        """What the key may do and has done; the client's own pace follows it."""
+        """Return the key's limits and usage, and adjust the client's own rate limit to them."""
         usage = calls.one(self._hold(calls.USAGE), shapes.usage)
         self._pace.learn(usage["rate"]["perMin"])
         return usage
 
     def ask(self, call: Call) -> Received:
-        """Any call, with its answer as it came."""
+        """Make any call and return the raw answer."""
         if not self._pace.known:
             with self._learning:
                 if not self._pace.known:
@@ -144,7 +144,7 @@ class Client:
 
 
 class AsyncClient:
-    """The same for asyncio; tasks may share it."""
+    """The same client for asyncio. Tasks may share it."""
 
     def __init__(
         self,

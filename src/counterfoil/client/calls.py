@@ -1,4 +1,4 @@
-"""Questions as calls, and answers as typed pages: what both clients share."""
+"""Build calls and parse their answers; both clients use this."""
 
 from collections.abc import Callable
 from datetime import date, datetime
@@ -16,19 +16,19 @@ MAX_LIMIT = 200
 Row = TypeVar("Row")
 Body = TypeVar("Body")
 
-# Numbers with a fraction are read from their own digits, so nothing is rounded on the way.
+# Numbers with a fraction are parsed as Decimal, so nothing is rounded.
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
 class Paging(TypedDict, total=False):
-    """Where in a list to begin, and how many rows a page has."""
+    """Where in a list to begin, and the number of rows per page."""
 
     limit: int
     cursor: str | None
 
 
 class Selection(Paging, total=False):
-    """Which bills of a shop: those of `first` to `last`, or those that changed at or after `updated_since`."""
+    """Which bills of a shop: those dated `first` to `last`, or those that changed at or after `updated_since`."""
 
     first: date | None
     last: date | None
@@ -44,7 +44,7 @@ def bills(
     limit: int = MAX_LIMIT,
     cursor: str | None = None,
 ) -> Call:
-    """Either `first` and `last`, or `updated_since`; the service says so if it is neither or both."""
+    """Return the call for `first` and `last`, or for `updated_since`. The service refuses neither and both."""
     query = [("shopId", shop_id), ("limit", str(limit))]
     if first is not None:
         query.append(("from", _day(first)))
@@ -97,7 +97,7 @@ def one(answer: Received, exact: Callable[[dict[str, Any]], Row]) -> Row:
 
 
 def read(answer: Received, decode: Callable[[bytes], Body]) -> Body:
-    """The body of an answer. What is no answer of this API comes from something in between."""
+    """Decode the body of an answer; raise `NotThisService` if it is not from this API, but from a proxy, say."""
     try:
         return decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -105,7 +105,7 @@ def read(answer: Received, decode: Callable[[bytes], Body]) -> Body:
 
 
 def remaining(answer: Received) -> int | None:
-    """What is left of the day's quota."""
+    """Return what is left of the day's quota, or None if the answer does not say."""
     left = answer.headers.get("x-ratelimit-remaining", "")
     return int(left) if left.isdecimal() else None
 
@@ -117,12 +117,12 @@ def _foreign(answer: Received) -> NotThisService:
 
 
 def following(call: Call, cursor: str) -> Call:
-    """The same question from a cursor on, every other parameter as it was."""
+    """Return the same call with another cursor."""
     return Call(call.path, (*(pair for pair in call.query if pair[0] != "cursor"), ("cursor", cursor)))
 
 
 def _day(day: date) -> str:
-    """Always of eight digits, which strftime does not make of a year before 1000."""
+    """Return a day as eight digits. strftime does not always pad years before 1000."""
     return day.isoformat().replace("-", "")
 
 

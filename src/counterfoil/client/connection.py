@@ -1,4 +1,4 @@
-"""What both clients send with every request, and how an answer is unpacked."""
+"""What both clients share: checking the address, the request headers, decompressing an answer."""
 
 import httpx
 from backports import zstd
@@ -11,7 +11,7 @@ _ZSTD_FRAME = b"\x28\xb5\x2f\xfd"
 
 
 def address(base_url: str) -> str:
-    """The base URL without a slash at its end. A URL that cannot be one is told at once, not tried for a minute."""
+    """Return the base URL without its trailing slash. An invalid one fails at once, not after a minute of retries."""
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL as error:
@@ -37,7 +37,7 @@ def headers(key: str) -> dict[str, str]:
 
 def received(response: httpx.Response) -> Received:
     body = response.content
-    # httpx unpacks this encoding only where another package is installed.
+    # httpx decompresses zstd only if the package `zstandard` is installed.
     if response.headers.get("content-encoding") == "zstd" and body.startswith(_ZSTD_FRAME):
         try:
             body = zstd.decompress(body)

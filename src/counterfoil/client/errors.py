@@ -1,10 +1,10 @@
-"""What a call can end with other than an answer. Every one carries the request id, for the operator to find it by."""
+"""Errors that a call can raise. Each carries the request ID if there was one; the operator can search for it."""
 
 from datetime import datetime
 
 
 class CounterfoilError(Exception):
-    """Something kept a call from being answered."""
+    """Base class: the call did not succeed."""
 
     def __init__(self, message: str, request_id: str | None = None) -> None:
         super().__init__(message if request_id is None else f"{message} (request {request_id})")
@@ -12,15 +12,15 @@ class CounterfoilError(Exception):
 
 
 class Unreachable(CounterfoilError):
-    """No answer came, however often it was tried."""
+    """The service did not answer, or only a proxy did, after all retries."""
 
 
 class NotThisService(CounterfoilError):
-    """Something answered, but not in the words of this API: most often the address is wrong."""
+    """The answer is not one of this API. Most often the address is wrong."""
 
 
 class Refusal(CounterfoilError):
-    """The service said no. `code` is its stable error code; branch on that."""
+    """The service refused the request. `code` is its stable error code; branch on that."""
 
     def __init__(self, status: int, code: str, message: str, request_id: str | None) -> None:
         super().__init__(f"{code}: {message}", request_id)
@@ -30,7 +30,7 @@ class Refusal(CounterfoilError):
 
 
 class QuotaSpent(Refusal):
-    """The day's quota is used up. Nothing will be answered before `resumes_at`, midnight in Thailand."""
+    """The day's quota is used up. Requests are refused until `resumes_at`, midnight in Thailand."""
 
     def __init__(self, message: str, request_id: str | None, resumes_at: datetime) -> None:
         super().__init__(429, "quota_exceeded", f"{message} Try again from {resumes_at.isoformat()}.", request_id)
@@ -38,9 +38,9 @@ class QuotaSpent(Refusal):
 
 
 class CopyMismatch(Exception):
-    """The copy was made from somewhere else, or by a newer program; the message says what to do."""
+    """The copy was made from another address, with another key or by a newer release, or there is no copy."""
 
 
 def is_bad_cursor(error: CounterfoilError) -> bool:
-    """Whether the row of a cursor is gone: the list is to be begun anew."""
+    """Whether the cursor is not valid (it has expired, say, or its row was removed): start the list again."""
     return isinstance(error, Refusal) and error.code == "bad_cursor"

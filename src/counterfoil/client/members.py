@@ -1,7 +1,7 @@
-"""The members of a base, which are only ever read in full: there is no list of those that changed.
+"""Read the members of a base. They are always read in full, because the API has no list of changed members.
 
-A pass may stretch over several runs. Which members it has seen is kept in the
-copy, beside them; those it has not seen at its end are gone.
+A pass may take several runs. The copy stores which members the pass has seen;
+when the pass ends, all other members of the base are marked as removed.
 """
 
 import time
@@ -26,7 +26,7 @@ _head = msgspec.json.Decoder(_Head).decode
 
 
 class MemberPass:
-    """Passes over bases, each batch of pages written together with how far the pass has come."""
+    """Reads bases in full. Each batch of pages is committed together with the progress of the pass."""
 
     def __init__(self, pages: Pages, sink: Sink, tally: Tally, limit: int, pages_a_batch: int) -> None:
         self._pages = pages
@@ -36,7 +36,7 @@ class MemberPass:
         self._pages_a_batch = pages_a_batch
 
     def read(self, state: State, provider_id: str, mark: str, every_sec: float) -> None:
-        """What an earlier run left unfinished; then a whole pass, unless one that began lately enough is there."""
+        """Finish the pass of an earlier run, then read a whole pass if the last one began `every_sec` ago or more."""
         base = state.bases.setdefault(provider_id, BaseState())
         self._tally.reading = f"members of {provider_id}"
         if base.began is not None:
@@ -52,7 +52,7 @@ class MemberPass:
         while base.began is not None:
             batch = self._read_batch(base, provider_id, mark)
             if batch.error is not None and is_bad_cursor(batch.error) and restarts < MOST_RESTARTS:
-                # Its member was removed: the pass begins again, and with it the list of those it has seen.
+                # The cursor is no longer valid, so the pass starts again, and so does its record of members seen.
                 restarts += 1
                 base.cursor = None
                 continue
@@ -61,7 +61,7 @@ class MemberPass:
                 raise batch.error
 
     def _read_batch(self, base: BaseState, provider_id: str, mark: str) -> "_Batch":
-        """Some pages on from the base's cursor. An error ends the batch; what came before it is whole."""
+        """Read some pages from the base's cursor on. An error ends the batch; the pages before it are complete."""
         batch = _Batch(afresh=base.cursor is None)
         for _ in range(self._pages_a_batch):
             try:
@@ -72,7 +72,7 @@ class MemberPass:
             self._tally.members_read += len(page.data)
             for row in page.data:
                 member_id = _head(row).member_id
-                # One who signed up anew may come twice. One without a token cannot be told from others: left out.
+                # If a member is returned twice, the later row counts. Rows without a token cannot be identified.
                 if member_id is not None:
                     batch.latest[member_id] = row
             base.cursor, base.asked = page.next_cursor, mark
@@ -100,7 +100,7 @@ class MemberPass:
 
 
 class _Batch(Struct):
-    """Members by token, as they were seen last. `afresh`: the pass begins with it; `last`: it ends with it."""
+    """The newest row of each member, by token. `afresh`: first batch of the pass; `last`: last batch of the pass."""
 
     afresh: bool
     last: bool = False

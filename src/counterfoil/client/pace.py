@@ -1,14 +1,14 @@
-"""The client's own limiter: it never sends more in a minute than its key allows."""
+"""The client's own rate limiter: it never sends more requests per minute than its key allows."""
 
 from collections import deque
 from threading import Lock
 
-# A little more than the service's minute: requests may travel at different speeds.
+# One second more than the service's minute window, because requests may take differently long to arrive.
 WINDOW_SEC = 61.0
 
 
 class Pace:
-    """The instants of the requests sent in the last minute. Several threads may share one."""
+    """Counts the requests of the last minute. Threads may share it."""
 
     def __init__(self, per_min: int | None = None) -> None:
         self._per_min = per_min
@@ -20,12 +20,12 @@ class Pace:
         return self._per_min is not None
 
     def learn(self, per_min: int) -> None:
-        """What the service says the ceiling is; it may change while we run."""
+        """Set the limit per minute to what the service reports; it may change while we run."""
         with self._lock:
             self._per_min = max(1, per_min)
 
     def claim(self, now: float) -> float:
-        """Take a place in the window: 0 when it was free, otherwise the seconds after which to ask again."""
+        """Count a request and return 0; if the minute is full, return the seconds to wait before trying again."""
         with self._lock:
             if self._per_min is not None and len(self._sent) >= self._per_min:
                 wait = self._sent[-self._per_min] + WINDOW_SEC - now

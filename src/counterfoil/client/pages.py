@@ -1,4 +1,4 @@
-"""Pages for a pull: rows stay the bytes they came as, and the next page is on its way while one is written."""
+"""Pages for a pull. Rows stay raw JSON bytes, and the next page is fetched while the last ones are written."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ JOIN_SEC = 2.0
 
 
 class RawPage(Struct, frozen=True):
-    """A page whose rows stay the bytes they came as."""
+    """A page whose rows are raw JSON bytes."""
 
     data: list[Raw]
     server_time: str = msgspec.field(name="serverTime")
@@ -25,7 +25,7 @@ class RawPage(Struct, frozen=True):
 
 
 class Tally(Struct):
-    """What a pull has done so far, and what it is doing."""
+    """The progress of a pull: counts, times, and what is being read."""
 
     shops: int = 0
     shops_done: int = 0
@@ -46,7 +46,7 @@ class Tally(Struct):
 
     @property
     def part(self) -> float:
-        """How much of the work lies behind; `begun` is that part of the list being read."""
+        """The share of the work that is done, from 0 to 1; `begun` is that share of the list being read."""
         return min(1.0, (self.shops_done + self.bases_done + self.begun) / max(1, self.shops + self.bases))
 
 
@@ -54,7 +54,7 @@ _decode = msgspec.json.Decoder(RawPage).decode
 
 
 class Pages:
-    """Asks, counts, and tells of it."""
+    """Fetches pages, updates the tally, reports progress."""
 
     def __init__(self, client: Client, tally: Tally, on_progress: Callable[[Tally], None]) -> None:
         self._client = client
@@ -72,7 +72,7 @@ class Pages:
         return self._ahead.start(call)
 
     def take(self, coming: "Future[Received]") -> RawPage:
-        """The page, as soon as it is here."""
+        """Wait for a page and return it."""
         began = time.monotonic()
         try:
             answer = coming.result()
@@ -85,7 +85,7 @@ class Pages:
 
 
 class _Ahead:
-    """A thread that asks. Nobody waits for it at the end, so that a stop is one even while a service hangs."""
+    """A thread that makes the calls. `close` waits for it only briefly, so that a hanging service delays no stop."""
 
     def __init__(self, ask: Callable[[Call], Received]) -> None:
         self._ask = ask
@@ -109,5 +109,5 @@ class _Ahead:
                 continue
             try:
                 coming.set_result(self._ask(call))
-            except BaseException as error:  # noqa: BLE001 - raised where the page is awaited
+            except BaseException as error:  # noqa: BLE001 - raised again where the page is awaited
                 coming.set_exception(error)

@@ -1,8 +1,8 @@
-"""How far a pull has come: what is kept in the copy beside its rows.
+"""The progress of a pull, which is stored in the copy with its rows.
 
-Every shop has a mark of its own, the instant from which its next increment is
-read; while a shop is being read, its journey tells where. Pure values; every
-instant here was told by the service, none by the clock of this machine.
+Every shop has its own mark, the instant from which its changes are read next.
+While a shop is being read, its journey holds the position. These are pure
+values. Every instant comes from the service, never from this machine's clock.
 """
 
 from datetime import date, datetime, timedelta
@@ -15,13 +15,14 @@ from counterfoil.client.errors import CopyMismatch
 FORMAT = 1
 WINDOW_DAYS = 31
 EMPTY_WINDOWS = 12
-# The service remembers a cursor's place for days, but the contract does not say how many: an old one is not trusted.
+# The service accepts a cursor for 7 days after its last use, and answers bad_cursor after that. The client starts a
+# list again long before, without asking: the result is the same, and it never depends on how long cursors live.
 CURSOR_LIFE_SEC = 36 * 3600
 BEFORE_EVERYTHING = "1970-01-01T00:00:00Z"
 
 
 class Origin(Struct, frozen=True):
-    """Where a copy comes from."""
+    """The address and key that a copy was made with."""
 
     url: str
     key_id: str
@@ -29,10 +30,14 @@ class Origin(Struct, frozen=True):
 
 
 class Journey(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One list being read. A first reading goes back in windows and ends with the bills that no window shows.
+    """The position in the bills of one shop. `mark` becomes the shop's mark when the journey ends.
 
-    `known_from..known_to` are the days that windows have shown; `asked` is the
-    service's time in the run that got the cursor.
+    An increment reads the changes since `since`. A first reading reads windows
+    (`first` to `last`), newest first, and then the changes, for bills that no
+    window shows. `empty` counts the empty windows in a row; `seen` says whether
+    this window had a bill. When the windows are done, they covered the days
+    `known_from` to `known_to`. `asked` is the service's time in the run that
+    received the cursor.
     """
 
     mark: str
@@ -53,7 +58,7 @@ class ShopState(Struct, omit_defaults=True):
 
 
 class BaseState(Struct, omit_defaults=True):
-    """`began` is the service's time in the run that began the pass under way, `passed` that of the last whole one."""
+    """Service times: `began` when the current pass began, `passed` when the last complete pass began."""
 
     passed: str | None = None
     began: str | None = None
@@ -92,7 +97,7 @@ def written(state: State) -> bytes:
 
 
 def claim(state: State, origin: Origin, *, adopt: bool) -> None:
-    """Note where the copy comes from; one that comes from elsewhere is left alone, unless it is to be adopted."""
+    """Record the copy's origin. Raise `CopyMismatch` if it has a different one, unless `adopt` is set."""
     known = state.origin
     if known is None or known == origin:
         state.origin = origin
@@ -104,18 +109,18 @@ def claim(state: State, origin: Origin, *, adopt: bool) -> None:
             "(a new address, a key's successor), add --adopt; otherwise pull into another target."
         )
     state.origin = origin
-    # The places of cursors are remembered by key: those of the old one mean nothing to the new.
+    # A cursor is valid for one key lineage only, and the new key may belong to another one.
     for shop in state.shops.values():
         shop.journey = shop.journey and restarted(shop.journey)
     for base in state.bases.values():
         base.cursor = None
 
 
-# --- through the bills of a shop ---------------------------------------------------
+# --- the bills of a shop -----------------------------------------------------------
 
 
 def latest_day(mark: str) -> date:
-    """Where windows begin: a till whose clock is ahead by up to a month is no reason to miss its bills."""
+    """Return the last day of the newest window: 31 days ahead, for tills whose clock is ahead."""
     return _instant(mark).date() + timedelta(days=WINDOW_DAYS)
 
 
@@ -129,7 +134,7 @@ def increment(mark: str, since: str) -> Journey:
 
 
 def turned(journey: Journey, cursor: str | None, rows: int, asked: str, oldest: date | None) -> Journey | None:
-    """The journey after a page: on by cursor, to the window before, to the undated, or at its end."""
+    """Return the journey after a page: the next page, the window before, the undated bills, or None at the end."""
     seen = journey.seen or rows > 0
     if cursor is not None:
         return replace(journey, cursor=cursor, asked=asked, seen=seen)
@@ -144,7 +149,7 @@ def turned(journey: Journey, cursor: str | None, rows: int, asked: str, oldest: 
 
 
 def restarted(journey: Journey) -> Journey:
-    """The same list from its beginning: the cursor is gone or too old to be trusted."""
+    """Return the journey at the start of its list, for a cursor that is invalid or old."""
     return replace(journey, cursor=None)
 
 
@@ -153,18 +158,21 @@ def trusted(journey: Journey, mark: str) -> Journey:
 
 
 def shown_before(journey: Journey, bill_date: str | None) -> bool:
-    """Whether the windows of this first reading have shown the bill already, or the next increment will."""
+    """Whether the windows of this first reading cover the bill's day.
+
+    Then it was read there, or has changed since and the next increment reads it.
+    """
     if bill_date is None or journey.known_from is None or journey.known_to is None:
         return False
     return journey.known_from.isoformat() <= bill_date <= journey.known_to.isoformat()
 
 
 def part(journey: Journey, reached: str | None, oldest: date | None) -> float:
-    """How much of the list lies behind, as far as that can be told. `reached` is the last row's `updatedAt`."""
+    """Return an estimate of the share that is done, from 0 to 1. `reached` is the last row's `updatedAt`."""
     if journey.known_to is None:
         return _part_of_increment(journey, reached)
     if journey.first is None or journey.last is None:
-        return 0.5  # every bill is read twice, and the windows are behind
+        return 0.5  # The windows are done, and the list by change reads every bill a second time.
     if oldest is None:
         return 0.0
     return 0.5 * (journey.known_to - journey.last).days / max(1, (journey.known_to - oldest).days + 1)
@@ -177,7 +185,7 @@ def _part_of_increment(journey: Journey, reached: str | None) -> float:
     return min(1.0, max(0.0, seconds_between(journey.since, reached) / length)) if length > 0 else 0.0
 
 
-# --- through the members of a base -------------------------------------------------
+# --- the members of a base ---------------------------------------------------------
 
 
 def is_due(base: BaseState, mark: str, every_sec: float) -> bool:
@@ -200,7 +208,7 @@ def _instant(written: str) -> datetime:
 
 
 def beginning(day: date | None) -> str:
-    """When a day begins where on earth it begins first; without one, before everything."""
+    """Return the instant at which a day begins anywhere (UTC+14); without a day, an instant before all bills."""
     return f"{day}T00:00:00+14:00" if day else BEFORE_EVERYTHING
 
 

@@ -1,8 +1,8 @@
-"""Keep a copy: all shops, their bills first in windows and then by change, each membership base in full.
+"""Keep a copy: all shops, their bills (first by day, later by change), and all members of each base.
 
-The order of things is the promise (docs/sync.md): the mark for the next run is
-taken before the first page, rows and progress are written together, and the
-mark moves only when the last page is in.
+The copy is complete because of the order of the steps (docs/sync.md): the mark
+for the next run is taken before the first page is read, rows and progress are
+committed together, and the mark advances only with the last page.
 """
 
 import time
@@ -22,11 +22,11 @@ from counterfoil.client.progress import Journey, Origin, ShopState, State
 from counterfoil.client.sinks import Sink
 from counterfoil.client.talk import Call
 
-# Pages gathered before the copy is written: a transaction costs more than a page.
+# A batch of pages is written in one transaction, because a transaction costs more than a page.
 PAGES_A_BATCH = 25
 BATCH_BYTES = 16 * 1024 * 1024
 BATCH_SEC = 5.0
-# A list that is begun anew this often without coming to its end never will.
+# Give up on a list after this many restarts, so that a pull cannot go on forever.
 MOST_RESTARTS = 100
 
 
@@ -39,7 +39,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 class ShopHead(Struct):
-    """As much of a shop as its reading needs."""
+    """The fields of a shop that a pull needs."""
 
     shop_id: str = msgspec.field(name="shopId")
     shop_name: str | None = msgspec.field(name="shopName", default=None)
@@ -56,7 +56,7 @@ _bill_head = msgspec.json.Decoder(_BillHead).decode
 
 
 class Puller:
-    """One copy of what one key can read."""
+    """Brings one copy of what one key can read up to date."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Puller:
         self._pages.close()
 
     def run(self) -> Tally:
-        """Bring the copy up to date. Whatever ends it early, the next run goes on from there."""
+        """Bring the copy up to date. If a run is interrupted, the next run continues where it stopped."""
         state = progress.read(self._sink.state())
         progress.claim(state, self._origin(), adopt=self._options.adopt)
         self.tally.reading = "shops"
@@ -99,13 +99,13 @@ class Puller:
         return origin
 
     def _mark(self, shops: RawPage) -> str:
-        """From when the next run has to read. It was told before the first page of bills."""
+        """Return the mark for the next run. It is from before the first page of bills, so no change is missed."""
         return shops.server_time
 
     # --- bills ---------------------------------------------------------------------
 
     def _read_shop(self, state: State, head: ShopHead, mark: str) -> None:
-        """The journey that an earlier run left behind, then the way from there to now."""
+        """Finish the journey of an earlier run, if there is one, then read the changes up to `mark`."""
         shop = state.shops.setdefault(head.shop_id, ShopState())
         while shop.mark != mark:
             journey = self._journey(shop, mark)
@@ -123,7 +123,7 @@ class Puller:
         return progress.first_journey(mark, self._options.since)
 
     def _batches(self, head: ShopHead, journey: Journey, mark: str) -> Iterator[tuple[list[bytes], Journey | None]]:
-        """Rows, and where the journey stands after them. While a batch is written the next page is on its way."""
+        """Yield batches of rows, each with the journey after it. The next page is fetched while a batch is written."""
         batch = _Batch()
         restarts = 0
         at: Journey | None = journey
@@ -135,7 +135,7 @@ class Puller:
             except CounterfoilError as error:
                 restarts += 1
                 if not is_bad_cursor(error) or restarts > MOST_RESTARTS:
-                    yield batch.rows, at  # what was read need not be asked for again
+                    yield batch.rows, at  # Save what was read, so that the next run does not read it again.
                     raise
                 at = progress.restarted(at)
             else:
@@ -148,7 +148,7 @@ class Puller:
                 batch = _Batch()
 
     def _wanted(self, journey: Journey, page: RawPage) -> list[bytes]:
-        """The page's rows without those that this first reading has seen in a window."""
+        """Return the page's rows, without those whose day the windows of this first reading cover."""
         self.tally.bills_read += len(page.data)
         reached = _bill_head(page.data[-1]).updated_at if page.data else None
         self.tally.begun = progress.part(journey, reached, self._options.since)
@@ -175,7 +175,7 @@ class Puller:
 
     @contextmanager
     def _left_out_of_scope(self) -> Iterator[None]:
-        """A shop or base that went to another owner since the shops were listed: the next run will not see it."""
+        """Skip a shop or base that left the key's scope after the shops were listed; the next run does not see it."""
         self.tally.begun = 0.0
         try:
             yield
@@ -188,7 +188,7 @@ class Puller:
 
     @contextmanager
     def _writing(self, state: State) -> Iterator[None]:
-        """Rows and progress in one transaction: both or neither survive."""
+        """Commit rows and progress in one transaction."""
         began = time.monotonic()
         with self._sink.transaction():
             yield
@@ -197,7 +197,7 @@ class Puller:
 
 
 class _Batch:
-    """Rows gathered until writing them is worth a transaction."""
+    """Rows to be written in one transaction."""
 
     def __init__(self) -> None:
         self.rows: list[bytes] = []
@@ -215,11 +215,11 @@ class _Batch:
 
 
 def origin_of(client: Client) -> Origin:
-    """Where a copy of what this client reads comes from."""
+    """Return the origin of a copy made with this client."""
     try:
         usage = client.usage()
     except Refusal as refusal:
-        if refusal.code == "not_found":  # a path of the service that is none of the API's
+        if refusal.code == "not_found":  # This service has no API at this address.
             raise NotThisService(
                 f"there is no API at {client.base_url}; its address most often ends in /ext/v1", refusal.request_id
             ) from refusal

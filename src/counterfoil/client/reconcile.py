@@ -1,8 +1,8 @@
-"""Compare a copy with the service, shop by shop and day by day, and mend what differs.
+"""Compare a copy with the service, shop by shop and day by day, and fix what differs.
 
-This is also the only way to learn that the POS removed a bill: the API has no
-word for that, the bill merely stops being returned. What has changed since the
-copy was last pulled is no difference; the next pull brings it.
+This is also the only way to find bills that the POS removed: the API does not
+report removals, it just stops returning the bill. Bills that changed since the
+last pull do not count as different, because the next pull brings them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +28,7 @@ MOST_RESTARTS = 100
 
 
 class Totals(Struct, frozen=True):
-    """What one side holds of one shop on one day."""
+    """The bills of one shop on one day, in the copy or in the service."""
 
     count: int
     net: Decimal
@@ -36,10 +36,10 @@ class Totals(Struct, frozen=True):
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """A day on which copy and service do not agree; no day for bills without a date.
+    """A day on which copy and service differ. `day` is None for undated bills.
 
-    `missing` are bills that the copy lacks, `removed` those that the service no
-    longer has, `different` those that are not the same on both sides.
+    `missing` counts bills that the copy lacks, `removed` those that the service
+    no longer has, `different` those that both have but that are not equal.
     """
 
     shop_id: str
@@ -57,7 +57,7 @@ class _Amounts(Struct):
 
 
 class _Head(Struct):
-    """As much of a bill as the comparison needs."""
+    """The fields of a bill that are compared."""
 
     id: str
     status: str
@@ -73,7 +73,7 @@ Picked = TypeVar("Picked")
 
 
 class Reconciler:
-    """Reads every window again; `fix` writes what the service says."""
+    """Reads every window again and compares it. With `fix`, days that differ are overwritten from the service."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Reconciler:
         self.days = 0
 
     def run(self) -> Iterator[Difference]:
-        """The differences, as they are found. Shops that no pull has read to the end yet are named in `unread`."""
+        """Yield differences as they are found. Shops that no pull has finished reading are listed in `unread`."""
         state = progress.read(self._sink.state())
         if state.origin is None:
             raise CopyMismatch("there is no copy here to compare; run `counterfoil pull` first")
@@ -129,7 +129,7 @@ class Reconciler:
         yield from self._undated(shop_id, mark)
 
     def _before(self, shop_id: str, first: date, empty: int) -> date | None:
-        """Where the next window ends. After an empty year only the days of the copy itself are left to look at."""
+        """Return the last day of the next window, or None. After 12 empty windows, go to the copy's next older bill."""
         if first <= (self._since or date.min):
             return None
         if self._since is None and empty >= EMPTY_WINDOWS:
@@ -150,12 +150,12 @@ class Reconciler:
             if there == here:
                 continue
             if self._fix:
-                # A bill that moved to another of these days is not gone: mending that day moves it.
+                # A bill that moved to another day of this window was not removed; fixing that day moves it.
                 self._mend_day(shop_id, day, set(here) - listed)
             yield _difference(shop_id, day, there, here, mended=self._fix)
 
     def _undated(self, shop_id: str, mark: str) -> Iterator[Difference]:
-        """Bills that no window shows; those from before change tracking that have no date either, no list shows."""
+        """Compare undated bills, which no window shows. Without an `updatedAt` they are in no list at all."""
         since = progress.beginning(self._since)
         rows = self._list(self._changes(shop_id, since), lambda head, row: None if head.bill_date else bytes(row))
         there = {bill_id: _bill(_head(row)) for bill_id, row in rows.items()}
@@ -171,13 +171,13 @@ class Reconciler:
         yield _difference(shop_id, None, there, here, mended=self._fix)
 
     def _changed_since(self, shop_id: str, mark: str) -> set[str]:
-        """Bills that the next pull will bring. Asked for last, so that it covers what was read before."""
+        """Return the bills that the next pull will bring. Call this last, so that it covers what was read before."""
         return set(self._list(self._changes(shop_id, mark), lambda head, _: head.id))
 
-    # --- mending -------------------------------------------------------------------
+    # --- fixing --------------------------------------------------------------------
 
     def _mend_day(self, shop_id: str, day: str, gone: set[str]) -> None:
-        """The day is read once more: only what differs need ever be in memory as a whole."""
+        """Read the day again and overwrite it. So whole bills are in memory only for a day that differs."""
         that_day = date.fromisoformat(day)
         rows = self._list(self._window(shop_id, that_day, that_day), lambda _, row: bytes(row))
         self._mend(shop_id, rows, gone)
@@ -196,7 +196,7 @@ class Reconciler:
         return calls.bills(shop_id, updated_since=since, limit=self._limit)
 
     def _served(self, call: Call) -> dict[str, _Bills]:
-        """What the service has on each day of a window."""
+        """Return the service's bills of a window, by day."""
         days: dict[str, _Bills] = {}
         for bill_id, head in self._list(call, lambda head, _: head).items():
             if head.bill_date is not None:
@@ -204,7 +204,7 @@ class Reconciler:
         return days
 
     def _list(self, call: Call, pick: Callable[[_Head, Raw], Picked | None]) -> dict[str, Picked]:
-        """A whole list by id, of each bill what is picked; begun anew when a cursor's bill is removed under it."""
+        """Read a whole list; return what `pick` returns for each bill, by id. Start again on `bad_cursor`."""
         for _ in range(MOST_RESTARTS):
             picked: dict[str, Picked] = {}
             try:

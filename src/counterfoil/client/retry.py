@@ -1,4 +1,4 @@
-"""The one right reaction to each answer, decided purely: values in, a verdict out."""
+"""Decide what to do after a failed request: retry, stop or raise. Pure functions."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -9,31 +9,31 @@ from counterfoil.domain.calendar import THAI_TIME
 TRIES = 8
 FIRST_PAUSE_SEC = 0.5
 LONGEST_PAUSE_SEC = 60.0
-# What passes by itself: a failure on the service's side or on the way to it.
+# Errors that usually pass, so a retry helps.
 PASSING = frozenset({"internal", "auth_unavailable"})
 
 
 class Retry(Struct, frozen=True):
-    """Send it again after a pause."""
+    """Send the request again after a pause."""
 
     pause_sec: float
 
 
 class Stop(Struct, frozen=True):
-    """Nothing more today."""
+    """The day's quota is used up."""
 
     resumes_at: datetime
 
 
 class Raise(Struct, frozen=True):
-    """Sending it again would change nothing."""
+    """Another try would not help."""
 
 
 Verdict = Retry | Stop | Raise
 
 
 def after_refusal(code: str, status: int, retry_after: object, tries: int, now: float, luck: float) -> Verdict:
-    """What to do after the `tries`-th refusal in a row. `luck` is a random number in 0..1."""
+    """Return what to do after `tries` failures in a row. `luck` is a random number from 0 to 1."""
     if code == "rate_limited":
         return Retry(_seconds(retry_after))
     if code == "quota_exceeded":
@@ -44,7 +44,7 @@ def after_refusal(code: str, status: int, retry_after: object, tries: int, now: 
 
 
 def after_failure(tries: int, luck: float) -> Verdict:
-    """What to do when no answer came: back off, longer each time and never two clients in step."""
+    """Return what to do when no answer came: back off exponentially, with jitter so that clients spread out."""
     if tries >= TRIES:
         return Raise()
     ceiling = min(LONGEST_PAUSE_SEC, FIRST_PAUSE_SEC * 2 ** (tries - 1))
@@ -57,7 +57,7 @@ def next_thai_midnight(now: float) -> datetime:
 
 
 def _seconds(retry_after: object) -> float:
-    """At least one; a date, which HTTP allows too, or nonsense is a minute's part."""
+    """Return `Retry-After` in seconds, at least 1. A date or nonsense counts as 1, an hour or more as 60."""
     try:
         seconds = float(str(retry_after))
     except ValueError:

@@ -1,7 +1,7 @@
-"""What the service returns, as a client sees it: dictionaries with the names of the wire.
+"""Types of what the service returns: dictionaries with the field names of the API.
 
-Money and other numbers are `Decimal`. Fields that this release does not know
-are left in place. A test holds these names to the published ones.
+Money, quantities and points are `Decimal`. Fields that this release does not
+know are left in place. A test compares these names with those of the service.
 """
 
 from decimal import Decimal
@@ -164,7 +164,7 @@ Row = TypeVar("Row")
 
 
 class Page(Struct, Generic[Row], frozen=True):
-    """One page of a list. `remaining` is what is left of the day's quota."""
+    """One page of a list. `remaining` is the number of requests left in the day's quota."""
 
     data: list[Row]
     next_cursor: str | None
@@ -183,7 +183,7 @@ def shop(record: dict[str, Any]) -> Shop:
 
 
 def usage(record: dict[str, Any]) -> Usage:
-    record["rate"]["perMin"]  # the client lives by it
+    record["rate"]["perMin"]  # Without this field the client cannot work, so fail here.
     return record  # type: ignore[return-value]  # a plain dictionary with the right keys
 
 
@@ -192,7 +192,7 @@ def token(record: dict[str, Any]) -> str:
 
 
 def exact_bill(bill: dict[str, Any]) -> Bill:
-    """The bill with its numbers as decimals; whole ones arrive as int."""
+    """Convert the bill's whole numbers, which are decoded as int, to Decimal; return the bill."""
     amounts = bill["amounts"]
     _exact(amounts, _AMOUNTS)
     for promotion in (*amounts["campaign"], *amounts["coupon"]):

@@ -1,8 +1,8 @@
-"""The copy's tables, said once: which column, of which type, from which field of the answer.
+"""Definitions of the copy's tables: name and type of each column, and the field it comes from.
 
-Sinks turn these into the SQL of their engine. Columns are in snake case; money
-is decimal, a quantity too but with as many places as a scale may give it;
-instants carry their zone, `business_date` and `bill_date` are dates.
+Sinks turn these into the SQL of their engine. Column names are in snake case.
+Money and quantities are decimals, quantities with more places, for goods that
+are weighed. Instants have a time zone; `business_date` and `bill_date` are dates.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,11 @@ class Kind(Enum):
 
 
 class Column(Struct, frozen=True):
-    """A column, and where in its row of the answer the value stands.
+    """A column, and the path of its value in the JSON.
 
-    `path` is empty for what the sink supplies; `of_parent` says that it starts
-    at the answer's own row even where the table is made of a list in it.
+    `path` is empty if the sink supplies the value. For tables made from a
+    nested list the path starts at a list element, or, with `of_parent`, at the
+    row of the answer that contains the list.
     """
 
     name: str
@@ -37,7 +38,7 @@ class Column(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """`each` leads from the answer's row to the list that makes this table's rows, one list a step."""
+    """A table. `each` holds the paths to the nested lists that its rows come from, outermost first."""
 
     name: str
     columns: tuple[Column, ...]
@@ -127,7 +128,7 @@ PAYMENTS = Table(
     (*_OF_BILL, Column("position", INTEGER), *_columns(TEXT, "name"), *_columns(DECIMAL, "amount", "change")),
     each=(("payments",),),
 )
-# Campaigns and coupons share a table; `kind` tells which, and is supplied by the sink.
+# Campaigns and coupons share a table; the sink supplies `kind`, which distinguishes them.
 PROMOTION_KINDS = ("campaign", "coupon")
 PROMOTIONS = Table(
     "promotions",
@@ -172,12 +173,12 @@ COUPONS = Table(
 TABLES = (SHOPS, CATEGORIES, BILLS, BILL_ITEMS, ITEM_OPTIONS, PAYMENTS, PROMOTIONS, MEMBERS, COUPONS)
 PARTS_OF_BILL = (BILL_ITEMS, ITEM_OPTIONS, PAYMENTS, PROMOTIONS)
 
-# Fields, structs, and lists of structs: what an engine with typed JSON has to be told.
+# The types of fields, structs and lists of structs, for engines that read JSON with a schema.
 Shape = dict[str, Any]
 
 
 def shape(tables: Sequence[Table]) -> Shape:
-    """The form of an answer's row, as far as the tables ask for it."""
+    """Return the schema of an answer's row, limited to the fields that the tables use."""
     root: Shape = {}
     for table in tables:
         if table is PROMOTIONS:

@@ -1,8 +1,7 @@
-"""One call from first try to final answer, without any input or output of its own.
+"""One call, from the first try to the final answer, without doing any I/O.
 
-`conversation` yields what is to be done (send, sleep) and is sent what came of
-it. The blocking and the asynchronous client both drive this one generator, so
-they cannot differ in how they react.
+`conversation` is a generator: it yields what to do next (send or sleep) and
+receives the outcome. Both clients drive it, so they react in the same way.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -16,7 +15,7 @@ from counterfoil.client.pace import Pace
 
 
 class Call(Struct, frozen=True):
-    """A GET below `/v1/`."""
+    """A GET request; `path` is relative to the base URL."""
 
     path: str
     query: tuple[tuple[str, str], ...] = ()
@@ -31,7 +30,7 @@ class Sleep(Struct, frozen=True):
 
 
 class Received(Struct, frozen=True):
-    """An HTTP answer. Header names are in lower case."""
+    """An HTTP answer. Look headers up by their lower-case name."""
 
     status: int
     headers: Mapping[str, str]
@@ -39,7 +38,7 @@ class Received(Struct, frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """No HTTP answer came."""
+    """The request failed without an HTTP answer."""
 
     reason: str
 
@@ -49,7 +48,7 @@ Outcome = Received | Failed | None
 
 
 class Surroundings(Struct, frozen=True):
-    """Clocks and chance, which tests bring themselves."""
+    """Clocks and a source of random numbers, which tests replace."""
 
     steady: Callable[[], float]
     now: Callable[[], float]
@@ -57,7 +56,7 @@ class Surroundings(Struct, frozen=True):
 
 
 class _Refused(Struct):
-    """The fields of a refusal that this client acts on; the message may be anything."""
+    """The fields of an error answer that the client uses. Only `error` must have the right type."""
 
     error: str
     message: object = ""
@@ -69,7 +68,7 @@ _decode_refusal = msgspec.json.Decoder(_Refused).decode
 
 
 def conversation(call: Call, pace: Pace, around: Surroundings) -> Generator[Step, Outcome, Received]:
-    """The final answer to a call, or the error that it ends with."""
+    """Return the final answer to a call, or raise the error that it ended with."""
     tries = 0
     while True:
         wait = pace.claim(around.steady())
@@ -83,7 +82,7 @@ def conversation(call: Call, pace: Pace, around: Surroundings) -> Generator[Step
         verdict, error = _judge(outcome, tries, pace, around)
         match verdict:
             case retry.Retry(pause_sec):
-                # A full minute is no failure: it does not use a try up.
+                # Hitting the rate limit is not a failure, so it does not count as a try.
                 tries -= isinstance(error, Refusal) and error.code == "rate_limited"
                 yield Sleep(pause_sec)
             case _:
@@ -111,7 +110,7 @@ def _judge(outcome: Outcome, tries: int, pace: Pace, around: Surroundings) -> tu
 def _judge_foreign(
     status: int, request_id: str | None, tries: int, around: Surroundings
 ) -> tuple[retry.Verdict, CounterfoilError]:
-    """An answer that is not the API's own: a proxy whose service is away, or another service altogether."""
+    """Judge an answer that is not from the API: a proxy that cannot reach the service, or another service."""
     said = f"the answer was {status} without one of the API's error codes"
     if status >= 500 or status == 429:
         return retry.after_failure(tries, around.luck()), Unreachable(

@@ -1,6 +1,6 @@
-"""A restaurant group that never was: source records for demos, tests and measurements.
+"""Generate source records of a fictitious restaurant group for demos, tests and benchmarks.
 
-Everything follows from a `WorldPlan`; the same plan gives the same bytes.
-Nobody in it exists: phone numbers start with 000, mail goes to example.com
-and example.org, names say that they are invented.
+Everything is derived from a `WorldPlan`; the same plan gives the same bytes.
+All people are fictitious: phone numbers start with 000, email addresses are at
+example.com and example.org, and names say that they are invented.
 """

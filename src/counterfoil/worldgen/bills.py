@@ -1,8 +1,7 @@
-"""The bills of every shop, in the order in which they are closed, however many there are.
+"""Generate the bills of all shops in the order in which they are closed, in constant memory.
 
-Each shop draws its own bills day by day, evenly enough to be in order from
-the start, and the shops' streams are merged: nothing is sorted and nothing
-is held but the next bill of each shop.
+Each shop generates its bills in order of time, and the shops' streams are
+merged. So nothing is sorted, and only the next bill of each shop is in memory.
 """
 
 import heapq
@@ -38,7 +37,7 @@ MOST_LINES = 10
 
 
 class Sale(NamedTuple):
-    """A bill and when it was closed, whatever the till wrote about that."""
+    """A bill, and when it was really closed, whatever the till wrote."""
 
     closed_ms: int
     shop_number: int
@@ -46,14 +45,17 @@ class Sale(NamedTuple):
 
 
 def trade(plan: WorldPlan, houses: list[House]) -> Iterator[Sale]:
-    """All sales of a world, by the moment they were closed."""
+    """Yield all sales of a world in the order in which they were closed."""
     shares = apportion(plan.bills, [house.popularity for house in houses])
     tills = [_Till(plan, house).sales(share) for house, share in zip(houses, shares, strict=True)]
     return heapq.merge(*tills)
 
 
 def some_member(house: House, draw: Random) -> str | None:
-    """A member of the shop's base: regulars come more often, and now and then one was never handed over."""
+    """Return a member ID for a bill, or None if the shop has no base.
+
+    Regular customers are drawn more often. A few IDs have no member record.
+    """
     base = house.base
     if base is None:
         return None
@@ -67,7 +69,7 @@ def void_note(draw: Random) -> VoidNote:
 
 
 class _Till:
-    """Rings up the bills of one shop."""
+    """Generates the bills of one shop."""
 
     def __init__(self, plan: WorldPlan, house: House) -> None:
         self.plan = plan
@@ -129,7 +131,7 @@ class _Till:
         )
 
     def _legacy_bill(self, closed_ms: int, receipt: str) -> BillRecord:
-        """From the POS before this one: no device, no stamp, no channel, hardly an amount."""
+        """Return a bill of the previous POS: without device, trading day and channel, and with few amounts."""
         house, draw = self.house, self.draw
         servings = house.menu.legacy_servings
         sold = [servings[int(draw.random() * len(servings))] for _ in range(1 + int(draw.random() * 4))]
@@ -159,7 +161,7 @@ class _Till:
         return [line for _, line in sold], sum([satang for satang, _ in sold])
 
     def _tip(self, lines: list[Raw]) -> int:
-        """A tip is keyed as a line of its own or straight into the amounts."""
+        """Return the tip in satang. Half of the tips are also a line of the bill, the others only an amount."""
         if self.draw.random() >= TIP_CHANCE:
             return 0
         satang, line = self.house.menu.tips[int(self.draw.random() * len(self.house.menu.tips))]
@@ -176,7 +178,7 @@ class _Till:
 
 
 def _rush(part: float) -> float:
-    """When in the opening hours a part of the day's bills is closed, as a part of those hours."""
+    """Return the share of the opening hours after which this share of the day's bills is closed."""
     step, within = divmod(part * (len(RUSH) - 1), 1)
     before = RUSH[int(step)]
     return before + (RUSH[min(int(step) + 1, len(RUSH) - 1)] - before) * within

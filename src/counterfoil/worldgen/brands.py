@@ -1,10 +1,10 @@
-"""The brands of the group, their sites and membership bases. All of them are invented."""
+"""The brands of the group, their sites and membership bases. All of them are fictitious."""
 
 from typing import NamedTuple
 
 
 class Site(NamedTuple):
-    """A branch of a brand, with what sets it apart."""
+    """A branch of a brand, with its own settings."""
 
     name: str
     base: str | None = None
@@ -13,7 +13,7 @@ class Site(NamedTuple):
 
 
 class Brand(NamedTuple):
-    """A name over the door; an independent one has no franchise behind it."""
+    """A brand and its sites. An independent brand is not a franchise."""
 
     name: str
     cuisine: str

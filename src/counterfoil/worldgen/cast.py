@@ -1,4 +1,4 @@
-"""Who plays in a world: franchises, shops and membership bases, and the ones worth a key of their own."""
+"""The franchises, shops and membership bases of a world, with properties to find ones of a certain kind."""
 
 from msgspec import Struct
 
@@ -11,7 +11,7 @@ DOUBLE_EVERY = 29
 
 
 class Shop(Struct, frozen=True, kw_only=True):
-    """A branch and where it belongs."""
+    """A shop, with its franchise and membership base."""
 
     number: int
     id: str
@@ -24,7 +24,7 @@ class Shop(Struct, frozen=True, kw_only=True):
 
 
 class Base(Struct, frozen=True, kw_only=True):
-    """A membership base; its members are numbered from 0 in the order in which they signed up."""
+    """A membership base. Members are numbered from 0 in the order of sign-up."""
 
     number: int
     id: str
@@ -36,7 +36,7 @@ class Base(Struct, frozen=True, kw_only=True):
 
 
 class Franchise(Struct, frozen=True, kw_only=True):
-    """A franchise with its branches and every base that one of them uses."""
+    """A franchise, with its shops and all bases that they use."""
 
     id: str
     name: str
@@ -45,7 +45,7 @@ class Franchise(Struct, frozen=True, kw_only=True):
 
 
 class Sample(Struct, frozen=True, kw_only=True):
-    """A messaging account that a lookup in the base finds, and the record that must answer."""
+    """A messaging account that a lookup in the base finds, and the member that it must return."""
 
     provider_id: str
     messaging_user_id: str
@@ -53,7 +53,10 @@ class Sample(Struct, frozen=True, kw_only=True):
 
 
 class Cast(Struct, frozen=True, kw_only=True):
-    """Everybody, in the order in which they appear. What is asked for and not there is None."""
+    """All franchises, shops and bases, in the order in which they are generated.
+
+    A property is None if the world has nothing of that kind.
+    """
 
     franchises: tuple[Franchise, ...]
     shops: tuple[Shop, ...]
@@ -97,14 +100,14 @@ def cast(plan: WorldPlan) -> Cast:
 
 
 def member_id(base: Base, number: int) -> str:
-    """The POS's internal id of a member, worked out from the number instead of kept."""
+    """Return the POS's internal ID of a member. It is computed from the number, so none is stored."""
     if base.style.numbered_members:
         return f"{base.number + 1}{number:08}"
     return opaque(base.id, "member", number)
 
 
 def person(number: int) -> int:
-    """Whose record it is: now and then one person signs up twice in a row."""
+    """Return the number of the person behind a member record. Some people sign up twice in a row."""
     return number - 1 if is_double(number) else number
 
 
@@ -127,7 +130,7 @@ def _shop(plan: WorldPlan, number: int) -> Shop:
 
 
 def _place(number: int) -> tuple[Brand, Site, int]:
-    """A large world repeats the group in rounds, each with franchises and bases of its own."""
+    """Return brand, site and round of a shop. A large world repeats the group, with new franchises and bases."""
     round_, place = divmod(number, len(SITES))
     return *SITES[place], round_
 
@@ -195,7 +198,7 @@ def _base(number: int, id_: str, size: int, style: BaseStyle, franchise_ids: tup
 
 
 def _sample(plan: WorldPlan, bases: tuple[Base, ...]) -> Sample | None:
-    """Someone with two records where there is one, because then the later record must answer."""
+    """Return a member to look up. Prefer a person with two records: a lookup must return the later one."""
     base = max(bases, key=lambda one: one.members, default=None)
     if base is None or base.members == 0:
         return None

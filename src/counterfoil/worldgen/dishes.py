@@ -1,10 +1,10 @@
-"""What is on the menus: shelves (categories), dishes and buffet packages of each cuisine."""
+"""Menu data: shelves (categories), dishes and buffet packages of each cuisine."""
 
 from typing import NamedTuple
 
 
 class Shelf(NamedTuple):
-    """A category as a shop arranged it. A deleted one is in no list but still on old bills."""
+    """A category of a shop. A deleted one is not listed, but old bills still refer to it."""
 
     key: str
     name: str
@@ -17,7 +17,7 @@ class Shelf(NamedTuple):
 
 
 class Dish(NamedTuple):
-    """A product; `shelf` None means that nobody ever filed it. One sold by weight is priced per kilo."""
+    """A product. Without a `shelf` it has no category. If it is sold by weight, the price is per kilogram."""
 
     name: str
     price: int

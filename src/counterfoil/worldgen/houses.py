@@ -1,4 +1,4 @@
-"""A shop as it trades: its hours, tables, tills, habits and rules of money."""
+"""How a shop operates: its hours, tables, tills, sales channels, and rules for charges and discounts."""
 
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, tzinfo
@@ -23,7 +23,7 @@ USUAL_CLOSING = "20:00"
 
 
 class Occasion(NamedTuple):
-    """How a sale comes about."""
+    """How a sale is made: channel, table, delivery, buffet package."""
 
     channel: str | Label | None = None
     at_table: bool = False
@@ -32,7 +32,7 @@ class Occasion(NamedTuple):
 
 
 class MoneyRules(NamedTuple):
-    """What a shop charges and gives; None is a feature that it does not run."""
+    """A shop's rules for charges and discounts. None means that the shop does not use the feature."""
 
     vat_type: str
     service_percent: int | None
@@ -45,7 +45,7 @@ class MoneyRules(NamedTuple):
 
 
 class House(Struct, frozen=True, kw_only=True):
-    """Everything about a shop that its bills are made from."""
+    """Everything about a shop that is needed to generate its bills."""
 
     shop: Shop
     base: Base | None
@@ -62,7 +62,7 @@ class House(Struct, frozen=True, kw_only=True):
     popularity: float
 
     def hours(self, day: date) -> tuple[int, int]:
-        """When the first and the last bill of a trading day may be closed, as instants."""
+        """Return opening and closing time of a trading day, in milliseconds since 1970."""
         hour, minute = map(int, (self.shop.closing_time or USUAL_CLOSING).split(":"))
         closing = time(hour % 24, minute)
         last_day = day + timedelta(days=1) if closing < NOON else day
@@ -124,7 +124,7 @@ def _channels(shop: Shop) -> list[Label]:
 
 
 def _occasions(shop: Shop, menu: Menu, channels: list[Label]) -> tuple[Occasion, ...]:
-    """How a shop sells, each occasion as often as it is usual there."""
+    """Return the shop's kinds of sale, each repeated in proportion to how common it is."""
     table = Occasion(at_table=True)
     counter, take_away, pickup = Occasion("counter"), Occasion("take_away"), Occasion("pickup")
     labelled = [Occasion(channel, delivered_by=channel.name) for channel in channels]
@@ -166,7 +166,7 @@ def _popularity(shop: Shop, habits: Random) -> float:
 
 
 def _time_style(shop: Shop, zone: tzinfo) -> Callable[[int], str | int]:
-    """Every make of till writes time in its own way."""
+    """Return how the shop's tills write times. Formats differ between shops."""
     styles: tuple[Callable[[int], str | int], ...] = (
         lambda instant: iso(instant, zone),
         iso_utc,
@@ -180,7 +180,7 @@ def _time_style(shop: Shop, zone: tzinfo) -> Callable[[int], str | int]:
 
 
 def _day_style(shop: Shop) -> Callable[[date], str | None]:
-    """The trading-day stamp; some tills leave it to the closing time."""
+    """Return how the shop's tills write the trading day. Some leave it out; then the closing time decides."""
     if shop.closing_time is None:
         return lambda _: None
     styles: tuple[Callable[[date], str | None], ...] = (date.isoformat, compact, lambda _: None)

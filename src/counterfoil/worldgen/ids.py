@@ -1,4 +1,4 @@
-"""Ids as a POS makes them: opaque, twenty letters and digits of either case, all from the seed."""
+"""IDs like those of a POS: twenty letters (upper and lower case) and digits, derived from the seed."""
 
 from binascii import b2a_base64
 from hashlib import blake2b
@@ -8,22 +8,22 @@ LETTERS_AND_DIGITS_ONLY = bytes.maketrans(b"+/", b"kV")
 
 
 def stream(seed: int, *purpose: object) -> Random:
-    """The random numbers of one purpose, which no other purpose can disturb."""
-    return Random("/".join(map(str, (seed, *purpose))))  # noqa: S311 - a world must be drawn the same twice
+    """Return a random generator for one purpose, independent of all other purposes."""
+    return Random("/".join(map(str, (seed, *purpose))))  # noqa: S311 - a world must be reproducible
 
 
 def opaque(*path: object) -> str:
-    """The id of the thing at a path that starts with the seed or its owner's id; the same whenever it is asked for."""
+    """Return the ID for a path, which starts with the seed or the owner's ID. The same path gives the same ID."""
     return _spelled(_digest(15, path))
 
 
 def fresh(draw: Random) -> str:
-    """The next id of a stream, for things that nobody asks for again."""
+    """Return the next ID of a stream, for things whose ID need not be computed again."""
     return _spelled(draw.randbytes(15))
 
 
 def messaging_user_id(seed: int, channel: str, person: object) -> str:
-    """An account as its messaging channel knows it: another channel knows the same person by another id."""
+    """Return a person's user ID in a messaging channel. Each channel has another ID for the same person."""
     return "U" + _digest(16, (seed, "account", channel, person)).hex()
 
 

@@ -1,7 +1,7 @@
-"""Member records. Nobody in them exists, and each follows from its number alone, so none is kept.
+"""Generate records of fictitious members. Each is computed from the member's number, so none is stored.
 
-Which kind of messaging account a member has goes by number too: a demo can
-then name a person to look up without writing a single record.
+The number also decides which kind of messaging account a member has, so a demo
+can name a member to look up without generating any records.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ MAIL = ("example.com", "example.org")
 
 
 def members(plan: WorldPlan, cast: Cast, as_of: date) -> Iterator[MemberRecord]:
-    """Every member of every base as the POS knew them when that day began."""
+    """Yield all members of all bases, as of the beginning of that day."""
     for base in cast.bases:
         for number in range(base.members):
             yield _Enrolment(plan, cast, base, number, midnight_ms(as_of)).record()
@@ -64,7 +64,7 @@ class _Enrolment:
         )
 
     def _holding(self, most: int, step: int) -> Number | list[Lot]:
-        """What is left of points or credit: a plain number, or lots that expire."""
+        """Return a balance of points or credit: a plain number, or lots that may expire."""
         draw = self.draw
         if draw.random() < 0.3:
             return int(draw.random() * most)
@@ -74,7 +74,7 @@ class _Enrolment:
         return Lot(amount=baht(int(self.draw.random() * most * 100 / step) * step), expire_at=self._expiry())
 
     def _expiry(self) -> str | None:
-        """Expired, about to, next year, or never."""
+        """Return an expiry time: in the past, within two weeks, within about a year, or None for never."""
         draw = self.draw
         spans = ((-200, -1), (0, 14), (15, 380), None)
         span = spans[int(draw.random() * len(spans))]
@@ -97,7 +97,7 @@ class _Enrolment:
         return [tag for tag in tags if self.draw.random() < 0.12]
 
     def _visits(self) -> list[object]:
-        """Visits since sign-up, the latest anywhere in the list, each till's way of writing them."""
+        """Return visits since sign-up, in no order. The member's number decides the format."""
         count = int(self.draw.random() * self.draw.random() * MOST_VISITS)
         written = (_as_day, _as_compact_day, _as_time, _as_object)[self.number % 4]
         return [written(self._visit_ms(self.draw)) for _ in range(count)]
@@ -106,14 +106,14 @@ class _Enrolment:
         return self.now_ms - 1 - int((self.now_ms - 1 - self.created_ms) * draw.random() * draw.random())
 
     def _tel(self) -> str:
-        """No number in the world starts with 000."""
+        """Return a phone number that cannot exist: no real one starts with 000."""
         return f"000-{int(self.draw.random() * 1_000):03}-{int(self.draw.random() * 10_000):04}"
 
     def _email(self) -> str:
         return f"invented.member.{self.number}@{MAIL[self.number % len(MAIL)]}"
 
     def _accounts(self) -> list[Account]:
-        """Linked under the bot of today, an older one or somebody else's; or not at all."""
+        """Return the messaging account, if any: of the base's current bot, an older one, or a foreign one."""
         kind = 0 if is_double(self.number) or is_double(self.number + 1) else self.number % 10
         older = self.base.older_channels
         if kind == 7 and older:

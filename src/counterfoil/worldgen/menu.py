@@ -1,7 +1,7 @@
-"""A shop's own menu, with every way of selling a dish written out once.
+"""A shop's menu, with the bill line for every way to sell a dish.
 
-A bill only picks lines from here. That, and not encoding the same dish ten
-million times, is what makes a large world quick.
+Bills only pick lines from here. The lines are encoded as JSON in advance, which
+makes it fast to generate a large world.
 """
 
 from collections.abc import Iterator
@@ -22,21 +22,21 @@ TIPS = (20, 40, 50, 100)
 
 
 class Serving(NamedTuple):
-    """A line ready for a bill and what it adds to the subtotal, in satang."""
+    """An encoded bill line, and what it adds to the subtotal, in satang."""
 
     satang: int
     line: Raw
 
 
 class Package(NamedTuple):
-    """A buffet package, by the number of guests who took it."""
+    """A buffet package, with a line for each number of guests."""
 
     id: str
     for_guests: tuple[Serving, ...]
 
 
 class Menu(Struct, frozen=True, kw_only=True):
-    """All that a shop sells, in the proportions in which it sells."""
+    """Everything that a shop sells. Lines are repeated in proportion to how often they are sold."""
 
     categories: list[CategoryEntry]
     servings: tuple[Serving, ...]
@@ -61,7 +61,7 @@ def menu_of(shop: Shop) -> Menu:
 
 
 class _Kitchen:
-    """Writes the lines of one shop: its own product and category ids, the franchise's master products."""
+    """Builds the lines of one shop. Product and category IDs are the shop's own; master IDs are the franchise's."""
 
     def __init__(self, shop: Shop) -> None:
         self.shop = shop
@@ -83,7 +83,7 @@ class _Kitchen:
             yield self._without_unit_price(dish)
 
     def ways_it_was_sold(self, dish: Dish) -> Iterator[Serving]:
-        """Before the current POS: no master products and no unit prices, some of it on shelves deleted since."""
+        """Yield lines as the previous POS wrote them: no master products, no unit prices, some deleted categories."""
         name, price = dish.name, dish.price
         yield _serving(price * 100, Line(name=name, qty=1, total=price, category_ids=[self._category_id("season")]))
         yield _serving(price * 200, Line(product_id=self._product_id(dish), name=name, qty=2, total=price * 2))
@@ -95,11 +95,11 @@ class _Kitchen:
             yield Package(self._id("package", name), tuple(self._sold(buffet, guests) for guests in GUESTS))
 
     def included(self, dish: Dish) -> Serving:
-        """A dish that the package has paid for."""
+        """Return the line of a dish that is included in a buffet package."""
         return _serving(0, self._line(dish, 1, 0, unit_price=0))
 
     def cancelled(self, dish: Dish) -> Serving:
-        """A dish ordered and taken back before the bill was asked for."""
+        """Return the line of a dish that was ordered and then cancelled."""
         return _serving(0, self._line(dish, 1, dish.price * 100, cancelled=True))
 
     def _sold(self, dish: Dish, qty: Number) -> Serving:
@@ -112,7 +112,7 @@ class _Kitchen:
         return _serving(price * 100, self._line(dish, 1, price * 100, unit_price=price, options=[choice]))
 
     def _grouped(self, dish: Dish) -> Serving:
-        """Some tills write the promotional grouping beside the category it was tapped in."""
+        """Return a line that also names a promotional grouping, as some tills write it."""
         shelf_ids = [*self._path(dish.shelf), self._category_id("best")]
         return _serving(dish.price * 100, self._line(dish, 1, dish.price * 100, category_ids=shelf_ids))
 
@@ -144,7 +144,7 @@ class _Kitchen:
         )
 
     def _path(self, key: str | None) -> list[str]:
-        """Category ids of a shelf, top level first."""
+        """Return the category IDs of a shelf, top level first."""
         if key is None:
             return []
         return [*self._path(self.shelves[key].parent), self._category_id(key)]

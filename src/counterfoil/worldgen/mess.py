@@ -1,7 +1,7 @@
-"""What careless tills do to records: every spoiled one can still be loaded, and the API says what it becomes.
+"""Malformed values as careless tills write them. Every such record can still be loaded.
 
-Each function below is one habit. It spoils one field or two of a record that
-it is handed and leaves the ids alone.
+docs/source-records.md says what becomes of the values. Each function below is
+one such habit of a till: it changes a few fields of a record, but not its IDs.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ NAN_MARK = "~NaN~"
 
 
 class Scribe:
-    """Writes records as lines, a part of them badly. The habits take turns, so that even a small world has them all."""
+    """Encodes records as lines, some with malformed values. Habits take turns, so even a small world has them all."""
 
     def __init__(self, mess: float, draw: Random) -> None:
         self._mess = mess
@@ -36,12 +36,12 @@ class Scribe:
     def _spoil(self, line: bytes) -> bytes:
         record: Spoiled = msgspec.json.decode(line)
         next(self._habits[record["kind"]])(record)
-        # JSON has no NaN, so an honest encoder cannot write one.
+        # JSON has no NaN, so the encoder cannot write it.
         return self._encode(record).replace(b'"%s"' % NAN_MARK.encode(), b"NaN")
 
 
 def messy_lines() -> Iterator[bytes]:
-    """Lines that are no records at all, one for each reason to set a line aside (all but too long)."""
+    """Yield lines that the loader rejects: at least one for each reason, except for lines that are too long."""
     yield b"*** till 3 restarted ***"
     yield b'{"kind":"bill","id":"cut-off","shopId":'
     yield b"[1,2,3]"
@@ -104,12 +104,12 @@ def missing_time(bill: Spoiled) -> None:
 
 
 def quoted_time(bill: Spoiled) -> None:
-    """Epoch seconds or milliseconds in quotes, where the till counts at all."""
+    """Put epoch seconds or milliseconds in quotes. Times that are already text stay as they are."""
     bill["closedAt"] = str(bill["closedAt"])
 
 
 def binary_noise(bill: Spoiled) -> None:
-    """The 0.1 + 0.2 of a till that counts money in floating point."""
+    """Add rounding errors, as of a till that calculates in floating point."""
     amounts = bill["amounts"]
     amounts["net"] = nextafter(amounts["net"], inf)
     amounts["rounding"] = 0.1 + 0.2
@@ -122,7 +122,7 @@ def flags_in_words(bill: Spoiled) -> None:
 
 
 def customer_on_the_bill(bill: Spoiled) -> None:
-    """What must never be stored; the person is as invented as the rest."""
+    """Add personal data, which must never be stored. The person is fictitious."""
     bill["customer"] = {"name": "Invented Customer ลูกค้าสมมุติ", "tel": "000-000-0000"}
     bill["deliveryAddress"] = "0 Nowhere Road ถนนสมมุติ"
     bill["note"] = "for Invented Customer"

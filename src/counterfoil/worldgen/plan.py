@@ -1,4 +1,4 @@
-"""What a world is made from, and the days it spans."""
+"""The parameters of a world, and the days it covers."""
 
 from collections.abc import Sequence
 from datetime import date, datetime, time
@@ -14,7 +14,7 @@ LEGACY_PART = 6
 
 
 class WorldPlan(Struct, frozen=True, kw_only=True):
-    """The size of a world, its last Thai day and the seed that all of it is drawn from."""
+    """The size of a world, its last day (Thailand time), and the seed for all random numbers."""
 
     until: date
     seed: int = 1
@@ -39,12 +39,12 @@ class WorldPlan(Struct, frozen=True, kw_only=True):
 
     @property
     def end_ms(self) -> int:
-        """The first instant that is no longer part of the world."""
+        """The end of the last day, exclusive."""
         return midnight_ms(self.until) + DAY_MS
 
     @property
     def tracked_from_ms(self) -> int:
-        """When change tracking began; bills closed before are history."""
+        """When change tracking began. Bills that were closed before are history."""
         legacy_days = self.days // LEGACY_PART
         if legacy_days == 0:
             return midnight_ms(self.trading_days[0])
@@ -52,7 +52,7 @@ class WorldPlan(Struct, frozen=True, kw_only=True):
 
     @property
     def evenings_ms(self) -> list[int]:
-        """When the tills hand over a tracked day's bills."""
+        """When the tills deliver their bills, for each day with change tracking."""
         evenings = (evening_ms(day) for day in self.trading_days)
         return [evening for evening in evenings if evening > self.tracked_from_ms]
 
@@ -66,7 +66,7 @@ def evening_ms(day: date) -> int:
 
 
 def apportion(total: int, weights: Sequence[float]) -> list[int]:
-    """Whole shares, as near to the weights as whole numbers get, that add up to the total."""
+    """Split the total into whole numbers, in proportion to the weights."""
     sums = list(accumulate(weights))
     marks = [0, *(round(total * part / sums[-1]) for part in sums)]
     return [after - before for before, after in pairwise(marks)]

@@ -1,4 +1,4 @@
-"""The records that the generator writes, as `docs/source-records.md` describes them. What is None is left out."""
+"""The source records that the generator writes; see `docs/source-records.md`. Fields that are None are left out."""
 
 from typing import Any
 
@@ -8,17 +8,17 @@ Number = int | float
 
 
 class Part(Struct, rename="camel", omit_defaults=True):
-    """Something inside a record."""
+    """An object inside a record."""
 
 
 class Record(Struct, rename="camel", omit_defaults=True, tag_field="kind"):
-    """A line: `kind` comes first, then `id`."""
+    """A source record. `kind` is the first field, then `id`."""
 
     id: str
 
 
 class Label(Part, kw_only=True):
-    """An id and how people call it: a table, a channel."""
+    """An ID and a name, of a table or a channel."""
 
     id: str
     name: str | None = None
@@ -169,6 +169,6 @@ class BillRecord(Record, kw_only=True, tag="bill"):
 
 
 def baht(satang: int) -> Number:
-    """Money on the wire: whole baht without a fraction, so that no noise can creep in."""
+    """Convert satang to baht; whole baht as an integer, so that they have no rounding errors."""
     whole, rest = divmod(satang, 100)
     return satang / 100 if rest else whole

@@ -1,4 +1,4 @@
-"""How a bill adds up and how it is paid. Money is counted in whole satang, so that it adds up exactly:
+"""The amounts and payments of a bill. Money is calculated in whole satang, so that it adds up exactly:
 
 net = max(subtotal - discounts, 0) + service + delivery + surcharge (+ VAT on top) - credit + rounding + tip
 """
@@ -33,7 +33,7 @@ VAT_PERCENT = 7
 
 
 class Check(NamedTuple):
-    """What is on the table when the bill is asked for, in satang; a tip of None was never keyed."""
+    """What the bill is made of, in satang. A tip of None means that the shop does not take tips."""
 
     occasion: Occasion
     subtotal: int
@@ -83,7 +83,7 @@ def settle(house: House, check: Check, draw: Random) -> tuple[AmountsEntry, list
 
 
 def settle_as_before(subtotal: int, draw: Random) -> tuple[AmountsEntry, list[PaymentEntry]]:
-    """The old POS knew a sum and a net, and wrote nothing else."""
+    """Return amounts and payments as the previous POS wrote them: only `subtotal` and `net`."""
     method = METHODS[int(draw.random() * len(METHODS))]
     return AmountsEntry(subtotal=baht(subtotal), net=baht(subtotal)), _payments(subtotal, method, draw)
 
@@ -104,13 +104,13 @@ def _discounts(house: House, subtotal: int, draw: Random) -> Discounts:
 def _campaigns(house: House, subtotal: int, draw: Random) -> tuple[list[PromotionEntry], int]:
     name, percent = CAMPAIGNS[int(draw.random() * len(CAMPAIGNS))]
     taken = _percent(subtotal, percent)
-    # A campaign that gives something else than money is written without an amount.
+    # A campaign that gives something other than money has no amount.
     amount = baht(taken) if percent else None
     return [PromotionEntry(id=opaque(house.shop.id, "promotion", name), name=name, amount=amount)], taken
 
 
 def _coupons(house: House, draw: Random) -> tuple[list[PromotionEntry], int]:
-    # A gift card is worth more than most bills: the till records all of it as discount, past the amount due.
+    # A gift card is worth more than most bills. The till records its whole value as a discount, beyond the amount due.
     is_gift_card = draw.random() < GIFT_CARD_CHANCE / COUPON_CHANCE
     name, worth = GIFT_CARD if is_gift_card else COUPONS[int(draw.random() * len(COUPONS))]
     return [PromotionEntry(id=opaque(house.shop.id, "promotion", name), name=name, amount=worth)], worth * 100

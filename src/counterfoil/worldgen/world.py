@@ -1,4 +1,4 @@
-"""A whole world as lines: all at once, or told as the tills handed it over evening by evening."""
+"""Generate a whole world as lines: all at once, or as the deliveries of each evening."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -24,14 +24,14 @@ OFFLINE_CHANCE = 0.03
 
 
 class Delivery(NamedTuple):
-    """What arrived at one moment."""
+    """The lines that were delivered at one moment."""
 
     moment_ms: int
     lines: list[bytes]
 
 
 def world(plan: WorldPlan) -> Iterator[bytes]:
-    """Every record once, without line ends: bases, shops, members, then bills by the moment they were closed."""
+    """Yield every record once, without a newline: bases, shops, members, then bills in order of closing."""
     group = cast(plan)
     houses = [house(plan, group, shop) for shop in group.shops]
     yield from _standing_records(plan, group, houses, plan.until)
@@ -41,12 +41,12 @@ def world(plan: WorldPlan) -> Iterator[bytes]:
 
 
 def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
-    """The same world as it came in, in order of time and never past `now_ms` or the end of the plan.
+    """Yield the same world as deliveries in order of time, up to `now_ms` or the end of the plan.
 
-    The first delivery brings bases, shops, members and the history from
-    before change tracking. Then each evening brings the day's bills and what
-    was thought better of since: voids, members linked afterwards, and the
-    bills of a till that had been offline.
+    The first delivery has the bases, shops, members and history. Then there is
+    one delivery each evening, with the day's bills, late changes (voids, and
+    members linked afterwards), and bills of shops that were offline the day
+    before.
     """
     horizon = min(now_ms, plan.end_ms - 1)
     group = cast(plan)
@@ -70,7 +70,7 @@ class _Evening(NamedTuple):
 
 
 class _BackOffice:
-    """Decides what of an evening's sales is handed over at once, what is late and what is changed a day later."""
+    """Decides which of an evening's bills are delivered at once, delivered late, or changed a day later."""
 
     def __init__(self, houses: list[House], scribe: Scribe, draw: Random) -> None:
         self._houses = houses
@@ -108,7 +108,7 @@ class _BackOffice:
 
 
 def _standing_records(plan: WorldPlan, group: Cast, houses: list[House], as_of: date) -> Iterator[bytes]:
-    """What does not happen but is: bases, shops and members."""
+    """Yield the records without a time: bases, shops and members."""
     scribe = _scribe(plan, "members")
     yield from (msgspec.json.encode(base_record(base)) for base in group.bases)
     yield from (msgspec.json.encode(shop_record(one)) for one in houses)
@@ -120,7 +120,7 @@ def _scribe(plan: WorldPlan, what: str) -> Scribe:
 
 
 def _moments(plan: WorldPlan, horizon: int) -> list[int]:
-    """When something arrives; the last time is as late as may be, so that nothing sold by then is missing."""
+    """Return the times of the deliveries. The last is at the horizon, so that no sale before it is missing."""
     moments = (plan.tracked_from_ms, *plan.evenings_ms)
     return [*(moment for moment in moments if moment < horizon), horizon]
 

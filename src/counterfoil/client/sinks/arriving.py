@@ -1,4 +1,4 @@
-"""Bills as they arrive: which of them are later than what is known. Pure."""
+"""Find out which received bills are newer than the stored ones. Pure functions."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Arrived(Struct, frozen=True):
-    """A bill's bytes, and when it last changed."""
+    """A received bill: its JSON, and when it last changed."""
 
     row: bytes
     changed_us: int | None
@@ -27,7 +27,7 @@ _head = msgspec.json.Decoder(_Head).decode
 
 
 def latest_bills(rows: Iterable[bytes]) -> dict[str, Arrived]:
-    """By id; of a bill that came twice the later."""
+    """Return bills by ID. If a bill occurs twice, the newer version is returned."""
     latest: dict[str, Arrived] = {}
     for row in rows:
         head = _head(row)
@@ -38,7 +38,7 @@ def latest_bills(rows: Iterable[bytes]) -> dict[str, Arrived]:
 
 
 def is_newer(bill: Arrived, known_us: int | None) -> bool:
-    """Whether a bill goes over what is known: nothing, something without a time of change, or something older."""
+    """Whether a bill replaces what is stored: nothing, a version without `updatedAt`, or an older version."""
     return known_us is None or (bill.changed_us is not None and bill.changed_us > known_us)
 
 

@@ -1,4 +1,4 @@
-"""A copy in a DuckDB file. DuckDB's own JSON reader takes the answers in, from a scratch file."""
+"""A copy in a DuckDB file. Answers are written to a scratch file, and DuckDB's JSON reader parses them."""
 
 import shutil
 from collections.abc import Sequence
@@ -11,20 +11,20 @@ from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.sql import Rows, SqlSink, literal
 from counterfoil.client.tables import Kind, Table, shape
 
-# Enough for batches of ordinary bills; each thread of the JSON reader takes 32 MB, whatever there is to read.
+# Enough for batches of ordinary bills. Each thread of the JSON reader takes 32 MB, however little there is to read.
 MEMORY_MB = 112
 THREADS = 2
-# The reader keeps room for rows of this size; longer ones get more of both.
+# The reader's limit for the length of a row. For longer rows, this limit and the memory limit are raised.
 ROW_BYTES = 4 * 1024 * 1024
 
-# What stands in a DuckDB file behind the checksum of its first block.
+# A DuckDB file has these bytes after the checksum of its first block.
 MAGIC_AT, MAGIC = 8, b"DUCK"
 
 
 class DuckDBSink(SqlSink):
-    """One writer at a time; DuckDB's file lock sees to that."""
+    """A copy in a DuckDB file. DuckDB's file lock prevents a second writer."""
 
-    TYPES = {  # noqa: RUF012 - a table, never changed
+    TYPES = {  # noqa: RUF012 - never modified
         Kind.TEXT: "VARCHAR",
         Kind.TEXTS: "VARCHAR[]",
         Kind.DECIMAL: "DECIMAL(38,6)",
@@ -34,7 +34,7 @@ class DuckDBSink(SqlSink):
         Kind.INSTANT: "TIMESTAMPTZ",
         Kind.DAY: "DATE",
     }
-    # Read as a number, DuckDB takes 8935002455.22 for 8935002455.219999; as text the digits stay what they are.
+    # DuckDB reads the JSON number 8935002455.22 as 8935002455.219999. Read as text, the digits are exact.
     _READ_AS = {**TYPES, Kind.DECIMAL: "VARCHAR", Kind.QUANTITY: "VARCHAR"}  # noqa: RUF012
 
     def __init__(self, path: Path) -> None:
@@ -53,7 +53,7 @@ class DuckDBSink(SqlSink):
             raise
 
     def _set_up(self) -> None:
-        # The file is ours now, so what a killed pull left behind is nobody's.
+        # We hold the file's lock, so anything left in the scratch folder is from a pull that was killed.
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._scratch.mkdir(mode=0o700)
         self.run(f"SET threads = {THREADS}")
@@ -95,7 +95,7 @@ class DuckDBSink(SqlSink):
         return f"CAST({at} AS {self.TYPES[kind]})" if self._READ_AS[kind] != self.TYPES[kind] else at
 
     def each(self, source: str, lists: Sequence[tuple[str, ...]]) -> tuple[str, str]:
-        """An outer row is carried along as a whole, so that its fields keep their names."""
+        """Unnest the lists. The outer row is passed through as one struct, so that its fields keep their names."""
         source = f"(SELECT {source} AS outer_row FROM {source})"
         for depth, path in enumerate(lists, 1):
             owner = "outer_row" if depth == 1 else f"e{depth - 1}"
@@ -115,7 +115,7 @@ class DuckDBSink(SqlSink):
 
 
 def _require_duckdb(path: Path) -> None:
-    """DuckDB itself opens files of other kinds too, with extensions that it fetches from the network."""
+    """Reject files of other kinds, which DuckDB would also open, with extensions that it downloads."""
     if path.exists():
         with path.open("rb") as file:
             head = file.read(MAGIC_AT + len(MAGIC))

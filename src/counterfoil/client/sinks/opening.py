@@ -1,4 +1,4 @@
-"""From the name of a target to the sink behind it. The engine is imported when it is asked for and not before."""
+"""Open the sink for the name of a target. Its engine is imported only when the target is opened."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -15,7 +15,7 @@ KINDS = "a file ending in .duckdb, a folder ending in / (Parquet), or postgresql
 
 
 class Target(Struct, frozen=True):
-    """A place for a copy: `shown` is its name without any secret in it."""
+    """Where a copy is stored. `shown` is its name without a password."""
 
     shown: str
     module: str
@@ -27,7 +27,7 @@ class Target(Struct, frozen=True):
         return sink(self.place)
 
     def is_there(self) -> bool:
-        """Whether there is anything to open; of a database only its server knows."""
+        """Whether there is anything to open. Always true for a database, because only its server knows."""
         return not isinstance(self.place, Path) or self.place.exists()
 
     def _engine(self) -> Any:
@@ -40,10 +40,10 @@ class Target(Struct, frozen=True):
 
 
 def target(name: str) -> Target:
-    """The target of this name; `ValueError` when it names none."""
+    """Return the target with this name. Raise `ValueError` if the name is not valid."""
     if name.startswith(POSTGRES):
         if urlsplit(name).netloc.count("@") > 1:
-            # Otherwise the part behind the first one is taken for a host, and told to everybody.
+            # libpq would take what follows the first @ as the host, and show this part of the password in errors.
             raise ValueError("this PostgreSQL URL has more than one @; write %40 for one that belongs to the password")
         return Target(_without_password(name), "postgres", "PostgresSink", name)
     path = Path(name).expanduser()

@@ -1,9 +1,8 @@
-"""A copy as a folder of Parquet files, one a table.
+"""A copy as a folder of Parquet files, one per table.
 
 Parquet files cannot be changed in place, so the copy itself is a DuckDB file
-inside the folder, and each run ends by writing the files of the tables that
-changed beside the old ones and moving them into place: a reader sees a whole
-file, old or new.
+in the folder. At the end of a run, each table that changed is written to a new
+file, which then replaces the old one. So readers never see a partial file.
 """
 
 import os
@@ -25,7 +24,7 @@ class ParquetSink(DuckDBSink):
 
     def make_tables(self) -> None:
         super().make_tables()
-        # What has changed since its file was written; kept, for a run may die before it publishes.
+        # The tables that changed since their file was written. Stored, because a run may die before it publishes.
         self.run("CREATE TABLE IF NOT EXISTS pull_unpublished (name VARCHAR)")
 
     def changed(self, *tables: Table) -> None:
@@ -53,7 +52,7 @@ class ParquetSink(DuckDBSink):
 
 
 def _require_ours(folder: Path) -> None:
-    """Without a copy beside them, files of these names are somebody else's, or all that is left of one."""
+    """Refuse a folder with files of these names but no working file: they are not ours, or the copy is lost."""
     foreign = [table.name for table in TABLES if (folder / f"{table.name}.parquet").exists()]
     if foreign and not (folder / WORKING_FILE).exists():
         raise SinkError(
@@ -63,7 +62,7 @@ def _require_ours(folder: Path) -> None:
 
 
 def _settle(path: Path) -> None:
-    """On the disk, not only in the machine's memory."""
+    """Flush a file or folder to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

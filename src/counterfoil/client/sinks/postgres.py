@@ -1,4 +1,4 @@
-"""A copy in PostgreSQL. Answers go in as jsonb, by COPY; SQL takes them apart there."""
+"""A copy in PostgreSQL. Answers are sent as jsonb with COPY, and SQL extracts the columns."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,16 +20,17 @@ _INDEXES = (
     "CREATE INDEX IF NOT EXISTS coupons_of_member ON coupons (member_id)",
     "CREATE INDEX IF NOT EXISTS pull_seen_of_base ON pull_seen (provider_id)",
 )
-# The fields by which a row of a list names its owner.
+# Fields of a bill, shop or member that the rows of its lists need.
 _PARENTS = ("shopId", "id", "memberId")
-# Two pulls into one schema would undo each other's work. The lock of a killed one goes with its connection.
+# Two pulls into one schema would overwrite each other's work. If a pull is killed, its connection ends, and so does
+# the lock.
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil pull'), hashtext(current_schema()))"
 _SETTINGS = ("SET lock_timeout = 0", "SET TimeZone = 'UTC'", "SET client_min_messages = warning")
 
 
 class PostgresSink(SqlSink):
     LOCK_WAIT = "SET lock_timeout = '5s'"
-    TYPES = {  # noqa: RUF012 - a table, never changed
+    TYPES = {  # noqa: RUF012 - never modified
         Kind.TEXT: "text",
         Kind.TEXTS: "text[]",
         Kind.DECIMAL: "numeric(38,6)",
@@ -73,7 +74,7 @@ class PostgresSink(SqlSink):
         except psycopg.Error as error:
             raise SinkError(f"PostgreSQL: {_first_line(error)}") from error
 
-    def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:  # noqa: ARG002 - jsonb takes every field
+    def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:  # noqa: ARG002 - jsonb needs no schema
         self.run("DROP TABLE IF EXISTS incoming")
         self.run("CREATE TEMPORARY TABLE incoming (j jsonb)")
         try:
@@ -95,7 +96,7 @@ class PostgresSink(SqlSink):
         return f"({text})" if kind is Kind.TEXT else f"({text})::{self.TYPES[kind]}"
 
     def each(self, source: str, lists: Sequence[tuple[str, ...]]) -> tuple[str, str]:
-        # What a list's rows take from their bill is taken out once a bill: a large document is unpacked each time.
+        # Extract the parent's fields once per row of the answer: every access to a large document unpacks it again.
         parents = ", ".join(f"""j->>'{name}' AS "{name}\"""" for name in _PARENTS)
         joined = f"(SELECT j, {parents} FROM {source} OFFSET 0) AS outer_row"
         for depth, path in enumerate(lists, 1):
@@ -111,7 +112,7 @@ class PostgresSink(SqlSink):
 
 
 def _with_places(statement: str) -> str:
-    """The driver's way to write a place for a value; everything else in the statement stays as it is."""
+    """Replace the placeholders `?` with the driver's `%s`, and escape `%`."""
     return statement.replace("%", "%%").replace("?", "%s")
 
 

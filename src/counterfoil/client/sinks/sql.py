@@ -1,8 +1,8 @@
-"""What every SQL target does alike; how a value is read and a list taken apart is the engine's own.
+"""What all SQL sinks share. How to read a value and unnest a list is up to the engine.
 
-Answers are handed to the engine as they came, into a temporary table
-`incoming`; a few INSERT ... SELECT take them apart into the copy's tables.
-Only what differs is written, so that a target knows whether anything changed.
+Answers are put into a temporary table `incoming` unchanged, and INSERT ...
+SELECT statements fill the copy's tables from it. Rows that have not changed
+are not written, so a sink knows which tables changed.
 """
 
 from abc import ABC, abstractmethod
@@ -30,7 +30,7 @@ from counterfoil.client.tables import (
 
 Rows = list[tuple[Any, ...]]
 
-# What the elements of a list are numbered as, outer list first.
+# The columns with an element's number in its list, outer list first.
 _NUMBERS = {
     "categories": ("position",),
     "bill_items": ("line",),
@@ -54,36 +54,36 @@ class SqlSink(ABC):
 
     TYPES: dict[Kind, str]
 
-    # --- what an engine brings ---------------------------------------------------
+    # --- what an engine implements -----------------------------------------------
 
     @abstractmethod
     def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
-        """Run a statement and fetch what it returns."""
+        """Run a statement and return its rows."""
 
     @abstractmethod
     def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
-        """Put the rows of an answer into the temporary table `incoming`, as far as the tables ask for them."""
+        """Put rows of an answer into the temporary table `incoming`, with at least the fields that the tables use."""
 
     @abstractmethod
     def field(self, row: str, path: tuple[str, ...], kind: Kind) -> str:
-        """The value at a path below `row`, in the column's type."""
+        """Return SQL for the value at a path in `row`, in the column's type."""
 
     @abstractmethod
     def each(self, source: str, lists: Sequence[tuple[str, ...]]) -> tuple[str, str]:
-        """A source with a row for every element of nested lists, numbered n1, n2; and what to call the element."""
+        """Return a FROM source with a row per element of nested lists (numbered n1, n2), and the element's name."""
 
     @abstractmethod
     def microseconds(self, column: str) -> str:
-        """An instant as microseconds since 1970."""
+        """Return SQL for an instant as microseconds since 1970."""
 
     @abstractmethod
     def close(self) -> None: ...
 
-    def changed(self, *tables: Table) -> None:  # noqa: B027 - most engines need not know
-        """Told within the transaction that changes them."""
+    def changed(self, *tables: Table) -> None:  # noqa: B027 - optional
+        """Hook: called inside the transaction that changed these tables."""
 
-    def publish(self) -> None:  # noqa: B027
-        """What is committed is published."""
+    def publish(self) -> None:  # noqa: B027 - optional
+        """Do nothing: what is committed is visible."""
 
     # --- the copy ------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ class SqlSink(ABC):
             yield
             self.run("COMMIT")
         except BaseException:
-            with suppress(SinkError):  # the first error is the one to tell
+            with suppress(SinkError):  # Report the first error, not that of the rollback.
                 self.run("ROLLBACK")
             raise
 
@@ -167,7 +167,7 @@ class SqlSink(ABC):
         return f"(SELECT {self.field('incoming', (field,), Kind.TEXT)} FROM incoming)"
 
     def _merge(self, table: Table, key: str, came: str, supplied: dict[str, str] | None = None) -> set[str]:
-        """Give every key that came the rows that came with it; the keys for which that changed something."""
+        """Replace the rows of every key in `incoming`; return the keys whose rows changed."""
         self.run("DROP TABLE IF EXISTS staged")
         self.run(f"CREATE TEMPORARY TABLE staged AS {self._select(table, 'incoming', supplied or {})}")
         copied = f"(SELECT * FROM {table.name} WHERE {key} IN {came})"
@@ -205,7 +205,7 @@ class SqlSink(ABC):
         return len(fresh)
 
     def _known(self, shop_id: str, ids: Sequence[str]) -> dict[str, int | None]:
-        """Which of these bills the copy has, and when each last changed."""
+        """Return when each of these bills that the copy has last changed, by ID."""
         changed = self.microseconds("updated_at")
         rows = self.run(f"SELECT id, {changed} FROM bills WHERE shop_id = ? AND id IN {_LISTED}", [shop_id, ids])
         return dict(rows)
@@ -243,7 +243,7 @@ class SqlSink(ABC):
     def _select(
         self, table: Table, source: str, supplied: dict[str, str], lists: tuple[tuple[str, ...], ...] = ()
     ) -> str:
-        """A SELECT that makes the table's rows from answers."""
+        """Return a SELECT that builds the table's rows from answers."""
         lists = lists or table.each
         rows, element = self.each(source, lists) if lists else (source, "")
         row = "outer_row" if lists else source
@@ -260,7 +260,7 @@ class SqlSink(ABC):
         return f'{value} AS "{column.name}"'
 
 
-# The values of a list that is given as one parameter.
+# A list that is passed as one parameter.
 _LISTED = "(SELECT unnest(CAST(? AS VARCHAR[])))"
 
 
