@@ -1,7 +1,7 @@
-"""A database as the target of a copy: closed to services and loaders until the copy is whole.
+"""A database as the target of a copy: closed to services and loaders until the copy is complete.
 
-While it is being filled, the place of the secret's fingerprint says so, and
-whoever opens the books is refused.
+While it is being filled, the stored fingerprint of the secret has a prefix that
+says so, and opening the books is refused.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -16,7 +16,7 @@ from counterfoil.backends.postgres.deployment import FILLING, row_of
 from counterfoil.backends.postgres.rows import rev_of
 from counterfoil.copying import HOUR_MS, REQUESTS, TABLES, CopyRefused, Row, Table
 
-# The session of a copy that was killed ends a moment after it.
+# Wait for the lock for a moment, because the session of a killed copy outlives its process briefly.
 _PATIENCE = "SET lock_timeout = '5s'"
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil copy'))"
 _CLAIM = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s)"
@@ -41,7 +41,7 @@ FETCH_ROWS = 5_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-# Columns that are read as the source tells them, and written from that.
+# Columns whose type differs from the source: how to read the source's value, and how to write it.
 _READ = {
     "removed": "removed::integer",
     "expired": "expired::integer",
@@ -54,7 +54,7 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
 
 
 class PostgresArrival:
-    """A migrated, empty database, or one that a copy began to fill."""
+    """A migrated, empty database, or one that a copy has begun to fill."""
 
     def __init__(self, url: str) -> None:
         self._line = Line(url)
@@ -89,7 +89,7 @@ class PostgresArrival:
             self._line().execute(_NEXT_GENERATION)
             self._line().execute(_OPEN, (fingerprint,))
         with translated():
-            # What was filled in one go has no statistics yet, and the first page should not wait for them.
+            # Tables that were just filled have no statistics yet, and the first requests need good plans.
             self._line().execute("ANALYZE bills, members, shops, cursors")
 
     def _require_empty(self) -> None:
@@ -156,7 +156,7 @@ def _select(table: Table, columns: tuple[str, ...], condition: str) -> str:
 
 
 def _told(rows: list[Row], columns: tuple[str, ...]) -> Iterable[Row]:
-    """As the source tells them: only a revision needs another form."""
+    """Return rows with the source's types: only a revision has to be converted."""
     if "rev" not in columns:
         return rows
     place = columns.index("rev")

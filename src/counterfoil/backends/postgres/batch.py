@@ -1,8 +1,8 @@
-"""What a batch of changes does to the rows it is about: decided in memory, one change after the other.
+"""Applies a batch of changes to the rows that it concerns, in memory, one change after the other.
 
-The ledger reads those rows under the write lock, asks here what becomes of
-each change, and writes what is left at the end: two round trips for a batch,
-however many changes it holds.
+The ledger reads those rows under the write lock, has the changes applied here,
+and writes the resulting rows at the end: two round trips per batch, however
+many changes it has.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ _encode = json.Encoder().encode
 
 
 class Draft(Struct, frozen=True):
-    """A change with what can be made of it before the lock is taken."""
+    """A change, with everything that can be computed before the lock is taken."""
 
     change: Any
     body: bytes = b""
@@ -70,7 +70,7 @@ def drafted(changes: Sequence[Change]) -> list[Draft]:
 
 
 class Wanted(Struct):
-    """The rows that a batch is about."""
+    """Identifies the rows that a batch concerns."""
 
     shops: list[str]
     bills: list[tuple[str, str]]
@@ -141,7 +141,7 @@ class Batch:
         self.shops = {row.shop_id: row for row in shops}
         self.bills = {(row.shop, row.bill_id): row for row in bills}
         self.bases = {row.provider_id: row for row in bases}
-        # A member that was moving when its loader died is in two bases; the last row given here is the one known.
+        # If a loader died while it moved a member, the member is in two bases; the last row passed in counts.
         stored = list(members)
         self.members = {row.token: row for row in stored}
         self._removals = dict(removals)
@@ -161,7 +161,7 @@ class Batch:
     def apply(self, draft: Draft) -> Outcome:
         return self._apply[type(draft.change)](draft, draft.change)
 
-    # --- what is to be written ---------------------------------------------------
+    # --- rows to write -----------------------------------------------------------
 
     def written_bills(self) -> list[BillRow]:
         return [row for row in self.bills.values() if row.body is not None]
@@ -182,7 +182,7 @@ class Batch:
         return [row for row in self.members.values() if row.record is not None]
 
     def removed_members(self) -> list[tuple[str, str]]:
-        """Those that are gone, and those that have left their base for another."""
+        """Return members that were removed, and the old rows of members that moved to another base."""
         return [
             (provider_id, token)
             for provider_id, token in self._stored_members
@@ -251,7 +251,7 @@ class Batch:
             self._removals[removal] = self.remembered[removal] = change.rev
 
     def _removed_since(self, change: Change) -> bool:
-        """Whether a record that is not there was removed at a later revision than this."""
+        """Return whether a record that is not stored was removed at a later revision than this."""
         return _is_late(change.rev, self._removals.get(_removal(change)))
 
     # --- bills -------------------------------------------------------------------
@@ -354,7 +354,7 @@ class Batch:
 
 
 def rewritten(row: Outdated, shop: int, known: KnownFacts, stamp: int) -> BillRow:
-    """The bill under its shop's new facts; stamped, and with a body, only if that shows."""
+    """Return the bill under its shop's new facts; it has a body, newly stamped, only if the body changes."""
     stored = ClosedBill(
         bill=_bill(row.body),
         closed_at=row.closed_at,
@@ -382,7 +382,7 @@ def rewritten(row: Outdated, shop: int, known: KnownFacts, stamp: int) -> BillRo
 
 
 def stamped(body: bytes, stamp: int, facts: ShopFacts) -> bytes:
-    """The finished body. Quotes in values are escaped, so the first match is the field itself."""
+    """Return the body with `updatedAt` set. Quotes in values are escaped, so the first match is the field."""
     updated_at = iso(stamp, facts.zone()).encode()
     return body.replace(UNSTAMPED, b'"updatedAt":"%b"' % updated_at, 1)
 

@@ -1,9 +1,9 @@
 """Shops, bills and members, read from whichever server is fit.
 
-Each answer is one statement and so one snapshot: the horizon in it, the last
-column of every row, vouches for exactly the rows beside it, on a replica too.
-Whatever grows is asked for by its shop or its base, so that each can lie on a
-shard.
+The rows of an answer are read by one statement and so from one snapshot: the
+horizon, the last column of every row, holds for exactly these rows, on a
+replica too. Large tables are queried by shop or base, so that each shop and
+each base can be stored on one shard.
 """
 
 from datetime import date
@@ -31,7 +31,8 @@ from counterfoil.ports import (
 
 _HORIZON = "SELECT at FROM horizon"
 
-# The horizon has one row, and all else hangs on it: so a list keeps its order, and an empty one still has its horizon.
+# `horizon` has one row and everything else is left-joined to it, so lists keep their order and an empty list has a
+# horizon.
 _SHOPS_OF = {
     "shop": """
         SELECT shops.body, horizon.at FROM horizon LEFT JOIN shops ON shops.id = $1 AND NOT removed
@@ -43,7 +44,7 @@ _SHOPS_OF = {
     """,
 }
 
-# The store's own number of a shop in scope; and whether a number is still that shop's, and the shop in scope.
+# The internal number of a shop in scope; and whether a number still belongs to that shop and the shop is in scope.
 _NUMBER_OF = {
     "shop": "SELECT number, at FROM horizon LEFT JOIN shops ON id = $2 AND id = $1",
     "franchise": "SELECT number, at FROM horizon LEFT JOIN shops ON id = $2 AND franchise_id = $1",
@@ -62,7 +63,7 @@ _COVERS = {
 
 
 def _there(row_id: str) -> str:
-    """SQL: whether the row that a page continues after still exists; a first page continues after none."""
+    """Return SQL that is true if the row that a page continues after still exists, or if it is the first page."""
     return f"{row_id} = '' OR EXISTS (SELECT 1 FROM bills WHERE shop = $3 AND id = {row_id})"  # noqa: S608 - constants
 
 
@@ -133,9 +134,9 @@ _ACCOUNTS = """
     ) AS found ON true
 """
 
-# Shops whose numbers are remembered.
+# Maximum number of shops whose numbers are cached.
 NUMBERS = 50_000
-# Bases are few, and read with every member.
+# Decoded bases are cached, because they are few and every read of members needs one.
 BASES = 256
 _decode_base = lru_cache(maxsize=BASES)(json.Decoder(Base).decode)
 
@@ -145,7 +146,7 @@ class PostgresBooks:
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
-        # By who asks, too: of a shop that is not in scope nothing is read.
+        # The scope is part of the key, so that nothing is read from a shop that is not in scope.
         self._numbers: dict[tuple[Scope, str], int] = {}
 
     def close(self) -> None:
@@ -198,7 +199,7 @@ class PostgresBooks:
         limit: int,
         reached: int,
     ) -> BillPage | None:
-        """A shop's number is remembered, and the statement says whether it is still right: no need to ask for it."""
+        """Return a page. The shop's number is cached, and the statement itself checks whether it is still right."""
 
         async def ask(number: int) -> list[Any]:
             asked = (_clean(scope.id), _clean(shop_id), number)
@@ -212,7 +213,7 @@ class PostgresBooks:
             if still:
                 return _page_of(rows, limit)
         number = await self._number(scope, shop_id, reached)
-        # On a replica that does not know the shop yet, this is a page of nothing as of its horizon.
+        # A replica that does not have the shop yet returns an empty page as of its own horizon.
         return _page_of(await ask(number), limit) if number is not None else None
 
     async def _number(self, scope: Scope, shop_id: str, reached: int) -> int | None:
@@ -253,11 +254,12 @@ class PostgresBooks:
         return AccountList(rows[0][3], _base(rows[0][2]), accounts)
 
     async def _found_in(self, parts: str, scope: Scope, statement: str, asked: str, reached: int) -> list[Any]:
-        """A record of one of the scope's shops or bases.
+        """Return a record of one of the scope's shops or bases.
 
-        They are named as values and not by a join: so a store that is divided
-        by shop and by base looks nowhere else. Both are asked of one server,
-        for a list that is behind hides a record as well as a missing row does.
+        Shops and bases are passed as values instead of joined, so that a
+        distributed store reads only their shards. Both statements go to one
+        server, because an outdated list of shops hides a record just as a
+        missing row does.
         """
 
         async def ask(pool: Pool) -> list[Any]:
@@ -271,12 +273,12 @@ class PostgresBooks:
 
 
 def _continues(rows: list[Any]) -> bool:
-    """Whether the row that a page continues after is there. A replica may not have it yet."""
+    """Return whether the row that a page continues after exists. A replica may not have it yet."""
     return bool(rows[0][-2])
 
 
 def _page_of(rows: list[Any], limit: int) -> BillPage:
-    """Each row ends with the horizon; an empty page is the horizon alone."""
+    """Build a page from rows that end with the horizon; an empty page is one row whose bill columns are null."""
     horizon, continues = rows[0][-1], _continues(rows)
     if rows[0][2] is None:
         return BillPage(horizon, 0, b"", b"", None, continues)
@@ -290,5 +292,5 @@ def _base(body: bytes | None) -> Base | None:
 
 
 def _clean(asked: str) -> str | None:
-    """What PostgreSQL cannot hold is nobody's id; null equals nothing."""
+    """Return the id, or None if PostgreSQL cannot store it: null equals nothing, so nothing is found."""
     return asked if storable(asked) else None

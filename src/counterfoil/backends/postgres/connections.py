@@ -1,9 +1,8 @@
-"""Connections: pools and timeouts, migrations, and the one place that translates the drivers' errors.
+"""Connections: pools and time limits, migrations, and the only place that translates the drivers' errors.
 
-The serving side holds a pool of asyncpg's connections to each server; loaders
-and the operator hold one connection of psycopg's to the server that can be
-written. Both find the tables in the schema `counterfoil` and wait for nothing
-longer than their bound.
+The serving side has a pool of asyncpg connections to each server; loaders and
+the operator have one psycopg connection to the server that can be written. Both
+find the tables in the schema `counterfoil`, and every wait has a time limit.
 """
 
 import asyncio
@@ -28,18 +27,18 @@ from counterfoil.ports import StoreBusy, StoreMismatch, StoreUnavailable, StoreU
 SCHEMA = "counterfoil"
 PORT = "5432"
 CONNECT_SEC = 3.0
-# Connections of a worker to one server. A request waits this long for one, behind so many others at most.
+# Connections per worker and server. A request waits up to QUEUE_SEC for one, behind at most QUEUE_LENGTH others.
 CONNECTIONS = 8
 QUEUE_SEC = 2.0
 QUEUE_LENGTH = 512
-# A statement waits this long for its rows.
+# The server cancels a statement of the serving side after this long.
 STATEMENT_SEC = 5.0
-# What the server does not answer in its own time, the network has swallowed.
+# If there is no answer after the server's own time limit, the network has lost it.
 COMMAND_SEC = STATEMENT_SEC + 1.0
-# A caller learns in this time that keys or counts are out of reach.
+# A request learns within this time that keys or counts are unreachable.
 GATE_SEC = 1.5
 IDLE_SEC = 300.0
-# A loader waits this long for the write lock, and a network that is gone is noticed in this time.
+# A loader waits up to LOCK_SEC for the write lock, and notices a broken network within SILENCE_MS.
 LOCK_SEC = 60.0
 SILENCE_MS = 15_000
 
@@ -51,16 +50,16 @@ _SETTINGS = {
     "idle_in_transaction_session_timeout": "60s",
 }
 _SERVING = _SETTINGS | {"statement_timeout": f"{STATEMENT_SEC:.0f}s", "plan_cache_mode": "force_generic_plan"}
-# Every join of the loader starts from a handful of rows; a plan that reads a whole table is never meant.
+# Every join of the loader starts from a few rows, so a plan that reads a whole table is never wanted.
 _LOADING = _SETTINGS | {"lock_timeout": f"{LOCK_SEC:.0f}s", "enable_hashjoin": "off", "enable_mergejoin": "off"}
 
-# Citus finds the shard of a statement only when its plan knows the values.
+# Citus finds the shard of a statement only if its plan knows the values.
 _PLAN_FOR_CITUS = "SELECT set_config('plan_cache_mode', 'auto', false) FROM pg_extension WHERE extname = 'citus'"
 
 _VERSION = "SELECT number, oldest FROM migrations ORDER BY number DESC LIMIT 1"
 _LEDGER_THERE = "SELECT to_regclass('counterfoil.migrations') IS NOT NULL"
 
-# Of the drivers' errors, those that say nothing about the request: the server is away, starting or full.
+# Driver errors that say nothing about the request: the server is unreachable, starting or full.
 _AWAY = (
     OSError,
     TimeoutError,
@@ -71,19 +70,19 @@ _AWAY = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
-    # Of a server that has become a replica, or that had to undo what the statement was reading.
+    # The server has become a replica, or is a replica that cancelled the statement in order to apply its log.
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.SerializationError,
 )
 _FAILED = (asyncpg.PostgresError, psycopg.Error)
 
-# It tells on standard error what it also raises.
+# psycopg also logs the errors that it raises.
 logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Whatever a driver raises becomes the port's own error. The server's first line only: the rest may hold data."""
+    """Translate the drivers' errors to the port's, with the server's first line only: the rest may contain data."""
     try:
         yield
     except (*_AWAY, *_FAILED) as error:
@@ -93,7 +92,7 @@ def translated() -> Iterator[None]:
 
 def _is_away(error: BaseException) -> bool:
     if isinstance(error, psycopg.OperationalError):
-        # Without a code of the server's the connection itself has failed.
+        # Without an SQLSTATE from the server, the connection itself has failed.
         return error.sqlstate is None or error.sqlstate.startswith(("08", "57P0", "53300", "25006"))
     return isinstance(error, _AWAY)
 
@@ -105,7 +104,7 @@ def _first_line(error: Exception) -> str:
 
 
 def storable(text: str) -> bool:
-    """Whether PostgreSQL can hold this text; NUL and half a surrogate pair it cannot."""
+    """Return whether PostgreSQL can store this text: it cannot store NUL or unpaired surrogates."""
     return "\0" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
 
 
@@ -113,7 +112,7 @@ def storable(text: str) -> bool:
 
 
 class Address(Struct, frozen=True):
-    """One server of those that the setting names."""
+    """One of the servers that the setting names."""
 
     host: str
     port: str
@@ -124,7 +123,7 @@ class Address(Struct, frozen=True):
 
 
 def addresses(url: str) -> list[Address]:
-    """The servers of an address that names several; of any other, none."""
+    """Return the servers of an address that names several; an empty list for any other address."""
     with translated():
         told = conninfo_to_dict(url)
     hosts = str(told.get("host") or "").split(",")
@@ -139,7 +138,7 @@ def addresses(url: str) -> list[Address]:
 
 
 async def dial(url: str, address: Address | None, within: float) -> Any:
-    """A connection of the serving side, to this server or to the only one."""
+    """Open a connection for the serving side, to this server or to the only one."""
     place = {"host": address.host, "port": int(address.port), "target_session_attrs": "any"} if address else {}
     settings = _unless_told(url, _SERVING)
     connection = await asyncpg.connect(
@@ -155,16 +154,16 @@ async def dial(url: str, address: Address | None, within: float) -> Any:
 
 
 def _unless_told(url: str, settings: dict[str, str]) -> dict[str, str]:
-    """The settings that the address does not make itself, by its `options`."""
+    """Return the settings that the address does not set itself in its `options`."""
     told = str(conninfo_to_dict(url).get("options") or "")
     return {name: value for name, value in settings.items() if f"{name}=" not in told}
 
 
 class Pool:
-    """The serving side's connections to one server. Opened when they are needed; what breaks is replaced.
+    """The serving side's connections to one server, opened on demand and replaced when they break.
 
-    Nothing that a request does outlives its statement, so nothing is reset
-    between two requests and no round trip is spent on it.
+    A request leaves no session state behind, so connections are not reset
+    between requests, which saves a round trip.
     """
 
     def __init__(self, url: str, address: Address | None = None, size: int = CONNECTIONS) -> None:
@@ -172,7 +171,7 @@ class Pool:
         self._address = address
         self._slots = asyncio.Semaphore(size)
         self._queue = 0
-        # The one used last is on top, so that the others may fall idle.
+        # The connection that was used last is reused first, so that surplus connections become idle.
         self._idle: list[tuple[Any, float]] = []
         self._open: set[Any] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -193,7 +192,7 @@ class Pool:
 
     @asynccontextmanager
     async def connection(self, within: float | None = None) -> AsyncIterator[Any]:
-        """One of the connections; `within` also bounds the time that making it may take."""
+        """Yield a connection; `within` also limits the time for opening it."""
         await self._take_slot()
         try:
             with translated():
@@ -201,8 +200,8 @@ class Pool:
                 try:
                     yield connection
                 except BaseException as error:
-                    # Only a server that says no leaves its connection fit for another. If the statement runs on,
-                    # its own time limit ends it.
+                    # A connection can be reused only if the server itself has reported the error. If the statement is
+                    # still running, its own time limit ends it.
                     if not isinstance(error, asyncpg.PostgresError) or _is_away(error):
                         connection.terminate()
                     raise
@@ -227,7 +226,7 @@ class Pool:
             self._queue -= 1
 
     def _rested(self) -> Any:
-        """An open connection that is not in use; one that has been idle for long may have been cut unnoticed."""
+        """Return an idle connection or None; close those idle for long, which may have been cut unnoticed."""
         while self._idle:
             connection, since = self._idle.pop()
             if connection.is_closed():
@@ -247,7 +246,7 @@ class Pool:
 
     def _put_back(self, connection: Any) -> None:
         if self._closed:
-            # It was still being made when all others were cut.
+            # This connection was still being opened when the pool was closed.
             connection.terminate()
         if connection.is_closed():
             self._open.discard(connection)
@@ -255,7 +254,7 @@ class Pool:
             self._idle.append((connection, asyncio.get_running_loop().time()))
 
     def drop(self) -> None:
-        """Cut every connection: whoever waits on one learns it now."""
+        """Cut every connection, so that requests that wait for an answer fail at once."""
         for connection in self._open:
             connection.terminate()
 
@@ -271,7 +270,7 @@ class Pool:
 
 
 def connect(url: str) -> psycopg.Connection[tuple[Any, ...]]:
-    """A connection that commits each statement unless told otherwise; of several servers, to one that can write."""
+    """Open a connection in autocommit mode; with several servers, to the one that can be written."""
     options = " ".join(f"-c {name}={value}" for name, value in _LOADING.items())
     with translated():
         several = {"target_session_attrs": "read-write"} if addresses(url) else {}
@@ -293,7 +292,7 @@ def run(url: str, statement: str) -> None:
 
 
 class Line:
-    """One connection, made again when it has broken."""
+    """One connection, reopened after it has broken."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -315,7 +314,7 @@ class Line:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
-        """The connection, cut when this takes longer: a server that is frozen holds its end for ever."""
+        """Yield the connection, and cut it after this time: a frozen server would keep it open forever."""
         connection = self()
         cut = threading.Timer(seconds, _cut, (connection,))
         cut.daemon = True
@@ -335,18 +334,18 @@ def _cut(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
 
 
 def scripts() -> list[tuple[int, str, str]]:
-    """The numbered migrations: number, file name, SQL."""
+    """Return the numbered migrations: number, file name, SQL."""
     folder = resources.files(__package__) / "migrations"
     files = sorted(entry.name for entry in folder.iterdir() if entry.name[:4].isdigit())
     return [(int(file[:4]), file, (folder / file).read_text(encoding="utf-8")) for file in files]
 
 
-# A migration that older nodes can live with says so, and how old they may be.
+# A migration that older nodes can keep running with names the oldest schema that they may know.
 _SUITS = re.compile(r"^-- Suits programs that know schema (\d+)\.$", re.MULTILINE)
 
 
 def oldest_for(number: int, script: str) -> int:
-    """The oldest schema a program may know to go on using the store after this migration."""
+    """Return the oldest schema that a program may know to keep using the store after this migration."""
     said = _SUITS.search(script)
     return int(said[1]) if said else number
 
@@ -355,7 +354,7 @@ LATEST = scripts()[-1][0]
 
 
 def unfit(number: int | None, oldest: int) -> str | None:
-    """What keeps this program from using a store of this schema, or nothing."""
+    """Return why this program cannot use a store of this schema, or None."""
     if number is None or number < LATEST:
         return f"the database has schema {number or 0}, and this program needs {LATEST}: run `counterfoil migrate`."
     if oldest > LATEST:
@@ -397,7 +396,7 @@ def migrate(url: str) -> list[str]:
             )
             done.append(file)
         if done and _has_roles(connection):
-            # What the files have added is not yet granted to the roles that exist.
+            # The existing roles have no rights yet on what the migrations have added.
             connection.execute(_roles_script())
     return done
 
@@ -407,7 +406,7 @@ ROLES: tuple[LiteralString, ...] = ("counterfoil_serving", "counterfoil_loading"
 
 
 def make_roles(url: str) -> None:
-    """The three roles with what each needs. They cannot log in: give them to users of your own."""
+    """Create the three roles and grant each what it needs. They cannot log in: grant them to your own users."""
     with translated(), connect(url) as connection, connection.transaction():
         for role in ROLES:
             if not connection.execute(_ROLE, (role,)).fetchone():

@@ -1,4 +1,4 @@
-"""The cursors that were handed out, kept on the primary for all nodes to see."""
+"""The cursors that were handed out, stored on the primary so that all nodes see them."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -23,8 +23,8 @@ _EXTEND = """
     WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4 AND NOT expired
 """
 _HORIZON = "SELECT at FROM horizon"
-# In this order: the cursor that others hold for the position; the row's id; a fresh id, if that is taken.
-# An id counts as taken for as long as it has a row, also after it has expired: see docs/decisions/0014.
+# Hands out the first of: a cursor that exists for the position, if its horizons are close enough; the row's id; a
+# fresh id, if the row's id is taken. An id is taken while it has a row, even an expired one: see docs/decisions/0014.
 _HAND_OUT = """
     INSERT INTO cursors AS held
         (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
@@ -53,12 +53,12 @@ _HAND_OUT = """
         AND held.ends_at > $9 AND NOT held.expired
     RETURNING cursor
 """
-# A cursor that was handed out while there was no primary; its id is fresh, so nobody else has it.
+# A cursor that was handed out while there was no primary. Its id is fresh, so no other cursor has it.
 _ADOPT = """
     INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (lineage, resource, query, cursor) DO NOTHING
 """
-# A cursor whose row a failover has lost, whatever was written in its place since.
+# A cursor whose row a failover has lost. It replaces whatever was written under its id since.
 _CORRECT = _ADOPT.replace(
     "DO NOTHING",
     """DO UPDATE SET
@@ -67,8 +67,8 @@ _CORRECT = _ADOPT.replace(
         ends_at = excluded.ends_at, expired = false
     """,
 )
-# The row of an expired cursor is kept, so that its id stays taken. The order of the two statements matters: a clock
-# that is ahead for a while can expire cursors, but never delete the rows of those that it has just expired.
+# The row of an expired cursor is kept for RESERVED_MS, so that its id stays taken. So a clock that is temporarily
+# ahead can expire cursors, but does not delete the rows of those that it has just expired.
 _DELETE = """
     DELETE FROM cursors WHERE ctid = ANY (ARRAY(SELECT ctid FROM cursors WHERE ends_at <= %s AND expired LIMIT %s))
 """
@@ -86,7 +86,7 @@ class PostgresCursors:
         self._servers = servers
         self._url = url
         self._clock = clock
-        # Where a cursor can be kept elsewhere, nobody waits long for a primary that does not answer.
+        # With several servers the bridge can store a cursor, so do not wait long for a primary that does not answer.
         self._within = GATE_SEC if servers.several else None
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ class PostgresCursors:
         return _held(row)
 
     async def find_on_replica(self, listing: Listing, cursor: str, reached: int) -> Held | None:
-        """Look on a replica that has reached this horizon."""
+        """Find a cursor on a replica that has reached this horizon."""
         if not _is_storable(listing, cursor):
             return None
         asked = (*_key(listing), cursor, self._clock.now_ms())
@@ -112,7 +112,7 @@ class PostgresCursors:
         return _held(row) if row[0] is not None else None
 
     async def horizon(self) -> int:
-        """The primary's."""
+        """Return the primary's horizon."""
         row = await self._servers.primary.row(_HORIZON, within=self._within)
         return int(row[0])
 
@@ -124,11 +124,11 @@ class PostgresCursors:
         return str(row[0]) if row else None
 
     async def adopt(self, listing: Listing, cursor: str, held: Held, handed_out_at: int) -> None:
-        """Store a cursor that was handed out elsewhere, unless it is there already."""
+        """Store a cursor that was handed out by the bridge, unless it is stored already."""
         await self._put(_ADOPT, listing, cursor, held, handed_out_at)
 
     async def correct(self, listing: Listing, cursor: str, held: Held) -> None:
-        """Store what a cursor really stands for."""
+        """Store the position that a cursor was handed out for, whatever the store has for it."""
         await self._put(_CORRECT, listing, cursor, held, self._clock.now_ms())
 
     async def _put(self, statement: str, listing: Listing, cursor: str, held: Held, handed_out_at: int) -> None:
@@ -137,7 +137,7 @@ class PostgresCursors:
         await self._servers.primary.do(statement, *values, within=self._within)
 
     def prune(self) -> int:
-        """Expire cursors whose lifetime is over and delete those that expired long ago; return how many expired."""
+        """Expire cursors whose lifetime is over, delete those expired long ago; return the number that expired."""
         now = self._clock.now_ms()
         with translated(), closing(Line(self._url)) as line:
             _in_portions(line, _DELETE, (now, PRUNE_ROWS))
@@ -145,7 +145,7 @@ class PostgresCursors:
 
 
 def _in_portions(line: Line, statement: str, values: tuple[int, ...]) -> int:
-    """Run a statement until it finds no more rows; return how many it found."""
+    """Run a statement in batches until no rows are left; return their number."""
     total = 0
     while True:
         changed = line().execute(statement.encode(), values).rowcount

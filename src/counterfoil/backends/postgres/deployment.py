@@ -1,4 +1,4 @@
-"""The one row that says whose store this is: the fingerprint of its secret, or that a copy is filling it."""
+"""The row that identifies the store: the fingerprint of its secret, and whether a copy is filling it."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from psycopg import Connection
 
 from counterfoil.ports import StoreMismatch
 
-# Before the fingerprint while a copy fills the store.
+# Prefix of the fingerprint while a copy fills the store.
 FILLING = "filling "
 
 _FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
@@ -18,7 +18,7 @@ def row_of(connection: Connection[tuple[Any, ...]]) -> str | None:
 
 
 def fingerprint_of(connection: Connection[tuple[Any, ...]]) -> str | None:
-    """Of the secret that the store was built with, if it was built; a store that is being filled is refused."""
+    """Return the fingerprint of the store's secret, or None for a new store; raise while a copy fills the store."""
     found = row_of(connection)
     if found and found.startswith(FILLING):
         raise StoreMismatch(

@@ -1,15 +1,15 @@
-"""The books on Citus, for writing: rows first, then the horizon.
+"""The write side of the books on Citus: rows first, then the horizon.
 
 A batch is not one transaction here. Each shop's bills and each base's members
-are written to their shard by themselves, in one phase, under a stamp that lies
-above the horizon. When all of them are acknowledged, the horizon moves to the
-stamp. So whoever sees a horizon sees every row stamped at or below it.
+are written to their shard separately, in one phase, under a stamp above the
+horizon. When all of them are acknowledged, the horizon moves to the stamp. So a
+client that sees a horizon sees every row stamped at or below it.
 
 The state is one row on the coordinator, `horizon`: `at` is the horizon, `taken`
 the highest stamp that a writer has taken. While `taken` is above `at`, a batch
 is being written or its writer has died, and nobody moves the horizon to `taken`
 or beyond until it is certain that nothing of that batch can still appear.
-docs/decisions/0013 has the argument.
+docs/decisions/0013 explains why this is correct.
 """
 
 from collections import defaultdict
@@ -56,10 +56,10 @@ from counterfoil.backends.postgres.rows import (
 )
 from counterfoil.ports import StoreUnavailable
 
-# Rows in one statement: PostgreSQL takes 65,535 values.
+# Rows per statement: PostgreSQL accepts at most 65,535 values.
 ROWS = 1_000
 
-# One writer at a time. The lock belongs to the session and ends with it, after its last statement has ended.
+# Allows one writer at a time. The lock belongs to the session and ends with it, after its last statement.
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil write'))"
 _UNLOCK = "SELECT pg_advisory_unlock(hashtext('counterfoil write'))"
 
@@ -77,7 +77,7 @@ _ADVANCE = f"""
 _UNPUBLISHED = "SELECT taken, writer FROM horizon WHERE taken > at"
 _PUBLISH_ABANDONED = "UPDATE horizon SET at = taken WHERE taken = %s AND taken > at"
 
-# Whether a dead writer has no session left on any node. Those that are still ending are ended and waited for.
+# Whether a dead writer has no session left on any node. Remaining sessions are terminated and waited for.
 _WRITER_IS_GONE = """
     SELECT coalesce(bool_and(success AND result = 't'), true) FROM run_command_on_all_nodes(format(
         'SELECT coalesce(bool_and(pg_terminate_backend(pid, 3000)), true) FROM pg_stat_activity
@@ -128,13 +128,13 @@ class DistributedLedger(PostgresLedger):
         return horizon
 
     def _advance(self, connection: Connection[Any]) -> tuple[int, bool]:
-        """Move the horizon as far as it may go now; return it, and whether a stamp above it is not published."""
+        """Move the horizon as far as it may go now; return it, and whether a higher stamp is unpublished."""
         horizon, unpublished = only(connection.execute(_ADVANCE, (self._now_ms() if self._now_ms else None,)))
         return horizon, unpublished
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Hold the lock of the only writer. Each statement commits by itself; at the end the horizon moves."""
+        """Hold the write lock. Each statement commits by itself; the horizon moves at the end."""
         with translated():
             connection = self._line()
             try:
@@ -144,15 +144,15 @@ class DistributedLedger(PostgresLedger):
                 connection.execute(_PUBLISH)
                 connection.execute(_UNLOCK)
             except BaseException:
-                # What became of the last statement is not known. The lock ends with the session, and the next
-                # writer makes sure that this one has nothing left on any node.
+                # The outcome of the last statement is unknown. The lock ends with the session, and the next writer
+                # makes sure that this one has no session left on any node.
                 connection.close()
                 raise
 
     def _publish_abandoned(self, connection: Connection[Any]) -> None:
         """Publish the stamp of a writer that died, once nothing of its batch can appear any more.
 
-        Rows that it has written are visible; those that it has not come with the next load.
+        Rows that it has written are visible; the next load brings the others.
         """
         found = connection.execute(_UNPUBLISHED).fetchone()
         if not found:
@@ -169,16 +169,16 @@ class DistributedLedger(PostgresLedger):
     # --- under the lock ------------------------------------------------------------
 
     def _begin(self) -> int:
-        """Return now: `_writing` holds the lock."""
+        """Return the current time; `_writing` already holds the lock."""
         return self._now_ms() if self._now_ms else int(only(self._line().execute(_NOW))[0])
 
     def _take_stamp(self) -> tuple[int, int]:
-        """Return a stamp above the horizon, and now. It is committed at once: the ticker stays below it."""
+        """Commit a stamp above the horizon, so that the ticker stays below it; return it and the current time."""
         stamp, now = only(self._line().execute(_TAKE, {"now": self._now_ms() if self._now_ms else None}))
         return stamp, now
 
     def _publish(self, stamp: int) -> None:
-        """The horizon moves when all that is written under this stamp has been acknowledged."""
+        """Do nothing: `_writing` moves the horizon once everything under this stamp has been acknowledged."""
 
     def _open(self, drafts: Sequence[Draft]) -> tuple[Batch, int]:
         asked = wanted(drafts)
@@ -198,14 +198,14 @@ class DistributedLedger(PostgresLedger):
         return batch, now
 
     def _known_bills(self, asked: Wanted, shops: Iterable[ShopRow]) -> Iterator[BillRow]:
-        """Shop by shop: each is one statement on one shard, found by the primary key."""
+        """Yield the stored bills, with one statement per shop, on one shard, by primary key."""
         for shop in shops:
             ids = [bill_id for shop_id, bill_id in asked.bills if shop_id == shop.shop_id]
             if ids:
                 yield from map(bill_row, self._line().execute(_BILLS, (shop.number, ids), binary=True))
 
     def _known_members(self, asked: Wanted) -> list[MemberRow]:
-        """Of all bases, for a member may have moved. If it was moving when a writer died, the newer row comes last."""
+        """Return rows from all bases, since a member may have moved; if a writer died meanwhile, the newest is last."""
         found = [member_row(row) for row in all_rows(asked_rows(self._line(), MEMBERS, asked.tokens))]
         return sorted(found, key=lambda row: float("-inf") if row.rev is None else row.rev)
 
@@ -228,11 +228,11 @@ class DistributedLedger(PostgresLedger):
             self._line().execute(statement.encode(), [*columns([row[1:] for row in of_shop]), shop])
 
     def _put_members(self, batch: Batch) -> None:
-        """A member and its accounts lie on one node and are one transaction.
+        """Write the members of each base and their accounts, which are on one node, in one transaction.
 
-        A member that moves is written to its new base before it leaves the old
-        one: if the writer dies in between, it is in both, and the next load of
-        its record takes it out of the old one.
+        A member that moves is written to its new base before it is removed from
+        the old one: if the writer dies in between, it is in both, and the next
+        load of its record removes it from the old one.
         """
         for provider_id, of_base in _grouped((row.provider_id, row) for row in batch.written_members()):
             rows = [row for _, row in of_base]
@@ -247,7 +247,7 @@ class DistributedLedger(PostgresLedger):
                 self._line().execute(_REMOVE_ACCOUNTS, (provider_id, tokens))
 
     def _insert(self, statement: str, row: str, rows: Sequence[Row]) -> None:
-        """As a list of values: Citus writes those of one shard in one phase, and a SELECT from arrays in two."""
+        """Insert rows as VALUES: Citus writes those of one shard in one phase, but a SELECT from arrays in two."""
         for start in range(0, len(rows), ROWS):
             some = rows[start : start + ROWS]
             text = statement.format(rows="VALUES " + ", ".join([row] * len(some)))
@@ -255,7 +255,7 @@ class DistributedLedger(PostgresLedger):
 
 
 def _grouped(rows: Iterable[Row]) -> Iterable[tuple[Any, list[Row]]]:
-    """The rows by their first column, which says where they lie."""
+    """Group rows by their first column, which determines their shard."""
     groups: dict[Any, list[Row]] = defaultdict(list)
     for row in rows:
         groups[row[0]].append(row)

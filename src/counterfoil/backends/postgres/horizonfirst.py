@@ -1,10 +1,10 @@
-"""Reading on Citus: the horizon and the small tables from the coordinator first, then the rows from their shard.
+"""Reading on Citus: first the horizon and the small tables from the coordinator, then the rows from their shard.
 
-The statements of books.py are right on Citus too, but Citus then sends what it
-read on the coordinator to the worker, in a transaction of its own: a poll takes
-ten times as long. So each of them is asked in two parts that together return
-the same rows. The order is the one that docs/sync.md asks for: whoever reads
-the horizon first sees in the rows all that it vouches for.
+The statements of books.py are correct on Citus too, but Citus then sends what
+it read on the coordinator to the worker, in a separate transaction, which makes
+a poll ten times slower. So each statement is run in two parts that together
+return the same rows. The horizon is read first, as docs/sync.md requires: the
+rows then contain everything up to it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ _HEAD_OF_BILLS = {kind: f"SELECT ({still}), horizon.at FROM horizon" for kind, s
 _HEAD_OF_BASE = "SELECT (SELECT body FROM bases WHERE id = $1), horizon.at FROM horizon"
 _HEAD_OF_BASES = "SELECT horizon.at, bases.id, bases.body FROM horizon LEFT JOIN bases ON bases.id = ANY($1)"
 
-# A page, and with every row of it (or alone) whether the row that it continues after still exists.
+# A page. Each row, or the only row of an empty page, says whether the row that the page continues after still exists.
 _PAGE = """
     SELECT page.*, start.there FROM (
         SELECT {row_id} = '' OR EXISTS (SELECT 1 FROM {table} WHERE {within} AND {identity} = {row_id}) AS there
@@ -73,7 +73,7 @@ _ACCOUNTS = """
 
 
 class Parts(Struct, frozen=True):
-    """A statement in two parts: what each takes of the statement's values, and the rows that both make."""
+    """A statement in two parts: which of its values each part takes, and how their rows are joined."""
 
     head: str
     rows: str
@@ -83,12 +83,12 @@ class Parts(Struct, frozen=True):
 
 
 def _head_behind(width: int) -> Callable[[Rows, Rows], Rows]:
-    """Each row with the head behind it; for an empty list, the head alone."""
+    """Return a function that appends the head to each row; without rows, it returns the head after `width` nulls."""
     return lambda head, rows: [(*row, *head[0]) for row in rows] or [((None,) * width + tuple(head[0]))]
 
 
 def _head_around_there(head: Rows, rows: Rows) -> Rows:
-    """Each row of a page with the head's first column before its last one, and the horizon behind it."""
+    """Insert the head's first column before the last column of each row, and append the horizon."""
     first, horizon = head[0]
     return [(*row[:-1], first, row[-1], horizon) for row in rows]
 
@@ -104,12 +104,12 @@ def _all(values: Values, _: Rows) -> Values:
 
 
 def _from_number(values: Values, _: Rows) -> Values:
-    """Without the scope and the ID of the shop, which only the head needs."""
+    """Drop the scope and the ID of the shop, which only the head needs."""
     return values[2:]
 
 
 def _up_to_horizon(values: Values, head: Rows) -> Values:
-    """The values of a list by change; without a bound of its own it ends at the horizon."""
+    """Return the values of a list by change; a list without an upper bound ends at the horizon."""
     number, updated_at, bill_id, until, limit = values[2:]
     return number, updated_at, bill_id, head[0][1] if until is None else until, limit
 
@@ -137,7 +137,7 @@ PARTS: Mapping[str, Parts] = {
 
 
 class _InParts:
-    """A pool that asks a statement in two parts if it has them."""
+    """A pool that runs a statement in two parts if `PARTS` has it."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -161,6 +161,6 @@ class CitusServers(Servers):
 def open_servers(
     url: str, clock: Clock, lag_ms: int, observe: Callable[[Event], None], now_ms: Callable[[], int] | None
 ) -> Servers:
-    """Open the servers that suit the tables. On Citus both kinds read the same rows; its own is faster."""
+    """Open the servers that suit the tables. On Citus both kinds read the same rows; CitusServers is faster."""
     kind = CitusServers if is_distributed_at(url) else Servers
     return kind(url, clock, lag_ms, observe, now_ms)

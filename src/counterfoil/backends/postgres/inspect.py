@@ -1,7 +1,7 @@
-"""A look at the store from outside, as the admin listener and the doctor take it.
+"""Inspects the store from outside, for the admin listener and `counterfoil doctor`.
 
-Of several servers the primary is looked at, or while there is none whichever
-answers.
+With several servers the primary is inspected or, while there is none, the
+server with the newest horizon.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _KNOWN = {
 }
 
 
-# What a login may do beyond reading: the lines of roles.sql, and the rights of an owner.
+# What a login may do beyond reading: the grants of roles.sql, and the rights of the owner.
 _RIGHTS = """
     SELECT current_user,
         has_table_privilege('keys', 'SELECT') AND has_table_privilege('admissions', 'INSERT'),
@@ -53,7 +53,7 @@ class LatestLoad(Struct, frozen=True):
 
 
 def problem(url: str) -> str | None:
-    """What keeps this database from being used, or nothing."""
+    """Return why this database cannot be used, or None."""
     try:
         with closing(connect(_answering(url))) as connection:
             check_version(connection)
@@ -63,12 +63,12 @@ def problem(url: str) -> str | None:
 
 
 def several(url: str) -> bool:
-    """Whether the store can be read while its primary is away."""
+    """Return whether the address names several servers, so that reads do not need the primary."""
     return bool(addresses(url))
 
 
 def servers(url: str) -> list[Sight]:
-    """Each of several servers as it is now."""
+    """Return the current state of each of several servers; nothing for a single server."""
     return asyncio.run(survey(url)) if several(url) else []
 
 
@@ -78,19 +78,19 @@ def horizon(url: str) -> int | None:
 
 
 def knows(url: str, scope: Scope) -> bool:
-    """Whether the books have a shop of this scope."""
+    """Return whether the books have a shop of this scope."""
     return _row(url, _KNOWN[scope.kind], scope.id) is not None
 
 
 def fingerprint(url: str) -> str | None:
-    """Of the secret that the store was built with, if it was built. Whether it was must be known, so errors stay."""
+    """Return the fingerprint of the store's secret, or None for a new store; raise if the store cannot be read."""
     with closing(connect(_answering(url))) as connection, translated():
         check_version(connection)
         return fingerprint_of(connection)
 
 
 def rights(url: str) -> Rights | None:
-    """What the login of this address may do, if it can be asked."""
+    """Return what the login of this address may do, or None if the server cannot be asked."""
     row = _row(url, _RIGHTS)
     return Rights(*row) if row else None
 
@@ -112,7 +112,7 @@ def _row(url: str, query: str, *values: str) -> tuple[Any, ...] | None:
 
 
 def _answering(url: str) -> str:
-    """The address of the server to look at: all are asked at once, so one that is silent costs a moment only."""
+    """Return the address of the server to inspect. All are asked at once, so a silent one costs only a moment."""
     seen = [(place, sight) for place, sight in zip(addresses(url), servers(url), strict=True) if sight.horizon]
     if not seen:
         return url

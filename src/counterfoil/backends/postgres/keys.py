@@ -1,11 +1,11 @@
-"""Keys: a ring in memory for checking requests, and the cabinet that the operator works on.
+"""Keys: the ring, which checks requests in memory, and the cabinet, in which the operator changes keys.
 
-The ring holds every key and looks every key id up in the same dictionary, so
-an unknown id costs what a known one costs. It asks the server again at most
-`REFRESH_SEC` later: a revocation is in force within that time. While the primary
-cannot be reached, a replica is asked if it can prove by its horizon that its
-keys are newer than those in memory; whatever is newest bridges the gap, for
-less than the five minutes within which a revocation must be in force.
+The ring holds every key and looks up every key id in the same dictionary, so
+an unknown id takes as long as a known one. It asks the server again after
+`REFRESH_SEC`, so a revocation takes effect within that time. While the primary
+is unreachable, the keys of a replica are used if its horizon proves that they
+are newer than those in memory. The newest keys stay in use for `BRIDGE_SEC`,
+less than the five minutes within which a revocation must take effect.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from counterfoil.domain.access import Key
 from counterfoil.ports import Clock, KeptKey, StoreUnavailable, StoreUnreachable
 
 REFRESH_SEC = 0.5
-# The contract's five minutes, less what a request may take.
+# The contract's five minutes, minus the time that a request may take.
 BRIDGE_SEC = 270
 
 _ALL = "SELECT key_id, secret_digest, body FROM keys"
@@ -53,13 +53,13 @@ class PostgresKeyRing:
         self._looking: asyncio.Task[None] | None = None
         self._failure: StoreUnreachable | None = None
         self._due = 0
-        # The keys are what they were at this instant, or newer.
+        # The keys in memory are at least as new as this instant of the steady clock.
         self._as_of: int | None = None
 
     async def find(self, key_id: str) -> KeptKey | None:
         if self._clock.steady_us() >= self._due:
             look = self._look()
-            # While memory bridges, nobody waits for a server that may be silent.
+            # While the keys in memory may still be used, do not wait for a server that may not answer.
             if not self._bridging:
                 await asyncio.shield(look)
             if self._failure and not self._bridging:
@@ -68,23 +68,23 @@ class PostgresKeyRing:
 
     async def find_again(self, key_id: str) -> KeptKey | None:
         if self._looking:
-            # It began before this request did, and may have missed a key that was issued since.
+            # The lookup in progress began before this request, and may have missed a key that was issued since.
             await asyncio.wait({self._looking})
         await asyncio.shield(self._look())
         if self._failure:
-            # The key may be new: memory cannot tell that it is wrong.
+            # The key may be new, so its absence from memory does not prove that it is invalid.
             raise self._failure
         return self._kept.get(key_id)
 
     @property
     def _bridging(self) -> bool:
-        """Whether the primary is away and a revocation that is not seen here would not be late yet."""
+        """Whether the primary is unreachable and the keys in memory are recent enough to be used."""
         if self._failure is None or self._as_of is None:
             return False
         return self._clock.steady_us() < self._as_of + BRIDGE_SEC * 1_000_000
 
     def _look(self) -> asyncio.Task[None]:
-        """Ask the server. Whoever comes before it has answered shares the question, so a silence is waited for once."""
+        """Ask the server. Requests that arrive before it answers share the lookup and wait for it only once."""
         if self._looking is None:
             self._looking = asyncio.get_running_loop().create_task(self._look_again())
             self._looking.add_done_callback(self._looked)
@@ -93,7 +93,7 @@ class PostgresKeyRing:
     def _looked(self, look: asyncio.Task[None]) -> None:
         self._looking = None
         if not look.cancelled():
-            # Those who waited have been told; perhaps nobody did.
+            # Retrieve the exception, because asyncio logs one that nobody has retrieved, and perhaps nobody waited.
             look.exception()
 
     async def _look_again(self) -> None:
@@ -112,7 +112,7 @@ class PostgresKeyRing:
             self._due = self._clock.steady_us() + int(REFRESH_SEC * 1_000_000)
 
     async def _refresh_from_replica(self, pool: Pool) -> None:
-        """Its keys count only if they are newer than ours: an old copy would bring a revoked key back."""
+        """Read a replica's keys only if they are newer than ours: older ones would reinstate a revoked key."""
         (horizon,) = await pool.row(_HORIZON, within=GATE_SEC)
         as_of = min(self._servers.steady_us_of(horizon), self._clock.steady_us())
         if self._as_of is None or as_of > self._as_of:
@@ -121,14 +121,14 @@ class PostgresKeyRing:
 
     async def _refresh(self, pool: Pool) -> None:
         try:
-            # The whole of it: a connection that has to be made first counts too.
+            # The time limit includes opening a connection.
             async with asyncio.timeout(GATE_SEC):
                 number, at, schema, oldest = await pool.row(_GENERATION)
         except TimeoutError as error:
             raise StoreUnreachable(f"PostgreSQL: no answer in {GATE_SEC} s") from error
         problem = unfit(schema, oldest)
         if problem:
-            # Another version has changed the database under a running service.
+            # Another version has migrated the database while this service was running.
             raise StoreUnavailable(problem)
         if (number, at) != self._generation:
             rows = await pool.rows(_ALL)
@@ -137,7 +137,7 @@ class PostgresKeyRing:
 
 
 class PostgresKeyCabinet:
-    """Where the operator issues, changes and revokes keys. A store that is being filled has the source's keys."""
+    """Issues, changes and revokes keys for the operator; refuses changes while a copy fills the store."""
 
     def __init__(self, url: str) -> None:
         self._line = Line(url)
@@ -162,7 +162,7 @@ class PostgresKeyCabinet:
         return _key(row[0]) if row else None
 
     def change(self, key_id: str, change: Callable[[Key], Key]) -> Key | None:
-        """Replace a key by what `change` makes of it, in one transaction."""
+        """Replace a key with the result of `change`, in one transaction; return None if the key does not exist."""
         with translated(), self._line().transaction():
             fingerprint_of(self._line())
             row = self._line().execute(_ONE, (key_id,)).fetchone()

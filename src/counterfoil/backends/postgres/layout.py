@@ -1,7 +1,7 @@
-"""How the tables lie on Citus: what grows is distributed, everything else stays on the coordinator.
+"""The layout of the tables on Citus: large tables are distributed, all others stay on the coordinator.
 
 No table is a reference table, so no transaction of the store spans two nodes
-and none is committed in two phases. docs/decisions/0013 has the reasons.
+and none is committed in two phases. docs/decisions/0013 gives the reasons.
 """
 
 from contextlib import closing
@@ -51,9 +51,9 @@ def is_distributed(connection: Connection) -> bool:
 
 
 def is_distributed_at(url: str) -> bool:
-    """Whether the tables at this address are distributed; one that cannot be asked counts as not.
+    """Return whether the tables at this address are distributed; False if the server cannot be asked.
 
-    A cluster with Citus has one address, that of its coordinator.
+    A Citus cluster has one address, that of its coordinator.
     """
     if addresses(url):
         return False
@@ -110,7 +110,7 @@ def _require_citus(connection: Connection) -> None:
 
 
 def _other_sessions(connection: Connection) -> int:
-    """Count them; a session that has just been closed gets a moment to end."""
+    """Return the number of other sessions; wait up to two seconds for those that have just been closed."""
     for _ in range(20):
         others = int(_value(connection, _OTHER_SESSIONS))
         if not others:
@@ -120,7 +120,7 @@ def _other_sessions(connection: Connection) -> int:
 
 
 def _require_committed(connection: Connection) -> None:
-    """Distributing is itself a transaction in two phases: rows that a worker has yet to commit are not visible."""
+    """Raise if a node has yet to commit: distributing commits in two phases, and rows are not visible before that."""
     if _value(connection, _UNCOMMITTED):
         raise StoreUnavailable(
             "the tables are distributed, but not every node has committed yet. Start services only when "

@@ -1,9 +1,10 @@
-"""The books, for writing: what loaders and the horizon's ticker use.
+"""The write side of the books, used by loaders and by the ticker that advances the horizon.
 
 A transaction takes its stamp under the write lock, above every horizon given
-out, and moves the horizon to it. So no stamp becomes visible after a horizon
-at or above it was: whatever the clock does, whoever dies when. The lock is the
-horizon's own row; the clock is the server's, so that loaders need not agree.
+out, and moves the horizon to it. So a row with a stamp never becomes visible
+later than a horizon at or above that stamp, whatever the clock does and
+whenever a process dies. The lock is the row of the horizon. The clock is the
+server's, so that the clocks of loaders need not agree.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +41,7 @@ from counterfoil.ports import Change, KnownFacts, LoadProgress, Outcome, StoreMi
 CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _LOCK = f"SELECT at, {CLOCK} FROM horizon FOR UPDATE"  # noqa: S608 - a constant
 _SET_HORIZON = "UPDATE horizon SET at = %s"
-# A row that is locked is read again once its writer is done.
+# If a writer holds the row lock, this waits and then uses the value that the writer has committed.
 _ADVANCE = f"UPDATE horizon SET at = greatest(at, coalesce(%s, {CLOCK})) RETURNING at"  # noqa: S608
 
 LAST_SHOP = "SELECT coalesce(max(number), 0) FROM shops"
@@ -155,7 +156,7 @@ _facts = json.Decoder(ShopFacts).decode
 
 
 class PostgresLedger:
-    """The write side of the books. Without a clock of the caller's it goes by the server's."""
+    """The write side of the books. Uses the server's clock unless the caller passes one."""
 
     def __init__(self, url: str, fingerprint: str, now_ms: Callable[[], int] | None = None) -> None:
         self._now_ms = now_ms
@@ -203,7 +204,7 @@ class PostgresLedger:
             stamp, _ = self._take_stamp()
             number, version, facts = shop
             known = KnownFacts(version, _facts(facts))
-            # Bills behind the last one rewritten are done; after a crash the shop is read from its first again.
+            # Bills up to the last one rewritten are done; after a restart the shop is read from its first bill again.
             after = self._rewritten.get((number, version), "")
             found = self._line().execute(_OUTDATED_BILLS, (number, after, version, most), binary=True).fetchall()
             bills = [rewritten(outdated_row(row), number, known, stamp) for row in found]
@@ -212,7 +213,7 @@ class PostgresLedger:
             self._publish(stamp)
             if len(found) < most:
                 self._line().execute(_REWRITTEN, (version, number))
-        # Remembered once it is committed: what could not be written is not behind us.
+        # Remember the progress only after the commit, because a failed transaction rewrites nothing.
         if len(found) == most:
             self._rewritten[number, version] = found[-1][0]
         return True
@@ -223,11 +224,11 @@ class PostgresLedger:
         return int(row[0]) if row else 0
 
     def checkpoint(self) -> None:
-        """The server looks after its own files."""
+        """Do nothing: PostgreSQL runs its own checkpoints."""
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """One transaction. Statements go out without waiting for one another until an answer is asked for."""
+        """Run one transaction. Statements are sent without waiting for each other until a result is read."""
         with translated():
             connection = self._line()
             with connection.pipeline(), connection.transaction():
@@ -236,11 +237,11 @@ class PostgresLedger:
     # --- under the lock ------------------------------------------------------------
 
     def _begin(self) -> int:
-        """Take the write lock; return now."""
+        """Take the write lock; return the current time."""
         return self._take_stamp()[1]
 
     def _take_stamp(self) -> tuple[int, int]:
-        """Take the write lock; return the stamp of this transaction, and now."""
+        """Take the write lock; return this transaction's stamp and the current time."""
         return self._stamp_of(self._line().execute(_LOCK))
 
     def _stamp_of(self, lock: Cursor[Any]) -> tuple[int, int]:
@@ -249,11 +250,11 @@ class PostgresLedger:
         return max(now, horizon + 1), now
 
     def _publish(self, stamp: int) -> None:
-        """Move the horizon to the stamp of this transaction: it becomes visible with the rows."""
+        """Move the horizon to this transaction's stamp; it becomes visible together with the rows."""
         self._line().execute(_SET_HORIZON, (stamp,))
 
     def _open(self, drafts: Sequence[Draft]) -> tuple[Batch, int]:
-        """Lock, and read the rows that the batch is about, in one round trip. They are read under the lock."""
+        """Take the write lock and, under it, read the rows that the batch concerns, in one round trip."""
         asked = wanted(drafts)
         connection = self._line()
         lock = connection.execute(_LOCK, binary=True)
@@ -307,7 +308,7 @@ class PostgresLedger:
         self._do(ADD_ACCOUNTS.format(rows=_ACCOUNT_ARRAYS), account_values(written))
 
     def _do(self, statement: str, rows: Sequence[Row]) -> None:
-        """One statement for all rows, their columns as arrays."""
+        """Run one statement for all rows, with their columns as arrays."""
         if rows:
             self._line().execute(statement.encode(), columns(rows))
 

@@ -10,11 +10,11 @@ from msgspec import Struct
 from counterfoil.domain.members import MemberRecord
 
 Row = tuple[Any, ...]
-# Of what may have been removed before it came: the shop of a bill, the kind, the id.
+# Identifies what was removed: the shop of a bill (empty for other kinds), the kind, the id.
 Removal = tuple[str, str, str]
 
 NO_DAY = 0
-# Members whose sign-up cannot be read come last.
+# Members whose sign-up time cannot be read come last.
 NEVER = 2**62
 
 
@@ -33,7 +33,7 @@ class ShopRow(Struct):
 
 
 class BillRow(Struct):
-    """A bill as it is stored or will be; `body` is not read, so it is there only when it is to be written."""
+    """A bill as it is or will be stored. `body` is never read from the store: it is set only if it is to be written."""
 
     shop: int
     bill_id: str
@@ -57,7 +57,7 @@ class BaseRow(Struct):
 
 
 class MemberRow(Struct):
-    """A member as it is stored; with `record`, as it is to be written."""
+    """A member as it is or will be stored; `record` is set only if it is to be written."""
 
     provider_id: str
     token: str
@@ -68,7 +68,7 @@ class MemberRow(Struct):
 
 
 class Outdated(Struct, frozen=True):
-    """A stored bill that has not been read under its shop's present facts."""
+    """A stored bill that has not been rewritten under its shop's current facts yet."""
 
     bill_id: str
     closed_at: int | None
@@ -161,7 +161,7 @@ def account_values(rows: Sequence[MemberRow]) -> list[Row]:
             record.token,
             place,
             account.user,
-            # The most recent of a person's records answers: one that cannot say when it was made is not it.
+            # A person's most recent record comes first, so one without a creation time is sorted as the oldest.
             -1 if record.created_at is None else record.created_at,
             account.channel,
         )
@@ -176,7 +176,7 @@ def seal_of(finished: bytes) -> bytes:
 
 
 def rev_of(kept: Decimal | None) -> float | None:
-    """As it was given: whole numbers whole, however long; others as the float they were."""
+    """Return a revision as it was loaded: a whole number of any length as an integer, any other as a float."""
     if kept is None:
         return None
     return int(kept) if kept == kept.to_integral_value() else float(kept)

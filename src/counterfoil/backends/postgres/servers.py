@@ -1,13 +1,13 @@
-"""The servers of a store: which can be written, which may be read, and how far each has come.
+"""The servers of a store: which one can be written, which ones may be read, and the horizon of each.
 
-One address may name several servers. A watcher for each asks what it is and
-where its horizon stands, so a failover needs neither a proxy nor a setting.
-Reads go to the replicas in turn and to the primary when none is fit; what
-breaks under a read is read again from the next. A read names the horizon that
-it must have reached: the newest that its caller was ever given. What callers
-are given next is a horizon that every fit replica has reached, so each of them
-can answer. With one server there is nothing to watch, and all of this is its
-pool.
+An address may name several servers. A watcher for each one asks for its role
+and horizon, so a failover needs neither a proxy nor a change of settings. A
+replica is fit if it answers and is not too far behind. Reads go to the fit
+replicas in turn, and to the primary if there are none; a read that fails is
+repeated on the next server. A read names the horizon that the server must have
+reached: the newest that its caller was ever given. Callers are next given a
+horizon that every fit replica has reached, so each of them can answer. A single
+server is not watched: everything goes to its pool.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ from counterfoil.backends.postgres.connections import GATE_SEC, Address, Pool, a
 from counterfoil.observe.events import Event, ServerChanged
 from counterfoil.ports import Clock, StoreUnavailable, StoreUnreachable
 
-# A server is asked this often; more often while it is away or nothing can be written.
+# A server is checked this often; HURRY_SEC applies while it is unreachable or no server can be written.
 LOOK_EVERY_SEC = 0.25
 HURRY_SEC = 0.1
-# One that does not answer twice in this time is away.
+# A server that fails to answer within LOOK_SEC, PATIENCE times in a row, counts as unreachable.
 LOOK_SEC = 0.5
 PATIENCE = 2
 LAG_MS = 5_000
-# While no server has reached what a caller was given, a read asks again this often, and gives up after this long.
+# While no server has reached the horizon that a read needs, it is retried this often, and fails after BEHIND_SEC.
 CATCHING_UP_SEC = 0.05
 BEHIND_SEC = 2.0
 
@@ -39,7 +39,7 @@ _LOOK = """
         CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END
     FROM horizon
 """
-# A horizon that a replica gave out before its primary was lost stays the past of the next one.
+# Keeps the stamps of a new primary above every horizon that was given out before the old primary was lost.
 _CATCH_UP = "UPDATE horizon SET at = greatest(at, $1)"
 _HORIZON = "SELECT at FROM horizon"
 
@@ -47,7 +47,7 @@ Found = TypeVar("Found")
 
 
 class Role(Enum):
-    """What a server is to us."""
+    """The role of a server, as this worker sees it."""
 
     PRIMARY = "primary"
     REPLICA = "replica"
@@ -56,18 +56,18 @@ class Role(Enum):
 
 
 class Server:
-    """One server and what is known of it."""
+    """One server and what is known about it."""
 
     def __init__(self, name: str, pool: Pool, role: Role = Role.AWAY) -> None:
         self.name = name
         self.pool = pool
         self.role = role
         self.horizon = 0
-        # Of the write-ahead log: of two servers that can be written, the lower one was left behind by a failover.
+        # The write-ahead log's timeline. If two servers can be written, a failover has replaced the one with the lower.
         self.timeline = ""
         self.doubted = False
         self.told: Role | None = None
-        # The watcher's own connection: a pool that is exhausted does not make a server look dead.
+        # The watcher has its own connection, so that an exhausted pool does not make the server look unreachable.
         self.line: Any = None
         self.wake = asyncio.Event()
 
@@ -81,7 +81,7 @@ class Server:
 
 
 class Sight(Struct, frozen=True):
-    """A server as it was seen once; without a horizon it did not answer."""
+    """The state of a server at one moment; `horizon` is None if it did not answer."""
 
     name: str
     role: Role
@@ -93,7 +93,7 @@ class Sight(Struct, frozen=True):
 
 
 async def survey(url: str) -> list[Sight]:
-    """A look at each of several servers, from outside."""
+    """Return the current state of each of several servers."""
     return list(await asyncio.gather(*(_seen(url, address) for address in addresses(url))))
 
 
@@ -137,7 +137,7 @@ class Servers:
         self._turn = 0
         self._highest = 0
         self._offered = 0
-        # The primary's clock, and ours at that moment.
+        # This node's steady clock in microseconds and the primary's clock in milliseconds, at the same moment.
         self._seen_clock: tuple[int, int] | None = None
         self.primary = Primary(self)
 
@@ -162,14 +162,14 @@ class Servers:
     # --- reading -------------------------------------------------------------------
 
     async def rows(self, statement: str, *values: object, reached: int = 0) -> list[Any]:
-        """Rows that each end with the horizon of their snapshot, from a server that has reached this one."""
+        """Return rows from a server that has reached this horizon. Each row ends with the horizon of its snapshot."""
         _, found = await self._first(lambda pool: pool.rows(statement, *values), reached)
         return found
 
     async def found(
         self, statement: str, *values: object, reached: int = 0, there: Callable[[list[Any]], bool] | None = None
     ) -> list[Any]:
-        """The same where a first row without a first column means that nothing was found."""
+        """Run a statement as `found_by` does. Without `there`, a null first column means that nothing was found."""
         return await self.found_by(lambda pool: pool.rows(statement, *values), reached, there)
 
     async def found_by(
@@ -178,9 +178,9 @@ class Servers:
         reached: int = 0,
         there: Callable[[list[Any]], bool] | None = None,
     ) -> list[Any]:
-        """Rows if there are any. What a replica does not have, it may not have yet: the primary is asked as well.
+        """Return rows. If a replica finds nothing, it may be behind, so the primary is asked as well.
 
-        While there is no primary, every replica is.
+        While there is no primary, every other replica is asked.
         """
         is_there = there or _has_first_column
         answered_by, answer = await self._first(ask, reached)
@@ -192,10 +192,11 @@ class Servers:
         return answer
 
     async def _first(self, ask: Callable[[Pool], Awaitable[list[Any]]], reached: int) -> tuple[Server, list[Any]]:
-        """The first server that has reached this horizon, and its answer.
+        """Return the first server that has reached this horizon, and its answer.
 
-        Right after a failover there may be none for a moment: one that is being
-        promoted or is still applying what it received gets there.
+        Right after a failover there may be none for a moment, so the read is
+        retried: a server that is being promoted or is still applying its log
+        will reach the horizon.
         """
         give_up = asyncio.get_running_loop().time() + BEHIND_SEC
         while True:
@@ -216,11 +217,11 @@ class Servers:
             await asyncio.sleep(CATCHING_UP_SEC)
 
     def _is_settling(self) -> bool:
-        """Whether a server may become fit within moments: the watchers are looking at one that was in doubt."""
+        """Return whether a server may become fit within moments, because its watcher is checking it after a failure."""
         return bool(self._addresses) and any(server.doubted for server in self._servers)
 
     def _others(self, answered_by: Server) -> list[Server]:
-        """Who may know what this server does not: the primary, or every other replica while there is none."""
+        """Return servers that may have what this one lacks: the primary or, without one, all other fit replicas."""
         if answered_by is self._primary:
             return []
         if self._primary and self.writable:
@@ -228,12 +229,12 @@ class Servers:
         fit = (server for server in self._servers if server.role is Role.REPLICA and not server.doubted)
         return [server for server in fit if server is not answered_by]
 
-    # --- what callers are given ------------------------------------------------------
+    # --- horizons given to callers ---------------------------------------------------
 
     async def offered(self) -> int | None:
-        """The horizon to give to the next caller: every fit replica has reached it. None with a single server.
+        """Return the horizon to give to the next caller: every fit replica has reached it. None with a single server.
 
-        It never goes back, whichever servers are fit.
+        It never decreases, whichever servers are fit.
         """
         if not self._addresses:
             return None
@@ -245,16 +246,16 @@ class Servers:
         return self._offered
 
     async def newest(self) -> int:
-        """The primary's horizon now: nobody can have been given a newer one."""
+        """Return the primary's current horizon: no client can have been given a newer one."""
         row = await self.primary.row(_HORIZON, within=GATE_SEC)
         return int(row[0])
 
     def was_given(self, horizon: int) -> None:
-        """Callers hold this horizon, from whatever node: the next primary must not stamp below it."""
+        """Record that a caller was given this horizon, on any node: the next primary must not stamp below it."""
         self._highest = max(self._highest, horizon)
 
     async def of_replica(self, ask: Callable[[Pool], Awaitable[Found]]) -> Found:
-        """What a replica says while the primary is away, the furthest one first."""
+        """Ask a replica while the primary is unreachable, starting with the newest horizon."""
         for server in sorted(await self._readers(0), key=lambda server: -server.horizon):
             if server is not self._primary:
                 with suppress(StoreUnreachable):
@@ -262,7 +263,7 @@ class Servers:
         raise StoreUnreachable("PostgreSQL: no server can be read")
 
     async def _readers(self, reached: int) -> list[Server]:
-        """Whom to ask, in this order."""
+        """Return the servers to read from, in order of preference."""
         if not self._addresses:
             return self._servers[:]
         await self._look_around()
@@ -270,7 +271,7 @@ class Servers:
         if len(fit) > 1:
             self._turn = (self._turn + 1) % len(fit)
             fit = fit[self._turn :] + fit[: self._turn]
-            # Those known to have come far enough first; of the others the answer tells.
+            # Servers known to have reached the horizon come first; the others' answers will show whether they have.
             fit.sort(key=lambda server: server.horizon < reached)
         return [*fit, self._primary] if self._primary and self.writable else fit
 
@@ -290,10 +291,10 @@ class Servers:
             raise StoreUnreachable("PostgreSQL: no server can be written")
         return await self._asked(self._primary, lambda asked: ask(asked.pool))
 
-    # --- how old a copy is ------------------------------------------------------------
+    # --- age of a replica's data ------------------------------------------------------
 
     def steady_us_of(self, horizon: int) -> int:
-        """When a horizon was taken, on this node's steady clock: by the primary's clock as it was last seen."""
+        """Convert a horizon to this node's steady clock, by the primary's clock as it was last seen."""
         steady_us, clock_ms = self._seen_clock or (self._clock.steady_us(), self._clock.now_ms())
         return steady_us - (clock_ms - horizon) * 1000
 
@@ -319,7 +320,7 @@ class Servers:
                 missed = 0
             except StoreUnavailable as error:
                 server.hang_up()
-                # An answer that is late may be due to this process; a connection that broke is not.
+                # A late answer may be the fault of this process, so it gets another try; a broken connection does not.
                 missed += 1 if isinstance(error.__cause__, TimeoutError) else PATIENCE
                 if missed >= PATIENCE:
                     server.role = Role.AWAY
@@ -343,7 +344,7 @@ class Servers:
         asked_us = self._clock.steady_us()
         in_recovery, horizon, clock_ms, server.timeline = await connection.fetchrow(_LOOK, now)
         server.role = Role.REPLICA if in_recovery else Role.PRIMARY
-        # Not the higher of the two: a server that was set back is as far as it says.
+        # Do not take the maximum: the horizon of a server that was restored to an earlier state is really lower.
         server.horizon = horizon
         if not in_recovery and self._leads(server):
             self._seen_clock = asked_us, clock_ms
@@ -354,7 +355,7 @@ class Servers:
         return server.timeline >= max(other.timeline for other in self._servers if other.role is Role.PRIMARY)
 
     def _settle(self, server: Server) -> None:
-        """Draw the conclusions from what was seen of a server."""
+        """Update the primary and the roles of the replicas after a check of this server; report changes."""
         self._highest = max(self._highest, *(other.horizon for other in self._servers))
         leaders = [other for other in self._servers if other.role is Role.PRIMARY and self._leads(other)]
         self._primary = leaders[0] if leaders else None
@@ -370,7 +371,7 @@ class Servers:
             self._known.set()
 
     def _doubt(self, server: Server) -> None:
-        """A request met with trouble: nobody else is sent there until the watcher has looked."""
+        """Send no more requests to a server on which one has failed, until its watcher has checked it."""
         if self._addresses:
             server.doubted = True
             server.wake.set()
@@ -381,7 +382,7 @@ def _has_first_column(rows: list[Any]) -> bool:
 
 
 class Primary:
-    """The server that can be written, whichever it is now."""
+    """The server that can currently be written."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers

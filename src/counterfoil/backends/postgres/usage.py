@@ -1,8 +1,8 @@
-"""What keys spend: the exact minute window, the day's count, and the request records.
+"""Usage: the exact minute window, the day count, and the request records.
 
-Requests that arrive together are judged in one round trip, and the records of
-finished requests ride along in the next one. The row lock of a key makes its
-window exact over all nodes; the clock is the server's.
+Requests that arrive together are admitted or refused in one round trip, which
+also writes the records of requests that have finished. A key's row lock makes
+its window exact across all nodes; the clock is the server's.
 """
 
 import asyncio
@@ -26,17 +26,17 @@ from counterfoil.domain.calendar import as_number, date_of, days_until, thai_day
 from counterfoil.ports import Clock, RequestRecord, StoreUnavailable, StoreUnreachable
 
 DAY_MS = 86_400_000
-# Records wait at most this long for a transaction to ride along with.
+# Records that no admission has written by then are written after this long.
 RECORDS_SEC = 0.25
-# So many wait for a primary that is away; then the oldest go.
+# At most this many records wait for an unreachable primary; then the oldest are deleted.
 RECORDS_WAITING = 100_000
 PRUNE_ROWS = 5_000
 
-# The instant of an admission in microseconds and its Thai day, where they are not the server's.
+# Replaces the server's clock: returns the instant of an admission in microseconds and its day in Thailand time.
 Instant = Callable[[], tuple[int, date]]
 
 _ADMIT = "SELECT place, wait_us, day, count, NULL FROM admit($1, $2, $3, $4)"
-# With several servers: see docs/decisions/0015-monotonic-reads.md.
+# Used with several servers: see docs/decisions/0015-monotonic-reads.md.
 _ADMIT_WITH_HORIZON = "SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($1, $2, $3, $4, $5, $6)"
 _RECORDS = """
     INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members)
@@ -85,7 +85,7 @@ _PRUNE_REQUESTS = """
     DELETE FROM requests USING old WHERE requests.tableoid = old.tableoid AND requests.ctid = old.ctid
 """
 _PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < %s"
-# The last day of a key that has been at rest since.
+# Final-day rows of inactive keys.
 _PRUNE_METERS = """
     DELETE FROM meters WHERE day < %s
         AND at <= coalesce(%s, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) + ahead - 60000000
@@ -189,7 +189,7 @@ class PostgresUsage:
         return found
 
     async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:
-        """What a shared meter has counted so far; a smaller number is an older one. Those that were higher already."""
+        """Raise the stored totals to a shared meter's counts; return the stored totals that are higher."""
         told = _total_columns(counts)
         await self._servers.primary.do(_RAISE_TOTALS, *told)
         higher = await self._servers.primary.rows(_HIGHER, *told)
@@ -200,7 +200,7 @@ class PostgresUsage:
     def note(self, record: RequestRecord) -> None:
         self._records.append(record)
         if len(self._records) > RECORDS_WAITING:
-            # Nobody has taken them for long, and memory is not endless.
+            # The primary has been unreachable for long: limit the memory that records take.
             del self._records[: RECORDS_WAITING // 10]
         self._flush_soon()
 
@@ -223,7 +223,7 @@ class PostgresUsage:
             await self._make_months(records)
             await self._servers.primary.do(_RECORD_LATER, *_columns(records))
         except StoreUnavailable:
-            # The next admission carries them, or the next round.
+            # The next admission or the next flush writes them.
             self._records[:0] = records
             self._flush_soon()
         finally:
@@ -242,7 +242,7 @@ class PostgresUsage:
         return task
 
     def flush(self) -> None:
-        """Write the records that wait; they stay if the store cannot take them."""
+        """Write the pending records; they stay pending if the store cannot be written."""
         if not self._records:
             return
         with translated(), closing(Line(self._url)) as line, line().transaction():
@@ -254,7 +254,7 @@ class PostgresUsage:
     # --- for the operator --------------------------------------------------------
 
     def totals(self, days: int) -> dict[str, dict[date, int]]:
-        """The counts of the last days, by key."""
+        """Return the counts of the last `days` days, by key."""
         span = days_until(thai_day(self._clock.now_ms()), days)
         found: dict[str, dict[date, int]] = {}
         with translated(), closing(Line(self._url)) as line:
@@ -265,21 +265,21 @@ class PostgresUsage:
         return found
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int]) -> None:
-        """The same from outside the event loop."""
+        """Raise the stored totals like `raise_totals`, from outside the event loop."""
         with translated(), closing(Line(self._url)) as line:
             line().execute(_RAISE_NOW, _total_columns(counts))
 
     def disclosures(self, most: int) -> list[RequestRecord]:
-        """The latest requests that returned personal data, newest first."""
+        """Return the latest requests that returned personal data, newest first."""
         with translated(), closing(Line(self._url)) as line:
             rows = line().execute(_DISCLOSURES, (most,)).fetchall()
         return [RequestRecord(**dict(zip(_NAMES, row, strict=True))) for row in rows]
 
     def checkpoint(self) -> None:
-        """The server looks after its own files."""
+        """Do nothing: PostgreSQL runs its own checkpoints."""
 
     def prune(self) -> tuple[int, int]:
-        """Drop request records past 90 days and totals past 400; how many of each went."""
+        """Delete request records older than 90 days and totals older than 400; return both counts."""
         now = self._clock.now_ms()
         cutoff = now - REQUEST_RECORD_DAYS * DAY_MS
         oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))
@@ -314,5 +314,5 @@ def _total_columns(counts: Mapping[tuple[str, date], int]) -> list[list[Any]]:
 
 
 def _month(at: int) -> int:
-    """Names the UTC month of an instant; see request_month() in the migrations."""
+    """Return the UTC month of an instant as YYYYMM, as request_month() in the migrations names it."""
     return as_number(thai_day(at - 7 * 3_600_000)) // 100

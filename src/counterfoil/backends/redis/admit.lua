@@ -1,13 +1,15 @@
--- Judges one request of a key: the minute, then the day. One key, one slot, one round trip.
+-- Admits or refuses one request by the key's minute window, and counts an admitted request for the day.
+-- All names are in one slot, so this takes one round trip.
 --
--- KEYS: the log of admissions, the meter's state, the counts by day, the newest horizon that the key's lineage was
---       given; all under one hash tag.
--- ARGV: perMin; the instant in microseconds and the day, both empty but for tests with a clock of
---       their own; the day's total in the store, empty when it has not been asked for; the horizon
---       that every server has reached, empty with a single server; the primary's horizon, empty when
---       it has not been asked for.
--- Returns {wait in microseconds}, or {0, day, count, horizon}, or {-1, day, 1 or 0, 1 or 0} when the
--- day's total or the primary's horizon must be given.
+-- KEYS: the log of admissions, the meter's state, the day counts, the floor of the key's lineage; all under one hash
+--       tag.
+-- ARGV: perMin; the instant in microseconds and the day, both empty except in tests that bring their own
+--       clock; the day's total in the store, empty if it has not been read yet; the horizon that every
+--       server has reached, empty with a single server; the primary's horizon, empty if it has not been
+--       read yet.
+-- Returns {wait in microseconds} if the request is refused, {0, day, count, horizon} if it is admitted, or
+-- {-1, day, 1 or 0, 1 or 0} if the caller must supply the day's total (first flag) or the primary's horizon
+-- (second flag).
 
 local MINUTE = 60000000
 local per_min = tonumber(ARGV[1])
@@ -20,7 +22,7 @@ else
     now, day = tonumber(ARGV[2]), tonumber(ARGV[3])
 end
 
--- A clock that stepped back goes on from the latest admission: the scale only ever goes forward.
+-- If the clock has stepped back, continue from the latest admission, so that instants never decrease.
 local state = redis.call('HMGET', KEYS[2], 'at', 'ahead')
 local latest, ahead = tonumber(state[1]) or 0, tonumber(state[2]) or 0
 now = now + ahead
@@ -30,7 +32,7 @@ if now < latest then
     redis.call('HSET', KEYS[2], 'ahead', string.format('%.0f', ahead))
 end
 
--- The perMin-th latest admission must be a minute old, whatever perMin has become meanwhile.
+-- The perMin-th latest admission must be at least a minute old. The current perMin applies, even if it has changed.
 local blocking = redis.call('LINDEX', KEYS[1], -per_min)
 if blocking and tonumber(blocking) + MINUTE > now then
     return { tonumber(blocking) + MINUTE - now }
@@ -58,7 +60,7 @@ local count = redis.call('HINCRBY', KEYS[3], day, 1)
 redis.call('RPUSH', KEYS[1], string.format('%.0f', now))
 redis.call('HSET', KEYS[2], 'at', string.format('%.0f', now))
 
--- A few of the oldest go with each that comes, so no request ever pays for many.
+-- Each admission deletes at most three of the oldest entries, so that no request has to delete many.
 for _ = 1, 3 do
     local oldest = redis.call('LINDEX', KEYS[1], 0)
     if tonumber(oldest) > now - MINUTE then
@@ -66,8 +68,8 @@ for _ = 1, 3 do
     end
     redis.call('LPOP', KEYS[1])
 end
--- Nobody is given less than their lineage was given before. Where that is not known, the primary's horizon is as much
--- as anyone can have been given.
+-- A lineage is never given an older horizon than before. If its floor is not known, the primary's horizon is used,
+-- because no client can have been given a newer one.
 if ARGV[5] ~= '' then
     local given = math.max(horizon or tonumber(ARGV[6]), tonumber(ARGV[5]))
     if given ~= horizon then

@@ -1,15 +1,16 @@
-"""Cursors and disclosures while there is no primary: what must be stored before an answer leaves is stored here.
+"""Stores cursors and disclosures in Valkey while there is no primary.
 
-Every cursor is written here as well as to the store. While the store cannot be
-written, cursors are handed out from here alone, under fresh ids: nobody else
-can hold those, so nothing has to be looked up. They go to the store when it is
-back, with the records of personal data that left meanwhile.
+Both must be stored before an answer is sent. Every cursor is written to Valkey
+as well as to the store. While the store cannot be written, cursors are stored
+in Valkey only, under fresh ids: no client can hold such an id yet, so nothing
+has to be looked up. When the store can be written again, these cursors and the
+disclosures made meanwhile are transferred to it.
 
-A cursor is looked for in both. While the primary is away a replica stands in
-for it, and may lack the latest cursors and horizons. Those are here, if
-nothing that was written here since before the replica's horizon is lost: the
-mark says from which horizon on that is so. It is gone when this server loses
-its memory, and then the answer is an error, never a wrong position.
+A cursor is looked up in both. While the primary is unreachable, a replica is
+read instead; it may lack the latest cursors and horizons. The bridge's own mark
+is the horizon since which Valkey has every cursor, so only a replica that has
+reached the mark is read. If Valkey loses its memory, the mark is lost too, and
+the lookup raises an error instead of returning a wrong position.
 """
 
 import asyncio
@@ -22,13 +23,13 @@ from counterfoil.backends.redis.client import Client, Script, translated
 from counterfoil.domain.paging import LIFETIME_MS, Held, Listing, Position, is_unique
 from counterfoil.ports import Clock, RequestLog, RequestRecord, StoreUnavailable, StoreUnreachable
 
-# A cursor that the store has too is kept for this long: it may be among those that the store loses in a failover
-# without synchronous replication.
+# A cursor that is also in the store is kept in Valkey for this long, because a failover without synchronous
+# replication may lose it.
 KEEP_SEC = 86_400
 TEND_SEC = 1.0
-# Nobody writes here while nobody tends the bridge.
+# The mark expires after this long without `tend`: if no worker tends the bridge, none writes cursors to it either.
 UNTENDED_SEC = 60
-# A request that was under way when the mark was made has ended before its horizon is this much higher.
+# A new mark is this far above the horizon: requests that were in progress have ended before the horizon reaches it.
 SETTLING_MS = 10_000
 AT_ONCE = 100
 
@@ -54,12 +55,12 @@ Deferred = HandedOut | Disclosed
 
 
 class Store(Protocol):
-    """The store that the bridge leads to."""
+    """The store that deferred cursors are transferred to."""
 
     async def find(self, listing: Listing, cursor: str) -> Held | None: ...
 
     async def find_on_replica(self, listing: Listing, cursor: str, reached: int) -> Held | None:
-        """The same from a replica that has reached this horizon."""
+        """Find a cursor on a replica that has reached this horizon."""
 
     async def hand_out(self, listing: Listing, held: Held, fresh: str | None) -> str | None: ...
 
@@ -68,14 +69,14 @@ class Store(Protocol):
     async def correct(self, listing: Listing, cursor: str, held: Held) -> None: ...
 
     async def horizon(self) -> int:
-        """The primary's."""
+        """Return the primary's horizon."""
 
 
 _deferred = json.Decoder(Deferred).decode
 
 
 class Bridge:
-    """Cursors and disclosures that outlive the primary."""
+    """Stores cursors and disclosures so that requests can be answered without a primary."""
 
     def __init__(self, url: str, prefix: str, store: Store, log: RequestLog, clock: Clock) -> None:
         self._client = Client(url)
@@ -83,7 +84,7 @@ class Bridge:
         self._log = log
         self._clock = clock
         self._prefix = prefix
-        # Under one hash tag, so that a cluster keeps both in one slot.
+        # Both names have the same hash tag, so that a cluster stores them in one slot.
         self._mark, self._deferred = f"{prefix}:{{bridge}}:mark", f"{prefix}:{{bridge}}:deferred"
         self._tending: asyncio.Task[None] | None = None
 
@@ -107,7 +108,7 @@ class Bridge:
         if isinstance(stored, BaseException):
             raise stored
         if here is not None and (stored is None or stored.position != here.position):
-            # A failover has lost the cursor. What is here was handed out; what the store has instead never was.
+            # A failover has lost the cursor. Valkey has the position that was handed out; what the store has was not.
             await self._store.correct(listing, cursor, here)
             return here
         return _joined(stored, here)
@@ -116,7 +117,7 @@ class Bridge:
         try:
             cursor = await self._store.hand_out(listing, held, fresh)
         except StoreUnreachable:
-            # Which ids are taken, only the primary knows.
+            # Only the primary knows which ids are taken, so the id must be long enough to be unique.
             if fresh is None or not is_unique(fresh, held.position.id):
                 return None
             if not await self._hold(listing, fresh, held, LIFETIME_MS // 1000):
@@ -125,12 +126,12 @@ class Bridge:
             return fresh
         if cursor is None or await self._hold(listing, cursor, held, KEEP_SEC):
             return cursor
-        # A failover has lost what this id was handed out for. The store learns it, and the caller gets another id.
+        # A failover has lost the position of this id. `find` restores it in the store; the caller tries another id.
         await self.find(listing, cursor)
         return None
 
     async def _hold(self, listing: Listing, cursor: str, held: Held, seconds: int) -> bool:
-        """Remember a cursor here; False if it stands for another position."""
+        """Store a cursor in Valkey; return False if its id already stands for another position."""
         asked = [json.encode(held.position), held.earliest, held.latest, seconds]
         return bool(await _HOLD.run(self._opened(), [self._name(listing, cursor)], asked))
 
@@ -154,7 +155,7 @@ class Bridge:
         except StoreUnreachable:
             await self._defer(Disclosed(record))
 
-    # --- the way to the store ----------------------------------------------------------
+    # --- transfer to the store ---------------------------------------------------------
 
     async def _defer(self, deferred: Deferred) -> None:
         with translated():
@@ -174,13 +175,13 @@ class Bridge:
 
     async def _tend(self) -> None:
         while True:
-            # Either side may be away; the next round sees.
+            # Valkey or the store may be unreachable; the next round tries again.
             with suppress(StoreUnavailable):
                 await self.tend()
             await asyncio.sleep(TEND_SEC)
 
     async def tend(self) -> None:
-        """Keep the mark, and bring to the store what waits for it."""
+        """Renew the mark and transfer deferred entries to the store."""
         with translated():
             batch = self._opened().pipeline(transaction=False)
             batch.expire(self._mark, UNTENDED_SEC)
@@ -193,14 +194,15 @@ class Bridge:
         for entry in waiting:
             await self._carry(entry)
             with translated():
-                # By its value: another worker may be at it. A disclosure that is carried twice counts twice.
+                # Remove it by value, because another worker may be transferring it too. A disclosure that is
+                # transferred twice is recorded twice.
                 await self._opened().lrem(self._deferred, 1, entry)
 
     async def _carry(self, entry: bytes) -> None:
         try:
             deferred = _deferred(entry)
         except DecodeError:
-            # Written by another version. It must not hold up the others, and is kept for whoever can read it.
+            # Another version wrote this entry. Move it to a list of its own, so that it is kept but blocks no others.
             with translated():
                 await self._opened().rpush(f"{self._deferred}:unreadable", entry)
             return
@@ -212,7 +214,7 @@ class Bridge:
 
 
 def _joined(stored: Held | None, here: Held | None) -> Held | None:
-    """Return both entries for a cursor as one; a failover may have lost the latest horizons of the store's."""
+    """Merge the two entries for a cursor, because a failover may have lost the store's latest horizons."""
     if stored is None or here is None:
         return stored
     return Held(stored.position, min(stored.earliest, here.earliest), max(stored.latest, here.latest))

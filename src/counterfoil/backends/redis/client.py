@@ -1,4 +1,4 @@
-"""Connections to Redis or Valkey, and the one place that translates the driver's errors."""
+"""Connections to Redis or Valkey, and the only place that translates the driver's errors."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from redis.exceptions import NoScriptError, RedisError
 
 from counterfoil.ports import StoreUnavailable
 
-# A caller learns in this time that counts are out of reach, whatever it was that took so long.
+# Time limit for a script, including connecting: a request learns within this time that the server is unreachable.
 GATE_SEC = 1.5
 TIMEOUT_SEC = 1.0
 CONNECTIONS = 32
@@ -26,7 +26,7 @@ PORT, SENTINEL_PORT = 6379, 26379
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Whatever the driver raises becomes the port's own error."""
+    """Translate the driver's errors to StoreUnavailable."""
     try:
         yield
     except (RedisError, OSError, TimeoutError) as error:
@@ -34,7 +34,7 @@ def translated() -> Iterator[None]:
 
 
 class Script:
-    """A script by its name on the server, sent whole when the server does not know it."""
+    """A Lua script, called by its SHA-1 and sent in full only if the server does not know it."""
 
     def __init__(self, file: str) -> None:
         self._text = (resources.files(__package__) / file).read_text(encoding="utf-8")
@@ -50,11 +50,11 @@ class Script:
 
 
 def connected(url: str) -> list[Any]:
-    """A client for one server, for a cluster, or for the primary that sentinels name; and those of the sentinels."""
+    """Return a client for one server, a cluster, or the primary that sentinels name; then the sentinels' clients."""
     terms: dict[str, Any] = {
         "socket_timeout": TIMEOUT_SEC,
         "socket_connect_timeout": TIMEOUT_SEC,
-        # A request whose answer was lost may have been counted: it is not sent again.
+        # Never retry, because a request whose answer was lost may have been counted.
         "retry": Retry(NoBackoff(), 0),
     }
     parts = urlsplit(url)
@@ -84,7 +84,7 @@ def _without_login(terms: dict[str, Any]) -> dict[str, Any]:
 
 
 class Client:
-    """Opened on first use, on the event loop that uses it."""
+    """A client that is opened on first use, on the event loop that uses it."""
 
     def __init__(self, url: str) -> None:
         self._url = url

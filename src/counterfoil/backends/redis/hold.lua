@@ -1,6 +1,6 @@
--- Remembers the position and the horizons of a cursor. Returns 1, or 0 if the cursor stands for another position.
+-- Stores the position and the horizons of a cursor. Returns 1, or 0 if the cursor already stands for another position.
 --
--- KEYS: the cursor. ARGV: the position; its earliest horizon; its latest; for how many seconds.
+-- KEYS: the cursor. ARGV: the position; the earliest horizon; the latest horizon; the time to live in seconds.
 
 local held = redis.call('HMGET', KEYS[1], 'position', 'earliest', 'latest')
 if held[1] and held[1] ~= ARGV[1] then

@@ -1,4 +1,4 @@
-"""A look at the meter from outside, as the doctor takes it."""
+"""Checks the meter from outside, for `counterfoil doctor`."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from counterfoil.ports import StoreUnavailable
 
 
 def problem(url: str) -> str | None:
-    """What keeps the meter from being used, or nothing."""
+    """Return why the meter cannot be used, or None."""
     try:
         asyncio.run(_asked(url))
     except StoreUnavailable as error:

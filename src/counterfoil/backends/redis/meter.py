@@ -1,8 +1,8 @@
-"""The shared meter on Redis or Valkey: exact over all nodes, one script and one round trip a request.
+"""The shared meter on Redis or Valkey: exact across all nodes, normally with one round trip per request.
 
-The counts of the day flow to the store, at most a second behind, and a meter
-that comes back empty goes on from there: a lost server costs that second's
-counts, and an event says so.
+The day counts are written to the store within a second. A meter that has lost
+its data continues from the store's counts, so a lost server costs the counts of
+at most that second; an event reports it.
 """
 
 import asyncio
@@ -18,42 +18,42 @@ from counterfoil.domain.calendar import compact
 from counterfoil.observe.events import CountsReseeded, Event
 from counterfoil.ports import StoreUnavailable
 
-# Counts wait at most this long for their way to the store.
+# Counts are written to the store this long after they change.
 FLOW_SEC = 0.5
 EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 _ADMIT = Script("admit.lua")
 _RAISE = Script("raise.lua")
 
-# The instant of an admission in microseconds and its Thai day, where they are not the server's.
+# Replaces the server's clock: returns the instant of an admission in microseconds and its day in Thailand time.
 Instant = Callable[[], tuple[int, date]]
 
 
 class DayTotals(Protocol):
-    """Where the counts of days are kept for good."""
+    """Permanent storage of the day counts."""
 
     async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]: ...
 
     async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:
-        """Keep the counts; those that were higher already."""
+        """Raise the stored counts to these; return the stored counts that are higher."""
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int]) -> None: ...
 
 
 class Horizons(Protocol):
-    """How far the servers of the store have come."""
+    """The horizons of the store's servers."""
 
     async def offered(self) -> int | None:
-        """A horizon that every server which is read from has reached; None if there is only one."""
+        """Return a horizon that every server that is read from has reached; None with a single server."""
 
     async def newest(self) -> int:
-        """The primary's."""
+        """Return the primary's horizon."""
 
     def was_given(self, horizon: int) -> None: ...
 
 
 class RedisMeter:
-    """The minute window and the day's count of all nodes, and the newest horizon that each lineage was given."""
+    """The minute window and day count of each key across all nodes, and the floor of each lineage."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class RedisMeter:
         return found
 
     async def _ask_with_seeds(self, key: Key, number: int, total_missing: int, horizon_missing: int) -> list[int]:
-        """Ask again with what the meter has lost or never knew."""
+        """Ask again, and supply the day total or horizon that the meter has lost or never had."""
         day, total, newest = _date(number), 0, None
         if total_missing:
             total = (await self._totals.counts(key, [day])).get(day, 0)
@@ -131,14 +131,14 @@ class RedisMeter:
         return verdict
 
     def _tag(self, key_id: str, lineage: str) -> str:
-        """The start of a key's names. One hash tag per lineage, so that a cluster keeps all of it in one slot."""
+        """Return the prefix of a key's names. A lineage has one hash tag, so that a cluster stores it in one slot."""
         tag = f"{self._prefix}:{{{lineage}}}"
         return tag if key_id == lineage else f"{tag}:{key_id}"
 
     def _days_of(self, key_id: str, lineage: str) -> str:
         return f"{self._tag(key_id, lineage)}:days"
 
-    # --- the way to the store ------------------------------------------------------
+    # --- transfer to the store -----------------------------------------------------
 
     def _flow_soon(self) -> None:
         if self._timer is None:
@@ -150,12 +150,12 @@ class RedisMeter:
         try:
             higher = await self._totals.raise_totals(told)
         except StoreUnavailable:
-            # They are still on the meter, and later counts include them.
+            # The meter still has these counts, and later counts include them.
             for place, count in told.items():
                 self._untold[place] = max(count, self._untold.get(place, 0))
             self._flow_soon()
         else:
-            # Most often another node has told a later count. If not, the meter has come back from an old snapshot.
+            # Usually another node has reported a later count. If not, the meter was restored from an old snapshot.
             for (key_id, day), count in higher.items():
                 with suppress(StoreUnavailable):
                     await self._raise(key_id, day, count)
@@ -166,7 +166,7 @@ class RedisMeter:
             self._observe(CountsReseeded(key_id=key_id, day=compact(day), count=count))
 
     def flush(self) -> None:
-        """Tell the store all that it has not been told, from outside the event loop."""
+        """Write all unreported counts to the store, from outside the event loop."""
         if self._untold:
             self._totals.raise_totals_now(self._untold)
             self._untold = {}

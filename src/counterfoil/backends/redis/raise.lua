@@ -1,4 +1,4 @@
--- Brings the count of a key's day up to what the store was told of it; says whether it had fallen behind.
+-- Raises a key's day count to its total in the store. Returns 1 if the count was lower, otherwise 0.
 --
 -- KEYS: the counts by day. ARGV: the day, its total in the store.
 

@@ -1,8 +1,8 @@
-"""Shops, bills and members, read from a connection that cannot write.
+"""Shops, bills and members, read over a read-only connection.
 
-What is returned with a horizon is one statement and so one snapshot: the
-horizon vouches for exactly the rows beside it. Shops alone are read after their
-horizon, from a snapshot at least as new.
+An answer and its horizon are read by one statement and so from one snapshot:
+the horizon holds for exactly these rows. Only the list of shops is read after
+its horizon, from a snapshot that is at least as new.
 """
 
 import sqlite3
@@ -34,7 +34,7 @@ _SHOPS_OF = {
     "franchise": "SELECT body FROM shops WHERE franchise_id = ? AND NOT removed ORDER BY number",
 }
 
-# The store's own number of a shop in scope.
+# The internal number of a shop that is in scope.
 _NUMBER_OF = {
     "shop": "SELECT number FROM shops WHERE id = ?2 AND id = ?1",
     "franchise": "SELECT number FROM shops WHERE id = ?2 AND franchise_id = ?1",
@@ -45,9 +45,9 @@ _COVERS = {
     "franchise": "SELECT 1 FROM shops WHERE franchise_id = ? AND provider_id = ? AND NOT removed LIMIT 1",
 }
 
-# A page is put together by SQLite, in the order of the inner query: two hundred rows that are handed over one by
-# one cost twice as much. One statement is one snapshot: the shop, the horizon, the last position (in one word) and
-# whether the row of the cursor still exists belong to these rows.
+# SQLite joins the rows of a page, in the order of the inner query, because fetching two hundred rows one by one takes
+# twice as long. One statement is one snapshot, so the shop, the horizon, the last position (as one string) and
+# whether the row of the cursor still exists all belong to these rows.
 _BILLS_BY_DAY = {
     kind: f"""
     SELECT ({number}), (SELECT at FROM horizon), count(*),
@@ -97,7 +97,7 @@ _BILL_OF = {
     """,
 }
 
-# char(30) is what stands between two forms: `NEXT` of domain/forms.py.
+# char(30) separates two forms: it is `NEXT` of domain/forms.py.
 _MEMBERS = """
     SELECT (SELECT at FROM horizon), (SELECT body FROM bases WHERE id = ?1), count(*),
         CAST(group_concat(form, char(30)) AS BLOB), (
@@ -129,7 +129,7 @@ _MEMBER_OF = {
     """,
 }
 
-# The horizon has one row, and all else hangs on it: so who has no account still has a horizon.
+# `horizon` has one row and the other tables are left-joined to it, so the horizon is returned even without accounts.
 _ACCOUNTS = """
     SELECT horizon.at, bases.body, accounts.channel, accounts.token FROM horizon
     LEFT JOIN bases ON bases.id = ?1
@@ -137,7 +137,7 @@ _ACCOUNTS = """
     ORDER BY accounts.created_at DESC, accounts.token DESC
 """
 
-# Bases are few, and read with every member.
+# Decoded bases are cached, because they are few and every read of members needs one.
 BASES = 256
 _decode_base = lru_cache(maxsize=BASES)(json.Decoder(Base).decode)
 
@@ -154,7 +154,7 @@ class SqliteBooks:
     async def horizon(self) -> int:
         return self._horizon()
 
-    # There is one file, and it has reached every horizon that it gave out: `reached` is not looked at.
+    # There is only one file, and it has reached every horizon that was given out, so `reached` is ignored.
 
     async def shops(self, scope: Scope, reached: int = 0) -> ShopList:  # noqa: ARG002
         horizon = self._horizon()

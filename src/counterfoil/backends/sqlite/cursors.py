@@ -1,4 +1,4 @@
-"""The cursors that were handed out, kept in `usage.sqlite3` for all workers to see."""
+"""The cursors that were handed out, stored in `usage.sqlite3` so that all workers see them."""
 
 import sqlite3
 from pathlib import Path
@@ -18,8 +18,8 @@ _EXTEND = """
     UPDATE cursors SET ends_at = max(ends_at, ?5)
     WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4 AND NOT expired
 """
-# In this order: the cursor that others hold for the position; the row's id; a fresh id, if that is taken.
-# An id counts as taken for as long as it has a row, also after it has expired: see docs/decisions/0014.
+# Hands out the first of: a cursor that exists for the position, if its horizons are close enough; the row's id; a
+# fresh id, if the row's id is taken. An id is taken while it has a row, even an expired one: see docs/decisions/0014.
 _HAND_OUT = """
     INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
     SELECT ?1, ?2, ?3, chosen, ?4, ?5, ?6, ?7, ?8, ?10 FROM (
@@ -46,8 +46,8 @@ _HAND_OUT = """
         AND ends_at > ?9 AND NOT expired
     RETURNING cursor
 """
-# The row of an expired cursor is kept, so that its id stays taken. The order of the two statements matters: a clock
-# that is ahead for a while can expire cursors, but never delete the rows of those that it has just expired.
+# The row of an expired cursor is kept for RESERVED_MS, so that its id stays taken. So a clock that is temporarily
+# ahead can expire cursors, but does not delete the rows of those that it has just expired.
 _DELETE = """
     DELETE FROM cursors WHERE (lineage, resource, query, cursor) IN
         (SELECT lineage, resource, query, cursor FROM cursors WHERE ends_at <= ?1 AND expired LIMIT ?2)
@@ -59,7 +59,11 @@ _EXPIRE = """
 
 
 class SqliteCursors:
-    """In a worker `beside` the meter, on its connection: two on one file would make each other read it anew."""
+    """The table `cursors`.
+
+    A worker passes its meter as `beside` to share its connection: with two
+    connections, each write would invalidate the other's page cache.
+    """
 
     def __init__(self, folder: Path, clock: Clock, beside: SqliteUsage | None = None) -> None:
         self._clock = clock
@@ -89,13 +93,13 @@ class SqliteCursors:
         return str(handed_out[0]) if handed_out else None
 
     def prune(self) -> int:
-        """Expire cursors whose lifetime is over and delete those that expired long ago; return how many expired."""
+        """Expire cursors whose lifetime is over, delete those expired long ago; return the number that expired."""
         now = self._clock.now_ms()
         self._in_portions(_DELETE, now)
         return self._in_portions(_EXPIRE, now, RESERVED_MS)
 
     def _in_portions(self, statement: str, now: int, *values: int) -> int:
-        """Run a statement until it finds no more rows; return how many it found. Requests get in between."""
+        """Run a statement in batches until no rows are left; return their number. Requests can write in between."""
         total = 0
         while True:
             with translated(), writing(self._connection, WAIT_SEC["usage"]):

@@ -1,8 +1,8 @@
-"""A folder store as the source of a copy: read as of one moment, held, and in the end retired.
+"""A folder store as the source of a copy: read as of one moment, locked, and finally retired.
 
-A retired store is kept by triggers from giving out a horizon, admitting a
-request or changing a key. So a service that still runs there goes stale and
-answers 503, and a load fails: none of them can do what the copy does not know.
+Triggers prevent a retired store from advancing its horizon, admitting a request
+or changing a key. So a service that still runs on it becomes stale and answers
+503, and a load fails: nothing can change there that the copy would not have.
 """
 
 import sqlite3
@@ -36,9 +36,9 @@ _SIZE: tuple[tuple[Name, str], ...] = (
     ("usage", "SELECT count(*) FROM requests"),
 )
 
-# Where a table's rows are found when it is not under its own name or with other columns.
+# Sources of tables that SQLite stores under another name or with other columns.
 _FROM = {
-    # Numbered as the record lists them.
+    # Accounts are numbered in the order in which the member's record lists them.
     "accounts": """(
         SELECT *, row_number() OVER (PARTITION BY provider_id, token ORDER BY rowid) - 1 AS place FROM accounts
     )""",
@@ -56,12 +56,12 @@ _GROUPS = {
 }
 _IN_GROUP = {
     "": "true",
-    # A shop's bills lie together, and are read as they lie.
+    # A shop's bills have consecutive numbers, so they are read in the order in which they are stored.
     "shop": f"number BETWEEN :group << {SHOP_SHIFT} AND ((:group + 1) << {SHOP_SHIFT}) - 1",
     "provider_id": "provider_id = :group",
     "hour": f"at >= :group * {HOUR_MS} AND at < (:group + 1) * {HOUR_MS}",
 }
-# What a store that was moved must not do any more.
+# Statements that a retired store refuses.
 _LAST_ACTS: tuple[tuple[Name, str], ...] = (
     ("books", "UPDATE ON horizon"),
     ("usage", "INSERT ON admissions"),
@@ -78,7 +78,7 @@ def _database(table: Table) -> Name:
 
 
 class SqliteDeparture:
-    """The three files of a store, until it is left."""
+    """The three files of a store that is being copied."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         if not path_of(folder, "books").exists():
@@ -86,7 +86,7 @@ class SqliteDeparture:
         self._clock = clock
         self._connections: dict[Name, sqlite3.Connection] = {}
         for name in NAMES:
-            # A file that was never made is made now, empty, as the service would.
+            # Create a missing file, empty, as the service would.
             if not path_of(folder, name).exists():
                 read_write(folder, name).close()
             self._connections[name] = read_only(folder, name)
@@ -121,7 +121,7 @@ class SqliteDeparture:
             try:
                 self._settle_shift()
                 for name in NAMES:
-                    # A snapshot is taken by the first read.
+                    # The first read takes the snapshot.
                     self._connections[name].execute("SELECT count(*) FROM migrations").fetchone()
                 yield self._horizon()
             finally:
@@ -141,7 +141,7 @@ class SqliteDeparture:
                 self._settle_shift()
                 yield self._horizon()
             finally:
-                # What was not committed by retiring is taken back.
+                # Closing rolls back whatever `retire` has not committed.
                 self.close()
                 self._connections = readers
 
@@ -192,7 +192,7 @@ class SqliteDeparture:
         return row[0]
 
     def _settle_shift(self) -> None:
-        """From the store's scale of instants, which is the machine's steady clock, to the wall clock."""
+        """Set the offset from the store's scale of instants, the machine's steady clock, to the wall clock."""
         steady = self._connections["usage"].execute(_STEADY).fetchone()
         if steady and steady[0] == self._clock.boot_id():
             self._shift = self._clock.now_ms() * 1000 - self._clock.steady_us() - int(steady[1])

@@ -1,6 +1,6 @@
-"""Opening the store's files: modes, pragmas, migrations, and the one place that translates SQLite's errors.
+"""Opens the store's files: modes, pragmas, migrations, and the only place that translates SQLite's errors.
 
-A store is a folder of three databases, so that each side opens only what it
+A store is a folder with three databases, so that each process opens only what it
 needs: `books` (loaders write, the service reads), `keys` (the operator
 writes, the service reads) and `usage` (the service writes).
 """
@@ -19,25 +19,25 @@ from counterfoil.ports import StoreMismatch, StoreUnavailable
 Name = Literal["books", "keys", "usage"]
 NAMES: tuple[Name, ...] = ("books", "keys", "usage")
 
-# A writer that finds the file locked asks again after this long, then less and
-# less often; SQLite's own waiting starts at a millisecond, which is thirty admissions.
+# A writer that finds the file locked retries after this long, then at longer and longer
+# intervals. SQLite's own busy handler starts at a millisecond, the time of thirty admissions.
 RETRY_SEC = 0.000_05
 SLOWEST_RETRY_SEC = 0.005
-# Bills are read by the page, so theirs are large; an admission writes one page, so those are small.
+# A request reads many bills at once, so pages of `books` are large; an admission writes one page of `usage`.
 PAGE_BYTES = {"books": 8192, "keys": 4096, "usage": 1024}
-# A usage log may be long, and who opens it after a kill reads all of it; keys are opened between two requests.
+# Opening `usage` after a crash reads its whole log, which may be long; opening `keys` makes requests wait.
 OPEN_SEC = {"books": 2.0, "keys": 2.0, "usage": 5.0}
 SETTLE_SEC = 10.0
 WAIT_SEC = {"books": 60.0, "keys": 5.0, "usage": 2.0}
 
-# How a store says that it was retired: see departure.py.
+# The message of a retired store begins with this: see departure.py.
 MOVED_TO = "this store was moved to"
 _RETIRED = "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'moved_%' LIMIT 1"
 
-# Whoever commits onto a log of this many pages moves them into the main file, and is held up by the disk meanwhile.
-# For usage that is a request: as long as there is a supervisor, it moves them before that.
+# A commit that finds a log of this many pages moves them into the main file and waits for the disk. For `usage` that
+# would delay a request, so the supervisor, if there is one, moves them earlier.
 LONGEST_LOG = {"books": 4_000, "keys": 4_000, "usage": 65_536}
-# A log longer than this is begun anew: see `checkpoint`.
+# A log longer than this is restarted: see `checkpoint`.
 LONG_LOG_BYTES = 32_000_000
 RESTART_SEC = 0.05
 
@@ -53,8 +53,8 @@ def path_of(folder: Path, name: Name) -> Path:
     return folder / f"{name}.sqlite3"
 
 
-class translated:  # noqa: N801 - used as a function, like contextlib's own; a generator would cost five times as much
-    """Whatever SQLite raises becomes the port's own error."""
+class translated:  # noqa: N801 - called like contextlib's own managers; a generator would cost five times as much
+    """Translate SQLite's errors to StoreUnavailable."""
 
     __slots__ = ()
 
@@ -67,7 +67,7 @@ class translated:  # noqa: N801 - used as a function, like contextlib's own; a g
 
 
 def row(connection: sqlite3.Connection, statement: str, values: Sequence[object] = ()) -> Any:
-    """The first row of what a statement finds; nothing where it finds nothing."""
+    """Return the first row that a statement finds, or None."""
     try:
         return connection.execute(statement, values).fetchone()
     except sqlite3.Error as error:
@@ -91,7 +91,7 @@ def read_only(folder: Path, name: Name) -> sqlite3.Connection:
 
 
 def read_write(folder: Path, name: Name) -> sqlite3.Connection:
-    """Open for writing, making the file and bringing its schema up to date."""
+    """Open a file for writing; create it if it is missing, and bring its schema up to date."""
     path = path_of(folder, name)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -106,10 +106,10 @@ def read_write(folder: Path, name: Name) -> sqlite3.Connection:
 
 
 def _make_private(path: Path) -> None:
-    """Make the file readable by its owner alone.
+    """Create the file, readable only by its owner, if it does not exist.
 
-    Only a file that is not there yet is opened: closing any descriptor of a
-    database drops the locks that this process holds on it through SQLite.
+    An existing file must not be opened here: closing any descriptor of a
+    database releases the locks that this process holds on it through SQLite.
     """
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -118,7 +118,7 @@ def _make_private(path: Path) -> None:
 
 
 class writing:  # noqa: N801 - as above
-    """One transaction that holds the write lock from its first statement."""
+    """A transaction that holds the write lock from its start."""
 
     __slots__ = ("_connection", "_wait_sec")
 
@@ -137,19 +137,19 @@ class writing:  # noqa: N801 - as above
             if kind is None:
                 self._connection.execute("COMMIT")
         finally:
-            # Whatever failed, the body or the commit.
+            # Roll back, whether the body or the commit has failed.
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
 
 def checkpoint(connection: sqlite3.Connection) -> None:
-    """Move what is written into the main file.
+    """Move committed pages from the log into the main file.
 
-    No request has to do it then, and the log stays short: a page is looked up
-    there past every older copy of it, and some are written with every commit.
-    Nobody waits for that. But under load there is always a commit that has not
-    been moved yet, and so a log that only grows: a long one is begun anew, and
-    writers wait for as long as it takes to move the last few pages.
+    This spares requests the work and keeps the log short: some pages are
+    written by every commit, and a lookup in the log passes all their copies.
+    A passive checkpoint blocks nobody. But under load there is always a commit
+    that it has not moved yet, so the log only grows. A long log is therefore
+    restarted, and writers wait while its last few pages are moved.
     """
     with translated():
         (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
@@ -163,7 +163,7 @@ def checkpoint(connection: sqlite3.Connection) -> None:
 
 
 def _patiently(ask: Callable[[], object], wait_sec: float) -> None:
-    """Ask for something that needs a lock, again and again while others hold it."""
+    """Call `ask`, which needs a lock; retry for up to `wait_sec` while others hold it."""
     deadline, pause = 0.0, RETRY_SEC
     while True:
         try:
@@ -189,7 +189,7 @@ def _connect(uri: str, name: Name, *, checked: bool = True) -> sqlite3.Connectio
             _check_version(connection, name)
 
     try:
-        # Whoever closes a file last tidies it up, and for that moment nobody else gets in.
+        # The last connection to close a file cleans it up, and nobody else can open it meanwhile.
         _patiently(greet, OPEN_SEC[name])
     except BaseException:
         connection.close()
@@ -198,9 +198,9 @@ def _connect(uri: str, name: Name, *, checked: bool = True) -> sqlite3.Connectio
 
 
 def _settle_layout(connection: sqlite3.Connection, name: Name) -> None:
-    # The page size holds only for a file that is still empty.
+    # The page size can be set only while the file is empty.
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES[name]}")
-    # Of two processes that make a store at once one is told that it is locked, whatever the busy timeout.
+    # If two processes create a store at once, one finds it locked, whatever the busy timeout.
     _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"), SETTLE_SEC)
 
 
@@ -209,7 +209,7 @@ def _settle_layout(connection: sqlite3.Connection, name: Name) -> None:
 
 @lru_cache
 def scripts(name: Name) -> list[tuple[int, str, str]]:
-    """The numbered migrations of a database: number, file name, SQL."""
+    """Return the numbered migrations of a database: number, file name, SQL."""
     folder = resources.files(__package__) / "migrations" / name
     files = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
     return [(int(file[:4]), file, (folder / file).read_text(encoding="utf-8")) for file in files]
@@ -250,7 +250,7 @@ def _migrate(connection: sqlite3.Connection, name: Name) -> None:
 
 
 def statements(sql: str) -> Iterator[str]:
-    """The statements of a script one by one: `executescript` would commit the transaction they belong to."""
+    """Yield the statements of a script one by one, because `executescript` would commit the open transaction."""
     pending = ""
     for line in sql.splitlines(keepends=True):
         pending += line
@@ -260,7 +260,7 @@ def statements(sql: str) -> Iterator[str]:
 
 
 def moved(connection: sqlite3.Connection) -> str | None:
-    """The sentence that a retired store refuses with; of any other, nothing."""
+    """Return the message with which a retired store refuses changes; None for any other store."""
     retired = connection.execute(_RETIRED).fetchone()
     if not retired:
         return None

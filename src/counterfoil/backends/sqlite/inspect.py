@@ -1,4 +1,4 @@
-"""A look at the store's files from outside, as the admin listener and the doctor take it."""
+"""Inspects the store's files from outside, for the admin listener and `counterfoil doctor`."""
 
 from contextlib import closing
 from pathlib import Path
@@ -26,7 +26,7 @@ class LatestLoad(Struct, frozen=True):
 
 
 def problem(folder: Path, name: Name) -> str | None:
-    """What keeps this database from being used, or nothing."""
+    """Return why this database cannot be used, or None."""
     try:
         with closing(read_only(folder, name)) as connection, translated():
             connection.execute("SELECT count(*) FROM migrations").fetchone()
@@ -41,7 +41,7 @@ def horizon(folder: Path) -> int | None:
 
 
 def knows(folder: Path, scope: Scope) -> bool:
-    """Whether the books have a shop of this scope."""
+    """Return whether the books have a shop of this scope."""
     return _row(folder, _KNOWN[scope.kind], scope.id) is not None
 
 

@@ -1,9 +1,9 @@
-"""Keys: a ring in memory for checking requests, and the cabinet that the operator works on.
+"""Keys: the ring, which checks requests in memory, and the cabinet, in which the operator changes keys.
 
-The ring holds every key and looks every key id up in the same dictionary, so
-an unknown id costs what a known one costs. It looks at the file again at most
-`REFRESH_SEC` later, from a fresh connection: a revocation is in force within
-that time, and a file that is gone or broken is noticed within it.
+The ring holds every key and looks up every key id in the same dictionary, so
+an unknown id takes as long as a known one. It reads the file again after
+`REFRESH_SEC`, over a new connection: a revocation takes effect within that
+time, and a missing or damaged file is noticed within it.
 """
 
 import sqlite3
@@ -52,7 +52,7 @@ class SqliteKeyRing:
         try:
             connection = read_only(self._folder, "keys")
         except StoreMismatch as error:
-            # Another version has changed the file under a running service.
+            # Another version has migrated the file while this service was running.
             raise StoreUnavailable(str(error)) from error
         try:
             with translated():
@@ -73,7 +73,7 @@ class SqliteKeyRing:
 
 
 class SqliteKeyCabinet:
-    """Where the operator issues, changes and revokes keys."""
+    """Issues, changes and revokes keys for the operator."""
 
     def __init__(self, folder: Path) -> None:
         self._connection: sqlite3.Connection = read_write(folder, "keys")
@@ -97,7 +97,7 @@ class SqliteKeyCabinet:
         return _key(row[0]) if row else None
 
     def change(self, key_id: str, change: Callable[[Key], Key]) -> Key | None:
-        """Replace a key by what `change` makes of it, in one transaction."""
+        """Replace a key with the result of `change`, in one transaction; return None if the key does not exist."""
         with translated(), writing(self._connection, WAIT_SEC["keys"]):
             row = self._connection.execute(_ONE, (key_id,)).fetchone()
             if not row:

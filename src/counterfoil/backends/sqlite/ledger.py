@@ -1,8 +1,9 @@
-"""The books, for writing: what loaders and the horizon's ticker use.
+"""The write side of the books, used by loaders and by the ticker that advances the horizon.
 
 A transaction takes its stamp under the write lock, above every horizon given
-out, and moves the horizon to it. So no stamp becomes visible after a horizon
-at or above it was: whatever the clock does, whoever dies when.
+out, and moves the horizon to it. So a row with a stamp never becomes visible
+later than a horizon at or above that stamp, whatever the clock does and
+whenever a process dies.
 """
 
 import sqlite3
@@ -38,7 +39,7 @@ from counterfoil.ports import (
     StoreMismatch,
 )
 
-# A shop's bills are numbered in a range of their own: room for a trillion each.
+# Each shop numbers its bills in a range of its own, with room for a trillion bills.
 SHOP_SHIFT = 40
 NO_DAY = 0
 UNSTAMPED = b'"updatedAt":null'
@@ -150,7 +151,7 @@ class SqliteLedger:
             self._take_stamp()
             number, version, facts = shop
             known = KnownFacts(version, _facts(facts))
-            # Bills behind the last one rewritten are done; after a crash the shop is read from its first again.
+            # Bills up to the last one rewritten are done; after a restart the shop is read from its first bill again.
             first = max(number << SHOP_SHIFT, self._rewritten.get((number, version), 0))
             last = ((number + 1) << SHOP_SHIFT) - 1
             rows = self._connection.execute(_OUTDATED_BILLS, (first, last, version, most)).fetchall()
@@ -158,7 +159,7 @@ class SqliteLedger:
                 self._rewrite_bill(row, known)
             if len(rows) < most:
                 self._connection.execute(_REWRITTEN, (version, number))
-        # Remembered once it is committed: what could not be written is not behind us.
+        # Remember the progress only after the commit, because a failed transaction rewrites nothing.
         if len(rows) == most:
             self._rewritten[number, version] = rows[-1][0]
         return True
@@ -181,8 +182,8 @@ class SqliteLedger:
         return row[0]
 
     def _take_stamp(self) -> None:
-        """The instant of this transaction: now, or just above the horizon when the clock has stepped back."""
-        self._shops.clear()  # a transaction that failed may have left some open
+        """Take this transaction's stamp: now, or just above the horizon if the clock has stepped back."""
+        self._shops.clear()  # a failed transaction may have left some here
         self._stamp = max(self._clock.now_ms(), self._horizon() + 1)
         self._connection.execute(_SET_HORIZON, (self._stamp,))
 
@@ -207,7 +208,7 @@ class SqliteLedger:
     # --- shops -------------------------------------------------------------------
 
     def _open_shop(self, shop_id: str) -> "_OpenShop | None":
-        """The shop's row, read once a transaction."""
+        """Return the shop's row, which is read once per transaction."""
         if shop_id not in self._shops:
             row = self._connection.execute(_SHOP, (shop_id,)).fetchone()
             self._shops[shop_id] = _OpenShop(*row) if row else None
@@ -330,7 +331,7 @@ class SqliteLedger:
         )
 
     def _stamped(self, facts: ShopFacts, body: bytes) -> bytes:
-        """The finished body. Quotes in values are escaped, so the first match is the field itself."""
+        """Return the body with `updatedAt` set. Quotes in values are escaped, so the first match is the field."""
         updated_at = iso(self._stamp, facts.zone()).encode()
         return body.replace(UNSTAMPED, b'"updatedAt":"%b"' % updated_at, 1)
 
@@ -346,7 +347,7 @@ class SqliteLedger:
         return Outcome.REMOVED
 
     def _rewrite_bill(self, row: tuple[Any, ...], known: KnownFacts) -> None:
-        """The bill under its shop's new facts; stamped only if that shows."""
+        """Rewrite a bill under its shop's new facts; stamp it only if its body changes."""
         number, closed_at, updated_at, trading_day, rev, withheld, body = row
         stored = ClosedBill(
             bill=_bill(body),

@@ -1,4 +1,4 @@
-"""Membership bases and members, for writing: the ledger's other half."""
+"""The write side of membership bases and members, a part of the ledger."""
 
 import sqlite3
 
@@ -9,7 +9,7 @@ from counterfoil.domain.forms import form
 from counterfoil.domain.members import MemberRecord
 from counterfoil.ports import Outcome, PutBase, PutMember, RemoveMember
 
-# Members whose sign-up cannot be read come last.
+# Members whose sign-up time cannot be read come last.
 NEVER = 2**62
 
 _BASE = "SELECT rev, body FROM bases WHERE id = ?"
@@ -30,7 +30,7 @@ _encode = json.Encoder().encode
 
 
 class Membership:
-    """Used inside the ledger's transactions."""
+    """Writes bases and members inside the ledger's transactions."""
 
     def __init__(self, connection: sqlite3.Connection, removals: Removals) -> None:
         self._connection = connection
@@ -67,7 +67,7 @@ class Membership:
     def _put_accounts(self, record: MemberRecord, *, known: bool) -> None:
         if known:
             self._connection.execute(_REMOVE_ACCOUNTS, (record.token,))
-        # The most recent of a person's records answers: one that cannot say when it was made is not it.
+        # A person's most recent record comes first, so one without a creation time is sorted as the oldest.
         created_at = -1 if record.created_at is None else record.created_at
         for account in record.accounts:
             self._connection.execute(

@@ -1,4 +1,4 @@
-"""What was removed at which revision, so that a late record does not bring it back."""
+"""Records the revision at which something was removed, so that a late record does not restore it."""
 
 import sqlite3
 
@@ -10,7 +10,7 @@ _REMEMBER = """
 
 
 class Removals:
-    """Used inside the ledger's transactions."""
+    """The table `removals`, used inside the ledger's transactions."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -20,7 +20,7 @@ class Removals:
             self._connection.execute(_REMEMBER, (kind, shop_id, record_id, rev))
 
     def since(self, rev: float | None, kind: str, shop_id: str, record_id: str) -> bool:
-        """Whether a record that is not there was removed at a later revision than this."""
+        """Return whether a record that is not stored was removed at a later revision than this."""
         if rev is None:
             return False
         row = self._connection.execute(_REMOVAL, (kind, shop_id, record_id)).fetchone()

@@ -1,8 +1,8 @@
-"""What keys spend: the exact minute window, the day's count, and the request records.
+"""Usage: the exact minute window, the day count, and the request records.
 
-Requests that arrive together are admitted in one transaction, and the records
-of finished requests ride along in the next one. A commit survives the death of
-any process; SQLite's lock makes the window exact over all of them.
+Requests that arrive together are admitted in one transaction, which also writes
+the records of requests that have finished. A commit survives the death of any
+process; SQLite's lock makes the window exact across all processes.
 """
 
 import asyncio
@@ -28,19 +28,19 @@ from counterfoil.domain.calendar import as_number, date_of, days_until, thai_day
 from counterfoil.ports import Clock, RequestRecord, StoreUnavailable
 
 DAY_MS = 86_400_000
-# Records wait at most this long for a transaction to ride along with.
+# Records that no admission has written by then are written after this long.
 RECORDS_SEC = 0.25
 PRUNE_ROWS = 5_000
-# Admissions past the window are dropped this many at a time and a few more.
+# After this many admissions of a key, up to three times as many that have left the window are deleted.
 FORGET_EVERY = 16
 
-# The key's latest admission, and the instant of the one that must be a minute old before the next.
+# The key's latest admission, and the instant of the admission that must be a minute old before the next is allowed.
 _LATEST = """
     SELECT n, at, day, count, (SELECT at FROM admissions WHERE key_id = ?1 AND n = latest.n + 1 - ?2)
     FROM admissions AS latest WHERE key_id = ?1 ORDER BY n DESC LIMIT 1
 """
 _ADMIT = "INSERT INTO admissions (key_id, n, at, day, count) VALUES (?, ?, ?, ?, ?)"
-# Looks at the oldest only, whatever the window holds.
+# Reads only the oldest rows, so the cost does not depend on the size of the window.
 _FORGET = """
     DELETE FROM admissions WHERE key_id = ?1 AND n IN
         (SELECT n FROM (SELECT n, at FROM admissions WHERE key_id = ?1 ORDER BY n LIMIT ?3) WHERE at <= ?2)
@@ -66,7 +66,7 @@ _NEWEST_ADMISSION = "SELECT max(at) FROM admissions"
 _SET_STEADY = "INSERT OR REPLACE INTO steady (one, boot_id, shift) VALUES (1, ?, ?)"
 _PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE at < ? LIMIT ?)"
 _PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < ?"
-# The last day of a key that has been at rest since.
+# Final-day rows of inactive keys.
 _PRUNE_LAST_DAYS = "DELETE FROM admissions WHERE day < ? AND at <= ?"
 _DISCLOSURES = """
     SELECT at, key_id, route, status, error, took_us, personal_base, personal_members
@@ -88,7 +88,7 @@ class SqliteUsage:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """For whoever else keeps something in this file."""
+        """The connection to `usage.sqlite3`, for others that store something in this file."""
         return self._connection
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class SqliteUsage:
 
     def _admit_together(self, keys: Sequence[Key]) -> list[Admitted | TooFast]:
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
-            # The clocks are read under the lock: admissions then happen in the order of their instants.
+            # Read the clocks under the lock, so that admissions are in the order of their instants.
             now, day = self._clock.steady_us() + self._shift, as_number(thai_day(self._clock.now_ms()))
             verdicts = [self._admit_one(key, now, day) for key in keys]
             records = self._write_records()
@@ -142,13 +142,13 @@ class SqliteUsage:
         return Admitted(date_of(day), count + 1)
 
     def _change_day(self, key_id: str, last_day: int, count: int, day: int) -> int:
-        """Put the count of the day before away; the new day starts from what it had if the clock went back to it."""
+        """Store the previous day's count; return the new day's, which is above 0 if the clock went back to that day."""
         self._connection.execute(_CLOSE_DAY, (key_id, last_day, count))
         row = self._connection.execute(_TOTAL, (key_id, day)).fetchone()
         return row[0] if row else 0
 
     def _settle_steady_clock(self) -> int:
-        """What to add to this boot's steady clock so that it goes on from where the last boot's stopped."""
+        """Return the offset from this boot's steady clock to the continuous scale of the admissions."""
         row = self._connection.execute(_STEADY).fetchone()
         if row and row[0] == self._clock.boot_id():
             return int(row[1])
@@ -162,7 +162,7 @@ class SqliteUsage:
         return self._totals(span, _TOTALS_OF_KEY, _DAY_OF_KEY).get(key.key_id, {})
 
     def _totals(self, span: tuple[object, ...], *queries: str) -> dict[str, dict[date, int]]:
-        """Counts by key and day: those put away first, then those of the days under way."""
+        """Return counts by key and day; where queries overlap, the later one wins."""
         found: dict[str, dict[date, int]] = {}
         with translated():
             for query in queries:
@@ -183,12 +183,12 @@ class SqliteUsage:
         try:
             self.flush()
         except StoreUnavailable:
-            # The answer stays here, so there is nothing to record.
+            # The answer is not sent, so there is no disclosure to record.
             self._records.remove(record)
             raise
 
     def flush(self, wait_sec: float = WAIT_SEC["usage"]) -> None:
-        """Write the records that wait; they stay if the store cannot take them."""
+        """Write the pending records; they stay pending if the store cannot be written."""
         if not self._records:
             return
         with translated(), writing(self._connection, wait_sec):
@@ -198,10 +198,10 @@ class SqliteUsage:
     def _flush_later(self) -> None:
         self._flush_due = False
         try:
-            # Nobody waits for these, so nobody is made to wait for them.
+            # No request depends on these records, so do not block the event loop to wait for the lock.
             self.flush(wait_sec=0)
         except StoreUnavailable:
-            # The next admission carries them, and it will say that the store is out of reach.
+            # The next admission writes them, or reports that the store is unavailable.
             return
 
     def _write_records(self) -> int:
@@ -216,12 +216,12 @@ class SqliteUsage:
     # --- for the operator --------------------------------------------------------
 
     def totals(self, days: int) -> dict[str, dict[date, int]]:
-        """The counts of the last days, by key."""
+        """Return the counts of the last `days` days, by key."""
         span = days_until(thai_day(self._clock.now_ms()), days)
         return self._totals((as_number(span[0]), as_number(span[-1])), _TOTALS_OF_ALL, _DAY_OF_ALL)
 
     def disclosures(self, most: int) -> list[RequestRecord]:
-        """The latest requests that returned personal data, newest first."""
+        """Return the latest requests that returned personal data, newest first."""
         with translated():
             rows = self._connection.execute(_DISCLOSURES, (most,)).fetchall()
         return [
@@ -242,7 +242,7 @@ class SqliteUsage:
         checkpoint(self._connection)
 
     def prune(self) -> tuple[int, int]:
-        """Drop request records past 90 days and totals past 400; how many of each went."""
+        """Delete request records older than 90 days and totals older than 400; return both counts."""
         now = self._clock.now_ms()
         records = 0
         while True:

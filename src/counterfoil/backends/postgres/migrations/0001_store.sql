@@ -1,17 +1,17 @@
 -- The whole store: books, keys, usage.
 --
--- Text compares by bytes (COLLATE "C"), so that lists come in the order that SQLite gives them.
--- What grows carries its shop, its membership base or its key first in its primary key, and no
--- foreign key or sequence crosses tables: Citus, or partitions by shop, can divide it as it is.
--- Bodies lie in the row, uncompressed, up to a whole page: reading a bill costs no decompression
--- and no look into a second table.
+-- Text is compared by bytes (COLLATE "C"), so that lists have the same order as in SQLite.
+-- The primary keys of large tables begin with the shop, the membership base or the key, and no
+-- foreign key or sequence spans tables, so Citus or partitions by shop can divide the store.
+-- Bodies are stored in the row, uncompressed, up to a whole page, so that reading a bill needs
+-- neither decompression nor a lookup in the TOAST table.
 
 CREATE TABLE deployment (
     one integer PRIMARY KEY CHECK (one = 1),
     secret_fingerprint text NOT NULL
 );
 
--- Up to this instant everything is visible: see docs/sync.md. Its row is the write lock.
+-- Everything up to this instant is visible: see docs/sync.md. The row is also the write lock.
 CREATE TABLE horizon (
     one integer PRIMARY KEY CHECK (one = 1),
     at bigint NOT NULL
@@ -42,9 +42,9 @@ CREATE TABLE bills (
     trading_day text,
     rev numeric,
     facts_version integer NOT NULL,
-    digest bytea NOT NULL, -- of what is returned, updatedAt left out: tells whether a record changes anything
-    seal bytea NOT NULL, -- of the finished body: what an ETag is made of
-    withheld bytea, -- what the bill says that its shop's present facts hide
+    digest bytea NOT NULL, -- hash of the body with updatedAt null: tells whether a record changes anything
+    seal bytea NOT NULL, -- short hash of the finished body: ETags are made from it
+    withheld bytea, -- source data that the body does not show because of the shop's facts; usually NULL
     body bytea NOT NULL,
     PRIMARY KEY (shop, id)
 ) WITH (toast_tuple_target = 8160, autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
@@ -70,7 +70,7 @@ ALTER TABLE members ALTER COLUMN body SET STORAGE EXTERNAL;
 CREATE INDEX members_by_signup ON members (provider_id, created_at, token);
 CREATE INDEX members_by_token ON members (token);
 
--- Messaging accounts, as keyed hashes only.
+-- Messaging accounts, stored only as keyed hashes.
 CREATE TABLE accounts (
     provider_id text COLLATE "C" NOT NULL,
     token text COLLATE "C" NOT NULL,
@@ -82,17 +82,17 @@ CREATE TABLE accounts (
 );
 CREATE INDEX accounts_by_hash ON accounts (provider_id, hash);
 
--- The revision at which something was removed, so that an older record does not bring it back.
--- A removed shop keeps its row, and its revision there; here are those that came before their shop.
+-- The revision at which something was removed, so that an older record does not restore it.
+-- A removed shop keeps its row and its revision there; a shop is listed here only if its removal arrived first.
 CREATE TABLE removals (
-    shop text COLLATE "C" NOT NULL, -- of a bill; empty for the other kinds
+    shop text COLLATE "C" NOT NULL, -- the shop of a bill; empty for other kinds
     kind text COLLATE "C" NOT NULL,
-    id text COLLATE "C" NOT NULL, -- of a member: the token
+    id text COLLATE "C" NOT NULL, -- the token of a member; otherwise the id of the record
     rev numeric NOT NULL,
     PRIMARY KEY (shop, kind, id)
 );
 
--- How far each load has come, for the operator.
+-- The progress of each load, for the operator.
 CREATE TABLE loads (
     number bigint PRIMARY KEY,
     source text NOT NULL,
@@ -104,14 +104,14 @@ CREATE TABLE loads (
     rejected bigint NOT NULL DEFAULT 0
 );
 
--- Issued keys. Of a secret only its hash is kept.
+-- Issued keys. Only the hash of a secret is stored.
 CREATE TABLE keys (
     key_id text COLLATE "C" PRIMARY KEY,
     secret_digest bytea NOT NULL,
     body bytea NOT NULL
 );
 
--- Changes with every change of a key, so that a reader need not read all keys to learn that none changed.
+-- Changes whenever a key changes, so that a reader can tell without reading all keys that none has changed.
 CREATE TABLE generation (
     one integer PRIMARY KEY CHECK (one = 1),
     number bigint NOT NULL,
@@ -119,7 +119,7 @@ CREATE TABLE generation (
 );
 INSERT INTO generation VALUES (1, 0, clock_timestamp());
 
--- The counts of days that are over for their key, and what a shared meter has told of the day under way.
+-- The counts of a key's earlier days, and what a shared meter has reported for the current day.
 CREATE TABLE daily_totals (
     key_id text COLLATE "C" NOT NULL,
     day integer NOT NULL,
@@ -128,7 +128,7 @@ CREATE TABLE daily_totals (
 ) WITH (fillfactor = 70);
 CREATE INDEX daily_totals_by_day ON daily_totals (day);
 
--- The request records, a partition a month: see request_month() in the next file.
+-- The request records, one partition per month: see request_month() in the next file.
 CREATE TABLE requests (
     at bigint NOT NULL,
     key_id text COLLATE "C" NOT NULL,

@@ -1,8 +1,8 @@
--- The meter for deployments without a shared one, and the months of the request records.
+-- The meter for deployments without a shared one, and the monthly partitions of the request records.
 
--- One row a key, and its row lock is what makes the window exact over all nodes: the latest
--- admission's number, instant and day. `ahead` is what the server's clock has lost by stepping
--- back, so that the scale of instants only ever goes forward.
+-- One row per key: the number, instant and day of its latest admission. The row lock makes the
+-- window exact across all nodes. `ahead` is the total by which the server's clock has stepped
+-- back; it is added to the clock, so that instants never decrease.
 CREATE TABLE meters (
     key_id text COLLATE "C" PRIMARY KEY,
     n bigint NOT NULL,
@@ -13,8 +13,8 @@ CREATE TABLE meters (
 ) WITH (fillfactor = 20);
 CREATE INDEX meters_by_day ON meters (day);
 
--- Admission n of a key happened at this instant. Admission n may happen once admission
--- n - perMin is a minute old, whatever perMin has become meanwhile.
+-- Admission n of a key happened at this instant. Admission n is allowed once admission
+-- n - perMin is a minute old, by the current perMin.
 CREATE TABLE admissions (
     key_id text COLLATE "C" NOT NULL,
     n bigint NOT NULL,
@@ -22,9 +22,9 @@ CREATE TABLE admissions (
     PRIMARY KEY (key_id, n)
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 
--- Judges requests in one round trip. `instant` and `today` are null except in tests, which bring
--- a clock of their own. The clock is read under the key's lock: admissions then happen in the
--- order of their instants. Keys are locked in one order, so two nodes never wait for each other.
+-- Admits or refuses requests in one round trip. `instant` and `today` are null except in tests,
+-- which bring their own clock. The clock is read under the key's lock, so that admissions are in
+-- the order of their instants. Keys are locked in a fixed order, so that nodes cannot deadlock.
 CREATE FUNCTION admit(key_ids text[], per_mins bigint[], instant bigint, today integer)
 RETURNS TABLE (place bigint, wait_us bigint, day integer, count bigint)
 LANGUAGE plpgsql AS $$
@@ -36,7 +36,7 @@ DECLARE
     thai_day integer;
     blocking bigint;
 BEGIN
-    -- A count that a crashed server loses is a fraction of a second old; see docs/decisions/0010.
+    -- A server that crashes loses the counts of the last fraction of a second: see docs/decisions/0010.
     PERFORM set_config('synchronous_commit', 'off', true);
     FOR asked IN
         SELECT w.key_id, w.per_min, w.place
@@ -66,7 +66,7 @@ BEGIN
             CONTINUE;
         END IF;
         IF thai_day <> meter.day THEN
-            -- Put the count of the day before away; the new day starts from what it had if the clock went back to it.
+            -- Store the previous day's count. If the clock went back, the new day continues from its stored count.
             IF meter.n > 0 THEN
                 INSERT INTO daily_totals VALUES (asked.key_id, meter.day, meter.count)
                     ON CONFLICT ON CONSTRAINT daily_totals_pkey DO UPDATE SET count = excluded.count;
@@ -81,7 +81,7 @@ BEGIN
         UPDATE meters AS m SET n = meter.n, at = now_us, day = meter.day, count = meter.count
             WHERE m.key_id = asked.key_id;
         IF meter.n % 16 = 0 THEN
-            -- Looks at the oldest only, whatever the window holds.
+            -- Reads only the oldest rows, so the cost does not depend on the size of the window.
             DELETE FROM admissions AS a WHERE a.key_id = asked.key_id AND a.n IN (
                 SELECT o.n FROM (
                     SELECT i.n, i.at FROM admissions AS i WHERE i.key_id = asked.key_id ORDER BY i.n LIMIT 48
@@ -95,8 +95,8 @@ BEGIN
 END
 $$;
 
--- Makes the partition for the month of an instant. Runs with its owner's rights, so that the
--- serving role needs none to make tables.
+-- Creates the partition for the month of an instant. Runs with its owner's rights, so that the
+-- serving role needs no right to create tables.
 CREATE FUNCTION request_month(instant bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
@@ -107,11 +107,11 @@ BEGIN
         RETURN;
     END IF;
     PERFORM pg_advisory_xact_lock(hashtext('counterfoil requests'));
-    -- Asked of the table itself: what to_regclass() did not find a moment ago it does not look for again.
+    -- Query pg_class directly, because to_regclass() may repeat its earlier negative result.
     IF EXISTS (SELECT FROM pg_class WHERE relname = name AND relnamespace = current_schema()::regnamespace) THEN
         RETURN;
     END IF;
-    -- Made aside and attached: readers and writers of the other months do not wait.
+    -- Create the table separately and attach it, so that readers and writers of other months do not wait.
     EXECUTE format('CREATE TABLE %I (LIKE requests INCLUDING DEFAULTS)', name);
     EXECUTE format(
         'ALTER TABLE requests ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)', name,
@@ -121,7 +121,7 @@ BEGIN
 END
 $$;
 
--- Drops the months that lie before an instant altogether; how many records went with them.
+-- Drops the months that ended before an instant; returns the number of deleted records.
 CREATE FUNCTION drop_request_months(before bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE

@@ -4,10 +4,10 @@ CREATE TABLE cursors (
     resource text COLLATE "C" NOT NULL,
     query text COLLATE "C" NOT NULL,
     cursor text COLLATE "C" NOT NULL,
-    row_id text COLLATE "C" NOT NULL, -- with major and minor, the position
+    row_id text COLLATE "C" NOT NULL, -- together with major and minor: the position
     major bigint NOT NULL,
     minor bigint NOT NULL,
-    earliest bigint NOT NULL, -- of the horizons that the cursor was handed out with
+    earliest bigint NOT NULL, -- earliest and latest horizon that the cursor was handed out with
     latest bigint NOT NULL,
     ends_at bigint NOT NULL, -- when it stops being valid; once expired, when its row may be deleted
     expired boolean NOT NULL DEFAULT false,
@@ -16,23 +16,23 @@ CREATE TABLE cursors (
 CREATE INDEX cursors_by_row ON cursors (lineage, resource, query, row_id);
 CREATE INDEX cursors_by_end ON cursors (ends_at);
 
--- Cursors handed out by the version before answer bad_cursor. Their ids stay taken, because somebody may still hold them.
+-- Cursors of the previous version are answered with bad_cursor. Their ids stay taken: a client may still hold them.
 INSERT INTO cursors
 SELECT DISTINCT lineage, listing, route, cursor, cursor, 0, 0, 0, 0,
     (extract(epoch FROM clock_timestamp() + interval '90 days') * 1000)::bigint, true
 FROM bookmarks;
 DROP TABLE bookmarks;
 
--- The newest serverTime that a key and its predecessors by rotation were given. Reads are answered by a server that
--- has reached it. See docs/decisions/0015-monotonic-reads.md.
+-- The floor of each lineage: the newest serverTime that its keys were given. Reads are answered by a server that has
+-- reached it. See docs/decisions/0015-monotonic-reads.md.
 CREATE TABLE floors (
     lineage text COLLATE "C" PRIMARY KEY,
     horizon bigint NOT NULL
 ) WITH (fillfactor = 20);
 
--- Judges requests as admit() does, and returns the horizon that each answer will report: the newest one its lineage
--- was ever given, raised to `reached`, which all servers that are read from have reached. A lineage without a row, or
--- with one that is ten minutes old, is given the primary's own horizon: nobody can have been given a newer one.
+-- Admits or refuses requests like admit(), and returns the horizon for each answer: the floor of its lineage, raised
+-- to `reached`, the horizon that all servers that are read from have reached. A lineage without a floor, or with one
+-- that is ten minutes old, is given the primary's own horizon: no client can have been given a newer one.
 CREATE FUNCTION admit_with_horizon(
     key_ids text[], per_mins bigint[], instant bigint, today integer, lineages text[], reached bigint
 )
@@ -44,7 +44,7 @@ DECLARE
     given bigint;
     raised boolean := false;
 BEGIN
-    -- In one order, so that two nodes never wait for each other.
+    -- Rows are locked in a fixed order, so that two nodes cannot deadlock.
     FOR asked IN SELECT DISTINCT l COLLATE "C" FROM unnest(lineages) AS l ORDER BY 1 LOOP
         SELECT f.horizon INTO given FROM floors AS f, horizon AS h WHERE f.lineage = asked AND f.horizon > h.at - 600000;
         IF NOT FOUND THEN
@@ -59,7 +59,7 @@ BEGIN
     RETURN QUERY
         SELECT a.place, a.wait_us, a.day, a.count, f.horizon
         FROM admit(key_ids, per_mins, instant, today) AS a JOIN floors AS f ON f.lineage = lineages[a.place];
-    -- admit() does not wait for the disk. A horizon that was given must not be forgotten.
+    -- admit() commits without waiting for the disk, but a horizon that was given out must not be lost.
     IF raised THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;

@@ -1,21 +1,21 @@
--- What each role may do, and nothing else. Run by `counterfoil migrate --roles`, as often as you like.
+-- Grants each role what it needs and nothing else. `counterfoil migrate --roles` runs this; it can be repeated.
 
 GRANT USAGE ON SCHEMA counterfoil TO counterfoil_serving, counterfoil_loading, counterfoil_administration;
 GRANT SELECT ON migrations, deployment, horizon, shops, bills, bases, members, accounts, removals, loads
     TO counterfoil_serving, counterfoil_loading, counterfoil_administration;
 
--- Serving reads the books and the keys, moves the horizon while nothing is loaded, and writes what keys spend.
+-- Serving reads the books and the keys, advances the horizon while nothing is loaded, and writes usage.
 GRANT SELECT ON keys, generation TO counterfoil_serving;
 GRANT UPDATE ON horizon TO counterfoil_serving;
 GRANT SELECT, INSERT, UPDATE, DELETE ON meters, admissions, daily_totals, cursors, floors TO counterfoil_serving;
 GRANT SELECT, INSERT, DELETE ON requests TO counterfoil_serving;
 
--- Loading writes the books and sees no key.
+-- Loading writes the books and cannot read keys.
 GRANT INSERT ON deployment TO counterfoil_loading;
 GRANT UPDATE ON horizon TO counterfoil_loading;
 GRANT INSERT, UPDATE, DELETE ON shops, bills, bases, members, accounts, removals, loads TO counterfoil_loading;
 
--- Administration issues keys, and sees and prunes what they spent.
+-- Administration issues keys, and reads and prunes usage.
 GRANT SELECT, INSERT, UPDATE ON keys TO counterfoil_administration;
 GRANT SELECT, UPDATE ON generation TO counterfoil_administration;
 GRANT SELECT, DELETE ON meters, admissions, daily_totals, cursors, floors, requests TO counterfoil_administration;

@@ -1,13 +1,13 @@
 -- Shops, bills and members as they are published.
--- A bill's number is its shop's number and its sequence in the shop, so the
--- table lies on disk shop by shop and a page of bills is read from few pages.
+-- A bill's number combines its shop's number and its sequence in the shop, so
+-- the table is stored shop by shop and a page of a list needs few disk pages.
 
 CREATE TABLE deployment (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     secret_fingerprint TEXT NOT NULL
 );
 
--- Up to this instant everything is visible: see docs/sync.md.
+-- Everything up to this instant is visible: see docs/sync.md.
 CREATE TABLE horizon (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     at INTEGER NOT NULL
@@ -40,9 +40,9 @@ CREATE TABLE bills (
     trading_day TEXT,
     rev NUMERIC,
     facts_version INTEGER NOT NULL,
-    digest BLOB NOT NULL, -- of what is returned, updatedAt left out: tells whether a record changes anything
-    seal BLOB NOT NULL, -- of the finished body: what an ETag is made of
-    withheld BLOB, -- what the shop's facts hid of the bill or lent to it: NULL for the ordinary bill
+    digest BLOB NOT NULL, -- hash of the body with updatedAt null: tells whether a record changes anything
+    seal BLOB NOT NULL, -- short hash of the finished body: ETags are made from it
+    withheld BLOB, -- source data that the body does not show because of the shop's facts; usually NULL
     body BLOB NOT NULL
 );
 CREATE UNIQUE INDEX bills_by_id ON bills (id, shop);
@@ -65,7 +65,7 @@ CREATE TABLE members (
 );
 CREATE INDEX members_by_signup ON members (provider_id, created_at, token);
 
--- Messaging accounts, as keyed hashes only.
+-- Messaging accounts, stored only as keyed hashes.
 CREATE TABLE accounts (
     provider_id TEXT NOT NULL,
     hash TEXT NOT NULL,
@@ -76,17 +76,17 @@ CREATE TABLE accounts (
 CREATE INDEX accounts_by_hash ON accounts (provider_id, hash);
 CREATE INDEX accounts_by_member ON accounts (token);
 
--- The revision at which something was removed, so that an older record does not bring it back.
--- A removed shop keeps its row, and its revision there; here are those that came before their shop.
+-- The revision at which something was removed, so that an older record does not restore it.
+-- A removed shop keeps its row and its revision there; a shop is listed here only if its removal arrived first.
 CREATE TABLE removals (
     kind TEXT NOT NULL,
-    shop TEXT NOT NULL, -- of a bill; empty for the other kinds
-    id TEXT NOT NULL, -- of a member: the token
+    shop TEXT NOT NULL, -- the shop of a bill; empty for other kinds
+    id TEXT NOT NULL, -- the token of a member; otherwise the id of the record
     rev NUMERIC NOT NULL,
     PRIMARY KEY (kind, shop, id)
 ) WITHOUT ROWID;
 
--- How far each load has come, for the operator.
+-- The progress of each load, for the operator.
 CREATE TABLE loads (
     number INTEGER PRIMARY KEY,
     source TEXT NOT NULL,

@@ -1,5 +1,5 @@
--- A member's record, and beside it its answer with blanks: see domain/forms.py.
--- NULL in a row from before; it is made when the member is read, until the record is loaded again.
--- A loader that knows nothing of forms would leave an old one beside a new record: under this name it finds no column.
+-- Stores a member's form, a partly finished answer, beside its record: see domain/forms.py.
+-- The form is NULL in older rows; it is then made on every read, until the record is loaded again.
+-- A loader that does not know forms would leave an old form beside a new record, so `body` is renamed to make it fail.
 ALTER TABLE members RENAME COLUMN body TO record;
 ALTER TABLE members ADD COLUMN form BLOB;

@@ -1,4 +1,4 @@
--- Issued keys. Of a secret only its hash is kept.
+-- Issued keys. Only the hash of a secret is stored.
 
 CREATE TABLE keys (
     key_id TEXT PRIMARY KEY,
@@ -6,7 +6,7 @@ CREATE TABLE keys (
     body BLOB NOT NULL
 ) WITHOUT ROWID;
 
--- Goes up with every change, so that a reader need not read all keys to learn that none changed.
+-- Increases with every change, so that a reader can tell without reading all keys that none has changed.
 CREATE TABLE generation (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     number INTEGER NOT NULL

@@ -1,16 +1,16 @@
--- What keys spend: the minute window, daily totals, request records, and the places of cursors handed out.
+-- Usage: the minute window, daily totals, request records, and the positions of cursors that were handed out.
 
--- Places the machine's steady clock on one scale over reboots.
+-- Maps the machine's steady clock, which restarts at every boot, to one continuous scale.
 CREATE TABLE steady (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     boot_id TEXT NOT NULL,
     shift INTEGER NOT NULL
 );
 
--- Admission n of a key happened at this instant, as the count-th of its Thai day.
--- Admission n may happen once admission n - perMin is a minute old, whatever
--- perMin has become meanwhile. The latest row of a key is always kept: it holds
--- the count of the day under way.
+-- Admission n of a key happened at this instant and was number `count` of its day
+-- in Thailand time. Admission n is allowed once admission n - perMin is a minute
+-- old, by the current perMin. The latest row of a key outlives the minute window,
+-- because it holds the count of the current day.
 CREATE TABLE admissions (
     key_id TEXT NOT NULL,
     n INTEGER NOT NULL,
@@ -20,7 +20,7 @@ CREATE TABLE admissions (
     PRIMARY KEY (key_id, n)
 ) WITHOUT ROWID;
 
--- The counts of days that are over for their key.
+-- The counts of a key's earlier days. A count is written when the key is first admitted on another day.
 CREATE TABLE daily_totals (
     key_id TEXT NOT NULL,
     day INTEGER NOT NULL,

@@ -4,10 +4,10 @@ CREATE TABLE cursors (
     resource TEXT NOT NULL,
     query TEXT NOT NULL,
     cursor TEXT NOT NULL,
-    row_id TEXT NOT NULL, -- with major and minor, the position
+    row_id TEXT NOT NULL, -- together with major and minor: the position
     major INTEGER NOT NULL,
     minor INTEGER NOT NULL,
-    earliest INTEGER NOT NULL, -- of the horizons that the cursor was handed out with
+    earliest INTEGER NOT NULL, -- earliest and latest horizon that the cursor was handed out with
     latest INTEGER NOT NULL,
     ends_at INTEGER NOT NULL, -- when it stops being valid; once expired, when its row may be deleted
     expired INTEGER NOT NULL DEFAULT 0,
@@ -16,7 +16,7 @@ CREATE TABLE cursors (
 CREATE INDEX cursors_by_row ON cursors (lineage, resource, query, row_id);
 CREATE INDEX cursors_by_end ON cursors (ends_at);
 
--- Cursors handed out by the version before answer bad_cursor. Their ids stay taken, because somebody may still hold them.
+-- Cursors of the previous version are answered with bad_cursor. Their ids stay taken: a client may still hold them.
 INSERT INTO cursors
 SELECT lineage, listing, route, cursor, cursor, 0, 0, 0, 0, (strftime('%s', 'now') + 90 * 86400) * 1000, 1
 FROM bookmarks GROUP BY lineage, listing, route, cursor;
