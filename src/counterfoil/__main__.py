@@ -1,6 +1,6 @@
-"""`python -m counterfoil`, and the command itself.
+"""Entry point of `python -m counterfoil` and of the `counterfoil` command.
 
-A worker process imports this file again, so it brings nothing along that a worker does not serve with.
+Worker processes import this module again, so it must not import anything that a worker does not need.
 """
 
 from typing import NoReturn

@@ -3,7 +3,7 @@
 import ipaddress
 import socket
 
-# An address that listens on every interface, and where such a listener is reached from this machine.
+# Maps an address that listens on every interface to the loopback address that reaches such a listener.
 WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
 
 
@@ -12,7 +12,7 @@ def reachable(host: str) -> str:
 
 
 def url(host: str, port: int, path: str = "") -> str:
-    """Where a listener on this host is reached from this machine."""
+    """Return the URL that reaches a listener on this host from this machine."""
     address = reachable(host)
     return f"http://{f'[{address}]' if ':' in address else address}:{port}{path}"
 
@@ -25,13 +25,13 @@ def is_loopback(host: str) -> bool:
 
 
 def overlap(host: str, other: str) -> bool:
-    """Whether two listeners on these hosts would want the same port."""
+    """Return whether listeners on these two hosts would conflict if they used the same port."""
     hosts = {"127.0.0.1" if one == "localhost" else one for one in (host, other)}
     return len(hosts) == 1 or not hosts.isdisjoint(WILDCARDS)
 
 
 def is_free(host: str, port: int) -> bool:
-    """Whether nobody listens there yet."""
+    """Return whether the port can be bound."""
     try:
         bound(host, port)
     except OSError:
@@ -44,7 +44,7 @@ def free_port(host: str) -> int:
 
 
 def bound(host: str, port: int) -> int:
-    """Take a port for a moment; which one it was. Port 0 takes any that is free."""
+    """Bind a port briefly and return its number. Port 0 picks any free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

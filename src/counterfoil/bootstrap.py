@@ -1,8 +1,8 @@
 """The composition root: the only file that names a concrete back end or owns a clock.
 
-The drivers of PostgreSQL and Valkey are an extra of the package, so what needs
-them is imported by the functions that use it and not with this file. So is what
-no worker serves with.
+The PostgreSQL and Valkey drivers are an optional extra of the package, so the
+modules that need them are imported inside the functions that use them. The same
+goes for modules that no worker needs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class SystemClock:
-    """The machine's clocks."""
+    """The clocks of this machine."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -62,19 +62,22 @@ class SystemClock:
         try:
             return _BOOT_ID.read_text(encoding="ascii").strip()
         except OSError:
-            # Elsewhere than on Linux: the wall clock at boot, to ten minutes.
+            # Other systems than Linux: use the time of the boot by the wall clock, rounded to ten minutes.
             return str(round((time.time() - time.monotonic()) / 600))
 
 
 def random_ids() -> Iterator[str]:
-    """Sixteen hexadecimal digits each; the system is asked for many at a time."""
+    """Yield ids of 16 hexadecimal digits; one system call provides the randomness for 512 of them."""
     while True:
         digits = os.urandom(4096).hex()
         yield from (digits[start : start + 16] for start in range(0, len(digits), 16))
 
 
 def deployment_secret(settings: Settings) -> bytes:
-    """The secret from the settings or its file; a file that does not exist yet is made."""
+    """Return the secret from the settings or from its file.
+
+    A missing file is created, unless the store was already built with a secret.
+    """
     if not settings.secret and not settings.secret_file.exists() and _is_built(settings):
         raise SettingsError(
             f"the deployment secret {settings.secret_file} is missing, and this store was built with one: "
@@ -104,7 +107,7 @@ def _secret_in(file: Path) -> bytes:
 
 
 def _make_secret(file: Path) -> None:
-    """Written beside and linked into place, so that of two starts at once both read the same secret."""
+    """Write the secret to a temporary file and link it into place, so that concurrent starts read the same one."""
     if file.exists():
         return
     draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
@@ -123,9 +126,9 @@ def pseudonyms(settings: Settings) -> Pseudonyms:
     return Pseudonyms(deployment_secret(settings))
 
 
-# --- the parts, on the back end that the settings name ----------------------------
+# --- the parts of a store, on the back end that the settings name -----------------
 #
-# Nodes that share a server go by its clock; only a test's own clock takes its place.
+# On PostgreSQL, stamps and admissions use the server's clock. A clock that is passed in, as tests do, replaces it.
 
 
 def ledger(settings: Settings, clock: Clock | None = None) -> SqliteLedger | PostgresLedger:
@@ -179,7 +182,7 @@ def _instant(clock: Clock | None) -> Callable[[], tuple[int, date]] | None:
 
 
 class Parts(Struct, frozen=True):
-    """What a worker serves from."""
+    """The ports that a worker serves from, and a function that closes them."""
 
     books: Books
     key_ring: KeyRing
@@ -235,14 +238,14 @@ def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock |
 
 
 class Service(Struct, frozen=True):
-    """The application and what has to be closed after it."""
+    """The application, and the function that closes the parts it uses."""
 
     app: App
     close: Callable[[], None]
 
 
 def service(settings: Settings, observe: Callable[[Event], None], clock: Clock | None = None) -> Service:
-    """The whole read service. The store must have been prepared."""
+    """Build the read service. The store must have been prepared."""
     parts = _shared(settings, observe, clock) if settings.database else _embedded(settings, clock or SystemClock())
     clock = clock or SystemClock()
     new_id = random_ids().__next__
@@ -267,7 +270,7 @@ def service(settings: Settings, observe: Callable[[Event], None], clock: Clock |
 
 
 def prepare(settings: Settings, clock: Clock | None = None) -> None:
-    """Make what is missing of an embedded store and bring its schema up to date; of a server's, check it."""
+    """Create or migrate the files of an embedded store; on a server, only check the schema."""
     if not settings.database:
         key_cabinet(settings).close()
         usage(settings, clock).close()
@@ -275,14 +278,14 @@ def prepare(settings: Settings, clock: Clock | None = None) -> None:
 
 
 def require_serving(settings: Settings) -> None:
-    """A login that may not see keys or count would answer every request with 503."""
+    """Raise if the login may not read keys or count requests: it would answer every request with 503."""
     rights = Inspection(settings).rights()
     if rights and not rights.serves:
         raise SettingsError(f"the login {rights.login} may not serve: it needs the role counterfoil_serving")
 
 
 def migrate(settings: Settings) -> list[str]:
-    """Bring a server's schema up to date; the files that were run."""
+    """Bring the schema up to date; return the migration files that were run on a server."""
     if not settings.database:
         prepare(settings)
         return []
@@ -292,7 +295,7 @@ def migrate(settings: Settings) -> list[str]:
 
 
 def distribute(settings: Settings) -> list[str]:
-    """Distribute the tables of a Citus cluster over its workers; return those that were not distributed before."""
+    """Distribute the tables of a Citus cluster over its workers; return the tables that were not distributed before."""
     if not settings.database:
         raise SettingsError("only a store on PostgreSQL with Citus can be distributed: set COUNTERFOIL_STORE to it.")
     from counterfoil.backends.postgres import layout
@@ -310,54 +313,54 @@ def make_roles(settings: Settings) -> list[str]:
 
 
 def statement(database: str, text: str) -> None:
-    """One statement on a server, as the login of its address."""
+    """Run one statement on a server, with the login in its address."""
     from counterfoil.backends.postgres import connections
 
     connections.run(database, text)
 
 
 def departure(folder: Path, clock: Clock | None = None) -> SqliteDeparture:
-    """An embedded store, to be copied from."""
+    """Open an embedded store to copy from."""
     from counterfoil.backends.sqlite.departure import SqliteDeparture
 
     return SqliteDeparture(folder, clock or SystemClock())
 
 
 def arrival(database: str) -> PostgresArrival:
-    """A server's database, to be copied into."""
+    """Open a server's database to copy into."""
     from counterfoil.backends.postgres.arrival import PostgresArrival
 
     return PostgresArrival(database)
 
 
 def meter_problem(settings: Settings) -> str | None:
-    """What keeps the shared meter from being used, or nothing."""
+    """Return what prevents the shared meter from being used, or None."""
     from counterfoil.backends.redis import inspect as meter
 
     return meter.problem(settings.meter)
 
 
 class Inspection:
-    """Looks at the store from outside, for the admin listener and the doctor. Opens what it reads each time."""
+    """Inspects the store for the admin listener and `doctor`. Each call opens what it reads and closes it again."""
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._look = _ServerLook(settings.database) if settings.database else _FolderLook(settings.store)
 
     def problems(self) -> dict[str, str | None]:
-        """Each database, and what is wrong with it."""
+        """Return each database with what is wrong with it, or None."""
         return self._look.problems()
 
     def several(self) -> bool:
-        """Whether reads go on while nothing can be written."""
+        """Return whether the store can be read while its primary is away."""
         return self._look.several()
 
     def servers(self) -> list[Sight]:
-        """The servers of a store that has several."""
+        """Return the state of each server; empty for a store with only one."""
         return self._look.servers()
 
     def knows(self, scope: Scope) -> bool:
-        """Whether a shop of this scope has been loaded; a store that cannot be read knows nothing."""
+        """Return whether a shop of this scope has been loaded; False if the store cannot be read."""
         return self._look.knows(scope)
 
     def horizon_ms(self) -> int | None:
@@ -371,16 +374,16 @@ class Inspection:
         return self._look.latest_load(self._clock.now_ms())
 
     def rights(self) -> server.Rights | None:
-        """What the login may do on a server; a folder goes by its modes."""
+        """Return the permissions of the login on a server; None for a folder, which relies on file modes."""
         return self._look.rights()
 
     def fingerprint(self) -> str | None:
-        """Of the secret that a server's store was built with, if it was built."""
+        """Return the fingerprint of the secret that a server's store was built with; None if there is none."""
         return self._look.fingerprint()
 
 
 class _FolderLook:
-    """At the embedded store's files."""
+    """Inspects the files of an embedded store."""
 
     def __init__(self, store: Path) -> None:
         self._store = store
@@ -411,7 +414,7 @@ class _FolderLook:
 
 
 class _ServerLook:
-    """At a PostgreSQL server."""
+    """Inspects a store on PostgreSQL."""
 
     def __init__(self, database: str) -> None:
         from counterfoil.backends.postgres import inspect as server

@@ -1,11 +1,11 @@
-"""A live store copied into an empty one, until both hold the same, and then the cut-over.
+"""Copies a live store into an empty one until both hold the same data, then cuts over.
 
 A pass compares every group of rows (the bills of a shop, the members of a
-base) and moves what differs, so that the first copy, the catching up and the
-going on after a kill are one and the same thing. Each pass reads the source as
-of one moment. The target stays closed until the cut-over, and the source is
-retired by it: no horizon is given out there any more, so that no stamp at the
-target lies at or before one that a client has been told.
+base) and moves the rows that differ. The first copy, catching up and resuming
+after a kill are therefore the same operation. Each pass reads the source as of
+one moment. The target stays closed until the cut-over, which retires the
+source: it gives out no more horizons, so every stamp at the target is later
+than any horizon that a client has received from the source.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -17,9 +17,10 @@ from typing import Any, Protocol
 
 from msgspec import Struct, msgpack
 
-# Rows in one transaction at the target.
+# The number of rows moved to the target in one transaction.
 PORTION = 2_000
-# A pass that moved this many or fewer has caught up; so has one that moved no fewer than half of the one before.
+# Passes end after one that moved at most this many rows, or more than half as many as the pass before it: then
+# another pass would not get closer.
 FEW_ROWS = 500
 HOUR, HOUR_MS = "hour", 3_600_000
 
@@ -31,11 +32,12 @@ class CopyRefused(Exception):
 
 
 class Table(Struct, frozen=True):
-    """A table as both sides can tell it: columns by name, those of the key first.
+    """A table as both sides know it: column names, those of the key first.
 
-    Rows are compared in groups by `group`. Without a key a group is replaced
-    whole. The body of a sealed table need not be read to be compared, because
-    the columns before it hold its digests; verifying reads it all the same.
+    Rows are compared in groups by `group`. In a table without a key, a group
+    is replaced as a whole. The last column of a sealed table, its body, is not
+    compared, because the columns before it hold digests of it; verification
+    reads it too.
     """
 
     name: str
@@ -53,7 +55,7 @@ class Table(Struct, frozen=True):
         return self.columns[:-1] if self.sealed else self.columns
 
     def grouped(self, rows: Iterable[Row]) -> Iterator[tuple[Any, Row]]:
-        """Whole rows, each with its group."""
+        """Yield each whole row with its group."""
         if not self.group:
             yield from ((None, row) for row in rows)
         elif self.group == HOUR:
@@ -94,7 +96,7 @@ REQUESTS = Table(
     ("at", "key_id", "route", "status", "error", "took_us", "personal_base", "personal_members"),
     group=HOUR,
 )
-# What loads write.
+# The tables that loads write.
 BOOKS = (
     SHOPS,
     Table("bases", ("id",), ("rev", "body")),
@@ -104,7 +106,7 @@ BOOKS = (
     BILLS,
     LOADS,
 )
-# What the operator and the service write.
+# The tables that the operator and the service write.
 DESK = (
     Table("keys", ("key_id",), ("secret_digest", "body")),
     Table("daily_totals", ("key_id", "day"), ("count",)),
@@ -124,60 +126,63 @@ class Side(Protocol):
     """A store whose rows can be read."""
 
     def groups(self, table: Table, since: int) -> list[Any]:
-        """The groups there are; of the request records those from the hour `since`."""
+        """Return the groups of a table; of request records, only those from the hour `since` on."""
 
     def compared(self, table: Table, group: Any) -> Iterable[Row]:
-        """The rows of a group, without what is sealed."""
+        """Return the rows of a group, without the body of a sealed table."""
 
     def whole(self, table: Table, since: int) -> Iterator[tuple[Any, Row]]:
-        """Every row with its group."""
+        """Yield every whole row with its group; of request records, only those from the hour `since` on."""
 
 
 class Source(Side, Protocol):
-    """The store that is left."""
+    """The store to copy from."""
 
     def fingerprint(self) -> str: ...
 
     def retired(self) -> bool: ...
 
     def moved_to(self) -> str:
-        """The address in favour of which it was retired, wholly or half; empty if it was not."""
+        """Return the address that replaces this store, even if retiring it did not finish; empty if there is none."""
 
     def snapshot(self) -> AbstractContextManager[int]:
-        """Within it, everything is read as of one moment; the horizon of that moment."""
+        """Read everything in this context as of one moment; the context value is the horizon of that moment."""
 
     def held(self) -> AbstractContextManager[int]:
-        """Within it, nobody else writes to the source; its horizon."""
+        """Block all other writers to the source in this context; the context value is its horizon."""
 
     def retire(self, moved_to: str) -> None:
-        """For good, while it is held: from here on nothing is stamped, admitted or issued there."""
+        """Retire the held source permanently: it no longer stamps bills, admits requests or issues keys."""
 
     def picked(self, table: Table, group: Any, keys: Collection[Row] | None) -> Iterator[Row]:
-        """Whole rows of a group: those with these keys, or all."""
+        """Yield the whole rows of a group: those with these keys, or all if `keys` is None."""
 
     def size(self) -> int:
-        """How many rows there are, roughly: for the progress bar."""
+        """Return the approximate number of rows, for the progress bar."""
 
     def newest_stamp(self) -> int: ...
 
 
 class Target(Side, Protocol):
-    """The store that is made."""
+    """The store to copy into."""
 
     def claim(self, fingerprint: str) -> bool:
-        """Make it the copy of this store; false if it is that already, and open. Whatever else it holds is refused."""
+        """Claim the target as the copy of this store; return False if it already is that copy and open.
+
+        Raise `CopyRefused` if the target holds anything else.
+        """
 
     def move(self, table: Table, group: Any, gone: Collection[Row], rows: list[Row]) -> None:
-        """Take these keys away and put these rows in, as one transaction."""
+        """Delete the rows with the keys in `gone` and insert `rows`, in one transaction."""
 
     def clear(self, table: Table, group: Any) -> None: ...
 
     def open(self, fingerprint: str, horizon: int) -> None:
-        """Let services and loaders in, at a horizon not below this one."""
+        """Open the target to services and loaders, at this horizon or a later one."""
 
 
 class Difference(Struct, frozen=True):
-    """Where the two sides differ after all."""
+    """A group that differs between the two sides, with its row counts."""
 
     table: str
     group: str
@@ -186,7 +191,7 @@ class Difference(Struct, frozen=True):
 
 
 class Report(Struct, kw_only=True):
-    """A copy as far as it came."""
+    """The progress and the result of a copy."""
 
     passes: int = 0
     moved: int = 0
@@ -204,12 +209,12 @@ class Stage(Enum):
     VERIFYING = "Verifying"
 
 
-# The stage, how many rows it has dealt with, and how many of them it had to move.
+# Called with the stage, the number of rows it has processed, and how many of them it had to move.
 Progress = Callable[[Stage, int, int], None]
 
 
 class Copy:
-    """From one store into the other."""
+    """Copies one store into another."""
 
     def __init__(self, source: Source, target: Target, on_progress: Progress) -> None:
         self._source = source
@@ -220,7 +225,7 @@ class Copy:
         self.report = Report()
 
     def run(self, cut_over_to: str = "") -> Report:
-        """Copy, catch up, verify; and if an address is given, retire the source in favour of it."""
+        """Copy, catch up and verify; if an address is given, also retire the source in favour of it."""
         report, fingerprint = self.report, self._source.fingerprint()
         if cut_over_to and self._source.moved_to() not in ("", cut_over_to):
             raise CopyRefused(
@@ -250,7 +255,11 @@ class Copy:
         return report
 
     def _cut_over(self, fingerprint: str, address: str) -> None:
-        """Short, because the books are verified: if a load has written since, it is refused."""
+        """Copy what the operator and the service wrote, then retire the source and open the target.
+
+        The source is held only briefly, because the books are verified already; if a load has written since, the
+        cut-over is refused.
+        """
         since = self.report.horizon // HOUR_MS - 1
         with self._source.held() as horizon:
             if self._loaded_since():
@@ -287,7 +296,7 @@ class Copy:
         return moved
 
     def _settle(self, table: Table, group: Any) -> int:
-        """Bring a group of the target up to the source's."""
+        """Make a group at the target equal to the source's; return the number of rows that differed."""
         wanted, gone, empty = self._differing(table, group)
         if not wanted and not gone:
             return 0
@@ -302,7 +311,7 @@ class Copy:
         return len(wanted) + len(gone)
 
     def _differing(self, table: Table, group: Any) -> tuple[set[Row], set[Row], bool]:
-        """The keys to fetch from the source, those to take away from the target before, and whether it had none."""
+        """Return the keys to fetch from the source, the keys to delete at the target, and whether that had no rows."""
         width = len(table.key)
         there = {row[:width]: row[width:] for row in self._target.compared(table, group)}
         empty = not there
@@ -321,7 +330,7 @@ class Copy:
         return wanted, gone | there.keys(), empty
 
     def _replace(self, table: Table, group: Any) -> int:
-        """Rows without a key: the group as a whole, if it differs."""
+        """Replace a whole group of a table without a key if it differs; return the number of rows."""
         here = _Sum()
         for row in self._source.compared(table, group):
             here.add(row)
@@ -342,10 +351,10 @@ class Copy:
         self._moved += moved
         self._on_progress(self._stage, self._seen, self._moved)
 
-    # --- the proof -------------------------------------------------------------------
+    # --- verification ----------------------------------------------------------------
 
     def _verify(self, tables: Iterable[Table], since: int = 0) -> None:
-        """Every column of every row, bodies included, read again on both sides."""
+        """Read every column of every row again on both sides, bodies included, and report the differences."""
         found: list[Difference] = []
         self._stage, self._seen, self._moved = Stage.VERIFYING, 0, 0
         for table in tables:
@@ -372,7 +381,7 @@ class Copy:
 
 
 class _Sum(Struct):
-    """Of rows in any order: how many, and their digests added up."""
+    """The number of rows and the sum of their digests, whatever the order of the rows."""
 
     count: int = 0
     total: int = 0

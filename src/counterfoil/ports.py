@@ -1,8 +1,9 @@
-"""What the service asks of a store, and the few errors a store may raise.
+"""What the service requires of a store, and the errors that a store may raise.
 
-Reads answer with finished bytes where the store keeps them. Every read that
-carries rows also carries the horizon: an instant up to which those rows are
-complete. A back end may raise `StoreUnavailable` from any of these methods.
+Reads return finished bytes where the store has them. Every read that returns
+rows also returns the horizon: the instant up to which those rows are complete.
+A back end may raise `StoreUnavailable` or one of its subclasses from any of
+these methods, and `StoreMismatch` when a store is opened.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,45 +27,45 @@ class StoreUnavailable(Exception):
 
 
 class StoreUnreachable(StoreUnavailable):
-    """The store does not answer; whether it still holds what it held is not known."""
+    """The store does not answer, so it is not known whether its data is intact."""
 
 
 class StoreBusy(StoreUnavailable):
-    """More requests wait for the store than it can take; nothing is wrong with it."""
+    """The store works, but more requests are waiting for it than it can handle."""
 
 
 class StoreMismatch(Exception):
-    """The store is not one this program can use: wrong schema version or wrong secret."""
+    """This program cannot use the store: it has another schema version or another secret."""
 
 
 class Clock(Protocol):
-    """The two clocks of the machine; tests bring their own."""
+    """The two clocks of the machine; tests pass their own."""
 
     def now_ms(self) -> int:
-        """Wall clock, milliseconds since 1970 UTC. It may step either way."""
+        """Return milliseconds since 1970 UTC on the wall clock, which may step in either direction."""
 
     def steady_us(self) -> int:
-        """Microseconds on a clock that only ever moves forward, shared by all processes of the machine."""
+        """Return microseconds on a clock that only moves forward and is shared by all processes of the machine."""
 
     def boot_id(self) -> str:
-        """Names the stretch of time over which `steady_us` is comparable."""
+        """Return an id of the period, from boot to shutdown, in which values of `steady_us` are comparable."""
 
 
 # --- reading the books -------------------------------------------------------
 
 
 class ShopList(Struct, frozen=True):
-    """Finished records of branches, in a stable order."""
+    """Shops as finished JSON, in a stable order."""
 
     horizon: int
     bodies: list[bytes]
 
 
 class BillPage(Struct, frozen=True):
-    """Finished bills as the list returns them, with commas between; `seal` changes with them and with nothing else.
+    """Bills as finished JSON, separated by commas. `seal` changes if and only if they change.
 
-    `last` is the position of a full page's last row; a page with fewer rows than were asked for has none.
-    `continues` is false if the row that the page should continue after has been removed.
+    `last` is the position of the last row of a full page, and None on a page with fewer rows than requested.
+    `continues` is False if the row after which the page should continue has been removed.
     """
 
     horizon: int
@@ -82,7 +83,7 @@ class FoundBill(Struct, frozen=True):
 
 
 class MemberPage(Struct, frozen=True):
-    """Members' forms in the order of the list, as `domain/forms.py` fills them in; the rest as on a page of bills."""
+    """Forms of members in list order, which `domain/forms.py` fills in. The other fields are as in `BillPage`."""
 
     horizon: int
     base: Base | None
@@ -100,14 +101,14 @@ class FoundMember(Struct, frozen=True):
 
 
 class Account(Struct, frozen=True):
-    """A member record that holds the messaging account asked for."""
+    """A member record that has the requested messaging account."""
 
     channel: str | None
     token: str
 
 
 class AccountList(Struct, frozen=True):
-    """The records of a base that hold an account, the most recently created first."""
+    """The member records of a base that have a messaging account, most recently created first."""
 
     horizon: int
     base: Base | None
@@ -115,29 +116,29 @@ class AccountList(Struct, frozen=True):
 
 
 class Books(Protocol):
-    """Shops, bills and members, for reading.
+    """Read access to shops, bills and members.
 
-    A store may have replicas that lag. Each answer comes from a single one of
-    its servers, as of that server's horizon, and only from a server whose
-    horizon has reached `reached`. "Not there" is said only after the server
-    that is furthest ahead was asked too.
+    A store may have replicas that lag behind. Each answer comes from a single
+    server, as of that server's horizon, and only from a server whose horizon
+    has reached `reached`. A store reports that something does not exist only
+    after it has also asked the server that is furthest ahead.
     """
 
     async def horizon(self) -> int: ...
 
     async def shops(self, scope: Scope, reached: int = 0) -> ShopList:
-        """The scope's branches."""
+        """Return the shops in scope."""
 
     async def has_shop(self, scope: Scope, shop_id: str, reached: int = 0) -> bool:
-        """Whether this shop is in scope, removed or not."""
+        """Return whether this shop is in scope, even if it has been removed."""
 
     async def covers(self, scope: Scope, provider_id: str, reached: int = 0) -> bool:
-        """Whether a branch in scope uses this membership base."""
+        """Return whether a shop in scope uses this membership base."""
 
     async def bills_by_day(
         self, scope: Scope, shop_id: str, first: date, last: date, after: Position | None, limit: int, reached: int = 0
     ) -> BillPage | None:
-        """Bills of these days; None if the shop is not in scope."""
+        """Return a page of the bills of these days; None if the shop is not in scope."""
 
     async def bills_by_change(
         self,
@@ -149,9 +150,9 @@ class Books(Protocol):
         limit: int,
         reached: int = 0,
     ) -> BillPage | None:
-        """Bills last changed in `since..until`, which the horizon has reached; without `until`, up to the horizon.
+        """Return a page of the bills last changed from `since` to `until`; None if the shop is not in scope.
 
-        None if the shop is not in scope.
+        The horizon of the page has reached `until`. Without `until`, the range ends at the horizon.
         """
 
     async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None: ...
@@ -159,7 +160,7 @@ class Books(Protocol):
     async def members(self, provider_id: str, after: Position | None, limit: int, reached: int = 0) -> MemberPage: ...
 
     async def member(self, scope: Scope, token: str, reached: int = 0) -> FoundMember | None:
-        """A member of a base that a branch in scope uses."""
+        """Return a member of a base that a shop in scope uses; None if there is no such member."""
 
     async def accounts(self, provider_id: str, messaging_hash: str, reached: int = 0) -> AccountList: ...
 
@@ -173,17 +174,17 @@ class KeptKey(Struct, frozen=True):
 
 
 class KeyRing(Protocol):
-    """Keys, for checking requests."""
+    """Looks up keys, for checking requests."""
 
     async def find(self, key_id: str) -> KeptKey | None:
-        """The key as this process knows it, which may be a moment behind."""
+        """Return the key as this process knows it, which may be slightly out of date."""
 
     async def find_again(self, key_id: str) -> KeptKey | None:
-        """The key as the store has it now: asked for before a credential is refused, since it may be new."""
+        """Return the key as the store has it now. Called before a credential is refused, because the key may be new."""
 
 
 class KeyCabinet(Protocol):
-    """Keys, for the operator. Not used by the serving side."""
+    """Manages keys, for the operator. The serving side does not use it."""
 
     def add(self, kept: KeptKey) -> None: ...
 
@@ -195,7 +196,7 @@ class KeyCabinet(Protocol):
 
 
 class RequestRecord(Struct, frozen=True, kw_only=True):
-    """What is kept of a request: never a parameter, never a value that was returned."""
+    """What is recorded about a request; never a parameter or a returned value."""
 
     at: int
     key_id: str
@@ -208,11 +209,11 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
 
 
 class Meter(Protocol):
-    """The minute window and the day's count, exact over all processes.
+    """The minute window and the day quota, exact across all processes.
 
-    With several servers it also says what each answer may report as
-    serverTime: never less than the key's lineage was given before, on whatever
-    node.
+    With several servers it also decides which horizon an answer reports as
+    serverTime: never an earlier one than the key's lineage was given before, on
+    any node.
     """
 
     async def admit(self, key: Key) -> Admitted | TooFast: ...
@@ -221,25 +222,25 @@ class Meter(Protocol):
 
 
 class RequestLog(Protocol):
-    """The request records that the contract keeps for 90 days."""
+    """The request records, which the contract keeps for 90 days."""
 
     def note(self, record: RequestRecord) -> None:
-        """Keep the record soon."""
+        """Queue the record; it is stored soon after."""
 
     async def disclose(self, record: RequestRecord) -> None:
-        """Keep the record before returning: personal data is about to leave."""
+        """Store the record before returning, because personal data is about to be sent."""
 
 
 class Cursors(Protocol):
-    """The cursors that were handed out. Within a listing each stands for one position."""
+    """The cursors that were handed out. Within a listing, each stands for one position."""
 
     async def find(self, listing: Listing, cursor: str) -> Held | None:
-        """The cursor, which is valid for another lifetime from now on; None if it is not valid in this listing."""
+        """Return what the cursor stands for and renew its lifetime; None if it is not valid in this listing."""
 
     async def hand_out(self, listing: Listing, held: Held, fresh: str | None) -> str | None:
-        """Return the cursor for a position: one that others hold for it, the row's id, or `fresh` if that is taken.
+        """Return the cursor for a position: one already held for it, the row's id, or `fresh` if that id is taken.
 
-        None if there is no such id: ask again with a fresh one.
+        Return None if none of them is free; the caller then tries again with another `fresh`.
         """
 
 
@@ -273,14 +274,14 @@ class RemoveMember(Struct, frozen=True):
 
 
 class KnownFacts(Struct, frozen=True):
-    """A version of a shop's facts."""
+    """A shop's facts and their version."""
 
     version: int
     facts: ShopFacts
 
 
 class PutBill(Struct, frozen=True):
-    """A bill as projected under a version of its shop's facts."""
+    """A bill as it reads under one version of its shop's facts."""
 
     closed: ClosedBill
     known: KnownFacts
@@ -297,7 +298,7 @@ Change = PutShop | RemoveShop | PutBase | PutMember | RemoveMember | PutBill | R
 
 
 class Outcome(Enum):
-    """What became of a change."""
+    """The result of a change."""
 
     ADDED = "added"
     CHANGED = "changed"
@@ -309,7 +310,7 @@ class Outcome(Enum):
 
 
 class LoadProgress(Struct):
-    """How far a load has come; kept with every batch."""
+    """The progress of a load, stored with every batch."""
 
     number: int
     lines: int = 0
@@ -319,17 +320,20 @@ class LoadProgress(Struct):
 
 
 class Ledger(Protocol):
-    """The books, for writing. Each call is one transaction with one stamp, taken under the write lock."""
+    """Write access to the books.
+
+    Each call is one transaction. One that changes records has one stamp, taken under the write lock.
+    """
 
     def facts(self, shop_id: str) -> KnownFacts | None: ...
 
     def begin_load(self, source: str) -> LoadProgress: ...
 
     def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
-        """Carry out the changes; a bill projected under facts that have moved since is left to be projected again."""
+        """Apply the changes. A bill that was read under outdated facts is not written: its outcome is `FACTS_MOVED`."""
 
     def rewrite_bills(self, most: int) -> bool:
-        """Bring some bills up to their shop's present facts; whether there may be more."""
+        """Rewrite up to `most` bills under their shop's current facts; return whether there may be more."""
 
     def advance_horizon(self) -> int:
-        """Vouch for everything up to now; the horizon after it."""
+        """Advance the horizon to the current time and return it. It never moves back."""

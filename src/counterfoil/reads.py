@@ -1,7 +1,7 @@
-"""A function an endpoint: authorise, ask a port, answer.
+"""One function per endpoint: authorise, read from a port, answer.
 
-Nothing here knows HTTP. A refusal is raised as a row of the error table; an
-answer carries finished JSON and the horizon that its rows can vouch for.
+Nothing here depends on HTTP. A refusal is raised as a row of the error table.
+An answer holds finished JSON and the horizon up to which its rows are complete.
 """
 
 from collections.abc import Callable
@@ -27,19 +27,19 @@ from counterfoil.domain.resources import MemberReference
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ports import BillPage, Books, Clock, Cursors, Meter, StoreUnavailable
 
-# How many fresh ids to draw for one cursor before giving up. The last draws are long enough to be unique.
+# The number of fresh ids to try for one cursor before giving up. The last ones are long enough to be unique.
 DRAWS = 6
 
 
 class Caller(Struct, frozen=True):
-    """Who asks: a key that passed the gate, and the count it was given."""
+    """The caller of a request: a key that passed the gate, and its admission."""
 
     key: Key
     admitted: Admitted
 
     @property
     def horizon(self) -> int | None:
-        """What the answer reports as serverTime, and its data must have reached; None on a store of one server."""
+        """The serverTime of the answer, which its data must have reached; None on a store with one server."""
         return self.admitted.horizon
 
     @property
@@ -48,16 +48,17 @@ class Caller(Struct, frozen=True):
 
 
 class Disclosure(Struct, frozen=True):
-    """Personal data in an answer: of which base, of how many members."""
+    """The personal data in an answer: the base and the number of members."""
 
     provider_id: str
     members: int
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """`data` is finished JSON, or the elements of a list, some of them joined already.
+    """The answer to a question.
 
-    `seal` changes with it and with nothing else.
+    `data` is finished JSON, or the elements of a list, some of which may be joined already. `seal` changes if and only
+    if `data` changes.
     """
 
     data: bytes | list[bytes]
@@ -68,7 +69,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Reads:
-    """The endpoints, over the ports they read from."""
+    """The endpoints, and the ports that they read from."""
 
     def __init__(
         self,
@@ -163,7 +164,7 @@ class Reads:
         return Answer(data=data, horizon=horizon, seal=data)
 
     async def _resume_bills(self, caller: Caller, question: BillList, listing: Listing) -> Held | None:
-        """Return what the cursor stands for; None on a first page."""
+        """Return what the cursor stands for; None if the request has no cursor."""
         if question.cursor is None:
             return None
         held = await self._cursors.find(listing, question.cursor)
@@ -179,7 +180,8 @@ class Reads:
             return page
         if caller.key.scope.kind == "franchise":
             raise Refused(SHOP_NOT_IN_SCOPE)
-        # The key is bound to a shop that was never loaded. Should it be by now, its bills come with their own horizon.
+        # The key is bound to a shop that was never loaded. Take the horizon, then look again: if the shop has been
+        # loaded in the meantime, its bills come with their own horizon.
         horizon = await self._books.horizon()
         page = await self._bills_asked_for(caller, question, held)
         return page or BillPage(horizon, 0, b"", b"", None)
@@ -191,14 +193,14 @@ class Reads:
             case ByDay(first, last):
                 return await self._books.bills_by_day(scope, shop_id, first, last, after, limit, reached)
             case ByChange(since):
-                # A pass is bounded: so it ends, however much changes meanwhile.
+                # The upper bound makes a pass end, however much changes in the meantime.
                 until = held.latest if held else caller.horizon
                 return await self._books.bills_by_change(scope, shop_id, since, until, after, limit, reached)
 
     async def _next_cursor(
         self, listing: Listing, last: Position | None, held: Held | None, horizon: int
     ) -> str | None:
-        """Return the cursor to offer after a page; None after one that was not full."""
+        """Return the cursor that continues after a page; None if the page was not full."""
         if last is None:
             return None
         following = held.at(last) if held else Held(last, horizon, horizon)
@@ -216,20 +218,20 @@ class Reads:
 
 
 def _start(held: Held | None, caller: Caller) -> tuple[Position | None, int]:
-    """Return after which position a page begins, and the horizon that its data must have reached."""
+    """Return the position after which a page begins, and the horizon that its data must have reached."""
     if held is None:
         return None, caller.reached
     return held.position, max(held.latest, caller.reached)
 
 
 def require_lookup(key: Key) -> None:
-    """The permission comes before the parameters, so it is asked for on its own."""
+    """Refuse a key without the lookup permission. This is separate because it is checked before the parameters."""
     if not key.messaging_lookup:
         raise Refused(LOOKUP_NOT_ENABLED)
 
 
 def _query(selection: ByDay | ByChange) -> str:
-    """Name a list's mode and its parameters."""
+    """Return the mode and the parameters of a list as text."""
     match selection:
         case ByDay(first, last):
             return f"{BY_DAY} {compact(first)}-{compact(last)}"

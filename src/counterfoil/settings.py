@@ -1,7 +1,7 @@
-"""One frozen table of settings, each with its help.
+"""The table of settings, each with its help text.
 
-They come from flags, then the environment (`COUNTERFOIL_*`), then a TOML
-file, then the defaults. Secrets print as `***`.
+A value comes from a flag, else from the environment (`COUNTERFOIL_*`), else
+from a TOML file, else it is the default. Secrets are shown as `***`.
 """
 
 import os
@@ -18,7 +18,7 @@ from counterfoil.addresses import overlap
 
 
 class SettingsError(Exception):
-    """A setting cannot be used; the message says which and why, `names` which in a form for programs."""
+    """A setting cannot be used. The message says which one and why; `names` lists the settings for programs."""
 
     def __init__(self, message: str, *names: str) -> None:
         super().__init__(message)
@@ -83,12 +83,12 @@ TABLE = (
 BY_NAME = {setting.name: setting for setting in TABLE}
 DATABASES = ("postgresql://", "postgres://")
 METERS = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://", "redis+cluster://", "rediss+cluster://")
-# An address, or what was meant to be one: a slip of the hand must not become a folder with a password in its name.
+# Matches anything meant as an address: a mistyped one must not become a folder with a password in its name.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+]*:")
-# The login of an address, up to its password.
+# Matches a password in an address: after the user name, or as a parameter.
 _LOGIN = re.compile(r"^([a-z+]+://[^/@:?]*):.*@|([?&](?:ssl)?password=)[^&]*")
-# A login, places with ports, a path and parameters. Of an address that is not written like this a driver would quote
-# a part in its complaint, and that part may be the password.
+# An address has a login, hosts with ports, a path and parameters. Anything else is refused before a driver sees it,
+# because the driver's error message would quote a part of it, and that part may be the password.
 _CODED = "%[0-9A-Fa-f]{2}"
 _NAME = rf"(?:[^\s/@:?#%]|{_CODED})*"
 _PLACE = rf"(?:\[[0-9A-Fa-f:.]+\]|(?:[^\s/@:?#%,\[\]]|{_CODED})*)(?::\d+)?"
@@ -97,7 +97,7 @@ LOG_TARGETS = ("stderr", "stdout", "off")
 
 
 class Settings(Struct, frozen=True):
-    """The effective settings, checked. With a database, `store` is the folder for what stays on this machine."""
+    """The effective, validated settings. With a database, `store` is the folder for files that stay on this machine."""
 
     store: Path
     database: str
@@ -125,7 +125,7 @@ class Source(Struct, frozen=True):
 
 
 def gather(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None) -> dict[str, Source]:
-    """Every setting with its origin, in the table's order."""
+    """Return every setting with its origin, in the order of the table."""
     in_file = _from_file(file)
     found = {}
     for setting in TABLE:
@@ -169,16 +169,16 @@ def masked(name: str, value: object) -> str:
 
 
 def without_password(address: str) -> str:
-    """An address that may be shown; other text stays as it is."""
+    """Return an address with its password masked; other text is returned unchanged."""
     meant = "://" in address or ("@" in address and _SCHEME.match(address))
     if meant and not _ADDRESS.fullmatch(address):
-        # Who knows where in it the password is.
+        # The password may be anywhere in it.
         return f"{_scheme(address)}://***"
     return _LOGIN.sub(lambda found: f"{found[1]}:***@" if found[1] else f"{found[2]}***", address)
 
 
 def shown(settings: Settings, name: str) -> str:
-    """The value of a setting as anybody may see it."""
+    """Return the value of a setting with secrets masked."""
     return masked(name, settings.database if name == "store" and settings.database else getattr(settings, name))
 
 

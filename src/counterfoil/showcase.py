@@ -1,8 +1,8 @@
-"""The demo's restaurant group in a store: its months of trade, a key of every kind, and ids worth asking for.
+"""Fills a store with the demo's restaurant group: months of trade, a key of every kind, and ids to try out.
 
-All of it follows from a plan and its seed. The records are loaded under a
-clock that moves along with them, so that `updatedAt` spreads over the months
-as it would have.
+Everything follows from a plan and its seed. The records are loaded under a
+clock that advances with them, so that `updatedAt` is spread over the months as
+it would be in a real store.
 """
 
 import hashlib
@@ -30,12 +30,12 @@ from counterfoil.worldgen.world import demo_world
 BATCH = 500
 GENEROUS_PER_MIN, GENEROUS_PER_DAY = 6_000, 1_000_000
 RECENT_DAYS = 6
-# As the generator writes them: no line of its own has to be parsed.
+# Written exactly as the generator writes them, so that its lines need not be parsed.
 BILL, SECOND_TIME, LINKED, VOID = b'{"kind":"bill"', b'"rev":2', b'"memberId":"', b'"void"'
 
 
 class Role(Struct, frozen=True, kw_only=True):
-    """A key of the demo, and what it can be used on."""
+    """A key of the demo, with the shops and bases that it can read."""
 
     grant: Grant
     purpose: str
@@ -51,7 +51,7 @@ class ShownKey(Struct, frozen=True, kw_only=True):
 
 
 class Samples(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Ids that answer, all within reach of the demo's franchise key."""
+    """Ids that exist, all readable with the demo's franchise key."""
 
     shop_id: str
     shop_ids: tuple[str, ...]
@@ -66,7 +66,7 @@ class Samples(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Showcase(Struct, frozen=True, kw_only=True):
-    """What the demo has to show."""
+    """The contents of the demo store."""
 
     keys: list[ShownKey]
     samples: Samples
@@ -83,7 +83,7 @@ class Showcase(Struct, frozen=True, kw_only=True):
 
 
 def drawn_from(seed: int, purpose: str) -> Randomness:
-    """Randomness that anyone who knows the seed can repeat: for a demo on loopback, and for nothing else."""
+    """Return randomness that anyone who knows the seed can reproduce. Use it only for a demo on loopback."""
     count = 0
 
     def random_bytes(size: int) -> bytes:
@@ -104,7 +104,7 @@ def build(
     randomness: Callable[[str], Randomness],
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Showcase:
-    """Load the world and issue its keys. A store that holds them already is left as it is."""
+    """Load the world and issue its keys. A store that already holds them does not change."""
     group = cast(plan)
     loaded = _load(settings, plan, group, on_progress)
     with closing(bootstrap.key_cabinet(settings)) as cabinet:
@@ -127,7 +127,7 @@ def build(
 
 
 def roles(group: Cast) -> list[Role]:
-    """A key of every kind."""
+    """Return a role for every kind of key."""
     chain, shop = _chain(group), _branch(group)
     alone = _independent(group, has_members=True)
     without = _independent(group, has_members=False)
@@ -175,7 +175,7 @@ def _shop_role(purpose: str, label: str, shop: Shop, *, revoked: bool = False) -
 
 
 def _hand_out(cabinet: KeyCabinet, role: Role, random_bytes: Randomness, now_ms: int) -> ShownKey:
-    """Issue the key, unless an earlier run drew the same one."""
+    """Issue the key, unless an earlier run issued the same one; revoke it if its role says so."""
     credential = credentials.mint(random_bytes)
     known = cabinet.find(credential.key_id)
     issued = Issued(known, credentials.written(credential)) if known else None
@@ -185,7 +185,7 @@ def _hand_out(cabinet: KeyCabinet, role: Role, random_bytes: Randomness, now_ms:
 
 
 def _chain(group: Cast) -> Franchise:
-    """The franchise whose base holds the person to look up."""
+    """Return the franchise whose base contains the sample member."""
     wanted = group.sample.provider_id if group.sample else None
     return next((one for one in group.franchises if wanted in one.provider_ids), group.franchises[0])
 
@@ -204,7 +204,7 @@ def _independent(group: Cast, has_members: bool) -> Shop:
 
 
 class MovingClock:
-    """Says the time of the delivery that is being loaded."""
+    """A clock that shows the time of the delivery being loaded."""
 
     def __init__(self, real: Clock) -> None:
         self._real = real
@@ -239,7 +239,7 @@ class Loaded(Struct):
 
 
 def _load(settings: Settings, plan: WorldPlan, group: Cast, on_progress: Callable[[int], None]) -> Loaded:
-    """Each delivery at its moment, and at the end what no till should send."""
+    """Load each delivery at its time, and finally the lines that no till should send."""
     real = bootstrap.SystemClock()
     clock, loaded = MovingClock(real), Loaded()
     pseudonyms, here = bootstrap.pseudonyms(settings), b'"shopId":"%s"' % _branch(group).id.encode()
@@ -259,7 +259,7 @@ def _load(settings: Settings, plan: WorldPlan, group: Cast, on_progress: Callabl
 
 
 def _count(lines: list[bytes], here: bytes, loaded: Loaded) -> None:
-    """Bills for the first time; what comes a second time is a change. One is kept to be shown, best with a member."""
+    """Count the bills that are new, and pick one as a sample, preferably with a member and not voided."""
     for line in lines:
         if line.startswith(BILL) and SECOND_TIME not in line:
             loaded.bills += 1

@@ -1,7 +1,7 @@
-"""A running service: worker processes, and beside them the chores of the supervisor.
+"""Runs the service: the worker processes and the supervisor's chores.
 
-The supervisor answers no API request. It moves the horizon while nothing is
-loaded, prunes, checkpoints, and answers the admin listener.
+The supervisor does not answer API requests. It advances the horizon while
+nothing is loaded, prunes, checkpoints, and serves the admin listener.
 """
 
 import http.client
@@ -33,7 +33,7 @@ CHECKPOINT_SEC = 2.0
 USAGE_CHECKPOINT_SEC = 0.5
 PRUNE_SEC = 3600.0
 STALE_HORIZON_MS = 5_000
-# Where replicas answer, a failover is no reason to send callers away, as long as keys can be vouched for.
+# With replicas, a node stays ready during a failover for as long as the keys it knows may be trusted.
 STALE_WITH_REPLICAS_MS = 270_000
 RECENT_FAILURE_MS = 15_000
 PROBE_SEC = 2.0
@@ -53,7 +53,7 @@ def serve(settings: Settings, on_ready: Callable[[], None] = lambda: None) -> No
 
 @contextmanager
 def counters_folder(parent: Path) -> Iterator[Path]:
-    """A folder for the workers' counters, named for this process so that its successor knows when it is abandoned."""
+    """Create a folder for the workers' counters. Its name contains our PID, which shows later if it is abandoned."""
     clear_abandoned(parent)
     prefix = f"counterfoil-{os.getpid()}-"
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as counters:
@@ -61,10 +61,10 @@ def counters_folder(parent: Path) -> Iterator[Path]:
 
 
 def clear_abandoned(parent: Path) -> None:
-    """Remove the counters of services of this user that were killed."""
+    """Delete the counters of this user's services that were killed."""
     for folder in parent.glob("counterfoil-*-*"):
         owner = folder.name.split("-")[1]
-        # In a container the forerunner may have had our own number.
+        # In a container, the previous process may have had our PID.
         gone = owner.isdecimal() and (int(owner) == os.getpid() or not _runs(int(owner)))
         with suppress(OSError):
             if gone and folder.lstat().st_uid == os.getuid():
@@ -102,13 +102,13 @@ def _serve(settings: Settings, counters: Path, on_ready: Callable[[], None]) -> 
 
 
 class Part(Protocol):
-    """Something that was opened."""
+    """Something that must be closed."""
 
     def close(self) -> None: ...
 
 
 class Chores:
-    """Two threads: one moves the horizon, which may wait for a load's lock, the other tends the usage file."""
+    """Runs chores in two threads: one for the books, which may wait for a load's lock, and one for usage."""
 
     def __init__(self, settings: Settings, log: Callable[[Event], None]) -> None:
         self._settings = settings
@@ -150,7 +150,7 @@ class Chores:
             self._do("prune", PRUNE_SEC, self._prune)
 
     def _do(self, name: str, every_sec: float, chore: Callable[[], object]) -> None:
-        """Do a chore that is due; say when it begins to fail and when it works again."""
+        """Run a chore if it is due; log when it starts to fail and when it works again."""
         now = time.monotonic()
         if now < self._due.get(name, 0):
             return
@@ -177,7 +177,7 @@ class Chores:
             )
 
 
-# --- what the admin listener tells -------------------------------------------
+# --- what the admin listener reports -----------------------------------------
 
 
 def _admin(settings: Settings, counters: Path) -> Admin | None:
@@ -206,7 +206,7 @@ def _readiness(settings: Settings, counters: Path, inspection: "bootstrap.Inspec
 
 
 def _store_trouble(counters: Path) -> str | None:
-    """What no look from outside shows: a disk that is full for the workers' writes, say."""
+    """Return a recent store failure of a worker, such as a full disk, which the other checks do not detect."""
     ago = bootstrap.SystemClock().now_ms() - last_store_failure_ms(counters, LAYOUT)
     return f"a request failed for the store {ago / 1000:.0f} s ago" if ago < RECENT_FAILURE_MS else None
 
@@ -247,7 +247,7 @@ def _server_gauges(inspection: "bootstrap.Inspection") -> Iterator[Metric]:
 
 
 def _probe(settings: Settings) -> str | None:
-    """Whether a worker answers on the public port."""
+    """Send a request to the public port; return the problem, or None if a worker answers."""
     connection = http.client.HTTPConnection(reachable(settings.host), settings.port, timeout=PROBE_SEC)
     try:
         connection.request("HEAD", f"{settings.prefix}/v1/openapi.json")
@@ -272,7 +272,7 @@ def _announce(settings: Settings, log: Callable[[Event], None], on_ready: Callab
 
 
 def _require_free(host: str, port: int) -> None:
-    """The server shares its port among workers, so it would join another service's port without a word."""
+    """Raise if the port is in use: workers share a port, so the server would silently share another service's."""
     try:
         bound(host, port)
     except OSError as error:

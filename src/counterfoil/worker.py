@@ -1,4 +1,4 @@
-"""What a worker process runs. It starts from a clean interpreter, so it imports what it serves with, and no more."""
+"""What a worker process runs. Each starts a new interpreter, so this module imports only what a worker needs."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ LAYOUT = Layout([*(route.path for route in ROUTES), NO_ROUTE])
 
 
 def worker(settings: Settings, counters: Path) -> Worker:
-    """Called in each worker process."""
+    """Build the application. Called in each worker process."""
     page = Page(counters, LAYOUT)
     log = log_to(settings, lambda delay, call: asyncio.get_running_loop().call_later(delay, call))
 

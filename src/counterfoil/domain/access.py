@@ -1,4 +1,4 @@
-"""Keys: what a caller is bound to and what it is allowed to see."""
+"""Keys: what a caller is bound to and what it may see."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ DEFAULT_PER_DAY = 10_000
 
 
 class Scope(Struct, frozen=True):
-    """One shop or one franchise. A request can only ask for less."""
+    """One shop or one franchise. A request can narrow it but never widen it."""
 
     kind: ScopeKind
     id: str
@@ -34,5 +34,5 @@ class Key(Struct, frozen=True, kw_only=True):
 
     @property
     def lineage(self) -> str:
-        """The first key of the line that rotation made; what one of them began another can go on with."""
+        """The id of the first key of the lineage. Any key of a lineage can continue what another one began."""
         return self.family or self.key_id

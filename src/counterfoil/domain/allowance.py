@@ -1,7 +1,8 @@
-"""How much a key may ask: the exact rolling minute and the Thai day's quota.
+"""How many requests a key may make: the exact rolling minute window and the quota per day (Thailand time).
 
-A store keeps, for every key, the instants of the requests it admitted, in
-microseconds on a clock that never steps. These functions say what follows.
+A store records, for every key, the instants of the requests it admitted, in
+microseconds on a clock that never steps. These functions decide what follows
+from them.
 """
 
 from datetime import date
@@ -20,11 +21,11 @@ DAILY_TOTAL_DAYS = 400
 
 
 class Admitted(Struct, frozen=True):
-    """The request is counted; `count` is the day's number with this one.
+    """The request was admitted; `count` is the day's count including it.
 
     `horizon` is what the answer reports as serverTime: the newest that the
-    key's lineage was ever given. A store of one server needs none: its horizon
-    never goes back.
+    key's lineage was ever given. It is None on a store with one server, whose
+    horizon never moves back.
     """
 
     day: date
@@ -33,16 +34,16 @@ class Admitted(Struct, frozen=True):
 
 
 class TooFast(Struct, frozen=True):
-    """The minute is full; a slot is free after `retry_after_sec`."""
+    """The minute window is full; a request fits again after `retry_after_sec` seconds."""
 
     retry_after_sec: int
 
 
 def wait_before(oldest_that_blocks: int | None, now: int) -> int:
-    """Microseconds until a request fits, given the `per_min`-th latest admission; 0 when it fits now.
+    """Return the microseconds until a request fits, given the `per_min`-th latest admission; 0 if it fits now.
 
-    A request at the very end of a slot's minute fits: 60 seconds hold one
-    end of the interval and not the other.
+    The window is half-open: exactly 60 seconds later, an admission no longer
+    counts.
     """
     if oldest_that_blocks is None:
         return 0
@@ -62,7 +63,7 @@ def exceeded(key: Key, count: int) -> bool:
 
 
 def usage(key: Key, admitted: Admitted, counts: dict[date, int]) -> Usage:
-    """The usage answer; today's number is the one this very request was given."""
+    """Return the usage answer; today's count is the one that this request was given."""
     days = days_until(admitted.day, USAGE_DAYS)
     known = counts | {admitted.day: admitted.count}
     return Usage(

@@ -1,9 +1,9 @@
-"""A raw POS bill -> the published Bill.
+"""Turns a raw POS bill into the published Bill.
 
-A bill is finished when it is written: only the shop's facts can change its
-answer later, and `under_facts` is what they change. What the facts of the day
-hid or lent is kept beside the bill, so that it makes no difference in the end
-which of them it was first read under.
+A bill is finished when it is written. Only a change of the shop's facts can
+change its answer later, and `under_facts` applies such a change. Values that
+the facts hid or supplied are stored beside the bill, so that the result does
+not depend on the facts under which the bill was first read.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ _NOTHING: Record = {}
 
 
 class Withheld(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What of a bill cannot be told from its answer, because its shop's facts had a say in it."""
+    """The parts of a bill that cannot be recovered from its answer, because its shop's facts affected them."""
 
     roots: dict[int, str] = {}
     """`rootId` of the lines that may not show theirs, by place."""
@@ -71,7 +71,7 @@ _NOTHING_WITHHELD = Withheld()
 
 
 class ClosedBill(Struct, frozen=True, kw_only=True):
-    """A bill, and what it takes to read it again under other facts of its shop."""
+    """A bill, and what is needed to read it again under other facts of its shop."""
 
     bill: Bill
     closed_at: int | None
@@ -81,7 +81,7 @@ class ClosedBill(Struct, frozen=True, kw_only=True):
 
 
 def bill_from(record: Record, facts: ShopFacts, token_of: Callable[[str], str]) -> ClosedBill:
-    """The bill as published, but for `updated_at`, which is the store's to stamp."""
+    """Return the bill as published, except for `updated_at`, which the store sets."""
     get = record.get
     zone = facts.zone()
     closed, trading = moment(get("closedAt")), recorded_day(get("tradingDay"))
@@ -143,7 +143,7 @@ def _withheld(
     trading: date | Moment | None,
     shops_label: str | None,
 ) -> Withheld | None:
-    """Nothing, for the ordinary bill."""
+    """Return what the answer withholds; None for an ordinary bill."""
     wall_clock = closed if type(closed) is datetime else None
     time = trading if isinstance(trading, (int, datetime)) else None
     if roots or categories or wall_clock or time is not None:
@@ -158,7 +158,7 @@ def _withheld(
 
 
 def under_facts(found: ClosedBill, facts: ShopFacts) -> ClosedBill:
-    """The bill as `bill_from` would read it after its shop's facts changed; `updated_at` stays as it is."""
+    """Return the bill as `bill_from` would read it under these facts; `updated_at` does not change."""
     bill, held, zone = found.bill, found.withheld or _NOTHING_WITHHELD, facts.zone()
     closed_at = found.closed_at if held.closed is None else on_clock(held.closed, zone)
     stamp = found.trading_day if held.trading is None else day_on_clock(held.trading, zone)
@@ -191,7 +191,7 @@ def under_facts(found: ClosedBill, facts: ShopFacts) -> ClosedBill:
 
 
 def _channel_under_facts(channel: Channel, facts: ShopFacts, *, lent: bool) -> tuple[Channel, str | None]:
-    """The channel, and its label if that is the shop's."""
+    """Return the channel, and its label if the label comes from the shop."""
     if channel.code is None or (channel.name and not lent):
         return channel, None
     label = facts.channels.get(channel.code)
@@ -216,7 +216,7 @@ def _item_under_facts(item: Item, facts: ShopFacts) -> Item:
 def _dates(
     closed_at: int | None, stamp: date | None, facts: ShopFacts, zone: tzinfo
 ) -> tuple[str | None, str | None, str | None]:
-    """`timestamp`, `businessDate` and `billDate`."""
+    """Return `timestamp`, `businessDate` and `billDate`."""
     if closed_at is None:
         return None, _written(stamp), None
     timestamp = iso(closed_at, zone)
@@ -229,7 +229,7 @@ def _written(of: date | None) -> str | None:
 
 
 def _channel(value: object, table: Record) -> tuple[str | None, str | None]:
-    """The code, and the label that the bill brought."""
+    """Return the channel's code, and the label that the bill itself contains."""
     label = None
     if isinstance(value, dict):
         label = text(value.get("name"))
@@ -252,7 +252,7 @@ def _status(void: object) -> tuple[Status, str | None]:
 
 
 def _items(lines: object, facts: ShopFacts) -> tuple[list[Item], dict[int, list[str]]]:
-    """The lines, and all categories of those that do not show all of theirs, by place."""
+    """Return the items, and by position all categories of the items that do not show all of theirs."""
     items: list[Item] = []
     grouped: dict[int, list[str]] = {}
     left_out: list[str] = []
@@ -287,7 +287,7 @@ def _item(line: Record, facts: ShopFacts, left_out: list[str]) -> Item:
 
 
 def _shared(total: Number | None, qty: Number | None) -> Number | None:
-    """The price of one, where only the line's total was recorded."""
+    """Return the unit price computed from the line's total, for lines without a recorded price."""
     return None if total is None or not qty else money(total / qty)
 
 
@@ -346,7 +346,7 @@ def _payment(payment: Record) -> Payment:
 
 
 def _change(value: object) -> Number | None:
-    """No record of change means that none was given; one that cannot be read says nothing."""
+    """Return the change given: 0 if none was recorded, None if the value cannot be read."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return 0
     return money(value)

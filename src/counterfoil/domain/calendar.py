@@ -21,7 +21,7 @@ NO_ZONES = {"localtime", "posixrules", "Factory"}
 
 
 def to_ms(moment: datetime) -> int:
-    """The instant of an aware datetime, rounded down to a millisecond."""
+    """Return the instant of an aware datetime, rounded down to a millisecond."""
     return (moment - EPOCH) // MS
 
 
@@ -31,18 +31,18 @@ def from_ms(instant: int, zone: tzinfo) -> datetime:
 
 @lru_cache(maxsize=1024)
 def zone_named(name: str | None) -> tzinfo | None:
-    """The zone of an IANA name, or nothing when there is no such zone."""
+    """Return the zone with this IANA name; None if there is no such zone."""
     return ZoneInfo(name) if name and name in _zone_names() else None
 
 
 @lru_cache(maxsize=1)
 def _zone_names() -> frozenset[str]:
-    """Not every file that ZoneInfo opens is a place: some count leap seconds, some are this machine's setting."""
+    """Return the valid zone names. ZoneInfo also opens files that count leap seconds or hold this machine's setting."""
     return frozenset(available_timezones() - NO_ZONES)
 
 
 def iso(instant: int, zone: tzinfo) -> str:
-    """`2026-01-31T18:05:09.120+07:00`."""
+    """Format an instant like `2026-01-31T18:05:09.120+07:00`."""
     count, rest = divmod(instant, QUARTER_HOUR)
     quarter = _quarter_hour(count, zone)
     if quarter is None:
@@ -54,10 +54,11 @@ def iso(instant: int, zone: tzinfo) -> str:
 
 @lru_cache(maxsize=8192)
 def _quarter_hour(count: int, zone: tzinfo) -> tuple[str, int, str] | None:
-    """How a quarter of an hour is written: `2026-01-31T18:`, its first minute, `+07:00`.
+    """Return how a quarter of an hour is written: `2026-01-31T18:`, its first minute, `+07:00`.
 
-    Bills come in thousands to the hour, and the calendar's arithmetic is most
-    of what a timestamp costs. Nothing, when the offset changes on the way.
+    Cached, because thousands of bills fall into the same hour and calendar
+    arithmetic is most of the cost of a timestamp. None if the offset changes
+    within the quarter, or if the quarter does not begin on a full minute.
     """
     first, last = from_ms(count * QUARTER_HOUR, zone), from_ms((count + 1) * QUARTER_HOUR - 1, zone)
     if first.second or first.utcoffset() != last.utcoffset():
@@ -67,14 +68,14 @@ def _quarter_hour(count: int, zone: tzinfo) -> tuple[str, int, str] | None:
 
 
 def iso_utc(instant: int) -> str:
-    """`2026-01-31T11:05:09.120Z`."""
+    """Format an instant like `2026-01-31T11:05:09.120Z`."""
     second, ms = divmod(instant, 1000)
     return f"{_second_utc(second)}.{ms:03}Z"
 
 
 @lru_cache(maxsize=64)
 def _second_utc(count: int) -> str:
-    """How a second is written: requests come in thousands to it."""
+    """Return how a second is written. Cached, because thousands of requests may come in one second."""
     return (EPOCH + timedelta(seconds=count)).isoformat(timespec="seconds")[:-6]
 
 
@@ -83,12 +84,12 @@ def compact(day: date) -> str:
 
 
 def as_number(day: date) -> int:
-    """20260131: a day as stores sort it."""
+    """Return a day as a number that stores sort by, such as 20260131."""
     return day.year * 10_000 + day.month * 100 + day.day
 
 
 def date_of(number: int) -> date:
-    """The day that `as_number` wrote."""
+    """Return the day of a number made by `as_number`."""
     return date(number // 10_000, number // 100 % 100, number % 100)
 
 
@@ -97,15 +98,16 @@ def thai_day(instant: int) -> date:
 
 
 def days_until(last: date, count: int) -> list[date]:
-    """`count` consecutive days, oldest first, `last` at the end."""
+    """Return `count` consecutive days, oldest first, ending with `last`."""
     return [last - timedelta(days=back) for back in range(count - 1, -1, -1)]
 
 
 def trading_day(local: datetime, closing: time | None) -> date | None:
-    """The accounting day of a bill closed at `local`, for a shop that ends its day at `closing`.
+    """Return the accounting day of a bill closed at `local`, for a shop that ends its day at `closing`.
 
-    A closing time before noon lies in the night after the trading day; one
-    from noon on ends the calendar day itself.
+    A closing time before noon belongs to the night after the trading day; a
+    closing time at noon or later ends the calendar day itself. None if the shop
+    has no closing time.
     """
     if closing is None:
         return None

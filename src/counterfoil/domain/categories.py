@@ -1,7 +1,7 @@
-"""A shop's category list: its order, its depths, and what is no category at all.
+"""A shop's category list: its order, its levels, and the groupings in it that are not categories.
 
-Promotional groupings (best sellers, promotions) stand among the categories of
-a till but are none: they are neither listed nor kept on bill lines.
+Tills record promotional groupings (best sellers, promotions) among the
+categories. They are neither listed nor shown on bill lines.
 """
 
 from counterfoil.domain.resources import Category
@@ -9,8 +9,8 @@ from counterfoil.domain.tillvalues import Record, flag, ident, idents, number, o
 
 
 def categories_from(value: object) -> tuple[list[Category], frozenset[str]]:
-    """The categories, by level and then as the shop arranged them, and the ids of the groupings."""
-    # An id that comes twice keeps its first place and its last content, as a dict does.
+    """Return the categories, by level and then in the shop's order, and the ids of the groupings."""
+    # In a dict, an id that occurs twice keeps its first position and its last content.
     recorded = {found: record for record in objects(value) if (found := ident(record.get("id")))}
     groupings = frozenset(found for found, record in recorded.items() if flag(record.get("grouping")))
     nodes = {found: record for found, record in recorded.items() if found not in groupings}
@@ -36,13 +36,13 @@ def _hidden(record: Record) -> bool:
 
 
 def _depths(nodes: dict[str, Record]) -> dict[str, int | None]:
-    """Each category's depth: as recorded, else one below its parent, else none."""
+    """Return each category's depth: as recorded, else one below its parent, else None."""
     depths: dict[str, int | None] = {found: level for found, record in nodes.items() if (level := _recorded(record))}
     for start in nodes:
         climbed: list[str] = []
         at: str | None = start
         while at is not None and at in nodes and at not in depths:
-            depths[at] = None  # so that a climb which comes back to here ends
+            depths[at] = None  # ends the loop if the parents form a cycle
             climbed.append(at)
             at = ident(nodes[at].get("parentId"))
         depth = 0 if at is None else depths.get(at)

@@ -1,8 +1,9 @@
-"""Mint, read and verify an API key: `cf_live_<keyId>_<secret>`.
+"""Generates, parses and verifies API keys: `cf_live_<keyId>_<secret>`.
 
-The secret is 256 random bits in base 62 followed by a checksum of everything
-before it, by which a secret scanner can tell a key from noise. Whether a key
-is genuine its hash tells, mistyped or not. Published pattern: `PATTERN`.
+The secret is 256 random bits in base 62, followed by a checksum of everything
+before it, so that a secret scanner can tell a key from random text. The service
+does not check the checksum: only the stored hash decides whether a key is
+genuine. The published pattern is `PATTERN`.
 """
 
 import hashlib
@@ -21,19 +22,19 @@ PATTERN = rf"cf_live_[0-9A-Za-z]{{{ID_LENGTH}}}_[0-9A-Za-z]{{{RANDOM_LENGTH + CH
 
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 _KEY = re.compile(PATTERN, re.ASCII)
-# What an unknown key id is compared with: the work is that of a wrong secret.
+# An unknown key id is compared with this, so that it takes as long as a wrong secret.
 _NOBODY = hashlib.sha256(b"no key has this secret").digest()
 
 
 class Credential(Struct, frozen=True):
-    """A well-formed key as a caller presented it."""
+    """A well-formed key, split into its id and its secret."""
 
     key_id: str
     secret: str
 
 
 def base62(number: int, length: int) -> str:
-    """The last `length` digits; taken in pairs, since every division of a large number costs the same."""
+    """Return the last `length` digits. They are computed in pairs, because dividing a large number is costly."""
     pairs = []
     for _ in range(0, length, 2):
         number, pair = divmod(number, 62 * 62)
@@ -42,7 +43,7 @@ def base62(number: int, length: int) -> str:
 
 
 def mint(random_bytes: Callable[[int], bytes]) -> Credential:
-    """A new key from a source of randomness."""
+    """Generate a new key from a source of randomness."""
     key_id = base62(int.from_bytes(random_bytes(12), "big"), ID_LENGTH)
     body = base62(int.from_bytes(random_bytes(32), "big"), RANDOM_LENGTH)
     return Credential(key_id, body + _checksum(key_id, body))
@@ -53,7 +54,7 @@ def written(credential: Credential) -> str:
 
 
 def presented(authorization: str | None) -> Credential | None:
-    """The key in an Authorization header, or nothing when there is none of that form."""
+    """Return the key in an Authorization header; None if there is no well-formed one."""
     scheme, _, token = (authorization or "").partition(" ")
     token = token.strip(" ")
     if scheme.lower() != "bearer" or not _KEY.fullmatch(token):
@@ -62,12 +63,12 @@ def presented(authorization: str | None) -> Credential | None:
 
 
 def digest(secret: str) -> bytes:
-    """What the store keeps. The secret has 256 bits of its own, so a plain hash cannot be searched."""
+    """Return the hash that the store keeps. A plain hash is enough: 256 random bits cannot be guessed by trying."""
     return hashlib.sha256(secret.encode()).digest()
 
 
 def matches(secret: str, kept: bytes | None) -> bool:
-    """Whether the secret is the one kept; takes the same time when there is none."""
+    """Return whether the secret matches the stored hash; takes the same time if there is none."""
     right = hmac.compare_digest(digest(secret), kept if kept is not None else _NOBODY)
     return right and kept is not None
 

@@ -1,10 +1,10 @@
-"""A member's answer as it is stored: finished but for what it hangs on besides the record.
+"""A member's form: the answer as it is stored, finished except for what depends on more than the record.
 
-A form is seven pieces. The first and the fifth are finished JSON; between and
-behind them stands what the rest of the answer is made from when it is read:
-the tier, the points and the credit, the channels of the messaging accounts,
-the personal data. In a page that is cut into pieces each kind stands at every
-seventh place, so a page is filled in kind by kind and not member by member.
+A form has seven pieces. The first and the fifth are finished JSON. The others
+hold what the rest of the answer is made from when it is read: the tier, the
+points, the credit, the channels of the messaging accounts, and the personal
+data. When a page is split into pieces, each kind of piece is found at every
+seventh position, so a page is filled in kind by kind and not member by member.
 """
 
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from counterfoil.domain.members import Base, Lot, MemberRecord, answering, published, rank_name, usable
 
-# JSON escapes control characters, so these stand nowhere but between two pieces, and between two members of a page.
+# JSON escapes control characters, so these bytes occur only between two pieces and between two members of a page.
 CUT = b"\x1f"
 NEXT = b"\x1e"
 
-# Of an instant: as many as the last one of the year 9999 has.
+# The number of digits of the last instant of the year 9999; instants are padded to it.
 _DIGITS = 15
 
 PIECES = 7
@@ -30,7 +30,7 @@ _tier = json.Decoder(tuple[str | None, int | None]).decode
 _channels = json.Decoder(list[str | None]).decode
 
 
-# --- written ---------------------------------------------------------------
+# --- writing ---------------------------------------------------------------
 
 
 def form(record: MemberRecord) -> bytes:
@@ -52,20 +52,20 @@ def form(record: MemberRecord) -> bytes:
 
 
 def _course(lots: list[Lot]) -> bytes:
-    """What is usable as time goes by: an amount, the instant it ends, the next amount, …, what is left for good.
+    """Return the usable amount over time: an amount, the instant it ends, the next amount, …, the final amount.
 
-    Instants have the same number of digits, so that they compare as they are.
+    All instants have the same number of digits, so that they can be compared as bytes.
     """
     ends = sorted({lot.expire_at for lot in lots if lot.expire_at is not None and lot.expire_at > 0})
     steps = [b"%b %015d " % (_encode(usable(lots, end - 1)), end) for end in ends]
     return b"".join(steps) + _encode(usable(lots, ends[-1] if ends else 0))
 
 
-# --- read ------------------------------------------------------------------
+# --- reading ---------------------------------------------------------------
 
 
 def filled(forms: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
-    """The members as of now, with a comma between them. One that was stored before there were forms is a record."""
+    """Return the members as of now, separated by commas. A member stored before forms existed is a record."""
     if not forms:
         return b""
     count = forms.count(NEXT) + 1
@@ -88,14 +88,14 @@ def filled(forms: bytes, base: Base | None, now_ms: int, personal_data: bool) ->
 
 
 def _filled_alone(kept: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
-    """From a form, or else from a record; a form with a piece too few or too many is not read as either."""
+    """Fill in one member from a form or a record. A form with the wrong number of pieces raises an error."""
     if kept.count(CUT) == PIECES - 1:
         return filled(kept, base, now_ms, personal_data)
     return _encode(published(_record(kept), base, now_ms, personal_data))
 
 
 def _fill(pieces: list[bytes], place: int, meaning: Callable[[bytes], bytes]) -> None:
-    """Members have these in common with many others, so each is looked into once."""
+    """Fill in one kind of piece. Many members share the same value, so each distinct value is computed once."""
     kept = pieces[place::PIECES]
     meanings = {one: meaning(one) for one in set(kept)}
     pieces[place::PIECES] = [meanings[one] for one in kept]

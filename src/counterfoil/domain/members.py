@@ -1,10 +1,10 @@
-"""A raw member record -> what is kept of it, and what of that is published now.
+"""Turns a raw member record into what is stored, and that into what is published.
 
-A member is finished when it is read: expiry depends on the time, the tier name
-and the store credit on the base, personal data on the caller. `published` says
-how; forms.py comes to the same from what was made ready. What the contract
-never returns is not kept: visits become a number and a day, movements what is
-left of them, messaging accounts a keyed hash.
+A member's answer is finished when it is read: expiry depends on the time, the
+tier name and the store credit on the base, personal data on the caller.
+`published` defines the result; forms.py produces the same from prepared pieces.
+What the contract never returns is not stored: visits become a count and a day,
+movements become the remaining amounts, messaging accounts become keyed hashes.
 """
 
 from collections.abc import Callable
@@ -32,14 +32,14 @@ from counterfoil.domain.tillvalues import (
 
 
 class Tier(Struct, frozen=True, array_like=True, gc=False):
-    """A tier of a base; its place in the list is its level."""
+    """A tier of a base; its position in the list is its level."""
 
     code: str | None
     name: str | None
 
 
 class Base(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A membership base: what its members' answers depend on besides themselves."""
+    """A membership base: the settings that its members' answers depend on."""
 
     provider_id: str
     tiers: list[Tier] = []
@@ -50,7 +50,7 @@ class Base(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Lot(Struct, frozen=True, array_like=True, gc=False):
-    """Points or credit that expire together; usable while now is before `expire_at`."""
+    """Points or credit that expire together; usable before `expire_at`, or always if that is None."""
 
     amount: Number
     expire_at: int | None
@@ -64,7 +64,7 @@ class Account(Struct, frozen=True, array_like=True, gc=False):
 
 
 class MemberRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What is kept of a member."""
+    """What is stored about a member."""
 
     token: str
     provider_id: str
@@ -84,7 +84,7 @@ class MemberRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     accounts: list[Account] = []
 
 
-# --- read from the POS -----------------------------------------------------
+# --- reading POS records ---------------------------------------------------
 
 
 def base_from(record: Record) -> Base:
@@ -129,7 +129,7 @@ def _level(value: object) -> int | None:
 
 
 def _lots(value: object) -> list[Lot]:
-    """One lot an expiry, soonest first: how they came about is nobody's business."""
+    """Return one lot per expiry, soonest first. Movements are merged, because the API never returns them."""
     amount = money(value)
     if amount is not None:
         return [Lot(amount, None)] if amount else []
@@ -180,11 +180,11 @@ def _thai(moment: int | None) -> str | None:
     return None if moment is None else iso(moment, THAI_TIME)
 
 
-# --- published -------------------------------------------------------------
+# --- publishing ------------------------------------------------------------
 
 
 def published(record: MemberRecord, base: Base | None, now_ms: int, personal_data: bool) -> Member:
-    """The member as of now. A base that is not known yet has no tiers and no store credit."""
+    """Return the member as of now. A base that is not known yet has no tiers and no store credit."""
     credit_enabled = base is not None and base.credit_enabled
     return Member(
         member_id=record.token,
@@ -209,7 +209,10 @@ def published(record: MemberRecord, base: Base | None, now_ms: int, personal_dat
 
 
 def answering(base: Base | None, channel: str | None) -> bool:
-    """Whether an account recorded under `channel` is one of the base's: of its current bot or an older one."""
+    """Return whether an account recorded under `channel` belongs to the base: to its current bot or an older one.
+
+    If the account's channel or the base's channels are not known, it does.
+    """
     if channel is None or base is None:
         return True
     if base.messaging_channel is None and not base.older_messaging_channels:

@@ -1,11 +1,11 @@
 """Cursors: one cursor stands for one position in one list.
 
-The contract's cursor is the bare id of a row, and rows move: a bill goes to
-the end of the change list whenever it changes. So the service remembers the
-position at which it handed a cursor out. While an id is held for one position
+The contract's cursor is the bare id of a row, and rows move: a bill moves to
+the end of the list by change whenever it changes. So the service remembers the
+position for which it handed a cursor out. While an id is held for one position
 of a list, another position of that list gets a fresh id of the same shape; the
-service never has to guess which one a caller means. `docs/sync.md` has the
-argument why no row is missed.
+service never has to guess which one a caller means. `docs/sync.md` explains why
+no row is missed.
 """
 
 from itertools import cycle
@@ -15,13 +15,13 @@ from msgspec import Struct
 HOUR_MS = 3_600_000
 # A cursor is valid for this long after it was last handed out or used.
 LIFETIME_MS = 7 * 24 * HOUR_MS
-# For this long after that its id is not handed out for another position: somebody may still come back with it.
+# After that, its id is not handed out for another position for this long, because a client may still send it.
 RESERVED_MS = 90 * 24 * HOUR_MS
-# The end of a cursor's life is written again only when that moves it by this much or more.
+# The end of a cursor's lifetime is stored again only when it moves by at least this much.
 EXTEND_MS = 60_000
-# Readers whose horizons are further apart than this do not share a cursor. By change they all continue with the latest,
-# and a pass must end however often others begin; by day and for members with the earliest, and that must not grow ever
-# older while somebody reads the list.
+# Readers whose horizons are further apart than this do not share a cursor. In a list by change, readers that share one
+# continue with the latest horizon, and a pass must end however often others begin one. In the other lists they continue
+# with the earliest horizon, which must not become older and older while somebody reads the list.
 SHARED_MS = 24 * HOUR_MS
 
 # The modes of a list; a list's `query` begins with its mode.
@@ -37,11 +37,11 @@ class Position(Struct, frozen=True, order=True):
 
 
 class Listing(Struct, frozen=True):
-    """A list as one caller reads it. Cursors are valid within a listing only.
+    """A list as one key lineage reads it. A cursor is valid only within its listing.
 
-    `lineage` is the first of the keys that were made from each other by
-    rotation. `resource` names what is listed ("bills SHOP" or "members BASE"),
-    `query` the mode and its parameters without `limit` ("changes 0").
+    `lineage` is the id of the first key of the lineage. `resource` names what
+    is listed ("bills SHOP" or "members BASE"). `query` is the mode with its
+    parameters, without `limit` ("changes 0").
     """
 
     lineage: str
@@ -50,12 +50,12 @@ class Listing(Struct, frozen=True):
 
     @property
     def latest_horizon_serves(self) -> bool:
-        """Whether readers that share a cursor continue with the latest of their horizons, and not with the earliest.
+        """Whether readers that share a cursor continue with the latest of their horizons, rather than the earliest.
 
         A row that changes moves to the end of a list by change, so whatever
         changed between two horizons lies ahead of both readers. In any other
-        order a row that changed behind a reader is not read again, and only the
-        earliest horizon is true for everyone.
+        order, a row that changed behind a reader is not read again, so only the
+        earliest horizon is correct for all of them.
         """
         return self.query.partition(" ")[0] == BY_CHANGE
 
@@ -76,16 +76,16 @@ class Held(Struct, frozen=True):
         return Held(position, self.earliest, self.latest)
 
 
-# So many random characters make an id unique, whatever else was handed out.
+# This many additional random characters make an id unique, whatever else was handed out.
 EXTRA = 16
 
 
 def fresh_cursor(like: str, random: str, *, longer: bool = False) -> str:
     """Return a random id of the same shape: digits for digits, letters for letters of the same case.
 
-    Ids with few digits and letters can all be taken; then a longer one is drawn.
-    The part up to an underscore near the start, such as the "m1_" of a member
-    token, is a prefix and stays.
+    With `longer`, the id gets `EXTRA` more characters, because all ids of a short
+    shape may be taken. The part up to an underscore near the start, such as the
+    "m1_" of a member token, is a prefix and does not change.
     """
     start = like.find("_", 0, 5) + 1
     prefix, body = like[:start], like[start:]
@@ -97,7 +97,7 @@ def fresh_cursor(like: str, random: str, *, longer: bool = False) -> str:
 
 
 def is_unique(fresh: str, like: str) -> bool:
-    """Whether a fresh cursor is so long that nobody can hold it already."""
+    """Return whether a fresh cursor is long enough that it cannot be taken already."""
     return len(fresh) >= len(like) + EXTRA
 
 
@@ -106,7 +106,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def _alphabet(letter: str, *, hexadecimal: bool) -> str:
-    """Return what may take a character's place; a character that is neither digit nor ASCII letter stays."""
+    """Return the possible replacements of a character: itself alone if it is neither an ASCII letter nor a digit."""
     if not letter.isascii() or not letter.isalnum():
         return letter
     if letter.isdigit():

@@ -1,4 +1,4 @@
-"""The error table: a row a code, and the one exception that carries a row.
+"""The error table, with one row per code, and the exceptions that carry a row.
 
 Codes are published and never renamed; messages are for people and may change.
 """
@@ -58,7 +58,7 @@ TABLE = (
 
 
 class Refused(Exception):
-    """A request is answered with a row of the error table. `key_id` tells whose it was, where that is certain."""
+    """The request is answered with a row of the error table. `key_id` is set if a valid key was not admitted."""
 
     def __init__(self, problem: Problem, message: str | None = None, *, key_id: str | None = None) -> None:
         super().__init__(problem.code)
@@ -68,7 +68,7 @@ class Refused(Exception):
 
 
 class TooManyRequests(Refused):
-    """The minute window is full: says when to come back, and what the ceiling is."""
+    """The minute window is full; holds the time to wait and the limit."""
 
     def __init__(self, key_id: str, retry_after_sec: int, limit: int, window_sec: int) -> None:
         super().__init__(RATE_LIMITED, key_id=key_id)

@@ -1,7 +1,7 @@
-"""A query string becomes one question of a closed set, or a problem.
+"""Turns a query string into one of a closed set of questions, or refuses it.
 
-After this file nobody looks at strings again: "both modes or neither" and
-"from without to" cannot be represented.
+No code after this module interprets strings: invalid combinations, such as both
+modes at once or `from` without `to`, cannot be represented.
 """
 
 import re
@@ -17,11 +17,11 @@ DEFAULT_LIMIT = 100
 MAX_LIMIT = 200
 MAX_SPAN_DAYS = 31
 
-# ASCII on purpose: Python's own number parsers take "１０", "1_0" and " 5 ".
+# ASCII only, because Python's own number parsers also accept "１０", "1_0" and " 5 ".
 _PLAIN_NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.[0-9]+)?", re.ASCII)
 _DAY = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})", re.ASCII)
 _MESSAGING_USER_ID = re.compile(r"U[0-9a-f]{32}", re.ASCII)
-# As `serverTime` is written: what most callers send back.
+# The format of `serverTime`, which most callers send back.
 _SERVER_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", re.ASCII)
 _INSTANT = re.compile(
     r"([0-9]{4})(-?)([0-9]{2})\2([0-9]{2})[Tt ]"
@@ -64,7 +64,7 @@ class Lookup(Struct, frozen=True):
 
 
 def parameters(query_string: str) -> dict[str, str]:
-    """The parameters by name; of one given twice the first counts."""
+    """Return the parameters by name; if one is given twice, the first counts."""
     found: dict[str, str] = {}
     for pair in query_string.split("&"):
         name, _, value = pair.partition("=")
@@ -103,11 +103,11 @@ def lookup(query: dict[str, str]) -> Lookup:
 
 
 def limit(text: str | None) -> int:
-    """A page size, never an error: the fraction goes first, then the ends are held."""
+    """Return the page size, never an error: a fraction is cut off, a large number capped, all else is the default."""
     number = _PLAIN_NUMBER.fullmatch(text or "")
     if not number or number[1] == "-":
         return DEFAULT_LIMIT
-    # A number this long is above the maximum whatever its digits are.
+    # A number of ten digits or more is above the maximum anyway.
     digits = number[2].lstrip("0")
     asked = int(digits or 0) if len(digits) < 10 else MAX_LIMIT
     return min(asked, MAX_LIMIT) if asked >= 1 else DEFAULT_LIMIT
@@ -152,12 +152,12 @@ def _day(text: str, name: str) -> date:
 
 
 def instant(text: str) -> int:
-    """Milliseconds since 1970 UTC; finer digits are dropped, which only ever widens what is read."""
+    """Return milliseconds since 1970 UTC; finer digits are dropped, which can only widen what is read."""
     if _SERVER_TIME.fullmatch(text):
         try:
             return to_ms(datetime.fromisoformat(text))
         except ValueError:
-            pass  # what is wrong with it is said below
+            pass  # The checks below report what is wrong.
     parts = _INSTANT.fullmatch(text)
     if not parts:
         raise Refused(BAD_QUERY, "updatedSince must be an ISO-8601 date and time such as 2026-01-31T18:00:00Z.")
@@ -173,7 +173,7 @@ def instant(text: str) -> int:
     if clock > (23, 59, 59) or clock[1] > 59 or clock[2] > 59 or offset > (23, 59) or offset[1] > 59:
         raise Refused(BAD_QUERY, "updatedSince names a time that does not exist.")
     seconds = days * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2]
-    # A "+" that was not percent-encoded arrives as a blank.
+    # A "+" that was not percent-encoded arrives as a space.
     east = -1 if sign == "-" else 1
     seconds -= east * (offset[0] * 3600 + offset[1] * 60)
     return seconds * 1000 + int(((fraction or "") + "000")[:3])

@@ -1,8 +1,9 @@
-"""The published language: every object the API returns, in the contract's order.
+"""Every object that the API returns, with its fields in the contract's order.
 
-One frozen struct is the attribute, the camelCase wire name, the conditional
-field and the OpenAPI schema. A field that may be absent has `UNSET` as its
-default; every other field is always present, `null` or `[]` when empty.
+Each frozen struct defines the attributes, their camelCase names in JSON, which
+of them may be absent, and the OpenAPI schema. A field that may be absent has
+`UNSET` as its default; every other field is always present, as `null` or `[]`
+when empty.
 """
 
 from typing import Annotated, Literal
@@ -14,7 +15,7 @@ Doc = Meta
 
 
 class Resource(Struct, frozen=True, rename="camel", kw_only=True, gc=False):
-    """What all published objects share: immutable, camelCase on the wire, and in no cycle for a collector to find."""
+    """Base of all published objects: immutable, camelCase in JSON, and never part of a reference cycle."""
 
 
 # --- shops -----------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A raw shop record -> the published Shop, and what the shop's bills need of it."""
+"""Turns a raw shop record into the published Shop and the facts that its bills are read under."""
 
 import re
 from datetime import time, tzinfo
@@ -16,7 +16,7 @@ _CLOSING = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::00)?", re.ASCII)
 
 
 class ShopFacts(Struct, frozen=True, kw_only=True):
-    """What a bill's answer depends on besides the bill. It is stored, so that bills can be read under it."""
+    """The settings of a shop that its bills are read under. They are stored for the bills that are loaded later."""
 
     shop_id: str
     franchise_id: str | None

@@ -1,9 +1,9 @@
-"""How a till's value is read: leniently, and never with an exception.
+"""Reads values from tills leniently. Only `identifier` raises an exception.
 
-The table "How a value is read" in docs/source-records.md is the rule; each
-reader is a row of it. A reader takes whatever JSON value stands in the field
-and gives what can be used of it, or `None`. Clean values leave a reader by its
-first lines, because every bill passes here a hundred times.
+The table "How a value is read" in docs/source-records.md is the specification;
+each reader implements one row. A reader takes any JSON value and returns what
+can be used of it, or `None`. The first lines of a reader handle clean values,
+because every bill calls these functions about a hundred times.
 """
 
 import re
@@ -56,7 +56,7 @@ _FLAG_WORDS = _YES | {"false", "0", "no"}
 
 
 class Unusable(ValueError):
-    """A record without the identifier that it is stored by."""
+    """A record lacks an identifier that it cannot be stored without."""
 
 
 # --- text ------------------------------------------------------------------
@@ -72,12 +72,12 @@ def text(value: object) -> str | None:
 
 
 def storable(value: str) -> str:
-    """The same letters without what UTF-8 (half a surrogate pair) or PostgreSQL (NUL) cannot hold."""
+    """Return the text without NUL, which PostgreSQL cannot store, and with lone surrogates replaced for UTF-8."""
     return _SURROGATE.sub("\ufffd", value.replace("\0", ""))
 
 
 def ident(value: object) -> str | None:
-    """Text, or a whole number as its digits. A float past 2^53 may be another id rounded, so it is none."""
+    """Return text, or a whole number as its digits. Floats from 2^53 on give None: they may be another id, rounded."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -90,7 +90,7 @@ def ident(value: object) -> str | None:
 
 
 def record_id(value: object) -> str | None:
-    """An id that a record can be stored by: kept to the letter, or it might meet another that differs only there."""
+    """Return an id to store a record under; None if storing would alter it, since it could then equal another id."""
     if isinstance(value, str) and len(value) <= SURELY_SHORT and value.isprintable() and value and not value.isspace():
         return value
     found = ident(value)
@@ -100,7 +100,7 @@ def record_id(value: object) -> str | None:
 
 
 def identifier(record: Record, field: str) -> str:
-    """An identifier that the record cannot do without."""
+    """Return a required identifier; raise `Unusable` if there is no usable one."""
     found = record_id(record.get(field))
     if found is None:
         raise Unusable(f"no usable {field}")
@@ -111,7 +111,7 @@ def identifier(record: Record, field: str) -> str:
 
 
 def number(value: object) -> Number | None:
-    """A finite number; a whole one is an int, so that 100 is never written as 100.0."""
+    """Return a finite number. Whole numbers become int, so that 100 is never written as 100.0."""
     if type(value) is int:
         return value if -LIMIT < value < LIMIT else None
     if type(value) is float:
@@ -124,7 +124,7 @@ def _quoted_number(value: str) -> Number | None:
         if not _IN_THOUSANDS.fullmatch(value):
             return None
         value = value.replace(",", "")
-    if "_" in value or not value.isascii():  # float() would take 1_0 for 10, and Thai digits too
+    if "_" in value or not value.isascii():  # float() accepts 1_0 as 10, and Thai digits
         return None
     if value.isdigit() and len(value) <= LONGEST_WHOLE:  # a float would round a revision in nanoseconds
         return number(int(value))
@@ -135,7 +135,7 @@ def _quoted_number(value: str) -> Number | None:
 
 
 def money(value: object) -> Number | None:
-    """Baht, to a millionth."""
+    """Return an amount in baht, rounded to a millionth."""
     if type(value) is float:
         return _to_a_millionth(value)
     if type(value) is int:
@@ -154,7 +154,7 @@ def _to_a_millionth(value: float) -> Number | None:
 
 
 def _finite(value: float) -> Number | None:
-    if not -LIMIT < value < LIMIT:  # NaN compares as false with everything
+    if not -LIMIT < value < LIMIT:  # NaN fails every comparison
         return None
     return int(value) if value.is_integer() else value
 
@@ -167,7 +167,7 @@ Moment = int | datetime
 
 
 def moment(value: object) -> Moment | None:
-    """A time as it was recorded, in range or not."""
+    """Return a time as it was recorded, whether it is in range or not."""
     if type(value) is int and FIRST_OF_NINE_DIGITS <= value < LIMIT:
         return value if value >= MILLISECONDS_FROM else value * 1000
     if value is None:
@@ -185,25 +185,25 @@ def moment(value: object) -> Moment | None:
 
 
 def on_clock(recorded: Moment | None, zone: tzinfo) -> int | None:
-    """The instant at which the clock of `zone` showed it; nothing, when it cannot be shown on every clock."""
+    """Return the instant at which a clock in `zone` showed this time; None before 1970 or after LAST_INSTANT."""
     if isinstance(recorded, datetime):
         recorded = to_ms(recorded.replace(tzinfo=zone))
     return recorded if recorded is not None and 0 <= recorded <= LAST_INSTANT else None
 
 
 def instant(value: object, zone: tzinfo) -> int | None:
-    """Milliseconds since 1970; a time without an offset is read on the clock of `zone`."""
+    """Return milliseconds since 1970; a time without an offset is read as local time in `zone`."""
     return on_clock(moment(value), zone)
 
 
 def beginning(value: object, zone: tzinfo) -> int | None:
-    """A time, or the instant at which a day begins."""
+    """Return the instant of a time, or the first instant of a day."""
     known = _plain_day(value)
     return on_clock(datetime.combine(known, time.min) if known else moment(value), zone)
 
 
 def expiry(value: object, zone: tzinfo) -> int | None:
-    """A time, or the last millisecond of a day. Tills write the end of time for "never", so nothing is too far off."""
+    """Return the instant of a time, or the last millisecond of a day. Later than LAST_INSTANT ("never") is capped."""
     known = _plain_day(value)
     found = datetime.combine(known, END_OF_DAY) if known else moment(value)
     if isinstance(found, datetime):
@@ -216,7 +216,7 @@ def day(value: object, zone: tzinfo) -> date | None:
 
 
 def recorded_day(value: object) -> date | Moment | None:
-    """A day as it was recorded: plainly, or as a time, whose day depends on the clock."""
+    """Return a day as it was recorded: as a date, or as a time, whose day depends on the time zone."""
     return None if value is None else _plain_day(value) or moment(value)
 
 

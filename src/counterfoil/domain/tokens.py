@@ -1,7 +1,7 @@
-"""What stands for a person outside: member tokens, and the hashes that a lookup compares.
+"""Pseudonyms of members: member tokens, and the hashes that a lookup compares.
 
-Both are keyed one-way functions under the deployment's secret, so the store
-never holds an internal member id or a messaging user id.
+Both are one-way functions keyed with the deployment secret, so the store never
+holds an internal member id or a messaging user id.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ MIN_SECRET_BYTES = 32
 
 
 class Pseudonyms:
-    """The deployment's secret, as the three functions made from it."""
+    """The three functions that are keyed with the deployment secret."""
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) < MIN_SECRET_BYTES:
@@ -29,7 +29,7 @@ class Pseudonyms:
         return self._keyed("messaging", user_id)[:16].hex()
 
     def fingerprint(self) -> str:
-        """Tells whether two secrets are the same, and nothing else about them."""
+        """Return a hash that shows whether two secrets are the same, and reveals nothing else about them."""
         return self._keyed("fingerprint", "counterfoil")[:16].hex()
 
     def _keyed(self, purpose: str, text: str) -> bytes:

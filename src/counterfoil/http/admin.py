@@ -1,4 +1,4 @@
-"""The admin listener: `/live`, `/ready` and `/metrics`, on an address of its own and never on the public port."""
+"""The admin listener: `/live`, `/ready` and `/metrics`, on its own address and never on the public port."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -16,14 +16,14 @@ ALLOWED = ["GET", "HEAD"]
 
 
 class Readiness(Struct, frozen=True):
-    """One thing the service needs, and what is wrong with it if anything is."""
+    """The result of one readiness check: what is wrong, or None."""
 
     name: str
     problem: str | None
 
 
 class Admin:
-    """Serves from a thread of the supervising process, so it answers while workers are busy or dead."""
+    """Runs in a thread of the supervisor, so it answers even while workers are busy or dead."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Admin:
     def answer(self, path: str) -> tuple[int, str, bytes]:
         try:
             return self._answer(path)
-        except Exception as error:  # noqa: BLE001 - a check that cannot be made says so; why may hold data
+        except Exception as error:  # noqa: BLE001 - report the failure without its message, which may hold data
             return 500, JSON, json.encode({"failed": type(error).__name__})
 
     def _answer(self, path: str) -> tuple[int, str, bytes]:
@@ -75,7 +75,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A caller that left is no incident, and standard error carries the log."""
+        """Print nothing: a client that disconnects is not an error, and standard error carries the log."""
 
 
 class _Collected(Collector):
@@ -104,13 +104,13 @@ def _handler(admin: Admin) -> type[BaseHTTPRequestHandler]:
         do_HEAD = do_GET  # noqa: N815
 
         def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
-            """What http.server refuses by itself, methods it has no function for among it, is JSON too."""
+            """Answer in JSON also when http.server itself refuses a request, for example for its method."""
             if code == HTTPStatus.NOT_IMPLEMENTED:
                 self._send(405, JSON, json.encode({"allowed": ALLOWED}), ("allow", ", ".join(ALLOWED)))
             else:
                 self._send(code, JSON, json.encode({"failed": HTTPStatus(code).phrase}))
 
         def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - http.server's signature
-            """Scrapes are not worth a line."""
+            """Log nothing, because a scrape is not worth a line."""
 
     return Handler

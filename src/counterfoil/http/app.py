@@ -1,4 +1,4 @@
-"""The service as an RSGI application: a route table, and the way of a request through it."""
+"""The service as an RSGI application: the route table, and the steps of answering a request."""
 
 import time
 import traceback
@@ -17,7 +17,7 @@ from counterfoil.reads import Answer, Caller, Disclosure, Reads
 
 
 class Route(Struct, frozen=True):
-    """A path below `/v1/`; without a handler it is public and answers with the OpenAPI document."""
+    """A path below `/v1/`. A route without a handler is public and returns the OpenAPI document."""
 
     path: str
     handler: Handler | None
@@ -33,14 +33,14 @@ ROUTES = (
     Route("usage", handlers.usage),
     Route("openapi.json", None),
 )
-# What is logged and counted for a path that is no route, and for a method that only its caller knows.
+# Names used in the log and the counters for paths that are not routes, and for non-standard methods.
 NO_ROUTE = "unknown"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 OTHER_METHOD = "?"
 
 
 class Scope(Protocol):
-    """What the server tells of a request (RSGI)."""
+    """A request as the server describes it (RSGI)."""
 
     method: str
     path: str
@@ -51,7 +51,7 @@ class Scope(Protocol):
 
 
 class RouteTable:
-    """Finds the route of a path: a literal segment wins over a parameter."""
+    """Finds the route of a path; a literal segment takes precedence over a parameter."""
 
     def __init__(self, prefix: str) -> None:
         self._root = f"{prefix}/v1/"
@@ -70,7 +70,7 @@ class RouteTable:
 
 
 class Exchange(Struct):
-    """One request on its way: what is known of it so far."""
+    """The state of one request while it is being answered."""
 
     request_id: str
     method: str
@@ -83,7 +83,7 @@ class Exchange(Struct):
 
 
 class App:
-    """Called by the server for each request."""
+    """The application, which the server calls for each request."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class App:
         except StoreUnavailable as error:
             self._observe(StoreFailed(request_id=request_id, route=exchange.route, reason=str(error)))
             reply = self._refusal(Refused(AUTH_UNAVAILABLE if isinstance(error, StoreBusy) else INTERNAL), exchange)
-        except Exception as error:  # noqa: BLE001 - the last line: a crash is answered, never shown
+        except Exception as error:  # noqa: BLE001 - last resort: answer a crash without its details
             self._observe(_crash(error, exchange))
             reply = self._refusal(Refused(INTERNAL), exchange)
         protocol.response_bytes(reply.status, reply.headers, reply.body)
@@ -207,7 +207,7 @@ class App:
 
 
 def _crash(error: Exception, exchange: Exchange) -> HandlerCrashed:
-    """Where it happened, without the message or any value: either might hold data."""
+    """Describe where a crash happened, without the message or any values, because they may contain data."""
     frames = traceback.extract_tb(error.__traceback__)
     return HandlerCrashed(
         request_id=exchange.request_id,

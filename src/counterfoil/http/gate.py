@@ -1,4 +1,4 @@
-"""The gate before every endpoint: browsers out, then the key, the minute and the day, in this order."""
+"""The gate in front of the endpoints: refuses browsers, then checks the key, the minute window and the day quota."""
 
 import asyncio
 from typing import Protocol
@@ -17,17 +17,17 @@ from counterfoil.domain.problems import (
 from counterfoil.ports import KeptKey, KeyRing, Meter, StoreUnavailable
 from counterfoil.reads import Caller
 
-# So many requests are under way in a worker at once. More wait this long for a seat, and are refused uncounted then:
-# a store that has become slow must not gather a crowd that it can never serve.
+# A worker processes at most SEATS requests at once. Others wait up to SEAT_SEC for a seat and are then refused without
+# being counted, so that a slow store does not build up a queue that it can never serve.
 SEATS = 32
 SEAT_SEC = 2.0
 
-# Compared when no well-formed key was presented, so that the work is the same.
+# Checked when no well-formed key was presented, so that the same work is done.
 _NO_CREDENTIAL = credentials.Credential("", "")
 
 
 class RequestHeaders(Protocol):
-    """`get` gives text only; a header that is no text is there all the same."""
+    """Request headers. `get` returns only valid text; `in` also finds headers that are not."""
 
     def __contains__(self, key: str) -> bool: ...
 
@@ -35,7 +35,7 @@ class RequestHeaders(Protocol):
 
 
 def refuse_browsers(headers: RequestHeaders) -> None:
-    """Pages may not call this service; a person who follows a link to it is no page."""
+    """Refuse requests made by web pages, but not those of a person who follows a link to the service."""
     if "origin" in headers or "access-control-request-method" in headers:
         raise Refused(CROSS_ORIGIN_REFUSED)
     if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _follows_a_link(headers):
@@ -47,7 +47,7 @@ def _follows_a_link(headers: RequestHeaders) -> bool:
 
 
 class Gate:
-    """Lets a request in as a caller, or refuses it."""
+    """Admits a request and identifies its caller, or refuses it."""
 
     def __init__(self, keys: KeyRing, meter: Meter) -> None:
         self._keys = keys
@@ -55,7 +55,7 @@ class Gate:
         self._seats = asyncio.Semaphore(SEATS)
 
     async def enter(self) -> None:
-        """Take a seat; `leave` gives it back."""
+        """Take a seat, waiting if none is free; `leave` gives it back."""
         if not self._seats.locked():
             await self._seats.acquire()
             return
@@ -69,7 +69,7 @@ class Gate:
         self._seats.release()
 
     async def admit(self, authorization: str | None) -> Caller:
-        """Check the key and count the request. The quota is asked for apart: its refusal carries the headers."""
+        """Check the key and count the request. The quota is checked apart: its refusal has the allowance headers."""
         credential = credentials.presented(authorization)
         try:
             kept = await self._genuine(credential or _NO_CREDENTIAL)
@@ -85,7 +85,7 @@ class Gate:
         return Caller(kept.key, verdict)
 
     async def _genuine(self, credential: credentials.Credential) -> KeptKey | None:
-        """The key that this credential opens. An unknown id and a wrong secret take the same steps."""
+        """Return the key of this credential, or None. An unknown id and a wrong secret take the same steps."""
         kept = await self._keys.find(credential.key_id)
         if not credentials.matches(credential.secret, kept.secret_digest if kept else None):
             kept = await self._keys.find_again(credential.key_id)

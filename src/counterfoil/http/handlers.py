@@ -1,11 +1,11 @@
-"""From a matched route to a question, and from there to `reads`."""
+"""One handler per route: turns the request into a question and passes it to `reads`."""
 
 from collections.abc import Awaitable, Callable
 
 from counterfoil.domain import requests
 from counterfoil.reads import Answer, Caller, Reads, require_lookup
 
-# (reads, caller, the path's last segment where it is a parameter, query string)
+# (reads, caller, last segment of the path if it is a parameter, query string)
 Handler = Callable[[Reads, Caller, str, str], Awaitable[Answer]]
 
 

@@ -1,4 +1,4 @@
-"""The HTTP server: Granian, its limits and its worker processes. No other file names it."""
+"""The HTTP server: Granian, its limits and its worker processes. No other module uses Granian."""
 
 import asyncio
 import multiprocessing
@@ -17,10 +17,10 @@ from granian.log import LogLevels
 from counterfoil.http.app import App
 
 BACKLOG = 1024
-# Connections a worker holds open. Left to itself the server stops accepting at
-# backlog / workers, so that a few hundred idle ones would shut everybody out.
+# The most connections that a worker holds open. By default the server stops
+# accepting at backlog / workers, so a few hundred idle ones would lock out everybody.
 MAX_CONNECTIONS = 8_192
-# A request head may be this large, and must have arrived within this time.
+# A request head may be at most this large and must arrive within this time.
 MAX_HEAD_BYTES = 65_536
 HEAD_TIMEOUT_MS = 10_000
 ORPHAN_CHECK_SEC = 1.0
@@ -28,7 +28,7 @@ OTHER_DESCRIPTORS = 256
 
 LIMITS = HTTP1Settings(header_read_timeout=HEAD_TIMEOUT_MS, keep_alive=True, max_buffer_size=MAX_HEAD_BYTES)
 
-# The server's own words go where the log goes, as JSON too.
+# The server writes its own messages to standard error, as JSON too.
 LOGGING = {
     "formatters": {"json": {"()": "counterfoil.observe.logs.ServerLine"}},
     "handlers": {
@@ -39,11 +39,11 @@ LOGGING = {
 
 
 class Worker:
-    """What a worker process runs: the application, and the end of it."""
+    """What a worker process runs: the application, and the function that closes it."""
 
     def __init__(self, app: App, close: Callable[[], None]) -> None:
         self._close = close
-        # As the supervisor told it: by the time we ask, it may be dead already.
+        # Use the PID that the supervisor passed on: if it has died already, getppid() returns another process.
         supervisor = multiprocessing.parent_process()
         self._parent = (supervisor and supervisor.pid) or os.getppid()
         self.__rsgi__ = app.__rsgi__
@@ -56,15 +56,15 @@ class Worker:
         self._close()
 
     def _watch_parent(self, loop: asyncio.AbstractEventLoop) -> None:
-        """A worker whose supervisor was killed stops too, so that its successor has the port for itself."""
+        """Stop this worker if its supervisor was killed, so that the next supervisor has the port to itself."""
         if os.getppid() != self._parent:
-            # Again each time: a signal that comes while the worker is still starting is lost.
+            # Sent on every check, because a signal that arrives while the worker is still starting is lost.
             os.kill(os.getpid(), signal.SIGTERM)
         loop.call_later(ORPHAN_CHECK_SEC, self._watch_parent, loop)
 
 
 def _allow_descriptors(connections: int) -> None:
-    """Many systems start a process with 1,024; it may raise that itself, up to the hard limit."""
+    """Raise the limit of open files, which is 1,024 on many systems, as far as the hard limit allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + OTHER_DESCRIPTORS
     if hard != resource.RLIM_INFINITY:
@@ -74,7 +74,7 @@ def _allow_descriptors(connections: int) -> None:
 
 
 class Server:
-    """Listens, and keeps `workers` processes running, each made by `load`."""
+    """Listens and keeps `workers` processes running; each of them calls `load`."""
 
     def __init__(self, host: str, port: int, workers: int, grace_sec: int, load: Callable[[], Worker]) -> None:
         # Workers start from a clean interpreter: the supervisor runs threads, which do not survive a fork.
@@ -105,7 +105,7 @@ class Server:
         self._server.on_shutdown(hook)
 
     def run(self) -> None:
-        """Serve until the process is told to stop (SIGINT or SIGTERM)."""
+        """Serve until the process receives SIGINT or SIGTERM."""
         try:
             self._server.serve(target_loader=self._load, wrap_loader=False)
         except ConfigurationError as error:

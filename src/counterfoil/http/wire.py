@@ -13,14 +13,14 @@ from counterfoil.reads import Answer, Caller
 
 try:
     from isal import isal_zlib as deflate
-except ImportError:  # comes with the extra `server`; the other commands pack no answer
+except ImportError:  # part of the extra `server`; the other commands do not compress answers
     import zlib as deflate  # type: ignore[no-redef]
 
 Headers = list[tuple[str, str]]
 
-# Below this an encoding costs more than it saves.
+# Compressing a body with fewer bytes than this costs more than it saves.
 WORTH_ENCODING = 600
-# Levels above cost twice the time for a hundredth of the bytes: see docs/performance.md.
+# Higher levels take twice the time and save 1% of the bytes: see docs/performance.md.
 GZIP_LEVEL = 1
 ZSTD_LEVEL = 1
 GZIP_WRAPPER = 31
@@ -39,7 +39,7 @@ _ENTITY_TAG = re.compile(r'(?:W/)?("[^"]*")')
 
 
 class Reply(Struct):
-    """What is handed to the server."""
+    """A response as it is passed to the server."""
 
     status: int
     headers: Headers
@@ -48,19 +48,19 @@ class Reply(Struct):
 
 
 def request_id(offered: str | None) -> str | None:
-    """The caller's own id for the request, when it is one."""
+    """Return the caller's own request id if it is well-formed, else None."""
     return offered if offered and _REQUEST_ID.fullmatch(offered) else None
 
 
 def success(answer: Answer) -> bytes:
-    """`{"ok":true,"data":…}`; lists carry `nextCursor`, null or not."""
+    """Return the body `{"ok":true,"data":…}`; lists always have `nextCursor`, which may be null."""
     cursor = b"" if answer.next_cursor is UNSET else b',"nextCursor":%b' % json.encode(answer.next_cursor)
     tail = b'%b,"serverTime":"%b"}' % (cursor, iso_utc(answer.horizon).encode())
     if isinstance(answer.data, bytes):
         return b'{"ok":true,"data":%b%b' % (answer.data, tail)
     if not answer.data:
         return b'{"ok":true,"data":[]' + tail
-    # Copied once: what goes around the list goes onto its first and last row.
+    # The envelope is attached to the first and the last row, so that the list is copied only once.
     if len(answer.data) == 1:
         return b'{"ok":true,"data":[%b]%b' % (answer.data[0], tail)
     rows = [b'{"ok":true,"data":[' + answer.data[0], *answer.data[1:]]
@@ -89,12 +89,12 @@ def problem_headers(refused: Refused) -> Headers:
     return []
 
 
-# A crowded store is told like one that cannot be read: come back later, and nothing about the day.
+# Refusals without allowance headers. An overloaded store is reported in the same way as an unavailable one.
 _BEFORE_THE_DAY = (RATE_LIMITED, AUTH_UNAVAILABLE)
 
 
 def headers(request: str, caller: Caller | None, refused: Refused | None = None) -> Headers:
-    """The headers of every answer; the allowance on all that passed the key and the minute."""
+    """Return the headers of an answer; with the allowance if the request passed the key and the minute window."""
     common = [*_FIXED, ("x-request-id", request)]
     if caller and not (refused and refused.problem in _BEFORE_THE_DAY):
         left = allowance.remaining(caller.key, caller.admitted.count)
@@ -104,7 +104,7 @@ def headers(request: str, caller: Caller | None, refused: Refused | None = None)
 
 
 def entity_tag(answer: Answer) -> str:
-    """Weak: the same data in another encoding, or with another serverTime, is the same."""
+    """Return a weak ETag, which does not depend on the encoding or on serverTime."""
     if not answer.seal and not answer.next_cursor:
         return _TAG_OF_NOTHING
     hashed = hashlib.sha256(answer.seal)
@@ -117,7 +117,7 @@ def _tag(digest: str) -> str:
     return f'W/"{digest[:24]}"'
 
 
-# What most polls are answered with.
+# Most polls get an empty answer, so its tag is computed once.
 _TAG_OF_NOTHING = _tag(hashlib.sha256().hexdigest())
 
 
@@ -133,7 +133,7 @@ def unchanged(if_none_match: str | None, tag: str) -> bool:
 
 
 def acceptable(accept_encoding: str | None, size: int) -> str | None:
-    """zstd or gzip, whichever the caller prefers; zstd where it does not mind. Neither for a few bytes."""
+    """Return zstd or gzip, whichever the caller prefers (zstd if equal); None if neither or if the body is small."""
     if not accept_encoding:
         return None
     weights = _weights(accept_encoding)

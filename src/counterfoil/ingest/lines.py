@@ -1,4 +1,4 @@
-"""A line of source records becomes a change to the books, or is set aside with a reason."""
+"""Turns a source record into a change to the books, or rejects it with a reason."""
 
 import base64
 import json as stdlib_json
@@ -29,7 +29,7 @@ from counterfoil.ports import (
 
 KINDS = ("shop", "base", "member", "bill")
 MAX_LINE = 8 * 1024 * 1024
-# A line as it stands in a rejects file, where its quotes and backslashes take two letters.
+# The limit for a line of a rejects file, where every quote and backslash of the record takes two characters.
 MAX_WRAPPED = 2 * MAX_LINE + 4096
 
 NOT_JSON = "not_json"
@@ -52,7 +52,7 @@ REASONS = {
 
 
 class SetAside(Exception):
-    """The line is no record that can be loaded."""
+    """The line is rejected; `reason` is a key of `REASONS`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -60,7 +60,7 @@ class SetAside(Exception):
 
 
 class Reject(Struct, frozen=True, omit_defaults=True):
-    """A line set aside, as it stands in a rejects file."""
+    """A rejected line, as it is written to a rejects file."""
 
     kind: str
     source: str = ""
@@ -71,14 +71,14 @@ class Reject(Struct, frozen=True, omit_defaults=True):
 
 
 _reject = json.Decoder(Reject).decode
-# How a rejects file's lines begin.
+# Every line of a rejects file begins with this.
 _WRAPPED = b'{"kind":"reject",'
-# More digits than this have no value that a field can take.
+# A number with more digits than this fits into no field.
 LONGEST_NUMBER = 400
 
 
 class Reader:
-    """Turns lines into changes; `facts` tells what is known of a shop."""
+    """Turns records into changes; `facts` returns what is known about a shop."""
 
     def __init__(self, pseudonyms: Pseudonyms, facts: Callable[[str], KnownFacts | None]) -> None:
         self._token = pseudonyms.member_token
@@ -128,7 +128,7 @@ class Reader:
 
 
 def record_in(line: bytes) -> dict[str, Any]:
-    """The object on a line; a line of a rejects file is unwrapped."""
+    """Return the record on a line; a line of a rejects file is unwrapped first."""
     record = _object(line, MAX_WRAPPED if line.startswith(_WRAPPED) else MAX_LINE)
     if record.get("kind") == "reject":
         return _object(_original(record), MAX_LINE)
@@ -148,7 +148,7 @@ def _object(line: bytes, longest: int) -> dict[str, Any]:
 
 
 def _leniently(line: bytes) -> object:
-    """Tills write NaN, which JSON does not know; the standard library reads it."""
+    """Parse a line with the standard library, which accepts NaN: tills write it, although JSON does not allow it."""
     try:
         return stdlib_json.loads(line.decode("utf-8-sig"), parse_int=_whole)
     except (ValueError, RecursionError):
@@ -156,7 +156,7 @@ def _leniently(line: bytes) -> object:
 
 
 def _whole(digits: str) -> float:
-    """A number that nobody can mean costs its field, not the line."""
+    """Return the number; infinity if it is absurdly long, so that only the field is lost and not the line."""
     return int(digits) if len(digits) <= LONGEST_NUMBER else math.inf
 
 
@@ -171,7 +171,7 @@ def _original(reject: dict[str, Any]) -> bytes:
 
 
 def reject(source: str, line_number: int, reason: str, line: bytes) -> Reject:
-    """The line as it goes into the rejects file; a rejected reject keeps its own place and text."""
+    """Return the line for the rejects file; a line that was rejected before keeps its source, number and text."""
     before = _rejected_before(line)
     if before:
         return replace(before, reason=reason)

@@ -1,7 +1,7 @@
-"""Loading: read, normalise, set aside the unreadable, write, advance.
+"""Loads source records: reads, normalises, rejects what cannot be used, and writes in batches.
 
-A batch is one transaction. Whatever a batch held when the process died is
-read again by the next run, and what was written already changes nothing.
+A batch is one transaction. If the process dies, load the same source again:
+records that are already written change nothing.
 """
 
 import os
@@ -28,12 +28,12 @@ from counterfoil.ports import (
 )
 
 REWRITE_BATCH = 500
-# How many shops' facts are held in memory at most.
+# The facts of at most this many shops are held in memory.
 KNOWN_SHOPS = 10_000
 
 
 class Summary(Struct, kw_only=True):
-    """What a load did."""
+    """The result of a load."""
 
     source: str
     lines: int = 0
@@ -47,7 +47,7 @@ class Summary(Struct, kw_only=True):
 
 
 class RejectsFile:
-    """Made when the first line is set aside; readable by its owner alone, for it holds records as they came."""
+    """Created when the first line is rejected; readable only by its owner, because it holds the original records."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -114,7 +114,7 @@ class Pipeline:
             summary.lines += 1
             try:
                 record = record_in(line.text)
-                # A bill is projected under what the store knows of its shop, so the shop goes in first.
+                # A bill is read under the stored facts of its shop, so shops are written before it.
                 if shops_pending and record.get("kind") == "bill":
                     yield batch
                     batch, shops_pending = [], False
@@ -130,9 +130,9 @@ class Pipeline:
         yield batch
 
     def _write(self, batch: list[tuple[Line, Change]], summary: Summary, progress: LoadProgress) -> None:
-        """One transaction; bills whose shop's facts moved meanwhile are projected again and tried once more.
+        """Write a batch; retry the bills whose shop's facts changed in the meantime until none is left.
 
-        Whatever follows on such a bill follows it again, so that a removal is not overtaken.
+        Later changes to such a bill are retried after it, so that a removal still comes last.
         """
         while batch:
             outcomes = self._ledger.apply([change for _, change in batch], self._brought_up(progress, summary))
@@ -176,7 +176,7 @@ class Pipeline:
 
 
 def _bill_of(change: Change) -> tuple[str, str] | None:
-    """The shop and the id of the bill that a change is about."""
+    """Return the shop id and the bill id of a change to a bill; None for other changes."""
     match change:
         case PutBill():
             return change.closed.bill.shop_id, change.closed.bill.id

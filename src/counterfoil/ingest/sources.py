@@ -1,4 +1,4 @@
-"""Where source records come from: a file, a folder or standard input, plain, gzip or zstd."""
+"""Reads source records from a file, a folder or standard input. Files may be plain, gzip or zstd."""
 
 import gzip
 import io
@@ -19,7 +19,7 @@ SUFFIXES = tuple(f".{kind}{packing}" for kind in ("ndjson", "jsonl") for packing
 
 
 class SourceError(Exception):
-    """A source cannot be read; the message says which and why."""
+    """A source cannot be read; the message says which one and why."""
 
 
 class Line(Struct, frozen=True):
@@ -29,14 +29,14 @@ class Line(Struct, frozen=True):
 
 
 class _Head(Struct):
-    """As much of a record as it takes to see its kind."""
+    """The fields of a record that show its kind."""
 
     kind: str = ""
     record: object = None
 
 
 class Source:
-    """Lines, and how many bytes of how many have been read."""
+    """A source of lines. `position` returns the number of bytes read so far, out of `total` if that is known."""
 
     def __init__(self, name: str, total: int | None) -> None:
         self.name = name
@@ -71,7 +71,7 @@ class File(Source):
 
 
 class Folder(Source):
-    """All files of a folder: first everything that is no bill, then the bills."""
+    """All files of a folder, read twice: first for everything except bills, then for the bills."""
 
     def __init__(self, path: Path) -> None:
         self._paths = sorted(entry for entry in path.iterdir() if entry.name.endswith(SUFFIXES) and entry.is_file())
@@ -91,7 +91,7 @@ class Folder(Source):
 
 
 def source(name: str) -> Source:
-    """`-` is standard input."""
+    """Return the source of this name; `-` is standard input."""
     if name == "-":
         return StandardInput()
     path = Path(name)
@@ -103,7 +103,7 @@ def source(name: str) -> Source:
 
 
 def printable(name: str) -> str:
-    """A file's name as text that can be shown and stored: names are bytes, and not all are UTF-8."""
+    """Return a file name as text that can be shown and stored. File names are bytes and may not be UTF-8."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
@@ -116,7 +116,7 @@ def _is_bill(line: bytes) -> bool:
             return _is_bill(head.record.encode("utf-8", "replace"))
         return head.kind == "bill"
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # NaN in a bill, or no JSON at all; the second pass finds out.
+        # The line contains NaN or is not JSON. The second reading of the folder takes it.
         return True
 
 
@@ -143,7 +143,7 @@ def _unpacked(path: Path, raw: BinaryIO) -> IO[bytes]:
 
 
 def _numbered(name: str, text: IO[bytes]) -> Iterator[Line]:
-    """Lines with their numbers. Of one that is too long only the beginning is kept."""
+    """Yield the lines that are not blank with their numbers; a line that is too long is cut off."""
     number = 0
     try:
         while line := text.readline(MAX_WRAPPED + 1):

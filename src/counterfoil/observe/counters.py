@@ -1,7 +1,7 @@
-"""Counters that worker processes share with whoever answers `/metrics`.
+"""Counters that the worker processes share with the supervisor, which answers `/metrics`.
 
-Every worker counts on a page of its own, a memory-mapped file: counting is
-one addition, and what a killed worker had counted is still there to be read.
+Every worker has a page of its own, a memory-mapped file: counting is one
+addition, and the counts of a killed worker can still be read.
 """
 
 import mmap
@@ -15,11 +15,11 @@ from counterfoil.domain.problems import TABLE
 from counterfoil.observe.events import CountsReseeded, Event, HandlerCrashed, RequestServed, ServerChanged, StoreFailed
 
 BUCKETS_US = (100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000)
-# (status, error code); the last row takes whatever is none of the others.
+# (status, error code); the last row counts everything that is not in the others.
 OUTCOMES = (("200", ""), ("304", ""), *((str(problem.status), problem.code) for problem in TABLE), ("other", ""))
 
 
-# A route's row of numbers: outcomes, times by bucket, their sum, bytes sent.
+# The numbers in the row of a route: outcomes, requests by latency bucket, the sum of latencies, bytes sent.
 _OUTCOME = {(int(status), code): place for place, (status, code) in enumerate(OUTCOMES) if status != "other"}
 _OTHER = len(OUTCOMES) - 1
 _BUCKETS = len(OUTCOMES)
@@ -29,7 +29,7 @@ _ROW = _SENT + 1
 
 
 class Layout:
-    """Where on a page each number stands."""
+    """The index of each number on a page."""
 
     def __init__(self, routes: Iterable[str]) -> None:
         self.routes = tuple(routes)
@@ -38,7 +38,7 @@ class Layout:
         self.store_failures = self.crashes + 1
         self.reseeded = self.store_failures + 1
         self.server_changes = self.reseeded + 1
-        # When a store failed, in milliseconds, unless a request has succeeded since: an instant, not a count.
+        # The time of the last store failure in milliseconds, or 0 if a request with a key has succeeded since.
         self.failed_at = self.server_changes + 1
         self.slots = self.failed_at + 1
 
@@ -56,7 +56,7 @@ class Layout:
 
 
 class Page:
-    """One process's counters."""
+    """The counters of one process."""
 
     def __init__(self, folder: Path, layout: Layout) -> None:
         self._layout = layout
@@ -71,7 +71,7 @@ class Page:
         numbers, layout = self._numbers, self._layout
         match event:
             case RequestServed():
-                # As the layout's methods say; a call for each would cost more than all the rest.
+                # The layout's methods are written out here, because calling them would cost more than all the rest.
                 row = layout.rows[event.route]
                 numbers[row + _OUTCOME.get((event.status, event.error or ""), _OTHER)] += 1
                 numbers[row + _BUCKETS + bisect_left(BUCKETS_US, event.took_us)] += 1
@@ -91,7 +91,7 @@ class Page:
 
 
 def totals(folder: Path, layout: Layout) -> list[int]:
-    """The sum over all pages."""
+    """Return the sums over all pages."""
     sums = [0] * layout.slots
     for numbers in _pages(folder, layout):
         sums = [left + right for left, right in zip(sums, numbers, strict=True)]
@@ -99,7 +99,7 @@ def totals(folder: Path, layout: Layout) -> list[int]:
 
 
 def last_store_failure_ms(folder: Path, layout: Layout) -> int:
-    """When a worker found a store out of reach and has not reached it since; 0 for never."""
+    """Return the time of the latest store failure of a worker that has not succeeded since; 0 if there is none."""
     return max((numbers[layout.failed_at] for numbers in _pages(folder, layout)), default=0)
 
 

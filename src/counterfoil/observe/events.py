@@ -1,4 +1,4 @@
-"""What happens, said once: the log and the metrics both read these events.
+"""The events from which both the log and the metrics are made.
 
 No event carries a secret, a query string, or anything that identifies a person.
 """
@@ -7,7 +7,7 @@ from msgspec import Struct
 
 
 class RequestServed(Struct, frozen=True, kw_only=True, tag="request"):
-    """One request, from its first byte read to its answer handed over."""
+    """A request was answered. `took_us` runs from the server's call of the application to the response."""
 
     request_id: str
     method: str
@@ -23,7 +23,7 @@ class RequestServed(Struct, frozen=True, kw_only=True, tag="request"):
 
 
 class HandlerCrashed(Struct, frozen=True, kw_only=True, tag="crash"):
-    """A handler failed in a way nobody foresaw. Where, but never with which values."""
+    """A handler failed unexpectedly. Says where, but never with which values."""
 
     request_id: str
     route: str
@@ -40,14 +40,14 @@ class StoreFailed(Struct, frozen=True, kw_only=True, tag="store_failed"):
 
 
 class ServiceChanged(Struct, frozen=True, kw_only=True, tag="service"):
-    """The process as a whole: started, ready, stopping, a chore done or failed."""
+    """The service as a whole changed: it is ready or stopped, or a chore was done, fails or works again."""
 
     what: str
     detail: str = ""
 
 
 class CountsReseeded(Struct, frozen=True, kw_only=True, tag="counts_reseeded"):
-    """The shared meter had forgotten a key's day and goes on from the store's total, which is a second old at most."""
+    """The shared meter lost a key's count of the day and continues from the store's, which is at most a second old."""
 
     key_id: str
     day: str
@@ -55,7 +55,7 @@ class CountsReseeded(Struct, frozen=True, kw_only=True, tag="counts_reseeded"):
 
 
 class ServerChanged(Struct, frozen=True, kw_only=True, tag="server"):
-    """A worker sees one of the store's servers in another role: a failover, a replica lost or back."""
+    """A worker sees one of the store's servers in a new role: after a failover, or if a replica is lost or returns."""
 
     server: str
     role: str

@@ -1,7 +1,7 @@
-"""Events as JSON, one line each, on a file descriptor.
+"""Writes events to a file descriptor as JSON, one per line.
 
-Lines are gathered and written together a moment later: one system call for
-many requests.
+Lines are collected and written together a moment later, with one system call
+for many requests.
 """
 
 import logging
@@ -31,7 +31,7 @@ class JsonLog:
         self._encode = json.Encoder().encode
 
     def __call__(self, event: Event) -> None:
-        # {"type":"request",...} gets its time in front.
+        # The time is put in front of the other fields: {"at":"...","type":"request",...}
         self._lines += b'{"at":"%b",%b\n' % (iso_utc(self._now_ms()).encode(), self._encode(event)[1:])
         if len(self._lines) >= FULL_BYTES:
             self.flush()
@@ -47,12 +47,12 @@ class JsonLog:
             try:
                 view = view[os.write(self._descriptor, view) :]
             except OSError:
-                # A log that nobody reads any more must not take the service down.
+                # The service must keep running if its log can no longer be written.
                 return
 
 
 class ServerLine(logging.Formatter):
-    """What the HTTP server itself has to say, in the shape of an event; where it failed, without the values."""
+    """Formats the HTTP server's own messages like events, without tracebacks, because they may contain data."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {

@@ -1,4 +1,4 @@
-"""The counters in Prometheus's terms."""
+"""Converts the counters into Prometheus metrics."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,7 +8,7 @@ from counterfoil.observe.counters import BUCKETS_US, OUTCOMES, Layout
 
 
 def families(layout: Layout, sums: list[int]) -> Iterator[Metric]:
-    """The sums in Prometheus's terms."""
+    """Yield the sums as Prometheus metrics."""
     requests = CounterMetricFamily("counterfoil_requests", "Requests answered.", labels=["route", "status", "error"])
     latency = HistogramMetricFamily("counterfoil_request_seconds", "Time to answer.", labels=["route"])
     sent = CounterMetricFamily("counterfoil_sent_bytes", "Bytes of answers, as sent.", labels=["route"])
@@ -51,7 +51,7 @@ def gauge(name: str, help_text: str, value: float) -> Metric:
 
 
 def gauges(name: str, help_text: str, labels: list[str], values: Iterable[tuple[list[str], float]]) -> Metric:
-    """The same for each of several things."""
+    """Return a gauge with several values, each with its labels."""
     family = GaugeMetricFamily(f"counterfoil_{name}", help_text, labels=labels)
     for named, value in values:
         family.add_metric(named, value)

@@ -1,8 +1,8 @@
 """The OpenAPI 3.1 description of the service.
 
-Nothing is written twice: schemas come from the types that make the answers,
-error schemas from the error table, and every example of an answer from the
-functions that write answers. What is written here is what no type can say.
+Nothing is written twice: schemas come from the types of the answers, error
+schemas from the error table, and example answers from the functions that write
+answers. This package adds only what types cannot express.
 """
 
 from functools import cache
@@ -58,7 +58,7 @@ HEAD works wherever GET does and costs the same. Answers are compressed with zst
 
 @cache
 def document(prefix: str) -> bytes:
-    """The document served at `{prefix}/v1/openapi.json`, the same bytes every time."""
+    """Return the document served at `{prefix}/v1/openapi.json`, always the same bytes."""
     return json.encode(
         {
             "openapi": "3.1.0",

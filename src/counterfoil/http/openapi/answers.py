@@ -1,4 +1,4 @@
-"""The answers of an operation, status by status, with the headers that each one carries."""
+"""The responses of an operation by status, with their headers."""
 
 from itertools import groupby
 from typing import Any
@@ -19,7 +19,7 @@ from counterfoil.http.openapi import specimens
 from counterfoil.http.openapi.operations import Operation
 from counterfoil.http.openapi.schemas import Json, problem_name, reference
 
-# What the way to any operation may end in, and to one that needs a key.
+# The refusals that every operation may return, and those that every operation with a key may return.
 _ANYWHERE = (CROSS_ORIGIN_REFUSED, METHOD_NOT_ALLOWED)
 _WITH_A_KEY = (INVALID_KEY, KEY_REVOKED, RATE_LIMITED, QUOTA_EXCEEDED, INTERNAL, AUTH_UNAVAILABLE)
 
@@ -42,7 +42,7 @@ _ALWAYS = {
 }
 _ALLOWANCE = {"X-RateLimit-Limit": "DailyQuota", "X-RateLimit-Remaining": "DailyRemaining"}
 _ALLOWANCE_ONCE_ADMITTED = {name: f"{component}OnceAdmitted" for name, component in _ALLOWANCE.items()}
-# Where the allowance is always told, and where only a request that came past the minute is told it.
+# Statuses that always have the allowance headers, and statuses that have them only after admission.
 _ADMITTED = (400, 404)
 _PERHAPS_ADMITTED = (429, 500)
 _OF_STATUS = {
@@ -53,7 +53,7 @@ _OF_STATUS = {
 
 
 def responses(operation: Operation) -> Json:
-    """Every status that the operation can answer with."""
+    """Return every status that the operation can answer with."""
     common = _ANYWHERE if operation.public else (*_ANYWHERE, *_WITH_A_KEY)
     refusals = sorted((*operation.refusals, *common), key=lambda problem: problem.status)
     described = {"200": _success(operation), "304": _unchanged(operation)}
@@ -123,7 +123,7 @@ def _references(headers: dict[str, str]) -> Json:
 
 
 def headers() -> dict[str, Json]:
-    """The headers by the name of their component, with the values that the service sends as examples."""
+    """Return the headers by component name, with values that the service really sends as examples."""
     sent = dict(wire.headers(specimens.REQUEST_ID, caller=None))
     for problem in (INVALID_KEY, METHOD_NOT_ALLOWED, RATE_LIMITED):
         sent |= wire.problem_headers(specimens.refused(problem))

@@ -1,4 +1,4 @@
-"""The operations: what a caller can ask, what for, and which refusals are an operation's own."""
+"""The operations: their purpose, their parameters, and the refusals specific to each."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ TAGS = {
 
 
 class Operation(Struct, frozen=True, kw_only=True):
-    """One GET. `path` is that of the route table; without `data` it is public and answers with this document."""
+    """One GET operation. `path` is as in the route table. Without `data` it is public and returns this document."""
 
     path: str
     id: str
@@ -44,7 +44,7 @@ class Operation(Struct, frozen=True, kw_only=True):
         return self.data is None
 
 
-# Every operation takes these two.
+# Every operation has these two parameters.
 _ANY = ("requestId", "ifNoneMatch")
 
 OPERATIONS = (

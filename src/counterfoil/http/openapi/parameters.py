@@ -1,4 +1,4 @@
-"""The parameters. A schema promises only the refusals that the service really makes."""
+"""The parameters. A schema excludes only values that the service really refuses."""
 
 from counterfoil.domain.requests import DEFAULT_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
 from counterfoil.http.openapi import specimens
@@ -44,7 +44,7 @@ PARAMETERS: dict[str, Json] = {
         "in": "query",
         "description": f"Rows a page, 1 to {MAX_LIMIT}. It is never refused: a fraction is cut off, more than "
         f"{MAX_LIMIT} is read as {MAX_LIMIT}, and less than 1 or no number at all as {DEFAULT_LIMIT}.",
-        # Text is accepted as well, so a schema of integers alone would promise a refusal that never comes.
+        # Text is accepted as well, so a schema that allows only integers would promise a refusal that never comes.
         "schema": {"type": ["integer", "string"], "default": DEFAULT_LIMIT},
         "example": MAX_LIMIT,
     },

@@ -1,7 +1,8 @@
-"""Schemas of all that is answered: the resources, the envelopes around them, the problems.
+"""Schemas of all answers: the resources, the envelopes around them, and the problems.
 
-msgspec describes a type faithfully but not the way that client generators read
-best: `int | float` is one JSON number, and a nullable is a type with "null".
+msgspec's schemas are correct but hard to read for client generators, so they
+are simplified: `int | float` becomes one JSON number, and a nullable type
+becomes a type list with "null".
 """
 
 from collections.abc import Iterable
@@ -21,12 +22,12 @@ def reference(name: str) -> Json:
 
 
 def problem_name(problem: Problem) -> str:
-    """`bad_query` is described by the schema `BadQuery`."""
+    """Return the name of a problem's schema: `BadQuery` for `bad_query`."""
     return problem.code.title().replace("_", "")
 
 
 def components(operations: Iterable[Operation]) -> dict[str, Json]:
-    """Every schema by name: resources, then envelopes, then problems."""
+    """Return every schema by name: resources, then envelopes, then problems."""
     keyed = [operation for operation in operations if not operation.public]
     data, resources = json.schema_components(
         [operation.data for operation in keyed], ref_template="#/components/schemas/{name}"
@@ -41,13 +42,13 @@ def _resource(name: str, schema: Json) -> Json:
     plain: Json = _plain(schema)
     for field, described in plain["properties"].items():
         if "enum" in described:
-            # Generators name the enumeration after its title; without one a nullable becomes several.
+            # Generators name an enumeration after its title; without one, a nullable enumeration becomes several types.
             described["title"] = field[0].upper() + field[1:]
     examples = [to_builtins(specimen) for specimen in specimens.ALL if type(specimen).__name__ == name]
     return plain | {"examples": examples}
 
 
-# --- from msgspec's form to the plain one --------------------------------------
+# --- simplifying msgspec's schemas ---------------------------------------------
 
 
 def _plain(node: Any) -> Any:
@@ -59,13 +60,13 @@ def _plain(node: Any) -> Any:
     if "anyOf" in node:
         return plain | _united(_plain(node["anyOf"]))
     if "enum" in plain:
-        # The published types know enumerations of strings only.
+        # The published types have only enumerations of strings.
         plain = {"type": "string"} | plain
     return plain
 
 
 def _united(alternatives: list[Json]) -> Json:
-    """Alternatives that differ in their type alone, as one schema with several types."""
+    """Merge alternatives that differ only in their type into one schema with several types."""
     united: Json = {}
     types = [alternative["type"] for alternative in alternatives]
     if "number" in types:

@@ -1,4 +1,4 @@
-"""Invented examples. The functions that write answers turn them into whole bodies."""
+"""Invented example data. The functions that write answers turn it into complete bodies."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -34,7 +34,7 @@ from counterfoil.http.openapi.operations import Operation
 from counterfoil.reads import Answer
 
 REQUEST_ID = "9f2c41d07ab35e68"
-TOKEN = "m1_4tQzR8mWc1YpK0sVb7NfXe2LhJd6GuAi"  # noqa: S105 - an invented member token, no secret
+TOKEN = "m1_4tQzR8mWc1YpK0sVb7NfXe2LhJd6GuAi"  # noqa: S105 - an invented member token, not a secret
 ENTITY_TAG = 'W/"5a0c9be1d2f34876a1b2c3d4"'
 _SERVER_TIME = 1_790_856_000_123  # 2026-10-01T12:00:00.123Z
 
@@ -191,7 +191,7 @@ ALL: tuple[Resource, ...] = (
     DAYS[-1],
 )
 
-# What each operation might answer, by the name of the example.
+# Example data of each operation, by the name of the example.
 _DATA: dict[str, dict[str, Resource | Sequence[Resource]]] = {
     "listShops": {"franchiseKey": [SHOP], "shopKey": [LONE_SHOP]},
     "listTransactions": {"fullPage": [BILL], "voided": [VOIDED_BILL], "nothing": []},
@@ -205,7 +205,7 @@ _CURSORS = {"listTransactions": BILL.id, "listMembers": TOKEN}
 
 
 def answers(operation: Operation) -> dict[str, Any]:
-    """Bodies that the operation might answer with, by name."""
+    """Return example bodies of the operation, by name."""
     if operation.public:
         return {"description": DESCRIPTION}
     return {name: _answer(operation, name, data) for name, data in _DATA[operation.id].items()}
@@ -219,7 +219,7 @@ def _answer(operation: Operation, name: str, data: Resource | Sequence[Resource]
 
 
 def refusal(problem: Problem) -> Any:
-    """The body of a refusal."""
+    """Return the body of a refusal."""
     return json.decode(wire.problem(refused(problem)))
 
 
