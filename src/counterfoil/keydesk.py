@@ -1,7 +1,7 @@
-"""Issues, updates, rotates and revokes keys for the operator.
+"""Issue, update, rotate and revoke keys.
 
-The functions work on the key cabinet and take randomness and the time as
-arguments. A secret is returned only once, in `Issued`; the store keeps its hash.
+These functions work on a key cabinet; randomness and the time are arguments. A
+secret is returned once, in `Issued`; only its hash is stored.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ Randomness = Callable[[int], bytes]
 
 
 class KeyDeskError(Exception):
-    """The operation is not possible; the message says why."""
+    """The operation cannot be done; the message says why."""
 
 
 class Grant(Struct, frozen=True, kw_only=True):
-    """The scope, limits and permissions of a key to be issued."""
+    """The scope, limits and permissions of a new key."""
 
     scope: Scope
     label: str = ""
@@ -37,7 +37,7 @@ class Grant(Struct, frozen=True, kw_only=True):
 
 
 class Amendment(Struct, frozen=True, kw_only=True):
-    """Changes to a key; None leaves a value as it is. The scope never changes."""
+    """Changes to a key; None leaves a field unchanged. The scope never changes."""
 
     label: str | None = None
     per_min: int | None = None
@@ -51,7 +51,7 @@ class Amendment(Struct, frozen=True, kw_only=True):
 
 
 class Issued(Struct, frozen=True):
-    """A key and its text, which contains the secret."""
+    """A key and the text that its holder sends."""
 
     key: Key
     text: str
@@ -62,15 +62,15 @@ def issue(cabinet: KeyCabinet, grant: Grant, random_bytes: Randomness, now_ms: i
 
 
 def admit(cabinet: KeyCabinet, grant: Grant, credential: Credential, now_ms: int) -> Issued:
-    """Issue a key for a credential that has already been generated."""
+    """Issue a key with an existing credential."""
     return _add(cabinet, credential, Key(key_id=credential.key_id, created_at=now_ms, **asdict(grant)))
 
 
 def rotate(cabinet: KeyCabinet, key_id: str, random_bytes: Randomness, now_ms: int) -> Issued:
-    """Issue a successor with the same scope, limits and permissions. The old key stays valid until it is revoked."""
+    """Issue a successor with the same permissions. The old key stays valid until it is revoked."""
     old = find(cabinet, key_id)
     if old.revoked_at is not None:
-        raise KeyDeskError(f"the key {key_id} has been revoked and has no successor; issue a new key instead.")
+        raise KeyDeskError(f"key {key_id} is revoked and cannot be rotated; issue a new key instead.")
     successor = replace(old, created_at=now_ms, successor_of=old.key_id, family=old.lineage)
     return _add(cabinet, credentials.mint(random_bytes), successor)
 
@@ -80,7 +80,7 @@ def update(cabinet: KeyCabinet, key_id: str, amendment: Amendment) -> Key:
 
 
 def revoke(cabinet: KeyCabinet, key_id: str, now_ms: int) -> Key:
-    """Revoke a key permanently. A key that is already revoked keeps its time of revocation."""
+    """Revoke a key permanently. A key that is already revoked keeps its original time of revocation."""
     return _change(cabinet, key_id, lambda key: key if key.revoked_at is not None else replace(key, revoked_at=now_ms))
 
 
@@ -107,18 +107,18 @@ def _change(cabinet: KeyCabinet, key_id: str, change: Callable[[Key], Key]) -> K
 def _checked(key: Key) -> Key:
     for name, limit in (("per minute", key.per_min), ("per day", key.per_day)):
         if not 1 <= limit <= MOST:
-            raise KeyDeskError(f"the limit {name} must lie between 1 and {MOST:,}, not {limit:,}.")
+            raise KeyDeskError(f"the limit {name} must be between 1 and {MOST:,}, not {limit:,}.")
     if len(key.label) > LONGEST_LABEL or not _is_one_line(key.label):
-        raise KeyDeskError(f"a label is one line of at most {LONGEST_LABEL} characters.")
+        raise KeyDeskError(f"a label must be one line of at most {LONGEST_LABEL} characters.")
     if not key.scope.id.strip() or not _is_one_line(key.scope.id):
-        raise KeyDeskError(f"a {key.scope.kind} id is one line, and not a blank one.")
+        raise KeyDeskError(f"a {key.scope.kind} ID must be one line and must not be blank.")
     return key
 
 
 def _is_one_line(text: str) -> bool:
-    """Return whether the text has no control characters, line separators or surrogates (input that was not UTF-8)."""
+    """Return whether the text has no control characters and no bytes that were not valid UTF-8."""
     return not any(category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text)
 
 
 def _unknown(key_id: str) -> KeyDeskError:
-    return KeyDeskError(f"there is no key {key_id} in this store; `counterfoil keys list` shows them all.")
+    return KeyDeskError(f"there is no key {key_id} in this store. Run `counterfoil keys list` to see all keys.")

@@ -1,7 +1,7 @@
-"""The table of settings, each with its help text.
+"""The settings, each with its help text.
 
-A value comes from a flag, else from the environment (`COUNTERFOIL_*`), else
-from a TOML file, else it is the default. Secrets are shown as `***`.
+Values come from flags, then the environment (`COUNTERFOIL_*`), then a TOML
+file, then the defaults. Secrets are printed as `***`.
 """
 
 import os
@@ -18,7 +18,7 @@ from counterfoil.addresses import overlap
 
 
 class SettingsError(Exception):
-    """A setting cannot be used. The message says which one and why; `names` lists the settings for programs."""
+    """A setting is invalid. The message says which and why; `names` lists the settings for programs."""
 
     def __init__(self, message: str, *names: str) -> None:
         super().__init__(message)
@@ -42,53 +42,52 @@ TABLE = (
     Setting(
         "store",
         "counterfoil-data",
-        "Folder of the embedded store, made on first use, mode 0700; or postgresql://... for a server, "
+        "Folder of the embedded store (created on first use, mode 0700), postgresql://... for a PostgreSQL server, or "
         "postgresql://user@a:5432,b:5432/db for a primary and its replicas.",
     ),
     Setting(
         "meter",
         "",
         "Shared meter on Redis or Valkey: redis://, rediss://, redis+sentinel:// or redis+cluster://. "
-        "Empty: the store meters.",
+        "If empty, the store counts requests.",
     ),
     Setting(
         "replica_lag_ms",
         5_000,
-        "A replica whose data is older than the primary's by more than this is not read until it has caught up, "
-        "in milliseconds.",
+        "Maximum replica lag, in milliseconds. A replica further behind is not read from until it has caught up.",
     ),
     Setting(
         "secret",
         "",
-        "The deployment secret that member tokens are made with, as text of at least 32 bytes. "
-        "Empty: it is read from secret_file.",
+        "Deployment secret that member tokens are derived from, at least 32 bytes of text. "
+        "If empty, it is read from secret_file.",
         secret=True,
     ),
     Setting(
         "secret_file",
         "",
-        "File that holds the deployment secret, mode 0600. Empty: `secret` in the store's folder, made on first use.",
+        "File with the deployment secret, mode 0600. If empty, `secret` in the store's folder, created on first use.",
     ),
     Setting("host", "127.0.0.1", "Address the API listens on."),
     Setting("port", 8000, "Port the API listens on."),
-    Setting("workers", 1, "Worker processes; one a core is a good number."),
-    Setting("prefix", "/ext", "What stands before /v1 in every path; may be empty."),
+    Setting("workers", 1, "Number of worker processes; one per core is recommended."),
+    Setting("prefix", "/ext", "Path prefix before /v1; may be empty."),
     Setting("admin_host", "127.0.0.1", "Address of the admin listener (/live, /ready, /metrics). Keep it private."),
     Setting("admin_port", 8001, "Port of the admin listener; 0 turns it off."),
     Setting("log", "stderr", "Where the JSON log goes: stderr, stdout or off."),
-    Setting("batch", 500, "Source records written in one transaction by `load`."),
+    Setting("batch", 500, "Number of source records that `load` writes per transaction."),
     Setting("tick_ms", 250, "How often an idle service moves its horizon, in milliseconds."),
-    Setting("grace_sec", 10, "How long a stopping service waits for requests under way."),
+    Setting("grace_sec", 10, "Seconds that a stopping service waits for requests in progress."),
 )
 BY_NAME = {setting.name: setting for setting in TABLE}
 DATABASES = ("postgresql://", "postgres://")
 METERS = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://", "redis+cluster://", "rediss+cluster://")
-# Matches anything meant as an address: a mistyped one must not become a folder with a password in its name.
+# An address, or a mistyped one: a typo must not create a folder with a password in its name.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+]*:")
-# Matches a password in an address: after the user name, or as a parameter.
+# The login of an address, up to its password.
 _LOGIN = re.compile(r"^([a-z+]+://[^/@:?]*):.*@|([?&](?:ssl)?password=)[^&]*")
-# An address has a login, hosts with ports, a path and parameters. Anything else is refused before a driver sees it,
-# because the driver's error message would quote a part of it, and that part may be the password.
+# A login, hosts with ports, a path and parameters. If an address has another form, the driver's error message may
+# quote a part of it, and that part may be the password.
 _CODED = "%[0-9A-Fa-f]{2}"
 _NAME = rf"(?:[^\s/@:?#%]|{_CODED})*"
 _PLACE = rf"(?:\[[0-9A-Fa-f:.]+\]|(?:[^\s/@:?#%,\[\]]|{_CODED})*)(?::\d+)?"
@@ -97,7 +96,7 @@ LOG_TARGETS = ("stderr", "stdout", "off")
 
 
 class Settings(Struct, frozen=True):
-    """The effective, validated settings. With a database, `store` is the folder for files that stay on this machine."""
+    """The effective, validated settings. With a database, `store` is the folder for local files."""
 
     store: Path
     database: str
@@ -118,14 +117,14 @@ class Settings(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """A value and where it came from, for `counterfoil settings`."""
+    """A value and its origin, for `counterfoil settings`."""
 
     value: str | int
     origin: str
 
 
 def gather(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None) -> dict[str, Source]:
-    """Return every setting with its origin, in the order of the table."""
+    """Return every setting with its origin, in the table's order."""
     in_file = _from_file(file)
     found = {}
     for setting in TABLE:
@@ -141,14 +140,14 @@ def gather(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path 
 
 
 def settle(sources: Mapping[str, Source]) -> Settings:
-    """Check the values and turn them into settings."""
+    """Validate the values and return the settings."""
     values: dict[str, Any] = {}
     for setting in TABLE:
         source = sources[setting.name]
         values[setting.name] = _number(setting, source) if isinstance(setting.default, int) else str(source.value)
     if _SCHEME.match(values["store"]) and not values["store"].startswith(DATABASES):
         raise SettingsError(
-            f"store must be a folder or begin with {DATABASES[0]}, and not with {_scheme(values['store'])}:", "store"
+            f"store must be a folder or start with {DATABASES[0]}, not with {_scheme(values['store'])}:", "store"
         )
     values["database"] = values["store"] if values["store"].startswith(DATABASES) else ""
     store = Path(str(BY_NAME["store"].default) if values["database"] else values["store"]).expanduser()
@@ -169,10 +168,10 @@ def masked(name: str, value: object) -> str:
 
 
 def without_password(address: str) -> str:
-    """Return an address with its password masked; other text is returned unchanged."""
+    """Return the address with its password masked; return other text unchanged."""
     meant = "://" in address or ("@" in address and _SCHEME.match(address))
     if meant and not _ADDRESS.fullmatch(address):
-        # The password may be anywhere in it.
+        # The password may be anywhere in a malformed address.
         return f"{_scheme(address)}://***"
     return _LOGIN.sub(lambda found: f"{found[1]}:***@" if found[1] else f"{found[2]}***", address)
 
@@ -190,10 +189,10 @@ def _from_file(file: Path | None) -> dict[str, Any]:
     except OSError as error:
         raise SettingsError(f"cannot read the settings file {file}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file} is not TOML: {error}") from error
+        raise SettingsError(f"{file} is not valid TOML: {error}") from error
     unknown = sorted(set(found) - set(BY_NAME))
     if unknown:
-        raise SettingsError(f"{file} names settings that do not exist: {', '.join(unknown)}")
+        raise SettingsError(f"{file} contains unknown settings: {', '.join(unknown)}")
     return found
 
 
@@ -209,10 +208,10 @@ def _number(setting: Setting, source: Source) -> int:
 def _check_listeners(values: Mapping[str, Any]) -> None:
     for name in ("port", "admin_port"):
         if not 0 <= values[name] <= 65535:
-            raise SettingsError(f"{name} must lie between 0 and 65535, not {values[name]}", name)
+            raise SettingsError(f"{name} must be between 0 and 65535, not {values[name]}", name)
     if values["port"] == values["admin_port"] != 0 and overlap(values["host"], values["admin_host"]):
         raise SettingsError(
-            f"port and admin_port must differ, and both are {values['port']}; admin_port 0 turns that listener off",
+            f"port and admin_port must differ, but both are {values['port']}; admin_port 0 turns that listener off",
             "port",
             "admin_port",
         )
@@ -225,7 +224,7 @@ def _check(values: Mapping[str, Any]) -> None:
             raise SettingsError(f"{name} must be at least {least}, not {values[name]}", name)
     if values["prefix"] and (not values["prefix"].startswith("/") or values["prefix"].endswith("/")):
         raise SettingsError(
-            f"prefix must be empty or start with a slash and not end with one, not {values['prefix']!r}", "prefix"
+            f"prefix must be empty, or start with a slash and not end with one; it is {values['prefix']!r}", "prefix"
         )
     _check_servers(values)
     if values["log"] not in LOG_TARGETS:
@@ -234,19 +233,19 @@ def _check(values: Mapping[str, Any]) -> None:
 
 def _check_servers(values: Mapping[str, Any]) -> None:
     if values["meter"] and not values["meter"].startswith(METERS):
-        raise SettingsError(f"meter must begin with one of {', '.join(METERS)}, not {_scheme(values['meter'])}")
+        raise SettingsError(f"meter must start with one of {', '.join(METERS)}, not {_scheme(values['meter'])}")
     for name, address in (("store", values["database"]), ("meter", values["meter"])):
         if address:
             check_address(name, address)
     if values["meter"] and not values["database"]:
-        raise SettingsError("a shared meter needs a store that nodes share: set store to postgresql://... as well")
+        raise SettingsError("a shared meter requires a shared store: set store to postgresql://... as well")
 
 
 def check_address(name: str, address: str) -> None:
     if not _ADDRESS.fullmatch(address):
         raise SettingsError(
-            f"{name} is no address that works: it looks like {_scheme(address)}://user:password@host:port/name, "
-            "and user and password are percent-encoded",
+            f"{name} is not a valid address: use the form {_scheme(address)}://user:password@host:port/name, "
+            "with user and password percent-encoded",
             name,
         )
 

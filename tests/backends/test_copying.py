@@ -399,11 +399,11 @@ def test_every_table_of_the_server_is_copied_or_accounted_for() -> None:
 @pytest.mark.parametrize(
     ("source", "to", "complaint"),
     [
-        ("sqlite:/nowhere/at/all", "postgresql://u:hush@h/d", "--from must name the folder"),
-        ("postgresql://u:hush@h/d", "postgresql://u:hush@h/d", "--from must name the folder"),
-        (".", "mysql://u:hush@h/d", "--to must begin with postgresql://"),
-        (".", "postgresql:/u:hush@h/d", "--to must begin with postgresql://"),
-        (".", "postgresql://u:hush/x@h/d", "--to is no address that works"),
+        ("sqlite:/nowhere/at/all", "postgresql://u:hush@h/d", "--from must be the folder"),
+        ("postgresql://u:hush@h/d", "postgresql://u:hush@h/d", "--from must be the folder"),
+        (".", "mysql://u:hush@h/d", "--to must start with postgresql://"),
+        (".", "postgresql:/u:hush@h/d", "--to must start with postgresql://"),
+        (".", "postgresql://u:hush/x@h/d", "--to is not a valid address"),
     ],
 )
 def test_addresses_of_no_use_are_refused_without_their_password(source: str, to: str, complaint: str) -> None:

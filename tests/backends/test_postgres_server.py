@@ -167,7 +167,7 @@ def test_the_doctor_is_content_with_a_login_for_one_kind_of_work(shared: dict[st
     told = rights_told(shared[role])
     assert (told["status"], told["says"]) == (
         "ok",
-        f"The login a_counterfoil_{role} can {work}, and no more than that.",
+        f"The login a_counterfoil_{role} can {work} and nothing else.",
     )
 
 
@@ -180,7 +180,7 @@ def test_the_doctor_knows_whether_the_secret_fits_and_changes_nothing(shared: di
 
     assert told() == ("", "")
     House(tmp_path / "node", store=shared["owner"]).close()
-    assert told() == ("ok", "It is the one that this store was built with.")
+    assert told() == ("ok", "It is the secret that this store was built with.")
     assert told("another deployment's secret, which is long") == (
         "fail",
         "It is not the secret that this store was built with.",

@@ -409,7 +409,7 @@ def test_the_doctor_names_each_server_and_frowns_when_one_is_away(cluster: Clust
     assert told() == [("ok", "is the primary."), ("ok", "is a replica, 0 ms behind.")]
     cluster.replicas[0].hold()
     cluster.tick(60)
-    assert told()[1] == ("warn", "is 60.0 s behind, so nothing is read from it.")
+    assert told()[1] == ("warn", "is 60.0 s behind, so it is not read from.")
     cluster.replicas[0].let_go()
     cluster.primary.kill()
     (away, *_, conclusion) = told()

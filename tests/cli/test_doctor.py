@@ -116,7 +116,7 @@ def test_a_horizon_ahead_of_the_clock_is_told(loaded: Command, store: Path) -> N
     connection.close()
     found = checks(loaded)
     assert found["clock"][0]["status"] == "warn"
-    assert "stepped back" in found["clock"][0]["says"]
+    assert "was set back" in found["clock"][0]["says"]
 
 
 def test_with_the_clock_behind_the_horizon_nothing_is_claimed_about_a_service_or_a_load(
@@ -132,7 +132,7 @@ def test_with_the_clock_behind_the_horizon_nothing_is_claimed_about_a_service_or
         monkeypatch.setenv("COUNTERFOIL_PORT", str(other.getsockname()[1]))
         found = checks(loaded)
     assert found["service"][0]["says"].startswith("The clock is behind the horizon by 59 minutes")
-    assert "cannot be told" in found["load"][0]["says"]
+    assert "too far behind to tell" in found["load"][0]["says"]
     assert "by this service or by another program" in found["port"][0]["says"]
     assert "No service is running" not in json.dumps(found)
 
@@ -158,8 +158,8 @@ def test_a_port_that_another_program_has_is_told(loaded: Command, store: Path, m
     ("seconds_ago", "status", "says"),
     [
         (0, "ok", "A load is running: 2 lines so far"),
-        (60, "ok", "A load is waiting or was stopped: 2 lines, and nothing written for 60 seconds"),
-        (3600, "warn", "The latest load ended without finishing: it broke off after 2 lines, 60 minutes ago"),
+        (60, "ok", "A load is waiting or was stopped: 2 lines so far, nothing written for 60 seconds"),
+        (3600, "warn", "The latest load did not finish: it stopped after 2 lines, 60 minutes ago"),
     ],
 )
 def test_how_long_a_load_has_written_nothing_tells_whether_it_runs_or_broke_off(

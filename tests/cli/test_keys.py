@@ -23,7 +23,7 @@ def test_an_issued_key_is_printed_once_and_its_secret_is_nowhere_in_the_store(
     text = counterfoil("keys", "issue", "--franchise", "fr_a", "--label", "ERP").stdout
     (key,) = re.findall(PATTERN, text)
     secret = key.rpartition("_")[2]
-    assert "only time" in text
+    assert "shown only once" in text
     assert secret not in counterfoil("keys", "list").stdout + counterfoil("keys", "list", "--json").stdout
     assert all(secret.encode() not in file.read_bytes() for file in store.rglob("*") if file.is_file())
 
@@ -57,11 +57,11 @@ def test_a_key_has_the_contracts_limits_and_no_permission_unless_told_otherwise(
 
 
 def test_a_scope_that_the_store_does_not_know_is_noted_and_a_known_one_is_not(counterfoil: Command) -> None:
-    assert "knows no shop sh_1" in counterfoil("keys", "issue", "--shop", "sh_1").stderr
+    assert "shop sh_1 is not loaded yet" in counterfoil("keys", "issue", "--shop", "sh_1").stderr
     counterfoil("load", "-", stdin=b"\n".join(SHOPS))
     assert counterfoil("keys", "issue", "--shop", "sh_1").stderr == ""
     assert counterfoil("keys", "issue", "--franchise", "fr_a").stderr == ""
-    assert "knows no franchise fr_b" in counterfoil("keys", "issue", "--franchise", "fr_b").stderr
+    assert "franchise fr_b is not loaded yet" in counterfoil("keys", "issue", "--franchise", "fr_b").stderr
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_revocation_is_for_good_and_can_be_repeated(counterfoil: Command) -> N
     first = counterfoil.json("keys", "revoke", key_id)
     assert first["revoked"]
     assert counterfoil.json("keys", "revoke", key_id)["revokedAt"] == first["revokedAt"]
-    assert "was revoked already" in counterfoil("keys", "revoke", key_id).stdout
+    assert "was already revoked" in counterfoil("keys", "revoke", key_id).stdout
     assert "issue a new key" in counterfoil("keys", "rotate", key_id, status=1).stderr
     assert counterfoil.json("keys", "update", key_id, "--label", "x")["revoked"]
     assert counterfoil.json("keys", "list", "--active") == []
@@ -135,14 +135,14 @@ def test_an_unknown_key_is_one_sentence(counterfoil: Command, action: tuple[str,
     issue(counterfoil)
     result = counterfoil("keys", action[0], "A" * 12, *action[1:], status=1)
     assert result.stderr == (
-        "counterfoil: there is no key AAAAAAAAAAAA in this store; `counterfoil keys list` shows them all.\n"
+        "counterfoil: there is no key AAAAAAAAAAAA in this store. Run `counterfoil keys list` to see all keys.\n"
     )
 
 
 def test_a_whole_key_on_the_command_line_is_refused_with_its_id(counterfoil: Command) -> None:
     issued = issue(counterfoil)
     result = counterfoil("keys", "show", issued["key"], status=2)
-    assert f"Give its id alone: {issued['keyId']}" in result.stderr
+    assert f"Use only the key ID: {issued['keyId']}" in result.stderr
     assert issued["key"] not in result.stderr
 
 

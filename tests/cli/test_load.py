@@ -80,7 +80,7 @@ def test_a_line_that_is_no_record_is_set_aside_and_the_rest_is_loaded(counterfoi
 
 def test_the_summary_says_why_lines_were_set_aside(counterfoil: Command, store: Path) -> None:
     text = counterfoil("load", "-", stdin=lines(bill(1)), status=3).stdout
-    assert "set aside     1: the line is a bill of a shop that is not loaded yet" in text
+    assert "rejected      1: the line is a bill of a shop that is not loaded yet" in text
     assert f"rejects file  {store}/rejects/stdin-" in text
 
 
@@ -103,7 +103,7 @@ def test_a_named_rejects_file_is_used_and_never_written_over(counterfoil: Comman
     told = counterfoil.json("load", "-", "--rejects", rejects, stdin=lines(b"***"), status=3)
     assert told["rejectsFile"] == str(rejects)
     before = rejects.read_bytes()
-    assert "exists already" in counterfoil("load", rejects, "--rejects", rejects, status=2).stderr
+    assert "already exists" in counterfoil("load", rejects, "--rejects", rejects, status=2).stderr
     assert rejects.read_bytes() == before
 
 
@@ -147,6 +147,6 @@ def test_ctrl_c_ends_with_what_was_written_and_says_how_to_go_on(counterfoil: Co
     load.send_signal(signal.SIGINT)
     out, errors = load.communicate()
     assert load.returncode == 130
-    assert b"run the same command again" in out
+    assert b"Run the same command to resume." in out
     assert b"Traceback" not in errors
     assert counterfoil.json("load", "-", stdin=lines(*SHOPS, bill(0)))["unchanged"] == 3

@@ -81,8 +81,8 @@ def test_the_settings_command_shows_the_address_without_its_password() -> None:
     ("flags", "complaint"),
     [
         ({"store": "mysql://u:hush@db/x"}, "store must be"),
-        ({"meter": "memcached://u:hush@m"}, "meter must begin"),
-        ({"meter": "redis://u:hush@m"}, "needs a store that nodes share"),
+        ({"meter": "memcached://u:hush@m"}, "meter must start"),
+        ({"meter": "redis://u:hush@m"}, "requires a shared store"),
     ],
 )
 def test_an_address_of_no_known_kind_is_refused_without_its_password(flags: dict[str, str], complaint: str) -> None:

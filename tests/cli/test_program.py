@@ -141,7 +141,8 @@ def test_a_store_that_is_a_file_instead_of_a_folder_is_told(
     monkeypatch.setenv("COUNTERFOIL_STORE", str(store))
     result = counterfoil.bare(*arguments, status=1)
     assert (
-        result.stderr == f"counterfoil: the store {store} is a file, and a store is a folder; --store names another.\n"
+        result.stderr
+        == f"counterfoil: the store {store} is a file, but a store must be a folder. Set --store to a folder.\n"
     )
     assert store.read_text() == "not a folder"
 
@@ -150,7 +151,7 @@ def test_a_store_that_is_no_database_is_one_sentence(counterfoil: Command, store
     store.mkdir()
     (store / "keys.sqlite3").write_bytes(b"not a database " * 1000)
     result = counterfoil("keys", "list", status=1)
-    assert result.stderr == "counterfoil: the store cannot be used now: SQLite: file is not a database\n"
+    assert result.stderr == "counterfoil: the store is unavailable: SQLite: file is not a database\n"
 
 
 def test_a_store_of_a_newer_version_is_refused(counterfoil: Command, store: Path) -> None:
@@ -173,7 +174,7 @@ class TooBusy(StoreUnavailable):
     ("error", "says"),
     [
         (SettledWrongly("choose another"), "choose another"),
-        (TooBusy("ask again"), "the store cannot be used now: ask again"),
+        (TooBusy("ask again"), "the store is unavailable: ask again"),
     ],
 )
 def test_an_error_of_a_foreseen_kind_is_told_as_such_whatever_its_own_name_is(
@@ -195,7 +196,7 @@ def test_what_nobody_foresaw_is_a_sentence_and_the_traceback_comes_on_request(
         connection.execute("UPDATE keys SET body = x'00'")
     connection.close()
     sentence = counterfoil("keys", "list", status=1).stderr
-    assert sentence.startswith("counterfoil: something failed that nobody foresaw (DecodeError")
+    assert sentence.startswith("counterfoil: unexpected error (DecodeError")
     assert "COUNTERFOIL_DEBUG=1" in sentence
     assert sentence.count("\n") == 1
     environment = os.environ | {"COUNTERFOIL_DEBUG": "1"}

@@ -57,7 +57,7 @@ def test_secrets_are_masked_wherever_they_come_from(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [("nonsense = 1\n", "names settings that do not exist: nonsense"), ("[[[\n", "is not TOML")],
+    [("nonsense = 1\n", "contains unknown settings: nonsense"), ("[[[\n", "is not valid TOML")],
 )
 def test_a_settings_file_that_cannot_be_used_is_told(tmp_path: Path, content: str, says: str) -> None:
     file = tmp_path / "counterfoil.toml"
@@ -92,5 +92,5 @@ def test_a_settings_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     "store", ["postgresql:/u@h/db", "sqlite:/var/lib/counterfoil", "posgresql://u@h/db", "u:p@h/db"]
 )
 def test_an_address_with_a_slip_in_it_is_not_taken_for_a_folder(store: str) -> None:
-    with pytest.raises(SettingsError, match="store must be a folder or begin with postgresql://"):
+    with pytest.raises(SettingsError, match="store must be a folder or start with postgresql://"):
         load({"store": store}, {})

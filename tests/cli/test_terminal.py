@@ -64,7 +64,7 @@ def test_bars_are_for_terminals(counterfoil: Command, store: Path) -> None:
         asyncio.run(usage.admit(Key(key_id=key_id, scope=Scope("shop", "sh_1"))))
     drawn = on_terminal("usage", "--store", store)
     assert "ERP" in drawn
-    assert "10,000 a day" in drawn
+    assert "10,000 requests per day (Thailand time)" in drawn
     assert "████" in drawn
     assert "█" not in counterfoil("usage").stdout
 
@@ -96,4 +96,4 @@ def test_a_revocation_is_not_asked_for_with_yes(counterfoil: Command, store: Pat
 
 
 def test_compressed_records_are_kept_off_a_terminal() -> None:
-    assert "not for a terminal" in on_terminal("generate", "--bills", "1", "--gzip")
+    assert "will not write compressed records to a terminal" in on_terminal("generate", "--bills", "1", "--gzip")

@@ -67,7 +67,7 @@ def test_all_keys_are_shown_without_a_key_id(counterfoil: Command, store: Path, 
 def test_a_pipe_gets_lines_without_bars(counterfoil: Command, store: Path, key_id: str) -> None:
     spend(store, key_id, 2)
     lines = counterfoil("usage", key_id).stdout.splitlines()
-    assert lines[0].split() == ["key", "id", "day", "count", "quota"]
+    assert lines[0].split() == ["key", "ID", "day", "count", "quota"]
     assert lines[-1].split()[2:] == ["2", "40"]
     assert len(lines) == 8
     assert "█" not in "".join(lines)

@@ -164,7 +164,7 @@ def test_a_spent_quota_is_status_4_and_says_when_it_ends(keeper: Keeper) -> None
     assert told["requests"] == 9
     result = keeper("pull", status=4)
     assert "quota_exceeded" in result.stderr
-    assert "goes on from here" in result.stderr
+    assert "Run the same command to resume" in result.stderr
 
 
 def test_a_service_that_is_away_is_status_5(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,7 +285,7 @@ def test_the_file_can_be_read_between_two_runs(keeper: Keeper) -> None:
 
 def test_a_copy_that_agrees_is_status_0(keeper: Keeper) -> None:
     keeper("pull")
-    assert "agrees with the service" in keeper("reconcile").stdout
+    assert "matches the service" in keeper("reconcile").stdout
     assert keeper.json("reconcile")["equal"] is True
 
 
@@ -299,8 +299,8 @@ def test_a_removed_bill_is_named_and_mended(keeper: Keeper) -> None:
     assert "120.50" in shown
     [difference] = keeper.json("reconcile", status=3)["differences"]
     assert (difference["removed"], difference["copy"]["net"], difference["service"]["count"]) == (1, "120.50", 0)
-    assert "All were mended" in keeper("reconcile", "--fix").stdout
-    assert "agrees with the service" in keeper("reconcile").stdout
+    assert "All were fixed" in keeper("reconcile", "--fix").stdout
+    assert "matches the service" in keeper("reconcile").stdout
 
 
 def test_a_target_that_was_never_pulled_is_no_copy(keeper: Keeper) -> None:

@@ -26,16 +26,16 @@ def test_everything_fits_a_terminal_of_eighty_columns(width: int) -> None:
         shops=12, shops_done=6, bases=1, requests=99, bills_read=123_456, remaining=999_680, reading=NAME, begun=0.5
     )
     first, second = shown(tally, width)
-    for part in ("shop 7 of 12", "━━━", "123,456 bills", "999,680 left today", "to go"):
+    for part in ("shop 7 of 12", "━━━", "123,456 bills", "quota left: 999,680", " s left"):
         assert part in first
     assert second.startswith("  ครัวลำดวน Lamduan Kitchen [/bold] [red]: 2026-05-14")
 
 
 def test_a_guess_at_the_time_left_needs_something_behind() -> None:
     assert time_left(Tally(shops=10), 30) == ""
-    assert time_left(Tally(shops=10, shops_done=5), 30) == "30 s to go"
-    assert time_left(Tally(shops=10, shops_done=1), 60) == "9 min to go"
-    assert time_left(Tally(shops=100, shops_done=2, begun=0.5), 600) == "6.5 h to go"
+    assert time_left(Tally(shops=10, shops_done=5), 30) == "30 s left"
+    assert time_left(Tally(shops=10, shops_done=1), 60) == "9 min left"
+    assert time_left(Tally(shops=100, shops_done=2, begun=0.5), 600) == "6.5 h left"
 
 
 def test_the_members_are_the_last_stage() -> None:

@@ -105,7 +105,7 @@ def test_one_command_starts_and_fills_it_and_the_loss_of_a_node_is_not_noticed(o
         assert told["baseUrl"].startswith(told["cluster"]["front"])
         assert set(told["environment"]) == {"COUNTERFOIL_STORE", "COUNTERFOIL_METER", "COUNTERFOIL_SECRET"}
         os.kill(process_of(told, "node 1"), signal.SIGKILL)
-        until(lambda: "node1 has ended" in (open_folder / "a" / "said").read_text("utf-8"), "its end is told")
+        until(lambda: "node1 exited" in (open_folder / "a" / "said").read_text("utf-8"), "its end is told")
         # Workers of a killed node may answer for two seconds more; then the front has one node.
         for _ in range(60):
             assert httpx.get(f"{told['baseUrl']}/shops", headers=asked).json()["data"] == shops[0]

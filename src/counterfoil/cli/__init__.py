@@ -1,1 +1,1 @@
-"""The command `counterfoil`: one file a command group, each imported only when it is called."""
+"""The `counterfoil` command: one module per command, imported only when that command runs."""

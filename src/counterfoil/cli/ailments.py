@@ -1,4 +1,4 @@
-"""What may be wrong with an installation: a function a check, each with its advice."""
+"""Checks of a local installation: one function per check, each with its advice."""
 
 import os
 import secrets
@@ -18,7 +18,7 @@ from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 
 Status = Literal["ok", "warn", "fail"]
-# What the horizon says of a service: it moves, it stands still, or the clock is behind it and it says nothing.
+# Whether the horizon is moving. With "ahead" the clock is behind the horizon, so this cannot be determined.
 Pulse = Literal["moving", "still", "ahead"]
 
 YEAR_2024_MS = 1_704_067_200_000
@@ -37,7 +37,7 @@ class Finding(Struct, frozen=True):
 
 
 class LoadSeen(Protocol):
-    """The latest load, as far as it is known from outside."""
+    """The latest load, as the store recorded it."""
 
     @property
     def lines(self) -> int: ...
@@ -55,7 +55,7 @@ def missing_store(settings: Settings) -> Finding:
         "store",
         "warn",
         f"There is no store at {settings.store} yet.",
-        "`counterfoil load` makes one; if it should be there, check --store or COUNTERFOIL_STORE.",
+        "Run `counterfoil load` to create it. If it should already exist, check --store or COUNTERFOIL_STORE.",
     )
 
 
@@ -63,8 +63,8 @@ def store_that_is_a_file(settings: Settings) -> Finding:
     return Finding(
         "store",
         "fail",
-        f"{settings.store} is a file, and a store is a folder.",
-        "Check --store or COUNTERFOIL_STORE, or move the file away.",
+        f"{settings.store} is a file, but a store must be a folder.",
+        "Check --store or COUNTERFOIL_STORE, or move the file.",
     )
 
 
@@ -74,18 +74,18 @@ def store_folder(settings: Settings) -> Finding:
         return Finding(
             "store",
             "warn",
-            f"{settings.store} is open to other users of this machine (mode {mode:04o}).",
+            f"{settings.store} is accessible to other users of this machine (mode {mode:04o}).",
             f"chmod 700 {settings.store}",
         )
-    return Finding("store", "ok", f"{settings.store} is there and private.")
+    return Finding("store", "ok", f"{settings.store} exists and is private.")
 
 
 def moved_store(problems: Mapping[str, str | None]) -> Finding | None:
-    """A store that was moved says so in each of its files, and nothing else about it matters any more."""
+    """Return a failure if the store was moved to another place; no other check matters then."""
     said = next((problem for problem in problems.values() if problem and "was moved to" in problem), None)
     if said is None:
         return None
-    advice = "Point COUNTERFOIL_STORE there; this folder can go once you are sure of the new store."
+    advice = "Point COUNTERFOIL_STORE there. Delete this folder once you have verified the new store."
     return Finding("store", "fail", f"{said[0].upper()}{said[1:]}.", advice)
 
 
@@ -93,7 +93,7 @@ def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterato
     for name, problem in problems.items():
         path = settings.store / f"{name}.sqlite3"
         if not path.exists():
-            yield Finding(name, "ok", "Not made yet; it will be on first use.")
+            yield Finding(name, "ok", "Does not exist yet; it is created on first use.")
         elif problem is not None:
             yield Finding(name, "fail", f"{problem.rstrip('.')}.", _mending(problem))
         else:
@@ -101,8 +101,10 @@ def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterato
 
 
 def _mending(problem: str) -> str:
-    """A mismatch carries its own advice."""
-    return "" if "schema" in problem else "Check the file's owner and the disk; if it is damaged, restore a backup."
+    """Return advice for a database problem; a schema mismatch already includes its own."""
+    return (
+        "" if "schema" in problem else "Check the file's owner and the disk. If the file is damaged, restore a backup."
+    )
 
 
 def _readable(name: str, path: Path) -> Finding:
@@ -110,12 +112,12 @@ def _readable(name: str, path: Path) -> Finding:
     open_files = [file for file in files if file.exists() and _mode(file) & 0o077]
     if open_files:
         listed = " ".join(map(str, open_files))
-        return Finding(name, "warn", "Other users of this machine can open it.", f"chmod 600 {listed}")
+        return Finding(name, "warn", "Other users of this machine can open this database.", f"chmod 600 {listed}")
     return Finding(name, "ok", "Readable, schema up to date, private.")
 
 
 def write_test(settings: Settings) -> Finding:
-    """A file written to the disk and removed again; no database is touched."""
+    """Write a temporary file to disk and delete it; no database is touched."""
     trial = settings.store / f".doctor-{secrets.token_hex(4)}"
     try:
         with trial.open("xb") as file:
@@ -126,30 +128,30 @@ def write_test(settings: Settings) -> Finding:
         return Finding(
             "writing",
             "fail",
-            f"Nothing can be written to {settings.store}: {error.strerror}.",
-            "Make room, or give the folder to the user that runs Counterfoil.",
+            f"Cannot write to {settings.store}: {error.strerror}.",
+            "Free some disk space, or make the user that runs Counterfoil the owner of the folder.",
         )
     finally:
         trial.unlink(missing_ok=True)
-    return Finding("writing", "ok", "The folder takes what is written to it.")
+    return Finding("writing", "ok", "The folder is writable.")
 
 
 def latest_load(load: LoadSeen | None, pulse: Pulse) -> Iterator[Finding]:
     if load is None:
         return
-    again = "Run the same `counterfoil load` again; what it wrote already does no harm."
+    again = "Run the same `counterfoil load` again; records that are already loaded are skipped."
     lines, age = f"{load.lines:,} lines", _ago(load.idle_ms)
     if load.finished:
         yield Finding("load", "ok", f"The latest load finished after {lines}.")
     elif pulse == "ahead":
-        says = f"The latest load has not finished ({lines}); with the clock behind, whether it runs cannot be told."
-        yield Finding("load", "warn", says, f"If it does not run any more: {again[0].lower()}{again[1:]}")
+        says = f"The latest load has not finished ({lines}). It may be running; the clock is too far behind to tell."
+        yield Finding("load", "warn", says, f"If it is no longer running: {again[0].lower()}{again[1:]}")
     elif load.idle_ms > STALLED_LOAD_MS:
-        says = f"The latest load ended without finishing: it broke off after {lines}, {age} ago."
+        says = f"The latest load did not finish: it stopped after {lines}, {age} ago."
         yield Finding("load", "warn", says, again)
     elif load.idle_ms > QUIET_LOAD_MS:
-        says = f"A load is waiting or was stopped: {lines}, and nothing written for {age}."
-        yield Finding("load", "ok", says, "Look again in two minutes.")
+        says = f"A load is waiting or was stopped: {lines} so far, nothing written for {age}."
+        yield Finding("load", "ok", says, "Run `counterfoil doctor` again in two minutes.")
     else:
         yield Finding("load", "ok", f"A load is running: {lines} so far.")
 
@@ -158,14 +160,16 @@ def latest_load(load: LoadSeen | None, pulse: Pulse) -> Iterator[Finding]:
 
 
 def secret(settings: Settings, built: bool, fits: Callable[[], Finding]) -> Iterator[Finding]:
-    """The secret by itself, and whether it fits a store that was built with one."""
+    """Check the secret itself and, if the store was built with one, that it is the same."""
     if not settings.secret:
         in_file = _secret_file(settings.secret_file, built)
         yield in_file
         if in_file.status == "fail" or not settings.secret_file.exists():
             return
     elif len(settings.secret.encode()) < MIN_SECRET_BYTES:
-        yield Finding("secret", "fail", f"It is shorter than {MIN_SECRET_BYTES} bytes.", "Give the whole secret.")
+        yield Finding(
+            "secret", "fail", f"The secret is shorter than {MIN_SECRET_BYTES} bytes.", "Set the complete secret."
+        )
         return
     if built:
         yield fits()
@@ -177,42 +181,42 @@ def _secret_file(file: Path, built: bool) -> Finding:
             return Finding(
                 "secret",
                 "fail",
-                f"There is no {file}, and the store was built with a secret.",
-                "Put it back, or give it as COUNTERFOIL_SECRET; without it no member token can be made again.",
+                f"{file} is missing, but the store was built with a secret.",
+                "Restore the file, or set COUNTERFOIL_SECRET. Without the secret, member tokens cannot be reproduced.",
             )
-        return Finding("secret", "ok", f"There is no {file} yet; it is made on first use.")
+        return Finding("secret", "ok", f"{file} does not exist yet; it is created on first use.")
     try:
         size = len(file.read_bytes().strip())
     except OSError as error:
-        return Finding("secret", "fail", f"{file} cannot be read: {error.strerror}.", "Check its owner and mode.")
+        return Finding("secret", "fail", f"Cannot read {file}: {error.strerror}.", "Check its owner and mode.")
     if size < MIN_SECRET_BYTES:
-        return Finding("secret", "fail", f"{file} holds less than {MIN_SECRET_BYTES} bytes.", "Restore it.")
+        return Finding("secret", "fail", f"{file} is shorter than {MIN_SECRET_BYTES} bytes.", "Restore the file.")
     if _mode(file) & 0o077:
         return Finding(
-            "secret", "warn", f"{file} is open to other users (mode {_mode(file):04o}).", f"chmod 600 {file}"
+            "secret", "warn", f"{file} is accessible to other users (mode {_mode(file):04o}).", f"chmod 600 {file}"
         )
-    return Finding("secret", "ok", f"{file} is there and private. Keep a copy in a safe place.")
+    return Finding("secret", "ok", f"{file} exists and is private. Keep a copy in a safe place.")
 
 
 def secret_of_the_books(settings: Settings) -> Finding:
-    """Only asked when the books are usable, so that opening them for writing changes nothing."""
+    """Compare the secret with the store's. Call only if the books are usable, so that opening them changes nothing."""
     try:
         bootstrap.ledger(settings).close()
     except StoreMismatch:
         return secret_found(fits=False)
     except StoreUnavailable as error:
-        return Finding("secret", "warn", f"Whether it fits the store cannot be told: {error}.", "Try again.")
+        return Finding("secret", "warn", f"Cannot check the secret against the store: {error}.", "Try again.")
     return secret_found(fits=True)
 
 
 def secret_found(*, fits: bool) -> Finding:
     if fits:
-        return Finding("secret", "ok", "It is the one that this store was built with.")
+        return Finding("secret", "ok", "It is the secret that this store was built with.")
     return Finding(
         "secret",
         "fail",
         "It is not the secret that this store was built with.",
-        "Give the right one (COUNTERFOIL_SECRET or secret_file); with this one every member token would change.",
+        "Set the right one (COUNTERFOIL_SECRET or secret_file). With this one, every member token would change.",
     )
 
 
@@ -227,14 +231,16 @@ def pulse_of(horizon: int | None, now: int) -> Pulse:
 
 def clock(horizon: int | None, now: int) -> Finding:
     if now < YEAR_2024_MS:
-        return Finding("clock", "fail", f"It says {iso_utc(now)}, which is long past.", "Set it; NTP keeps it right.")
+        return Finding(
+            "clock", "fail", f"The clock says {iso_utc(now)}, which is years in the past.", "Set the clock; use NTP."
+        )
     if horizon is not None and pulse_of(horizon, now) == "ahead":
         return Finding(
             "clock",
             "warn",
-            f"The data vouches for {iso_utc(horizon)}, and the clock says {iso_utc(now)}: "
-            f"it stepped back by {_ago(horizon - now)}, or was ahead before.",
-            "Check it against NTP. Nothing is lost: until the clock is past, stamps go on just above the horizon.",
+            f"The clock says {iso_utc(now)}, but the horizon is {iso_utc(horizon)}: "
+            f"the clock was set back by {_ago(horizon - now)}, or was ahead before.",
+            "Check it against NTP. No data is lost: until the clock catches up, new stamps are just above the horizon.",
         )
     return Finding("clock", "ok", f"{iso_utc(now)}.")
 
@@ -244,37 +250,41 @@ def disk(settings: Settings) -> Finding:
     free = shutil.disk_usage(folder).free
     says = f"{free / (1 << 30):,.1f} GiB free under {folder}."
     if free < TOO_LITTLE_DISK:
-        return Finding("disk", "fail", says, "Make room now: a full disk stops loading and admits no request.")
+        return Finding(
+            "disk", "fail", says, "Free disk space now: on a full disk, loads fail and every request is refused."
+        )
     if free < LITTLE_DISK:
-        return Finding("disk", "warn", says, "Make room soon.")
+        return Finding("disk", "warn", says, "Free disk space soon.")
     return Finding("disk", "ok", says)
 
 
 def horizon(found: int | None, now: int, served: bool) -> Finding:
-    """Whether a service moves the horizon, and whether that agrees with what listens."""
+    """Check whether a service is moving the horizon, and whether that matches the port's state."""
     if not found:
         return Finding("service", "ok", "Nothing has been loaded or served from this store yet.")
     pulse = pulse_of(found, now)
     if pulse == "moving":
-        return Finding("service", "ok", "A service is running on this store, or a load just was.")
+        return Finding("service", "ok", "A service is running on this store, or a load has just finished.")
     if pulse == "ahead":
         return Finding(
             "service",
             "warn",
-            f"The clock is behind the horizon by {_ago(found - now)}, so the horizon does not tell whether a service "
-            f"is running; {'something' if served else 'nothing'} listens on the port.",
-            "Mend the clock first; a running service answers /ready on its admin listener.",
+            f"The clock is behind the horizon by {_ago(found - now)}, so it is unknown whether a service is running; "
+            f"{'something' if served else 'nothing'} is listening on the port.",
+            "Fix the clock first. A running service answers /ready on its admin listener.",
         )
     age = _ago(now - found)
     if served:
         return Finding(
             "service",
             "warn",
-            f"Something listens on the port, but the horizon has not moved for {age}.",
-            "If it is this store's service, look at its log and /ready; `serverTime` stands still.",
+            f"Something is listening on the port, but the horizon has not moved for {age}.",
+            "If it is this store's service, `serverTime` is stuck: check its log and /ready.",
         )
     return Finding(
-        "service", "ok", f"No service is running; the horizon moved {age} ago. `counterfoil serve` starts one."
+        "service",
+        "ok",
+        f"No service is running; the horizon last moved {age} ago. Run `counterfoil serve` to start one.",
     )
 
 
@@ -293,10 +303,10 @@ def ports(settings: Settings, pulse: Pulse) -> Iterator[Finding]:
         elif pulse == "ahead":
             yield Finding(name, "ok", f"{address} is in use, by this service or by another program.")
         elif pulse == "moving":
-            yield Finding(name, "ok", f"{address} is in use, as it should be while the service runs.")
+            yield Finding(name, "ok", f"{address} is in use, as expected while the service is running.")
         else:
             yield Finding(
-                name, "warn", f"{address} cannot be used: another program has it.", f"Stop that, or change {name}."
+                name, "warn", f"{address} is in use by another program.", f"Stop that program, or change {name}."
             )
 
 

@@ -1,4 +1,4 @@
-"""What may be wrong with a store on servers: a function a check, each with its advice."""
+"""Checks of a PostgreSQL store and its meter: one function per check, each with its advice."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
@@ -12,7 +12,7 @@ READ_ON = "See docs/operate-postgresql.md."
 
 
 class RightsSeen(Protocol):
-    """What a login of a server may do."""
+    """The permissions of a PostgreSQL login."""
 
     @property
     def login(self) -> str: ...
@@ -27,7 +27,7 @@ class RightsSeen(Protocol):
 
 
 class ServerSeen(Protocol):
-    """One of several servers."""
+    """One of several PostgreSQL servers."""
 
     @property
     def name(self) -> str: ...
@@ -38,13 +38,13 @@ class ServerSeen(Protocol):
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
-    """A store on PostgreSQL and its meter, as far as they can be seen from here."""
+    """Check the PostgreSQL store and the meter as this machine sees them."""
     inspection = bootstrap.Inspection(settings)
     (problem,) = inspection.problems().values()
     if problem:
         yield Finding("store", "fail", f"{problem.rstrip('.')}.", READ_ON)
     else:
-        yield Finding("store", "ok", f"{shown(settings, 'store')} answers, schema up to date.")
+        yield Finding("store", "ok", f"{shown(settings, 'store')} is reachable, schema up to date.")
         yield from _of_a_usable_store(settings, inspection)
     if settings.meter:
         yield meter(shown(settings, "meter"), bootstrap.meter_problem(settings))
@@ -61,7 +61,7 @@ def _of_a_usable_store(settings: Settings, inspection: bootstrap.Inspection) -> 
 
 
 def servers(seen: Sequence[ServerSeen], lag_ms: int) -> Iterator[Finding]:
-    """Of several servers each one; that one of them is away need not show in any answer."""
+    """Check each server; a server that is down may not show in any API response."""
     furthest = max((server.horizon or 0 for server in seen), default=0)
     for server in seen:
         yield _server(server, furthest, lag_ms)
@@ -69,37 +69,39 @@ def servers(seen: Sequence[ServerSeen], lag_ms: int) -> Iterator[Finding]:
         yield Finding(
             "primary",
             "fail",
-            "None of the servers can be written: loads fail, and keys hold for 270 s as they are.",
-            "Promote a replica, or bring the primary back. See docs/operate-faults.md.",
+            "None of the servers accepts writes: loads fail, and nodes accept the keys they know for only 270 s.",
+            "Promote a replica, or restart the primary. See docs/operate-faults.md.",
         )
 
 
 def _server(server: ServerSeen, furthest: int, lag_ms: int) -> Finding:
     if server.horizon is None:
-        return Finding("server", "warn", f"{server.name} does not answer.", "Bring it back, or take it off the store.")
+        return Finding(
+            "server", "warn", f"{server.name} does not answer.", "Restart it, or remove it from the store address."
+        )
     if server.is_primary:
         return Finding("server", "ok", f"{server.name} is the primary.")
     behind = furthest - server.horizon
     if behind > lag_ms:
-        says = f"{server.name} is {behind / 1000:,.1f} s behind, so nothing is read from it."
-        return Finding("server", "warn", says, "Look at its log, and at pg_stat_replication on the primary.")
-    return Finding("server", "ok", f"{server.name} is a replica, {behind} ms behind.")
+        says = f"{server.name} is {behind / 1000:,.1f} s behind, so it is not read from."
+        return Finding("server", "warn", says, "Check its log, and pg_stat_replication on the primary.")
+    return Finding("server", "ok", f"{server.name} is a replica, {behind:,} ms behind.")
 
 
 def rights(seen: RightsSeen) -> Finding:
-    """A node that faces the network should be able to do what a node does, and no more."""
+    """Warn if the login can do more than serve: a node that faces the network should have no other permission."""
     named = (("owns the schema", seen.owns), ("may write the books", seen.loads), ("may issue keys", seen.issues_keys))
     more = [what for what, may in named if may]
     if seen.serves and more:
         return Finding(
             "rights",
             "warn",
-            f"The login {seen.login} can serve, and more than that: it {' and '.join(more)}.",
-            "Serve with a login of its own: `counterfoil migrate --roles` once, "
-            "then `CREATE ROLE cf_api LOGIN IN ROLE counterfoil_serving` and that login in COUNTERFOIL_STORE.",
+            f"The login {seen.login} has more permissions than serving needs: it {' and '.join(more)}.",
+            "Use a separate login for serving: run `counterfoil migrate --roles` once, "
+            "then `CREATE ROLE cf_api LOGIN IN ROLE counterfoil_serving`, and put that login in COUNTERFOIL_STORE.",
         )
     work = "serve" if seen.serves else "load" if seen.loads else "issue keys" if seen.issues_keys else "do nothing here"
-    return Finding("rights", "ok", f"The login {seen.login} can {work}, and no more than that.")
+    return Finding("rights", "ok", f"The login {seen.login} can {work} and nothing else.")
 
 
 def fitting_secret(settings: Settings, fingerprint: Callable[[], str | None]) -> Iterator[Finding]:
@@ -117,10 +119,10 @@ def fitting_secret(settings: Settings, fingerprint: Callable[[], str | None]) ->
 
 def meter(address: str, problem: str | None) -> Finding:
     if problem is None:
-        return Finding("meter", "ok", f"{address} answers.")
+        return Finding("meter", "ok", f"{address} is reachable.")
     return Finding(
         "meter",
         "fail",
-        f"{address} cannot be used: {problem}. Every request is 503 until it can.",
-        "Bring it back; counts go on from the store. See docs/operate-faults.md.",
+        f"{address} cannot be used: {problem}. Until it can, every request gets 503.",
+        "Restart it; counts continue from the store. See docs/operate-faults.md.",
     )

@@ -1,4 +1,4 @@
-"""`counterfoil copy`: a live store from a folder to PostgreSQL."""
+"""`counterfoil copy`: move a live store from a folder to PostgreSQL."""
 
 import time
 from contextlib import ExitStack, closing
@@ -20,18 +20,25 @@ MOST_SHOWN = 20
 
 
 @click.command()
-@click.option("--from", "source", required=True, metavar="sqlite:DIR", help="The store to be left: its folder.")
-@click.option("--to", "target", required=True, metavar="postgresql://...", help="A migrated database that is empty.")
+@click.option("--from", "source", required=True, metavar="sqlite:DIR", help="Folder of the store to copy.")
 @click.option(
-    "--cut-over", is_flag=True, help="When both are equal, retire the source and open the target. Stop the loads first."
+    "--to",
+    "target",
+    required=True,
+    metavar="postgresql://...",
+    help="Empty database, prepared with `counterfoil migrate`.",
+)
+@click.option(
+    "--cut-over", is_flag=True, help="Once both are equal, retire the source and open the target. Stop all loads first."
 )
 @json_option
 def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
-    """Copy a store from a folder to PostgreSQL while it is served and loaded; run again to catch up.
+    """Copy a store from a folder to PostgreSQL while it is in use; run again to catch up.
 
-    The target stays closed until a run with --cut-over has found both equal
-    to the byte; from then on the source gives nothing out. Exit status: 0
-    both are equal, 3 they differ (the differences are named), 1 failed.
+    The target stays closed until a run with --cut-over finds both equal byte
+    for byte; after that the source can no longer be used. Exit status: 0 both
+    are equal, 3 they differ (the differences are listed), 130 interrupted, 1
+    failed.
     """
     folder, database = _folder(source), _database(target)
     began = time.perf_counter()
@@ -43,7 +50,7 @@ def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
         try:
             report = Copy(leaving, arriving, bars).run(without_password(database) if cut_over else "")
         except KeyboardInterrupt:
-            click.echo("Stopped. What was copied stays; run the same command again to go on.", err=True)
+            click.echo("Stopped. Progress saved. Run the same command to resume.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
     _tell(report, time.perf_counter() - began, as_json, folder)
     if not report.verified and not report.nothing_to_do:
@@ -51,7 +58,7 @@ def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
 
 
 class Bars:
-    """A progress bar for each stage, with rate and time left."""
+    """Show a progress bar for each stage, with rate and time left."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -59,7 +66,7 @@ class Bars:
         self._stage: Stage | None = None
 
     def __call__(self, stage: Stage, seen: int, moved: int) -> None:
-        # Both sides are verified.
+        # Verifying reads the rows of both sides.
         total = self._rows * (2 if stage is Stage.VERIFYING else 1)
         if stage is not self._stage:
             self._shown.close()
@@ -73,14 +80,14 @@ class Bars:
 def _folder(source: str) -> Path:
     if "://" in source or not (path := Path(source.removeprefix("sqlite:")).expanduser()).is_dir():
         raise SettingsError(
-            f"--from must name the folder of a store, as in sqlite:/var/lib/counterfoil, not {_shown(source)}"
+            f"--from must be the folder of a store, such as sqlite:/var/lib/counterfoil, not {_shown(source)}"
         )
     return path
 
 
 def _database(target: str) -> str:
     if not target.startswith(DATABASES):
-        raise SettingsError(f"--to must begin with {DATABASES[0]}, not {_shown(target)}")
+        raise SettingsError(f"--to must start with {DATABASES[0]}, not {_shown(target)}")
     check_address("--to", target)
     return target
 
@@ -94,7 +101,7 @@ def _tell(report: Report, seconds: float, as_json: bool, folder: Path) -> None:
         print_json({**_view(report), "seconds": round(seconds, 3)})
         return
     if report.nothing_to_do:
-        click.echo("The target is open and the source retired already: nothing to do.")
+        click.echo("The target is already open and the source retired: nothing to do.")
         return
     pairs = [
         (
@@ -109,11 +116,11 @@ def _tell(report: Report, seconds: float, as_json: bool, folder: Path) -> None:
         _tell_differences(report)
     elif report.opened:
         click.echo(
-            "Both are equal. The target is open, and the source is retired: start the nodes with "
-            f"COUNTERFOIL_STORE=postgresql://... and the secret of {folder}."
+            "Both are equal. The target is open and the source is retired. Start the nodes with "
+            f"COUNTERFOIL_STORE=postgresql://... and the secret from {folder}."
         )
     else:
-        click.echo("Both are equal. To change over: stop the loads, and run the same command with --cut-over.")
+        click.echo("Both are equal. To switch over, stop all loads and run the same command with --cut-over.")
 
 
 def _passes(number: int) -> str:
@@ -125,7 +132,7 @@ def _tell_differences(report: Report) -> None:
     shown = report.differences[:MOST_SHOWN]
     table(columns, [(one.table, one.group, one.at_source, one.at_target) for one in shown])
     more = len(report.differences) - len(shown)
-    click.echo(f"{f'... and {more} more. ' if more else ''}They differ. Run the same command again to mend it.")
+    click.echo(f"{f'... and {more:,} more. ' if more else ''}The stores differ. Run the same command again to fix it.")
 
 
 def _view(report: Report) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`counterfoil demo`: a restaurant group that never was, served."""
+"""`counterfoil demo`: create and serve an invented restaurant group."""
 
 import secrets
 import signal
@@ -36,18 +36,31 @@ LOG_SETTLES_SEC = 4 * FLUSH_SEC
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, LAST_PORT), default=8000, show_default=True, help="0 takes a free one.")
-@click.option("--admin-port", type=click.IntRange(1, LAST_PORT), help="Admin listener. [default: the next port]")
-@click.option("--workers", type=click.IntRange(1), help="Worker processes.")
-@click.option("--seed", type=int, default=7, show_default=True, help="The same seed gives the same group and keys.")
-@click.option("--until", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Last day. [default: yesterday]")
-@click.option("--bills", type=click.IntRange(500), default=13_500, show_default=True, help="How many bills.")
 @click.option(
-    "--store", type=click.Path(file_okay=False), metavar="DIR", help="Keep it there. [default: a temporary folder]"
+    "--port",
+    type=click.IntRange(0, LAST_PORT),
+    default=8000,
+    show_default=True,
+    help="Port to listen on; 0 picks a free one.",
 )
-@click.option("--cluster", is_flag=True, help="On PostgreSQL with a replica, Valkey and two nodes behind HAProxy.")
-@click.option("--empty", is_flag=True, help="With --cluster: nothing in it, to be filled with `counterfoil load`.")
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON with URLs, keys and sample ids.")
+@click.option(
+    "--admin-port", type=click.IntRange(1, LAST_PORT), help="Port of the admin listener. [default: the next port]"
+)
+@click.option("--workers", type=click.IntRange(1), help="Number of worker processes.")
+@click.option("--seed", type=int, default=7, show_default=True, help="The same seed gives the same data and keys.")
+@click.option(
+    "--until", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Last day of bills. [default: yesterday]"
+)
+@click.option("--bills", type=click.IntRange(500), default=13_500, show_default=True, help="Number of bills.")
+@click.option(
+    "--store",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Folder to keep the store in. [default: a temporary folder]",
+)
+@click.option("--cluster", is_flag=True, help="Run on PostgreSQL with a replica, Valkey, and two nodes behind HAProxy.")
+@click.option("--empty", is_flag=True, help="With --cluster: start empty, to be filled with `counterfoil load`.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON with URLs, keys and sample IDs.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -63,13 +76,15 @@ def command(
     empty: bool,
     as_json: bool,
 ) -> None:
-    """Make a believable restaurant group with months of bills, issue a key of every kind, and serve it."""
+    """Create a realistic restaurant group with months of bills, issue a key of every kind, and serve the API."""
     plan = WorldPlan(until=until.date() if until else last_whole_day(), seed=seed, bills=bills)
     if empty and not cluster:
-        raise click.UsageError("--empty goes with --cluster only.")
+        raise click.UsageError("--empty requires --cluster.")
     if cluster:
         if store or workers or admin_port or not is_loopback(host):
-            raise click.UsageError("--cluster goes without --store, --workers and --admin-port, and on loopback only.")
+            raise click.UsageError(
+                "--cluster cannot be used with --store, --workers or --admin-port, and --host must be loopback."
+            )
         _serve_cluster(_ports(host, port, None)[0], None if empty else plan, seed, as_json)
         return
     if port and port == admin_port:
@@ -86,14 +101,14 @@ def command(
             secret=showcase.secret_of(seed),
         )
         if settings.log == "stdout":
-            # Standard output belongs to the page and to the line that callers read first.
+            # Standard output is reserved for the page, or for the JSON line that callers read first.
             settings = replace(settings, log="stderr")
         shown = _build(settings, plan)
         supervise.serve(settings, on_ready=lambda: _present(settings, shown, as_json))
 
 
 def _serve_cluster(port: int, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
-    """The same on the whole cluster: filled before the nodes start, so that its months have their own stamps."""
+    """Serve from a local cluster. It is filled before the nodes start, so that each month keeps its own stamps."""
     with _stopped_cleanly(), _folder(None) as folder:
         cluster = LocalCluster(Path(folder), showcase.secret_of(seed), port)
         with closing(cluster), suppress(KeyboardInterrupt):
@@ -116,38 +131,38 @@ def _present_cluster(cluster: LocalCluster, shown: Showcase | None, as_json: boo
         print_json({"cluster": dict(places), "environment": environment})
     elif shown:
         print_page(settings, shown, places)
-        print_environment("For commands of your own, such as `counterfoil doctor`, in another terminal:", environment)
+        print_environment("To run commands such as `counterfoil doctor` in another terminal:", environment)
     else:
         print_places(places)
         print_environment(
-            "Fill it from another terminal: `counterfoil load`, `counterfoil keys issue`, with", environment
+            "To fill it with `counterfoil load` and `counterfoil keys issue` from another terminal:", environment
         )
 
 
 def _watch(cluster: LocalCluster) -> NoReturn:
-    """Says which part has ended, and leaves the others to show what that does."""
+    """Report parts that exit; leave the others running so that the effect can be observed."""
     while True:
         for name, status in cluster.ended():
-            note(f"{name} has ended with status {status}.")
+            note(f"{name} exited with status {status}.")
         time.sleep(WATCH_SEC)
 
 
 def _build(settings: Settings, plan: WorldPlan) -> Showcase:
     def randomness(purpose: str) -> Randomness:
-        # Whoever knows the seed can work these keys out. That is fit for a
-        # listener on loopback and for no other.
+        # Anyone who knows the seed can derive these keys, which is acceptable
+        # on loopback only.
         return showcase.drawn_from(plan.seed, purpose) if is_loopback(settings.host) else secrets.token_bytes
 
     if not is_loopback(settings.host):
-        note("this demo can be reached from other machines; its keys are random instead of following from the seed.")
-    with progress("Making a restaurant group", plan.bills, "bills") as meter:
+        note("this demo can be reached from other machines, so its keys are random instead of derived from the seed.")
+    with progress("Creating a restaurant group", plan.bills, "bills") as meter:
         return showcase.build(settings, plan, randomness, lambda bills: meter(bills, bills))
 
 
 def _present(settings: Settings, shown: Showcase, as_json: bool) -> None:
-    """Called when the service answers. If nobody reads it, the service goes on."""
+    """Print the page or the JSON line once the service is ready; keep serving if standard output is closed."""
     if not as_json:
-        # The page is to stand last: the log has yet to say that the service was asked whether it answers.
+        # Wait for the log lines of the readiness check, so that the page is printed last.
         time.sleep(LOG_SETTLES_SEC)
     with suppress(OSError):
         (print_line if as_json else print_page)(settings, shown)
@@ -155,10 +170,10 @@ def _present(settings: Settings, shown: Showcase, as_json: bool) -> None:
 
 
 def _ports(host: str, port: int, admin_port: int | None) -> tuple[int, int]:
-    """Checked before the work of making the group, not after."""
+    """Return the ports to use. Fail early if one is taken, before the data is created."""
     chosen = port or free_port(host)
     if not is_free(host, chosen):
-        raise SettingsError(f"cannot listen on {host}:{chosen}: the port is in use; give another with --port.")
+        raise SettingsError(f"cannot listen on {host}:{chosen}: the port is in use. Choose another with --port.")
     if admin_port is None:
         admin_port = free_port("127.0.0.1") if port == 0 else chosen + 1 if chosen < LAST_PORT else chosen - 1
     return chosen, admin_port
@@ -175,7 +190,7 @@ def _folder(store: str | None) -> Iterator[str]:
 
 @contextmanager
 def _stopped_cleanly() -> Iterator[None]:
-    """SIGTERM ends the demo as Ctrl-C does, so that the temporary folder goes too."""
+    """Handle SIGTERM like Ctrl-C, so that the temporary folder is deleted."""
 
     def stop(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - a signal handler's signature
         raise KeyboardInterrupt

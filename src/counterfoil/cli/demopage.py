@@ -1,4 +1,4 @@
-"""What a demo prints when it is ready: one line for machines, or a page for people."""
+"""What the demo prints when it is ready: one line of JSON, or a page for people."""
 
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
@@ -11,7 +11,7 @@ from counterfoil.cli.terminal import fields, print_json
 from counterfoil.settings import Settings
 from counterfoil.showcase import Showcase, ShownKey
 
-# The parts of a cluster, and where each is.
+# The parts of a cluster and their addresses.
 Places = Sequence[tuple[str, str]]
 
 
@@ -49,7 +49,7 @@ def print_page(settings: Settings, shown: Showcase, places: Places = ()) -> None
     click.echo(
         f"An invented restaurant group: {shown.franchises} franchises, {shown.shops} shops, {shown.members:,} members\n"
         f"and {shown.bills:,} bills from {shown.first_day} to {shown.last_day}.\n"
-        f"{shown.set_aside} unreadable lines were set aside, as they should be.\n"
+        f"{shown.set_aside:,} invalid lines were rejected, on purpose.\n"
     )
     if places:
         print_places(places)
@@ -77,7 +77,7 @@ def print_environment(what_for: str, environment: Mapping[str, str]) -> None:
 
 
 def _print_key(shown: ShownKey) -> None:
-    """The key has a line of its own, which fits a narrow terminal."""
+    """Print the key on its own line, so that it fits a narrow terminal."""
     key = shown.key
     about = [key.label, key.scope.kind, *permissions(key), f"{_short(key.per_min)}/min, {_short(key.per_day)}/day"]
     state = click.style("  revoked", fg="red") if key.revoked_at is not None else ""
@@ -90,7 +90,7 @@ def _short(limit: int) -> str:
 
 
 def curl_lines(base: str, shown: Showcase) -> list[tuple[str, str]]:
-    """A line an endpoint, each whole by itself."""
+    """Return a curl command for each endpoint, each complete by itself."""
     ids = shown.samples
     chain, personal, lookup = (shown.key(purpose).text for purpose in ("franchise", "personal data", "lookup"))
     by_day = f"shopId={ids.shop_id}&from={ids.from_}&to={ids.to}&limit=2"
@@ -98,14 +98,14 @@ def curl_lines(base: str, shown: Showcase) -> list[tuple[str, str]]:
     who = f"providerId={ids.provider_id}&messagingUserId={ids.messaging_user_id}"
     bill = quote(ids.transaction_id, safe="")
     return [
-        ("the branches a key can read", _curl(chain, f"{base}/shops")),
+        ("the shops a key can read", _curl(chain, f"{base}/shops")),
         ("bills by calendar day", _curl(chain, f"{base}/transactions?{by_day}")),
         ("bills by last change", _curl(chain, f"{base}/transactions?{by_change}")),
         ("one bill", _curl(chain, f"{base}/transactions/{bill}")),
         ("members, with tel and email", _curl(personal, f"{base}/members?providerId={ids.provider_id}&limit=2")),
-        ("a messaging account's member", _curl(lookup, f"{base}/members/lookup?{who}")),
+        ("the member with a messaging account", _curl(lookup, f"{base}/members/lookup?{who}")),
         ("one member", _curl(chain, f"{base}/members/{ids.member_id}")),
-        ("what the key has spent", _curl(chain, f"{base}/usage")),
+        ("requests used by the key", _curl(chain, f"{base}/usage")),
         ("the OpenAPI document, no key needed", f"curl -s '{base}/openapi.json'"),
     ]
 

@@ -1,4 +1,4 @@
-"""`counterfoil doctor`: looks at everything a service needs and says in plain words what to do."""
+"""`counterfoil doctor`: check everything a service needs and say how to fix it."""
 
 import os
 import shutil
@@ -32,7 +32,11 @@ class Diagnosis(NamedTuple):
 @json_option
 @click.pass_context
 def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
-    """Check settings, secret, store, schema, clock, disk and ports. Changes nothing; exit status 1 when one fails."""
+    """Check settings, secret, store, schema, clock, disk and ports, and say how to fix problems.
+
+    Changes nothing. Exit status: 0 no check failed (there may be warnings), 1 a
+    check failed.
+    """
     diagnosis = _diagnose(ctx, store)
     if as_json:
         print_json({"healthy": diagnosis.healthy, "checks": diagnosis.findings})
@@ -47,9 +51,9 @@ def _diagnose(ctx: click.Context, store: str | None) -> Diagnosis:
     try:
         settings = load({"store": store}, os.environ, ctx.obj)
     except SettingsError as error:
-        return Diagnosis([Finding("settings", "fail", f"{error}.", "Mend it; `counterfoil settings` shows the rest.")])
+        return Diagnosis([Finding("settings", "fail", f"{error}.", "Fix it, then run `counterfoil doctor` again.")])
     read = Finding(
-        "settings", "ok", "They can be read." if ctx.obj is None else f"They can be read, {ctx.obj} included."
+        "settings", "ok", "Settings are valid." if ctx.obj is None else f"Settings are valid, including {ctx.obj}."
     )
     return Diagnosis([read, *_examine(settings)])
 
@@ -99,7 +103,7 @@ def _tell(finding: Finding) -> None:
 
 
 def _lines(text: str, drawn: bool) -> list[str]:
-    """Folded between words on a terminal; whole everywhere else."""
+    """Wrap text between words on a terminal; leave it whole elsewhere."""
     if not drawn:
         return [text] if text else []
     width = max(30, shutil.get_terminal_size().columns - INDENT)

@@ -1,4 +1,4 @@
-"""Tables and bars as a terminal shows them."""
+"""Draw tables on a terminal."""
 
 import sys
 from collections.abc import Sequence
@@ -26,6 +26,6 @@ def draw_table(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> Non
             overflow="fold",
         )
     for row in cells:
-        # As Text: what people typed may look like markup.
+        # Wrapped in Text because user input may look like markup.
         drawn.add_row(*(Text(cell) for cell in row))
     console().print(drawn)

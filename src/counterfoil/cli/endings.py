@@ -1,4 +1,4 @@
-"""How a pull or a comparison ended: in a word, in a sentence, and as an exit status that a scheduler can use."""
+"""How a pull or a comparison ended: a status word, a message, and an exit status for schedulers."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ class Ending(Struct, frozen=True):
 
     @property
     def passes(self) -> bool:
-        """Whether the next turn may go better by itself; a wrong key or copy stays wrong."""
+        """Whether the next run may succeed without intervention; a wrong key or copy stays wrong."""
         return self.exit_code in (0, QUOTA_SPENT, UNREACHABLE) or self.status == "target"
 
 
@@ -36,7 +36,7 @@ FORESEEN = (CounterfoilError, SinkError, CopyMismatch, KeyboardInterrupt)
 
 
 def ending(error: BaseException) -> Ending:
-    """What one of the foreseen errors ends with."""
+    """Return the ending for one of the FORESEEN errors."""
     said = str(error)
     match error:
         case KeyboardInterrupt():
@@ -46,7 +46,7 @@ def ending(error: BaseException) -> Ending:
         case Unreachable():
             return Ending("unreachable", UNREACHABLE, said)
         case Refusal():
-            # What is the service's own trouble passes, however long it lasts.
+            # Server errors are temporary, however long they last.
             return Ending(error.code, UNREACHABLE if error.status >= 500 else FAILED, said)
         case SinkError():
             return Ending("target", FAILED, said)
@@ -54,7 +54,7 @@ def ending(error: BaseException) -> Ending:
 
 
 def tell(ended: Ending, kept: str) -> None:
-    """On standard error: what went wrong; and what is `kept` of the work where it can go on."""
+    """Print the error on standard error, followed by `kept` if the work can be resumed."""
     if ended.error:
         click.echo(f"counterfoil: {' '.join(ended.error.split())}", err=True)
     if ended.status == "interrupted" or (ended.exit_code and ended.passes and ended.status != "target"):
@@ -68,7 +68,7 @@ def leave(exit_code: int) -> None:
 
 @contextmanager
 def tidy_when_told_to_stop() -> Iterator[None]:
-    """SIGTERM ends the work as Ctrl-C does, so that the copy is closed; then the process dies of it all the same."""
+    """Handle SIGTERM like Ctrl-C, so that the copy is closed; then let the signal end the process."""
     told = False
 
     def stop(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - a signal handler's signature

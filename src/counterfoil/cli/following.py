@@ -1,4 +1,4 @@
-"""A pull as it goes on, on a terminal only: what is read, how fast, what is left of the day and of the work."""
+"""Progress of a pull, on a terminal only: what is read, how fast, and the quota and time left."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -10,11 +10,11 @@ from counterfoil.client.pages import Tally
 
 @contextmanager
 def following() -> Iterator[Callable[[Tally], None]]:
-    """Shows a tally whenever it is called with one; nothing at all when nobody looks."""
+    """Yield a function that shows a tally; it does nothing when standard error is not a terminal."""
     if not on_terminal(sys.stderr):
         yield lambda _: None
         return
-    # Only here: drawing takes as long to import as all the rest.
+    # Imported here because rich takes as long to import as everything else together.
     from counterfoil.cli.glance import Glance  # noqa: PLC0415
 
     with Glance() as glance:

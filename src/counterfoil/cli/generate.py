@@ -1,4 +1,4 @@
-"""`counterfoil generate`: believable source records, streamed."""
+"""`counterfoil generate`: write realistic source records as a stream."""
 
 import gzip
 import sys
@@ -27,21 +27,35 @@ STANDARD_OUTPUT = "-"
 
 
 def last_whole_day() -> date:
-    """The default end of a world: whole days only, so that two runs of one day agree."""
+    """Return yesterday in Thailand time. Only whole days are generated, so that two runs on one day agree."""
     return thai_day(bootstrap.SystemClock().now_ms()) - timedelta(days=1)
 
 
 @click.command()
-@click.option("--bills", type=click.IntRange(0), required=True, help="How many bills.")
-@click.option("--shops", type=click.IntRange(1), help="How many shops. [default: 18, more for many bills]")
-@click.option("--members", type=click.IntRange(0), help="How many members. [default: 1,500, more for many bills]")
-@click.option("--seed", type=int, default=1, show_default=True, help="The same seed and --until give the same bytes.")
-@click.option("--until", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Last day. [default: yesterday]")
-@click.option("--days", type=click.IntRange(1), default=120, show_default=True, help="How many days of bills.")
-@click.option("--out", default=STANDARD_OUTPUT, show_default="stdout", metavar="DIR", help="Folder for a file a kind.")
+@click.option("--bills", type=click.IntRange(0), required=True, help="Number of bills.")
+@click.option("--shops", type=click.IntRange(1), help="Number of shops. [default: 18, more for many bills]")
+@click.option("--members", type=click.IntRange(0), help="Number of members. [default: 1,500, more for many bills]")
+@click.option(
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    help="With the same seed, options and --until, the output is the same.",
+)
+@click.option(
+    "--until", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Last day of bills. [default: yesterday]"
+)
+@click.option("--days", type=click.IntRange(1), default=120, show_default=True, help="Number of days with bills.")
+@click.option(
+    "--out",
+    default=STANDARD_OUTPUT,
+    show_default="stdout",
+    metavar="DIR",
+    help="Folder to write to, one file per kind of record.",
+)
 @click.option("--gzip", "as_gzip", is_flag=True, help="Compress with gzip.")
 @click.option("--zstd", "as_zstd", is_flag=True, help="Compress with zstd.")
-@click.option("--json", "as_json", is_flag=True, help="With --out DIR: print what was written as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="With --out DIR: print the files written as JSON.")
 def command(
     bills: int,
     shops: int | None,
@@ -54,14 +68,14 @@ def command(
     as_zstd: bool,
     as_json: bool,
 ) -> None:
-    """Write invented but believable source records as NDJSON, in constant memory."""
+    """Write invented but realistic source records as NDJSON, in constant memory."""
     if as_gzip and as_zstd:
-        raise click.UsageError("Give --gzip or --zstd, not both.", click.get_current_context())
+        raise click.UsageError("Use --gzip or --zstd, not both.", click.get_current_context())
     packing = "gz" if as_gzip else "zst" if as_zstd else None
     plan = _plan(bills, shops, members, seed, until.date() if until else last_whole_day(), days)
     if out == STANDARD_OUTPUT:
         if as_json:
-            raise click.UsageError("--json needs --out DIR: standard output carries the records.")
+            raise click.UsageError("--json requires --out DIR, because the records go to standard output.")
         _to_standard_output(plan, packing)
         return
     written = _to_folder(plan, Path(out), packing)
@@ -86,7 +100,7 @@ def _plan(bills: int, shops: int | None, members: int | None, seed: int, until: 
 def _to_standard_output(plan: WorldPlan, packing: str | None) -> None:
     out = sys.stdout.buffer
     if packing and on_terminal(sys.stdout):
-        raise SettingsError("compressed records are not for a terminal; give --out DIR or redirect the output.")
+        raise SettingsError("will not write compressed records to a terminal. Use --out DIR or redirect the output.")
     with _packed(out, packing) as packed:
         for line in _counted(plan, shown=not on_terminal(sys.stdout)):
             packed.write(line + b"\n")
@@ -94,7 +108,7 @@ def _to_standard_output(plan: WorldPlan, packing: str | None) -> None:
 
 
 def _to_folder(plan: WorldPlan, folder: Path, packing: str | None) -> dict[str, int]:
-    """A file a kind. Each gets its name when all are whole, so a run that was stopped leaves no half file behind."""
+    """Write one file per kind; rename them when all are complete, so that an interrupted run leaves none."""
     folder.mkdir(parents=True, exist_ok=True)
     suffix = f".ndjson.{packing}" if packing else ".ndjson"
     paths = {kind: folder / f"{name}{suffix}" for kind, name in FILES.items()}
@@ -117,7 +131,7 @@ def _to_folder(plan: WorldPlan, folder: Path, packing: str | None) -> dict[str, 
 
 
 def _counted(plan: WorldPlan, shown: bool) -> Iterator[bytes]:
-    """The world's lines, with a progress bar when it is not in their way."""
+    """Yield the generated lines, with a progress bar if `shown`."""
     if not shown:
         yield from world(plan)
         return
@@ -131,10 +145,10 @@ def _counted(plan: WorldPlan, shown: bool) -> Iterator[bytes]:
 
 @contextmanager
 def _packed(raw: IO[bytes], packing: str | None) -> Iterator[IO[bytes]]:
-    """What writes compressed to `raw`, which stays open."""
+    """Yield a file that compresses to `raw`; `raw` stays open."""
     match packing:
         case "gz":
-            # No name and no time in the header: the same plan gives the same bytes.
+            # The header has no name and no time, so that the same plan gives the same bytes.
             with gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0) as file:
                 yield cast("IO[bytes]", file)
         case "zst":

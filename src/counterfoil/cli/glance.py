@@ -1,4 +1,4 @@
-"""A pull at a glance, in two lines: how far, how fast and how long; and below, what is being read."""
+"""Two-line progress display of a pull: progress, rate and time left; below, what is being read."""
 
 import sys
 from collections.abc import Iterable
@@ -9,18 +9,18 @@ from rich.text import Text
 
 from counterfoil.client.pages import Tally
 
-# Before that a rate says nothing.
+# Before this, the rate is too unreliable to show.
 SETTLED_SEC = 0.2
-# From so much of the work on, the rest can be guessed from the time that it took.
+# Once this share of the work is done, the remaining time can be estimated.
 TELLING_PART = 0.02
 FIELDS = ("speed", "allowance", "left")
 
 
 class Glance(Progress):
-    """Gone when the work is done: the summary says it all."""
+    """Progress display that disappears when the work is done, because the summary follows."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._reading = ""  # first, for what follows draws already
+        self._reading = ""  # set first: super().__init__() may already draw
         super().__init__(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
@@ -47,7 +47,7 @@ class Glance(Progress):
 
     def get_renderables(self) -> Iterable[RenderableType]:
         yield self.make_tasks_table(self.tasks)
-        # As Text: what a shop calls itself may look like markup.
+        # Wrapped in Text because a shop's name may look like markup.
         yield Text(f"  {self._reading}", style="dim", no_wrap=True, overflow="ellipsis")
 
 
@@ -64,14 +64,14 @@ def speed(tally: Tally, elapsed: float) -> str:
 
 
 def allowance(tally: Tally) -> str:
-    return "" if tally.remaining is None else f"{tally.remaining:,} left today"
+    return "" if tally.remaining is None else f"quota left: {tally.remaining:,}"
 
 
 def time_left(tally: Tally, elapsed: float) -> str:
-    """A guess from what is behind."""
+    """Estimate the time left from the time taken so far."""
     if tally.part < TELLING_PART:
         return ""
     seconds = elapsed * (1 - tally.part) / tally.part
     if seconds < 90:
-        return f"{seconds:.0f} s to go"
-    return f"{seconds / 60:.0f} min to go" if seconds < 5400 else f"{seconds / 3600:.1f} h to go"
+        return f"{seconds:.0f} s left"
+    return f"{seconds / 60:.0f} min left" if seconds < 5400 else f"{seconds / 3600:.1f} h left"

@@ -24,27 +24,27 @@ LIMIT = click.IntRange(1, keydesk.MOST)
 
 
 def key_id(value: str) -> str:
-    """A key's id. A whole key does not belong on a command line, where history and process lists keep it."""
+    """Parse a key ID. Refuse a complete key, because shell history and process lists would expose it."""
     whole = _WHOLE_KEY.fullmatch(value)
     if whole:
         raise click.BadParameter(
-            "that is a whole key with its secret, which should never stand on a command line "
-            f"(shell history and process lists keep it). Give its id alone: {whole[1]}"
+            "that is a complete key with its secret, which shell history and process lists expose. "
+            f"Use only the key ID: {whole[1]}"
         )
     if not _KEY_ID.fullmatch(value):
-        # Not repeated: it may be a secret.
-        raise click.BadParameter(f"that is no key id; one has {ID_LENGTH} letters and digits.")
+        # The value is not quoted because it may be a secret.
+        raise click.BadParameter(f"not a valid key ID; a key ID has {ID_LENGTH} letters and digits.")
     return value
 
 
 def permissions(key: Key) -> list[str]:
-    """What the key may do beyond reading, named as the flags are."""
+    """Return the key's extra permissions, named like the flags."""
     granted = (("personal-data", key.personal_data), ("messaging-lookup", key.messaging_lookup))
     return [name for name, is_granted in granted if is_granted]
 
 
 def key_view(key: Key) -> dict[str, object]:
-    """A key as `--json` shows it."""
+    """Return the key as `--json` prints it."""
     return {
         "keyId": key.key_id,
         "label": key.label,
@@ -60,27 +60,29 @@ def key_view(key: Key) -> dict[str, object]:
 
 
 def on_one_key(function: Callable[..., None]) -> Callable[..., None]:
-    """What every command about one key takes: its id, the store, and whether to print JSON."""
+    """Add the parameters that every single-key command takes: KEYID, --store and --json."""
     taken: Callable[..., None] = store_option(json_option(click.pass_context(function)))
     return click.argument("keyid", type=key_id)(taken)
 
 
 @click.group()
 def command() -> None:
-    """Issue, list, change, rotate and revoke API keys.
+    """Issue, list, update, rotate and revoke API keys.
 
     KEYID is the part between `cf_live_` and the next underscore.
     """
 
 
 @command.command()
-@click.option("--shop", metavar="ID", help="Bind the key to one shop.")
-@click.option("--franchise", metavar="ID", help="Bind the key to every shop of a franchise.")
-@click.option("--label", default="", help="Whose key it is, for people to read.")
-@click.option("--per-min", type=LIMIT, default=DEFAULT_PER_MIN, show_default=True, help="Requests in any 60 seconds.")
-@click.option("--per-day", type=LIMIT, default=DEFAULT_PER_DAY, show_default=True, help="Requests in a Thai day.")
-@click.option("--personal-data", is_flag=True, help="May see members' tel and email.")
-@click.option("--messaging-lookup", is_flag=True, help="May look members up by messaging user id.")
+@click.option("--shop", metavar="ID", help="Limit the key to one shop.")
+@click.option("--franchise", metavar="ID", help="Limit the key to the shops of one franchise.")
+@click.option("--label", default="", help="Who the key is for. For information only.")
+@click.option("--per-min", type=LIMIT, default=DEFAULT_PER_MIN, show_default=True, help="Requests per 60 seconds.")
+@click.option(
+    "--per-day", type=LIMIT, default=DEFAULT_PER_DAY, show_default=True, help="Requests per day (Thailand time)."
+)
+@click.option("--personal-data", is_flag=True, help="Allow reading members' tel and email.")
+@click.option("--messaging-lookup", is_flag=True, help="Allow looking up members by messaging user ID.")
 @store_option
 @json_option
 @click.pass_context
@@ -96,7 +98,7 @@ def issue(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Issue a key for a shop or a franchise. The secret is shown once."""
+    """Issue a key for a shop or a franchise. The key is shown only once."""
     grant = keydesk.Grant(
         scope=_scope(shop, franchise),
         label=label,
@@ -110,14 +112,14 @@ def issue(
         issued = keydesk.issue(cabinet, grant, secrets.token_bytes, _now())
     if not bootstrap.Inspection(settings).knows(grant.scope):
         note(
-            f"the store knows no {grant.scope.kind} {grant.scope.id} yet; until it is loaded the key reads nothing. "
-            "If the id is mistyped, revoke this key and issue another."
+            f"{grant.scope.kind} {grant.scope.id} is not loaded yet; until it is, the key can read nothing. "
+            "If the ID is wrong, revoke this key and issue another."
         )
     _show_issued(issued, as_json)
 
 
 @command.command(name="list")
-@click.option("--active", is_flag=True, help="Leave revoked keys out.")
+@click.option("--active", is_flag=True, help="Leave out revoked keys.")
 @store_option
 @json_option
 @click.pass_context
@@ -128,7 +130,7 @@ def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) ->
     if as_json:
         print_json([key_view(key) for key in keys])
     elif not keys:
-        note("no keys; `counterfoil keys issue` makes one.")
+        note("no keys found. Run `counterfoil keys issue` to create one.")
     elif on_terminal(sys.stdout):
         for key in keys:
             _draw(key)
@@ -139,17 +141,17 @@ def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) ->
 @command.command()
 @on_one_key
 def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> None:
-    """Show one key. Its secret is not kept and cannot be shown again."""
+    """Show one key. Its secret is not stored and cannot be shown again."""
     with _cabinet(existing_store(ctx, store)) as cabinet:
         _show(keydesk.find(cabinet, keyid), as_json)
 
 
 @command.command()
-@click.option("--label", help="Whose key it is.")
-@click.option("--per-min", type=LIMIT, help="Requests in any 60 seconds.")
-@click.option("--per-day", type=LIMIT, help="Requests in a Thai day.")
-@click.option("--personal-data/--no-personal-data", default=None, help="May see members' tel and email.")
-@click.option("--messaging-lookup/--no-messaging-lookup", default=None, help="May look members up.")
+@click.option("--label", help="Who the key is for.")
+@click.option("--per-min", type=LIMIT, help="Requests per 60 seconds.")
+@click.option("--per-day", type=LIMIT, help="Requests per day (Thailand time).")
+@click.option("--personal-data/--no-personal-data", default=None, help="Allow reading members' tel and email.")
+@click.option("--messaging-lookup/--no-messaging-lookup", default=None, help="Allow looking up members.")
 @on_one_key
 def update(
     ctx: click.Context,
@@ -171,7 +173,7 @@ def update(
         messaging_lookup=messaging_lookup,
     )
     if not amendment.given():
-        raise click.UsageError("Nothing to change was given.", ctx)
+        raise click.UsageError("Nothing to change. Set at least one option.", ctx)
     with _cabinet(existing_store(ctx, store)) as cabinet:
         _show(keydesk.update(cabinet, keyid, amendment), as_json)
 
@@ -179,19 +181,22 @@ def update(
 @command.command()
 @on_one_key
 def rotate(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> None:
-    """Issue a successor that may do the same. The old key stays valid until it is revoked."""
+    """Issue a successor with the same scope, limits and permissions.
+
+    The old key stays valid until it is revoked.
+    """
     with _cabinet(existing_store(ctx, store)) as cabinet:
         issued = keydesk.rotate(cabinet, keyid, secrets.token_bytes, _now())
     _show_issued(issued, as_json)
     if not as_json:
-        click.echo(f"When nobody uses the old key any more: counterfoil keys revoke {keyid}")
+        click.echo(f"Once the old key is no longer in use, run: counterfoil keys revoke {keyid}")
 
 
 @command.command()
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
 @on_one_key
 def revoke(ctx: click.Context, keyid: str, yes: bool, store: str | None, as_json: bool) -> None:
-    """Revoke a key for good. A running service refuses it within a second."""
+    """Revoke a key permanently. A running service refuses it within 1 second."""
     with _cabinet(existing_store(ctx, store)) as cabinet:
         before = keydesk.find(cabinet, keyid)
         if before.revoked_at is None and not yes and on_terminal(sys.stdin):
@@ -201,9 +206,9 @@ def revoke(ctx: click.Context, keyid: str, yes: bool, store: str | None, as_json
     if as_json:
         print_json(key_view(after))
     elif before.revoked_at is not None:
-        click.echo(f"Key {keyid} was revoked already, {_when(before.revoked_at)}.")
+        click.echo(f"Key {keyid} was already revoked at {_when(before.revoked_at)}.")
     else:
-        click.echo(f"Key {keyid} is revoked. A running service refuses it within a second.")
+        click.echo(f"Revoked key {keyid}. A running service refuses it within 1 second.")
 
 
 @contextmanager
@@ -217,7 +222,7 @@ def _scope(shop: str | None, franchise: str | None) -> Scope:
         return Scope("shop", shop)
     if franchise is not None and shop is None:
         return Scope("franchise", franchise)
-    raise click.UsageError("Give either --shop ID or --franchise ID.", click.get_current_context())
+    raise click.UsageError("Use either --shop ID or --franchise ID.", click.get_current_context())
 
 
 def _now() -> int:
@@ -228,21 +233,21 @@ def _when(instant: int) -> str:
     return datetime.fromtimestamp(instant / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-# --- how keys look -------------------------------------------------------------
+# --- output ---------------------------------------------------------------------
 
 _COLUMNS = (
-    Column("key id"),
+    Column("key ID"),
     Column("label"),
     Column("scope"),
     Column("/min", right=True),
     Column("/day", right=True),
-    Column("may also"),
+    Column("permissions"),
     Column("state"),
 )
 
 
 def _draw(key: Key) -> None:
-    """Two lines, which fit a narrow terminal with room for long labels."""
+    """Print a key on two lines, which leaves room for long labels on a narrow terminal."""
     state = click.style("  revoked", fg="red") if key.revoked_at is not None else ""
     may = "".join(click.style(f"  +{permission}", fg="cyan") for permission in permissions(key))
     about = f"{key.scope.kind} {key.scope.id} · {key.per_min:,}/min, {key.per_day:,}/day"
@@ -257,7 +262,7 @@ def _row(key: Key) -> tuple[str, ...]:
         f"{key.scope.kind} {key.scope.id}",
         f"{key.per_min:,}",
         f"{key.per_day:,}",
-        ", ".join(permissions(key)) or "-",
+        ", ".join(permissions(key)) or "none",
         "active" if key.revoked_at is None else "revoked",
     )
 
@@ -267,7 +272,7 @@ def _show_issued(issued: keydesk.Issued, as_json: bool) -> None:
         print_json({"key": issued.text, **key_view(issued.key)})
         return
     click.echo(click.style(issued.text, bold=True))
-    click.echo("\nThis is the only time the key is shown: the store keeps a hash of it. Pass it on safely.\n")
+    click.echo("\nThis key is shown only once: the store keeps only a hash of it. Save it in a safe place now.\n")
     _show(issued.key, as_json=False)
 
 
@@ -277,11 +282,11 @@ def _show(key: Key, as_json: bool) -> None:
         return
     fields(
         [
-            ("key id", click.style(key.key_id, bold=True)),
+            ("key ID", click.style(key.key_id, bold=True)),
             ("label", key.label or "-"),
             ("scope", f"{key.scope.kind} {key.scope.id}"),
-            ("limits", f"{key.per_min:,} requests a minute, {key.per_day:,} a day"),
-            ("may also", ", ".join(permissions(key)) or "-"),
+            ("limits", f"{key.per_min:,} requests per minute, {key.per_day:,} per day (Thailand time)"),
+            ("permissions", ", ".join(permissions(key)) or "none"),
             ("issued", _when(key.created_at)),
             *([("successor of", key.successor_of)] if key.successor_of else []),
             ("state", "active" if key.revoked_at is None else f"revoked {_when(key.revoked_at)}"),

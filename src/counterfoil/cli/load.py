@@ -1,4 +1,4 @@
-"""`counterfoil load`: source records into the store."""
+"""`counterfoil load`: load source records into the store."""
 
 import gc
 import time
@@ -25,12 +25,13 @@ OUTCOMES = tuple(
     outcome.value for outcome in (Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED, Outcome.LATE, Outcome.REMOVED)
 )
 
-# A batch is thousands of lists and no cycle; looking for cycles at Python's usual pace took a sixteenth of a load.
+# A batch makes thousands of lists but no reference cycles; at the default threshold, the garbage collector took
+# a sixteenth of the time of a load.
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 
 class Several(Source):
-    """Sources one after the other, as if they were one."""
+    """Several sources, read one after the other as one."""
 
     def __init__(self, parts: Sequence[Source]) -> None:
         sizes = [part.total for part in parts]
@@ -48,7 +49,7 @@ class Several(Source):
 
 
 class Report(Struct, kw_only=True):
-    """A load as it is told: finished, or as far as it came."""
+    """The result of a load, complete or partial."""
 
     summary: Summary
     rejects: RejectsFile
@@ -67,7 +68,7 @@ class Report(Struct, kw_only=True):
     "--rejects",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Where lines that are set aside go. [default: a new file under STORE/rejects]",
+    help="File for rejected lines; must not exist. [default: a new file in STORE/rejects]",
 )
 @store_option
 @json_option
@@ -80,10 +81,11 @@ def command(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Load source records: files, folders, or `-` for standard input; NDJSON plain, .gz or .zst.
+    """Load source records (NDJSON, optionally .gz or .zst) from files, folders, or `-` for standard input.
 
-    Loading again is harmless, and a load that was stopped is simply run
-    again. Exit status: 0 all loaded, 3 some lines set aside, 1 failed.
+    Loading the same records twice is safe; to resume an interrupted load, run
+    the same command. Exit status: 0 all loaded, 3 some lines were rejected, 1
+    failed, 130 interrupted.
     """
     settings = settings_from(ctx, batch=batch, store=store)
     records = Several([source(name) for name in sources])
@@ -97,7 +99,7 @@ def command(
 
 
 def _load(settings: Settings, records: Source, rejects: RejectsFile, as_json: bool) -> Report:
-    """Run the load. One that breaks off is told as far as it came before its error is."""
+    """Run the load. If it fails, print the partial result before raising the error."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     began = time.perf_counter()
     report = Report(summary=Summary(source=records.name), rejects=rejects, seconds=0)
@@ -124,9 +126,9 @@ def _load(settings: Settings, records: Source, rejects: RejectsFile, as_json: bo
 
 
 def _named(rejects: Path) -> Path:
-    """A file that exists may hold lines set aside before, or be a source of this very load."""
+    """Refuse an existing file: it may hold earlier rejects, or be a source of this load."""
     if rejects.exists():
-        raise click.BadParameter(f"{rejects} exists already; give a new name.", param_hint="--rejects")
+        raise click.BadParameter(f"{rejects} already exists. Choose a new file name.", param_hint="--rejects")
     return rejects
 
 
@@ -153,14 +155,15 @@ def _tell(report: Report, as_json: bool) -> None:
         return
     pairs = [("lines read", f"{summary.lines:,} in {report.seconds:.1f} s ({report.per_second:,.0f}/s)")]
     pairs += [(name, f"{summary.outcomes[name]:,}") for name in OUTCOMES if summary.outcomes[name]]
-    pairs += [("set aside", f"{count:,}: the line {REASONS[reason]}") for reason, count in summary.rejected.items()]
+    pairs += [("rejected", f"{count:,}: the line {REASONS[reason]}") for reason, count in summary.rejected.items()]
     if report.rejects.used:
         pairs.append(("rejects file", str(report.rejects.path)))
     fields(pairs)
     if report.interrupted:
-        click.echo("Stopped. What was written is whole; run the same command again to go on.")
+        click.echo("Stopped. Progress saved. Run the same command to resume.")
     elif report.rejects.used:
-        click.echo("When the cause is mended, load the rejects file itself.")
+        rejected = f"Rejected {summary.rejected.total():,} of {summary.lines:,} lines."
+        click.echo(f"{rejected} Fix the cause, then run `counterfoil load` on the rejects file.")
 
 
 def _view(report: Report) -> dict[str, object]:

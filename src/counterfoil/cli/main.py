@@ -1,7 +1,7 @@
-"""The command's front door: its list of commands, its global options, and how every failure is told.
+"""Entry point: the list of commands, the global options, and error reporting.
 
-A command is imported when it is called and not before, so that help and the
-small commands start at once.
+A command's module is imported only when that command runs, so that help and
+small commands start quickly.
 """
 
 import importlib
@@ -18,27 +18,27 @@ import click
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 FIRST_OF_OUR_OWN = 3
 
-# name: what it does. The command is the function `command` of the module of its name.
+# Name and description. The implementation is the function `command` in the module of the same name.
 COMMANDS = {
-    "demo": "Make a believable restaurant group and serve it.",
+    "demo": "Serve an invented restaurant group, to try Counterfoil.",
     "serve": "Serve the API.",
     "load": "Load source records from files, folders or standard input.",
-    "generate": "Write believable source records, as many as you like.",
+    "generate": "Write realistic source records for testing.",
     "schema": "Print the JSON Schema of a kind of source record.",
-    "pull": "Keep a copy in DuckDB, Parquet or PostgreSQL.",
-    "reconcile": "Compare a copy with the service, and mend it.",
-    "keys": "Issue, list, change, rotate and revoke API keys.",
-    "usage": "Show what keys have spent, day by day.",
-    "migrate": "Make the schema of a PostgreSQL store, or bring it up to date.",
-    "copy": "Move a live store from a folder to PostgreSQL, and verify it.",
-    "prune": "Drop request records and totals past their time.",
-    "doctor": "Check the installation and say what to do.",
+    "pull": "Keep a copy in DuckDB, Parquet or PostgreSQL up to date.",
+    "reconcile": "Compare a copy with the service and fix differences.",
+    "keys": "Issue, list, update, rotate and revoke API keys.",
+    "usage": "Show requests per key and day.",
+    "migrate": "Create or upgrade the schema of a PostgreSQL store.",
+    "copy": "Move a live store from a folder to PostgreSQL and verify it.",
+    "prune": "Delete expired request records, daily totals and cursors.",
+    "doctor": "Check the installation and say how to fix problems.",
     "settings": "Print the effective settings.",
 }
 MODULES = {"settings": "settings_"}
 
-# Errors whose message is meant for the operator, and what goes before it. By
-# name, so that a command that never touches the store need not import it.
+# Errors whose message is meant for the operator, each with its prefix. Listed by
+# name, so that commands that do not use the store need not import it.
 FORESEEN = {
     "SettingsError": "",
     "SourceError": "",
@@ -46,11 +46,11 @@ FORESEEN = {
     "CopyRefused": "",
     "ClusterProblem": "",
     "StoreMismatch": "",
-    "StoreUnavailable": "the store cannot be used now: ",
+    "StoreUnavailable": "the store is unavailable: ",
 }
 
-# Packages that not every installation has, and the extra that brings each. (A copy in PostgreSQL needs
-# psycopg too, and says itself that `pull` brings it.)
+# Optional packages and the extra that installs each. (A copy in PostgreSQL also needs psycopg; its own error
+# message names the extra `pull`.)
 EXTRAS = {
     "granian": "server",
     "isal": "server",
@@ -64,7 +64,7 @@ EXTRAS = {
 
 
 class Program(click.Group):
-    """Finds commands by the table, and turns whatever goes wrong into one sentence and an exit status."""
+    """Looks up commands in COMMANDS, and turns every error into a one-line message and an exit status."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
@@ -92,14 +92,14 @@ class Program(click.Group):
     envvar="COUNTERFOIL_CONFIG",
     show_envvar=True,
     metavar="FILE",
-    help="Settings file (TOML). Flags and COUNTERFOIL_* variables win over it.",
+    help="Settings file (TOML). Flags and COUNTERFOIL_* variables override it.",
 )
 @click.version_option(package_name="counterfoil", message="counterfoil %(version)s")
 @click.pass_context
 def program(ctx: click.Context, config: Path | None) -> None:
-    """Read-only access to a restaurant group's shops, bills and members, for servers that hold a key.
+    """Read-only API for a restaurant group's shops, bills and members.
 
-    Start with `counterfoil demo`.
+    To try it, run `counterfoil demo`.
     """
     ctx.obj = config
 
@@ -110,21 +110,21 @@ def run() -> NoReturn:
 
 
 def _settle_streams() -> None:
-    """Nothing that we print fails for a letter that the stream cannot carry, and no file takes a stream's place."""
+    """Escape characters that a stream cannot encode, and keep descriptors 0 to 2 from being reused for files."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) < FIRST_OF_OUR_OWN:
         pass
     os.close(descriptor)
     if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - stays open until the process exits
     if sys.stdout is None:
-        sys.exit(_tell("standard output is closed; send it to /dev/null if nobody is to read it.", FAILED))
+        sys.exit(_tell("standard output is closed. To discard the output, redirect it to /dev/null.", FAILED))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _status(call: Callable[[], object]) -> int:
-    """Run the command; the exit status, after telling what failed."""
+    """Run the command, report any error, and return the exit status."""
     try:
         status = call()
         sys.stdout.flush()
@@ -136,7 +136,7 @@ def _status(call: Callable[[], object]) -> int:
         return _tell("interrupted", INTERRUPTED)
     except BrokenPipeError:
         return _nobody_reads()
-    except Exception as error:  # noqa: BLE001 - the last line: never a traceback unless asked for
+    except Exception as error:  # noqa: BLE001 - last resort: no traceback unless asked for
         return _tell(_sentence(error), FAILED)
     return status if isinstance(status, int) else 0
 
@@ -163,19 +163,19 @@ def _sentence(error: Exception) -> str:
             return FORESEEN[kind.__name__] + str(error)
     if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) in EXTRAS:
         return (
-            f"the package {package} is not installed; it comes with the extra `{EXTRAS[package]}`: "
-            f"in a clone of Counterfoil, `pip install '.[{EXTRAS[package]}]'`"
+            f"the package {package} is not installed; it is part of the extra `{EXTRAS[package]}`. "
+            f"In a clone of Counterfoil, run `pip install '.[{EXTRAS[package]}]'`."
         )
     if isinstance(error, OSError):
         reason = error.strerror or str(error) or name
         return f"{reason}: {error.filename}" if error.filename else reason
     return (
-        f"something failed that nobody foresaw ({name}: {error}); "
-        "run it again with COUNTERFOIL_DEBUG=1 to see where, and please report it."
+        f"unexpected error ({name}: {error}). "
+        "Run the command again with COUNTERFOIL_DEBUG=1 to get a traceback, and please report it."
     )
 
 
 def _nobody_reads() -> int:
-    """The reader of our output has gone (`| head`): nothing more to say, and nothing to say it to."""
+    """Handle a closed output pipe (as with `| head`): exit without a message."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED

@@ -1,4 +1,4 @@
-"""`counterfoil migrate`: the schema of a PostgreSQL store, and the roles that may use it."""
+"""`counterfoil migrate`: create or upgrade the schema and the roles of a PostgreSQL store."""
 
 import click
 
@@ -10,18 +10,18 @@ from counterfoil.settings import shown
 
 @click.command()
 @click.option(
-    "--roles", is_flag=True, help="Make the roles for serving, loading and administration, and what they may."
+    "--roles", is_flag=True, help="Create the roles for serving, loading and administration, with their permissions."
 )
 @click.option("--distribute", is_flag=True, help="Distribute bills and members over the workers of a Citus cluster.")
 @store_option
 @json_option
 @click.pass_context
 def command(ctx: click.Context, roles: bool, distribute: bool, store: str | None, as_json: bool) -> None:
-    """Make the schema of the store, or bring it up to date; several at once do it once.
+    """Create or upgrade the schema of a PostgreSQL store. Safe to run concurrently.
 
-    The embedded store does this by itself. Needs a login that owns the schema
-    `counterfoil` or may make it; with --roles, one that may make roles. With
-    --distribute, stop every `serve` and `load` first.
+    An embedded store is upgraded automatically. The login must own the schema
+    `counterfoil` or be allowed to create it; with --roles, it must be allowed
+    to create roles. Before --distribute, stop every `serve` and `load`.
     """
     settings = settings_from(ctx, store=store)
     done = bootstrap.migrate(settings)
@@ -31,8 +31,8 @@ def command(ctx: click.Context, roles: bool, distribute: bool, store: str | None
         told = {"migrations": done, "distributed": distributed, "roles": granted}
         print_json({"store": shown(settings, "store"), **told})
         return
-    click.echo(f"Ran {', '.join(done)}." if done else "The schema is up to date.")
+    click.echo(f"Applied {', '.join(done)}." if done else "The schema is up to date.")
     if distribute:
         click.echo(f"Distributed {', '.join(distributed)}." if distributed else "The tables are already distributed.")
     if granted:
-        click.echo(f"Roles: {', '.join(granted)}. They cannot log in: grant them to users of your own.")
+        click.echo(f"Roles: {', '.join(granted)}. They cannot log in; grant them to your own logins.")

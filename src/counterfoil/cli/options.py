@@ -1,4 +1,4 @@
-"""Options that several commands share, and the way from flags to settings."""
+"""Options shared by several commands, and how flags become settings."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 
 def setting_option(name: str, kind: Any = str, metavar: str | None = None) -> Callable[[Any], Any]:
-    """The flag of a setting, with the setting's own help."""
+    """Return a decorator that adds the flag of a setting, with the setting's help."""
     setting = BY_NAME[name]
     return click.option(
         f"--{name.replace('_', '-')}",
@@ -27,7 +27,7 @@ store_option = setting_option("store", click.Path(file_okay=False), "DIR")
 
 
 def settings_from(ctx: click.Context, **flags: object) -> Settings:
-    """The effective settings under these flags."""
+    """Return the effective settings with these flags applied."""
     config: Path | None = ctx.obj
     try:
         settings = load(flags, file=config)
@@ -36,16 +36,18 @@ def settings_from(ctx: click.Context, **flags: object) -> Settings:
             raise click.UsageError(f"{error}.", ctx) from error
         raise
     if settings.store.is_file():
-        raise SettingsError(f"the store {settings.store} is a file, and a store is a folder; --store names another.")
+        raise SettingsError(
+            f"the store {settings.store} is a file, but a store must be a folder. Set --store to a folder."
+        )
     return settings
 
 
 def existing_store(ctx: click.Context, store: str | None) -> Settings:
-    """Settings for a command that only looks: it must not make a store where there is none."""
+    """Return the settings, or fail if there is no store: read-only commands must not create one."""
     settings = settings_from(ctx, store=store)
     if not settings.database and not settings.store.is_dir():
         raise SettingsError(
-            f"there is no store at {settings.store}; `counterfoil load` or `counterfoil keys issue` makes one, "
-            "and --store names another folder."
+            f"there is no store at {settings.store}. Set --store to an existing store, "
+            "or create one with `counterfoil load` or `counterfoil keys issue`."
         )
     return settings

@@ -13,12 +13,12 @@ from counterfoil.cli.terminal import on_terminal
 
 class Meter(Protocol):
     def __call__(self, position: int, count: int) -> None:
-        """`position` of the total is done, which is `count` of what is counted."""
+        """Show that `position` of the total is done, and `count` units."""
 
 
 @contextmanager
 def progress(what: str, total: int | None, unit: str) -> Iterator[Meter]:
-    """Shows how far a piece of work has come; nothing at all when nobody looks."""
+    """Show a progress bar; show nothing when standard error is not a terminal."""
     if not on_terminal(sys.stderr):
         yield lambda position, count: None  # noqa: ARG005 - a meter that shows nothing
         return
@@ -35,7 +35,7 @@ def progress(what: str, total: int | None, unit: str) -> Iterator[Meter]:
 
 def _bar(endless: bool) -> Progress:
     counted = (TextColumn("{task.fields[counted]}"), TextColumn("[cyan]{task.fields[rate]}"))
-    # The bar goes when the work is done: the summary says it all.
+    # The bar disappears when the work is done, because the summary follows.
     console = Console(file=sys.stderr)
     if endless:
         return Progress(SpinnerColumn(), TextColumn("{task.description}"), *counted, console=console, transient=True)

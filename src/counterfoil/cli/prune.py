@@ -1,4 +1,4 @@
-"""`counterfoil prune`: delete what is no longer kept."""
+"""`counterfoil prune`: delete expired records."""
 
 from contextlib import closing
 
@@ -15,9 +15,9 @@ from counterfoil.domain.allowance import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 @json_option
 @click.pass_context
 def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
-    """Delete request records after 90 days and daily totals after 400, and expire cursors unused for 7 days.
+    """Delete request records older than 90 days and daily totals older than 400 days; expire cursors unused for 7 days.
 
-    A running service does this by itself every hour.
+    A running service does this automatically every hour.
     """
     settings = existing_store(ctx, store)
     with closing(bootstrap.usage(settings)) as usage:
@@ -25,7 +25,7 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
     with closing(bootstrap.cursors(settings)) as cursors:
         expired = cursors.prune()
     if as_json:
-        # "bookmarks" is the name of the version before.
+        # "bookmarks" is the former name of "cursors".
         print_json({"requestRecords": records, "dailyTotals": totals, "cursors": expired, "bookmarks": expired})
         return
     click.echo(

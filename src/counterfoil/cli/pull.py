@@ -1,4 +1,4 @@
-"""`counterfoil pull`: keep a copy of what a key can read."""
+"""`counterfoil pull`: keep a copy of everything a key can read."""
 
 import time
 from contextlib import closing
@@ -17,12 +17,12 @@ from counterfoil.client.pages import Tally
 from counterfoil.client.pull import Options, Puller
 
 ONE_DAY_SEC = 86_400.0
-# After midnight the quota may still be spent for a moment where the two clocks differ.
+# If the two clocks differ, the quota may still be exhausted for a moment after midnight.
 ASK_AGAIN_SEC = 900.0
 
 
 class Report(Struct):
-    """A run as it is told: finished, or as far as it came."""
+    """The result of a run, complete or partial."""
 
     target: str
     tally: Tally
@@ -32,16 +32,16 @@ class Report(Struct):
 
 @click.command()
 @remote_options
-@since_option("How far back the first reading of a shop goes. [default: until a year in a row is empty]")
+@since_option("How far back to read a new shop. [default: stops after 12 empty months]")
 @click.option(
     "--members-every",
     type=duration,
     metavar="TIME",
-    help="Read all members again after this long. [default: in every run; with --every once a day]",
+    help="How often to read all members again. [default: in every run; with --every, once a day]",
 )
-@click.option("--every", type=duration, metavar="TIME", help="Keep running, and pull this often: 30s, 5m, 1h, 1d.")
-@click.option("--limit", type=click.IntRange(1, 200), default=200, show_default=True, help="Rows a page.")
-@click.option("--adopt", is_flag=True, help="Go on with a copy that was made from another address or with another key.")
+@click.option("--every", type=duration, metavar="TIME", help="Keep running and pull at this interval: 30s, 5m, 1h, 1d.")
+@click.option("--limit", type=click.IntRange(1, 200), default=200, show_default=True, help="Rows per page.")
+@click.option("--adopt", is_flag=True, help="Continue a copy that was made from another address or with another key.")
 @json_option
 def command(
     *,
@@ -55,9 +55,10 @@ def command(
 ) -> None:
     """Keep a copy of all shops, bills and members that the key can read.
 
-    Stop it at any moment and run it again: it goes on where it was. Exit
-    status: 0 the copy is up to date, 4 the day's quota is spent (run it again
-    tomorrow), 5 the service cannot be reached, 130 interrupted, 1 failed.
+    You can stop it at any time; the next run resumes where it stopped. Exit
+    status: 0 the copy is up to date, 4 the day's quota is used up (run it again
+    tomorrow, Thailand time), 5 the service cannot be reached, 130 interrupted,
+    1 failed.
     """
     passes = members_every if members_every is not None else ONE_DAY_SEC if every else 0.0
     options = Options(since=since, members_every_sec=passes, limit=limit, adopt=adopt)
@@ -74,7 +75,7 @@ def command(
 
 
 def pull_once(remote: Remote, options: Options) -> Report:
-    """One run, with whatever ends it. The target is open only while it runs, so that others can read it between."""
+    """Run one pull. The target is open only during the run, so that others can read it in between."""
     began = time.perf_counter()
     report = Report(remote.target.shown, Tally())
     try:
@@ -89,7 +90,7 @@ def pull_once(remote: Remote, options: Options) -> Report:
     return report
 
 
-# --- again and again ---------------------------------------------------------------
+# --- repeated runs -----------------------------------------------------------------
 
 
 def _wait(report: Report, every_sec: float) -> None:
@@ -103,7 +104,7 @@ def _wait(report: Report, every_sec: float) -> None:
 
 
 def _doubted(before: Ending, after: Ending) -> Ending:
-    """A quota spent twice in a row means that the service's day has not ended yet: ask again soon."""
+    """If the quota is used up twice in a row, the service's day has not ended yet: retry soon."""
     if before.exit_code == after.exit_code == QUOTA_SPENT:
         return structs.replace(after, resumes_at=datetime.fromtimestamp(time.time() + ASK_AGAIN_SEC, UTC))
     return after
@@ -117,23 +118,26 @@ def _tell(report: Report, as_json: bool) -> None:
         print_json(_view(report))
     elif report.tally.requests:
         fields(_summary(report))
-    tell(report.ended, "what was written is whole; the same command goes on from here.")
+    tell(report.ended, "progress saved. Run the same command to resume.")
 
 
 def _summary(report: Report) -> list[tuple[str, str]]:
     tally = report.tally
     rate = tally.bills_read / report.seconds if report.seconds else 0
-    left = "" if tally.remaining is None else f", {tally.remaining:,} left today"
+    left = "" if tally.remaining is None else f", {tally.remaining:,} left today (Thailand time)"
     pairs = [
         ("copy", report.target),
         ("shops", f"{tally.shops_done:,} of {tally.shops:,} read"),
         ("bills", f"{tally.bills_read:,} read, {tally.bills_written:,} written ({rate:,.0f}/s)"),
-        ("members", f"{tally.members_read:,} read, {tally.members_written:,} written, {tally.members_vanished:,} gone"),
+        (
+            "members",
+            f"{tally.members_read:,} read, {tally.members_written:,} written, {tally.members_vanished:,} removed",
+        ),
         ("requests", f"{tally.requests:,}{left}"),
         ("time", f"{report.seconds:.1f} s"),
     ]
     if tally.out_of_scope:
-        pairs.append(("out of scope", f"{tally.out_of_scope:,} shops or bases that went elsewhere meanwhile"))
+        pairs.append(("out of scope", f"{tally.out_of_scope:,} shops or bases left the key's scope during the run"))
     return pairs
 
 

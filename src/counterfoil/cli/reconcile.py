@@ -1,4 +1,4 @@
-"""`counterfoil reconcile`: compare a copy with the service, and mend it."""
+"""`counterfoil reconcile`: compare a copy with the service and fix differences."""
 
 from contextlib import closing
 from datetime import date
@@ -18,7 +18,7 @@ from counterfoil.client.reconcile import Difference, Reconciler, Totals
 
 
 class Comparison(Struct):
-    """A comparison as it is told: finished, or as far as it came."""
+    """The result of a comparison, complete or partial."""
 
     found: list[Difference] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
@@ -33,16 +33,16 @@ class Comparison(Struct):
 
 @click.command()
 @remote_options
-@since_option("How far back to compare. [default: to the copy's first day, and until a year in a row is empty]")
-@click.option("--fix", is_flag=True, help="Write what the service says over the days that differ.")
+@since_option("How far back to compare. [default: to the copy's first day, then stops after 12 empty months]")
+@click.option("--fix", is_flag=True, help="Replace the days that differ with the service's data.")
 @json_option
 def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> None:
-    """Compare a copy with the service by shop and day, and name the days that differ.
+    """Compare a copy with the service by shop and day, and list the days that differ.
 
-    It is the only way to learn that the POS has removed a bill. What has
-    changed since the last pull is no difference. Exit status: 0 equal or
-    mended, 3 days differ, 4 quota spent, 5 the service cannot be reached, 1
-    failed.
+    This is the only way to find out that the POS has removed a bill. Changes
+    since the last pull do not count as differences. Exit status: 0 equal or
+    fixed, 3 days differ, 4 the day's quota is used up, 5 the service cannot be
+    reached, 130 interrupted, 1 failed.
     """
     with tidy_when_told_to_stop():
         comparison = compare(remote, since=since, fix=fix)
@@ -52,7 +52,7 @@ def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> 
 
 
 def compare(remote: Remote, *, since: date | None, fix: bool) -> Comparison:
-    """One comparison, with whatever ends it."""
+    """Run one comparison."""
     comparison = Comparison()
     try:
         if not remote.target.is_there():
@@ -79,9 +79,9 @@ def _tell(comparison: Comparison, as_json: bool) -> None:
         if comparison.found:
             _draw(comparison.found)
         for shop_id in comparison.unread:
-            note(f"the shop {shop_id} has not been read to its end yet; run `counterfoil pull` first.")
+            note(f"shop {shop_id} has not been fully pulled yet, so it was not compared; run `counterfoil pull` first.")
         click.echo(_sentence(comparison))
-    tell(comparison.ended, "days that were mended stay mended; the comparison begins anew.")
+    tell(comparison.ended, "fixed days stay fixed. Run the same command to compare again from the start.")
 
 
 def _sentence(comparison: Comparison) -> str:
@@ -89,14 +89,14 @@ def _sentence(comparison: Comparison) -> str:
     said = f"{comparison.days:,} days compared in {comparison.tally.requests:,} requests: "
     if found:
         differ = "1 differs" if len(found) == 1 else f"{len(found):,} differ"
-        return f"{said}{differ} from the service.{' All were mended.' if found[0].mended else ''}"
+        return f"{said}{differ} from the service.{' All were fixed.' if found[0].mended else ''}"
     if comparison.is_equal:
-        return f"{said}the copy agrees with the service."
-    return f"{said}none of them differs so far."
+        return f"{said}the copy matches the service."
+    return f"{said}no differences so far."
 
 
 def _draw(found: list[Difference]) -> None:
-    """Both sides in one cell, service before copy: narrow enough for most terminals."""
+    """Print both sides in one cell, service before copy, so that the table fits most terminals."""
     counted = [Column(name, right=True, whole=True) for name in ("bills", "net: service / copy", "voids")]
     columns = [Column("shop", "cyan", whole=True), Column("day", whole=True), *counted, Column("in the copy")]
     table(columns, [_row(difference) for difference in found])
@@ -115,7 +115,7 @@ def _row(difference: Difference) -> tuple[str, ...]:
 
 
 def _what(difference: Difference) -> str:
-    counts = {"missing": difference.missing, "too many": difference.removed, "different": difference.different}
+    counts = {"missing": difference.missing, "extra": difference.removed, "different": difference.different}
     return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
 
 
@@ -152,6 +152,6 @@ def _totals(totals: Totals) -> dict[str, object]:
 
 
 def _money(amount: Decimal) -> str:
-    """Without noughts that say nothing, but two of them."""
+    """Format an amount with at least two decimal places and no further trailing zeros."""
     whole = amount.normalize()
     return f"{whole:f}" if whole.as_tuple().exponent < -2 else f"{amount:.2f}"  # type: ignore[operator]

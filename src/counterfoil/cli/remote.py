@@ -1,4 +1,4 @@
-"""The other side of a copy: which service, which key, which target. `pull` and `reconcile` share these options."""
+"""Options shared by `pull` and `reconcile`: the service, the key and the target."""
 
 import os
 import re
@@ -22,7 +22,7 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 class Remote(Struct, frozen=True):
-    """Where to read and where to write."""
+    """The service to read from and the target to write to."""
 
     url: str
     key: str
@@ -33,21 +33,23 @@ class Remote(Struct, frozen=True):
 
 
 def duration(written: str) -> float:
-    """`30s`, `5m`, `12h`, `1d`: as seconds."""
+    """Parse a duration such as `30s`, `5m`, `12h` or `1d`; return seconds."""
     found = _DURATION.fullmatch(written.strip())
     if not found or not int(found[1]):
-        raise click.BadParameter(f"{written!r} is no length of time; write 30s, 5m, 12h or 1d.")
+        raise click.BadParameter(f"{written!r} is not a valid duration. Use a form such as 30s, 5m, 12h or 1d.")
     return int(found[1]) * _SECONDS[found[2]]
 
 
 def past_day(written: str) -> date:
-    """A calendar day that has been."""
+    """Parse a date that is not in the future."""
     try:
         day = date.fromisoformat(written)
     except ValueError:
-        raise click.BadParameter(f"{written!r} is no date; write 2026-01-31.") from None
+        raise click.BadParameter(
+            f"{written!r} is not a valid date. Use the form YYYY-MM-DD, such as 2026-01-31."
+        ) from None
     if day > datetime.now(UTC).date() + timedelta(days=1):
-        raise click.BadParameter(f"{written} has not come yet.")
+        raise click.BadParameter(f"{written} is in the future.")
     return day
 
 
@@ -56,7 +58,7 @@ def since_option(help_text: str) -> Callable[[Any], Any]:
 
 
 def remote_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`--url`, `--key-file` and `--to`, handed to the command as `remote`."""
+    """Add `--url`, `--key-file` and `--to`; pass them to the command as `remote`."""
 
     @click.option(
         "--url", required=True, envvar="COUNTERFOIL_URL", show_envvar=True, metavar="URL", help="Base URL of the API."
@@ -65,7 +67,7 @@ def remote_options(command: Callable[..., None]) -> Callable[..., None]:
         "--key-file",
         type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
         metavar="FILE",
-        help=f"File that holds the API key, or - for standard input. [default: the variable {KEY_VARIABLE}]",
+        help=f"File with the API key, or - for standard input. [default: the variable {KEY_VARIABLE}]",
     )
     @click.option("--key", "bare_key", hidden=True)
     @click.option(
@@ -74,7 +76,7 @@ def remote_options(command: Callable[..., None]) -> Callable[..., None]:
         default="counterfoil.duckdb",
         show_default=True,
         metavar="TARGET",
-        help=f"Where the copy is kept: {KINDS}.",
+        help=f"Where the copy is kept: {KINDS}",
     )
     @wraps(command)
     def with_remote(url: str, key_file: Path | None, bare_key: str | None, target_name: str, **others: Any) -> None:
@@ -93,15 +95,15 @@ def _remote(url: str, key: str, target_name: str) -> Remote:
 
 
 def _whole(url: str) -> str:
-    """An address without a path is the service's own; the API is below it."""
+    """Add the default API path to a URL without a path."""
     return url if urlsplit(url).path.strip("/") else url.rstrip("/") + API_PATH
 
 
 def _key(file: Path | None, bare: str | None) -> str:
     if bare is not None:
         raise click.UsageError(
-            "A key on the command line can be read by everybody on this machine; "
-            f"give --key-file, or the variable {KEY_VARIABLE}."
+            "A key on the command line is visible to all users of this machine. "
+            f"Use --key-file or the variable {KEY_VARIABLE}."
         )
     if file is not None:
         with click.open_file(str(file), encoding="utf-8", errors="replace") as opened:
@@ -109,5 +111,5 @@ def _key(file: Path | None, bare: str | None) -> str:
     else:
         key = os.environ.get(KEY_VARIABLE, "").strip()
     if not key:
-        raise click.UsageError(f"No key: give --key-file, or the variable {KEY_VARIABLE}.")
+        raise click.UsageError(f"No API key. Use --key-file or set the variable {KEY_VARIABLE}.")
     return key

@@ -1,4 +1,4 @@
-"""`counterfoil serve`: the API, until told to stop."""
+"""`counterfoil serve`: serve the API until stopped."""
 
 import sys
 
@@ -22,21 +22,21 @@ from counterfoil.settings import LOG_TARGETS, Settings, shown
 @store_option
 @click.pass_context
 def command(ctx: click.Context, /, **flags: object) -> None:
-    """Serve the API until the process is told to stop (Ctrl-C or SIGTERM).
+    """Serve the API until stopped with Ctrl-C or SIGTERM.
 
-    A stopping service finishes the requests under way. Its admin listener
-    answers /live, /ready and /metrics.
+    Requests in progress are finished before the service exits. The admin
+    listener answers /live, /ready and /metrics.
     """
     settings = settings_from(ctx, **flags)
     supervise.serve(settings, on_ready=lambda: _greet(settings))
 
 
 def _greet(settings: Settings) -> None:
-    """For people only: the log says the same to machines."""
+    """Print the addresses on a terminal; the log has them for programs."""
     if not on_terminal(sys.stderr):
         return
     address, store = url(settings.host, settings.port, settings.prefix + "/v1"), shown(settings, "store")
-    say = f"Serving {address} from {store}. Ctrl-C stops."
+    say = f"Serving {address} from {store}. Press Ctrl-C to stop."
     click.secho(say, err=True, bold=True)
     admin = url(settings.admin_host, settings.admin_port) if settings.admin_port else "off"
     click.echo(f"Admin listener: {admin} (/live, /ready, /metrics)", err=True)

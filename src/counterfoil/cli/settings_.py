@@ -1,4 +1,4 @@
-"""`counterfoil settings`: the effective table, secrets masked."""
+"""`counterfoil settings`: print the effective settings, with secrets masked."""
 
 import os
 
@@ -14,7 +14,7 @@ from counterfoil.settings import TABLE, gather, settle, shown
 @json_option
 @click.pass_context
 def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
-    """Print every setting with its value, where the value comes from, and what it means."""
+    """Print every setting with its value, the origin of the value, and its meaning."""
     sources = gather({"store": store}, os.environ, ctx.obj)
     settled = settle(sources)
     rows = [

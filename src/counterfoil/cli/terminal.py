@@ -1,4 +1,4 @@
-"""How things look: colours, tables and bars on a terminal, plain lines everywhere else."""
+"""Output: colours, tables and bars on a terminal, plain lines elsewhere."""
 
 import json as ascii_json
 import sys
@@ -14,7 +14,7 @@ GAP = "  "
 
 
 class Column(NamedTuple):
-    """A column of a table. `whole` is never cut or folded on a narrow terminal."""
+    """A column of a table. A `whole` column is never truncated or wrapped on a narrow terminal."""
 
     name: str
     style: str = ""
@@ -23,7 +23,7 @@ class Column(NamedTuple):
 
 
 def on_terminal(stream: IO[str] | None) -> bool:
-    """A stream that was closed from the start is none at all."""
+    """Return whether the stream is a terminal. It is None if it was closed before the process started."""
     return stream is not None and stream.isatty()
 
 
@@ -32,21 +32,21 @@ def print_json(value: object) -> None:
         text = json.encode(value).decode()
         text.encode(sys.stdout.encoding)
     except UnicodeEncodeError:
-        # Letters that the output cannot carry, or a path that is no text: JSON can say the same in ASCII.
+        # The output cannot encode a character, or a path is not valid text: use JSON's ASCII escapes.
         text = ascii_json.dumps(to_builtins(value), separators=(",", ":"))
     click.echo(text)
 
 
 def note(text: str) -> None:
-    """A remark that is no result and no error."""
+    """Print a note on standard error that is neither a result nor an error."""
     click.echo(f"counterfoil: note: {text}", err=True)
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> None:
-    """A table on standard output: drawn on a terminal, aligned lines in a pipe."""
+    """Print a table: drawn on a terminal, aligned columns in a pipe."""
     cells = [[str(cell) for cell in row] for row in rows]
     if on_terminal(sys.stdout):
-        # Only here: drawing takes as long to import as all the rest, and a pipe need not wait for it.
+        # Imported here because rich takes as long to import as everything else, and piped output does not need it.
         from counterfoil.cli.drawing import draw_table  # noqa: PLC0415
 
         draw_table(columns, cells)
@@ -65,7 +65,7 @@ def _plain(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
 
 
 def bar(part: float, width: int) -> str:
-    """A bar that fills `part` of the width, to an eighth of a character."""
+    """Return a bar that fills `part` of the width, to an eighth of a character."""
     whole, eighths = divmod(round(max(0.0, min(1.0, part)) * width * 8), 8)
     if whole == 0 and eighths == 0 and part > 0:
         eighths = 1
@@ -73,7 +73,7 @@ def bar(part: float, width: int) -> str:
 
 
 def fields(pairs: Sequence[tuple[str, str]]) -> None:
-    """Names and values, one pair a line."""
+    """Print names and values, one pair per line."""
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
         click.echo(click.style(name.ljust(width), dim=True) + GAP + value)

@@ -1,4 +1,4 @@
-"""`counterfoil usage`: what keys have spent, as bars a day; and who was shown personal data."""
+"""`counterfoil usage`: requests per key and day, and disclosures of personal data."""
 
 import shutil
 import sys
@@ -25,7 +25,7 @@ ALL_DISCLOSURES = 100_000
 
 
 class Spent(Struct, frozen=True):
-    """A key and its count on each of the last days, oldest first."""
+    """A key and its request count on each of the last days, oldest first."""
 
     key: Key
     days: list[tuple[date, int]]
@@ -37,9 +37,11 @@ class Spent(Struct, frozen=True):
 
 @click.command()
 @click.argument("keyid", type=key_id, required=False)
-@click.option("--days", type=click.IntRange(1, DAILY_TOTAL_DAYS), default=7, show_default=True, help="How many days.")
+@click.option(
+    "--days", type=click.IntRange(1, DAILY_TOTAL_DAYS), default=7, show_default=True, help="Number of days to show."
+)
 @click.option("--disclosures", is_flag=True, help="List the latest requests that returned tel or email instead.")
-@click.option("--latest", type=click.IntRange(1), default=50, show_default=True, help="How many disclosures.")
+@click.option("--latest", type=click.IntRange(1), default=50, show_default=True, help="Number of disclosures to show.")
 @store_option
 @json_option
 @click.pass_context
@@ -52,7 +54,7 @@ def command(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Show what KEYID, or every key, has spent on the last days (Thai time)."""
+    """Show the requests per day (Thailand time) of KEYID, or of every key."""
     settings = existing_store(ctx, store)
     keys = _keys(settings, keyid)
     if disclosures:
@@ -93,16 +95,16 @@ def _view(spent: Spent) -> dict[str, object]:
 
 
 def _list(spent: Sequence[Spent]) -> None:
-    columns = (Column("key id"), Column("day"), Column("count", right=True), Column("quota", right=True))
+    columns = (Column("key ID"), Column("day"), Column("count", right=True), Column("quota", right=True))
     rows = [(one.key.key_id, day.isoformat(), count, one.key.per_day) for one in spent for day, count in one.days]
     if rows:
         table(columns, rows)
     else:
-        note("no keys, so nothing spent.")
+        note("no keys found. Run `counterfoil keys issue` to create one.")
 
 
 def _draw(spent: Sequence[Spent]) -> None:
-    """A block of bars for each key that was used; the others in a line."""
+    """Print a block of bars for each key that was used, and one line for the others."""
     used = [one for one in spent if one.total] if len(spent) > 1 else list(spent)
     width = max(10, min(WIDEST_BAR, shutil.get_terminal_size().columns - 32))
     for one in used:
@@ -118,12 +120,12 @@ def _draw(spent: Sequence[Spent]) -> None:
 
 def _heading(key: Key) -> str:
     revoked = click.style("  revoked", fg="red") if key.revoked_at is not None else ""
-    quota = click.style(f"  {key.per_day:,} a day", dim=True)
+    quota = click.style(f"  {key.per_day:,} requests per day (Thailand time)", dim=True)
     return f"{click.style(key.key_id, bold=True)}  {key.label}{revoked}{quota}"
 
 
 def _line(day: date, count: int, most: int, quota: int, width: int) -> str:
-    """The bar shows the day against the busiest one; its colour shows it against the quota."""
+    """Return one day's line: the bar's length is relative to the busiest day, its colour to the quota."""
     part = count / quota
     colour = "red" if part >= 1 else "yellow" if part >= NEARLY else "green"
     drawn = click.style(bar(count / most, width), fg=colour)
@@ -148,7 +150,7 @@ def _show_disclosures(records: Sequence[RequestRecord], as_json: bool) -> None:
         table(
             (
                 Column("time", whole=True),
-                Column("key id", "bold", whole=True),
+                Column("key ID", "bold", whole=True),
                 Column("route"),
                 Column("base", "cyan"),
                 Column("members", right=True),
