@@ -19,7 +19,7 @@ CREATE INDEX cursors_by_end ON cursors (ends_at);
 -- Cursors of the previous version are answered with bad_cursor. Their ids stay taken: a client may still hold them.
 INSERT INTO cursors
 SELECT DISTINCT lineage, listing, route, cursor, cursor, 0, 0, 0, 0,
-    (extract(epoch FROM clock_timestamp() + interval '90 days') * 1000)::bigint, true
+    (extract(epoch FROM now() + interval '90 days') * 1000)::bigint, true
 FROM bookmarks;
 DROP TABLE bookmarks;
 
