@@ -19,7 +19,7 @@ from urllib.request import urlopen
 
 from msgspec import Struct
 
-from bench import questions
+from bench import cursors, questions
 from bench.questions import Question
 from bench.world import COUNTERFOIL, GROUP, LARGE, World, issue_keys
 
@@ -244,6 +244,8 @@ def running(contestant: Contestant, world: World, cores: set[int] | None = None)
     """Start a contestant on a free port, in its own session; stop it at the end."""
     port = free_port()
     keys = {name: issue_keys(world, name, CALLERS) for name in (GROUP, LARGE)} if contestant.asks_with_key else {}
+    if keys:
+        cursors.hand_out(world, keys[GROUP])
     with (world.folder / f"{contestant.name}.log").open("wb") as log:
         process = subprocess.Popen(
             [*_pinned(cores), *contestant.command(world, port)],
