@@ -117,7 +117,7 @@ def test_no_list_is_sorted_when_it_is_asked_for(seen: tuple[Path, list[Seen]]) -
         ("books", "LEFT JOIN accounts ON", "accounts_by_hash (provider_id=? AND hash=?"),
         ("books", "SELECT body FROM shops WHERE franchise_id", "shops_by_franchise (franchise_id=?"),
         ("usage", "SELECT n, at, day, count,", "PRIMARY KEY (key_id=? AND n=?"),
-        ("usage", "SELECT row_id, major", "PRIMARY KEY (lineage=? AND resource=? AND query=? AND cursor=?"),
+        ("usage", "SELECT row_id, major", "cursors_1 (lineage=? AND resource=? AND query=? AND cursor=?"),
         ("usage", "DELETE FROM requests", "requests_by_time (at<?"),
         ("usage", "DELETE FROM cursors", "cursors_by_end (ends_at<?"),
         ("usage", "UPDATE cursors SET expired", "cursors_by_end (ends_at<?"),

@@ -12,7 +12,7 @@ CREATE TABLE cursors (
     ends_at INTEGER NOT NULL, -- when it stops being valid; once expired, when its row may be deleted
     expired INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (lineage, resource, query, cursor)
-) WITHOUT ROWID;
+);
 CREATE INDEX cursors_by_row ON cursors (lineage, resource, query, row_id);
 CREATE INDEX cursors_by_end ON cursors (ends_at);
 
