@@ -100,11 +100,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measures Citus beside plain PostgreSQL.")
     parser.add_argument("--bills", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
-    told = parser.parse_args()
+    arguments = parser.parse_args()
     found = []
-    for _ in range(told.rounds):
+    for _ in range(arguments.rounds):
         with ExitStack() as stack:
-            found.append(measured(stack, told.bills))
+            found.append(measured(stack, arguments.bills))
     print(f"| milliseconds | {PLAIN} | {CITUS} | ratio |\n|---|---|---|---|")
     for what in found[0][PLAIN]:
         plain, citus = (statistics.median(one[kind][what] for one in found) for kind in (PLAIN, CITUS))

@@ -5,7 +5,6 @@ says so, and opening the books is refused.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -38,7 +37,6 @@ _IN_GROUP = {
     "hour": f"at >= %(group)s::bigint * {HOUR_MS} AND at < (%(group)s::bigint + 1) * {HOUR_MS}",
 }
 FETCH_ROWS = 5_000
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 # Columns whose type differs from the source: how to read the source's value, and how to write it.

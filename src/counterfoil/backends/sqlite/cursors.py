@@ -49,12 +49,11 @@ _HAND_OUT = """
 # The row of an expired cursor is kept for RESERVED_MS, so that its id stays taken. So a clock that is temporarily
 # ahead can expire cursors, but does not delete the rows of those that it has just expired.
 _DELETE = """
-    DELETE FROM cursors WHERE (lineage, resource, query, cursor) IN
-        (SELECT lineage, resource, query, cursor FROM cursors WHERE ends_at <= ?1 AND expired LIMIT ?2)
+    DELETE FROM cursors WHERE rowid IN (SELECT rowid FROM cursors WHERE ends_at <= ?1 AND expired LIMIT ?2)
 """
 _EXPIRE = """
-    UPDATE cursors SET expired = 1, ends_at = ?1 + ?3 WHERE (lineage, resource, query, cursor) IN
-        (SELECT lineage, resource, query, cursor FROM cursors WHERE ends_at <= ?1 AND NOT expired LIMIT ?2)
+    UPDATE cursors SET expired = 1, ends_at = ?1 + ?3
+    WHERE rowid IN (SELECT rowid FROM cursors WHERE ends_at <= ?1 AND NOT expired LIMIT ?2)
 """
 
 
