@@ -14,7 +14,7 @@ from msgspec import json
 
 from bench.world import World
 from counterfoil import bootstrap
-from counterfoil.domain.members import Base, MemberRecord, answering, member_from, published
+from counterfoil.domain.members import Base, StoredMember, answering, member_from, published
 
 TABLES = Path(__file__).parent / "peers" / "tables.sql"
 TABLE_NAMES = ("shops", "categories", "bills", "members", "accounts")
@@ -70,7 +70,7 @@ class Published:
     def members(self) -> Iterator[Row]:
         now_ms = time.time_ns() // 1_000_000
         for created, body in self._books.execute(_MEMBERS):
-            record = json.decode(body, type=MemberRecord)
+            record = json.decode(body, type=StoredMember)
             member = published(record, self._bases.get(record.provider_id), now_ms, personal_data=False)
             shown = _snake(msgspec.to_builtins(member))
             yield {"provider_id": record.provider_id, "created_ms": created, **shown}

@@ -9,7 +9,7 @@ from bench.questions import Backfill, MemberPage
 from bench.workloads import drawn
 from bench.world import World
 from counterfoil import bootstrap
-from counterfoil.domain.paging import BY_DAY, BY_SIGN_UP, Held, Listing, Position
+from counterfoil.domain.paging import BY_DAY, BY_SIGN_UP, Listing, Position, StoredCursor
 
 _SIGN_UP = "SELECT created_at FROM members WHERE provider_id = ? AND token = ?"
 _HORIZON = "SELECT at FROM horizon"
@@ -31,7 +31,7 @@ def hand_out(world: World, keys: list[str]) -> None:
         asyncio.run(hand_out_all())
 
 
-def _positions(world: World) -> Iterator[tuple[str, str, Held]]:
+def _positions(world: World) -> Iterator[tuple[str, str, StoredCursor]]:
     """Yield the list and the position of each page that does not begin its list."""
     with closing(sqlite3.connect(f"file:{world.books}?mode=ro", uri=True)) as books:
         (horizon,) = books.execute(_HORIZON).fetchone()
@@ -40,9 +40,9 @@ def _positions(world: World) -> Iterator[tuple[str, str, Held]]:
             match question:
                 case Backfill(shop_id=shop, first=first, last=last, after=after) if after:
                     position = Position(after.day, after.closed_ms, after.id)
-                    yield f"bills {shop}", f"{BY_DAY} {first}-{last}", Held(position, horizon, horizon)
+                    yield f"bills {shop}", f"{BY_DAY} {first}-{last}", StoredCursor(position, horizon, horizon)
                 case MemberPage(base, token) if token:
                     (signed_up,) = books.execute(_SIGN_UP, (base, token)).fetchone()
-                    yield f"members {base}", BY_SIGN_UP, Held(Position(signed_up, 0, token), horizon, horizon)
+                    yield f"members {base}", BY_SIGN_UP, StoredCursor(Position(signed_up, 0, token), horizon, horizon)
                 case _:
                     continue

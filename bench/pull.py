@@ -25,11 +25,11 @@ from typing import Any
 import duckdb
 import httpx
 
-from counterfoil import bootstrap, keydesk, settings
+from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.client import Client
+from counterfoil.client.conversation import Call, Received
 from counterfoil.client.pull import Options, Puller
 from counterfoil.client.sinks.duckdb import DuckDBSink
-from counterfoil.client.talk import Call, Received
 from counterfoil.domain.access import Scope
 
 COUNTERFOIL = (sys.executable, "-m", "counterfoil")
@@ -151,9 +151,9 @@ def _of_one_franchise(line: bytes) -> bytes:
 
 
 def issue_key(store: Path, scope: Scope) -> str:
-    with closing(bootstrap.key_cabinet(settings.load({"store": str(store)}))) as cabinet:
-        grant = keydesk.Grant(scope=scope, per_min=PLENTY, per_day=PLENTY)
-        return keydesk.issue(cabinet, grant, os.urandom, 0).text
+    with closing(bootstrap.key_store(settings.load({"store": str(store)}))) as key_store:
+        grant = key_issuing.Grant(scope=scope, per_min=PLENTY, per_day=PLENTY)
+        return key_issuing.issue(key_store, grant, os.urandom, 0).text
 
 
 @contextmanager

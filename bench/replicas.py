@@ -20,7 +20,8 @@ import httpx
 
 from backends.fleet import Fleet, instant
 from counterfoil.backends.postgres.connections import Pool
-from counterfoil.backends.postgres.servers import Role, Server, Servers
+from counterfoil.backends.postgres.servers import DatabaseServer, Servers
+from counterfoil.ports import ServerRole
 
 LAGS = (0, 50, 300, 1_000)
 CALLS = ("shops", "transactions?shopId=s&limit=5&updatedSince=2026-01-01T00:00:00Z", "transactions/b01")
@@ -30,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=10.0, help="how long to ask at each lag")
     seconds = parser.parse_args().seconds
-    answered: Counter[Role] = Counter()
+    answered: Counter[ServerRole] = Counter()
     _count_answers(answered)
     print("| lag of both replicas | reads | answered by the primary | serverTime behind the clock: median | p99 |")
     print("|---|---|---|---|---|")
@@ -46,17 +47,17 @@ def main() -> None:
                 ages = _ages(fleet, key, seconds)
             reads = sum(answered.values())
             p99 = statistics.quantiles(ages, n=100)[98]
-            share = answered[Role.PRIMARY] / reads
+            share = answered[ServerRole.PRIMARY] / reads
             print(f"| {lag:,} ms | {reads:,} | {share:.1%} | {statistics.median(ages):,.0f} ms | {p99:,.0f} ms |")
 
 
-def _count_answers(answered: Counter[Role]) -> None:
+def _count_answers(answered: Counter[ServerRole]) -> None:
     """Count which server answers each read of this process."""
     first = Servers._first
 
     async def counted(
         self: Servers, ask: Callable[[Pool], Awaitable[list[Any]]], reached: int
-    ) -> tuple[Server, list[Any]]:
+    ) -> tuple[DatabaseServer, list[Any]]:
         server, rows = await first(self, ask, reached)
         answered[server.role] += 1
         return server, rows

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from counterfoil import bootstrap, keydesk, settings
+from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.domain.access import Scope
 from counterfoil.settings import Settings
 
 COUNTERFOIL = (sys.executable, "-m", "counterfoil")
-PLENTY = keydesk.MOST
+PLENTY = key_issuing.MOST
 # All shops belong to one franchise, so that one key can read them all.
 GROUP = "bench"
 # A second franchise has no bills, but many branches with a long list of categories each.
@@ -129,8 +129,8 @@ def _branch(number: int) -> dict[str, object]:
 
 
 def issue_keys(world: World, franchise: str, count: int) -> list[str]:
-    grant = keydesk.Grant(
+    grant = key_issuing.Grant(
         scope=Scope("franchise", franchise), per_min=PLENTY, per_day=PLENTY, messaging_lookup=True, label="bench"
     )
-    with closing(bootstrap.key_cabinet(world.settings)) as cabinet:
-        return [keydesk.issue(cabinet, grant, os.urandom, 0).text for _ in range(count)]
+    with closing(bootstrap.key_store(world.settings)) as key_store:
+        return [key_issuing.issue(key_store, grant, os.urandom, 0).text for _ in range(count)]

@@ -20,12 +20,12 @@ from granian.constants import HTTPModes, Interfaces
 from granian.server.embed import Server
 
 import servers
-from counterfoil import bootstrap, keydesk, settings
+from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.domain.access import Scope
-from counterfoil.http.server import BACKLOG, LIMITS
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
-from counterfoil.ingest.sources import Line, Source
+from counterfoil.ingest.sources import Source, SourceLine
 from counterfoil.observe.events import Event
+from counterfoil.serving.server import BACKLOG, LIMITS
 from documented import described
 
 SECRET = "a deployment secret for tests only, long enough"
@@ -79,10 +79,10 @@ class Records(Source):
         super().__init__("test", None)
         self._records = records
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[SourceLine]:
         for number, record in enumerate(self._records, 1):
             text = record if isinstance(record, bytes) else msgspec.json.encode(record)
-            yield Line("test", number, text)
+            yield SourceLine("test", number, text)
 
 
 class House:
@@ -96,7 +96,7 @@ class House:
         self.settings = settings.load(flags, environment={})
         bootstrap.prepare(self.settings, self.clock)
         self.ledger = bootstrap.ledger(self.settings, self.clock)
-        self.cabinet = bootstrap.key_cabinet(self.settings)
+        self.key_store = bootstrap.key_store(self.settings)
         self._server: ServerThread | None = None
 
     # --- the operator ------------------------------------------------------------
@@ -108,13 +108,13 @@ class House:
 
     def key(self, *, shop: str = "", franchise: str = "", **terms: Any) -> str:
         scope = Scope("shop", shop) if shop else Scope("franchise", franchise)
-        grant = keydesk.Grant(scope=scope, **terms)
-        return keydesk.issue(self.cabinet, grant, secrets.token_bytes, self.clock.now_ms()).text
+        grant = key_issuing.Grant(scope=scope, **terms)
+        return key_issuing.issue(self.key_store, grant, secrets.token_bytes, self.clock.now_ms()).text
 
     def rotated(self, key: str) -> str:
         """Return a successor of this key."""
         key_id = key.split("_")[2]
-        successor = keydesk.rotate(self.cabinet, key_id, secrets.token_bytes, self.clock.now_ms()).text
+        successor = key_issuing.rotate(self.key_store, key_id, secrets.token_bytes, self.clock.now_ms()).text
         # A running service reloads the keys within a second.
         self.clock.advance(1)
         return successor
@@ -194,7 +194,7 @@ class House:
     def close(self) -> None:
         self.restart()
         self.ledger.close()
-        self.cabinet.close()
+        self.key_store.close()
 
 
 class ServerThread:

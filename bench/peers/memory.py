@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from counterfoil.http.server import Server
+from counterfoil.serving.server import HttpServer
 
 HELLO = b'{"ok":true,"data":"hello"}'
 HEADERS = [("content-type", "application/json")]
@@ -35,4 +35,4 @@ class Memory:
 
 if __name__ == "__main__":
     port, folder = sys.argv[1:]
-    Server("127.0.0.1", int(port), 1, 1, partial(Memory, Path(folder))).run()  # type: ignore[arg-type]
+    HttpServer("127.0.0.1", int(port), 1, 1, partial(Memory, Path(folder))).run()  # type: ignore[arg-type]

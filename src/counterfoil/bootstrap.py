@@ -1,4 +1,4 @@
-"""The composition root: the only file that names a concrete back end or owns a clock.
+"""The composition root: the only file that chooses the back ends.
 
 The PostgreSQL and Valkey drivers are an optional extra of the package, so the
 modules that need them are imported inside the functions that use them. The same
@@ -8,69 +8,40 @@ goes for modules that no worker needs.
 from __future__ import annotations
 
 import contextlib
-import os
-import secrets
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from counterfoil.backends.sqlite import inspect
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.cursors import SqliteCursors
-from counterfoil.backends.sqlite.files import NAMES, path_of
-from counterfoil.backends.sqlite.keys import SqliteKeyCabinet, SqliteKeyRing
+from counterfoil.backends.sqlite.files import path_of
+from counterfoil.backends.sqlite.inspection import SqliteInspection
+from counterfoil.backends.sqlite.keys import SqliteKeyLookup, SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.usage import SqliteUsage
-from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import thai_day
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.http.app import App
 from counterfoil.http.gate import Gate
 from counterfoil.http.openapi import document
+from counterfoil.machine.clock import SystemClock, random_ids
+from counterfoil.machine.secret_file import read_or_create
 from counterfoil.observe.events import Event
-from counterfoil.ports import Books, Clock, Cursors, KeyRing, Meter, RequestLog, StoreUnavailable
+from counterfoil.ports import Books, Clock, Cursors, Inspection, KeyLookup, Meter, RequestLog, StoreUnavailable
 from counterfoil.reads import Reads
 from counterfoil.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
-    from counterfoil.backends.postgres import inspect as server
-    from counterfoil.backends.postgres.arrival import PostgresArrival
+    from counterfoil.backends.postgres.copy_target import PostgresCopyTarget
     from counterfoil.backends.postgres.cursors import PostgresCursors
-    from counterfoil.backends.postgres.keys import PostgresKeyCabinet
+    from counterfoil.backends.postgres.keys import PostgresKeyStore
     from counterfoil.backends.postgres.ledger import PostgresLedger
-    from counterfoil.backends.postgres.servers import Servers, Sight
+    from counterfoil.backends.postgres.servers import Servers
     from counterfoil.backends.postgres.usage import PostgresUsage
-    from counterfoil.backends.sqlite.departure import SqliteDeparture
-
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-class SystemClock:
-    """The clocks of this machine."""
-
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    def steady_us(self) -> int:
-        return time.monotonic_ns() // 1000
-
-    def boot_id(self) -> str:
-        try:
-            return _BOOT_ID.read_text(encoding="ascii").strip()
-        except OSError:
-            # Other systems than Linux: use the time of the boot by the wall clock, rounded to ten minutes.
-            return str(round((time.time() - time.monotonic()) / 600))
-
-
-def random_ids() -> Iterator[str]:
-    """Yield ids of 16 hexadecimal digits; one system call provides the randomness for 512 of them."""
-    while True:
-        digits = os.urandom(4096).hex()
-        yield from (digits[start : start + 16] for start in range(0, len(digits), 16))
+    from counterfoil.backends.sqlite.copy_source import SqliteCopySource
 
 
 def deployment_secret(settings: Settings) -> bytes:
@@ -83,7 +54,10 @@ def deployment_secret(settings: Settings) -> bytes:
             f"the deployment secret {settings.secret_file} is missing, and this store was built with one: "
             "restore it from your backup; a new secret would change every member token"
         )
-    secret = settings.secret.encode() if settings.secret else _secret_in(settings.secret_file)
+    try:
+        secret = settings.secret.encode() if settings.secret else read_or_create(settings.secret_file)
+    except OSError as error:
+        raise SettingsError(f"cannot read the deployment secret {settings.secret_file}: {error.strerror}") from error
     if len(secret) < MIN_SECRET_BYTES:
         raise SettingsError(f"the deployment secret is shorter than {MIN_SECRET_BYTES} bytes")
     return secret
@@ -91,35 +65,8 @@ def deployment_secret(settings: Settings) -> bytes:
 
 def _is_built(settings: Settings) -> bool:
     if settings.database:
-        from counterfoil.backends.postgres import inspect as server
-
-        return server.fingerprint(settings.database) is not None
+        return inspection(settings).fingerprint() is not None
     return path_of(settings.store, "books").exists()
-
-
-def _secret_in(file: Path) -> bytes:
-    try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _make_secret(file)
-        return file.read_bytes().strip()
-    except OSError as error:
-        raise SettingsError(f"cannot read the deployment secret {file}: {error.strerror}") from error
-
-
-def _make_secret(file: Path) -> None:
-    """Write the secret to a temporary file and link it into place, so that concurrent starts read the same one."""
-    if file.exists():
-        return
-    draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as out:
-        out.write(secrets.token_hex(32) + "\n")
-    try:
-        os.link(draft, file)
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()
 
 
 def pseudonyms(settings: Settings) -> Pseudonyms:
@@ -134,18 +81,18 @@ def pseudonyms(settings: Settings) -> Pseudonyms:
 def ledger(settings: Settings, clock: Clock | None = None) -> SqliteLedger | PostgresLedger:
     fingerprint = pseudonyms(settings).fingerprint()
     if settings.database:
-        from counterfoil.backends.postgres.distributed import open_ledger
+        from counterfoil.backends.postgres.citus_ledger import open_ledger
 
         return open_ledger(settings.database, fingerprint, clock.now_ms if clock else None)
     return SqliteLedger(settings.store, clock or SystemClock(), fingerprint)
 
 
-def key_cabinet(settings: Settings) -> SqliteKeyCabinet | PostgresKeyCabinet:
+def key_store(settings: Settings) -> SqliteKeyStore | PostgresKeyStore:
     if settings.database:
-        from counterfoil.backends.postgres.keys import PostgresKeyCabinet
+        from counterfoil.backends.postgres.keys import PostgresKeyStore
 
-        return PostgresKeyCabinet(settings.database)
-    return SqliteKeyCabinet(settings.store)
+        return PostgresKeyStore(settings.database)
+    return SqliteKeyStore(settings.store)
 
 
 def usage(settings: Settings, clock: Clock | None = None) -> SqliteUsage | PostgresUsage:
@@ -163,7 +110,7 @@ def cursors(settings: Settings, clock: Clock | None = None) -> SqliteCursors | P
 
 
 def _servers(settings: Settings, clock: Clock | None, observe: Callable[[Event], None] = lambda _: None) -> Servers:
-    from counterfoil.backends.postgres.horizonfirst import open_servers
+    from counterfoil.backends.postgres.citus_reads import open_servers
 
     now_ms = clock.now_ms if clock else None
     return open_servers(settings.database, clock or SystemClock(), settings.replica_lag_ms, observe, now_ms)
@@ -181,18 +128,18 @@ def _instant(clock: Clock | None) -> Callable[[], tuple[int, date]] | None:
     return lambda: (clock.steady_us(), thai_day(clock.now_ms()))
 
 
-class Parts(Struct, frozen=True):
+class ServingPorts(Struct, frozen=True):
     """The ports that a worker serves from, and a function that closes them."""
 
     books: Books
-    key_ring: KeyRing
+    key_lookup: KeyLookup
     meter: Meter
     request_log: RequestLog
     cursors: Cursors
     close: Callable[[], None]
 
 
-def _embedded(settings: Settings, clock: Clock) -> Parts:
+def _embedded(settings: Settings, clock: Clock) -> ServingPorts:
     books = SqliteBooks(settings.store)
     spent = SqliteUsage(settings.store, clock)
     handed_out = SqliteCursors(settings.store, clock, beside=spent)
@@ -201,13 +148,13 @@ def _embedded(settings: Settings, clock: Clock) -> Parts:
         for part in (spent, handed_out, books):
             part.close()
 
-    return Parts(books, SqliteKeyRing(settings.store, clock), spent, spent, handed_out, close)
+    return ServingPorts(books, SqliteKeyLookup(settings.store, clock), spent, spent, handed_out, close)
 
 
-def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock | None) -> Parts:
+def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock | None) -> ServingPorts:
     from counterfoil.backends.postgres.books import PostgresBooks
     from counterfoil.backends.postgres.cursors import PostgresCursors
-    from counterfoil.backends.postgres.keys import PostgresKeyRing
+    from counterfoil.backends.postgres.keys import PostgresKeyLookup
 
     servers = _servers(settings, clock, observe)
     node_clock = clock or SystemClock()
@@ -234,7 +181,7 @@ def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock |
             with contextlib.suppress(StoreUnavailable):
                 part()
 
-    return Parts(PostgresBooks(servers), PostgresKeyRing(servers, node_clock), meter, log, handed_out, close)
+    return ServingPorts(PostgresBooks(servers), PostgresKeyLookup(servers, node_clock), meter, log, handed_out, close)
 
 
 class Service(Struct, frozen=True):
@@ -251,7 +198,7 @@ def service(settings: Settings, observe: Callable[[Event], None], clock: Clock |
     new_id = random_ids().__next__
     app = App(
         prefix=settings.prefix,
-        gate=Gate(parts.key_ring, parts.meter),
+        gate=Gate(parts.key_lookup, parts.meter),
         reads=Reads(
             books=parts.books,
             cursors=parts.cursors,
@@ -272,16 +219,9 @@ def service(settings: Settings, observe: Callable[[Event], None], clock: Clock |
 def prepare(settings: Settings, clock: Clock | None = None) -> None:
     """Create or migrate the files of an embedded store; on a server, only check the schema."""
     if not settings.database:
-        key_cabinet(settings).close()
+        key_store(settings).close()
         usage(settings, clock).close()
     ledger(settings, clock).close()
-
-
-def require_serving(settings: Settings) -> None:
-    """Raise if the login may not read keys or count requests: it would answer every request with 503."""
-    rights = Inspection(settings).rights()
-    if rights and not rights.serves:
-        raise SettingsError(f"the login {rights.login} may not serve: it needs the role counterfoil_serving")
 
 
 def migrate(settings: Settings) -> list[str]:
@@ -298,9 +238,9 @@ def distribute(settings: Settings) -> list[str]:
     """Distribute the tables of a Citus cluster over its workers; return the tables that were not distributed before."""
     if not settings.database:
         raise SettingsError("only a store on PostgreSQL with Citus can be distributed: set COUNTERFOIL_STORE to it.")
-    from counterfoil.backends.postgres import layout
+    from counterfoil.backends.postgres import citus_layout
 
-    return layout.distribute(settings.database)
+    return citus_layout.distribute(settings.database)
 
 
 def make_roles(settings: Settings) -> list[str]:
@@ -312,136 +252,37 @@ def make_roles(settings: Settings) -> list[str]:
     return list(connections.ROLES)
 
 
-def statement(database: str, text: str) -> None:
+def run_statement(database: str, text: str) -> None:
     """Run one statement on a server, with the login in its address."""
     from counterfoil.backends.postgres import connections
 
     connections.run(database, text)
 
 
-def departure(folder: Path, clock: Clock | None = None) -> SqliteDeparture:
+def copy_source(folder: Path, clock: Clock | None = None) -> SqliteCopySource:
     """Open an embedded store to copy from."""
-    from counterfoil.backends.sqlite.departure import SqliteDeparture
+    from counterfoil.backends.sqlite.copy_source import SqliteCopySource
 
-    return SqliteDeparture(folder, clock or SystemClock())
+    return SqliteCopySource(folder, clock or SystemClock())
 
 
-def arrival(database: str) -> PostgresArrival:
+def copy_target(database: str) -> PostgresCopyTarget:
     """Open a server's database to copy into."""
-    from counterfoil.backends.postgres.arrival import PostgresArrival
+    from counterfoil.backends.postgres.copy_target import PostgresCopyTarget
 
-    return PostgresArrival(database)
+    return PostgresCopyTarget(database)
 
 
 def meter_problem(settings: Settings) -> str | None:
     """Return what prevents the shared meter from being used, or None."""
-    from counterfoil.backends.redis import inspect as meter
+    from counterfoil.backends.redis import inspection as meter
 
     return meter.problem(settings.meter)
 
 
-class Inspection:
-    """Inspects the store for the admin listener and `doctor`. Each call opens what it reads and closes it again."""
+def inspection(settings: Settings) -> Inspection:
+    if settings.database:
+        from counterfoil.backends.postgres.inspection import PostgresInspection
 
-    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-        self._look = _ServerLook(settings.database) if settings.database else _FolderLook(settings.store)
-
-    def problems(self) -> dict[str, str | None]:
-        """Return each database with what is wrong with it, or None."""
-        return self._look.problems()
-
-    def several(self) -> bool:
-        """Return whether the store can be read while its primary is away."""
-        return self._look.several()
-
-    def servers(self) -> list[Sight]:
-        """Return the state of each server; empty for a store with only one."""
-        return self._look.servers()
-
-    def knows(self, scope: Scope) -> bool:
-        """Return whether a shop of this scope has been loaded; False if the store cannot be read."""
-        return self._look.knows(scope)
-
-    def horizon_ms(self) -> int | None:
-        return self._look.horizon()
-
-    def horizon_age_ms(self) -> int | None:
-        horizon = self.horizon_ms()
-        return None if horizon is None else max(0, self._clock.now_ms() - horizon)
-
-    def latest_load(self) -> inspect.LatestLoad | server.LatestLoad | None:
-        return self._look.latest_load(self._clock.now_ms())
-
-    def rights(self) -> server.Rights | None:
-        """Return the permissions of the login on a server; None for a folder, which relies on file modes."""
-        return self._look.rights()
-
-    def fingerprint(self) -> str | None:
-        """Return the fingerprint of the secret that a server's store was built with; None if there is none."""
-        return self._look.fingerprint()
-
-
-class _FolderLook:
-    """Inspects the files of an embedded store."""
-
-    def __init__(self, store: Path) -> None:
-        self._store = store
-
-    def problems(self) -> dict[str, str | None]:
-        return {name: inspect.problem(self._store, name) for name in NAMES}
-
-    def several(self) -> bool:
-        return False
-
-    def servers(self) -> list[Sight]:
-        return []
-
-    def knows(self, scope: Scope) -> bool:
-        return inspect.knows(self._store, scope)
-
-    def horizon(self) -> int | None:
-        return inspect.horizon(self._store)
-
-    def latest_load(self, now_ms: int) -> inspect.LatestLoad | None:
-        return inspect.latest_load(self._store, now_ms)
-
-    def rights(self) -> None:
-        return None
-
-    def fingerprint(self) -> None:
-        return None
-
-
-class _ServerLook:
-    """Inspects a store on PostgreSQL."""
-
-    def __init__(self, database: str) -> None:
-        from counterfoil.backends.postgres import inspect as server
-
-        self._server = server
-        self._database = database
-
-    def problems(self) -> dict[str, str | None]:
-        return {"store": self._server.problem(self._database)}
-
-    def several(self) -> bool:
-        return self._server.several(self._database)
-
-    def servers(self) -> list[Sight]:
-        return self._server.servers(self._database)
-
-    def knows(self, scope: Scope) -> bool:
-        return self._server.knows(self._database, scope)
-
-    def horizon(self) -> int | None:
-        return self._server.horizon(self._database)
-
-    def latest_load(self, now_ms: int) -> server.LatestLoad | None:
-        return self._server.latest_load(self._database, now_ms)
-
-    def rights(self) -> server.Rights | None:
-        return self._server.rights(self._database)
-
-    def fingerprint(self) -> str | None:
-        return self._server.fingerprint(self._database)
+        return PostgresInspection(settings.database)
+    return SqliteInspection(settings.store)

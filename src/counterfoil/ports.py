@@ -16,8 +16,8 @@ from msgspec import Struct
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.allowance import Admitted, TooFast
 from counterfoil.domain.bills import ClosedBill
-from counterfoil.domain.members import Base, MemberRecord
-from counterfoil.domain.paging import Held, Listing, Position
+from counterfoil.domain.members import Base, StoredMember
+from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.domain.resources import Shop
 from counterfoil.domain.shops import ShopFacts
 
@@ -83,7 +83,7 @@ class FoundBill(Struct, frozen=True):
 
 
 class MemberPage(Struct, frozen=True):
-    """Forms of members in list order, which `domain/forms.py` fills in. The other fields are as in `BillPage`."""
+    """Templates of members in list order, filled in by `domain/member_template.py`; otherwise as in `BillPage`."""
 
     horizon: int
     base: Base | None
@@ -100,7 +100,7 @@ class FoundMember(Struct, frozen=True):
     form: bytes
 
 
-class Account(Struct, frozen=True):
+class FoundAccount(Struct, frozen=True):
     """A member record that has the requested messaging account."""
 
     channel: str | None
@@ -112,7 +112,7 @@ class AccountList(Struct, frozen=True):
 
     horizon: int
     base: Base | None
-    accounts: list[Account]
+    accounts: list[FoundAccount]
 
 
 class Books(Protocol):
@@ -168,25 +168,25 @@ class Books(Protocol):
 # --- keys, limits and records ------------------------------------------------
 
 
-class KeptKey(Struct, frozen=True):
+class StoredKey(Struct, frozen=True):
     key: Key
     secret_digest: bytes
 
 
-class KeyRing(Protocol):
+class KeyLookup(Protocol):
     """Looks up keys, for checking requests."""
 
-    async def find(self, key_id: str) -> KeptKey | None:
+    async def find(self, key_id: str) -> StoredKey | None:
         """Return the key as this process knows it, which may be slightly out of date."""
 
-    async def find_again(self, key_id: str) -> KeptKey | None:
+    async def find_again(self, key_id: str) -> StoredKey | None:
         """Return the key as the store has it now. Called before a credential is refused, because the key may be new."""
 
 
-class KeyCabinet(Protocol):
+class KeyStore(Protocol):
     """Manages keys, for the operator. The serving side does not use it."""
 
-    def add(self, kept: KeptKey) -> None: ...
+    def add(self, kept: StoredKey) -> None: ...
 
     def all(self) -> list[Key]: ...
 
@@ -234,10 +234,10 @@ class RequestLog(Protocol):
 class Cursors(Protocol):
     """The cursors that were handed out. Within a listing, each stands for one position."""
 
-    async def find(self, listing: Listing, cursor: str) -> Held | None:
+    async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         """Return what the cursor stands for and renew its lifetime; None if it is not valid in this listing."""
 
-    async def hand_out(self, listing: Listing, held: Held, fresh: str | None) -> str | None:
+    async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
         """Return the cursor for a position: one already held for it, the row's id, or `fresh` if that id is taken.
 
         Return None if none of them is free; the caller then tries again with another `fresh`.
@@ -264,7 +264,7 @@ class PutBase(Struct, frozen=True):
 
 
 class PutMember(Struct, frozen=True):
-    record: MemberRecord
+    record: StoredMember
     rev: float | None
 
 
@@ -337,3 +337,81 @@ class Ledger(Protocol):
 
     def advance_horizon(self) -> int:
         """Advance the horizon to the current time and return it. It never moves back."""
+
+
+# --- inspection -------------------------------------------------------------------
+
+
+class ServerRole(Enum):
+    """The role of a PostgreSQL server. A replica that is too far behind to be read is `BEHIND`."""
+
+    PRIMARY = "primary"
+    REPLICA = "replica"
+    BEHIND = "behind"
+    AWAY = "away"
+
+
+class ServerState(Struct, frozen=True):
+    """The state of a server at one moment; `horizon` is None if it did not answer."""
+
+    name: str
+    role: ServerRole
+    horizon: int | None = None
+
+    @property
+    def is_primary(self) -> bool:
+        return self.role is ServerRole.PRIMARY
+
+
+class LatestLoad(Struct, frozen=True):
+    """The progress of the latest load; `idle_ms` is the time since it last wrote a batch."""
+
+    lines: int
+    changed: int
+    rejected: int
+    finished: bool
+    idle_ms: int
+
+
+class Permissions(Struct, frozen=True):
+    """What a PostgreSQL login may do."""
+
+    login: str
+    serves: bool
+    loads: bool
+    issues_keys: bool
+    owns: bool
+
+
+class Inspection(Protocol):
+    """What `doctor` and the admin listener ask of a store. Each call opens what it reads and closes it again."""
+
+    def problems(self) -> dict[str, str | None]:
+        """Return each database with why it cannot be used, or None."""
+        ...
+
+    def survives_primary(self) -> bool:
+        """Return whether the store can be read while its primary is away."""
+        ...
+
+    def servers(self) -> Sequence[ServerState]:
+        """Return the state of each server; empty for a store with only one."""
+        ...
+
+    def knows(self, scope: Scope) -> bool:
+        """Return whether a shop of this scope has been loaded; False if the store cannot be read."""
+        ...
+
+    def horizon(self) -> int | None:
+        """Return the horizon, or None if the store cannot be read."""
+        ...
+
+    def latest_load(self, now_ms: int) -> LatestLoad | None: ...
+
+    def permissions(self) -> Permissions | None:
+        """Return the permissions of the login; None for a folder, which relies on file modes."""
+        ...
+
+    def fingerprint(self) -> str | None:
+        """Return the fingerprint of the secret that the store was built with, or None for a new store."""
+        ...

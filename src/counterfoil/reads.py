@@ -12,8 +12,8 @@ from counterfoil.domain import allowance, members
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import Admitted
 from counterfoil.domain.calendar import compact, days_until
-from counterfoil.domain.forms import filled
-from counterfoil.domain.paging import BY_CHANGE, BY_DAY, BY_SIGN_UP, Held, Listing, Position, fresh_cursor
+from counterfoil.domain.member_template import fill_in
+from counterfoil.domain.paging import BY_CHANGE, BY_DAY, BY_SIGN_UP, Listing, Position, StoredCursor, fresh_cursor
 from counterfoil.domain.problems import (
     BAD_CURSOR,
     LOOKUP_NOT_ENABLED,
@@ -129,7 +129,7 @@ class Reads:
         if not page.continues:
             raise Refused(BAD_CURSOR)
         horizon = held.horizon_in(listing) if held else caller.horizon or page.horizon
-        data = b"[%b]" % filled(page.forms, page.base, self._clock.now_ms(), key.personal_data)
+        data = b"[%b]" % fill_in(page.forms, page.base, self._clock.now_ms(), key.personal_data)
         return Answer(
             data=data,
             horizon=horizon,
@@ -142,7 +142,7 @@ class Reads:
         found = await self._books.member(caller.key.scope, token, caller.reached)
         if found is None:
             raise Refused(NOT_FOUND)
-        data = filled(found.form, found.base, self._clock.now_ms(), caller.key.personal_data)
+        data = fill_in(found.form, found.base, self._clock.now_ms(), caller.key.personal_data)
         disclosure = _disclosure(caller.key, found.provider_id, 1)
         return Answer(data=data, horizon=caller.horizon or found.horizon, seal=data, disclosure=disclosure)
 
@@ -163,7 +163,7 @@ class Reads:
         data = json.encode(allowance.usage(key, admitted, counts))
         return Answer(data=data, horizon=horizon, seal=data)
 
-    async def _resume_bills(self, caller: Caller, question: BillList, listing: Listing) -> Held | None:
+    async def _resume_bills(self, caller: Caller, question: BillList, listing: Listing) -> StoredCursor | None:
         """Return what the cursor stands for; None if the request has no cursor."""
         if question.cursor is None:
             return None
@@ -174,7 +174,7 @@ class Reads:
             raise Refused(BAD_CURSOR if known else SHOP_NOT_IN_SCOPE)
         return held
 
-    async def _bill_page(self, caller: Caller, question: BillList, held: Held | None) -> BillPage:
+    async def _bill_page(self, caller: Caller, question: BillList, held: StoredCursor | None) -> BillPage:
         page = await self._bills_asked_for(caller, question, held)
         if page:
             return page
@@ -186,7 +186,7 @@ class Reads:
         page = await self._bills_asked_for(caller, question, held)
         return page or BillPage(horizon, 0, b"", b"", None)
 
-    async def _bills_asked_for(self, caller: Caller, question: BillList, held: Held | None) -> BillPage | None:
+    async def _bills_asked_for(self, caller: Caller, question: BillList, held: StoredCursor | None) -> BillPage | None:
         scope, shop_id, limit = caller.key.scope, question.shop_id, question.limit
         after, reached = _start(held, caller)
         match question.selection:
@@ -198,12 +198,12 @@ class Reads:
                 return await self._books.bills_by_change(scope, shop_id, since, until, after, limit, reached)
 
     async def _next_cursor(
-        self, listing: Listing, last: Position | None, held: Held | None, horizon: int
+        self, listing: Listing, last: Position | None, held: StoredCursor | None, horizon: int
     ) -> str | None:
         """Return the cursor that continues after a page; None if the page was not full."""
         if last is None:
             return None
-        following = held.at(last) if held else Held(last, horizon, horizon)
+        following = held.at(last) if held else StoredCursor(last, horizon, horizon)
         cursor = await self._cursors.hand_out(listing, following, None)
         for draw in range(DRAWS):
             if cursor is not None:
@@ -217,7 +217,7 @@ class Reads:
             raise Refused(PROVIDER_NOT_IN_SCOPE)
 
 
-def _start(held: Held | None, caller: Caller) -> tuple[Position | None, int]:
+def _start(held: StoredCursor | None, caller: Caller) -> tuple[Position | None, int]:
     """Return the position after which a page begins, and the horizon that its data must have reached."""
     if held is None:
         return None, caller.reached

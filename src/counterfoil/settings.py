@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from counterfoil.addresses import overlap
+from counterfoil.machine.addresses import overlap
 
 
 class SettingsError(Exception):
@@ -116,30 +116,30 @@ class Settings(Struct, frozen=True):
     grace_sec: int
 
 
-class Source(Struct, frozen=True):
+class SettingSource(Struct, frozen=True):
     """A value and its origin, for `counterfoil settings`."""
 
     value: str | int
     origin: str
 
 
-def gather(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None) -> dict[str, Source]:
+def collect(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None) -> dict[str, SettingSource]:
     """Return every setting with its origin, in the table's order."""
     in_file = _from_file(file)
     found = {}
     for setting in TABLE:
         if flags.get(setting.name) is not None:
-            found[setting.name] = Source(flags[setting.name], "flag")
+            found[setting.name] = SettingSource(flags[setting.name], "flag")
         elif setting.variable in environment:
-            found[setting.name] = Source(environment[setting.variable], setting.variable)
+            found[setting.name] = SettingSource(environment[setting.variable], setting.variable)
         elif setting.name in in_file:
-            found[setting.name] = Source(in_file[setting.name], str(file))
+            found[setting.name] = SettingSource(in_file[setting.name], str(file))
         else:
-            found[setting.name] = Source(setting.default, "default")
+            found[setting.name] = SettingSource(setting.default, "default")
     return found
 
 
-def settle(sources: Mapping[str, Source]) -> Settings:
+def resolve(sources: Mapping[str, SettingSource]) -> Settings:
     """Validate the values and return the settings."""
     values: dict[str, Any] = {}
     for setting in TABLE:
@@ -160,7 +160,7 @@ def settle(sources: Mapping[str, Source]) -> Settings:
 def load(
     flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None, file: Path | None = None
 ) -> Settings:
-    return settle(gather(flags or {}, os.environ if environment is None else environment, file))
+    return resolve(collect(flags or {}, os.environ if environment is None else environment, file))
 
 
 def masked(name: str, value: object) -> str:
@@ -176,7 +176,7 @@ def without_password(address: str) -> str:
     return _LOGIN.sub(lambda found: f"{found[1]}:***@" if found[1] else f"{found[2]}***", address)
 
 
-def shown(settings: Settings, name: str) -> str:
+def displayed(settings: Settings, name: str) -> str:
     """Return the value of a setting with secrets masked."""
     return masked(name, settings.database if name == "store" and settings.database else getattr(settings, name))
 
@@ -196,7 +196,7 @@ def _from_file(file: Path | None) -> dict[str, Any]:
     return found
 
 
-def _number(setting: Setting, source: Source) -> int:
+def _number(setting: Setting, source: SettingSource) -> int:
     try:
         return msgspec.convert(source.value, int, strict=False)
     except msgspec.ValidationError:

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from counterfoil import bootstrap, keydesk, settings
+from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.domain.access import Scope
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.ports import StoreUnavailable
@@ -92,13 +92,13 @@ class Fleet:
             loader.join()
 
     def key(self) -> str:
-        grant = keydesk.Grant(scope=Scope("franchise", "f"), per_min=PLENTY, per_day=PLENTY)
-        with closing(bootstrap.key_cabinet(self.settings)) as cabinet:
-            return keydesk.issue(cabinet, grant, secrets.token_bytes, 0).text
+        grant = key_issuing.Grant(scope=Scope("franchise", "f"), per_min=PLENTY, per_day=PLENTY)
+        with closing(bootstrap.key_store(self.settings)) as key_store:
+            return key_issuing.issue(key_store, grant, secrets.token_bytes, 0).text
 
     def rotated(self, key: str) -> str:
-        with closing(bootstrap.key_cabinet(self.settings)) as cabinet:
-            return keydesk.rotate(cabinet, key.split("_")[2], secrets.token_bytes, 0).text
+        with closing(bootstrap.key_store(self.settings)) as key_store:
+            return key_issuing.rotate(key_store, key.split("_")[2], secrets.token_bytes, 0).text
 
     def delay(self, replica: int, milliseconds: int) -> None:
         """A replica shows each commit this much later."""

@@ -11,8 +11,8 @@ from counterfoil.backends.postgres.cursors import PostgresCursors
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
 from counterfoil.backends.redis.bridge import Bridge
-from counterfoil.bootstrap import SystemClock
-from counterfoil.domain.paging import Held, Listing, Position
+from counterfoil.domain.paging import Listing, Position, StoredCursor
+from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import StoreUnreachable
 from house import MovableClock
 from servers import Valkey
@@ -33,15 +33,15 @@ class LostPrimary(PostgresCursors):
 
     away = False
 
-    async def find(self, listing: Listing, cursor: str) -> Held | None:
+    async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         self._require_primary()
         return await super().find(listing, cursor)
 
-    async def hand_out(self, listing: Listing, held: Held, fresh: str | None) -> str | None:
+    async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
         self._require_primary()
         return await super().hand_out(listing, held, fresh)
 
-    async def adopt(self, listing: Listing, cursor: str, held: Held, handed_out_at: int) -> None:
+    async def adopt(self, listing: Listing, cursor: str, held: StoredCursor, handed_out_at: int) -> None:
         self._require_primary()
         await super().adopt(listing, cursor, held, handed_out_at)
 
@@ -76,9 +76,9 @@ class Bank:
         self.meter.remove()
 
     def hand_out(self, listing: Listing, position: Position, horizon: int, fresh: str | None = None) -> str | None:
-        return self.run(self.bridge.hand_out(listing, Held(position, horizon, horizon), fresh))
+        return self.run(self.bridge.hand_out(listing, StoredCursor(position, horizon, horizon), fresh))
 
-    def find(self, listing: Listing, cursor: str) -> Held | None:
+    def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         return self.run(self.bridge.find(listing, cursor))
 
     def tend(self) -> None:
@@ -103,8 +103,8 @@ def test_with_a_primary_the_bridge_answers_as_the_store_does(bank: Bank) -> None
     assert bank.hand_out(BY_CHANGE, HERE, 1000) == "b_1"
     assert bank.hand_out(BY_CHANGE, MOVED, 2000) is None
     assert bank.hand_out(BY_CHANGE, MOVED, 2000, "f_1") == "f_1"
-    assert bank.find(BY_CHANGE, "b_1") == bank.run(bank.store.find(BY_CHANGE, "b_1")) == Held(HERE, 1000, 1000)
-    assert bank.find(BY_CHANGE, "f_1") == Held(MOVED, 2000, 2000)
+    assert bank.find(BY_CHANGE, "b_1") == bank.run(bank.store.find(BY_CHANGE, "b_1")) == StoredCursor(HERE, 1000, 1000)
+    assert bank.find(BY_CHANGE, "f_1") == StoredCursor(MOVED, 2000, 2000)
     assert bank.find(BY_DAY, "b_1") is None
 
 
@@ -114,8 +114,8 @@ def test_without_a_primary_a_cursor_is_a_fresh_id(bank: Bank) -> None:
     assert bank.hand_out(BY_CHANGE, MOVED, 2000) is None
     assert bank.hand_out(BY_CHANGE, MOVED, 2000, UNIQUE) == UNIQUE
     assert bank.hand_out(BY_CHANGE, HERE, 2000, UNIQUE) is None
-    assert bank.find(BY_CHANGE, "b_1") == Held(HERE, 1000, 1000)
-    assert bank.find(BY_CHANGE, UNIQUE) == Held(MOVED, 2000, 2000)
+    assert bank.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 1000, 1000)
+    assert bank.find(BY_CHANGE, UNIQUE) == StoredCursor(MOVED, 2000, 2000)
 
 
 def test_without_a_primary_a_short_id_is_not_handed_out(bank: Bank) -> None:
@@ -129,9 +129,9 @@ def test_the_store_gets_those_cursors_when_there_is_a_primary_again(bank: Bank) 
     bank.hand_out(BY_CHANGE, MOVED, 2000, UNIQUE)
     bank.store.away = False
     bank.tend()
-    assert bank.run(bank.store.find(BY_CHANGE, UNIQUE)) == Held(MOVED, 2000, 2000)
+    assert bank.run(bank.store.find(BY_CHANGE, UNIQUE)) == StoredCursor(MOVED, 2000, 2000)
     bank.meter.command("FLUSHALL")
-    assert bank.find(BY_CHANGE, UNIQUE) == Held(MOVED, 2000, 2000)
+    assert bank.find(BY_CHANGE, UNIQUE) == StoredCursor(MOVED, 2000, 2000)
 
 
 def test_an_entry_of_another_version_does_not_hold_up_those_behind_it(bank: Bank) -> None:
@@ -140,17 +140,17 @@ def test_an_entry_of_another_version_does_not_hold_up_those_behind_it(bank: Bank
     bank.hand_out(BY_CHANGE, MOVED, 2000, UNIQUE)
     bank.store.away = False
     bank.tend()
-    assert bank.run(bank.store.find(BY_CHANGE, UNIQUE)) == Held(MOVED, 2000, 2000)
+    assert bank.run(bank.store.find(BY_CHANGE, UNIQUE)) == StoredCursor(MOVED, 2000, 2000)
     assert bank.meter.command("LLEN test:{bridge}:deferred") == b":0"
     assert bank.meter.command("LLEN test:{bridge}:deferred:unreadable") != b":0"
 
 
 def test_without_a_primary_an_older_cursor_is_found_on_a_replica_unless_this_side_lost_its_memory(bank: Bank) -> None:
-    bank.run(bank.store.hand_out(BY_CHANGE, Held(HERE, 1000, 1000), None))
+    bank.run(bank.store.hand_out(BY_CHANGE, StoredCursor(HERE, 1000, 1000), None))
     bank.tend()
     bank.command("UPDATE counterfoil.horizon SET at = 10000000")
     bank.store.away = True
-    assert bank.find(BY_CHANGE, "b_1") == Held(HERE, 1000, 1000)
+    assert bank.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 1000, 1000)
     assert bank.find(BY_CHANGE, "b_2") is None
 
 
@@ -158,9 +158,9 @@ def test_without_a_primary_an_older_cursor_is_found_on_a_replica_unless_this_sid
 def test_a_cursor_that_a_failover_has_lost_is_still_valid(bank: Bank, listing: Listing) -> None:
     bank.hand_out(listing, HERE, 1000)
     bank.forget("b_1")
-    assert bank.find(listing, "b_1") == Held(HERE, 1000, 1000)
+    assert bank.find(listing, "b_1") == StoredCursor(HERE, 1000, 1000)
     # And the store has it again.
-    assert bank.run(bank.store.find(listing, "b_1")) == Held(HERE, 1000, 1000)
+    assert bank.run(bank.store.find(listing, "b_1")) == StoredCursor(HERE, 1000, 1000)
 
 
 def test_an_id_that_a_failover_has_lost_is_not_handed_out_for_another_position(bank: Bank) -> None:
@@ -168,12 +168,12 @@ def test_an_id_that_a_failover_has_lost_is_not_handed_out_for_another_position(b
     bank.forget("b_1")
     assert bank.hand_out(BY_CHANGE, MOVED, 2000) is None
     assert bank.hand_out(BY_CHANGE, MOVED, 2000, "f_1") == "f_1"
-    assert bank.find(BY_CHANGE, "b_1") == Held(HERE, 1000, 1000)
-    assert bank.find(BY_CHANGE, "f_1") == Held(MOVED, 2000, 2000)
+    assert bank.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 1000, 1000)
+    assert bank.find(BY_CHANGE, "f_1") == StoredCursor(MOVED, 2000, 2000)
 
 
 def test_horizons_that_a_failover_has_lost_still_count(bank: Bank) -> None:
     for horizon in (1000, 1200, 900):
         bank.hand_out(BY_CHANGE, HERE, horizon)
     bank.command("UPDATE counterfoil.cursors SET earliest = 1000, latest = 1000")
-    assert bank.find(BY_CHANGE, "b_1") == Held(HERE, 900, 1200)
+    assert bank.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 900, 1200)

@@ -18,10 +18,12 @@ import servers
 from backends.test_same_answers import agreed, moved, of_kind, same_key, walked
 from cli.command import PYTHON
 from counterfoil import bootstrap, settings
-from counterfoil.backends.postgres.arrival import PostgresArrival
-from counterfoil.backends.sqlite.departure import SqliteDeparture
+from counterfoil.backends.postgres.copy_target import PostgresCopyTarget
+from counterfoil.backends.sqlite.copy_source import SqliteCopySource
 from counterfoil.cli.main import program
-from counterfoil.copying import TABLES, Copy, CopyRefused
+from counterfoil.copying.copy import Copy
+from counterfoil.copying.stores import CopyRefused
+from counterfoil.copying.tables import TABLES
 from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
@@ -280,7 +282,7 @@ def test_a_retired_source_stamps_admits_and_issues_nothing(house: House, target:
         with pytest.raises(StoreUnavailable, match="was moved to postgresql://"):
             act()
     assert house.error("shops", key) == "auth_unavailable"
-    said = bootstrap.Inspection(house.settings).problems()
+    said = bootstrap.inspection(house.settings).problems()
     assert set(said.values()) == {f"this store was moved to {target}"}
     doctor = CliRunner().invoke(program, ["doctor", "--store", str(house.settings.store)])
     assert doctor.exit_code == 1
@@ -293,11 +295,11 @@ def test_a_cut_over_that_dies_half_way_is_finished_by_the_next_run(house: House,
     """The source is retired before the target is opened: in between neither gives anything out."""
     house.load(shop())
 
-    class Dying(PostgresArrival):
+    class Dying(PostgresCopyTarget):
         def open(self, fingerprint: str, horizon: int) -> None:  # noqa: ARG002 - the port's signature
             raise KeyboardInterrupt
 
-    with closing(bootstrap.departure(house.settings.store)) as leaving, closing(Dying(target)) as arriving:
+    with closing(bootstrap.copy_source(house.settings.store)) as leaving, closing(Dying(target)) as arriving:
         with pytest.raises(KeyboardInterrupt):
             Copy(leaving, arriving, lambda *_: None).run(target)
         assert leaving.retired()
@@ -308,7 +310,7 @@ def test_a_cut_over_is_refused_while_a_load_writes(house: House, target: str) ->
     of = shop()
     house.load(of, bill(of))
 
-    class Late(SqliteDeparture):
+    class Late(SqliteCopySource):
         @contextmanager
         def held(self) -> Iterator[int]:
             house.clock.advance(1)
@@ -318,7 +320,7 @@ def test_a_cut_over_is_refused_while_a_load_writes(house: House, target: str) ->
 
     with (
         closing(Late(house.settings.store, house.clock)) as leaving,
-        closing(bootstrap.arrival(target)) as arriving,
+        closing(bootstrap.copy_target(target)) as arriving,
         pytest.raises(CopyRefused, match="stop the loads"),
     ):
         Copy(leaving, arriving, lambda *_: None).run("postgresql://elsewhere")
@@ -344,7 +346,7 @@ def test_a_store_that_was_moved_opens_no_second_target(house: House, target: str
 
 def test_two_copies_into_one_database_do_not_run_at_once(house: House, target: str) -> None:
     house.load(shop())
-    with closing(bootstrap.arrival(target)) as other:
+    with closing(bootstrap.copy_target(target)) as other:
         other.claim("of another store")
         assert "another copy into this database is running" in run(house, target, status=1).output
 
@@ -355,9 +357,9 @@ def test_a_target_that_holds_anything_else_is_refused(house: House, target: str,
     other.close()
     assert "holds another store" in run(house, target, status=1).output
     keys_only = servers.postgres(18).fresh_database()[1]
-    cabinet = House(tmp_path / "third", store=keys_only)
-    cabinet.key(shop="s")
-    cabinet.close()
+    key_store = House(tmp_path / "third", store=keys_only)
+    key_store.key(shop="s")
+    key_store.close()
     assert "already and is open" in run(house, keys_only, status=1).output
 
 

@@ -14,8 +14,8 @@ from counterfoil.backends.postgres.cursors import PostgresCursors
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.sqlite.cursors import SqliteCursors
 from counterfoil.backends.sqlite.files import path_of, scripts
-from counterfoil.bootstrap import SystemClock
-from counterfoil.domain.paging import Held, Listing, Position
+from counterfoil.domain.paging import Listing, Position, StoredCursor
+from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Cursors
 
 LISTING = Listing("k_1", "bills sh_1", "changes 0")
@@ -28,7 +28,7 @@ OLD = """
 
 
 async def old_ids_stay_taken(cursors: Cursors) -> None:
-    moved = Held(Position(2000, 0, "b_1"), 3000, 3000)
+    moved = StoredCursor(Position(2000, 0, "b_1"), 3000, 3000)
     assert await cursors.find(LISTING, "b_1") is None
     assert await cursors.hand_out(LISTING, moved, None) is None
     assert await cursors.hand_out(LISTING, moved, "f_1") == "f_1"

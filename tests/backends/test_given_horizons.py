@@ -11,9 +11,9 @@ import servers
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
 from counterfoil.backends.redis.meter import RedisMeter
-from counterfoil.bootstrap import SystemClock
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Meter
 
 KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), per_min=1000, per_day=1000)

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from counterfoil import bootstrap
 from counterfoil.backends.postgres.connections import STATEMENT_SEC
-from counterfoil.backends.postgres.keys import BRIDGE_SEC, PostgresKeyRing
+from counterfoil.backends.postgres.keys import BRIDGE_SEC, PostgresKeyLookup
 from counterfoil.backends.postgres.servers import LOOK_SEC, PATIENCE, Servers
 from counterfoil.backends.redis.bridge import SETTLING_MS
-from counterfoil.cli import clusterailments
+from counterfoil.cli.checks import cluster as checks
 from counterfoil.observe.events import ServerChanged
 from counterfoil.ports import StoreUnavailable
 from house import House, MovableClock
@@ -285,11 +285,11 @@ def test_keys_of_a_replica_count_as_far_as_its_horizon_proves_them_new(cluster: 
     nowhere.kill()
     clock.advance(1)
     servers = Servers(address_of(cluster.database, nowhere, replica), clock, now_ms=clock.now_ms)
-    ring = PostgresKeyRing(servers, clock)
+    ring = PostgresKeyLookup(servers, clock)
     assert run(ring.find(key_id)).key.revoked_at is None
     replica.hold()
     revoked_at = cluster.house.clock.now_ms()
-    cluster.house.cabinet.change(key_id, lambda key: replace(key, revoked_at=revoked_at))
+    cluster.house.key_store.change(key_id, lambda key: replace(key, revoked_at=revoked_at))
     clock.advance(BRIDGE_SEC - 1)
     assert run(ring.find(key_id)).key.revoked_at is None
     clock.advance(1)
@@ -388,10 +388,10 @@ def test_the_operator_sees_each_server_and_a_frozen_one_costs_a_moment_only(clus
     cluster.tick()
     cluster.settled()
     cluster.primary.freeze_all(signal.SIGSTOP)
-    look = bootstrap.Inspection(cluster.house.settings, cluster.house.clock)
+    look = bootstrap.inspection(cluster.house.settings)
     began = time.monotonic()
     assert look.problems() == {"store": None}
-    assert look.horizon_age_ms() == 0
+    assert look.horizon() == cluster.house.clock.now_ms()
     assert [server.role.value for server in look.servers()] == ["away", "replica"]
     assert time.monotonic() - began < 3 * 2 * PATIENCE * LOOK_SEC
     cluster.primary.freeze_all(signal.SIGCONT)
@@ -401,7 +401,7 @@ def test_the_operator_sees_each_server_and_a_frozen_one_costs_a_moment_only(clus
 def test_the_doctor_names_each_server_and_frowns_when_one_is_away(cluster: Cluster) -> None:
     def told() -> list[tuple[str, str]]:
         house = cluster.house.settings
-        seen = clusterailments.servers(bootstrap.Inspection(house).servers(), house.replica_lag_ms)
+        seen = checks.servers(bootstrap.inspection(house).servers(), house.replica_lag_ms)
         return [(found.status, found.says.split(" ", 1)[1]) for found in seen]
 
     cluster.tick()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from counterfoil import keydesk
+from counterfoil import key_issuing
 from counterfoil.domain import credentials
 from counterfoil.domain.access import Scope
 from house import House, site
@@ -57,7 +57,7 @@ def moved(lines: list[bytes]) -> dict[str, Any]:
 def same_key(houses: list[House], scope: Scope) -> str:
     credential = credentials.mint(secrets.token_bytes)
     for house in houses:
-        keydesk.admit(house.cabinet, keydesk.Grant(scope=scope, **BUSY), credential, 0)  # type: ignore[arg-type]
+        key_issuing.import_key(house.key_store, key_issuing.Grant(scope=scope, **BUSY), credential, 0)  # type: ignore[arg-type]
         house.clock.advance(1)
     return credentials.written(credential)
 

@@ -18,8 +18,8 @@ import pytest
 
 import servers
 from counterfoil.backends.postgres import books
-from counterfoil.backends.postgres.connections import Pool, dial
-from counterfoil.backends.postgres.layout import DISTRIBUTED
+from counterfoil.backends.postgres.citus_layout import DISTRIBUTED
+from counterfoil.backends.postgres.connections import Pool, open_connection
 from house import House
 from records import EVER, NEW_YEAR, Record, base, bills, branch, member
 
@@ -197,7 +197,7 @@ def test_what_the_address_sets_for_its_sessions_is_left_to_it() -> None:
     url = servers.postgres(18).fresh_database()[1]
 
     async def setting(address: str) -> str:
-        connection = await dial(address, None, 5)
+        connection = await open_connection(address, None, 5)
         try:
             return str(await connection.fetchval("SHOW plan_cache_mode"))
         finally:

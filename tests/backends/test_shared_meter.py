@@ -11,10 +11,10 @@ import servers
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
 from counterfoil.backends.redis.meter import RedisMeter
-from counterfoil.bootstrap import SystemClock
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.allowance import Admitted, TooFast
 from counterfoil.domain.calendar import thai_day
+from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.events import CountsReseeded, Event
 from counterfoil.ports import StoreUnavailable
 from servers import Valkey

@@ -19,8 +19,8 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 import servers
+from counterfoil.backends.postgres.citus_layout import DISTRIBUTED, distribute
 from counterfoil.backends.postgres.connections import migrate
-from counterfoil.backends.postgres.layout import DISTRIBUTED, distribute
 from e2e.running import until
 
 COORDINATOR = os.environ.get("COUNTERFOIL_TEST_CITUS", "")

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from citus.cluster import cluster
-from counterfoil.backends.postgres.distributed import open_ledger
-from counterfoil.backends.postgres.horizonfirst import CitusServers
-from counterfoil.backends.postgres.layout import DISTRIBUTED
+from counterfoil.backends.postgres.citus_layout import DISTRIBUTED
+from counterfoil.backends.postgres.citus_ledger import open_ledger
+from counterfoil.backends.postgres.citus_reads import CitusServers
 from counterfoil.backends.postgres.servers import Servers
-from counterfoil.bootstrap import SystemClock
+from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.events import Event
 from counterfoil.ports import Clock
 from ports.backends import FULL_DISK, OpenLedger, PostgresStore, SharedTime

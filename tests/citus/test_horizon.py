@@ -11,10 +11,10 @@ import pytest
 
 from citus.cluster import Node, cluster
 from citus.store import CitusStore
-from counterfoil.backends.postgres.distributed import DistributedLedger
+from counterfoil.backends.postgres.citus_ledger import DistributedLedger
 from counterfoil.backends.postgres.ledger import PostgresLedger
 from counterfoil.backends.postgres.rows import BillRow
-from counterfoil.bootstrap import SystemClock
+from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Outcome, PutMember, StoreUnavailable
 from e2e.running import until
 from ports.conftest import Run

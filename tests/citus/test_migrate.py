@@ -8,8 +8,8 @@ import pytest
 
 from citus.cluster import cluster
 from cli.command import Command
-from counterfoil.backends.postgres.distributed import DistributedLedger
-from counterfoil.backends.postgres.layout import DISTRIBUTED
+from counterfoil.backends.postgres.citus_layout import DISTRIBUTED
+from counterfoil.backends.postgres.citus_ledger import DistributedLedger
 from house import House
 from records import EVER, Record, base, bills, branch, member
 

@@ -9,8 +9,8 @@ import pytest
 from backends.test_shards import *  # noqa: F403 - every test of the file
 from backends.test_shards import Group
 from citus.cluster import cluster
-from counterfoil.backends.postgres import books, horizonfirst
-from counterfoil.backends.postgres.layout import DISTRIBUTED
+from counterfoil.backends.postgres import books, citus_reads
+from counterfoil.backends.postgres.citus_layout import DISTRIBUTED
 
 SMALL = ("horizon", "shops", "bases")
 
@@ -27,10 +27,8 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
 
 def test_every_statement_that_joins_a_small_table_to_a_distributed_one_is_asked_in_two_parts() -> None:
     joined = {text for text in _statements() if _reads(text, SMALL) and _reads(text, DISTRIBUTED)}
-    assert joined == horizonfirst.PARTS.keys()
-    assert not any(
-        _reads(parts.head, DISTRIBUTED) or _reads(parts.rows, SMALL) for parts in horizonfirst.PARTS.values()
-    )
+    assert joined == citus_reads.PARTS.keys()
+    assert not any(_reads(parts.head, DISTRIBUTED) or _reads(parts.rows, SMALL) for parts in citus_reads.PARTS.values())
 
 
 def _statements() -> Iterator[str]:

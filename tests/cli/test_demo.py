@@ -18,8 +18,9 @@ import httpx
 import pytest
 
 from cli.command import PYTHON, Command
-from counterfoil import bootstrap, settings, showcase
-from counterfoil.worldgen.plan import WorldPlan
+from counterfoil import bootstrap, settings
+from counterfoil.demo import showcase
+from counterfoil.demo.worldgen.plan import WorldPlan
 
 SMALL = ("--port", "0", "--bills", "800", "--until", "2026-09-30")
 PAGE_BEGINS = re.compile("Counterfoil demo")
@@ -154,9 +155,9 @@ def test_a_store_that_holds_the_demo_already_is_used_again(tmp_path: Path, plan:
     first = build(tmp_path / "a", plan)
     assert build(tmp_path / "a", plan) == first
     effective = settings.load({"store": str(tmp_path / "a")}, {})
-    cabinet = bootstrap.key_cabinet(effective)
-    assert len(cabinet.all()) == len(first.keys)
-    cabinet.close()
+    key_store = bootstrap.key_store(effective)
+    assert len(key_store.all()) == len(first.keys)
+    key_store.close()
 
 
 def test_a_demo_has_a_key_of_every_kind(tmp_path: Path, plan: WorldPlan) -> None:

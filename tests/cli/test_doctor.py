@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cli.command import SHOPS, Command
-from counterfoil import bootstrap
-from counterfoil.cli import ailments
+from counterfoil.cli.checks import local
+from counterfoil.machine.clock import SystemClock
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_with_the_clock_behind_the_horizon_nothing_is_claimed_about_a_service_or
 
 
 def test_a_clock_from_before_2024_fails() -> None:
-    assert ailments.clock(None, 1_000_000_000_000).status == "fail"
+    assert local.clock(None, 1_000_000_000_000).status == "fail"
 
 
 def test_a_port_that_another_program_has_is_told(loaded: Command, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def test_how_long_a_load_has_written_nothing_tells_whether_it_runs_or_broke_off(
     loaded: Command, store: Path, seconds_ago: int, status: str, says: str
 ) -> None:
     with sqlite3.connect(store / "books.sqlite3") as connection:
-        now = bootstrap.SystemClock().now_ms()
+        now = SystemClock().now_ms()
         connection.execute("UPDATE loads SET finished_at = NULL, seen_at = ?", (now - 1000 * seconds_ago,))
     connection.close()
     found = checks(loaded)["load"][0]

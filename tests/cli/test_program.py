@@ -45,7 +45,7 @@ def test_a_worker_imports_nothing_that_it_does_not_serve_with() -> None:
     """It starts from a clean interpreter, with the command's own file and then with what it runs."""
     source = (
         "import sys\n"
-        "import counterfoil.__main__, counterfoil.worker\n"
+        "import counterfoil.__main__, counterfoil.serving.worker\n"
         "heavy = {'click', 'prometheus_client', 'http.client', 'asyncpg', 'redis', 'counterfoil.copying'}\n"
         "idle = heavy & set(sys.modules)\n"
         "sys.exit(f'imported {idle}' if idle else 0)\n"
@@ -60,7 +60,7 @@ def test_listing_keys_to_a_pipe_imports_no_drawing_library_and_no_server(store: 
         "from counterfoil.cli.main import program\n"
         f"try: program.main(['keys', 'list', '--store', {str(store)!r}])\n"
         "except SystemExit: pass\n"
-        "heavy = {'rich', 'granian', 'prometheus_client', 'counterfoil.worldgen'} & set(sys.modules)\n"
+        "heavy = {'rich', 'granian', 'prometheus_client', 'counterfoil.demo.worldgen'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)\n"
     )
     subprocess.run([sys.executable, "-c", source], check=True, stdout=subprocess.DEVNULL)

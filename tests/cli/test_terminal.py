@@ -9,17 +9,17 @@ from contextlib import closing
 from pathlib import Path
 
 from cli.command import PYTHON, SHOPS, Command
-from counterfoil import bootstrap
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.access import Key, Scope
+from counterfoil.machine.clock import SystemClock
 
 ESCAPE = "\x1b["
 
 
-def on_terminal(*arguments: object, columns: int = 80, typed: bytes = b"") -> str:
+def on_terminal(*arguments: object, columns: int = 80, typed: bytes = b"", **variables: str) -> str:
     """What the command shows on a terminal of its own; `typed` is what somebody typed ahead."""
     mine, theirs = pty.openpty()
-    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "40"}
+    environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "40"} | variables
     os.write(mine, typed)
     process = subprocess.Popen(
         [*PYTHON, *map(str, arguments)], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
@@ -52,6 +52,12 @@ def test_a_terminal_gets_colours_and_a_pipe_does_not(counterfoil: Command, store
     assert ESCAPE not in counterfoil("settings").stdout
 
 
+def test_no_color_removes_every_colour_and_style(counterfoil: Command, store: Path) -> None:
+    counterfoil("keys", "issue", "--shop", "sh_1", "--label", "ERP")
+    for command in ("keys list", "settings", "doctor", "usage", "usage --disclosures"):
+        assert ESCAPE not in on_terminal(*command.split(), "--store", store, NO_COLOR="1"), command
+
+
 def test_tables_fit_a_narrow_terminal(store: Path) -> None:
     shown = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal("settings", "--store", store, columns=80))
     assert "grace_sec" in shown
@@ -60,7 +66,7 @@ def test_tables_fit_a_narrow_terminal(store: Path) -> None:
 
 def test_bars_are_for_terminals(counterfoil: Command, store: Path) -> None:
     key_id = counterfoil.json("keys", "issue", "--shop", "sh_1", "--label", "ERP")["keyId"]
-    with closing(SqliteUsage(store, bootstrap.SystemClock())) as usage:
+    with closing(SqliteUsage(store, SystemClock())) as usage:
         asyncio.run(usage.admit(Key(key_id=key_id, scope=Scope("shop", "sh_1"))))
     drawn = on_terminal("usage", "--store", store)
     assert "ERP" in drawn

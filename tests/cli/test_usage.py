@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from cli.command import Command
-from counterfoil import bootstrap
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.calendar import compact, days_until, thai_day
+from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import RequestRecord
 from house import MovableClock
 
@@ -25,7 +25,7 @@ def key_id(counterfoil: Command) -> str:
 
 def spend(store: Path, key_id: str, count: int, days_ago: int = 0) -> None:
     """Requests of a key, and the record of one that returned personal data."""
-    at = bootstrap.SystemClock().now_ms() - days_ago * DAY_MS
+    at = SystemClock().now_ms() - days_ago * DAY_MS
     with closing(SqliteUsage(store, MovableClock(at))) as usage:
         asyncio.run(_admit(usage, key_id, count, at))
 
@@ -52,7 +52,7 @@ def test_a_keys_last_days_are_counted_oldest_first(counterfoil: Command, store: 
     spend(store, key_id, 5, days_ago=1)
     spend(store, key_id, 3)
     (spent,) = counterfoil.json("usage", key_id)
-    days = days_until(thai_day(bootstrap.SystemClock().now_ms()), 7)
+    days = days_until(thai_day(SystemClock().now_ms()), 7)
     assert [day["date"] for day in spent["days"]] == [compact(day) for day in days]
     assert [day["count"] for day in spent["days"]] == [0, 0, 0, 0, 0, 5, 3]
     assert (spent["keyId"], spent["total"], spent["perDay"]) == (key_id, 8, 40)

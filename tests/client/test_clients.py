@@ -13,7 +13,7 @@ import records as r
 from client.pulling import PLENTY
 from client.strangers import newer_service, stranger
 from counterfoil.client import AsyncClient, Client, NotThisService, QuotaSpent, Refusal, Unreachable
-from counterfoil.client.talk import Surroundings
+from counterfoil.client.conversation import Environment
 from house import House, free_port
 
 ACCOUNT = "U" + "0123456789abcdef" * 2
@@ -48,9 +48,9 @@ class Caller:
                 result = await result if inspect.isawaitable(result) else [row async for row in result]
             return result
 
-    def _around(self) -> Surroundings:
+    def _around(self) -> Environment:
         clock = self.house.clock
-        return Surroundings(lambda: clock.steady_us() / 1e6, lambda: clock.now_ms() / 1000, lambda: 1.0)
+        return Environment(lambda: clock.steady_us() / 1e6, lambda: clock.now_ms() / 1000, lambda: 1.0)
 
     def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

@@ -10,7 +10,7 @@ import pytest
 import records as r
 from client.pulling import PLENTY, Copy, assert_equal
 from client.targets import Target, duckdb_target
-from counterfoil.client import Client, QuotaSpent, calls, progress
+from counterfoil.client import Client, QuotaSpent, calls, pull_state
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.duckdb import DuckDBSink
@@ -161,13 +161,13 @@ def test_a_file_of_another_kind_is_said_to_be_one_whatever_its_name(tmp_path: Pa
 
 
 def test_the_farthest_day_back_is_the_first_of_the_calendar(copy: Copy) -> None:
-    assert progress.window_start(date(1, 1, 20), date.min) == progress.window_start(date(1, 1, 20)) == date.min
-    call = calls.bills("s", first=date(1, 1, 1), last=date(999, 12, 31), updated_since=progress.beginning(date.min))
+    assert pull_state.window_start(date(1, 1, 20), date.min) == pull_state.window_start(date(1, 1, 20)) == date.min
+    call = calls.bills("s", first=date(1, 1, 1), last=date(999, 12, 31), updated_since=pull_state.beginning(date.min))
     assert dict(call.query)["from"] == "00010101"
     assert dict(call.query)["to"] == "09991231"
     with Client(copy.url, copy.key) as client:
         [shop] = client.shops()
-        assert list(client.bills(shop["shopId"], updated_since=progress.beginning(date.min)))
+        assert list(client.bills(shop["shopId"], updated_since=pull_state.beginning(date.min)))
 
 
 def test_bills_without_a_date_count_from_the_first_moment_of_a_day_anywhere(

@@ -13,7 +13,7 @@ import servers
 from cost.counter import plan_of, statements_run
 from counterfoil import bootstrap
 from counterfoil.backends.postgres import books, cursors
-from counterfoil.backends.postgres.connections import Line
+from counterfoil.backends.postgres.connections import ReconnectingConnection
 from house import House
 from records import NEW_YEAR, Record, base, bill, bills, branch, member, removal
 
@@ -156,7 +156,7 @@ def _each(name: str, value: object) -> list[tuple[str, object]]:
 @pytest.fixture(scope="module")
 def server() -> Iterator[psycopg.Connection[Any]]:
     """A fresh database on which PostgreSQL goes through a table only where no index serves."""
-    with closing(Line(servers.postgres(18).fresh_database()[1])) as line:
+    with closing(ReconnectingConnection(servers.postgres(18).fresh_database()[1])) as line:
         line().execute("SET enable_seqscan = off")
         yield line()
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from counterfoil.domain.bills import ClosedBill, Withheld, bill_from, under_facts
+from counterfoil.domain.pos_values import Unreadable
 from counterfoil.domain.resources import Amounts, Bill, Channel, Item, Payment
 from counterfoil.domain.shops import ShopFacts
-from counterfoil.domain.tillvalues import Unusable
 
 RIVERSIDE = ShopFacts(
     shop_id="sh_01",
@@ -149,7 +149,7 @@ def test_a_bill_of_which_only_the_id_is_known_still_has_every_field() -> None:
 
 
 def test_a_bill_without_a_usable_id_is_refused() -> None:
-    with pytest.raises(Unusable):
+    with pytest.raises(Unreadable):
         bill_from({"id": None}, RIVERSIDE, token_of)
 
 

@@ -12,15 +12,15 @@ from counterfoil.domain.members import (
     Account,
     Base,
     Lot,
-    MemberRecord,
+    StoredMember,
     Tier,
     answering,
     base_from,
     member_from,
     published,
 )
+from counterfoil.domain.pos_values import LAST_INSTANT, Unreadable
 from counterfoil.domain.resources import Coupon, Member
-from counterfoil.domain.tillvalues import LAST_INSTANT, Unusable
 
 NOW = 1769857509120
 SOON = "2026-01-31T18:05:09.121+07:00"
@@ -49,7 +49,7 @@ def base(**fields: object) -> Base:
     return base_from({**BASE, **fields})
 
 
-def kept(**fields: object) -> MemberRecord:
+def kept(**fields: object) -> StoredMember:
     return member_from({"kind": "member", "id": "4711", "providerId": "mb_a", **fields}, token_of, hash_of)
 
 
@@ -131,7 +131,7 @@ def test_somebody_who_signed_up_on_a_day_did_so_when_it_began_in_thailand(day: o
 
 @pytest.mark.parametrize("missing", ["id", "providerId"])
 def test_a_member_without_a_usable_id_or_base_is_refused(missing: str) -> None:
-    with pytest.raises(Unusable):
+    with pytest.raises(Unreadable):
         kept(**{missing: " "})
 
 
@@ -176,7 +176,7 @@ def test_a_member_record_survives_being_stored() -> None:
         messaging=[{"userId": "U"}],
         tel="1",
     )
-    assert msgspec.json.decode(msgspec.json.encode(record), type=MemberRecord) == record
+    assert msgspec.json.decode(msgspec.json.encode(record), type=StoredMember) == record
 
 
 def test_a_base_survives_being_stored() -> None:
@@ -449,7 +449,7 @@ BASE_FIELDS = "tiers autoTiers creditEnabled messagingChannel olderMessagingChan
 def test_whatever_stands_in_its_fields_a_member_can_be_stored_and_published(
     fields: dict[str, Any], base_fields: dict[str, Any], personal_data: bool
 ) -> None:
-    record = msgspec.json.decode(msgspec.json.encode(kept(**fields)), type=MemberRecord)
+    record = msgspec.json.decode(msgspec.json.encode(kept(**fields)), type=StoredMember)
     of_base = msgspec.json.decode(msgspec.json.encode(base(**base_fields)), type=Base)
     assert (record, of_base) == (kept(**fields), base(**base_fields))
     member = published(record, of_base, NOW, personal_data)

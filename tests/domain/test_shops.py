@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterfoil.domain.calendar import THAI_TIME
+from counterfoil.domain.pos_values import Unreadable
 from counterfoil.domain.resources import Shop
 from counterfoil.domain.shops import ShopFacts, shop_from
-from counterfoil.domain.tillvalues import Unusable
 
 RIVERSIDE: dict[str, Any] = {
     "kind": "shop",
@@ -58,7 +58,7 @@ def test_a_shop_of_which_only_the_id_is_known_has_nulls_and_an_empty_list() -> N
 
 
 def test_a_shop_without_a_usable_id_is_refused() -> None:
-    with pytest.raises(Unusable):
+    with pytest.raises(Unreadable):
         shop_from({"id": ""})
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from counterfoil import bootstrap, keydesk, settings
+from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.domain.access import Scope
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from house import SECRET, Records, free_port
@@ -66,11 +66,11 @@ class Deployment:
 
     def issue(self, keys: dict[str, dict[str, Any]]) -> None:
         """Keys of the shop, by name, on these terms."""
-        cabinet = bootstrap.key_cabinet(self.settings)
+        key_store = bootstrap.key_store(self.settings)
         for name, terms in keys.items():
-            grant = keydesk.Grant(scope=Scope("shop", "sh_1"), label=name, **terms)
-            self.keys[name] = keydesk.issue(cabinet, grant, secrets.token_bytes, 0).text
-        cabinet.close()
+            grant = key_issuing.Grant(scope=Scope("shop", "sh_1"), label=name, **terms)
+            self.keys[name] = key_issuing.issue(key_store, grant, secrets.token_bytes, 0).text
+        key_store.close()
 
     @contextmanager
     def database(self, name: str) -> Iterator[sqlite3.Connection]:

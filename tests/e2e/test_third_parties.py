@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from counterfoil import bootstrap, settings, showcase
-from counterfoil.showcase import Showcase
-from counterfoil.worldgen.plan import WorldPlan
+from counterfoil import bootstrap, settings
+from counterfoil.demo import showcase
+from counterfoil.demo.showcase import Showcase
+from counterfoil.demo.worldgen.plan import WorldPlan
 from house import ServerThread
 
 SEED = 3

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import plainly
 from counterfoil.domain.problems import TABLE
-from counterfoil.http.server import HEAD_TIMEOUT_MS, MAX_HEAD_BYTES
+from counterfoil.serving.server import HEAD_TIMEOUT_MS, MAX_HEAD_BYTES
 from house import House
 from plainly import Answer, connection, everything, parsed, request, say
 from records import Record, bills, branch, shop

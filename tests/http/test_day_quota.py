@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from breakage import scribble, table_missing
-from counterfoil import keydesk
+from counterfoil import key_issuing
 from house import House
 from records import NEW_YEAR, Record, branch, member
 
@@ -49,7 +49,7 @@ def test_requests_past_the_quota_still_count(house: House) -> None:
     key = house.key(shop="s", per_day=2)
     for _ in range(5):
         house.get("shops", key)
-    keydesk.update(house.cabinet, key.split("_")[2], keydesk.Amendment(per_day=10))
+    key_issuing.update(house.key_store, key.split("_")[2], key_issuing.KeyChanges(per_day=10))
     house.clock.advance(1)
     assert house.data("usage", key)["today"] == {"date": "20260101", "count": 6, "remaining": 4}
 
@@ -102,7 +102,7 @@ def test_every_key_has_a_quota_of_its_own(town: House) -> None:
 def test_a_quota_changed_meanwhile_counts_at_once(house: House) -> None:
     key = house.key(shop="s", per_day=1)
     house.get("shops", key)
-    keydesk.update(house.cabinet, key.split("_")[2], keydesk.Amendment(per_day=3))
+    key_issuing.update(house.key_store, key.split("_")[2], key_issuing.KeyChanges(per_day=3))
     house.clock.advance(1)
     assert allowance(house.get("shops", key)) == ("3", "1")
 

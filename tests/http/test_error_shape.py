@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from breakage import keys_unreadable, scribble, table_missing
-from counterfoil import keydesk
+from counterfoil import key_issuing
 from counterfoil.domain.problems import TABLE, Problem
 from house import House
 from records import NEW_YEAR, bills, branch, days, member
@@ -26,7 +26,7 @@ def bad_key(house: House, mine: str) -> httpx.Response:
 
 
 def revoked(house: House, mine: str) -> httpx.Response:
-    keydesk.revoke(house.cabinet, mine.split("_")[2], house.clock.now_ms())
+    key_issuing.revoke(house.key_store, mine.split("_")[2], house.clock.now_ms())
     house.clock.advance(1)
     return house.get("shops", mine)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from breakage import KEY_FILE_TROUBLE, keys_unreadable, table_missing
-from counterfoil import keydesk
+from counterfoil import key_issuing
 from counterfoil.backends.sqlite.keys import REFRESH_SEC
 from counterfoil.domain import credentials
 from house import House
@@ -95,7 +95,7 @@ def test_a_wrong_secret_is_refused_like_an_unknown_id(town: House) -> None:
 
 def test_a_revoked_key_with_a_wrong_secret_is_refused_like_an_unknown_id(town: House) -> None:
     key = town.key(shop="s")
-    keydesk.revoke(town.cabinet, key_id(key), town.clock.now_ms())
+    key_issuing.revoke(town.key_store, key_id(key), town.clock.now_ms())
     town.clock.advance(1)
     assert seen(refusal(town, f"Bearer {_with_id(key_id(key))}")) == seen(refusal(town, None))
 
@@ -132,7 +132,7 @@ def test_a_refused_caller_is_told_how_to_present_a_key(town: House) -> None:
 
 def test_a_revoked_key_is_told_so(town: House) -> None:
     key = town.key(shop="s")
-    keydesk.revoke(town.cabinet, key_id(key), town.clock.now_ms())
+    key_issuing.revoke(town.key_store, key_id(key), town.clock.now_ms())
     town.clock.advance(1)
     answer = town.get("shops", key)
     assert (answer.status_code, answer.json()["error"]) == (401, "key_revoked")
@@ -144,7 +144,7 @@ def test_a_revocation_works_within_the_rings_refresh_even_for_a_busy_key(house: 
         assert house.get("shops", key).status_code == 200
         house.clock.advance(0.1)
     house.get("shops", key)
-    keydesk.revoke(house.cabinet, key_id(key), house.clock.now_ms())
+    key_issuing.revoke(house.key_store, key_id(key), house.clock.now_ms())
     statuses = []
     for _ in range(6):
         house.clock.advance(REFRESH_SEC / 5)
@@ -159,7 +159,7 @@ def test_the_rings_refresh_is_within_the_five_minutes_promised() -> None:
 def test_a_revocation_works_while_the_wall_clock_stands_or_steps_back(house: House) -> None:
     key = house.key(shop="s")
     house.get("shops", key)
-    keydesk.revoke(house.cabinet, key_id(key), house.clock.now_ms())
+    key_issuing.revoke(house.key_store, key_id(key), house.clock.now_ms())
     house.clock.step(-86_400)
     house.clock.advance(REFRESH_SEC)
     assert house.error("shops", key) == "key_revoked"
@@ -167,22 +167,22 @@ def test_a_revocation_works_while_the_wall_clock_stands_or_steps_back(house: Hou
 
 def test_a_revocation_is_not_undone_by_an_update(town: House) -> None:
     key = town.key(shop="s")
-    keydesk.revoke(town.cabinet, key_id(key), town.clock.now_ms())
-    keydesk.update(town.cabinet, key_id(key), keydesk.Amendment(per_min=5, personal_data=True))
+    key_issuing.revoke(town.key_store, key_id(key), town.clock.now_ms())
+    key_issuing.update(town.key_store, key_id(key), key_issuing.KeyChanges(per_min=5, personal_data=True))
     town.clock.advance(1)
     assert town.error("shops", key) == "key_revoked"
 
 
 def test_revoking_one_key_leaves_the_others_alone(town: House) -> None:
     key, other = town.key(shop="s"), town.key(shop="s")
-    keydesk.revoke(town.cabinet, key_id(key), town.clock.now_ms())
+    key_issuing.revoke(town.key_store, key_id(key), town.clock.now_ms())
     town.clock.advance(1)
     assert town.get("shops", other).status_code == 200
 
 
 def test_a_revoked_key_is_refused_without_the_allowance_and_not_counted(house: House) -> None:
     key = house.key(shop="s", per_min=1)
-    keydesk.revoke(house.cabinet, key_id(key), house.clock.now_ms())
+    key_issuing.revoke(house.key_store, key_id(key), house.clock.now_ms())
     answers = [house.get("shops", key) for _ in range(3)]
     assert {answer.json()["error"] for answer in answers} == {"key_revoked"}
     assert not [name for name in answers[0].headers if name.startswith("x-ratelimit")]
@@ -206,7 +206,7 @@ def test_a_key_issued_while_the_service_runs_is_known_within_the_refresh(house: 
 
 def test_a_successor_works_beside_the_old_key(house: House) -> None:
     old = house.key(shop="s", per_day=77)
-    new = keydesk.rotate(house.cabinet, key_id(old), secrets.token_bytes, house.clock.now_ms()).text
+    new = key_issuing.rotate(house.key_store, key_id(old), secrets.token_bytes, house.clock.now_ms()).text
     answers = [house.get("shops", key) for key in (old, new)]
     assert [(answer.status_code, answer.headers["x-ratelimit-limit"]) for answer in answers] == [(200, "77")] * 2
 
@@ -216,7 +216,7 @@ def test_a_permission_granted_later_works_within_the_refresh(house: House) -> No
     house.load(of)
     key = house.key(shop=of["id"])
     assert house.error("members/lookup", key) == "lookup_not_enabled"
-    keydesk.update(house.cabinet, key_id(key), keydesk.Amendment(messaging_lookup=True))
+    key_issuing.update(house.key_store, key_id(key), key_issuing.KeyChanges(messaging_lookup=True))
     house.clock.advance(REFRESH_SEC)
     assert house.error("members/lookup", key) == "bad_query"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counterfoil import bootstrap, keydesk
+from counterfoil import bootstrap, key_issuing
 from house import House, ServerThread
 
 MINUTE = 60_000_000
@@ -89,7 +89,7 @@ def test_a_changed_ceiling_counts_from_the_next_request_on(town: House, moves: l
     key = town.key(shop="s", per_min=3, per_day=A_LOT)
     model = Model()
     for gap, per_min in moves:
-        keydesk.update(town.cabinet, key.split("_")[2], keydesk.Amendment(per_min=per_min))
+        key_issuing.update(town.key_store, key.split("_")[2], key_issuing.KeyChanges(per_min=per_min))
         town.clock.advance(1 + gap / 1_000_000)
         model.now += 1_000_000 + gap
         fits = model.fits(per_min)

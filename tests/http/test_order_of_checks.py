@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from counterfoil import keydesk
+from counterfoil import key_issuing
 from house import House
 from records import NEW_YEAR, Record, bill, branch, fresh, member
 
@@ -82,7 +82,7 @@ def test_a_revoked_key_is_told_so_however_full_its_minute(house: House) -> None:
     key = house.key(shop="s", per_min=1, per_day=1)
     for _ in range(3):
         house.get("shops", key)
-    keydesk.revoke(house.cabinet, key.split("_")[2], house.clock.now_ms())
+    key_issuing.revoke(house.key_store, key.split("_")[2], house.clock.now_ms())
     house.clock.advance(1)
     assert code(house.get("shops", key)) == (401, "key_revoked")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from counterfoil import keydesk
+from counterfoil import key_issuing
 from house import House
 from records import shop
 
@@ -151,6 +151,6 @@ def test_counts_survive_a_restart(tmp_path: Path) -> None:
 def test_a_label_changed_since_is_the_one_shown(house: House) -> None:
     key = house.key(shop="s", label="Old")
     usage(house, key)
-    keydesk.update(house.cabinet, key.split("_")[2], keydesk.Amendment(label="New"))
+    key_issuing.update(house.key_store, key.split("_")[2], key_issuing.KeyChanges(label="New"))
     house.clock.advance(1)
     assert usage(house, key)["label"] == "New"

@@ -10,14 +10,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from counterfoil.bootstrap import SystemClock
+from counterfoil.demo.worldgen.plan import WorldPlan
+from counterfoil.demo.worldgen.world import world
 from counterfoil.domain.access import Scope
-from counterfoil.domain.forms import NEXT
+from counterfoil.domain.member_template import NEXT
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
-from counterfoil.ingest.sources import Line, Source, source
+from counterfoil.ingest.sources import Source, SourceLine, source
+from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Clock
-from counterfoil.worldgen.plan import WorldPlan
-from counterfoil.worldgen.world import world
 from ports.backends import Store
 from ports.desk import EVER, PSEUDONYMS, bills_of, open_ledger
 
@@ -49,9 +49,9 @@ class Told(Source):
         super().__init__("test", None)
         self._records = records
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[SourceLine]:
         for number, record in enumerate(self._records, 1):
-            yield Line("test", number, record if isinstance(record, bytes) else json.dumps(record).encode())
+            yield SourceLine("test", number, record if isinstance(record, bytes) else json.dumps(record).encode())
 
 
 def lines_of_a_world() -> list[bytes]:

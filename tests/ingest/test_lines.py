@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import json as msgspec_json
 
-from counterfoil.ingest.lines import MAX_LINE, REASONS, Reader, SetAside, record_in, reject
+from counterfoil.ingest.lines import MAX_LINE, REASONS, Reader, Rejected, record_in, reject
 from counterfoil.ingest.sources import source
 from counterfoil.ports import PutMember, PutShop
 from house import MovableClock
@@ -24,7 +24,7 @@ DEEP = 200_000
 
 
 def reason_of(line: bytes) -> str:
-    with pytest.raises(SetAside) as aside:
+    with pytest.raises(Rejected) as aside:
         READER.change(record_in(line))
     return aside.value.reason
 
@@ -144,7 +144,7 @@ def test_no_bytes_do_more_than_be_set_aside(line: bytes) -> None:
     st.sampled_from(["shop", "base", "member", "bill", "reject"]),
 )
 def test_no_object_does_more_than_be_set_aside(record: dict[str, Any], kind: str) -> None:
-    with contextlib.suppress(SetAside):
+    with contextlib.suppress(Rejected):
         READER.change(record_in(json.dumps({**record, "kind": kind}).encode("utf-8", "surrogatepass")))
 
 

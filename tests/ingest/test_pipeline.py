@@ -8,9 +8,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from counterfoil.bootstrap import SystemClock
 from counterfoil.ingest.pipeline import Summary
 from counterfoil.ingest.sources import source
+from counterfoil.machine.clock import SystemClock
 from house import MovableClock
 from ingest.loaders import (
     Told,

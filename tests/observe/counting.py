@@ -5,7 +5,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from counterfoil.observe.counters import Layout, Page
+from counterfoil.machine.clock import SystemClock
+from counterfoil.observe.counters import CounterFile, Layout
 from counterfoil.observe.events import RequestServed
 
 LAYOUT = Layout(["shops", "transactions", "openapi.json", "unknown"])
@@ -27,7 +28,7 @@ def served(**fields: Any) -> RequestServed:
 
 
 def count(folder: Path, requests: int, killed: bool) -> None:
-    page = Page(folder, LAYOUT)
+    page = CounterFile(folder, LAYOUT, SystemClock().now_ms)
     for _ in range(requests):
         page(served())
     if killed:

@@ -9,8 +9,8 @@ import pytest
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from counterfoil.http.admin import Admin, Readiness
 from counterfoil.observe.metrics import gauge
+from counterfoil.serving.admin import Admin, Readiness
 
 READY = [Readiness("books", None), Readiness("api", None)]
 

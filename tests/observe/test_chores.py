@@ -9,8 +9,8 @@ import pytest
 from counterfoil import bootstrap, settings
 from counterfoil.backends.sqlite.files import path_of, read_write, writing
 from counterfoil.observe.events import Event
+from counterfoil.serving.chores import Chores
 from counterfoil.settings import Settings
-from counterfoil.supervise import Chores
 from e2e.running import until
 
 ROWS = 200
@@ -44,6 +44,6 @@ def test_the_usage_log_is_moved_while_a_load_holds_the_books(store: Settings) ->
 
 
 def test_the_horizon_moves_while_nothing_is_loaded(store: Settings) -> None:
-    inspection = bootstrap.Inspection(store)
-    first = inspection.horizon_ms() or 0
-    until(lambda: (inspection.horizon_ms() or 0) > first, "the horizon moves")
+    inspection = bootstrap.inspection(store)
+    first = inspection.horizon() or 0
+    until(lambda: (inspection.horizon() or 0) > first, "the horizon moves")

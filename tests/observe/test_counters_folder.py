@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from counterfoil.supervise import clear_abandoned, counters_folder
+from counterfoil.serving.supervisor import clear_abandoned, counters_folder
 
 
 def ended_process() -> int:

@@ -12,7 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from counterfoil.domain.problems import TABLE
-from counterfoil.observe.counters import BUCKETS_US, OUTCOMES, Page, last_store_failure_ms, totals
+from counterfoil.machine.clock import SystemClock
+from counterfoil.observe.counters import BUCKETS_US, OUTCOMES, CounterFile, last_store_failure_ms, totals
 from counterfoil.observe.events import Event, HandlerCrashed, ServiceChanged, StoreFailed
 from counterfoil.observe.metrics import families, gauge
 from observe.counting import LAYOUT, count, served
@@ -41,7 +42,7 @@ def samples(folder: Path) -> Samples:
 
 
 def counted(folder: Path, *events: Event) -> Samples:
-    page = Page(folder, LAYOUT)
+    page = CounterFile(folder, LAYOUT, SystemClock().now_ms)
     for event in events:
         page(event)
     return samples(folder)
@@ -195,5 +196,5 @@ def test_a_gauge_carries_the_service_s_name() -> None:
 
 def test_the_latest_store_failure_of_any_worker_is_known(tmp_path: Path) -> None:
     assert last_store_failure_ms(tmp_path, LAYOUT) == 0
-    Page(tmp_path, LAYOUT)(StoreFailed(request_id=None, route="usage", reason="gone"))
+    CounterFile(tmp_path, LAYOUT, SystemClock().now_ms)(StoreFailed(request_id=None, route="usage", reason="gone"))
     assert last_store_failure_ms(tmp_path, LAYOUT) > 0

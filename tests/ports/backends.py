@@ -16,30 +16,31 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import servers
-from counterfoil.backends.postgres import inspect as postgres_inspect
 from counterfoil.backends.postgres.books import PostgresBooks
 from counterfoil.backends.postgres.cursors import PostgresCursors
-from counterfoil.backends.postgres.keys import PostgresKeyCabinet, PostgresKeyRing
+from counterfoil.backends.postgres.inspection import PostgresInspection
+from counterfoil.backends.postgres.keys import PostgresKeyLookup, PostgresKeyStore
 from counterfoil.backends.postgres.ledger import PostgresLedger
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
 from counterfoil.backends.redis.meter import RedisMeter
-from counterfoil.backends.sqlite import inspect
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.cursors import SqliteCursors
 from counterfoil.backends.sqlite.files import path_of
-from counterfoil.backends.sqlite.keys import SqliteKeyCabinet, SqliteKeyRing
+from counterfoil.backends.sqlite.inspection import SqliteInspection
+from counterfoil.backends.sqlite.keys import SqliteKeyLookup, SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.usage import SqliteUsage
-from counterfoil.bootstrap import SystemClock
 from counterfoil.domain.calendar import thai_day
+from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.events import Event
 from counterfoil.ports import (
     Books,
     Clock,
     Cursors,
-    KeyCabinet,
-    KeyRing,
+    KeyLookup,
+    KeyStore,
+    LatestLoad,
     Ledger,
     Meter,
     RequestLog,
@@ -55,7 +56,7 @@ class OpenLedger(Ledger, Protocol):
     def close(self) -> None: ...
 
 
-class OpenCabinet(KeyCabinet, Protocol):
+class OpenCabinet(KeyStore, Protocol):
     def close(self) -> None: ...
 
 
@@ -79,25 +80,6 @@ class OpenUsage(Meter, RequestLog, Protocol):
     def disclosures(self, most: int) -> list[RequestRecord]: ...
 
 
-class SeenLoad(Protocol):
-    """The latest load, as the operator sees it."""
-
-    @property
-    def lines(self) -> int: ...
-
-    @property
-    def changed(self) -> int: ...
-
-    @property
-    def rejected(self) -> int: ...
-
-    @property
-    def finished(self) -> bool: ...
-
-    @property
-    def idle_ms(self) -> int: ...
-
-
 class Store(Protocol):
     """The ports over one store; every call opens them anew."""
 
@@ -105,15 +87,15 @@ class Store(Protocol):
 
     def ledger(self, clock: Clock, fingerprint: str) -> OpenLedger: ...
 
-    def key_ring(self, clock: Clock) -> KeyRing: ...
+    def key_lookup(self, clock: Clock) -> KeyLookup: ...
 
-    def key_cabinet(self) -> OpenCabinet: ...
+    def key_store(self) -> OpenCabinet: ...
 
     def usage(self, clock: Clock) -> OpenUsage: ...
 
     def cursors(self, clock: Clock) -> OpenCursors: ...
 
-    def latest_load(self, now_ms: int) -> SeenLoad | None: ...
+    def latest_load(self, now_ms: int) -> LatestLoad | None: ...
 
     def everything_written(self) -> bytes:
         """All that the store holds, as it lies on disk."""
@@ -143,11 +125,11 @@ class SqliteStore:
     def ledger(self, clock: Clock, fingerprint: str) -> OpenLedger:
         return SqliteLedger(self.folder, clock, fingerprint)
 
-    def key_ring(self, clock: Clock) -> KeyRing:
-        return SqliteKeyRing(self.folder, clock)
+    def key_lookup(self, clock: Clock) -> KeyLookup:
+        return SqliteKeyLookup(self.folder, clock)
 
-    def key_cabinet(self) -> OpenCabinet:
-        return SqliteKeyCabinet(self.folder)
+    def key_store(self) -> OpenCabinet:
+        return SqliteKeyStore(self.folder)
 
     def usage(self, clock: Clock) -> OpenUsage:
         return SqliteUsage(self.folder, clock)
@@ -155,8 +137,8 @@ class SqliteStore:
     def cursors(self, clock: Clock) -> OpenCursors:
         return SqliteCursors(self.folder, clock)
 
-    def latest_load(self, now_ms: int) -> SeenLoad | None:
-        return inspect.latest_load(self.folder, now_ms)
+    def latest_load(self, now_ms: int) -> LatestLoad | None:
+        return SqliteInspection(self.folder).latest_load(now_ms)
 
     def everything_written(self) -> bytes:
         return b"".join(file.read_bytes() for file in sorted(self.folder.iterdir()))
@@ -246,11 +228,11 @@ class PostgresStore:
             PostgresLedger(self.url, fingerprint, None if isinstance(clock, SystemClock) else clock.now_ms)
         )
 
-    def key_ring(self, clock: Clock) -> KeyRing:
-        return PostgresKeyRing(self._servers(), clock)
+    def key_lookup(self, clock: Clock) -> KeyLookup:
+        return PostgresKeyLookup(self._servers(), clock)
 
-    def key_cabinet(self) -> OpenCabinet:
-        return self._kept(PostgresKeyCabinet(self.url))
+    def key_store(self) -> OpenCabinet:
+        return self._kept(PostgresKeyStore(self.url))
 
     def usage(self, clock: Clock) -> OpenUsage:
         return PostgresUsage(self._servers(), self.url, clock, self.time.of(clock))
@@ -258,8 +240,8 @@ class PostgresStore:
     def cursors(self, clock: Clock) -> OpenCursors:
         return PostgresCursors(self._servers(), self.url, clock)
 
-    def latest_load(self, now_ms: int) -> SeenLoad | None:
-        return postgres_inspect.latest_load(self.url, now_ms)
+    def latest_load(self, now_ms: int) -> LatestLoad | None:
+        return PostgresInspection(self.url).latest_load(now_ms)
 
     def everything_written(self) -> bytes:
         return b"".join(servers.postgres(self.major).files_of(self.database).values())

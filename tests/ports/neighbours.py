@@ -5,10 +5,10 @@ from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
 from typing import Any
 
-from counterfoil.bootstrap import SystemClock
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import Admitted
 from counterfoil.ingest.lines import Reader
+from counterfoil.machine.clock import SystemClock
 from ports.backends import Store
 from ports.desk import PSEUDONYMS, bill, open_ledger
 

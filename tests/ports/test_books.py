@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from counterfoil.domain.access import Scope, ScopeKind
-from counterfoil.domain.forms import filled
+from counterfoil.domain.member_template import fill_in
 from counterfoil.domain.paging import Position
 from counterfoil.ports import BillPage, MemberPage
 from ports.backends import Store
@@ -309,7 +309,7 @@ def test_a_page_says_whether_the_row_that_it_continues_after_still_exists(desk: 
 
 
 def tokens_on(page: MemberPage) -> list[str]:
-    members = json.loads(b"[%b]" % filled(page.forms, page.base, 0, personal_data=False))
+    members = json.loads(b"[%b]" % fill_in(page.forms, page.base, 0, personal_data=False))
     assert len(members) == page.count
     return [member["memberId"] for member in members]
 

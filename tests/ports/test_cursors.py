@@ -2,7 +2,7 @@
 
 import pytest
 
-from counterfoil.domain.paging import Held, Listing, Position
+from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.ports import StoreUnavailable
 from house import MovableClock
 from ports.backends import OpenCursors, Store
@@ -15,8 +15,8 @@ HERE, MOVED, MOVED_AGAIN = Position(900, 0, "b_1"), Position(1500, 0, "b_1"), Po
 DAY = 24 * 3600
 
 
-def held(position: Position, earliest: int, latest: int | None = None) -> Held:
-    return Held(position, earliest, earliest if latest is None else latest)
+def held(position: Position, earliest: int, latest: int | None = None) -> StoredCursor:
+    return StoredCursor(position, earliest, earliest if latest is None else latest)
 
 
 @pytest.fixture

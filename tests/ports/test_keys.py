@@ -1,4 +1,4 @@
-"""Keys: the cabinet that the operator works on, and the ring that requests are checked against."""
+"""Keys: the key_store that the operator works on, and the ring that requests are checked against."""
 
 import threading
 
@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from counterfoil.domain.access import Key, Scope
-from counterfoil.ports import KeptKey, StoreUnavailable
+from counterfoil.ports import StoredKey, StoreUnavailable
 from house import MovableClock
 from ports.backends import Store
 from ports.conftest import Run
@@ -27,48 +27,48 @@ WITHIN_SEC = 1.0
 
 
 def with_keys(store: Store, *keys: Key) -> None:
-    cabinet = store.key_cabinet()
+    key_store = store.key_store()
     for key in keys:
-        cabinet.add(KeptKey(key, DIGEST))
-    cabinet.close()
+        key_store.add(StoredKey(key, DIGEST))
+    key_store.close()
 
 
 def test_a_key_comes_back_as_it_was_put_in(store: Store, clock: MovableClock, run: Run) -> None:
     with_keys(store, KEY)
-    assert run(store.key_ring(clock).find("k_1")) == KeptKey(KEY, DIGEST)
-    assert store.key_cabinet().find("k_1") == KEY
+    assert run(store.key_lookup(clock).find("k_1")) == StoredKey(KEY, DIGEST)
+    assert store.key_store().find("k_1") == KEY
 
 
 def test_an_unknown_key_is_nothing(store: Store, clock: MovableClock, run: Run) -> None:
     with_keys(store, KEY)
-    ring = store.key_ring(clock)
+    ring = store.key_lookup(clock)
     for key_id in ("", "k_2", "K_1", "k_1 ", "\ud800"):
         assert run(ring.find(key_id)) is None
-    cabinet = store.key_cabinet()
-    assert cabinet.find("k_2") is None
-    assert cabinet.change("k_2", lambda key: key) is None
+    key_store = store.key_store()
+    assert key_store.find("k_2") is None
+    assert key_store.change("k_2", lambda key: key) is None
 
 
 def test_keys_are_listed_in_the_order_of_issue(store: Store) -> None:
     with_keys(store, replace(KEY, key_id="c", created_at=1), replace(KEY, key_id="a", created_at=3))
     with_keys(store, replace(KEY, key_id="b", created_at=2), replace(KEY, key_id="d", created_at=3))
-    assert [key.key_id for key in store.key_cabinet().all()] == ["c", "b", "a", "d"]
+    assert [key.key_id for key in store.key_store().all()] == ["c", "b", "a", "d"]
 
 
 def test_an_id_is_issued_once(store: Store) -> None:
     with_keys(store, KEY)
-    cabinet = store.key_cabinet()
+    key_store = store.key_store()
     with pytest.raises(StoreUnavailable):
-        cabinet.add(KeptKey(replace(KEY, label="an impostor"), b"other"))
-    assert cabinet.all() == [KEY]
+        key_store.add(StoredKey(replace(KEY, label="an impostor"), b"other"))
+    assert key_store.all() == [KEY]
 
 
 def test_a_revocation_is_in_force_within_a_second_for_a_busy_key(store: Store, clock: MovableClock, run: Run) -> None:
     with_keys(store, KEY)
-    ring = store.key_ring(clock)
+    ring = store.key_lookup(clock)
     for _ in range(100):
         assert run(ring.find("k_1")).key.revoked_at is None
-    store.key_cabinet().change("k_1", lambda key: replace(key, revoked_at=5))
+    store.key_store().change("k_1", lambda key: replace(key, revoked_at=5))
     clock.advance(WITHIN_SEC)
     kept = run(ring.find("k_1"))
     assert kept.key.revoked_at == 5
@@ -77,9 +77,9 @@ def test_a_revocation_is_in_force_within_a_second_for_a_busy_key(store: Store, c
 
 def test_new_limits_and_new_keys_are_in_force_within_a_second(store: Store, clock: MovableClock, run: Run) -> None:
     with_keys(store, KEY)
-    ring = store.key_ring(clock)
+    ring = store.key_lookup(clock)
     run(ring.find("k_1"))
-    changed = store.key_cabinet().change("k_1", lambda key: replace(key, per_min=1))
+    changed = store.key_store().change("k_1", lambda key: replace(key, per_min=1))
     with_keys(store, replace(KEY, key_id="k_2"))
     clock.advance(WITHIN_SEC)
     assert run(ring.find("k_1")).key == changed == replace(KEY, per_min=1)
@@ -88,9 +88,9 @@ def test_new_limits_and_new_keys_are_in_force_within_a_second(store: Store, cloc
 
 def test_a_wall_clock_that_steps_back_does_not_delay_a_revocation(store: Store, clock: MovableClock, run: Run) -> None:
     with_keys(store, KEY)
-    ring = store.key_ring(clock)
+    ring = store.key_lookup(clock)
     run(ring.find("k_1"))
-    store.key_cabinet().change("k_1", lambda key: replace(key, revoked_at=5))
+    store.key_store().change("k_1", lambda key: replace(key, revoked_at=5))
     clock.step(-86_400)
     clock.advance(WITHIN_SEC)
     assert run(ring.find("k_1")).key.revoked_at == 5
@@ -98,20 +98,20 @@ def test_a_wall_clock_that_steps_back_does_not_delay_a_revocation(store: Store, 
 
 def test_a_change_that_fails_changes_nothing(store: Store) -> None:
     with_keys(store, KEY)
-    cabinet = store.key_cabinet()
+    key_store = store.key_store()
 
     def refuse(_: Key) -> Key:
         raise ValueError("no such limit")
 
     with pytest.raises(ValueError, match="no such limit"):
-        cabinet.change("k_1", refuse)
-    assert cabinet.all() == [KEY]
-    assert cabinet.change("k_1", lambda key: replace(key, label="")) == replace(KEY, label="")
+        key_store.change("k_1", refuse)
+    assert key_store.all() == [KEY]
+    assert key_store.change("k_1", lambda key: replace(key, label="")) == replace(KEY, label="")
 
 
 def test_keys_out_of_reach_are_an_error_and_not_an_empty_ring(store: Store, clock: MovableClock, run: Run) -> None:
     with_keys(store, KEY)
-    ring = store.key_ring(clock)
+    ring = store.key_lookup(clock)
     run(ring.find("k_1"))
     store.lose_keys()
     clock.advance(WITHIN_SEC)
@@ -119,19 +119,19 @@ def test_keys_out_of_reach_are_an_error_and_not_an_empty_ring(store: Store, cloc
         with pytest.raises(StoreUnavailable):
             run(ring.find(key_id))
     store.find_keys_again()
-    assert run(ring.find("k_1")) == KeptKey(KEY, DIGEST)
+    assert run(ring.find("k_1")) == StoredKey(KEY, DIGEST)
 
 
 def test_an_operator_at_work_never_makes_the_keys_unavailable(store: Store, clock: MovableClock, run: Run) -> None:
-    """Each command opens the cabinet and closes it again, which tidies the file up."""
+    """Each command opens the key_store and closes it again, which tidies the file up."""
     with_keys(store, replace(KEY, label=""))
-    ring = store.key_ring(clock)
+    ring = store.key_lookup(clock)
 
     def work() -> None:
         for _ in range(60):
-            cabinet = store.key_cabinet()
-            cabinet.change("k_1", lambda key: replace(key, label=f"{int(key.label or 0) + 1}"))
-            cabinet.close()
+            key_store = store.key_store()
+            key_store.change("k_1", lambda key: replace(key, label=f"{int(key.label or 0) + 1}"))
+            key_store.close()
 
     operator = threading.Thread(target=work)
     operator.start()
@@ -146,7 +146,7 @@ def test_an_operator_at_work_never_makes_the_keys_unavailable(store: Store, cloc
 def test_keys_of_a_foreign_schema_are_out_of_reach(store: Store, clock: MovableClock, run: Run) -> None:
     """As when another version brings the store up to date under a running service."""
     with_keys(store, KEY)
-    ring = store.key_ring(clock)
+    ring = store.key_lookup(clock)
     run(ring.find("k_1"))
     store.outdate_keys()
     clock.advance(WITHIN_SEC)
@@ -156,8 +156,8 @@ def test_keys_of_a_foreign_schema_are_out_of_reach(store: Store, clock: MovableC
 
 def test_a_full_disk_costs_the_change_and_no_key(store: Store, clock: MovableClock, run: Run) -> None:
     with_keys(store, KEY)
-    cabinet = store.key_cabinet()
+    key_store = store.key_store()
     with store.out_of_space(), pytest.raises(StoreUnavailable):
-        cabinet.change("k_1", lambda key: replace(key, label="lost"))
-    assert cabinet.all() == [KEY]
-    assert run(store.key_ring(clock).find("k_1")).key == KEY
+        key_store.change("k_1", lambda key: replace(key, label="lost"))
+    assert key_store.all() == [KEY]
+    assert run(store.key_lookup(clock).find("k_1")).key == KEY

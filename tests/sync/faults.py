@@ -7,11 +7,11 @@ from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.cursors import SqliteCursors
 from counterfoil.backends.sqlite.files import read_only
 from counterfoil.backends.sqlite.ledger import SqliteLedger
-from counterfoil.client.progress import State, written
 from counterfoil.client.pull import Puller, ShopHead
+from counterfoil.client.pull_state import State, written
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.allowance import Admitted, TooFast
-from counterfoil.domain.paging import Held, Listing, Position
+from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.ports import BillPage, Clock
 from house import MovableClock
 from sync.machine import Machine
@@ -114,7 +114,7 @@ class PresentPosition(SqliteCursors):
         self._books.close()
         super().close()
 
-    async def find(self, listing: Listing, cursor: str) -> Held | None:
+    async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         held = await super().find(listing, cursor)
         found = self._books.execute("SELECT updated_at FROM bills WHERE id = ?", (cursor,)).fetchone()
         if held is None or not found or not listing.latest_horizon_serves:
@@ -127,7 +127,7 @@ class _AlwaysTheRowsId(SqliteCursors):
 
     overwritten: str
 
-    async def hand_out(self, listing: Listing, held: Held, fresh: str | None) -> str | None:
+    async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
         position = held.position
         handed_out = await super().hand_out(listing, held, fresh or f"fresh {position}")
         if handed_out != position.id:
@@ -153,17 +153,17 @@ class EarliestPositionWins(_AlwaysTheRowsId):
 class LatestHorizonByDay(SqliteCursors):
     """By day, readers that share a cursor continue with the latest of their horizons."""
 
-    async def find(self, listing: Listing, cursor: str) -> Held | None:
+    async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         held = await super().find(listing, cursor)
-        return held and Held(held.position, held.latest, held.latest)
+        return held and StoredCursor(held.position, held.latest, held.latest)
 
 
 class EarliestHorizonByChange(SqliteCursors):
     """By change, they continue with the earliest."""
 
-    async def find(self, listing: Listing, cursor: str) -> Held | None:
+    async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         held = await super().find(listing, cursor)
-        return held and Held(held.position, held.earliest, held.earliest)
+        return held and StoredCursor(held.position, held.earliest, held.earliest)
 
 
 class AnyServerWillDo(Servers):

@@ -16,7 +16,7 @@ import msgspec
 from counterfoil import bootstrap
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.cursors import SqliteCursors
-from counterfoil.backends.sqlite.keys import SqliteKeyRing
+from counterfoil.backends.sqlite.keys import SqliteKeyLookup
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.http.app import App
@@ -47,7 +47,7 @@ class Premises(House):
         self._loop = asyncio.new_event_loop()
         self._turn = threading.Lock()
 
-    def application(self, served: bootstrap.Parts) -> App:
+    def application(self, served: bootstrap.ServingPorts) -> App:
         """Return the shipped application over these parts."""
         reads = Reads(
             books=served.books,
@@ -59,7 +59,7 @@ class Premises(House):
         )
         return App(
             prefix=self.settings.prefix,
-            gate=Gate(served.key_ring, served.meter),
+            gate=Gate(served.key_lookup, served.meter),
             reads=reads,
             request_log=served.request_log,
             openapi=b"{}",
@@ -71,7 +71,7 @@ class Premises(House):
     def _new_id(self) -> str:
         return f"{next(self._numbers):08}"
 
-    def _open(self, parts: Parts) -> bootstrap.Parts:
+    def _open(self, parts: Parts) -> bootstrap.ServingPorts:
         store, fingerprint = self.settings.store, bootstrap.pseudonyms(self.settings).fingerprint()
         self.ledger.close()
         self.ledger = parts.ledger(store, self.clock, fingerprint)
@@ -84,7 +84,7 @@ class Premises(House):
             for part in (usage, cursors, self.books):
                 part.close()
 
-        return bootstrap.Parts(self.books, SqliteKeyRing(store, self.clock), usage, usage, cursors, close)
+        return bootstrap.ServingPorts(self.books, SqliteKeyLookup(store, self.clock), usage, usage, cursors, close)
 
     def close(self) -> None:
         self._close_parts()
@@ -111,7 +111,7 @@ class Premises(House):
 class SharedPremises(Premises):
     """The same on PostgreSQL, with the shipped parts alone."""
 
-    def _open(self, parts: Parts) -> bootstrap.Parts:
+    def _open(self, parts: Parts) -> bootstrap.ServingPorts:
         assert parts == Parts(), "faulty parts are for SQLite"
         return bootstrap._shared(self.settings, lambda _: None, self.clock)
 

@@ -175,11 +175,11 @@ class LaggingPremises(Premises):
         self.apps = [self.application(self._node(view, given)) for view in self.views]
         self.turn = 0
 
-    def _open(self, parts: Parts) -> bootstrap.Parts:
+    def _open(self, parts: Parts) -> bootstrap.ServingPorts:
         self._served = super()._open(parts)
         return self._served
 
-    def _node(self, view: Servers, given: dict[str, int]) -> bootstrap.Parts:
+    def _node(self, view: Servers, given: dict[str, int]) -> bootstrap.ServingPorts:
         return replace(self._served, books=LaggingBooks(view), meter=self.meter(self._served.meter, view, given))
 
     def close(self) -> None:

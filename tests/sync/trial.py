@@ -18,7 +18,7 @@ import msgspec
 import records as r
 from client import copies, truth
 from client.copies import Json, assert_same
-from counterfoil import bootstrap, keydesk, settings
+from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.client.sinks.duckdb import DuckDBSink
 from counterfoil.domain.access import Scope
 from e2e.running import until
@@ -47,9 +47,9 @@ class Trial:
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def _issue_key(self) -> str:
-        grant = keydesk.Grant(scope=Scope("franchise", FRANCHISE), per_min=PLENTY, per_day=PLENTY)
-        with closing(bootstrap.key_cabinet(self.settings)) as cabinet:
-            return keydesk.issue(cabinet, grant, os.urandom, 0).text
+        grant = key_issuing.Grant(scope=Scope("franchise", FRANCHISE), per_min=PLENTY, per_day=PLENTY)
+        with closing(bootstrap.key_store(self.settings)) as key_store:
+            return key_issuing.issue(key_store, grant, os.urandom, 0).text
 
     @property
     def url(self) -> str:

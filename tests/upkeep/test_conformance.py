@@ -103,7 +103,7 @@ def test_every_file_of_endpoint_tests_is_in_the_table() -> None:
     named = {file for row in ROWS for file, _ in _REFERENCE.findall(row.proved)}
     assert {str(path.relative_to(TESTS)) for path in (TESTS / "http").glob("test_*.py")} - named <= {
         "http/test_shared_cursors.py",
-        "http/test_walks.py",
+        "http/test_passes.py",
     }
 
 

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from counterfoil.demo.worldgen.dirty_values import dirty_lines
+from counterfoil.demo.worldgen.group import Group, plan_group
+from counterfoil.demo.worldgen.plan import WorldPlan, apportion
+from counterfoil.demo.worldgen.world import Delivery, demo_world, world
 from counterfoil.domain.calendar import THAI_TIME, thai_day, to_ms
-from counterfoil.worldgen.cast import Cast, cast
-from counterfoil.worldgen.mess import messy_lines
-from counterfoil.worldgen.plan import WorldPlan, apportion
-from counterfoil.worldgen.world import Delivery, demo_world, world
 
 Record = dict[str, Any]
 
@@ -36,7 +36,7 @@ AFTERNOON = to_ms(datetime(2026, 8, 15, 15, 0, tzinfo=THAI_TIME))
 class Told(Struct, frozen=True):
     """A world as it was delivered, read back."""
 
-    cast: Cast
+    group: Group
     deliveries: list[Delivery]
     records: list[list[Record]]
 
@@ -46,7 +46,7 @@ class Told(Struct, frozen=True):
 
 def read_back(plan: WorldPlan, now_ms: int) -> Told:
     came = list(demo_world(plan, now_ms))
-    return Told(cast(plan), came, [[json.loads(line) for line in delivery.lines] for delivery in came])
+    return Told(plan_group(plan), came, [[json.loads(line) for line in delivery.lines] for delivery in came])
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def closed_ms(bill: Record) -> int | None:
 
 def test_the_same_plan_gives_the_same_bytes_in_every_process() -> None:
     script = (
-        "import datetime, hashlib; from counterfoil.worldgen.world import world, WorldPlan; "
+        "import datetime, hashlib; from counterfoil.demo.worldgen.world import world, WorldPlan; "
         "plan = WorldPlan(until=datetime.date(2026, 9, 30), bills=300, members=100); "
         "print(hashlib.sha256(b'\\n'.join(world(plan))).hexdigest())"
     )
@@ -219,12 +219,12 @@ def test_the_discounts_add_up(tidy_bills: list[Record]) -> None:
 
 Shows = dict[str, Callable[[Any], object]]
 
-IN_THE_CAST: Shows = {
-    "a base that two franchises share": lambda cast: cast.shared_base and cast.franchise_sharing_a_base,
-    "a franchise with two bases": lambda cast: cast.franchise_with_two_bases,
-    "an independent shop": lambda cast: cast.independent_shop,
-    "a shop without a base": lambda cast: cast.shop_without_base,
-    "a shop abroad": lambda cast: cast.shop_abroad and cast.shop_abroad.timezone == "Europe/London",
+IN_THE_GROUP: Shows = {
+    "a base that two franchises share": lambda group: group.shared_base and group.franchise_sharing_a_base,
+    "a franchise with two bases": lambda group: group.franchise_with_two_bases,
+    "an independent shop": lambda group: group.independent_shop,
+    "a shop without a base": lambda group: group.shop_without_base,
+    "a shop abroad": lambda group: group.shop_abroad and group.shop_abroad.timezone == "Europe/London",
 }
 
 ON_A_SHOP: Shows = {
@@ -354,9 +354,9 @@ def expiries(member: Record, holding: str) -> list[str]:
     return [lot["expireAt"] for lot in lots if lot.get("expireAt")] if isinstance(lots, list) else []
 
 
-@pytest.mark.parametrize("feature", IN_THE_CAST)
-def test_the_cast_has(feature: str, told: Told) -> None:
-    assert IN_THE_CAST[feature](told.cast)
+@pytest.mark.parametrize("feature", IN_THE_GROUP)
+def test_the_group_has(feature: str, told: Told) -> None:
+    assert IN_THE_GROUP[feature](told.group)
 
 
 @pytest.mark.parametrize("feature", ON_A_SHOP)
@@ -407,19 +407,19 @@ def test_accounts_stand_under_current_older_and_foreign_channels(told: Told, mem
 def test_the_demo_world_has_the_size_of_a_demo(told: Told) -> None:
     assert 12_000 <= len({bill["id"] for bill in told.of("bill")}) <= 15_000
     assert 1_400 <= len(told.of("member")) <= 1_600
-    assert [3 <= len(franchise.shop_ids) <= 8 for franchise in told.cast.franchises] == [True] * 3
-    assert sum(shop.franchise_id is None for shop in told.cast.shops) == 3
+    assert [3 <= len(franchise.shop_ids) <= 8 for franchise in told.group.franchises] == [True] * 3
+    assert sum(shop.franchise_id is None for shop in told.group.shops) == 3
 
 
-def test_the_cast_is_the_one_in_the_records(told: Told) -> None:
-    assert [shop.id for shop in told.cast.shops] == [record["id"] for record in told.of("shop")]
-    assert [base.id for base in told.cast.bases] == [record["id"] for record in told.of("base")]
+def test_the_group_is_the_one_in_the_records(told: Told) -> None:
+    assert [shop.id for shop in told.group.shops] == [record["id"] for record in told.of("shop")]
+    assert [base.id for base in told.group.bases] == [record["id"] for record in told.of("base")]
 
 
 def test_the_sample_account_belongs_to_one_person_with_two_records_and_the_later_one_answers(told: Told) -> None:
-    sample = told.cast.sample
+    sample = told.group.sample
     assert sample is not None
-    base = told.cast.base(sample.provider_id)
+    base = told.group.base(sample.provider_id)
     assert base is not None
     holders = [
         member
@@ -446,8 +446,8 @@ def test_every_line_is_an_object_with_kind_and_id_and_only_a_few_hold_what_is_no
 
 
 def test_every_bill_names_its_shop_and_every_member_its_base(told: Told) -> None:
-    shops = {shop.id for shop in told.cast.shops}
-    bases = {base.id for base in told.cast.bases}
+    shops = {shop.id for shop in told.group.shops}
+    bases = {base.id for base in told.group.bases}
     assert {bill["shopId"] for bill in told.of("bill")} <= shops
     assert {member["providerId"] for member in told.of("member")} <= bases
 
@@ -459,7 +459,7 @@ def test_only_a_small_part_is_spoiled() -> None:
 
 
 def test_lines_that_are_no_records_come_apart_from_the_world() -> None:
-    lines = list(messy_lines())
+    lines = list(dirty_lines())
     assert len(lines) == len(set(lines)) > 8
     assert sum(is_record(line) for line in lines) == 1  # a record but for its shop, which nobody knows
 

@@ -10,8 +10,8 @@ from counterfoil import bootstrap
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option
 from counterfoil.cli.progress import progress
-from counterfoil.cli.terminal import Column, fields, print_json, table
-from counterfoil.copying import Copy, Report, Stage
+from counterfoil.cli.terminal import DisplayColumn, fields, print_json, table
+from counterfoil.copying.copy import Copy, CopyReport, Stage
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.settings import DATABASES, SettingsError, check_address, without_password
 
@@ -43,9 +43,9 @@ def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
     folder, database = _folder(source), _database(target)
     began = time.perf_counter()
     with (
-        closing(bootstrap.departure(folder)) as leaving,
-        closing(bootstrap.arrival(database)) as arriving,
-        closing(Bars(leaving.size())) as bars,
+        closing(bootstrap.copy_source(folder)) as leaving,
+        closing(bootstrap.copy_target(database)) as arriving,
+        closing(CopyProgress(leaving.size())) as bars,
     ):
         try:
             report = Copy(leaving, arriving, bars).run(without_password(database) if cut_over else "")
@@ -57,7 +57,7 @@ def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(DIFFERENT)
 
 
-class Bars:
+class CopyProgress:
     """Show a progress bar for each stage, with rate and time left."""
 
     def __init__(self, rows: int) -> None:
@@ -96,7 +96,7 @@ def _shown(address: str) -> str:
     return repr(without_password(address))
 
 
-def _tell(report: Report, seconds: float, as_json: bool, folder: Path) -> None:
+def _tell(report: CopyReport, seconds: float, as_json: bool, folder: Path) -> None:
     if as_json:
         print_json({**_view(report), "seconds": round(seconds, 3)})
         return
@@ -127,15 +127,20 @@ def _passes(number: int) -> str:
     return "1 pass" if number == 1 else f"{number} passes"
 
 
-def _tell_differences(report: Report) -> None:
-    columns = [Column("table"), Column("group"), Column("at source", right=True), Column("at target", right=True)]
+def _tell_differences(report: CopyReport) -> None:
+    columns = [
+        DisplayColumn("table"),
+        DisplayColumn("group"),
+        DisplayColumn("at source", right=True),
+        DisplayColumn("at target", right=True),
+    ]
     shown = report.differences[:MOST_SHOWN]
     table(columns, [(one.table, one.group, one.at_source, one.at_target) for one in shown])
     more = len(report.differences) - len(shown)
     click.echo(f"{f'... and {more:,} more. ' if more else ''}The stores differ. Run the same command again to fix it.")
 
 
-def _view(report: Report) -> dict[str, object]:
+def _view(report: CopyReport) -> dict[str, object]:
     return {
         "passes": report.passes,
         "moved": report.moved,

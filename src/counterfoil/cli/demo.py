@@ -15,19 +15,20 @@ from typing import NoReturn
 import click
 from msgspec.structs import replace
 
-from counterfoil import showcase, supervise
-from counterfoil.addresses import free_port, is_free, is_loopback
 from counterfoil.cli.demopage import print_environment, print_line, print_page, print_places
 from counterfoil.cli.generate import last_whole_day
 from counterfoil.cli.options import settings_from
 from counterfoil.cli.progress import progress
 from counterfoil.cli.terminal import note, print_json
-from counterfoil.keydesk import Randomness
-from counterfoil.localcluster import LocalCluster
+from counterfoil.demo import showcase
+from counterfoil.demo.cluster import LocalCluster
+from counterfoil.demo.showcase import Showcase
+from counterfoil.demo.worldgen.plan import WorldPlan
+from counterfoil.key_issuing import Randomness
+from counterfoil.machine.addresses import free_port, is_free, is_loopback
 from counterfoil.observe.logs import FLUSH_SEC
+from counterfoil.serving import supervisor
 from counterfoil.settings import Settings, SettingsError
-from counterfoil.showcase import Showcase
-from counterfoil.worldgen.plan import WorldPlan
 
 LAST_PORT = 65_535
 WATCH_SEC = 0.2
@@ -104,7 +105,7 @@ def command(
             # Standard output is reserved for the page, or for the JSON line that callers read first.
             settings = replace(settings, log="stderr")
         shown = _build(settings, plan)
-        supervise.serve(settings, on_ready=lambda: _present(settings, shown, as_json))
+        supervisor.serve(settings, on_ready=lambda: _present(settings, shown, as_json))
 
 
 def _serve_cluster(port: int, plan: WorldPlan | None, seed: int, as_json: bool) -> None:

@@ -5,11 +5,11 @@ from urllib.parse import quote
 
 import click
 
-from counterfoil.addresses import url
 from counterfoil.cli.keys import key_view, permissions
 from counterfoil.cli.terminal import fields, print_json
+from counterfoil.demo.showcase import Showcase, ShownKey
+from counterfoil.machine.addresses import url
 from counterfoil.settings import Settings
-from counterfoil.showcase import Showcase, ShownKey
 
 # The parts of a cluster and their addresses.
 Places = Sequence[tuple[str, str]]

@@ -9,10 +9,11 @@ from typing import NamedTuple
 import click
 
 from counterfoil import bootstrap
-from counterfoil.cli import ailments, clusterailments
-from counterfoil.cli.ailments import Finding, Status
+from counterfoil.cli.checks import cluster, local
+from counterfoil.cli.checks.local import Finding, Status
 from counterfoil.cli.options import json_option, store_option
 from counterfoil.cli.terminal import on_terminal, print_json
+from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import Settings, SettingsError, load
 
 INDENT = 18
@@ -59,35 +60,35 @@ def _diagnose(ctx: click.Context, store: str | None) -> Diagnosis:
 
 
 def _examine(settings: Settings) -> list[Finding]:
-    clock = bootstrap.SystemClock()
+    clock = SystemClock()
     if settings.database:
-        at_hand = [ailments.clock(None, clock.now_ms()), *ailments.ports(settings, "still")]
-        return [*clusterailments.examine(settings), *at_hand]
+        at_hand = [local.clock(None, clock.now_ms()), *local.ports(settings, "still")]
+        return [*cluster.examine(settings), *at_hand]
     if not settings.store.is_dir():
         is_file = settings.store.is_file()
         return [
-            ailments.store_that_is_a_file(settings) if is_file else ailments.missing_store(settings),
-            ailments.clock(None, clock.now_ms()),
-            ailments.disk(settings),
-            *ailments.ports(settings, "still"),
+            local.store_that_is_a_file(settings) if is_file else local.missing_store(settings),
+            local.clock(None, clock.now_ms()),
+            local.disk(settings),
+            *local.ports(settings, "still"),
         ]
-    inspection = bootstrap.Inspection(settings)
+    inspection = bootstrap.inspection(settings)
     problems = inspection.problems()
-    moved = ailments.moved_store(problems)
+    moved = local.moved_store(problems)
     if moved:
         return [moved]
-    horizon = inspection.horizon_ms()
-    pulse = ailments.pulse_of(horizon, clock.now_ms())
+    horizon = inspection.horizon()
+    pulse = local.pulse_of(horizon, clock.now_ms())
     return [
-        ailments.store_folder(settings),
-        *ailments.secret(settings, problems["books"] is None, lambda: ailments.secret_of_the_books(settings)),
-        *ailments.databases(settings, problems),
-        ailments.write_test(settings),
-        ailments.clock(horizon, clock.now_ms()),
-        ailments.disk(settings),
-        ailments.horizon(horizon, clock.now_ms(), served=not ailments.is_port_free(settings)),
-        *ailments.latest_load(inspection.latest_load(), pulse),
-        *ailments.ports(settings, pulse),
+        local.store_folder(settings),
+        *local.secret(settings, inspection.fingerprint() if problems["books"] is None else None),
+        *local.databases(settings, problems),
+        local.write_test(settings),
+        local.clock(horizon, clock.now_ms()),
+        local.disk(settings),
+        local.horizon(horizon, clock.now_ms(), served=not local.is_port_free(settings)),
+        *local.latest_load(inspection.latest_load(clock.now_ms()), pulse),
+        *local.ports(settings, pulse),
     ]
 
 

@@ -11,13 +11,13 @@ from typing import IO, cast
 import click
 from backports import zstd
 
-from counterfoil import bootstrap
 from counterfoil.cli.progress import progress
 from counterfoil.cli.terminal import on_terminal, print_json
+from counterfoil.demo.worldgen.plan import WorldPlan
+from counterfoil.demo.worldgen.world import world
 from counterfoil.domain.calendar import thai_day
+from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import SettingsError
-from counterfoil.worldgen.plan import WorldPlan
-from counterfoil.worldgen.world import world
 
 FILES = {b"base": "bases", b"shop": "shops", b"member": "members", b"bill": "bills"}
 # Every record starts with its kind: {"kind":"bill",...
@@ -28,7 +28,7 @@ STANDARD_OUTPUT = "-"
 
 def last_whole_day() -> date:
     """Return yesterday in Thailand time. Only whole days are generated, so that two runs on one day agree."""
-    return thai_day(bootstrap.SystemClock().now_ms()) - timedelta(days=1)
+    return thai_day(SystemClock().now_ms()) - timedelta(days=1)
 
 
 @click.command()

@@ -9,18 +9,19 @@ from datetime import UTC, datetime
 
 import click
 
-from counterfoil import bootstrap, keydesk
+from counterfoil import bootstrap, key_issuing
 from counterfoil.cli.options import existing_store, json_option, settings_from, store_option
-from counterfoil.cli.terminal import Column, fields, note, on_terminal, print_json, table
+from counterfoil.cli.terminal import DisplayColumn, fields, note, on_terminal, print_json, table
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.credentials import ID_LENGTH
-from counterfoil.ports import KeyCabinet
+from counterfoil.machine.clock import SystemClock
+from counterfoil.ports import KeyStore
 from counterfoil.settings import Settings
 
 _KEY_ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
 _WHOLE_KEY = re.compile(rf"cf_live_([0-9A-Za-z]{{{ID_LENGTH}}})_.*", re.ASCII | re.DOTALL)
-LIMIT = click.IntRange(1, keydesk.MOST)
+LIMIT = click.IntRange(1, key_issuing.MOST)
 
 
 def key_id(value: str) -> str:
@@ -99,7 +100,7 @@ def issue(
     as_json: bool,
 ) -> None:
     """Issue a key for a shop or a franchise. The key is shown only once."""
-    grant = keydesk.Grant(
+    grant = key_issuing.Grant(
         scope=_scope(shop, franchise),
         label=label,
         per_min=per_min,
@@ -108,9 +109,9 @@ def issue(
         messaging_lookup=messaging_lookup,
     )
     settings = settings_from(ctx, store=store)
-    with _cabinet(settings) as cabinet:
-        issued = keydesk.issue(cabinet, grant, secrets.token_bytes, _now())
-    if not bootstrap.Inspection(settings).knows(grant.scope):
+    with _cabinet(settings) as key_store:
+        issued = key_issuing.issue(key_store, grant, secrets.token_bytes, _now())
+    if not bootstrap.inspection(settings).knows(grant.scope):
         note(
             f"{grant.scope.kind} {grant.scope.id} is not loaded yet; until it is, the key can read nothing. "
             "If the ID is wrong, revoke this key and issue another."
@@ -125,8 +126,8 @@ def issue(
 @click.pass_context
 def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) -> None:
     """List all keys, oldest first."""
-    with _cabinet(existing_store(ctx, store)) as cabinet:
-        keys = [key for key in cabinet.all() if not (active and key.revoked_at is not None)]
+    with _cabinet(existing_store(ctx, store)) as key_store:
+        keys = [key for key in key_store.all() if not (active and key.revoked_at is not None)]
     if as_json:
         print_json([key_view(key) for key in keys])
     elif not keys:
@@ -142,8 +143,8 @@ def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) ->
 @on_one_key
 def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> None:
     """Show one key. Its secret is not stored and cannot be shown again."""
-    with _cabinet(existing_store(ctx, store)) as cabinet:
-        _show(keydesk.find(cabinet, keyid), as_json)
+    with _cabinet(existing_store(ctx, store)) as key_store:
+        _show(key_issuing.find(key_store, keyid), as_json)
 
 
 @command.command()
@@ -165,7 +166,7 @@ def update(
     as_json: bool,
 ) -> None:
     """Change a key's label, limits or permissions. Its scope and secret never change."""
-    amendment = keydesk.Amendment(
+    amendment = key_issuing.KeyChanges(
         label=label,
         per_min=per_min,
         per_day=per_day,
@@ -174,8 +175,8 @@ def update(
     )
     if not amendment.given():
         raise click.UsageError("Nothing to change. Set at least one option.", ctx)
-    with _cabinet(existing_store(ctx, store)) as cabinet:
-        _show(keydesk.update(cabinet, keyid, amendment), as_json)
+    with _cabinet(existing_store(ctx, store)) as key_store:
+        _show(key_issuing.update(key_store, keyid, amendment), as_json)
 
 
 @command.command()
@@ -185,8 +186,8 @@ def rotate(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> 
 
     The old key stays valid until it is revoked.
     """
-    with _cabinet(existing_store(ctx, store)) as cabinet:
-        issued = keydesk.rotate(cabinet, keyid, secrets.token_bytes, _now())
+    with _cabinet(existing_store(ctx, store)) as key_store:
+        issued = key_issuing.rotate(key_store, keyid, secrets.token_bytes, _now())
     _show_issued(issued, as_json)
     if not as_json:
         click.echo(f"Once the old key is no longer in use, run: counterfoil keys revoke {keyid}")
@@ -197,12 +198,12 @@ def rotate(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> 
 @on_one_key
 def revoke(ctx: click.Context, keyid: str, yes: bool, store: str | None, as_json: bool) -> None:
     """Revoke a key permanently. A running service refuses it within 1 second."""
-    with _cabinet(existing_store(ctx, store)) as cabinet:
-        before = keydesk.find(cabinet, keyid)
+    with _cabinet(existing_store(ctx, store)) as key_store:
+        before = key_issuing.find(key_store, keyid)
         if before.revoked_at is None and not yes and on_terminal(sys.stdin):
             name = f"{keyid} ({before.label})" if before.label else keyid
             click.confirm(f"Revoke {name}? This cannot be undone", abort=True, err=True)
-        after = keydesk.revoke(cabinet, keyid, _now())
+        after = key_issuing.revoke(key_store, keyid, _now())
     if as_json:
         print_json(key_view(after))
     elif before.revoked_at is not None:
@@ -212,9 +213,9 @@ def revoke(ctx: click.Context, keyid: str, yes: bool, store: str | None, as_json
 
 
 @contextmanager
-def _cabinet(settings: Settings) -> Iterator[KeyCabinet]:
-    with closing(bootstrap.key_cabinet(settings)) as cabinet:
-        yield cabinet
+def _cabinet(settings: Settings) -> Iterator[KeyStore]:
+    with closing(bootstrap.key_store(settings)) as key_store:
+        yield key_store
 
 
 def _scope(shop: str | None, franchise: str | None) -> Scope:
@@ -226,7 +227,7 @@ def _scope(shop: str | None, franchise: str | None) -> Scope:
 
 
 def _now() -> int:
-    return bootstrap.SystemClock().now_ms()
+    return SystemClock().now_ms()
 
 
 def _when(instant: int) -> str:
@@ -236,13 +237,13 @@ def _when(instant: int) -> str:
 # --- output ---------------------------------------------------------------------
 
 _COLUMNS = (
-    Column("key ID"),
-    Column("label"),
-    Column("scope"),
-    Column("/min", right=True),
-    Column("/day", right=True),
-    Column("permissions"),
-    Column("state"),
+    DisplayColumn("key ID"),
+    DisplayColumn("label"),
+    DisplayColumn("scope"),
+    DisplayColumn("/min", right=True),
+    DisplayColumn("/day", right=True),
+    DisplayColumn("permissions"),
+    DisplayColumn("state"),
 )
 
 
@@ -267,7 +268,7 @@ def _row(key: Key) -> tuple[str, ...]:
     )
 
 
-def _show_issued(issued: keydesk.Issued, as_json: bool) -> None:
+def _show_issued(issued: key_issuing.Issued, as_json: bool) -> None:
     if as_json:
         print_json({"key": issued.text, **key_view(issued.key)})
         return

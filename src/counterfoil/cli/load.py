@@ -16,7 +16,7 @@ from counterfoil.cli.progress import progress
 from counterfoil.cli.terminal import fields, print_json
 from counterfoil.ingest.lines import REASONS
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
-from counterfoil.ingest.sources import SUFFIXES, Line, Source, SourceError, source
+from counterfoil.ingest.sources import SUFFIXES, Source, SourceError, SourceLine, source
 from counterfoil.ports import Outcome, StoreUnavailable
 from counterfoil.settings import Settings
 
@@ -30,7 +30,7 @@ OUTCOMES = tuple(
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 
-class Several(Source):
+class SourceList(Source):
     """Several sources, read one after the other as one."""
 
     def __init__(self, parts: Sequence[Source]) -> None:
@@ -39,7 +39,7 @@ class Several(Source):
         super().__init__(", ".join(part.name for part in parts), total)
         self._parts = parts
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[SourceLine]:
         done = 0
         for part in self._parts:
             self.position = lambda part=part, done=done: done + part.position()  # type: ignore[misc]
@@ -48,7 +48,7 @@ class Several(Source):
         self.position = lambda: done
 
 
-class Report(Struct, kw_only=True):
+class LoadReport(Struct, kw_only=True):
     """The result of a load, complete or partial."""
 
     summary: Summary
@@ -88,7 +88,7 @@ def command(
     failed, 130 interrupted.
     """
     settings = settings_from(ctx, batch=batch, store=store)
-    records = Several([source(name) for name in sources])
+    records = SourceList([source(name) for name in sources])
     file = RejectsFile(_named(rejects) if rejects else _unused(settings, records.name))
     report = _load(settings, records, file, as_json)
     _tell(report, as_json)
@@ -98,11 +98,11 @@ def command(
         raise click.exceptions.Exit(SET_ASIDE)
 
 
-def _load(settings: Settings, records: Source, rejects: RejectsFile, as_json: bool) -> Report:
+def _load(settings: Settings, records: Source, rejects: RejectsFile, as_json: bool) -> LoadReport:
     """Run the load. If it fails, print the partial result before raising the error."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     began = time.perf_counter()
-    report = Report(summary=Summary(source=records.name), rejects=rejects, seconds=0)
+    report = LoadReport(summary=Summary(source=records.name), rejects=rejects, seconds=0)
     pseudonyms = bootstrap.pseudonyms(settings)
     with closing(bootstrap.ledger(settings)) as ledger, progress("Loading", records.total, "lines") as meter:
 
@@ -148,7 +148,7 @@ def _unused(settings: Settings, name: str) -> Path:
 # --- the summary -------------------------------------------------------------------
 
 
-def _tell(report: Report, as_json: bool) -> None:
+def _tell(report: LoadReport, as_json: bool) -> None:
     summary = report.summary
     if as_json:
         print_json(_view(report))
@@ -166,7 +166,7 @@ def _tell(report: Report, as_json: bool) -> None:
         click.echo(f"{rejected} Fix the cause, then run `counterfoil load` on the rejects file.")
 
 
-def _view(report: Report) -> dict[str, object]:
+def _view(report: LoadReport) -> dict[str, object]:
     summary = report.summary
     return {
         "source": summary.source,

@@ -15,6 +15,8 @@ from typing import Any, NoReturn
 
 import click
 
+from counterfoil.cli.colour import wants_colour
+
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 FIRST_OF_OUR_OWN = 3
 
@@ -35,14 +37,14 @@ COMMANDS = {
     "doctor": "Check the installation and say how to fix problems.",
     "settings": "Print the effective settings.",
 }
-MODULES = {"settings": "settings_"}
+MODULES = {"settings": "show_settings"}
 
 # Errors whose message is meant for the operator, each with its prefix. Listed by
 # name, so that commands that do not use the store need not import it.
 FORESEEN = {
     "SettingsError": "",
     "SourceError": "",
-    "KeyDeskError": "",
+    "KeyIssuingError": "",
     "CopyRefused": "",
     "ClusterProblem": "",
     "StoreMismatch": "",
@@ -102,6 +104,8 @@ def program(ctx: click.Context, config: Path | None) -> None:
     To try it, run `counterfoil demo`.
     """
     ctx.obj = config
+    if not wants_colour():
+        ctx.color = False
 
 
 def run() -> NoReturn:

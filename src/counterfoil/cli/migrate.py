@@ -5,7 +5,7 @@ import click
 from counterfoil import bootstrap
 from counterfoil.cli.options import json_option, settings_from, store_option
 from counterfoil.cli.terminal import print_json
-from counterfoil.settings import shown
+from counterfoil.settings import displayed
 
 
 @click.command()
@@ -29,7 +29,7 @@ def command(ctx: click.Context, roles: bool, distribute: bool, store: str | None
     granted = bootstrap.make_roles(settings) if roles else []
     if as_json:
         told = {"migrations": done, "distributed": distributed, "roles": granted}
-        print_json({"store": shown(settings, "store"), **told})
+        print_json({"store": displayed(settings, "store"), **told})
         return
     click.echo(f"Applied {', '.join(done)}." if done else "The schema is up to date.")
     if distribute:

@@ -5,38 +5,37 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from counterfoil.cli.terminal import on_terminal
+from counterfoil.cli import terminal
 
 
-class Meter(Protocol):
+class ProgressDisplay(Protocol):
     def __call__(self, position: int, count: int) -> None:
         """Show that `position` of the total is done, and `count` units."""
 
 
 @contextmanager
-def progress(what: str, total: int | None, unit: str) -> Iterator[Meter]:
+def progress(what: str, total: int | None, unit: str) -> Iterator[ProgressDisplay]:
     """Show a progress bar; show nothing when standard error is not a terminal."""
-    if not on_terminal(sys.stderr):
-        yield lambda position, count: None  # noqa: ARG005 - a meter that shows nothing
+    if not terminal.on_terminal(sys.stderr):
+        yield lambda position, count: None  # noqa: ARG005 - a display that shows nothing
         return
     with _bar(total is None) as shown:
         task = shown.add_task(what, total=total, counted="", rate="")
 
-        def meter(position: int, count: int) -> None:
+        def show(position: int, count: int) -> None:
             elapsed = shown.tasks[0].elapsed or 0
             rate = f"{count / elapsed:,.0f}/s" if elapsed > 0.2 else ""
             shown.update(task, completed=position, counted=f"{count:,} {unit}", rate=rate)
 
-        yield meter
+        yield show
 
 
 def _bar(endless: bool) -> Progress:
     counted = (TextColumn("{task.fields[counted]}"), TextColumn("[cyan]{task.fields[rate]}"))
     # The bar disappears when the work is done, because the summary follows.
-    console = Console(file=sys.stderr)
+    console = terminal.console(sys.stderr)
     if endless:
         return Progress(SpinnerColumn(), TextColumn("{task.description}"), *counted, console=console, transient=True)
     return Progress(

@@ -2,32 +2,42 @@
 
 import time
 from contextlib import closing
-from datetime import UTC, date, datetime
+from datetime import UTC, date
 
 import click
 from msgspec import Struct, structs
 
-from counterfoil.cli.endings import FORESEEN, QUOTA_SPENT, Ending, ending, leave, tell, tidy_when_told_to_stop
-from counterfoil.cli.following import following
+from counterfoil.cli.exit_status import (
+    FORESEEN,
+    QUOTA_SPENT,
+    ExitStatus,
+    exit_status,
+    exit_with,
+    print_error,
+    tidy_when_told_to_stop,
+)
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option
+from counterfoil.cli.pull_progress import pull_progress
 from counterfoil.cli.remote import Remote, duration, remote_options, since_option
 from counterfoil.cli.terminal import fields, print_json
 from counterfoil.client.pages import Tally
 from counterfoil.client.pull import Options, Puller
+from counterfoil.domain.calendar import from_ms, to_ms
+from counterfoil.machine.clock import SystemClock
 
 ONE_DAY_SEC = 86_400.0
 # If the two clocks differ, the quota may still be exhausted for a moment after midnight.
-ASK_AGAIN_SEC = 900.0
+ASK_AGAIN_MS = 900_000
 
 
-class Report(Struct):
+class PullReport(Struct):
     """The result of a run, complete or partial."""
 
     target: str
     tally: Tally
     seconds: float = 0.0
-    ended: Ending = Ending()
+    ended: ExitStatus = ExitStatus()
 
 
 @click.command()
@@ -71,21 +81,21 @@ def command(
             again.ended = _doubted(report.ended, again.ended)
             report = again
             _tell(report, as_json)
-    leave(report.ended.exit_code)
+    exit_with(report.ended.exit_code)
 
 
-def pull_once(remote: Remote, options: Options) -> Report:
+def pull_once(remote: Remote, options: Options) -> PullReport:
     """Run one pull. The target is open only during the run, so that others can read it in between."""
     began = time.perf_counter()
-    report = Report(remote.target.shown, Tally())
+    report = PullReport(remote.destination.shown, Tally())
     try:
-        with closing(remote.target.open()) as sink, remote.client() as client, following() as show:
+        with closing(remote.destination.open()) as sink, remote.client() as client, pull_progress() as show:
             puller = Puller(client, sink, options, show)
             report.tally = puller.tally
             with closing(puller):
                 puller.run()
     except FORESEEN as error:
-        report.ended = ending(error)
+        report.ended = exit_status(error)
     report.seconds = time.perf_counter() - began
     return report
 
@@ -93,35 +103,35 @@ def pull_once(remote: Remote, options: Options) -> Report:
 # --- repeated runs -----------------------------------------------------------------
 
 
-def _wait(report: Report, every_sec: float) -> None:
+def _wait(report: PullReport, every_sec: float) -> None:
     seconds = every_sec - report.seconds
     if report.ended.resumes_at:
-        seconds = (report.ended.resumes_at - datetime.now(UTC)).total_seconds() + 1
+        seconds = (to_ms(report.ended.resumes_at) - SystemClock().now_ms()) / 1000 + 1
     try:
         time.sleep(max(0.0, seconds))
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def _doubted(before: Ending, after: Ending) -> Ending:
+def _doubted(before: ExitStatus, after: ExitStatus) -> ExitStatus:
     """If the quota is used up twice in a row, the service's day has not ended yet: retry soon."""
     if before.exit_code == after.exit_code == QUOTA_SPENT:
-        return structs.replace(after, resumes_at=datetime.fromtimestamp(time.time() + ASK_AGAIN_SEC, UTC))
+        return structs.replace(after, resumes_at=from_ms(SystemClock().now_ms() + ASK_AGAIN_MS, UTC))
     return after
 
 
 # --- the summary -------------------------------------------------------------------
 
 
-def _tell(report: Report, as_json: bool) -> None:
+def _tell(report: PullReport, as_json: bool) -> None:
     if as_json:
         print_json(_view(report))
     elif report.tally.requests:
         fields(_summary(report))
-    tell(report.ended, "progress saved. Run the same command to resume.")
+    print_error(report.ended, "progress saved. Run the same command to resume.")
 
 
-def _summary(report: Report) -> list[tuple[str, str]]:
+def _summary(report: PullReport) -> list[tuple[str, str]]:
     tally = report.tally
     rate = tally.bills_read / report.seconds if report.seconds else 0
     left = "" if tally.remaining is None else f", {tally.remaining:,} left today (Thailand time)"
@@ -141,7 +151,7 @@ def _summary(report: Report) -> list[tuple[str, str]]:
     return pairs
 
 
-def _view(report: Report) -> dict[str, object]:
+def _view(report: PullReport) -> dict[str, object]:
     tally, ended = report.tally, report.ended
     return {
         "status": ended.status,

@@ -7,11 +7,19 @@ from decimal import Decimal
 import click
 from msgspec import Struct, field
 
-from counterfoil.cli.endings import DIFFERENT, FORESEEN, Ending, ending, leave, tell, tidy_when_told_to_stop
-from counterfoil.cli.following import following
+from counterfoil.cli.exit_status import (
+    DIFFERENT,
+    FORESEEN,
+    ExitStatus,
+    exit_status,
+    exit_with,
+    print_error,
+    tidy_when_told_to_stop,
+)
 from counterfoil.cli.options import json_option
+from counterfoil.cli.pull_progress import pull_progress
 from counterfoil.cli.remote import Remote, remote_options, since_option
-from counterfoil.cli.terminal import Column, note, print_json, table
+from counterfoil.cli.terminal import DisplayColumn, note, print_json, table
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.pages import Tally
 from counterfoil.client.reconcile import Difference, Reconciler, Totals
@@ -24,7 +32,7 @@ class Comparison(Struct):
     unread: list[str] = field(default_factory=list)
     days: int = 0
     tally: Tally = field(default_factory=Tally)
-    ended: Ending = Ending()
+    ended: ExitStatus = ExitStatus()
 
     @property
     def is_equal(self) -> bool:
@@ -48,16 +56,16 @@ def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> 
         comparison = compare(remote, since=since, fix=fix)
         _tell(comparison, as_json)
     ended = comparison.ended.exit_code
-    leave(ended or (DIFFERENT if comparison.unread or (comparison.found and not fix) else 0))
+    exit_with(ended or (DIFFERENT if comparison.unread or (comparison.found and not fix) else 0))
 
 
 def compare(remote: Remote, *, since: date | None, fix: bool) -> Comparison:
     """Run one comparison."""
     comparison = Comparison()
     try:
-        if not remote.target.is_there():
-            raise CopyMismatch(f"there is no copy at {remote.target.shown}; run `counterfoil pull` first")
-        with closing(remote.target.open()) as sink, remote.client() as client, following() as show:
+        if not remote.destination.is_there():
+            raise CopyMismatch(f"there is no copy at {remote.destination.shown}; run `counterfoil pull` first")
+        with closing(remote.destination.open()) as sink, remote.client() as client, pull_progress() as show:
             reconciler = Reconciler(client, sink, since=since, fix=fix, on_progress=show)
             comparison.unread, comparison.tally = reconciler.unread, reconciler.tally
             for difference in reconciler.run():
@@ -65,7 +73,7 @@ def compare(remote: Remote, *, since: date | None, fix: bool) -> Comparison:
                 comparison.days = reconciler.days
             comparison.days = reconciler.days
     except FORESEEN as error:
-        comparison.ended = ending(error)
+        comparison.ended = exit_status(error)
     return comparison
 
 
@@ -81,7 +89,7 @@ def _tell(comparison: Comparison, as_json: bool) -> None:
         for shop_id in comparison.unread:
             note(f"shop {shop_id} has not been fully pulled yet, so it was not compared; run `counterfoil pull` first.")
         click.echo(_sentence(comparison))
-    tell(comparison.ended, "fixed days stay fixed. Run the same command to compare again from the start.")
+    print_error(comparison.ended, "fixed days stay fixed. Run the same command to compare again from the start.")
 
 
 def _sentence(comparison: Comparison) -> str:
@@ -97,8 +105,13 @@ def _sentence(comparison: Comparison) -> str:
 
 def _draw(found: list[Difference]) -> None:
     """Print both sides in one cell, service before copy, so that the table fits most terminals."""
-    counted = [Column(name, right=True, whole=True) for name in ("bills", "net: service / copy", "voids")]
-    columns = [Column("shop", "cyan", whole=True), Column("day", whole=True), *counted, Column("in the copy")]
+    counted = [DisplayColumn(name, right=True, whole=True) for name in ("bills", "net: service / copy", "voids")]
+    columns = [
+        DisplayColumn("shop", "cyan", whole=True),
+        DisplayColumn("day", whole=True),
+        *counted,
+        DisplayColumn("in the copy"),
+    ]
     table(columns, [_row(difference) for difference in found])
 
 

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, timedelta
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ import click
 from msgspec import Struct
 
 from counterfoil.client import Client
-from counterfoil.client.sinks.opening import KINDS, Target, target
+from counterfoil.client.sinks.opening import KINDS, Destination, destination
+from counterfoil.domain.calendar import from_ms
+from counterfoil.machine.clock import SystemClock
 
 KEY_VARIABLE = "COUNTERFOIL_KEY"
 API_PATH = "/ext/v1"
@@ -26,7 +28,7 @@ class Remote(Struct, frozen=True):
 
     url: str
     key: str
-    target: Target
+    destination: Destination
 
     def client(self) -> Client:
         return Client(self.url, self.key)
@@ -48,7 +50,7 @@ def past_day(written: str) -> date:
         raise click.BadParameter(
             f"{written!r} is not a valid date. Use the form YYYY-MM-DD, such as 2026-01-31."
         ) from None
-    if day > datetime.now(UTC).date() + timedelta(days=1):
+    if day > from_ms(SystemClock().now_ms(), UTC).date() + timedelta(days=1):
         raise click.BadParameter(f"{written} is in the future.")
     return day
 
@@ -87,7 +89,7 @@ def remote_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _remote(url: str, key: str, target_name: str) -> Remote:
     try:
-        remote = Remote(_whole(url), key, target(target_name))
+        remote = Remote(_whole(url), key, destination(target_name))
         remote.client().close()
     except ValueError as error:
         raise click.UsageError(f"{error}.") from error

@@ -4,11 +4,11 @@ import sys
 
 import click
 
-from counterfoil import supervise
-from counterfoil.addresses import url
 from counterfoil.cli.options import setting_option, settings_from, store_option
 from counterfoil.cli.terminal import on_terminal
-from counterfoil.settings import LOG_TARGETS, Settings, shown
+from counterfoil.machine.addresses import url
+from counterfoil.serving import supervisor
+from counterfoil.settings import LOG_TARGETS, Settings, displayed
 
 
 @click.command()
@@ -28,14 +28,14 @@ def command(ctx: click.Context, /, **flags: object) -> None:
     listener answers /live, /ready and /metrics.
     """
     settings = settings_from(ctx, **flags)
-    supervise.serve(settings, on_ready=lambda: _greet(settings))
+    supervisor.serve(settings, on_ready=lambda: _greet(settings))
 
 
 def _greet(settings: Settings) -> None:
     """Print the addresses on a terminal; the log has them for programs."""
     if not on_terminal(sys.stderr):
         return
-    address, store = url(settings.host, settings.port, settings.prefix + "/v1"), shown(settings, "store")
+    address, store = url(settings.host, settings.port, settings.prefix + "/v1"), displayed(settings, "store")
     say = f"Serving {address} from {store}. Press Ctrl-C to stop."
     click.secho(say, err=True, bold=True)
     admin = url(settings.admin_host, settings.admin_port) if settings.admin_port else "off"

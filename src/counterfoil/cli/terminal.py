@@ -3,17 +3,22 @@
 import json as ascii_json
 import sys
 from collections.abc import Sequence
-from typing import IO, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 import click
 from msgspec import json, to_builtins
+
+from counterfoil.cli.colour import wants_colour
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 FULL = "█"
 PARTS = " ▏▎▍▌▋▊▉"
 GAP = "  "
 
 
-class Column(NamedTuple):
+class DisplayColumn(NamedTuple):
     """A column of a table. A `whole` column is never truncated or wrapped on a narrow terminal."""
 
     name: str
@@ -42,16 +47,41 @@ def note(text: str) -> None:
     click.echo(f"counterfoil: note: {text}", err=True)
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> None:
+def table(columns: Sequence[DisplayColumn], rows: Sequence[Sequence[object]]) -> None:
     """Print a table: drawn on a terminal, aligned columns in a pipe."""
     cells = [[str(cell) for cell in row] for row in rows]
     if on_terminal(sys.stdout):
-        # Imported here because rich takes as long to import as everything else, and piped output does not need it.
-        from counterfoil.cli.drawing import draw_table  # noqa: PLC0415
-
-        draw_table(columns, cells)
+        _draw(columns, cells)
     else:
         _plain([[column.name for column in columns], *cells], [column.right for column in columns])
+
+
+def _draw(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str]]) -> None:
+    # Imported here because rich takes as long to import as everything else, and piped output does not need it.
+    from rich import box  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold dim")
+    for column in columns:
+        drawn.add_column(
+            column.name,
+            style=column.style,
+            justify="right" if column.right else "left",
+            no_wrap=column.whole,
+            overflow="fold",
+        )
+    for row in cells:
+        # Wrapped in Text because user input may look like markup.
+        drawn.add_row(*(Text(cell) for cell in row))
+    console(sys.stdout).print(drawn)
+
+
+def console(stream: IO[str]) -> "Console":
+    """Return rich's console for a stream, without colours and styles if NO_COLOR is set."""
+    from rich.console import Console  # noqa: PLC0415
+
+    return Console(file=stream, highlight=False, color_system="auto" if wants_colour() else None)
 
 
 def _plain(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:

@@ -9,13 +9,14 @@ from datetime import date
 import click
 from msgspec import Struct
 
-from counterfoil import bootstrap, keydesk
+from counterfoil import bootstrap, key_issuing
 from counterfoil.cli.keys import key_id
 from counterfoil.cli.options import existing_store, json_option, store_option
-from counterfoil.cli.terminal import Column, bar, note, on_terminal, print_json, table
+from counterfoil.cli.terminal import DisplayColumn, bar, note, on_terminal, print_json, table
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import DAILY_TOTAL_DAYS
 from counterfoil.domain.calendar import compact, days_until, iso_utc, thai_day
+from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import RequestRecord
 from counterfoil.settings import Settings
 
@@ -24,7 +25,7 @@ NEARLY = 0.8
 ALL_DISCLOSURES = 100_000
 
 
-class Spent(Struct, frozen=True):
+class KeyUsage(Struct, frozen=True):
     """A key and its request count on each of the last days, oldest first."""
 
     key: Key
@@ -70,18 +71,18 @@ def command(
 
 
 def _keys(settings: Settings, keyid: str | None) -> list[Key]:
-    with closing(bootstrap.key_cabinet(settings)) as cabinet:
-        return cabinet.all() if keyid is None else [keydesk.find(cabinet, keyid)]
+    with closing(bootstrap.key_store(settings)) as key_store:
+        return key_store.all() if keyid is None else [key_issuing.find(key_store, keyid)]
 
 
-def _spent(settings: Settings, keys: Sequence[Key], days: int) -> list[Spent]:
-    span = days_until(thai_day(bootstrap.SystemClock().now_ms()), days)
+def _spent(settings: Settings, keys: Sequence[Key], days: int) -> list[KeyUsage]:
+    span = days_until(thai_day(SystemClock().now_ms()), days)
     with closing(bootstrap.usage(settings)) as usage:
         totals: Mapping[str, Mapping[date, int]] = usage.totals(days)
-    return [Spent(key, [(day, totals.get(key.key_id, {}).get(day, 0)) for day in span]) for key in keys]
+    return [KeyUsage(key, [(day, totals.get(key.key_id, {}).get(day, 0)) for day in span]) for key in keys]
 
 
-def _view(spent: Spent) -> dict[str, object]:
+def _view(spent: KeyUsage) -> dict[str, object]:
     key = spent.key
     return {
         "keyId": key.key_id,
@@ -94,8 +95,13 @@ def _view(spent: Spent) -> dict[str, object]:
     }
 
 
-def _list(spent: Sequence[Spent]) -> None:
-    columns = (Column("key ID"), Column("day"), Column("count", right=True), Column("quota", right=True))
+def _list(spent: Sequence[KeyUsage]) -> None:
+    columns = (
+        DisplayColumn("key ID"),
+        DisplayColumn("day"),
+        DisplayColumn("count", right=True),
+        DisplayColumn("quota", right=True),
+    )
     rows = [(one.key.key_id, day.isoformat(), count, one.key.per_day) for one in spent for day, count in one.days]
     if rows:
         table(columns, rows)
@@ -103,7 +109,7 @@ def _list(spent: Sequence[Spent]) -> None:
         note("no keys found. Run `counterfoil keys issue` to create one.")
 
 
-def _draw(spent: Sequence[Spent]) -> None:
+def _draw(spent: Sequence[KeyUsage]) -> None:
     """Print a block of bars for each key that was used, and one line for the others."""
     used = [one for one in spent if one.total] if len(spent) > 1 else list(spent)
     width = max(10, min(WIDEST_BAR, shutil.get_terminal_size().columns - 32))
@@ -149,11 +155,11 @@ def _show_disclosures(records: Sequence[RequestRecord], as_json: bool) -> None:
     elif rows:
         table(
             (
-                Column("time", whole=True),
-                Column("key ID", "bold", whole=True),
-                Column("route"),
-                Column("base", "cyan"),
-                Column("members", right=True),
+                DisplayColumn("time", whole=True),
+                DisplayColumn("key ID", "bold", whole=True),
+                DisplayColumn("route"),
+                DisplayColumn("base", "cyan"),
+                DisplayColumn("members", right=True),
             ),
             rows,
         )

@@ -2,7 +2,7 @@
 
 from counterfoil.client.api import AsyncClient, Client
 from counterfoil.client.errors import CounterfoilError, NotThisService, QuotaSpent, Refusal, Unreachable
-from counterfoil.client.shapes import Bill, Member, Page, Shop, Usage
+from counterfoil.client.models import Bill, Member, Page, Shop, Usage
 
 __all__ = [
     "AsyncClient",

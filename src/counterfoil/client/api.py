@@ -16,17 +16,17 @@ from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
-from counterfoil.client import calls, shapes
+from counterfoil.client import calls, models
 from counterfoil.client.calls import Paging, Selection
 from counterfoil.client.connection import TIMEOUT_SEC, address, headers, received
+from counterfoil.client.conversation import Call, Environment, Failed, Received, Send, Sleep, conversation
 from counterfoil.client.errors import Unreachable
+from counterfoil.client.models import Bill, Member, Page, Shop, Usage
 from counterfoil.client.pace import Pace
-from counterfoil.client.shapes import Bill, Member, Page, Shop, Usage
-from counterfoil.client.talk import Call, Failed, Received, Send, Sleep, Surroundings, conversation
 
 Row = TypeVar("Row")
 
-_AROUND = Surroundings(time.monotonic, time.time, random.random)
+_AROUND = Environment(time.monotonic, time.time, random.random)
 
 
 class Client:
@@ -41,7 +41,7 @@ class Client:
         timeout_sec: float = TIMEOUT_SEC,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], object] | None = None,
-        around: Surroundings = _AROUND,
+        around: Environment = _AROUND,
     ) -> None:
         self.base_url = address(base_url)
         self._http = httpx.Client(headers=headers(key), timeout=timeout_sec, transport=transport)
@@ -69,7 +69,7 @@ class Client:
 
     def shop_page(self) -> Page[Shop]:
         """Return the shops, with the `server_time` of the answer, which is the mark for the next run."""
-        return calls.page(self.ask(calls.SHOPS), shapes.shop)
+        return calls.page(self.ask(calls.SHOPS), models.shop)
 
     def bills(self, shop_id: str, **selection: Unpack[Selection]) -> Iterator[Bill]:
         for page in self.bill_pages(shop_id, **selection):
@@ -77,28 +77,28 @@ class Client:
 
     def bill_pages(self, shop_id: str, **selection: Unpack[Selection]) -> Iterator[Page[Bill]]:
         """Yield the pages of a list of bills. Give `first` and `last` (dates), or `updated_since`."""
-        return self._pages(calls.bills(shop_id, **selection), shapes.exact_bill)
+        return self._pages(calls.bills(shop_id, **selection), models.exact_bill)
 
     def bill(self, bill_id: str) -> Bill:
-        return calls.one(self.ask(calls.bill(bill_id)), shapes.exact_bill)
+        return calls.one(self.ask(calls.bill(bill_id)), models.exact_bill)
 
     def members(self, provider_id: str, **paging: Unpack[Paging]) -> Iterator[Member]:
         for page in self.member_pages(provider_id, **paging):
             yield from page.data
 
     def member_pages(self, provider_id: str, **paging: Unpack[Paging]) -> Iterator[Page[Member]]:
-        return self._pages(calls.members(provider_id, **paging), shapes.exact_member)
+        return self._pages(calls.members(provider_id, **paging), models.exact_member)
 
     def member(self, token: str) -> Member:
-        return calls.one(self.ask(calls.member(token)), shapes.exact_member)
+        return calls.one(self.ask(calls.member(token)), models.exact_member)
 
     def lookup(self, provider_id: str, messaging_user_id: str) -> str:
         """Return the member's token."""
-        return calls.one(self.ask(calls.lookup(provider_id, messaging_user_id)), shapes.token)
+        return calls.one(self.ask(calls.lookup(provider_id, messaging_user_id)), models.token)
 
     def usage(self) -> Usage:
         """Return the key's limits and usage, and adjust the client's own rate limit to them."""
-        usage = calls.one(self._hold(calls.USAGE), shapes.usage)
+        usage = calls.one(self._hold(calls.USAGE), models.usage)
         self._pace.learn(usage["rate"]["perMin"])
         return usage
 
@@ -155,7 +155,7 @@ class AsyncClient:
         timeout_sec: float = TIMEOUT_SEC,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        around: Surroundings = _AROUND,
+        around: Environment = _AROUND,
     ) -> None:
         self.base_url = address(base_url)
         self._http = httpx.AsyncClient(headers=headers(key), timeout=timeout_sec, transport=transport)
@@ -179,7 +179,7 @@ class AsyncClient:
         return list((await self.shop_page()).data)
 
     async def shop_page(self) -> Page[Shop]:
-        return calls.page(await self.ask(calls.SHOPS), shapes.shop)
+        return calls.page(await self.ask(calls.SHOPS), models.shop)
 
     async def bills(self, shop_id: str, **selection: Unpack[Selection]) -> AsyncIterator[Bill]:
         async for page in self.bill_pages(shop_id, **selection):
@@ -187,10 +187,10 @@ class AsyncClient:
                 yield bill
 
     def bill_pages(self, shop_id: str, **selection: Unpack[Selection]) -> AsyncIterator[Page[Bill]]:
-        return self._pages(calls.bills(shop_id, **selection), shapes.exact_bill)
+        return self._pages(calls.bills(shop_id, **selection), models.exact_bill)
 
     async def bill(self, bill_id: str) -> Bill:
-        return calls.one(await self.ask(calls.bill(bill_id)), shapes.exact_bill)
+        return calls.one(await self.ask(calls.bill(bill_id)), models.exact_bill)
 
     async def members(self, provider_id: str, **paging: Unpack[Paging]) -> AsyncIterator[Member]:
         async for page in self.member_pages(provider_id, **paging):
@@ -198,16 +198,16 @@ class AsyncClient:
                 yield member
 
     def member_pages(self, provider_id: str, **paging: Unpack[Paging]) -> AsyncIterator[Page[Member]]:
-        return self._pages(calls.members(provider_id, **paging), shapes.exact_member)
+        return self._pages(calls.members(provider_id, **paging), models.exact_member)
 
     async def member(self, token: str) -> Member:
-        return calls.one(await self.ask(calls.member(token)), shapes.exact_member)
+        return calls.one(await self.ask(calls.member(token)), models.exact_member)
 
     async def lookup(self, provider_id: str, messaging_user_id: str) -> str:
-        return calls.one(await self.ask(calls.lookup(provider_id, messaging_user_id)), shapes.token)
+        return calls.one(await self.ask(calls.lookup(provider_id, messaging_user_id)), models.token)
 
     async def usage(self) -> Usage:
-        usage = calls.one(await self._hold(calls.USAGE), shapes.usage)
+        usage = calls.one(await self._hold(calls.USAGE), models.usage)
         self._pace.learn(usage["rate"]["perMin"])
         return usage
 

@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from counterfoil.client.conversation import Call, Received
 from counterfoil.client.errors import NotThisService
-from counterfoil.client.shapes import Page
-from counterfoil.client.talk import Call, Received
+from counterfoil.client.models import Page
 
 MAX_LIMIT = 200
 Row = TypeVar("Row")

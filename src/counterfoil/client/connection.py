@@ -4,7 +4,7 @@ import httpx
 from backports import zstd
 
 from counterfoil import API_VERSION
-from counterfoil.client.talk import Received
+from counterfoil.client.conversation import Received
 
 TIMEOUT_SEC = 30.0
 _ZSTD_FRAME = b"\x28\xb5\x2f\xfd"

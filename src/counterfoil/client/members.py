@@ -9,20 +9,20 @@ import time
 import msgspec
 from msgspec import Raw, Struct
 
-from counterfoil.client import calls, progress
+from counterfoil.client import calls, pull_state
 from counterfoil.client.errors import CounterfoilError, is_bad_cursor
 from counterfoil.client.pages import Pages, Tally
-from counterfoil.client.progress import BaseState, State
+from counterfoil.client.pull_state import BaseState, State
 from counterfoil.client.sinks import Sink
 
 MOST_RESTARTS = 100
 
 
-class _Head(Struct):
+class _MemberHead(Struct):
     member_id: str | None = msgspec.field(name="memberId", default=None)
 
 
-_head = msgspec.json.Decoder(_Head).decode
+_head = msgspec.json.Decoder(_MemberHead).decode
 
 
 class MemberPass:
@@ -40,10 +40,10 @@ class MemberPass:
         base = state.bases.setdefault(provider_id, BaseState())
         self._tally.reading = f"members of {provider_id}"
         if base.began is not None:
-            if progress.is_stale(base.asked, mark):
+            if pull_state.is_stale(base.asked, mark):
                 base.cursor = None
             self._finish(state, base, provider_id, mark)
-        if progress.is_due(base, mark, every_sec):
+        if pull_state.is_due(base, mark, every_sec):
             base.began, base.cursor = mark, None
             self._finish(state, base, provider_id, mark)
 
@@ -60,9 +60,9 @@ class MemberPass:
             if batch.error is not None:
                 raise batch.error
 
-    def _read_batch(self, base: BaseState, provider_id: str, mark: str) -> "_Batch":
+    def _read_batch(self, base: BaseState, provider_id: str, mark: str) -> "_MemberBatch":
         """Read some pages from the base's cursor on. An error ends the batch; the pages before it are complete."""
-        batch = _Batch(afresh=base.cursor is None)
+        batch = _MemberBatch(afresh=base.cursor is None)
         for _ in range(self._pages_a_batch):
             try:
                 page = self._pages.fetch(calls.members(provider_id, limit=self._limit, cursor=base.cursor))
@@ -82,7 +82,7 @@ class MemberPass:
                 break
         return batch
 
-    def _write(self, state: State, base: BaseState, provider_id: str, mark: str, batch: "_Batch") -> None:
+    def _write(self, state: State, base: BaseState, provider_id: str, mark: str, batch: "_MemberBatch") -> None:
         if not batch.pages:
             return
         if batch.last:
@@ -95,11 +95,11 @@ class MemberPass:
             self._tally.members_written += self._sink.put_members(provider_id, rows)
             if batch.last:
                 self._tally.members_vanished += self._sink.close_pass(provider_id, mark)
-            self._sink.save_state(progress.written(state))
+            self._sink.save_state(pull_state.written(state))
         self._tally.writing_sec += time.monotonic() - began
 
 
-class _Batch(Struct):
+class _MemberBatch(Struct):
     """The newest row of each member, by token. `afresh`: first batch of the pass; `last`: last batch of the pass."""
 
     afresh: bool

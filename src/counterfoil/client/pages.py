@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from counterfoil.client import calls
 from counterfoil.client.api import Client
-from counterfoil.client.talk import Call, Received
+from counterfoil.client.conversation import Call, Received
 
 JOIN_SEC = 2.0
 

@@ -13,14 +13,14 @@ from datetime import date
 import msgspec
 from msgspec import Struct
 
-from counterfoil.client import calls, progress
+from counterfoil.client import calls, pull_state
 from counterfoil.client.api import Client
+from counterfoil.client.conversation import Call
 from counterfoil.client.errors import CounterfoilError, NotThisService, Refusal, is_bad_cursor
 from counterfoil.client.members import MemberPass
 from counterfoil.client.pages import Pages, RawPage, Tally
-from counterfoil.client.progress import Journey, Origin, ShopState, State
+from counterfoil.client.pull_state import Origin, ShopPass, ShopState, State
 from counterfoil.client.sinks import Sink
-from counterfoil.client.talk import Call
 
 # A batch of pages is written in one transaction, because a transaction costs more than a page.
 PAGES_A_BATCH = 25
@@ -76,8 +76,8 @@ class Puller:
 
     def run(self) -> Tally:
         """Bring the copy up to date. If a run is interrupted, the next run continues where it stopped."""
-        state = progress.read(self._sink.state())
-        progress.claim(state, self._origin(), adopt=self._options.adopt)
+        state = pull_state.read(self._sink.state())
+        pull_state.claim(state, self._origin(), adopt=self._options.adopt)
         self.tally.reading = "shops"
         shops = self._pages.fetch(calls.SHOPS)
         heads = [_shop_head(row) for row in shops.data]
@@ -115,18 +115,18 @@ class Puller:
                 with self._writing(state):
                     self.tally.bills_written += self._sink.put_bills(head.shop_id, rows)
 
-    def _journey(self, shop: ShopState, mark: str) -> Journey:
+    def _journey(self, shop: ShopState, mark: str) -> ShopPass:
         if shop.journey:
-            return progress.trusted(shop.journey, mark)
+            return pull_state.trusted(shop.journey, mark)
         if shop.mark:
-            return progress.increment(mark, shop.mark)
-        return progress.first_journey(mark, self._options.since)
+            return pull_state.increment(mark, shop.mark)
+        return pull_state.first_pass(mark, self._options.since)
 
-    def _batches(self, head: ShopHead, journey: Journey, mark: str) -> Iterator[tuple[list[bytes], Journey | None]]:
+    def _batches(self, head: ShopHead, journey: ShopPass, mark: str) -> Iterator[tuple[list[bytes], ShopPass | None]]:
         """Yield batches of rows, each with the journey after it. The next page is fetched while a batch is written."""
-        batch = _Batch()
+        batch = _BillBatch()
         restarts = 0
-        at: Journey | None = journey
+        at: ShopPass | None = journey
         coming = self._pages.start(_call(head.shop_id, journey, self._options.limit))
         while at is not None:
             self._tell(head, at)
@@ -137,26 +137,26 @@ class Puller:
                 if not is_bad_cursor(error) or restarts > MOST_RESTARTS:
                     yield batch.rows, at  # Save what was read, so that the next run does not read it again.
                     raise
-                at = progress.restarted(at)
+                at = pull_state.restarted(at)
             else:
                 batch.add(self._wanted(at, page))
-                at = progress.turned(at, page.next_cursor, len(page.data), mark, self._options.since)
+                at = pull_state.turned(at, page.next_cursor, len(page.data), mark, self._options.since)
             if at is not None:
                 coming = self._pages.start(_call(head.shop_id, at, self._options.limit))
             if at is None or batch.is_full(self._options.pages_a_batch):
                 yield batch.rows, at
-                batch = _Batch()
+                batch = _BillBatch()
 
-    def _wanted(self, journey: Journey, page: RawPage) -> list[bytes]:
+    def _wanted(self, journey: ShopPass, page: RawPage) -> list[bytes]:
         """Return the page's rows, without those whose day the windows of this first reading cover."""
         self.tally.bills_read += len(page.data)
         reached = _bill_head(page.data[-1]).updated_at if page.data else None
-        self.tally.begun = progress.part(journey, reached, self._options.since)
+        self.tally.begun = pull_state.part(journey, reached, self._options.since)
         if journey.known_from is None:
             return [bytes(row) for row in page.data]
-        return [bytes(row) for row in page.data if not progress.shown_before(journey, _bill_head(row).bill_date)]
+        return [bytes(row) for row in page.data if not pull_state.shown_before(journey, _bill_head(row).bill_date)]
 
-    def _tell(self, head: ShopHead, journey: Journey) -> None:
+    def _tell(self, head: ShopHead, journey: ShopPass) -> None:
         name = head.shop_name or head.shop_id
         if journey.first is not None:
             self.tally.reading = f"{name}: {journey.first} to {journey.last}"
@@ -192,11 +192,11 @@ class Puller:
         began = time.monotonic()
         with self._sink.transaction():
             yield
-            self._sink.save_state(progress.written(state))
+            self._sink.save_state(pull_state.written(state))
         self.tally.writing_sec += time.monotonic() - began
 
 
-class _Batch:
+class _BillBatch:
     """Rows to be written in one transaction."""
 
     def __init__(self) -> None:
@@ -227,7 +227,7 @@ def origin_of(client: Client) -> Origin:
     return Origin(client.base_url, usage["keyId"], usage["scope"])
 
 
-def _call(shop_id: str, journey: Journey, limit: int) -> Call:
+def _call(shop_id: str, journey: ShopPass, limit: int) -> Call:
     if journey.since is not None:
         return calls.bills(shop_id, updated_since=journey.since, limit=limit, cursor=journey.cursor)
     return calls.bills(shop_id, first=journey.first, last=journey.last, limit=limit, cursor=journey.cursor)

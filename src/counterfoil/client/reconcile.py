@@ -13,16 +13,16 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from counterfoil.client import calls, progress
+from counterfoil.client import calls, pull_state
 from counterfoil.client.api import Client
+from counterfoil.client.conversation import Call
 from counterfoil.client.errors import CopyMismatch, CounterfoilError, is_bad_cursor
+from counterfoil.client.models import Shop
 from counterfoil.client.pages import RawPage, Tally
-from counterfoil.client.progress import EMPTY_WINDOWS
 from counterfoil.client.pull import origin_of
-from counterfoil.client.shapes import Shop
+from counterfoil.client.pull_state import EMPTY_WINDOWS
 from counterfoil.client.sinks import CopiedBill, Sink
-from counterfoil.client.sinks.arriving import instant_us
-from counterfoil.client.talk import Call
+from counterfoil.client.sinks.newest import instant_us
 
 MOST_RESTARTS = 100
 
@@ -56,7 +56,7 @@ class _Amounts(Struct):
     net: Decimal | None = None
 
 
-class _Head(Struct):
+class _BillHead(Struct):
     """The fields of a bill that are compared."""
 
     id: str
@@ -66,7 +66,7 @@ class _Head(Struct):
     updated_at: str | None = msgspec.field(name="updatedAt", default=None)
 
 
-_head = msgspec.json.Decoder(_Head).decode
+_head = msgspec.json.Decoder(_BillHead).decode
 _page = msgspec.json.Decoder(RawPage).decode
 _Bills = dict[str, CopiedBill]
 Picked = TypeVar("Picked")
@@ -97,10 +97,10 @@ class Reconciler:
 
     def run(self) -> Iterator[Difference]:
         """Yield differences as they are found. Shops that no pull has finished reading are listed in `unread`."""
-        state = progress.read(self._sink.state())
+        state = pull_state.read(self._sink.state())
         if state.origin is None:
             raise CopyMismatch("there is no copy here to compare; run `counterfoil pull` first")
-        progress.claim(state, origin_of(self._client), adopt=False)
+        pull_state.claim(state, origin_of(self._client), adopt=False)
         shops = self._client.shop_page()
         self.tally.shops, self.tally.requests = len(shops.data), 2
         for shop in shops.data:
@@ -108,7 +108,7 @@ class Reconciler:
             if known is None or known.mark is None:
                 self.unread.append(shop["shopId"])
             else:
-                yield from self._shop(shop, known.mark, progress.latest_day(shops.server_time))
+                yield from self._shop(shop, known.mark, pull_state.latest_day(shops.server_time))
             self.tally.shops_done += 1
         if self._fix:
             self._sink.publish()
@@ -118,7 +118,7 @@ class Reconciler:
         name = shop["shopName"] or shop_id
         last: date | None = newest
         while last is not None:
-            first = progress.window_start(last, self._since)
+            first = pull_state.window_start(last, self._since)
             self.tally.reading = f"{name}: {first} to {last}"
             served = self._served(self._window(shop_id, first, last))
             yield from self._compare(shop_id, mark, served, self._sink.bills_of_days(shop_id, first, last))
@@ -156,7 +156,7 @@ class Reconciler:
 
     def _undated(self, shop_id: str, mark: str) -> Iterator[Difference]:
         """Compare undated bills, which no window shows. Without an `updatedAt` they are in no list at all."""
-        since = progress.beginning(self._since)
+        since = pull_state.beginning(self._since)
         rows = self._list(self._changes(shop_id, since), lambda head, row: None if head.bill_date else bytes(row))
         there = {bill_id: _bill(_head(row)) for bill_id, row in rows.items()}
         here = {bill.id: bill for bill in self._sink.undated_bills(shop_id, since)}
@@ -203,7 +203,7 @@ class Reconciler:
                 days.setdefault(head.bill_date, {})[bill_id] = _bill(head)
         return days
 
-    def _list(self, call: Call, pick: Callable[[_Head, Raw], Picked | None]) -> dict[str, Picked]:
+    def _list(self, call: Call, pick: Callable[[_BillHead, Raw], Picked | None]) -> dict[str, Picked]:
         """Read a whole list; return what `pick` returns for each bill, by id. Start again on `bad_cursor`."""
         for _ in range(MOST_RESTARTS):
             picked: dict[str, Picked] = {}
@@ -235,7 +235,7 @@ class Reconciler:
             call = calls.following(call, page.next_cursor)
 
 
-def _bill(head: _Head) -> CopiedBill:
+def _bill(head: _BillHead) -> CopiedBill:
     return CopiedBill(head.id, instant_us(head.updated_at), head.amounts.net, head.status == "void")
 
 

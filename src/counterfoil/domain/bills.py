@@ -14,19 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil.domain.calendar import from_ms, iso, trading_day
-from counterfoil.domain.resources import (
-    Amounts,
-    Bill,
-    Channel,
-    Item,
-    Number,
-    Option,
-    Payment,
-    Promotion,
-    Status,
-)
-from counterfoil.domain.shops import ShopFacts
-from counterfoil.domain.tillvalues import (
+from counterfoil.domain.pos_values import (
     Moment,
     Record,
     day_on_clock,
@@ -45,6 +33,18 @@ from counterfoil.domain.tillvalues import (
     storable,
     text,
 )
+from counterfoil.domain.resources import (
+    Amounts,
+    Bill,
+    Channel,
+    Item,
+    Number,
+    Option,
+    Payment,
+    Promotion,
+    Status,
+)
+from counterfoil.domain.shops import ShopFacts
 
 DINE_IN = "dine_in"
 COUNTER = "counter"

@@ -4,8 +4,8 @@ Tills record promotional groupings (best sellers, promotions) among the
 categories. They are neither listed nor shown on bill lines.
 """
 
+from counterfoil.domain.pos_values import Record, flag, ident, idents, number, objects, text
 from counterfoil.domain.resources import Category
-from counterfoil.domain.tillvalues import Record, flag, ident, idents, number, objects, text
 
 
 def categories_from(value: object) -> tuple[list[Category], frozenset[str]]:

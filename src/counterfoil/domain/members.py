@@ -12,8 +12,7 @@ from collections.abc import Callable
 from msgspec import UNSET, Struct
 
 from counterfoil.domain.calendar import THAI_TIME, iso
-from counterfoil.domain.resources import Coupon, CouponStatus, Member, Number
-from counterfoil.domain.tillvalues import (
+from counterfoil.domain.pos_values import (
     Record,
     beginning,
     day,
@@ -29,6 +28,7 @@ from counterfoil.domain.tillvalues import (
     text,
     texts,
 )
+from counterfoil.domain.resources import Coupon, CouponStatus, Member, Number
 
 
 class Tier(Struct, frozen=True, array_like=True, gc=False):
@@ -63,7 +63,7 @@ class Account(Struct, frozen=True, array_like=True, gc=False):
     user: str
 
 
-class MemberRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class StoredMember(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What is stored about a member."""
 
     token: str
@@ -98,12 +98,12 @@ def base_from(record: Record) -> Base:
     )
 
 
-def member_from(record: Record, token_of: Callable[[str], str], hash_of: Callable[[str], str]) -> MemberRecord:
+def member_from(record: Record, token_of: Callable[[str], str], hash_of: Callable[[str], str]) -> StoredMember:
     get = record.get
     provider_id = identifier(record, "providerId")
     created_at = beginning(get("createdAt"), THAI_TIME)
     visit_count, last_visit = _visits(get("visits"))
-    return MemberRecord(
+    return StoredMember(
         token=token_of(identifier(record, "id")),
         provider_id=provider_id,
         created_at=created_at,
@@ -183,7 +183,7 @@ def _thai(moment: int | None) -> str | None:
 # --- publishing ------------------------------------------------------------
 
 
-def published(record: MemberRecord, base: Base | None, now_ms: int, personal_data: bool) -> Member:
+def published(record: StoredMember, base: Base | None, now_ms: int, personal_data: bool) -> Member:
     """Return the member as of now. A base that is not known yet has no tiers and no store credit."""
     credit_enabled = base is not None and base.credit_enabled
     return Member(

@@ -60,7 +60,7 @@ class Listing(Struct, frozen=True):
         return self.query.partition(" ")[0] == BY_CHANGE
 
 
-class Held(Struct, frozen=True):
+class StoredCursor(Struct, frozen=True):
     """What a cursor stands for: a position, and the earliest and the latest horizon that it was handed out with."""
 
     position: Position
@@ -71,9 +71,9 @@ class Held(Struct, frozen=True):
         """Return the horizon that all holders of the cursor continue with."""
         return self.latest if listing.latest_horizon_serves else self.earliest
 
-    def at(self, position: Position) -> "Held":
+    def at(self, position: Position) -> "StoredCursor":
         """Return what the cursor at the end of the next page stands for."""
-        return Held(position, self.earliest, self.latest)
+        return StoredCursor(position, self.earliest, self.latest)
 
 
 # This many additional random characters make an id unique, whatever else was handed out.

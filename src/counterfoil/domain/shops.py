@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from counterfoil.domain.calendar import THAI_TIME, zone_named
 from counterfoil.domain.categories import categories_from
+from counterfoil.domain.pos_values import Record, ident, identifier, objects, text
 from counterfoil.domain.resources import Shop
-from counterfoil.domain.tillvalues import Record, ident, identifier, objects, text
 
 MIDNIGHT_AT_THE_END = "24:00"
 _CLOSING = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::00)?", re.ASCII)

@@ -39,7 +39,7 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS",
 OTHER_METHOD = "?"
 
 
-class Scope(Protocol):
+class RequestScope(Protocol):
     """A request as the server describes it (RSGI)."""
 
     method: str
@@ -107,7 +107,7 @@ class App:
         self._clock = clock
         self._new_id = new_id
 
-    async def __rsgi__(self, scope: Scope, protocol: Any) -> None:
+    async def __rsgi__(self, scope: RequestScope, protocol: Any) -> None:
         began = time.perf_counter_ns()
         headers = scope.headers
         request_id = wire.request_id(headers.get("x-request-id")) or self._new_id()
@@ -128,7 +128,7 @@ class App:
         protocol.response_bytes(reply.status, reply.headers, reply.body)
         self._account_for(exchange, reply, began)
 
-    async def _reply(self, scope: Scope, headers: RequestHeaders, exchange: Exchange) -> wire.Reply:
+    async def _reply(self, scope: RequestScope, headers: RequestHeaders, exchange: Exchange) -> wire.Reply:
         refuse_browsers(headers)
         found = self._routes.find(scope.path)
         if not found:

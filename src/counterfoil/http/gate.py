@@ -14,7 +14,7 @@ from counterfoil.domain.problems import (
     Refused,
     TooManyRequests,
 )
-from counterfoil.ports import KeptKey, KeyRing, Meter, StoreUnavailable
+from counterfoil.ports import KeyLookup, Meter, StoredKey, StoreUnavailable
 from counterfoil.reads import Caller
 
 # A worker processes at most SEATS requests at once. Others wait up to SEAT_SEC for a seat and are then refused without
@@ -49,7 +49,7 @@ def _follows_a_link(headers: RequestHeaders) -> bool:
 class Gate:
     """Admits a request and identifies its caller, or refuses it."""
 
-    def __init__(self, keys: KeyRing, meter: Meter) -> None:
+    def __init__(self, keys: KeyLookup, meter: Meter) -> None:
         self._keys = keys
         self._meter = meter
         self._seats = asyncio.Semaphore(SEATS)
@@ -84,7 +84,7 @@ class Gate:
             raise TooManyRequests(kept.key.key_id, verdict.retry_after_sec, kept.key.per_min, WINDOW_SEC)
         return Caller(kept.key, verdict)
 
-    async def _genuine(self, credential: credentials.Credential) -> KeptKey | None:
+    async def _genuine(self, credential: credentials.Credential) -> StoredKey | None:
         """Return the key of this credential, or None. An unknown id and a wrong secret take the same steps."""
         kept = await self._keys.find(credential.key_id)
         if not credentials.matches(credential.secret, kept.secret_digest if kept else None):

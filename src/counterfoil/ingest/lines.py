@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from counterfoil.domain.bills import bill_from
 from counterfoil.domain.members import base_from, member_from
+from counterfoil.domain.pos_values import flag, number, record_id
 from counterfoil.domain.shops import shop_from
-from counterfoil.domain.tillvalues import flag, number, record_id
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ports import (
     Change,
@@ -51,7 +51,7 @@ REASONS = {
 }
 
 
-class SetAside(Exception):
+class Rejected(Exception):
     """The line is rejected; `reason` is a key of `REASONS`."""
 
     def __init__(self, reason: str) -> None:
@@ -95,9 +95,9 @@ class Reader:
         kind = record.get("kind")
         make = self._make.get(kind) if isinstance(kind, str) else None
         if make is None:
-            raise SetAside(UNKNOWN_KIND)
+            raise Rejected(UNKNOWN_KIND)
         if record_id(record.get("id")) is None:
-            raise SetAside(NO_ID)
+            raise Rejected(NO_ID)
         return make(record, number(record.get("rev")))
 
     def _shop(self, record: dict[str, Any], rev: float | None) -> Change:
@@ -112,18 +112,18 @@ class Reader:
         if flag(record.get("removed")):
             return RemoveMember(self._token(_id(record)), rev)
         if record_id(record.get("providerId")) is None:
-            raise SetAside(NO_BASE)
+            raise Rejected(NO_BASE)
         return PutMember(member_from(record, self._token, self._hash), rev)
 
     def _bill(self, record: dict[str, Any], rev: float | None) -> Change:
         shop_id = record_id(record.get("shopId"))
         if shop_id is None:
-            raise SetAside(NO_SHOP)
+            raise Rejected(NO_SHOP)
         if flag(record.get("removed")):
             return RemoveBill(shop_id, _id(record), rev)
         known = self._facts(shop_id)
         if known is None:
-            raise SetAside(UNKNOWN_SHOP)
+            raise Rejected(UNKNOWN_SHOP)
         return PutBill(bill_from(record, known.facts, self._token), known, rev)
 
 
@@ -137,22 +137,22 @@ def record_in(line: bytes) -> dict[str, Any]:
 
 def _object(line: bytes, longest: int) -> dict[str, Any]:
     if len(line) > longest:
-        raise SetAside(TOO_LONG)
+        raise Rejected(TOO_LONG)
     try:
         record = json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        record = _leniently(line)
+        record = _decode_leniently(line)
     if not isinstance(record, dict):
-        raise SetAside(NOT_JSON)
+        raise Rejected(NOT_JSON)
     return record
 
 
-def _leniently(line: bytes) -> object:
+def _decode_leniently(line: bytes) -> object:
     """Parse a line with the standard library, which accepts NaN: tills write it, although JSON does not allow it."""
     try:
         return stdlib_json.loads(line.decode("utf-8-sig"), parse_int=_whole)
     except (ValueError, RecursionError):
-        raise SetAside(NOT_JSON) from None
+        raise Rejected(NOT_JSON) from None
 
 
 def _whole(digits: str) -> float:
@@ -167,7 +167,7 @@ def _original(reject: dict[str, Any]) -> bytes:
     try:
         return base64.b64decode(packed if isinstance(packed, str) else "")
     except ValueError:
-        raise SetAside(NOT_JSON) from None
+        raise Rejected(NOT_JSON) from None
 
 
 def reject(source: str, line_number: int, reason: str, line: bytes) -> Reject:

@@ -13,8 +13,8 @@ from typing import IO
 from msgspec import Struct, field, json
 
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ingest.lines import UNKNOWN_SHOP, Reader, SetAside, record_in, reject
-from counterfoil.ingest.sources import Line, Source
+from counterfoil.ingest.lines import UNKNOWN_SHOP, Reader, Rejected, record_in, reject
+from counterfoil.ingest.sources import Source, SourceLine
 from counterfoil.ports import (
     Change,
     KnownFacts,
@@ -53,7 +53,7 @@ class RejectsFile:
         self.path = path
         self._file: IO[bytes] | None = None
 
-    def add(self, line: Line, reason: str) -> None:
+    def add(self, line: SourceLine, reason: str) -> None:
         if self._file is None:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -107,8 +107,8 @@ class Pipeline:
         self._on_progress(summary)
         return summary
 
-    def _batches(self, source: Source, summary: Summary) -> Iterator[list[tuple[Line, Change]]]:
-        batch: list[tuple[Line, Change]] = []
+    def _batches(self, source: Source, summary: Summary) -> Iterator[list[tuple[SourceLine, Change]]]:
+        batch: list[tuple[SourceLine, Change]] = []
         shops_pending = False
         for line in source.lines():
             summary.lines += 1
@@ -119,7 +119,7 @@ class Pipeline:
                     yield batch
                     batch, shops_pending = [], False
                 change = self._reader.change(record)
-            except SetAside as aside:
+            except Rejected as aside:
                 self._set_aside(line, aside.reason, summary)
                 continue
             batch.append((line, change))
@@ -129,14 +129,14 @@ class Pipeline:
                 batch, shops_pending = [], False
         yield batch
 
-    def _write(self, batch: list[tuple[Line, Change]], summary: Summary, progress: LoadProgress) -> None:
+    def _write(self, batch: list[tuple[SourceLine, Change]], summary: Summary, progress: LoadProgress) -> None:
         """Write a batch; retry the bills whose shop's facts changed in the meantime until none is left.
 
         Later changes to such a bill are retried after it, so that a removal still comes last.
         """
         while batch:
             outcomes = self._ledger.apply([change for _, change in batch], self._brought_up(progress, summary))
-            again: list[tuple[Line, Change]] = []
+            again: list[tuple[SourceLine, Change]] = []
             moved: set[tuple[str, str]] = set()
             for (line, change), outcome in zip(batch, outcomes, strict=True):
                 bill = _bill_of(change)
@@ -170,7 +170,7 @@ class Pipeline:
         while self._ledger.rewrite_bills(REWRITE_BATCH):
             pass
 
-    def _set_aside(self, line: Line, reason: str, summary: Summary) -> None:
+    def _set_aside(self, line: SourceLine, reason: str, summary: Summary) -> None:
         self._rejects.add(line, reason)
         summary.rejected[reason] += 1
 

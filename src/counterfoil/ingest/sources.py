@@ -22,13 +22,13 @@ class SourceError(Exception):
     """A source cannot be read; the message says which one and why."""
 
 
-class Line(Struct, frozen=True):
+class SourceLine(Struct, frozen=True):
     source: str
     number: int
     text: bytes
 
 
-class _Head(Struct):
+class _KindOnly(Struct):
     """The fields of a record that show its kind."""
 
     kind: str = ""
@@ -43,7 +43,7 @@ class Source:
         self.total = total
         self.position: Callable[[], int] = lambda: 0
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[SourceLine]:
         raise NotImplementedError
 
 
@@ -53,7 +53,7 @@ class StandardInput(Source):
         if sys.stdin is None:
             raise SourceError("standard input is closed")
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[SourceLine]:
         yield from _numbered(self.name, sys.stdin.buffer)
 
 
@@ -62,7 +62,7 @@ class File(Source):
         super().__init__(printable(path.name), _size(path))
         self._path = path
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[SourceLine]:
         with _opened(self._path) as raw:
             self.position = raw.tell
             with _unpacked(self._path, raw) as text:
@@ -79,7 +79,7 @@ class Folder(Source):
             raise SourceError(f"{path} holds no file that ends in {', '.join(SUFFIXES)}")
         super().__init__(printable(path.name), 2 * sum(_size(entry) for entry in self._paths))
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[SourceLine]:
         done = 0
         for bills in (False, True):
             for path in self._paths:
@@ -111,7 +111,7 @@ def _is_bill(line: bytes) -> bool:
     if b'"bill' not in line:
         return False
     try:
-        head = msgspec.json.decode(line, type=_Head)
+        head = msgspec.json.decode(line, type=_KindOnly)
         if head.kind == "reject" and isinstance(head.record, str):
             return _is_bill(head.record.encode("utf-8", "replace"))
         return head.kind == "bill"
@@ -142,7 +142,7 @@ def _unpacked(path: Path, raw: BinaryIO) -> IO[bytes]:
     return raw
 
 
-def _numbered(name: str, text: IO[bytes]) -> Iterator[Line]:
+def _numbered(name: str, text: IO[bytes]) -> Iterator[SourceLine]:
     """Yield the lines that are not blank with their numbers; a line that is too long is cut off."""
     number = 0
     try:
@@ -152,7 +152,7 @@ def _numbered(name: str, text: IO[bytes]) -> Iterator[Line]:
                 _skip_rest(text)
             line = line.strip()
             if line:
-                yield Line(name, number, line)
+                yield SourceLine(name, number, line)
     except (OSError, EOFError, zlib.error, zstd.ZstdError) as error:
         raise SourceError(f"{name} breaks off after line {number}: {error}") from error
 

@@ -1,14 +1,13 @@
 """Counters that the worker processes share with the supervisor, which answers `/metrics`.
 
-Every worker has a page of its own, a memory-mapped file: counting is one
+Every worker has its own memory-mapped file: counting is one
 addition, and the counts of a killed worker can still be read.
 """
 
 import mmap
 import os
-import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from counterfoil.domain.problems import TABLE
@@ -55,11 +54,12 @@ class Layout:
         return self.rows[route] + _SENT
 
 
-class Page:
+class CounterFile:
     """The counters of one process."""
 
-    def __init__(self, folder: Path, layout: Layout) -> None:
+    def __init__(self, folder: Path, layout: Layout, now_ms: Callable[[], int]) -> None:
         self._layout = layout
+        self._now_ms = now_ms
         path = folder / f"{os.getpid()}.counters"
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
         os.ftruncate(descriptor, layout.slots * 8)
@@ -83,7 +83,7 @@ class Page:
                 numbers[layout.crashes] += 1
             case StoreFailed():
                 numbers[layout.store_failures] += 1
-                numbers[layout.failed_at] = time.time_ns() // 1_000_000
+                numbers[layout.failed_at] = self._now_ms()
             case CountsReseeded():
                 numbers[layout.reseeded] += 1
             case ServerChanged():

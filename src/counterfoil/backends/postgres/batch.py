@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from counterfoil.backends.postgres.rows import NO_DAY, BaseRow, BillRow, MemberRow, Outdated, Removal, ShopRow
 from counterfoil.domain.bills import ClosedBill, Withheld, under_facts
 from counterfoil.domain.calendar import as_number, iso
-from counterfoil.domain.forms import form
+from counterfoil.domain.member_template import template_of
 from counterfoil.domain.resources import Bill
 from counterfoil.domain.shops import ShopFacts
 from counterfoil.ports import (
@@ -59,7 +59,7 @@ def _drafted(change: Change) -> Draft:
         case PutBase():
             return Draft(change, _encode(change.base))
         case PutMember():
-            return Draft(change, _encode(change.record), form=form(change.record))
+            return Draft(change, _encode(change.record), form=template_of(change.record))
         case RemoveShop() | RemoveBill() | RemoveMember():
             return Draft(change)
     raise KeyError(change)

@@ -12,17 +12,17 @@ from typing import Any
 
 from msgspec import json
 
-from counterfoil.backends.postgres.connections import Pool, storable
+from counterfoil.backends.postgres.connections import Pool, is_storable
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number
-from counterfoil.domain.forms import NEXT
+from counterfoil.domain.member_template import NEXT
 from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Position
 from counterfoil.ports import (
-    Account,
     AccountList,
     BillPage,
+    FoundAccount,
     FoundBill,
     FoundMember,
     MemberPage,
@@ -250,7 +250,7 @@ class PostgresBooks:
     async def accounts(self, provider_id: str, messaging_hash: str, reached: int = 0) -> AccountList:
         asked = (_clean(provider_id), messaging_hash)
         rows = await self._servers.found(_ACCOUNTS, *asked, reached=reached, there=lambda rows: rows[0][1] is not None)
-        accounts = [Account(row[0], row[1]) for row in rows if row[1] is not None]
+        accounts = [FoundAccount(row[0], row[1]) for row in rows if row[1] is not None]
         return AccountList(rows[0][3], _base(rows[0][2]), accounts)
 
     async def _found_in(self, parts: str, scope: Scope, statement: str, asked: str, reached: int) -> list[Any]:
@@ -293,4 +293,4 @@ def _base(body: bytes | None) -> Base | None:
 
 def _clean(asked: str) -> str | None:
     """Return the id, or None if PostgreSQL cannot store it: null equals nothing, so nothing is found."""
-    return asked if storable(asked) else None
+    return asked if is_storable(asked) else None

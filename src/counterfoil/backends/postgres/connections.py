@@ -103,7 +103,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).partition("\n")[0] or type(error).__name__).strip()
 
 
-def storable(text: str) -> bool:
+def is_storable(text: str) -> bool:
     """Return whether PostgreSQL can store this text: it cannot store NUL or unpaired surrogates."""
     return "\0" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
 
@@ -137,10 +137,10 @@ def addresses(url: str) -> list[Address]:
     return [Address(host, port or PORT) for host, port in zip(hosts, ports, strict=True)]
 
 
-async def dial(url: str, address: Address | None, within: float) -> Any:
+async def open_connection(url: str, address: Address | None, within: float) -> Any:
     """Open a connection for the serving side, to this server or to the only one."""
     place = {"host": address.host, "port": int(address.port), "target_session_attrs": "any"} if address else {}
-    settings = _unless_told(url, _SERVING)
+    settings = _without_overridden(url, _SERVING)
     connection = await asyncpg.connect(
         url, timeout=within, command_timeout=COMMAND_SEC, server_settings=settings, **place
     )
@@ -153,7 +153,7 @@ async def dial(url: str, address: Address | None, within: float) -> Any:
     return connection
 
 
-def _unless_told(url: str, settings: dict[str, str]) -> dict[str, str]:
+def _without_overridden(url: str, settings: dict[str, str]) -> dict[str, str]:
     """Return the settings that the address does not set itself in its `options`."""
     told = str(conninfo_to_dict(url).get("options") or "")
     return {name: value for name, value in settings.items() if f"{name}=" not in told}
@@ -240,7 +240,7 @@ class Pool:
 
     async def _made(self, within: float) -> Any:
         self._loop = asyncio.get_running_loop()
-        connection = await dial(self._url, self._address, within)
+        connection = await open_connection(self._url, self._address, within)
         self._open.add(connection)
         return connection
 
@@ -291,7 +291,7 @@ def run(url: str, statement: str) -> None:
         connection.execute(statement.encode())
 
 
-class Line:
+class ReconnectingConnection:
     """One connection, reopened after it has broken."""
 
     def __init__(self, url: str) -> None:
@@ -353,7 +353,7 @@ def oldest_for(number: int, script: str) -> int:
 LATEST = scripts()[-1][0]
 
 
-def unfit(number: int | None, oldest: int) -> str | None:
+def mismatch(number: int | None, oldest: int) -> str | None:
     """Return why this program cannot use a store of this schema, or None."""
     if number is None or number < LATEST:
         return f"the database has schema {number or 0}, and this program needs {LATEST}: run `counterfoil migrate`."
@@ -370,7 +370,7 @@ def check_version(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         there = connection.execute(_LEDGER_THERE).fetchone()
         found = connection.execute(_VERSION).fetchone() if there and there[0] else None
     number, oldest = found or (None, 0)
-    problem = unfit(number, oldest)
+    problem = mismatch(number, oldest)
     if problem:
         raise StoreMismatch(problem)
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from counterfoil.backends.postgres.connections import GATE_SEC, Line, storable, translated
+from counterfoil.backends.postgres.connections import GATE_SEC, ReconnectingConnection, is_storable, translated
 from counterfoil.backends.postgres.servers import Servers
-from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, RESERVED_MS, SHARED_MS, Held, Listing, Position
+from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, RESERVED_MS, SHARED_MS, Listing, Position, StoredCursor
 from counterfoil.ports import Clock
 
 PRUNE_ROWS = 5_000
@@ -92,7 +92,7 @@ class PostgresCursors:
     def close(self) -> None:
         self._servers.close()
 
-    async def find(self, listing: Listing, cursor: str) -> Held | None:
+    async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         if not _is_storable(listing, cursor):
             return None
         now = self._clock.now_ms()
@@ -103,7 +103,7 @@ class PostgresCursors:
             await self._servers.primary.do(_EXTEND, *_key(listing), cursor, now + LIFETIME_MS, within=self._within)
         return _held(row)
 
-    async def find_on_replica(self, listing: Listing, cursor: str, reached: int) -> Held | None:
+    async def find_on_replica(self, listing: Listing, cursor: str, reached: int) -> StoredCursor | None:
         """Find a cursor on a replica that has reached this horizon."""
         if not _is_storable(listing, cursor):
             return None
@@ -116,22 +116,22 @@ class PostgresCursors:
         row = await self._servers.primary.row(_HORIZON, within=self._within)
         return int(row[0])
 
-    async def hand_out(self, listing: Listing, held: Held, fresh: str | None) -> str | None:
+    async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
         now = self._clock.now_ms()
         terms = (held.earliest, held.latest, now, now + LIFETIME_MS, SHARED_MS, fresh)
         values = (*_key(listing), *_where(held), *terms)
         row = await self._servers.primary.row(_HAND_OUT, *values, within=self._within)
         return str(row[0]) if row else None
 
-    async def adopt(self, listing: Listing, cursor: str, held: Held, handed_out_at: int) -> None:
+    async def adopt(self, listing: Listing, cursor: str, held: StoredCursor, handed_out_at: int) -> None:
         """Store a cursor that was handed out by the bridge, unless it is stored already."""
         await self._put(_ADOPT, listing, cursor, held, handed_out_at)
 
-    async def correct(self, listing: Listing, cursor: str, held: Held) -> None:
+    async def correct(self, listing: Listing, cursor: str, held: StoredCursor) -> None:
         """Store the position that a cursor was handed out for, whatever the store has for it."""
         await self._put(_CORRECT, listing, cursor, held, self._clock.now_ms())
 
-    async def _put(self, statement: str, listing: Listing, cursor: str, held: Held, handed_out_at: int) -> None:
+    async def _put(self, statement: str, listing: Listing, cursor: str, held: StoredCursor, handed_out_at: int) -> None:
         terms = (held.earliest, held.latest, handed_out_at + LIFETIME_MS)
         values = (*_key(listing), cursor, *_where(held), *terms)
         await self._servers.primary.do(statement, *values, within=self._within)
@@ -139,12 +139,12 @@ class PostgresCursors:
     def prune(self) -> int:
         """Expire cursors whose lifetime is over, delete those expired long ago; return the number that expired."""
         now = self._clock.now_ms()
-        with translated(), closing(Line(self._url)) as line:
+        with translated(), closing(ReconnectingConnection(self._url)) as line:
             _in_portions(line, _DELETE, (now, PRUNE_ROWS))
             return _in_portions(line, _EXPIRE, (now + RESERVED_MS, now, PRUNE_ROWS, now))
 
 
-def _in_portions(line: Line, statement: str, values: tuple[int, ...]) -> int:
+def _in_portions(line: ReconnectingConnection, statement: str, values: tuple[int, ...]) -> int:
     """Run a statement in batches until no rows are left; return their number."""
     total = 0
     while True:
@@ -154,12 +154,12 @@ def _in_portions(line: Line, statement: str, values: tuple[int, ...]) -> int:
             return total
 
 
-def _held(row: Sequence[Any]) -> Held:
+def _held(row: Sequence[Any]) -> StoredCursor:
     row_id, major, minor, earliest, latest, *_ = row
-    return Held(Position(major, minor, row_id), earliest, latest)
+    return StoredCursor(Position(major, minor, row_id), earliest, latest)
 
 
-def _where(held: Held) -> tuple[str, int, int]:
+def _where(held: StoredCursor) -> tuple[str, int, int]:
     return held.position.id, held.position.major, held.position.minor
 
 
@@ -168,4 +168,4 @@ def _key(listing: Listing) -> tuple[str, str, str]:
 
 
 def _is_storable(listing: Listing, cursor: str) -> bool:
-    return storable(cursor) and storable(listing.resource)
+    return is_storable(cursor) and is_storable(listing.resource)

@@ -1,4 +1,4 @@
-"""Keys: the ring, which checks requests in memory, and the cabinet, in which the operator changes keys.
+"""Keys: the ring, which checks requests in memory, and the key_store, in which the operator changes keys.
 
 The ring holds every key and looks up every key id in the same dictionary, so
 an unknown id takes as long as a known one. It asks the server again after
@@ -15,11 +15,11 @@ from typing import Any
 
 from msgspec import json
 
-from counterfoil.backends.postgres.connections import GATE_SEC, Line, Pool, translated, unfit
+from counterfoil.backends.postgres.connections import GATE_SEC, Pool, ReconnectingConnection, mismatch, translated
 from counterfoil.backends.postgres.deployment import fingerprint_of
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Key
-from counterfoil.ports import Clock, KeptKey, StoreUnavailable, StoreUnreachable
+from counterfoil.ports import Clock, StoredKey, StoreUnavailable, StoreUnreachable
 
 REFRESH_SEC = 0.5
 # The contract's five minutes, minus the time that a request may take.
@@ -42,13 +42,13 @@ _NEXT_GENERATION = "UPDATE generation SET number = number + 1, at = clock_timest
 _key = json.Decoder(Key).decode
 
 
-class PostgresKeyRing:
+class PostgresKeyLookup:
     """All keys, at most half a second old while the primary can be reached."""
 
     def __init__(self, servers: Servers, clock: Clock) -> None:
         self._servers = servers
         self._clock = clock
-        self._kept: dict[str, KeptKey] = {}
+        self._kept: dict[str, StoredKey] = {}
         self._generation: tuple[Any, ...] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._failure: StoreUnreachable | None = None
@@ -56,7 +56,7 @@ class PostgresKeyRing:
         # The keys in memory are at least as new as this instant of the steady clock.
         self._as_of: int | None = None
 
-    async def find(self, key_id: str) -> KeptKey | None:
+    async def find(self, key_id: str) -> StoredKey | None:
         if self._clock.steady_us() >= self._due:
             look = self._look()
             # While the keys in memory may still be used, do not wait for a server that may not answer.
@@ -66,7 +66,7 @@ class PostgresKeyRing:
                 raise self._failure
         return self._kept.get(key_id)
 
-    async def find_again(self, key_id: str) -> KeptKey | None:
+    async def find_again(self, key_id: str) -> StoredKey | None:
         if self._looking:
             # The lookup in progress began before this request, and may have missed a key that was issued since.
             await asyncio.wait({self._looking})
@@ -126,26 +126,26 @@ class PostgresKeyRing:
                 number, at, schema, oldest = await pool.row(_GENERATION)
         except TimeoutError as error:
             raise StoreUnreachable(f"PostgreSQL: no answer in {GATE_SEC} s") from error
-        problem = unfit(schema, oldest)
+        problem = mismatch(schema, oldest)
         if problem:
             # Another version has migrated the database while this service was running.
             raise StoreUnavailable(problem)
         if (number, at) != self._generation:
             rows = await pool.rows(_ALL)
-            self._kept = {key_id: KeptKey(_key(body), digest) for key_id, digest, body in rows}
+            self._kept = {key_id: StoredKey(_key(body), digest) for key_id, digest, body in rows}
             self._generation = (number, at)
 
 
-class PostgresKeyCabinet:
+class PostgresKeyStore:
     """Issues, changes and revokes keys for the operator; refuses changes while a copy fills the store."""
 
     def __init__(self, url: str) -> None:
-        self._line = Line(url)
+        self._line = ReconnectingConnection(url)
 
     def close(self) -> None:
         self._line.close()
 
-    def add(self, kept: KeptKey) -> None:
+    def add(self, kept: StoredKey) -> None:
         with translated(), self._line().transaction():
             fingerprint_of(self._line())
             self._line().execute(_ADD, (kept.key.key_id, kept.secret_digest, json.encode(kept.key)))

@@ -16,7 +16,7 @@ from psycopg import Connection, Cursor
 from psycopg.errors import InsufficientPrivilege
 
 from counterfoil.backends.postgres.batch import Batch, Draft, drafted, rewritten, wanted
-from counterfoil.backends.postgres.connections import STATEMENT_SEC, Line, translated
+from counterfoil.backends.postgres.connections import STATEMENT_SEC, ReconnectingConnection, translated
 from counterfoil.backends.postgres.deployment import fingerprint_of
 from counterfoil.backends.postgres.rows import (
     BillRow,
@@ -160,7 +160,7 @@ class PostgresLedger:
 
     def __init__(self, url: str, fingerprint: str, now_ms: Callable[[], int] | None = None) -> None:
         self._now_ms = now_ms
-        self._line = Line(url)
+        self._line = ReconnectingConnection(url)
         self._rewritten: dict[tuple[int, int], str] = {}
         try:
             self._settle_fingerprint(fingerprint)

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from counterfoil.domain.members import MemberRecord
+from counterfoil.domain.members import StoredMember
 
 Row = tuple[Any, ...]
 # Identifies what was removed: the shop of a bill (empty for other kinds), the kind, the id.
@@ -64,7 +64,7 @@ class MemberRow(Struct):
     rev: float | None
     kept: bytes
     form: bytes | None
-    record: MemberRecord | None = None
+    record: StoredMember | None = None
 
 
 class Outdated(Struct, frozen=True):

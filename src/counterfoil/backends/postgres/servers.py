@@ -13,14 +13,11 @@ server is not watched: everything goes to its pool.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from enum import Enum
 from typing import Any, TypeVar
 
-from msgspec import Struct
-
-from counterfoil.backends.postgres.connections import GATE_SEC, Address, Pool, addresses, dial, translated
+from counterfoil.backends.postgres.connections import GATE_SEC, Address, Pool, addresses, open_connection, translated
 from counterfoil.observe.events import Event, ServerChanged
-from counterfoil.ports import Clock, StoreUnavailable, StoreUnreachable
+from counterfoil.ports import Clock, ServerRole, ServerState, StoreUnavailable, StoreUnreachable
 
 # A server is checked this often; HURRY_SEC applies while it is unreachable or no server can be written.
 LOOK_EVERY_SEC = 0.25
@@ -46,19 +43,10 @@ _HORIZON = "SELECT at FROM horizon"
 Found = TypeVar("Found")
 
 
-class Role(Enum):
-    """The role of a server, as this worker sees it."""
-
-    PRIMARY = "primary"
-    REPLICA = "replica"
-    BEHIND = "behind"
-    AWAY = "away"
-
-
-class Server:
+class DatabaseServer:
     """One server and what is known about it."""
 
-    def __init__(self, name: str, pool: Pool, role: Role = Role.AWAY) -> None:
+    def __init__(self, name: str, pool: Pool, role: ServerRole = ServerRole.AWAY) -> None:
         self.name = name
         self.pool = pool
         self.role = role
@@ -66,7 +54,7 @@ class Server:
         # The write-ahead log's timeline. If two servers can be written, a failover has replaced the one with the lower.
         self.timeline = ""
         self.doubted = False
-        self.told: Role | None = None
+        self.told: ServerRole | None = None
         # The watcher has its own connection, so that an exhausted pool does not make the server look unreachable.
         self.line: Any = None
         self.wake = asyncio.Event()
@@ -80,34 +68,22 @@ class Server:
             self.line = None
 
 
-class Sight(Struct, frozen=True):
-    """The state of a server at one moment; `horizon` is None if it did not answer."""
-
-    name: str
-    role: Role
-    horizon: int | None = None
-
-    @property
-    def is_primary(self) -> bool:
-        return self.role is Role.PRIMARY
-
-
-async def survey(url: str) -> list[Sight]:
+async def states(url: str) -> list[ServerState]:
     """Return the current state of each of several servers."""
-    return list(await asyncio.gather(*(_seen(url, address) for address in addresses(url))))
+    return list(await asyncio.gather(*(_state(url, address) for address in addresses(url))))
 
 
-async def _seen(url: str, address: Address) -> Sight:
+async def _state(url: str, address: Address) -> ServerState:
     try:
         with translated():
-            connection = await dial(url, address, PATIENCE * LOOK_SEC)
+            connection = await open_connection(url, address, PATIENCE * LOOK_SEC)
             try:
                 in_recovery, horizon, _, _ = await connection.fetchrow(_LOOK, None, timeout=PATIENCE * LOOK_SEC)
             finally:
                 connection.terminate()
     except StoreUnavailable:
-        return Sight(address.name, Role.AWAY)
-    return Sight(address.name, Role.REPLICA if in_recovery else Role.PRIMARY, horizon)
+        return ServerState(address.name, ServerRole.AWAY)
+    return ServerState(address.name, ServerRole.REPLICA if in_recovery else ServerRole.PRIMARY, horizon)
 
 
 class Servers:
@@ -127,10 +103,10 @@ class Servers:
         self._observe = observe
         self._now_ms = now_ms
         self._addresses = addresses(url)
-        self._servers = [Server(address.name, Pool(url, address)) for address in self._addresses]
+        self._servers = [DatabaseServer(address.name, Pool(url, address)) for address in self._addresses]
         if not self._servers:
-            self._servers = [Server("the server", Pool(url), Role.PRIMARY)]
-        self._primary: Server | None = None if self._addresses else self._servers[0]
+            self._servers = [DatabaseServer("the server", Pool(url), ServerRole.PRIMARY)]
+        self._primary: DatabaseServer | None = None if self._addresses else self._servers[0]
         self._watching: list[asyncio.Task[None]] = []
         self._looked: set[str] = set()
         self._known = asyncio.Event()
@@ -191,7 +167,9 @@ class Servers:
                     return later
         return answer
 
-    async def _first(self, ask: Callable[[Pool], Awaitable[list[Any]]], reached: int) -> tuple[Server, list[Any]]:
+    async def _first(
+        self, ask: Callable[[Pool], Awaitable[list[Any]]], reached: int
+    ) -> tuple[DatabaseServer, list[Any]]:
         """Return the first server that has reached this horizon, and its answer.
 
         Right after a failover there may be none for a moment, so the read is
@@ -220,13 +198,13 @@ class Servers:
         """Return whether a server may become fit within moments, because its watcher is checking it after a failure."""
         return bool(self._addresses) and any(server.doubted for server in self._servers)
 
-    def _others(self, answered_by: Server) -> list[Server]:
+    def _others(self, answered_by: DatabaseServer) -> list[DatabaseServer]:
         """Return servers that may have what this one lacks: the primary or, without one, all other fit replicas."""
         if answered_by is self._primary:
             return []
         if self._primary and self.writable:
             return [self._primary]
-        fit = (server for server in self._servers if server.role is Role.REPLICA and not server.doubted)
+        fit = (server for server in self._servers if server.role is ServerRole.REPLICA and not server.doubted)
         return [server for server in fit if server is not answered_by]
 
     # --- horizons given to callers ---------------------------------------------------
@@ -239,7 +217,7 @@ class Servers:
         if not self._addresses:
             return None
         await self._look_around()
-        fit = [server.horizon for server in self._servers if server.role is Role.REPLICA and not server.doubted]
+        fit = [server.horizon for server in self._servers if server.role is ServerRole.REPLICA and not server.doubted]
         if not fit and self._primary and self.writable:
             fit = [self._primary.horizon]
         self._offered = max(self._offered, min(fit, default=0))
@@ -262,12 +240,12 @@ class Servers:
                     return await self._asked(server, lambda asked: ask(asked.pool))
         raise StoreUnreachable("PostgreSQL: no server can be read")
 
-    async def _readers(self, reached: int) -> list[Server]:
+    async def _readers(self, reached: int) -> list[DatabaseServer]:
         """Return the servers to read from, in order of preference."""
         if not self._addresses:
             return self._servers[:]
         await self._look_around()
-        fit = [server for server in self._servers if server.role is Role.REPLICA and not server.doubted]
+        fit = [server for server in self._servers if server.role is ServerRole.REPLICA and not server.doubted]
         if len(fit) > 1:
             self._turn = (self._turn + 1) % len(fit)
             fit = fit[self._turn :] + fit[: self._turn]
@@ -275,7 +253,7 @@ class Servers:
             fit.sort(key=lambda server: server.horizon < reached)
         return [*fit, self._primary] if self._primary and self.writable else fit
 
-    async def _asked(self, server: Server, ask: Callable[[Server], Awaitable[Found]]) -> Found:
+    async def _asked(self, server: DatabaseServer, ask: Callable[[DatabaseServer], Awaitable[Found]]) -> Found:
         try:
             return await ask(server)
         except StoreUnreachable:
@@ -312,7 +290,7 @@ class Servers:
             await asyncio.wait_for(self._known.wait(), PATIENCE * LOOK_SEC)
         self._known.set()
 
-    async def _watch(self, server: Server, address: Address) -> None:
+    async def _watch(self, server: DatabaseServer, address: Address) -> None:
         missed = 0
         while True:
             try:
@@ -323,27 +301,27 @@ class Servers:
                 # A late answer may be the fault of this process, so it gets another try; a broken connection does not.
                 missed += 1 if isinstance(error.__cause__, TimeoutError) else PATIENCE
                 if missed >= PATIENCE:
-                    server.role = Role.AWAY
+                    server.role = ServerRole.AWAY
                     server.pool.drop()
             server.doubted = missed > 0
             self._settle(server)
-            hurry = server.role is Role.AWAY or not self.writable
+            hurry = server.role is ServerRole.AWAY or not self.writable
             with suppress(TimeoutError):
                 await asyncio.wait_for(server.wake.wait(), HURRY_SEC if hurry else LOOK_EVERY_SEC)
             server.wake.clear()
 
-    async def _look_at(self, server: Server, address: Address) -> None:
+    async def _look_at(self, server: DatabaseServer, address: Address) -> None:
         with translated():
             async with asyncio.timeout(LOOK_SEC):
                 if server.line is None:
-                    server.line = await dial(self._url, address, LOOK_SEC)
+                    server.line = await open_connection(self._url, address, LOOK_SEC)
                 await self._look(server, server.line)
 
-    async def _look(self, server: Server, connection: Any) -> None:
+    async def _look(self, server: DatabaseServer, connection: Any) -> None:
         now = self._now_ms() if self._now_ms else None
         asked_us = self._clock.steady_us()
         in_recovery, horizon, clock_ms, server.timeline = await connection.fetchrow(_LOOK, now)
-        server.role = Role.REPLICA if in_recovery else Role.PRIMARY
+        server.role = ServerRole.REPLICA if in_recovery else ServerRole.PRIMARY
         # Do not take the maximum: the horizon of a server that was restored to an earlier state is really lower.
         server.horizon = horizon
         if not in_recovery and self._leads(server):
@@ -351,18 +329,18 @@ class Servers:
             if horizon < self._highest:
                 await connection.execute(_CATCH_UP, self._highest)
 
-    def _leads(self, server: Server) -> bool:
-        return server.timeline >= max(other.timeline for other in self._servers if other.role is Role.PRIMARY)
+    def _leads(self, server: DatabaseServer) -> bool:
+        return server.timeline >= max(other.timeline for other in self._servers if other.role is ServerRole.PRIMARY)
 
-    def _settle(self, server: Server) -> None:
+    def _settle(self, server: DatabaseServer) -> None:
         """Update the primary and the roles of the replicas after a check of this server; report changes."""
         self._highest = max(self._highest, *(other.horizon for other in self._servers))
-        leaders = [other for other in self._servers if other.role is Role.PRIMARY and self._leads(other)]
+        leaders = [other for other in self._servers if other.role is ServerRole.PRIMARY and self._leads(other)]
         self._primary = leaders[0] if leaders else None
         for other in self._servers:
-            if other.role in (Role.REPLICA, Role.BEHIND):
+            if other.role in (ServerRole.REPLICA, ServerRole.BEHIND):
                 behind = self._highest - other.horizon > self._lag_ms
-                other.role = Role.BEHIND if behind else Role.REPLICA
+                other.role = ServerRole.BEHIND if behind else ServerRole.REPLICA
             if other.role is not other.told and (other.told or other is server):
                 other.told = other.role
                 self._observe(ServerChanged(server=other.name, role=other.role.value))
@@ -370,7 +348,7 @@ class Servers:
         if len(self._looked) == len(self._servers):
             self._known.set()
 
-    def _doubt(self, server: Server) -> None:
+    def _doubt(self, server: DatabaseServer) -> None:
         """Send no more requests to a server on which one has failed, until its watcher has checked it."""
         if self._addresses:
             server.doubted = True

@@ -12,7 +12,7 @@ from contextlib import closing
 from datetime import date
 from typing import Any
 
-from counterfoil.backends.postgres.connections import GATE_SEC, Line, translated
+from counterfoil.backends.postgres.connections import GATE_SEC, ReconnectingConnection, translated
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import (
@@ -245,7 +245,7 @@ class PostgresUsage:
         """Write the pending records; they stay pending if the store cannot be written."""
         if not self._records:
             return
-        with translated(), closing(Line(self._url)) as line, line().transaction():
+        with translated(), closing(ReconnectingConnection(self._url)) as line, line().transaction():
             for at in {_month(record.at): record.at for record in self._records}.values():
                 line().execute(_MONTH.replace("$1", "%s"), (at,))
             line().cursor().executemany(_RECORD_NOW, [_values(record) for record in self._records])
@@ -257,7 +257,7 @@ class PostgresUsage:
         """Return the counts of the last `days` days, by key."""
         span = days_until(thai_day(self._clock.now_ms()), days)
         found: dict[str, dict[date, int]] = {}
-        with translated(), closing(Line(self._url)) as line:
+        with translated(), closing(ReconnectingConnection(self._url)) as line:
             for key_id, day, count in line().execute(
                 _TOTALS, {"first": as_number(span[0]), "last": as_number(span[-1])}
             ):
@@ -266,12 +266,12 @@ class PostgresUsage:
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int]) -> None:
         """Raise the stored totals like `raise_totals`, from outside the event loop."""
-        with translated(), closing(Line(self._url)) as line:
+        with translated(), closing(ReconnectingConnection(self._url)) as line:
             line().execute(_RAISE_NOW, _total_columns(counts))
 
     def disclosures(self, most: int) -> list[RequestRecord]:
         """Return the latest requests that returned personal data, newest first."""
-        with translated(), closing(Line(self._url)) as line:
+        with translated(), closing(ReconnectingConnection(self._url)) as line:
             rows = line().execute(_DISCLOSURES, (most,)).fetchall()
         return [RequestRecord(**dict(zip(_NAMES, row, strict=True))) for row in rows]
 
@@ -283,7 +283,7 @@ class PostgresUsage:
         now = self._clock.now_ms()
         cutoff = now - REQUEST_RECORD_DAYS * DAY_MS
         oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))
-        with translated(), closing(Line(self._url)) as line:
+        with translated(), closing(ReconnectingConnection(self._url)) as line:
             (records,) = line().execute(_PRUNE_MONTHS, (cutoff,)).fetchone() or (0,)
             while True:
                 gone = line().execute(_PRUNE_REQUESTS, (cutoff, PRUNE_ROWS)).rowcount

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 
 from msgspec import DecodeError, Struct, json
 
-from counterfoil.backends.redis.client import Client, Script, translated
-from counterfoil.domain.paging import LIFETIME_MS, Held, Listing, Position, is_unique
+from counterfoil.backends.redis.client import RedisClient, Script, translated
+from counterfoil.domain.paging import LIFETIME_MS, Listing, Position, StoredCursor, is_unique
 from counterfoil.ports import Clock, RequestLog, RequestRecord, StoreUnavailable, StoreUnreachable
 
 # A cursor that is also in the store is kept in Valkey for this long, because a failover without synchronous
@@ -36,37 +36,37 @@ AT_ONCE = 100
 _HOLD = Script("hold.lua")
 
 
-class HandedOut(Struct, frozen=True, tag="cursor"):
+class DeferredCursor(Struct, frozen=True, tag="cursor"):
     """A cursor that the store does not have yet."""
 
     listing: Listing
     cursor: str
-    held: Held
+    held: StoredCursor
     at: int
 
 
-class Disclosed(Struct, frozen=True, tag="disclose"):
+class DeferredDisclosure(Struct, frozen=True, tag="disclose"):
     """A disclosure that the store does not have yet."""
 
     record: RequestRecord
 
 
-Deferred = HandedOut | Disclosed
+Deferred = DeferredCursor | DeferredDisclosure
 
 
 class Store(Protocol):
     """The store that deferred cursors are transferred to."""
 
-    async def find(self, listing: Listing, cursor: str) -> Held | None: ...
+    async def find(self, listing: Listing, cursor: str) -> StoredCursor | None: ...
 
-    async def find_on_replica(self, listing: Listing, cursor: str, reached: int) -> Held | None:
+    async def find_on_replica(self, listing: Listing, cursor: str, reached: int) -> StoredCursor | None:
         """Find a cursor on a replica that has reached this horizon."""
 
-    async def hand_out(self, listing: Listing, held: Held, fresh: str | None) -> str | None: ...
+    async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None: ...
 
-    async def adopt(self, listing: Listing, cursor: str, held: Held, handed_out_at: int) -> None: ...
+    async def adopt(self, listing: Listing, cursor: str, held: StoredCursor, handed_out_at: int) -> None: ...
 
-    async def correct(self, listing: Listing, cursor: str, held: Held) -> None: ...
+    async def correct(self, listing: Listing, cursor: str, held: StoredCursor) -> None: ...
 
     async def horizon(self) -> int:
         """Return the primary's horizon."""
@@ -79,7 +79,7 @@ class Bridge:
     """Stores cursors and disclosures so that requests can be answered without a primary."""
 
     def __init__(self, url: str, prefix: str, store: Store, log: RequestLog, clock: Clock) -> None:
-        self._client = Client(url)
+        self._client = RedisClient(url)
         self._store = store
         self._log = log
         self._clock = clock
@@ -95,7 +95,7 @@ class Bridge:
 
     # --- cursors -------------------------------------------------------------------
 
-    async def find(self, listing: Listing, cursor: str) -> Held | None:
+    async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         stored, here = await asyncio.gather(
             self._store.find(listing, cursor), self._here(listing, cursor), return_exceptions=True
         )
@@ -113,7 +113,7 @@ class Bridge:
             return here
         return _joined(stored, here)
 
-    async def hand_out(self, listing: Listing, held: Held, fresh: str | None) -> str | None:
+    async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
         try:
             cursor = await self._store.hand_out(listing, held, fresh)
         except StoreUnreachable:
@@ -122,7 +122,7 @@ class Bridge:
                 return None
             if not await self._hold(listing, fresh, held, LIFETIME_MS // 1000):
                 return None
-            await self._defer(HandedOut(listing, fresh, held, self._clock.now_ms()))
+            await self._defer(DeferredCursor(listing, fresh, held, self._clock.now_ms()))
             return fresh
         if cursor is None or await self._hold(listing, cursor, held, KEEP_SEC):
             return cursor
@@ -130,16 +130,18 @@ class Bridge:
         await self.find(listing, cursor)
         return None
 
-    async def _hold(self, listing: Listing, cursor: str, held: Held, seconds: int) -> bool:
+    async def _hold(self, listing: Listing, cursor: str, held: StoredCursor, seconds: int) -> bool:
         """Store a cursor in Valkey; return False if its id already stands for another position."""
         asked = [json.encode(held.position), held.earliest, held.latest, seconds]
         return bool(await _HOLD.run(self._opened(), [self._name(listing, cursor)], asked))
 
-    async def _here(self, listing: Listing, cursor: str) -> Held | None:
+    async def _here(self, listing: Listing, cursor: str) -> StoredCursor | None:
         with translated():
             name, fields = self._name(listing, cursor), ["position", "earliest", "latest"]
             position, earliest, latest = await self._opened().hmget(name, fields)
-        return None if position is None else Held(json.decode(position, type=Position), int(earliest), int(latest))
+        return (
+            None if position is None else StoredCursor(json.decode(position, type=Position), int(earliest), int(latest))
+        )
 
     def _name(self, listing: Listing, cursor: str) -> str:
         return f"{self._prefix}:{{{listing.lineage}}}:cursor:{listing.query}:{listing.resource}:{cursor}"
@@ -153,7 +155,7 @@ class Bridge:
         try:
             await self._log.disclose(record)
         except StoreUnreachable:
-            await self._defer(Disclosed(record))
+            await self._defer(DeferredDisclosure(record))
 
     # --- transfer to the store ---------------------------------------------------------
 
@@ -207,14 +209,14 @@ class Bridge:
                 await self._opened().rpush(f"{self._deferred}:unreadable", entry)
             return
         match deferred:
-            case HandedOut(listing, cursor, held, at):
+            case DeferredCursor(listing, cursor, held, at):
                 await self._store.adopt(listing, cursor, held, at)
-            case Disclosed(record):
+            case DeferredDisclosure(record):
                 await self._log.disclose(record)
 
 
-def _joined(stored: Held | None, here: Held | None) -> Held | None:
+def _joined(stored: StoredCursor | None, here: StoredCursor | None) -> StoredCursor | None:
     """Merge the two entries for a cursor, because a failover may have lost the store's latest horizons."""
     if stored is None or here is None:
         return stored
-    return Held(stored.position, min(stored.earliest, here.earliest), max(stored.latest, here.latest))
+    return StoredCursor(stored.position, min(stored.earliest, here.earliest), max(stored.latest, here.latest))

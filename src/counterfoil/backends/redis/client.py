@@ -49,7 +49,7 @@ class Script:
                     return await client.eval(self._text, len(keys), *keys, *values)
 
 
-def connected(url: str) -> list[Any]:
+def open_clients(url: str) -> list[Any]:
     """Return a client for one server, a cluster, or the primary that sentinels name; then the sentinels' clients."""
     terms: dict[str, Any] = {
         "socket_timeout": TIMEOUT_SEC,
@@ -68,13 +68,13 @@ def connected(url: str) -> list[Any]:
     if terms["ssl"]:
         terms |= {name: value for name, value in parse_qsl(parts.query) if name.startswith("ssl_")}
     if parts.scheme.endswith("+cluster"):
-        return [RedisCluster(startup_nodes=[ClusterNode(*node) for node in _places(nodes, PORT)], **terms)]
+        return [RedisCluster(startup_nodes=[ClusterNode(*node) for node in _addresses(nodes, PORT)], **terms)]
     service, _, database = parts.path.strip("/").partition("/")
-    sentinel: Any = Sentinel(_places(nodes, SENTINEL_PORT), **_without_login(terms))  # type: ignore[no-untyped-call]
+    sentinel: Any = Sentinel(_addresses(nodes, SENTINEL_PORT), **_without_login(terms))  # type: ignore[no-untyped-call]
     return [sentinel.master_for(service, db=int(database or 0), **terms), *sentinel.sentinels]
 
 
-def _places(nodes: str, usual_port: int) -> list[tuple[str, int]]:
+def _addresses(nodes: str, usual_port: int) -> list[tuple[str, int]]:
     each = (urlsplit(f"//{node}") for node in nodes.split(","))
     return [(place.hostname or "", place.port or usual_port) for place in each]
 
@@ -83,7 +83,7 @@ def _without_login(terms: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in terms.items() if name not in ("username", "password")}
 
 
-class Client:
+class RedisClient:
     """A client that is opened on first use, on the event loop that uses it."""
 
     def __init__(self, url: str) -> None:
@@ -95,12 +95,12 @@ class Client:
     def opened(self) -> Any:
         if not self._clients:
             self._loop = asyncio.get_running_loop()
-            self._clients = connected(self._url)
+            self._clients = open_clients(self._url)
         return self._clients[0]
 
     def close(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
-            ending = hang_up(self._clients)
+            ending = disconnect(self._clients)
             if self._loop.is_running():
                 self._ending = self._loop.create_task(ending)
             else:
@@ -108,6 +108,6 @@ class Client:
         self._clients = []
 
 
-async def hang_up(clients: Sequence[Any]) -> None:
+async def disconnect(clients: Sequence[Any]) -> None:
     for client in clients:
         await client.aclose()

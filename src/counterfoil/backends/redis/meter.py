@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import date
 from typing import Any, Protocol
 
-from counterfoil.backends.redis.client import GATE_SEC, Client, Script, translated
+from counterfoil.backends.redis.client import GATE_SEC, RedisClient, Script, translated
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import Admitted, TooFast, retry_after
 from counterfoil.domain.calendar import compact
@@ -64,7 +64,7 @@ class RedisMeter:
         horizons: Horizons,
         instant: Instant | None = None,
     ) -> None:
-        self._client = Client(url)
+        self._client = RedisClient(url)
         self._horizons = horizons
         self._prefix = prefix
         self._totals = totals

@@ -18,9 +18,9 @@ from counterfoil.domain.calendar import as_number
 from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Position
 from counterfoil.ports import (
-    Account,
     AccountList,
     BillPage,
+    FoundAccount,
     FoundBill,
     FoundMember,
     MemberPage,
@@ -97,7 +97,7 @@ _BILL_OF = {
     """,
 }
 
-# char(30) separates two forms: it is `NEXT` of domain/forms.py.
+# char(30) separates two forms: it is `NEXT` of domain/member_template.py.
 _MEMBERS = """
     SELECT (SELECT at FROM horizon), (SELECT body FROM bases WHERE id = ?1), count(*),
         CAST(group_concat(form, char(30)) AS BLOB), (
@@ -223,7 +223,7 @@ class SqliteBooks:
 
     async def accounts(self, provider_id: str, messaging_hash: str, reached: int = 0) -> AccountList:  # noqa: ARG002
         found = rows(self._connection, _ACCOUNTS, (provider_id, messaging_hash))
-        accounts = [Account(channel, token) for _, _, channel, token in found if token is not None]
+        accounts = [FoundAccount(channel, token) for _, _, channel, token in found if token is not None]
         return AccountList(found[0][0], _base(found[0][1]), accounts)
 
     def _horizon(self) -> int:

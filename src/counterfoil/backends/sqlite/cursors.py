@@ -5,7 +5,7 @@ from pathlib import Path
 
 from counterfoil.backends.sqlite.files import WAIT_SEC, read_write, row, translated, writing
 from counterfoil.backends.sqlite.usage import SqliteUsage
-from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, RESERVED_MS, SHARED_MS, Held, Listing, Position
+from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, RESERVED_MS, SHARED_MS, Listing, Position, StoredCursor
 from counterfoil.ports import Clock
 
 PRUNE_ROWS = 5_000
@@ -71,7 +71,7 @@ class SqliteCursors:
     def close(self) -> None:
         self._connection.close()
 
-    async def find(self, listing: Listing, cursor: str) -> Held | None:
+    async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         now = self._clock.now_ms()
         found = row(self._connection, _FIND, (*_key(listing), cursor, now))
         if not found:
@@ -80,9 +80,9 @@ class SqliteCursors:
         if ends_at + EXTEND_MS <= now + LIFETIME_MS:
             with translated(), writing(self._connection, WAIT_SEC["usage"]):
                 self._connection.execute(_EXTEND, (*_key(listing), cursor, now + LIFETIME_MS))
-        return Held(Position(major, minor, row_id), earliest, latest)
+        return StoredCursor(Position(major, minor, row_id), earliest, latest)
 
-    async def hand_out(self, listing: Listing, held: Held, fresh: str | None) -> str | None:
+    async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
         position, now = held.position, self._clock.now_ms()
         where = (position.id, position.major, position.minor)
         terms = (held.earliest, held.latest, now, now + LIFETIME_MS, SHARED_MS, fresh)

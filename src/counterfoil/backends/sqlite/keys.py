@@ -1,4 +1,4 @@
-"""Keys: the ring, which checks requests in memory, and the cabinet, in which the operator changes keys.
+"""Keys: the ring, which checks requests in memory, and the key_store, in which the operator changes keys.
 
 The ring holds every key and looks up every key id in the same dictionary, so
 an unknown id takes as long as a known one. It reads the file again after
@@ -14,7 +14,7 @@ from msgspec import MsgspecError, json
 
 from counterfoil.backends.sqlite.files import WAIT_SEC, path_of, read_only, read_write, translated, writing
 from counterfoil.domain.access import Key
-from counterfoil.ports import Clock, KeptKey, StoreMismatch, StoreUnavailable
+from counterfoil.ports import Clock, StoredKey, StoreMismatch, StoreUnavailable
 
 REFRESH_SEC = 0.5
 
@@ -29,22 +29,22 @@ _NEXT_GENERATION = "UPDATE generation SET number = number + 1"
 _key = json.Decoder(Key).decode
 
 
-class SqliteKeyRing:
+class SqliteKeyLookup:
     """All keys, at most half a second old."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._folder = folder
         self._clock = clock
-        self._kept: dict[str, KeptKey] = {}
+        self._kept: dict[str, StoredKey] = {}
         self._generation: tuple[int, int] | None = None
         self._due = 0
 
-    async def find(self, key_id: str) -> KeptKey | None:
+    async def find(self, key_id: str) -> StoredKey | None:
         if self._clock.steady_us() >= self._due:
             self._refresh()
         return self._kept.get(key_id)
 
-    async def find_again(self, key_id: str) -> KeptKey | None:
+    async def find_again(self, key_id: str) -> StoredKey | None:
         self._refresh()
         return self._kept.get(key_id)
 
@@ -68,11 +68,11 @@ class SqliteKeyRing:
         generation = (path_of(self._folder, "keys").stat().st_ino, number)
         if generation != self._generation:
             rows = connection.execute(_ALL)
-            self._kept = {key_id: KeptKey(_key(body), digest) for key_id, digest, body in rows}
+            self._kept = {key_id: StoredKey(_key(body), digest) for key_id, digest, body in rows}
             self._generation = generation
 
 
-class SqliteKeyCabinet:
+class SqliteKeyStore:
     """Issues, changes and revokes keys for the operator."""
 
     def __init__(self, folder: Path) -> None:
@@ -81,7 +81,7 @@ class SqliteKeyCabinet:
     def close(self) -> None:
         self._connection.close()
 
-    def add(self, kept: KeptKey) -> None:
+    def add(self, kept: StoredKey) -> None:
         with translated(), writing(self._connection, WAIT_SEC["keys"]):
             self._connection.execute(_ADD, (kept.key.key_id, kept.secret_digest, json.encode(kept.key)))
             self._connection.execute(_NEXT_GENERATION)

@@ -5,8 +5,8 @@ import sqlite3
 from msgspec import json
 
 from counterfoil.backends.sqlite.removals import Removals, is_late
-from counterfoil.domain.forms import form
-from counterfoil.domain.members import MemberRecord
+from counterfoil.domain.member_template import template_of
+from counterfoil.domain.members import StoredMember
 from counterfoil.ports import Outcome, PutBase, PutMember, RemoveMember
 
 # Members whose sign-up time cannot be read come last.
@@ -47,7 +47,7 @@ class Membership:
         return Outcome.CHANGED if known else Outcome.ADDED
 
     def put_member(self, change: PutMember) -> Outcome:
-        record, kept, finished = change.record, _encode(change.record), form(change.record)
+        record, kept, finished = change.record, _encode(change.record), template_of(change.record)
         known = self._connection.execute(_MEMBER, (record.token,)).fetchone()
         if known and is_late(change.rev, known[0]):
             return Outcome.LATE
@@ -64,7 +64,7 @@ class Membership:
         self._put_accounts(record, known=bool(known))
         return Outcome.CHANGED if known else Outcome.ADDED
 
-    def _put_accounts(self, record: MemberRecord, *, known: bool) -> None:
+    def _put_accounts(self, record: StoredMember, *, known: bool) -> None:
         if known:
             self._connection.execute(_REMOVE_ACCOUNTS, (record.token,))
         # A person's most recent record comes first, so one without a creation time is sorted as the oldest.

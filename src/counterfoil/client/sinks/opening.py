@@ -14,7 +14,7 @@ POSTGRES = ("postgresql://", "postgres://")
 KINDS = "a file ending in .duckdb, a folder ending in / (Parquet), or postgresql://..."
 
 
-class Target(Struct, frozen=True):
+class Destination(Struct, frozen=True):
     """Where a copy is stored. `shown` is its name without a password."""
 
     shown: str
@@ -39,18 +39,18 @@ class Target(Struct, frozen=True):
             ) from error
 
 
-def target(name: str) -> Target:
+def destination(name: str) -> Destination:
     """Return the target with this name. Raise `ValueError` if the name is not valid."""
     if name.startswith(POSTGRES):
         if urlsplit(name).netloc.count("@") > 1:
             # libpq would take what follows the first @ as the host, and show this part of the password in errors.
             raise ValueError("this PostgreSQL URL has more than one @; write %40 for one that belongs to the password")
-        return Target(_without_password(name), "postgres", "PostgresSink", name)
+        return Destination(_without_password(name), "postgres", "PostgresSink", name)
     path = Path(name).expanduser()
     if name.endswith("/") or path.is_dir():
-        return Target(f"{path}/", "parquet", "ParquetSink", path)
+        return Destination(f"{path}/", "parquet", "ParquetSink", path)
     if path.suffix == ".duckdb":
-        return Target(str(path), "duckdb", "DuckDBSink", path)
+        return Destination(str(path), "duckdb", "DuckDBSink", path)
     raise ValueError(f"{name!r} is no target: give {KINDS}")
 
 

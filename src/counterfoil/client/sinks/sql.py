@@ -12,7 +12,7 @@ from datetime import date
 from typing import Any
 
 from counterfoil.client.sinks import CopiedBill, SinkError
-from counterfoil.client.sinks.arriving import is_newer, latest_bills
+from counterfoil.client.sinks.newest import is_newer, latest_bills
 from counterfoil.client.tables import (
     BILLS,
     CATEGORIES,

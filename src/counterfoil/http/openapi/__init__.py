@@ -11,9 +11,9 @@ from msgspec import json
 
 from counterfoil import API_VERSION
 from counterfoil.domain.credentials import PATTERN
-from counterfoil.http.openapi.answers import headers, responses
 from counterfoil.http.openapi.operations import OPERATIONS, TAGS, Operation
 from counterfoil.http.openapi.parameters import PARAMETERS
+from counterfoil.http.openapi.responses import headers, responses
 from counterfoil.http.openapi.schemas import Json, components
 
 _ABOUT = """\

@@ -1,7 +1,7 @@
 """The parameters. A schema excludes only values that the service really refuses."""
 
 from counterfoil.domain.requests import DEFAULT_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
-from counterfoil.http.openapi import specimens
+from counterfoil.http.openapi import examples
 from counterfoil.http.openapi.schemas import Json
 
 _A_DAY = "^[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"
@@ -13,7 +13,7 @@ PARAMETERS: dict[str, Json] = {
         "required": True,
         "description": "A branch in the key's scope, as `GET /v1/shops` gives it.",
         "schema": {"type": "string", "minLength": 1},
-        "example": specimens.SHOP.shop_id,
+        "example": examples.SHOP.shop_id,
     },
     "from": {
         "name": "from",
@@ -55,7 +55,7 @@ PARAMETERS: dict[str, Json] = {
         "this list and key (and keys made from it by rotation), for 7 days after it was last handed out or used. Any "
         "other cursor is `bad_cursor`: start the list again without one.",
         "schema": {"type": "string", "minLength": 1},
-        "example": specimens.BILL.id,
+        "example": examples.BILL.id,
     },
     "memberCursor": {
         "name": "cursor",
@@ -64,7 +64,7 @@ PARAMETERS: dict[str, Json] = {
         "by rotation), for 7 days after it was last handed out or used. Any other cursor, and one whose member was "
         "removed, is `bad_cursor`: start the list again without one.",
         "schema": {"type": "string", "minLength": 1},
-        "example": specimens.TOKEN,
+        "example": examples.TOKEN,
     },
     "billId": {
         "name": "id",
@@ -72,7 +72,7 @@ PARAMETERS: dict[str, Json] = {
         "required": True,
         "description": "The bill's `id`.",
         "schema": {"type": "string", "minLength": 1},
-        "example": specimens.BILL.id,
+        "example": examples.BILL.id,
     },
     "providerId": {
         "name": "providerId",
@@ -80,7 +80,7 @@ PARAMETERS: dict[str, Json] = {
         "required": True,
         "description": "A membership base that the key covers, as `GET /v1/shops` gives it.",
         "schema": {"type": "string", "minLength": 1},
-        "example": specimens.SHOP.provider_id,
+        "example": examples.SHOP.provider_id,
     },
     "messagingUserId": {
         "name": "messagingUserId",
@@ -96,7 +96,7 @@ PARAMETERS: dict[str, Json] = {
         "required": True,
         "description": "The member's `memberId`: today `m1_` and an opaque body of no fixed length.",
         "schema": {"type": "string", "minLength": 1},
-        "example": specimens.TOKEN,
+        "example": examples.TOKEN,
     },
     "requestId": {
         "name": "X-Request-Id",
@@ -111,6 +111,6 @@ PARAMETERS: dict[str, Json] = {
         "in": "header",
         "description": "The `ETag` of an answer you hold. While the data is still the same, the answer is 304.",
         "schema": {"type": "string"},
-        "example": specimens.ENTITY_TAG,
+        "example": examples.ENTITY_TAG,
     },
 }

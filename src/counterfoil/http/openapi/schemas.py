@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import json, to_builtins
 
 from counterfoil.domain.problems import RATE_LIMITED, TABLE, Problem
-from counterfoil.http.openapi import specimens
+from counterfoil.http.openapi import examples
 from counterfoil.http.openapi.operations import Operation
 
 Json = dict[str, Any]
@@ -44,8 +44,8 @@ def _resource(name: str, schema: Json) -> Json:
         if "enum" in described:
             # Generators name an enumeration after its title; without one, a nullable enumeration becomes several types.
             described["title"] = field[0].upper() + field[1:]
-    examples = [to_builtins(specimen) for specimen in specimens.ALL if type(specimen).__name__ == name]
-    return plain | {"examples": examples}
+    shown = [to_builtins(example) for example in examples.ALL if type(example).__name__ == name]
+    return plain | {"examples": shown}
 
 
 # --- simplifying msgspec's schemas ---------------------------------------------
@@ -109,7 +109,7 @@ def _envelope(operation: Operation, data: Json) -> Json:
         "type": "object",
         "properties": properties,
         "required": list(properties),
-        "examples": list(specimens.answers(operation).values())[:1],
+        "examples": list(examples.answers(operation).values())[:1],
     }
 
 
@@ -131,7 +131,7 @@ _DESCRIPTION: Json = {
         "paths": {"type": "object", "description": "Operations by path."},
     },
     "required": ["openapi", "info", "paths"],
-    "examples": [specimens.DESCRIPTION],
+    "examples": [examples.DESCRIPTION],
 }
 
 
@@ -162,5 +162,5 @@ def _problem(problem: Problem) -> Json:
         "type": "object",
         "properties": properties,
         "required": list(properties),
-        "examples": [specimens.refusal(problem)],
+        "examples": [examples.refusal(problem)],
     }

@@ -1,0 +1,262 @@
+"""The write side of the books on Citus: rows first, then the horizon.
+
+A batch is not one transaction here. Each shop's bills and each base's members
+are written to their shard separately, in one phase, under a stamp above the
+horizon. When all of them are acknowledged, the horizon moves to the stamp. So a
+client that sees a horizon sees every row stamped at or below it.
+
+The state is one row on the coordinator, `horizon`: `at` is the horizon, `taken`
+the highest stamp that a writer has taken. While `taken` is above `at`, a batch
+is being written or its writer has died, and nobody moves the horizon to `taken`
+or beyond until it is certain that nothing of that batch can still appear.
+docs/decisions/0013 explains why this is correct.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+
+from psycopg import Connection
+
+from counterfoil.backends.postgres.batch import Batch, Draft, Wanted, wanted
+from counterfoil.backends.postgres.citus_layout import is_distributed
+from counterfoil.backends.postgres.connections import STATEMENT_SEC, connect, translated
+from counterfoil.backends.postgres.ledger import (
+    ADD_ACCOUNTS,
+    BASES,
+    CLOCK,
+    LAST_SHOP,
+    MEMBERS,
+    PUT_BILLS,
+    PUT_MEMBERS,
+    REMOVALS,
+    SHOPS,
+    PostgresLedger,
+    all_rows,
+    asked_rows,
+    columns,
+    only,
+)
+from counterfoil.backends.postgres.rows import (
+    BillRow,
+    MemberRow,
+    Row,
+    ShopRow,
+    account_values,
+    base_row,
+    bill_row,
+    bill_values,
+    facts_values,
+    member_row,
+    member_values,
+    removals_of,
+    settled_values,
+    shop_row,
+)
+from counterfoil.ports import StoreUnavailable
+
+# Rows per statement: PostgreSQL accepts at most 65,535 values.
+ROWS = 1_000
+
+# Allows one writer at a time. The lock belongs to the session and ends with it, after its last statement.
+_LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil write'))"
+_UNLOCK = "SELECT pg_advisory_unlock(hashtext('counterfoil write'))"
+
+_NOW = f"SELECT {CLOCK}"
+_TAKE = f"""
+    UPDATE horizon SET taken = greatest(coalesce(%(now)s::bigint, {CLOCK}), at + 1), writer = citus_backend_gpid()
+    WHERE taken <= at RETURNING taken, coalesce(%(now)s::bigint, {CLOCK})
+"""  # noqa: S608 - a constant
+_PUBLISH = "UPDATE horizon SET at = taken WHERE taken > at"
+_ADVANCE = f"""
+    UPDATE horizon
+    SET at = greatest(at, least(coalesce(%s::bigint, {CLOCK}), CASE WHEN taken > at THEN taken - 1 END))
+    RETURNING at, taken > at
+"""  # noqa: S608 - a constant
+_UNPUBLISHED = "SELECT taken, writer FROM horizon WHERE taken > at"
+_PUBLISH_ABANDONED = "UPDATE horizon SET at = taken WHERE taken = %s AND taken > at"
+
+# Whether a dead writer has no session left on any node. Remaining sessions are terminated and waited for.
+_WRITER_IS_GONE = """
+    SELECT coalesce(bool_and(success AND result = 't'), true) FROM run_command_on_all_nodes(format(
+        'SELECT coalesce(bool_and(pg_terminate_backend(pid, 3000)), true) FROM pg_stat_activity
+         WHERE application_name = ''citus_internal gpid=%%s''', %s::bigint
+    ))
+"""
+
+_BILLS = "SELECT shop, id, trading_day, rev, digest, withheld FROM bills WHERE shop = %s AND id = ANY(%s)"
+_BILL = "(%s::integer, %s, %s::integer, %s::bigint, %s::bigint, %s, %s::numeric, %s::integer, %b, %b, %b, %b)"
+_REMOVE_BILLS = "DELETE FROM bills WHERE shop = %s AND id = ANY(%s)"
+_SETTLE_BILLS = """
+    UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld
+    FROM unnest(%s::text[], %s::text[], %s::numeric[], %s::bytea[]) AS asked (id, trading_day, rev, withheld)
+    WHERE bills.shop = %s AND bills.id = asked.id
+"""
+_SETTLE_FACTS = """
+    UPDATE bills SET facts_version = asked.version, trading_day = asked.trading_day, withheld = asked.withheld
+    FROM unnest(%s::text[], %s::integer[], %s::text[], %s::bytea[]) AS asked (id, version, trading_day, withheld)
+    WHERE bills.shop = %s AND bills.id = asked.id
+"""
+_MEMBER = "(%s, %s, %s::bigint, %s::numeric, %b, %b)"
+_REMOVE_MEMBERS = "DELETE FROM members WHERE provider_id = %s AND token = ANY(%s)"
+_ACCOUNT = "(%s, %s, %s::integer, %s, %s::bigint, %s)"
+_REMOVE_ACCOUNTS = "DELETE FROM accounts WHERE provider_id = %s AND token = ANY(%s)"
+
+
+def open_ledger(url: str, fingerprint: str, now_ms: Callable[[], int] | None = None) -> PostgresLedger:
+    """Open the ledger that suits the tables: distributed by Citus, or on one server."""
+    with translated(), closing(connect(url)) as connection:
+        kind = DistributedLedger if is_distributed(connection) else PostgresLedger
+    return kind(url, fingerprint, now_ms)
+
+
+class DistributedLedger(PostgresLedger):
+    """The write side of books whose large tables are distributed."""
+
+    def advance_horizon(self) -> int:
+        with translated(), self._line.within(STATEMENT_SEC) as connection:
+            horizon, unpublished = self._advance(connection)
+            if unpublished:
+                # A writer that is alive publishes before it releases the lock.
+                connection.execute(_LOCK)
+                try:
+                    self._publish_abandoned(connection)
+                    horizon, _ = self._advance(connection)
+                finally:
+                    connection.execute(_UNLOCK)
+        return horizon
+
+    def _advance(self, connection: Connection[Any]) -> tuple[int, bool]:
+        """Move the horizon as far as it may go now; return it, and whether a higher stamp is unpublished."""
+        horizon, unpublished = only(connection.execute(_ADVANCE, (self._now_ms() if self._now_ms else None,)))
+        return horizon, unpublished
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Hold the write lock. Each statement commits by itself; the horizon moves at the end."""
+        with translated():
+            connection = self._line()
+            try:
+                connection.execute(_LOCK)
+                self._publish_abandoned(connection)
+                yield
+                connection.execute(_PUBLISH)
+                connection.execute(_UNLOCK)
+            except BaseException:
+                # The outcome of the last statement is unknown. The lock ends with the session, and the next writer
+                # makes sure that this one has no session left on any node.
+                connection.close()
+                raise
+
+    def _publish_abandoned(self, connection: Connection[Any]) -> None:
+        """Publish the stamp of a writer that died, once nothing of its batch can appear any more.
+
+        Rows that it has written are visible; the next load brings the others.
+        """
+        found = connection.execute(_UNPUBLISHED).fetchone()
+        if not found:
+            return
+        stamp, writer = found
+        (ended,) = only(connection.execute(_WRITER_IS_GONE, (writer,)))
+        if not ended:
+            raise StoreUnavailable(
+                "Citus: a load was cut off, and a node that may still be writing for it does not answer. "
+                "The horizon waits until it does. If that node is gone for good, remove it from the cluster."
+            )
+        connection.execute(_PUBLISH_ABANDONED, (stamp,))
+
+    # --- under the lock ------------------------------------------------------------
+
+    def _begin(self) -> int:
+        """Return the current time; `_writing` already holds the lock."""
+        return self._now_ms() if self._now_ms else int(only(self._line().execute(_NOW))[0])
+
+    def _take_stamp(self) -> tuple[int, int]:
+        """Commit a stamp above the horizon, so that the ticker stays below it; return it and the current time."""
+        stamp, now = only(self._line().execute(_TAKE, {"now": self._now_ms() if self._now_ms else None}))
+        return stamp, now
+
+    def _publish(self, stamp: int) -> None:
+        """Do nothing: `_writing` moves the horizon once everything under this stamp has been acknowledged."""
+
+    def _open(self, drafts: Sequence[Draft]) -> tuple[Batch, int]:
+        asked = wanted(drafts)
+        connection = self._line()
+        stamp, now = self._take_stamp()
+        shops = [shop_row(row) for row in all_rows(asked_rows(connection, SHOPS, asked.shops))]
+        removals = asked_rows(connection, REMOVALS, *columns(asked.removals)) if asked.removals else None
+        batch = Batch(
+            stamp,
+            only(connection.execute(LAST_SHOP))[0] if asked.new_shops else 0,
+            shops,
+            self._known_bills(asked, shops),
+            map(base_row, all_rows(asked_rows(connection, BASES, asked.bases))),
+            self._known_members(asked),
+            removals_of(all_rows(removals)),
+        )
+        return batch, now
+
+    def _known_bills(self, asked: Wanted, shops: Iterable[ShopRow]) -> Iterator[BillRow]:
+        """Yield the stored bills, with one statement per shop, on one shard, by primary key."""
+        for shop in shops:
+            ids = [bill_id for shop_id, bill_id in asked.bills if shop_id == shop.shop_id]
+            if ids:
+                yield from map(bill_row, self._line().execute(_BILLS, (shop.number, ids), binary=True))
+
+    def _known_members(self, asked: Wanted) -> list[MemberRow]:
+        """Return rows from all bases, since a member may have moved; if a writer died meanwhile, the newest is last."""
+        found = [member_row(row) for row in all_rows(asked_rows(self._line(), MEMBERS, asked.tokens))]
+        return sorted(found, key=lambda row: float("-inf") if row.rev is None else row.rev)
+
+    def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
+        for shop, of_shop in _grouped(keys):
+            self._line().execute(_REMOVE_BILLS, (shop, [bill_id for _, bill_id in of_shop]))
+
+    def _put_bills(self, rows: Sequence[BillRow]) -> None:
+        for _, of_shop in _grouped(bill_values(row) for row in rows):
+            self._insert(PUT_BILLS, _BILL, of_shop)
+
+    def _settle_bills(self, rows: Sequence[BillRow]) -> None:
+        self._settle(_SETTLE_BILLS, map(settled_values, rows))
+
+    def _settle_facts(self, rows: Sequence[BillRow]) -> None:
+        self._settle(_SETTLE_FACTS, map(facts_values, rows))
+
+    def _settle(self, statement: str, rows: Iterable[Row]) -> None:
+        for shop, of_shop in _grouped(rows):
+            self._line().execute(statement.encode(), [*columns([row[1:] for row in of_shop]), shop])
+
+    def _put_members(self, batch: Batch) -> None:
+        """Write the members of each base and their accounts, which are on one node, in one transaction.
+
+        A member that moves is written to its new base before it is removed from
+        the old one: if the writer dies in between, it is in both, and the next
+        load of its record removes it from the old one.
+        """
+        for provider_id, of_base in _grouped((row.provider_id, row) for row in batch.written_members()):
+            rows = [row for _, row in of_base]
+            with self._line().transaction():
+                self._line().execute(_REMOVE_ACCOUNTS, (provider_id, [row.token for row in rows]))
+                self._insert(PUT_MEMBERS, _MEMBER, [member_values(row) for row in rows])
+                self._insert(ADD_ACCOUNTS, _ACCOUNT, account_values(rows))
+        for provider_id, gone in _grouped(batch.removed_members()):
+            tokens = [token for _, token in gone]
+            with self._line().transaction():
+                self._line().execute(_REMOVE_MEMBERS, (provider_id, tokens))
+                self._line().execute(_REMOVE_ACCOUNTS, (provider_id, tokens))
+
+    def _insert(self, statement: str, row: str, rows: Sequence[Row]) -> None:
+        """Insert rows as VALUES: Citus writes those of one shard in one phase, but a SELECT from arrays in two."""
+        for start in range(0, len(rows), ROWS):
+            some = rows[start : start + ROWS]
+            text = statement.format(rows="VALUES " + ", ".join([row] * len(some)))
+            self._line().execute(text.encode(), [value for one in some for value in one], prepare=False)
+
+
+def _grouped(rows: Iterable[Row]) -> Iterable[tuple[Any, list[Row]]]:
+    """Group rows by their first column, which determines their shard."""
+    groups: dict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row[0]].append(row)
+    return groups.items()

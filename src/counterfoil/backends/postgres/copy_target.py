@@ -1,0 +1,171 @@
+"""A database as the target of a copy: closed to services and loaders until the copy is complete.
+
+While it is being filled, the stored fingerprint of the secret has a prefix that
+says so, and opening the books is refused.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from decimal import Decimal
+from typing import Any
+
+from psycopg.errors import LockNotAvailable
+
+from counterfoil.backends.postgres.connections import ReconnectingConnection, translated
+from counterfoil.backends.postgres.deployment import FILLING, row_of
+from counterfoil.backends.postgres.rows import rev_of
+from counterfoil.copying.stores import CopyRefused
+from counterfoil.copying.tables import HOUR_MS, REQUESTS, TABLES, CopiedTable, Row
+
+# Wait for the lock for a moment, because the session of a killed copy outlives its process briefly.
+_PATIENCE = "SET lock_timeout = '5s'"
+_LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil copy'))"
+_CLAIM = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s)"
+_OPEN = "UPDATE deployment SET secret_fingerprint = %s"
+_RAISE_HORIZON = "UPDATE horizon SET at = greatest(at, %s)"
+_NEXT_GENERATION = "UPDATE generation SET number = number + 1, at = clock_timestamp()"
+_MONTH = "SELECT request_month(%s)"
+_KINDS = "SELECT attname, atttypid::regtype::text FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0"
+
+_GROUPS = {
+    "shop": "SELECT number FROM shops",
+    "provider_id": "SELECT DISTINCT provider_id FROM {name}",
+    "hour": f"SELECT DISTINCT at / {HOUR_MS} FROM requests WHERE at >= %(since)s::bigint * {HOUR_MS}",  # noqa: S608 - a number
+}
+_IN_GROUP = {
+    "": "true",
+    "shop": "shop = %(group)s",
+    "provider_id": "provider_id = %(group)s",
+    "hour": f"at >= %(group)s::bigint * {HOUR_MS} AND at < (%(group)s::bigint + 1) * {HOUR_MS}",
+}
+FETCH_ROWS = 5_000
+
+
+# Columns whose type differs from the source: how to read the source's value, and how to write it.
+_READ = {
+    "removed": "removed::integer",
+    "expired": "expired::integer",
+}
+_WRITE: dict[str, Callable[[Any], Any]] = {
+    "removed": bool,
+    "expired": bool,
+    "rev": lambda rev: None if rev is None else Decimal(repr(rev)),
+}
+
+
+class PostgresCopyTarget:
+    """A migrated, empty database, or one that a copy has begun to fill."""
+
+    def __init__(self, url: str) -> None:
+        self._line = ReconnectingConnection(url)
+
+    def close(self) -> None:
+        self._line.close()
+
+    def claim(self, fingerprint: str) -> bool:
+        with translated():
+            self._stand_alone()
+            found = row_of(self._line())
+            if found is None:
+                self._require_empty()
+                self._line().execute(_CLAIM, (FILLING + fingerprint,))
+                return True
+        if found == fingerprint:
+            return False
+        if found != FILLING + fingerprint:
+            raise CopyRefused("the target holds another store, or part of one; copy into an empty database")
+        return True
+
+    def _stand_alone(self) -> None:
+        self._line().execute(_PATIENCE)
+        try:
+            self._line().execute(_LOCK)
+        except LockNotAvailable:
+            raise CopyRefused("another copy into this database is running") from None
+
+    def open(self, fingerprint: str, horizon: int) -> None:
+        with translated(), self._line().transaction():
+            self._line().execute(_RAISE_HORIZON, (horizon,))
+            self._line().execute(_NEXT_GENERATION)
+            self._line().execute(_OPEN, (fingerprint,))
+        with translated():
+            # Tables that were just filled have no statistics yet, and the first requests need good plans.
+            self._line().execute("ANALYZE bills, members, shops, cursors")
+
+    def _require_empty(self) -> None:
+        for table in TABLES:
+            if self._line().execute(_select(table, ("1",), "true LIMIT 1").encode()).fetchone():
+                raise CopyRefused(f"the target holds {table.name} of another store; copy into an empty database")
+
+    # --- rows ------------------------------------------------------------------------
+
+    def groups(self, table: CopiedTable, since: int) -> list[Any]:
+        if not table.group:
+            return [None]
+        query = _GROUPS[table.group].format(name=table.name)
+        with translated():
+            return [group for (group,) in self._line().execute(query.encode(), {"since": since})]
+
+    def compared(self, table: CopiedTable, group: Any) -> Iterable[Row]:
+        with translated():
+            query = _select(table, table.compared, _IN_GROUP[table.group])
+            rows = self._line().execute(query.encode(), {"group": group}, binary=True).fetchall()
+        return _told(rows, table.compared)
+
+    def whole(self, table: CopiedTable, since: int) -> Iterator[tuple[Any, Row]]:
+        later = f"at >= %(since)s::bigint * {HOUR_MS}" if table is REQUESTS else "true"
+        with translated(), self._line().transaction(), self._line().cursor("whole", binary=True) as cursor:
+            cursor.execute(_select(table, table.columns, later).encode(), {"since": since})
+            while rows := cursor.fetchmany(FETCH_ROWS):
+                yield from table.grouped(_told(rows, table.columns))
+
+    def move(self, table: CopiedTable, group: Any, gone: Collection[Row], rows: list[Row]) -> None:
+        with translated(), self._line().transaction():
+            if gone:
+                self._take_away(table, gone)
+            if not rows:
+                return
+            if table is REQUESTS:
+                self._line().execute(_MONTH, (group * HOUR_MS,))
+            kinds = self._kinds(table)
+            into = f"COPY {table.name} ({', '.join(table.columns)}) FROM STDIN (FORMAT binary)"
+            with self._line().cursor().copy(into.encode()) as copy:
+                copy.set_types([kinds[name] for name in table.columns])
+                for row in _written(rows, table.columns):
+                    copy.write_row(row)
+
+    def _kinds(self, table: CopiedTable) -> dict[str, str]:
+        return dict(self._line().execute(_KINDS, (table.name,)).fetchall())
+
+    def clear(self, table: CopiedTable, group: Any) -> None:
+        with translated():
+            query = f"DELETE FROM {table.name} WHERE {_IN_GROUP[table.group]}"  # noqa: S608 - names of our own
+            self._line().execute(query.encode(), {"group": group})
+
+    def _take_away(self, table: CopiedTable, gone: Collection[Row]) -> None:
+        kinds = self._kinds(table)
+        lists = ", ".join(f"%s::{kinds[name]}[]" for name in table.key)
+        matched = " AND ".join(f"{table.name}.{name} = gone.{name}" for name in table.key)
+        query = f"DELETE FROM {table.name} USING unnest({lists}) AS gone ({', '.join(table.key)}) WHERE {matched}"  # noqa: S608
+        self._line().execute(query.encode(), [list(column) for column in zip(*gone, strict=True)])
+
+
+def _select(table: CopiedTable, columns: tuple[str, ...], condition: str) -> str:
+    read = ", ".join(_READ.get(name, name) for name in columns)
+    return f"SELECT {read} FROM {table.name} WHERE {condition}"  # noqa: S608 - names of our own tables
+
+
+def _told(rows: list[Row], columns: tuple[str, ...]) -> Iterable[Row]:
+    """Return rows with the source's types: only a revision has to be converted."""
+    if "rev" not in columns:
+        return rows
+    place = columns.index("rev")
+    return [row if row[place] is None else (*row[:place], rev_of(row[place]), *row[place + 1 :]) for row in rows]
+
+
+def _written(rows: list[Row], columns: tuple[str, ...]) -> Iterator[list[Any]]:
+    odd = [(place, _WRITE[name]) for place, name in enumerate(columns) if name in _WRITE]
+    for row in rows:
+        values = list(row)
+        for place, write in odd:
+            values[place] = write(values[place])
+        yield values

@@ -1,0 +1,95 @@
+"""Inspects the store from outside, for the admin listener and `counterfoil doctor`.
+
+With several servers the primary is inspected or, while there is none, the
+server with the newest horizon.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+from psycopg.conninfo import make_conninfo
+
+from counterfoil.backends.postgres.connections import addresses, check_version, connect, translated
+from counterfoil.backends.postgres.deployment import fingerprint_of
+from counterfoil.backends.postgres.servers import states
+from counterfoil.domain.access import Scope
+from counterfoil.ports import LatestLoad, Permissions, ServerState, StoreMismatch, StoreUnavailable
+
+_LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
+
+_KNOWN = {
+    "shop": "SELECT 1 FROM shops WHERE id = %s AND NOT removed",
+    "franchise": "SELECT 1 FROM shops WHERE franchise_id = %s AND NOT removed LIMIT 1",
+}
+
+
+# What a login may do beyond reading: the grants of roles.sql, and the ownership of the schema.
+_PERMISSIONS = """
+    SELECT current_user,
+        has_table_privilege('keys', 'SELECT') AND has_table_privilege('admissions', 'INSERT'),
+        has_table_privilege('bills', 'INSERT'),
+        has_table_privilege('keys', 'INSERT'),
+        pg_has_role(nspowner, 'USAGE')
+    FROM pg_namespace WHERE nspname = 'counterfoil'
+"""
+
+
+class PostgresInspection:
+    """Inspects a store on PostgreSQL."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def problems(self) -> dict[str, str | None]:
+        try:
+            with closing(connect(self._address())) as connection:
+                check_version(connection)
+        except (StoreUnavailable, StoreMismatch) as error:
+            return {"store": str(error)}
+        return {"store": None}
+
+    def survives_primary(self) -> bool:
+        return bool(addresses(self._url))
+
+    def servers(self) -> Sequence[ServerState]:
+        return asyncio.run(states(self._url)) if self.survives_primary() else []
+
+    def knows(self, scope: Scope) -> bool:
+        return self._row(_KNOWN[scope.kind], scope.id) is not None
+
+    def horizon(self) -> int | None:
+        row = self._row("SELECT at FROM horizon")
+        return row[0] if row else None
+
+    def latest_load(self, now_ms: int) -> LatestLoad | None:
+        row = self._row(_LATEST_LOAD)
+        if not row:
+            return None
+        lines, changed, rejected, finished_at, seen_at = row
+        return LatestLoad(lines, changed, rejected, finished_at is not None, max(0, now_ms - seen_at))
+
+    def permissions(self) -> Permissions | None:
+        row = self._row(_PERMISSIONS)
+        return Permissions(*row) if row else None
+
+    def fingerprint(self) -> str | None:
+        with closing(connect(self._address())) as connection, translated():
+            check_version(connection)
+            return fingerprint_of(connection)
+
+    def _row(self, query: str, *values: str) -> tuple[Any, ...] | None:
+        try:
+            with closing(connect(self._address())) as connection, translated():
+                return connection.execute(query.encode(), values).fetchone()
+        except StoreUnavailable:
+            return None
+
+    def _address(self) -> str:
+        """Return the address of the server to inspect. All are asked at once, so a silent one costs only a moment."""
+        answering = [pair for pair in zip(addresses(self._url), self.servers(), strict=True) if pair[1].horizon]
+        if not answering:
+            return self._url
+        address, _ = max(answering, key=lambda pair: (pair[1].is_primary, pair[1].horizon))
+        return make_conninfo(self._url, host=address.host, port=address.port, target_session_attrs="any")

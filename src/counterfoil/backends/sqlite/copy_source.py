@@ -1,0 +1,203 @@
+"""A folder store as the source of a copy: read as of one moment, locked, and finally retired.
+
+Triggers prevent a retired store from advancing its horizon, admitting a request
+or changing a key. So a service that still runs on it becomes stale and answers
+503, and a load fails: nothing can change there that the copy would not have.
+"""
+
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from counterfoil.backends.sqlite.files import (
+    MOVED_TO,
+    NAMES,
+    WAIT_SEC,
+    Name,
+    moved,
+    path_of,
+    read_only,
+    read_write,
+    translated,
+)
+from counterfoil.backends.sqlite.ledger import SHOP_SHIFT
+from counterfoil.copying.tables import HOUR_MS, REQUESTS, CopiedTable, Row
+from counterfoil.ports import Clock, StoreUnavailable
+
+_HORIZON = "SELECT at FROM horizon"
+_FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
+_NEWEST_STAMP = "SELECT max((SELECT max(updated_at) FROM bills WHERE shop = shops.number)) FROM shops"
+_STEADY = "SELECT boot_id, shift FROM steady"
+_SIZE: tuple[tuple[Name, str], ...] = (
+    ("books", "SELECT count(*) FROM bills"),
+    ("books", "SELECT count(*) FROM members"),
+    ("usage", "SELECT count(*) FROM requests"),
+)
+
+# Sources of tables that SQLite stores under another name or with other columns.
+_FROM = {
+    # Accounts are numbered in the order in which the member's record lists them.
+    "accounts": """(
+        SELECT *, row_number() OVER (PARTITION BY provider_id, token ORDER BY rowid) - 1 AS place FROM accounts
+    )""",
+    # The latest admission of a key holds the count of its day.
+    "meters": """(
+        SELECT key_id, n, at + :shift AS at, 0 AS ahead, day, count FROM admissions AS latest
+        WHERE n = (SELECT max(n) FROM admissions WHERE key_id = latest.key_id)
+    )""",
+    "admissions": "(SELECT key_id, n, at + :shift AS at FROM admissions)",
+}
+_GROUPS = {
+    "shop": "SELECT number FROM shops",
+    "provider_id": "SELECT DISTINCT provider_id FROM {name}",
+    "hour": f"SELECT DISTINCT at / {HOUR_MS} FROM requests WHERE at >= :since * {HOUR_MS}",  # noqa: S608 - a number
+}
+_IN_GROUP = {
+    "": "true",
+    # A shop's bills have consecutive numbers, so they are read in the order in which they are stored.
+    "shop": f"number BETWEEN :group << {SHOP_SHIFT} AND ((:group + 1) << {SHOP_SHIFT}) - 1",
+    "provider_id": "provider_id = :group",
+    "hour": f"at >= :group * {HOUR_MS} AND at < (:group + 1) * {HOUR_MS}",
+}
+# Statements that a retired store refuses.
+_LAST_ACTS: tuple[tuple[Name, str], ...] = (
+    ("books", "UPDATE ON horizon"),
+    ("usage", "INSERT ON admissions"),
+    ("keys", "INSERT ON keys"),
+    ("keys", "UPDATE ON keys"),
+)
+
+
+def _database(table: CopiedTable) -> Name:
+    if table.name == "keys":
+        return "keys"
+    usage = ("daily_totals", "meters", "admissions", "cursors", "requests")
+    return "usage" if table.name in usage else "books"
+
+
+class SqliteCopySource:
+    """The three files of a store that is being copied."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        if not path_of(folder, "books").exists():
+            raise StoreUnavailable(f"there is no store at {folder}")
+        self._clock = clock
+        self._connections: dict[Name, sqlite3.Connection] = {}
+        for name in NAMES:
+            # Create a missing file, empty, as the service would.
+            if not path_of(folder, name).exists():
+                read_write(folder, name).close()
+            self._connections[name] = read_only(folder, name)
+        self._folder = folder
+        self._shift = 0
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+
+    def fingerprint(self) -> str:
+        with translated():
+            row = self._connections["books"].execute(_FINGERPRINT).fetchone()
+        if not row:
+            raise StoreUnavailable("nothing was ever loaded into or served from the source")
+        return str(row[0])
+
+    def retired(self) -> bool:
+        with translated():
+            return all(moved(self._connections[name]) for name in NAMES)
+
+    def moved_to(self) -> str:
+        with translated():
+            said = next(filter(None, map(moved, self._connections.values())), "")
+        return said.removeprefix(MOVED_TO).strip()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[int]:
+        with translated():
+            for name in NAMES:
+                self._connections[name].execute("BEGIN")
+            try:
+                self._settle_shift()
+                for name in NAMES:
+                    # The first read takes the snapshot.
+                    self._connections[name].execute("SELECT count(*) FROM migrations").fetchone()
+                yield self._horizon()
+            finally:
+                for name in NAMES:
+                    self._connections[name].execute("ROLLBACK")
+
+    @contextmanager
+    def held(self) -> Iterator[int]:
+        readers = self._connections
+        with translated():
+            self._connections = {name: read_write(self._folder, name) for name in NAMES}
+            try:
+                for name in NAMES:
+                    connection = self._connections[name]
+                    connection.execute(f"PRAGMA busy_timeout = {WAIT_SEC[name] * 1000:.0f}")
+                    connection.execute("BEGIN IMMEDIATE")
+                self._settle_shift()
+                yield self._horizon()
+            finally:
+                # Closing rolls back whatever `retire` has not committed.
+                self.close()
+                self._connections = readers
+
+    def retire(self, moved_to: str) -> None:
+        said = f"{MOVED_TO} {moved_to}".replace("'", "''")
+        for number, (name, act) in enumerate(_LAST_ACTS):
+            self._connections[name].execute(
+                f"CREATE TRIGGER IF NOT EXISTS moved_{number} BEFORE {act} BEGIN SELECT RAISE(ABORT, '{said}'); END"
+            )
+        for name in NAMES:
+            self._connections[name].execute("COMMIT")
+
+    def size(self) -> int:
+        with translated():
+            return sum(self._connections[name].execute(query).fetchone()[0] for name, query in _SIZE)
+
+    def newest_stamp(self) -> int:
+        return self._connections["books"].execute(_NEWEST_STAMP).fetchone()[0] or 0
+
+    # --- rows ------------------------------------------------------------------------
+
+    def groups(self, table: CopiedTable, since: int) -> list[Any]:
+        if not table.group:
+            return [None]
+        query = _GROUPS[table.group].format(name=table.name)
+        return [group for (group,) in self._ask(table, query, since=since)]
+
+    def compared(self, table: CopiedTable, group: Any) -> Iterable[Row]:
+        return self._ask(table, _select(table, table.compared, _IN_GROUP[table.group]), group=group)
+
+    def picked(self, table: CopiedTable, group: Any, keys: Collection[Row] | None) -> Iterator[Row]:
+        if keys is None:
+            yield from self._ask(table, _select(table, table.columns, _IN_GROUP[table.group]), group=group)
+            return
+        one = _select(table, table.columns, " AND ".join(f"{name} = :{name}" for name in table.key))
+        for key in keys:
+            yield from self._ask(table, one, **dict(zip(table.key, key, strict=True)))
+
+    def whole(self, table: CopiedTable, since: int) -> Iterator[tuple[Any, Row]]:
+        later = f"at >= :since * {HOUR_MS}" if table is REQUESTS else "true"
+        yield from table.grouped(self._ask(table, _select(table, table.columns, later), since=since))
+
+    def _ask(self, table: CopiedTable, query: str, **values: Any) -> sqlite3.Cursor:
+        return self._connections[_database(table)].execute(query, values | {"shift": self._shift})
+
+    def _horizon(self) -> int:
+        row: tuple[int] = self._connections["books"].execute(_HORIZON).fetchone()
+        return row[0]
+
+    def _settle_shift(self) -> None:
+        """Set the offset from the store's scale of instants, the machine's steady clock, to the wall clock."""
+        steady = self._connections["usage"].execute(_STEADY).fetchone()
+        if steady and steady[0] == self._clock.boot_id():
+            self._shift = self._clock.now_ms() * 1000 - self._clock.steady_us() - int(steady[1])
+
+
+def _select(table: CopiedTable, columns: tuple[str, ...], condition: str) -> str:
+    source = _FROM.get(table.name, table.name)
+    return f"SELECT {', '.join(columns)} FROM {source} WHERE {condition}"  # noqa: S608 - names of our own tables

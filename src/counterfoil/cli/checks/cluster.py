@@ -1,0 +1,97 @@
+"""Checks of a PostgreSQL store and its meter: one function per check, each with its advice."""
+
+from collections.abc import Iterator, Sequence
+
+from counterfoil import bootstrap
+from counterfoil.cli.checks.local import Finding, secret
+from counterfoil.ports import Inspection, Permissions, ServerState, StoreMismatch, StoreUnavailable
+from counterfoil.settings import Settings, displayed
+
+READ_ON = "See docs/operate-postgresql.md."
+
+
+def examine(settings: Settings) -> Iterator[Finding]:
+    """Check the PostgreSQL store and the meter as this machine sees them."""
+    inspection = bootstrap.inspection(settings)
+    (problem,) = inspection.problems().values()
+    if problem:
+        yield Finding("store", "fail", f"{problem.rstrip('.')}.", READ_ON)
+    else:
+        yield Finding("store", "ok", f"{displayed(settings, 'store')} is reachable, schema up to date.")
+        yield from _usable_store(settings, inspection)
+    if settings.meter:
+        yield meter(displayed(settings, "meter"), bootstrap.meter_problem(settings))
+
+
+def _usable_store(settings: Settings, inspection: Inspection) -> Iterator[Finding]:
+    yield from servers(inspection.servers(), settings.replica_lag_ms)
+    seen = inspection.permissions()
+    if seen is None:
+        return
+    yield permissions(seen)
+    if seen.serves or seen.loads:
+        yield from _secret(settings, inspection)
+
+
+def _secret(settings: Settings, inspection: Inspection) -> Iterator[Finding]:
+    try:
+        built_with = inspection.fingerprint()
+    except (StoreMismatch, StoreUnavailable) as error:
+        yield Finding("secret", "fail", f"{str(error).rstrip('.')}.", READ_ON)
+    else:
+        yield from secret(settings, built_with)
+
+
+def servers(seen: Sequence[ServerState], lag_ms: int) -> Iterator[Finding]:
+    """Check each server; a server that is down may not show in any API response."""
+    furthest = max((server.horizon or 0 for server in seen), default=0)
+    for server in seen:
+        yield _server(server, furthest, lag_ms)
+    if seen and not any(server.is_primary for server in seen):
+        yield Finding(
+            "primary",
+            "fail",
+            "None of the servers accepts writes: loads fail, and nodes accept the keys they know for only 270 s.",
+            "Promote a replica, or restart the primary. See docs/operate-faults.md.",
+        )
+
+
+def _server(server: ServerState, furthest: int, lag_ms: int) -> Finding:
+    if server.horizon is None:
+        return Finding(
+            "server", "warn", f"{server.name} does not answer.", "Restart it, or remove it from the store address."
+        )
+    if server.is_primary:
+        return Finding("server", "ok", f"{server.name} is the primary.")
+    behind = furthest - server.horizon
+    if behind > lag_ms:
+        says = f"{server.name} is {behind / 1000:,.1f} s behind, so it is not read from."
+        return Finding("server", "warn", says, "Check its log, and pg_stat_replication on the primary.")
+    return Finding("server", "ok", f"{server.name} is a replica, {behind:,} ms behind.")
+
+
+def permissions(seen: Permissions) -> Finding:
+    """Warn if the login can do more than serve: a node that faces the network should have no other permission."""
+    named = (("owns the schema", seen.owns), ("may write the books", seen.loads), ("may issue keys", seen.issues_keys))
+    more = [what for what, may in named if may]
+    if seen.serves and more:
+        return Finding(
+            "rights",
+            "warn",
+            f"The login {seen.login} has more permissions than serving needs: it {' and '.join(more)}.",
+            "Use a separate login for serving: run `counterfoil migrate --roles` once, "
+            "then `CREATE ROLE cf_api LOGIN IN ROLE counterfoil_serving`, and put that login in COUNTERFOIL_STORE.",
+        )
+    work = "serve" if seen.serves else "load" if seen.loads else "issue keys" if seen.issues_keys else "do nothing here"
+    return Finding("rights", "ok", f"The login {seen.login} can {work} and nothing else.")
+
+
+def meter(address: str, problem: str | None) -> Finding:
+    if problem is None:
+        return Finding("meter", "ok", f"{address} is reachable.")
+    return Finding(
+        "meter",
+        "fail",
+        f"{address} cannot be used: {problem}. Until it can, every request gets 503.",
+        "Restart it; counts continue from the store. See docs/operate-faults.md.",
+    )

@@ -1,0 +1,300 @@
+"""Checks of a local installation: one function per check, each with its advice."""
+
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from counterfoil import bootstrap
+from counterfoil.domain.calendar import iso_utc
+from counterfoil.domain.tokens import MIN_SECRET_BYTES
+from counterfoil.machine.addresses import is_free
+from counterfoil.ports import LatestLoad
+from counterfoil.settings import Settings
+
+Status = Literal["ok", "warn", "fail"]
+# Whether the horizon is moving. With "ahead" the clock is behind the horizon, so this cannot be determined.
+Pulse = Literal["moving", "still", "ahead"]
+
+YEAR_2024_MS = 1_704_067_200_000
+AHEAD_MS = 2_000
+TICKING_MS = 5_000
+QUIET_LOAD_MS, STALLED_LOAD_MS = 15_000, 120_000
+LITTLE_DISK, TOO_LITTLE_DISK = 1 << 30, 64 << 20
+WRITE_TEST_BYTES = 1 << 16
+
+
+class Finding(Struct, frozen=True):
+    check: str
+    status: Status
+    says: str
+    advice: str = ""
+
+
+# --- the store -----------------------------------------------------------------
+
+
+def missing_store(settings: Settings) -> Finding:
+    return Finding(
+        "store",
+        "warn",
+        f"There is no store at {settings.store} yet.",
+        "Run `counterfoil load` to create it. If it should already exist, check --store or COUNTERFOIL_STORE.",
+    )
+
+
+def store_that_is_a_file(settings: Settings) -> Finding:
+    return Finding(
+        "store",
+        "fail",
+        f"{settings.store} is a file, but a store must be a folder.",
+        "Check --store or COUNTERFOIL_STORE, or move the file.",
+    )
+
+
+def store_folder(settings: Settings) -> Finding:
+    mode = _mode(settings.store)
+    if mode & 0o077:
+        return Finding(
+            "store",
+            "warn",
+            f"{settings.store} is accessible to other users of this machine (mode {mode:04o}).",
+            f"chmod 700 {settings.store}",
+        )
+    return Finding("store", "ok", f"{settings.store} exists and is private.")
+
+
+def moved_store(problems: Mapping[str, str | None]) -> Finding | None:
+    """Return a failure if the store was moved to another place; no other check matters then."""
+    said = next((problem for problem in problems.values() if problem and "was moved to" in problem), None)
+    if said is None:
+        return None
+    advice = "Point COUNTERFOIL_STORE there. Delete this folder once you have verified the new store."
+    return Finding("store", "fail", f"{said[0].upper()}{said[1:]}.", advice)
+
+
+def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterator[Finding]:
+    for name, problem in problems.items():
+        path = settings.store / f"{name}.sqlite3"
+        if not path.exists():
+            yield Finding(name, "ok", "Does not exist yet; it is created on first use.")
+        elif problem is not None:
+            yield Finding(name, "fail", f"{problem.rstrip('.')}.", _advice_on(problem))
+        else:
+            yield _readable(name, path)
+
+
+def _advice_on(problem: str) -> str:
+    """Return advice for a database problem; a schema mismatch already includes its own."""
+    return (
+        "" if "schema" in problem else "Check the file's owner and the disk. If the file is damaged, restore a backup."
+    )
+
+
+def _readable(name: str, path: Path) -> Finding:
+    files = [path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")]
+    open_files = [file for file in files if file.exists() and _mode(file) & 0o077]
+    if open_files:
+        listed = " ".join(map(str, open_files))
+        return Finding(name, "warn", "Other users of this machine can open this database.", f"chmod 600 {listed}")
+    return Finding(name, "ok", "Readable, schema up to date, private.")
+
+
+def write_test(settings: Settings) -> Finding:
+    """Write a temporary file to disk and delete it; no database is touched."""
+    trial = settings.store / f".doctor-{secrets.token_hex(4)}"
+    try:
+        with trial.open("xb") as file:
+            file.write(bytes(WRITE_TEST_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return Finding(
+            "writing",
+            "fail",
+            f"Cannot write to {settings.store}: {error.strerror}.",
+            "Free some disk space, or make the user that runs Counterfoil the owner of the folder.",
+        )
+    finally:
+        trial.unlink(missing_ok=True)
+    return Finding("writing", "ok", "The folder is writable.")
+
+
+def latest_load(load: LatestLoad | None, pulse: Pulse) -> Iterator[Finding]:
+    if load is None:
+        return
+    again = "Run the same `counterfoil load` again; records that are already loaded are skipped."
+    lines, age = f"{load.lines:,} lines", _ago(load.idle_ms)
+    if load.finished:
+        yield Finding("load", "ok", f"The latest load finished after {lines}.")
+    elif pulse == "ahead":
+        says = f"The latest load has not finished ({lines}). It may be running; the clock is too far behind to tell."
+        yield Finding("load", "warn", says, f"If it is no longer running: {again[0].lower()}{again[1:]}")
+    elif load.idle_ms > STALLED_LOAD_MS:
+        says = f"The latest load did not finish: it stopped after {lines}, {age} ago."
+        yield Finding("load", "warn", says, again)
+    elif load.idle_ms > QUIET_LOAD_MS:
+        says = f"A load is waiting or was stopped: {lines} so far, nothing written for {age}."
+        yield Finding("load", "ok", says, "Run `counterfoil doctor` again in two minutes.")
+    else:
+        yield Finding("load", "ok", f"A load is running: {lines} so far.")
+
+
+# --- the secret ------------------------------------------------------------------
+
+
+def secret(settings: Settings, built_with: str | None) -> Iterator[Finding]:
+    """Check the secret itself and, if the store was built with one, that it is the same."""
+    if not settings.secret:
+        in_file = _secret_file(settings.secret_file, built_with is not None)
+        yield in_file
+        if in_file.status == "fail" or not settings.secret_file.exists():
+            return
+    elif len(settings.secret.encode()) < MIN_SECRET_BYTES:
+        yield Finding(
+            "secret", "fail", f"The secret is shorter than {MIN_SECRET_BYTES} bytes.", "Set the complete secret."
+        )
+        return
+    if built_with is not None:
+        yield _comparison(fits=bootstrap.pseudonyms(settings).fingerprint() == built_with)
+
+
+def _secret_file(file: Path, built: bool) -> Finding:
+    if not file.exists():
+        if built:
+            return Finding(
+                "secret",
+                "fail",
+                f"{file} is missing, but the store was built with a secret.",
+                "Restore the file, or set COUNTERFOIL_SECRET. Without the secret, member tokens cannot be reproduced.",
+            )
+        return Finding("secret", "ok", f"{file} does not exist yet; it is created on first use.")
+    try:
+        size = len(file.read_bytes().strip())
+    except OSError as error:
+        return Finding("secret", "fail", f"Cannot read {file}: {error.strerror}.", "Check its owner and mode.")
+    if size < MIN_SECRET_BYTES:
+        return Finding("secret", "fail", f"{file} is shorter than {MIN_SECRET_BYTES} bytes.", "Restore the file.")
+    if _mode(file) & 0o077:
+        return Finding(
+            "secret", "warn", f"{file} is accessible to other users (mode {_mode(file):04o}).", f"chmod 600 {file}"
+        )
+    return Finding("secret", "ok", f"{file} exists and is private. Keep a copy in a safe place.")
+
+
+def _comparison(*, fits: bool) -> Finding:
+    if fits:
+        return Finding("secret", "ok", "It is the secret that this store was built with.")
+    return Finding(
+        "secret",
+        "fail",
+        "It is not the secret that this store was built with.",
+        "Set the right one (COUNTERFOIL_SECRET or secret_file). With this one, every member token would change.",
+    )
+
+
+# --- clock, disk, ports ------------------------------------------------------------
+
+
+def pulse_of(horizon: int | None, now: int) -> Pulse:
+    if horizon is None or now - horizon >= TICKING_MS:
+        return "still"
+    return "ahead" if horizon - now > AHEAD_MS else "moving"
+
+
+def clock(horizon: int | None, now: int) -> Finding:
+    if now < YEAR_2024_MS:
+        return Finding(
+            "clock", "fail", f"The clock says {iso_utc(now)}, which is years in the past.", "Set the clock; use NTP."
+        )
+    if horizon is not None and pulse_of(horizon, now) == "ahead":
+        return Finding(
+            "clock",
+            "warn",
+            f"The clock says {iso_utc(now)}, but the horizon is {iso_utc(horizon)}: "
+            f"the clock was set back by {_ago(horizon - now)}, or was ahead before.",
+            "Check it against NTP. No data is lost: until the clock catches up, new stamps are just above the horizon.",
+        )
+    return Finding("clock", "ok", f"{iso_utc(now)}.")
+
+
+def disk(settings: Settings) -> Finding:
+    folder = next(path for path in (settings.store.absolute(), *settings.store.absolute().parents) if path.is_dir())
+    free = shutil.disk_usage(folder).free
+    says = f"{free / (1 << 30):,.1f} GiB free under {folder}."
+    if free < TOO_LITTLE_DISK:
+        return Finding(
+            "disk", "fail", says, "Free disk space now: on a full disk, loads fail and every request is refused."
+        )
+    if free < LITTLE_DISK:
+        return Finding("disk", "warn", says, "Free disk space soon.")
+    return Finding("disk", "ok", says)
+
+
+def horizon(found: int | None, now: int, served: bool) -> Finding:
+    """Check whether a service is moving the horizon, and whether that matches the port's state."""
+    if not found:
+        return Finding("service", "ok", "Nothing has been loaded or served from this store yet.")
+    pulse = pulse_of(found, now)
+    if pulse == "moving":
+        return Finding("service", "ok", "A service is running on this store, or a load has just finished.")
+    if pulse == "ahead":
+        return Finding(
+            "service",
+            "warn",
+            f"The clock is behind the horizon by {_ago(found - now)}, so it is unknown whether a service is running; "
+            f"{'something' if served else 'nothing'} is listening on the port.",
+            "Fix the clock first. A running service answers /ready on its admin listener.",
+        )
+    age = _ago(now - found)
+    if served:
+        return Finding(
+            "service",
+            "warn",
+            f"Something is listening on the port, but the horizon has not moved for {age}.",
+            "If it is this store's service, `serverTime` is stuck: check its log and /ready.",
+        )
+    return Finding(
+        "service",
+        "ok",
+        f"No service is running; the horizon last moved {age} ago. Run `counterfoil serve` to start one.",
+    )
+
+
+def is_port_free(settings: Settings) -> bool:
+    return is_free(settings.host, settings.port)
+
+
+def ports(settings: Settings, pulse: Pulse) -> Iterator[Finding]:
+    listeners = [("port", settings.host, settings.port)]
+    if settings.admin_port:
+        listeners.append(("admin", settings.admin_host, settings.admin_port))
+    for name, host, port in listeners:
+        address = f"{host}:{port}"
+        if is_free(host, port):
+            yield Finding(name, "ok", f"{address} is free.")
+        elif pulse == "ahead":
+            yield Finding(name, "ok", f"{address} is in use, by this service or by another program.")
+        elif pulse == "moving":
+            yield Finding(name, "ok", f"{address} is in use, as expected while the service is running.")
+        else:
+            yield Finding(
+                name, "warn", f"{address} is in use by another program.", f"Stop that program, or change {name}."
+            )
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def _ago(span_ms: int) -> str:
+    seconds = max(0, span_ms) // 1000
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} seconds"

@@ -1,0 +1,8 @@
+"""Whether colours may be used."""
+
+import os
+
+
+def wants_colour() -> bool:
+    """Return False if NO_COLOR is set; see no-color.org."""
+    return not os.environ.get("NO_COLOR")

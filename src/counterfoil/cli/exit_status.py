@@ -1,0 +1,86 @@
+"""How a pull or a comparison ended: a status word, a message, and an exit status for schedulers."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from types import FrameType
+from typing import NoReturn
+
+import click
+from msgspec import Struct
+
+from counterfoil.cli.main import FAILED, INTERRUPTED
+from counterfoil.cli.terminal import note
+from counterfoil.client import QuotaSpent, Refusal, Unreachable
+from counterfoil.client.errors import CopyMismatch, CounterfoilError
+from counterfoil.client.sinks import SinkError
+
+DIFFERENT, QUOTA_SPENT, UNREACHABLE = 3, 4, 5
+
+
+class ExitStatus(Struct, frozen=True):
+    status: str = "ok"
+    exit_code: int = 0
+    error: str | None = None
+    resumes_at: datetime | None = None
+
+    @property
+    def passes(self) -> bool:
+        """Whether the next run may succeed without intervention; a wrong key or copy stays wrong."""
+        return self.exit_code in (0, QUOTA_SPENT, UNREACHABLE) or self.status == "target"
+
+
+FORESEEN = (CounterfoilError, SinkError, CopyMismatch, KeyboardInterrupt)
+
+
+def exit_status(error: BaseException) -> ExitStatus:
+    """Return the ending for one of the FORESEEN errors."""
+    said = str(error)
+    match error:
+        case KeyboardInterrupt():
+            return ExitStatus("interrupted", INTERRUPTED)
+        case QuotaSpent():
+            return ExitStatus("quota", QUOTA_SPENT, said, error.resumes_at)
+        case Unreachable():
+            return ExitStatus("unreachable", UNREACHABLE, said)
+        case Refusal():
+            # Server errors are temporary, however long they last.
+            return ExitStatus(error.code, UNREACHABLE if error.status >= 500 else FAILED, said)
+        case SinkError():
+            return ExitStatus("target", FAILED, said)
+    return ExitStatus("failed", FAILED, said)
+
+
+def print_error(ended: ExitStatus, kept: str) -> None:
+    """Print the error on standard error, followed by `kept` if the work can be resumed."""
+    if ended.error:
+        click.echo(f"counterfoil: {' '.join(ended.error.split())}", err=True)
+    if ended.status == "interrupted" or (ended.exit_code and ended.passes and ended.status != "target"):
+        note(kept)
+
+
+def exit_with(exit_code: int) -> None:
+    if exit_code:
+        raise click.exceptions.Exit(exit_code)
+
+
+@contextmanager
+def tidy_when_told_to_stop() -> Iterator[None]:
+    """Handle SIGTERM like Ctrl-C, so that the copy is closed; then let the signal end the process."""
+    told = False
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - a signal handler's signature
+        nonlocal told
+        told = True
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if told:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)

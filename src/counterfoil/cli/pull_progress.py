@@ -1,0 +1,21 @@
+"""Progress of a pull, on a terminal only: what is read, how fast, and the quota and time left."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from counterfoil.cli.terminal import on_terminal
+from counterfoil.client.pages import Tally
+
+
+@contextmanager
+def pull_progress() -> Iterator[Callable[[Tally], None]]:
+    """Yield a function that shows a tally; it does nothing when standard error is not a terminal."""
+    if not on_terminal(sys.stderr):
+        yield lambda _: None
+        return
+    # Imported here because rich takes as long to import as everything else together.
+    from counterfoil.cli.pull_display import PullDisplay  # noqa: PLC0415
+
+    with PullDisplay() as display:
+        yield display.show

@@ -1,0 +1,36 @@
+"""`counterfoil settings`: print the effective settings, with secrets masked."""
+
+import os
+
+import click
+
+from counterfoil.cli.options import json_option, store_option
+from counterfoil.cli.terminal import DisplayColumn, print_json, table
+from counterfoil.settings import TABLE, collect, displayed, resolve
+
+
+@click.command()
+@store_option
+@json_option
+@click.pass_context
+def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
+    """Print every setting with its value, the origin of the value, and its meaning."""
+    sources = collect({"store": store}, os.environ, ctx.obj)
+    settled = resolve(sources)
+    rows = [
+        (setting.name, displayed(settled, setting.name), sources[setting.name].origin, setting.help)
+        for setting in TABLE
+    ]
+    if as_json:
+        names = ("name", "value", "origin", "help")
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+        return
+    table(
+        (
+            DisplayColumn("setting", "bold"),
+            DisplayColumn("value", "cyan"),
+            DisplayColumn("origin"),
+            DisplayColumn("help", "dim"),
+        ),
+        rows,
+    )

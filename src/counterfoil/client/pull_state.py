@@ -1,0 +1,217 @@
+"""The progress of a pull, which is stored in the copy with its rows.
+
+Every shop has its own mark, the instant from which its changes are read next.
+While a shop is being read, its journey holds the position. These are pure
+values. Every instant comes from the service, never from this machine's clock.
+"""
+
+from datetime import date, datetime, timedelta
+
+from msgspec import Struct, field, json
+from msgspec.structs import replace
+
+from counterfoil.client.errors import CopyMismatch
+
+FORMAT = 1
+WINDOW_DAYS = 31
+EMPTY_WINDOWS = 12
+# The service accepts a cursor for 7 days after its last use, and answers bad_cursor after that. The client starts a
+# list again long before, without asking: the result is the same, and it never depends on how long cursors live.
+CURSOR_LIFE_SEC = 36 * 3600
+BEFORE_EVERYTHING = "1970-01-01T00:00:00Z"
+
+
+class Origin(Struct, frozen=True):
+    """The address and key that a copy was made with."""
+
+    url: str
+    key_id: str
+    scope: str
+
+
+class ShopPass(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The position in the bills of one shop. `mark` becomes the shop's mark when the journey ends.
+
+    An increment reads the changes since `since`. A first reading reads windows
+    (`first` to `last`), newest first, and then the changes, for bills that no
+    window shows. `empty` counts the empty windows in a row; `seen` says whether
+    this window had a bill. When the windows are done, they covered the days
+    `known_from` to `known_to`. `asked` is the service's time in the run that
+    received the cursor.
+    """
+
+    mark: str
+    since: str | None = None
+    first: date | None = None
+    last: date | None = None
+    known_from: date | None = None
+    known_to: date | None = None
+    empty: int = 0
+    seen: bool = False
+    cursor: str | None = None
+    asked: str = ""
+
+
+class ShopState(Struct, omit_defaults=True):
+    mark: str | None = None
+    journey: ShopPass | None = None
+
+
+class BaseState(Struct, omit_defaults=True):
+    """Service times: `began` when the current pass began, `passed` when the last complete pass began."""
+
+    passed: str | None = None
+    began: str | None = None
+    cursor: str | None = None
+    asked: str = ""
+
+
+class State(Struct, omit_defaults=True):
+    format: int = FORMAT
+    origin: Origin | None = None
+    shops: dict[str, ShopState] = field(default_factory=dict)
+    bases: dict[str, BaseState] = field(default_factory=dict)
+
+
+class _Format(Struct):
+    format: int = FORMAT
+
+
+def read(state: bytes | None) -> State:
+    if not state:
+        return State()
+    found = json.decode(state, type=_Format).format
+    if found > FORMAT:
+        raise CopyMismatch(
+            f"this copy has format {found}, and this program knows up to {FORMAT}: "
+            "it was made by a newer Counterfoil. Use that version, or pull into another target."
+        )
+    return json.decode(state, type=State)
+
+
+def written(state: State) -> bytes:
+    return json.encode(state)
+
+
+# --- whose copy it is ------------------------------------------------------------
+
+
+def claim(state: State, origin: Origin, *, adopt: bool) -> None:
+    """Record the copy's origin. Raise `CopyMismatch` if it has a different one, unless `adopt` is set."""
+    known = state.origin
+    if known is None or known == origin:
+        state.origin = origin
+        return
+    if not adopt:
+        raise CopyMismatch(
+            f"this copy was made from {known.url} with the {known.scope} key {known.key_id}, "
+            f"not from {origin.url} with the {origin.scope} key {origin.key_id}. If both show the same data "
+            "(a new address, a key's successor), add --adopt; otherwise pull into another target."
+        )
+    state.origin = origin
+    # A cursor is valid for one key lineage only, and the new key may belong to another one.
+    for shop in state.shops.values():
+        shop.journey = shop.journey and restarted(shop.journey)
+    for base in state.bases.values():
+        base.cursor = None
+
+
+# --- the bills of a shop -----------------------------------------------------------
+
+
+def latest_day(mark: str) -> date:
+    """Return the last day of the newest window: 31 days ahead, for tills whose clock is ahead."""
+    return _instant(mark).date() + timedelta(days=WINDOW_DAYS)
+
+
+def first_pass(mark: str, oldest: date | None) -> ShopPass:
+    last = latest_day(mark)
+    return ShopPass(mark=mark, first=window_start(last, oldest), last=last, known_to=last)
+
+
+def increment(mark: str, since: str) -> ShopPass:
+    return ShopPass(mark=mark, since=since)
+
+
+def turned(journey: ShopPass, cursor: str | None, rows: int, asked: str, oldest: date | None) -> ShopPass | None:
+    """Return the journey after a page: the next page, the window before, the undated bills, or None at the end."""
+    seen = journey.seen or rows > 0
+    if cursor is not None:
+        return replace(journey, cursor=cursor, asked=asked, seen=seen)
+    if journey.first is None:
+        return None
+    empty = 0 if seen else journey.empty + 1
+    on = replace(journey, cursor=None, seen=False, empty=empty)
+    if journey.first <= oldest if oldest else empty >= EMPTY_WINDOWS:
+        return replace(on, first=None, last=None, since=beginning(oldest), known_from=journey.first)
+    last = journey.first - timedelta(days=1)
+    return replace(on, first=window_start(last, oldest), last=last)
+
+
+def restarted(journey: ShopPass) -> ShopPass:
+    """Return the journey at the start of its list, for a cursor that is invalid or old."""
+    return replace(journey, cursor=None)
+
+
+def trusted(journey: ShopPass, mark: str) -> ShopPass:
+    return restarted(journey) if journey.cursor is not None and is_stale(journey.asked, mark) else journey
+
+
+def shown_before(journey: ShopPass, bill_date: str | None) -> bool:
+    """Whether the windows of this first reading cover the bill's day.
+
+    Then it was read there, or has changed since and the next increment reads it.
+    """
+    if bill_date is None or journey.known_from is None or journey.known_to is None:
+        return False
+    return journey.known_from.isoformat() <= bill_date <= journey.known_to.isoformat()
+
+
+def part(journey: ShopPass, reached: str | None, oldest: date | None) -> float:
+    """Return an estimate of the share that is done, from 0 to 1. `reached` is the last row's `updatedAt`."""
+    if journey.known_to is None:
+        return _part_of_increment(journey, reached)
+    if journey.first is None or journey.last is None:
+        return 0.5  # The windows are done, and the list by change reads every bill a second time.
+    if oldest is None:
+        return 0.0
+    return 0.5 * (journey.known_to - journey.last).days / max(1, (journey.known_to - oldest).days + 1)
+
+
+def _part_of_increment(journey: ShopPass, reached: str | None) -> float:
+    if journey.since is None or reached is None:
+        return 0.0
+    length = seconds_between(journey.since, journey.mark)
+    return min(1.0, max(0.0, seconds_between(journey.since, reached) / length)) if length > 0 else 0.0
+
+
+# --- the members of a base ---------------------------------------------------------
+
+
+def is_due(base: BaseState, mark: str, every_sec: float) -> bool:
+    return base.passed is None or seconds_between(base.passed, mark) >= every_sec
+
+
+def is_stale(asked: str, mark: str) -> bool:
+    return not asked or seconds_between(asked, mark) > CURSOR_LIFE_SEC
+
+
+# --- instants as the service writes them ---------------------------------------------
+
+
+def seconds_between(earlier: str, later: str) -> float:
+    return (_instant(later) - _instant(earlier)).total_seconds()
+
+
+def _instant(written: str) -> datetime:
+    return datetime.fromisoformat(written)
+
+
+def beginning(day: date | None) -> str:
+    """Return the instant at which a day begins anywhere (UTC+14); without a day, an instant before all bills."""
+    return f"{day}T00:00:00+14:00" if day else BEFORE_EVERYTHING
+
+
+def window_start(last: date, oldest: date | None = None) -> date:
+    length = min(timedelta(days=WINDOW_DAYS - 1), last - date.min)
+    return min(last, max(last - length, oldest or date.min))

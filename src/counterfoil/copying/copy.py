@@ -1,0 +1,242 @@
+"""Copies a live store into an empty one until both hold the same data, then cuts over.
+
+A pass compares every group of rows (the bills of a shop, the members of a
+base) and moves the rows that differ. The first copy, catching up and resuming
+after a kill are therefore the same operation. Each pass reads the source as of
+one moment. The target stays closed until the cut-over, which retires the
+source: it gives out no more horizons, so every stamp at the target is later
+than any horizon that a client has received from the source.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from hashlib import blake2b
+from itertools import islice
+from typing import Any
+
+from msgspec import Struct, msgpack
+
+from counterfoil.copying.stores import CopyRefused, CopySide, CopySource, CopyTarget
+from counterfoil.copying.tables import DESK, HOUR_MS, LOADS, SHOPS, TABLES, CopiedTable, Row
+
+# The number of rows moved to the target in one transaction.
+PORTION = 2_000
+# Passes end after one that moved at most this many rows, or more than half as many as the pass before it: then
+# another pass would not get closer.
+FEW_ROWS = 500
+
+
+class TableDifference(Struct, frozen=True):
+    """A group that differs between the two sides, with its row counts."""
+
+    table: str
+    group: str
+    at_source: int
+    at_target: int
+
+
+class CopyReport(Struct, kw_only=True):
+    """The progress and the result of a copy."""
+
+    passes: int = 0
+    moved: int = 0
+    horizon: int = 0
+    rows: dict[str, int] = {}
+    differences: list[TableDifference] = []
+    verified: bool = False
+    opened: bool = False
+    nothing_to_do: bool = False
+
+
+class Stage(Enum):
+    COPYING = "Copying"
+    CATCHING_UP = "Catching up"
+    VERIFYING = "Verifying"
+
+
+# Called with the stage, the number of rows it has processed, and how many of them it had to move.
+Progress = Callable[[Stage, int, int], None]
+
+
+class Copy:
+    """Copies one store into another."""
+
+    def __init__(self, source: CopySource, target: CopyTarget, on_progress: Progress) -> None:
+        self._source = source
+        self._target = target
+        self._on_progress = on_progress
+        self._stage = Stage.COPYING
+        self._seen = self._moved = 0
+        self.report = CopyReport()
+
+    def run(self, cut_over_to: str = "") -> CopyReport:
+        """Copy, catch up and verify; if an address is given, also retire the source in favour of it."""
+        report, fingerprint = self.report, self._source.fingerprint()
+        if cut_over_to and self._source.moved_to() not in ("", cut_over_to):
+            raise CopyRefused(
+                f"this store was moved to {self._source.moved_to()} already, and two targets would go apart: "
+                "if that cut-over broke off, finish it with that very address"
+            )
+        if not self._target.claim(fingerprint):
+            if not self._source.retired():
+                raise CopyRefused(
+                    "the target holds this store already and is open, so it may be ahead of the source; "
+                    "copy into an empty database"
+                )
+            report.nothing_to_do = report.opened = True
+            return report
+        before = 0
+        while True:
+            with self._source.snapshot() as report.horizon:
+                moved = self._pass(TABLES)
+                settled = moved <= FEW_ROWS or (before and moved > before // 2)
+                if settled:
+                    self._verify(TABLES)
+            if settled:
+                break
+            before = moved
+        if report.verified and cut_over_to:
+            self._cut_over(fingerprint, cut_over_to)
+        return report
+
+    def _cut_over(self, fingerprint: str, address: str) -> None:
+        """Copy what the operator and the service wrote, then retire the source and open the target.
+
+        The source is held only briefly, because the books are verified already; if a load has written since, the
+        cut-over is refused.
+        """
+        since = self.report.horizon // HOUR_MS - 1
+        with self._source.held() as horizon:
+            if self._loaded_since():
+                raise CopyRefused(
+                    "a load has written to the source since the copy was verified: "
+                    "stop the loads, and run the same command again"
+                )
+            self._pass(DESK, since)
+            self._verify(DESK, since)
+            if not self.report.verified:
+                return
+            self.report.horizon = horizon
+            self._source.retire(address)
+        self._target.open(fingerprint, horizon)
+        self.report.opened = True
+
+    def _loaded_since(self) -> bool:
+        if self._source.newest_stamp() > self.report.horizon:
+            return True
+        return any(any(self._differing(table, None)[:2]) for table in (SHOPS, LOADS))
+
+    # --- a pass --------------------------------------------------------------------
+
+    def _pass(self, tables: Iterable[CopiedTable], since: int = 0) -> int:
+        self._stage = Stage.CATCHING_UP if self.report.passes else Stage.COPYING
+        self.report.passes += 1
+        moved = self._seen = self._moved = 0
+        for table in tables:
+            groups = dict.fromkeys(self._source.groups(table, since)) | dict.fromkeys(self._target.groups(table, since))
+            for group in groups:
+                moved += self._settle(table, group) if table.key else self._replace(table, group)
+                self._tell(0)
+        self.report.moved += moved
+        return moved
+
+    def _settle(self, table: CopiedTable, group: Any) -> int:
+        """Make a group at the target equal to the source's; return the number of rows that differed."""
+        wanted, gone, empty = self._differing(table, group)
+        if not wanted and not gone:
+            return 0
+        rows = self._source.picked(table, group, None if empty else wanted)
+        for portion in _portions(rows):
+            keys = [row[: len(table.key)] for row in portion]
+            self._target.move(table, group, [key for key in keys if key in gone], portion)
+            gone.difference_update(keys)
+            self._tell(len(portion))
+        if gone:
+            self._target.move(table, group, gone, [])
+        return len(wanted) + len(gone)
+
+    def _differing(self, table: CopiedTable, group: Any) -> tuple[set[Row], set[Row], bool]:
+        """Return the keys to fetch from the source, the keys to delete at the target, and whether that had no rows."""
+        width = len(table.key)
+        there = {row[:width]: row[width:] for row in self._target.compared(table, group)}
+        empty = not there
+        wanted: set[Row] = set()
+        gone: set[Row] = set()
+        for row in self._source.compared(table, group):
+            key = row[:width]
+            known = there.pop(key, None)
+            if known is None:
+                wanted.add(key)
+            elif known != row[width:]:
+                wanted.add(key)
+                gone.add(key)
+            else:
+                self._seen += 1
+        return wanted, gone | there.keys(), empty
+
+    def _replace(self, table: CopiedTable, group: Any) -> int:
+        """Replace a whole group of a table without a key if it differs; return the number of rows."""
+        here = _Sum()
+        for row in self._source.compared(table, group):
+            here.add(row)
+        there = _Sum()
+        for row in self._target.compared(table, group):
+            there.add(row)
+        if here == there:
+            self._seen += here.count
+            return 0
+        self._target.clear(table, group)
+        for portion in _portions(self._source.picked(table, group, None)):
+            self._target.move(table, group, [], portion)
+            self._tell(len(portion))
+        return max(here.count, there.count)
+
+    def _tell(self, moved: int) -> None:
+        self._seen += moved
+        self._moved += moved
+        self._on_progress(self._stage, self._seen, self._moved)
+
+    # --- verification ----------------------------------------------------------------
+
+    def _verify(self, tables: Iterable[CopiedTable], since: int = 0) -> None:
+        """Read every column of every row again on both sides, bodies included, and report the differences."""
+        found: list[TableDifference] = []
+        self._stage, self._seen, self._moved = Stage.VERIFYING, 0, 0
+        for table in tables:
+            here, there = self._sums(table, self._source, since), self._sums(table, self._target, since)
+            for group in here.keys() | there.keys():
+                ours, theirs = here.get(group, _Sum()), there.get(group, _Sum())
+                if ours != theirs:
+                    found.append(TableDifference(table.name, str(group or ""), ours.count, theirs.count))
+            if not since:
+                self.report.rows[table.name] = sum(one.count for one in here.values())
+        self.report.differences = sorted(found, key=lambda one: (one.table, one.group))
+        self.report.verified = not found
+
+    def _sums(self, table: CopiedTable, side: CopySide, since: int) -> dict[Any, "_Sum"]:
+        sums: dict[Any, _Sum] = {}
+        for number, (group, row) in enumerate(side.whole(table, since), 1):
+            if group not in sums:
+                sums[group] = _Sum()
+            sums[group].add(row)
+            if number % PORTION == 0:
+                self._seen += PORTION
+                self._tell(0)
+        return sums
+
+
+class _Sum(Struct):
+    """The number of rows and the sum of their digests, whatever the order of the rows."""
+
+    count: int = 0
+    total: int = 0
+
+    def add(self, row: Row) -> None:
+        self.count += 1
+        digest = blake2b(msgpack.encode(row), digest_size=16).digest()
+        self.total = (self.total + int.from_bytes(digest, "little")) % (1 << 128)
+
+
+def _portions(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    while portion := list(islice(rows, PORTION)):
+        yield portion

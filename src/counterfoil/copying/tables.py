@@ -1,0 +1,103 @@
+"""The tables that a copy moves, as both stores know them."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+HOUR, HOUR_MS = "hour", 3_600_000
+
+Row = tuple[Any, ...]
+
+
+class CopiedTable(Struct, frozen=True):
+    """A table as both sides know it: column names, those of the key first.
+
+    Rows are compared in groups by `group`. In a table without a key, a group
+    is replaced as a whole. The last column of a sealed table, its body, is not
+    compared, because the columns before it hold digests of it; verification
+    reads it too.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    rest: tuple[str, ...]
+    group: str = ""
+    sealed: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.key + self.rest
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        return self.columns[:-1] if self.sealed else self.columns
+
+    def grouped(self, rows: Iterable[Row]) -> Iterator[tuple[Any, Row]]:
+        """Yield each whole row with its group."""
+        if not self.group:
+            yield from ((None, row) for row in rows)
+        elif self.group == HOUR:
+            place = self.columns.index("at")
+            yield from ((row[place] // HOUR_MS, row) for row in rows)
+        else:
+            place = self.columns.index(self.group)
+            yield from ((row[place], row) for row in rows)
+
+
+SHOPS = CopiedTable(
+    "shops",
+    ("number",),
+    ("id", "franchise_id", "provider_id", "removed", "rev", "facts_version", "applied_version", "facts", "body"),
+)
+LOADS = CopiedTable(
+    "loads", ("number",), ("source", "started_at", "seen_at", "finished_at", "lines", "changed", "rejected")
+)
+BILLS = CopiedTable(
+    "bills",
+    ("shop", "id"),
+    (
+        "bill_day",
+        "closed_at",
+        "updated_at",
+        "trading_day",
+        "rev",
+        "facts_version",
+        "digest",
+        "seal",
+        "withheld",
+        "body",
+    ),
+    group="shop",
+    sealed=True,
+)
+REQUESTS = CopiedTable(
+    "requests",
+    (),
+    ("at", "key_id", "route", "status", "error", "took_us", "personal_base", "personal_members"),
+    group=HOUR,
+)
+# The tables that loads write.
+BOOKS = (
+    SHOPS,
+    CopiedTable("bases", ("id",), ("rev", "body")),
+    CopiedTable("members", ("provider_id", "token"), ("created_at", "rev", "record", "form"), group="provider_id"),
+    CopiedTable("accounts", ("provider_id", "token", "place"), ("hash", "created_at", "channel"), group="provider_id"),
+    CopiedTable("removals", ("shop", "kind", "id"), ("rev",)),
+    BILLS,
+    LOADS,
+)
+# The tables that the operator and the service write.
+DESK = (
+    CopiedTable("keys", ("key_id",), ("secret_digest", "body")),
+    CopiedTable("daily_totals", ("key_id", "day"), ("count",)),
+    CopiedTable("meters", ("key_id",), ("n", "at", "ahead", "day", "count")),
+    CopiedTable("admissions", ("key_id", "n"), ("at",)),
+    CopiedTable(
+        "cursors",
+        ("lineage", "resource", "query", "cursor"),
+        ("row_id", "major", "minor", "earliest", "latest", "ends_at", "expired"),
+    ),
+    REQUESTS,
+)
+TABLES = BOOKS + DESK

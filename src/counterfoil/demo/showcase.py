@@ -1,0 +1,290 @@
+"""Fills a store with the demo's restaurant group: months of trade, a key of every kind, and ids to try out.
+
+Everything follows from a plan and its seed. The records are loaded under a
+clock that advances with them, so that `updatedAt` is spread over the months as
+it would be in a real store.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import date, timedelta
+from pathlib import Path
+
+from msgspec import Struct, json
+
+from counterfoil import bootstrap, key_issuing
+from counterfoil.demo.worldgen.dirty_values import dirty_lines
+from counterfoil.demo.worldgen.group import Franchise, Group, ShopPlan, plan_group
+from counterfoil.demo.worldgen.plan import WorldPlan, midnight_ms
+from counterfoil.demo.worldgen.world import demo_world
+from counterfoil.domain import credentials
+from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope
+from counterfoil.domain.calendar import compact, iso_utc
+from counterfoil.ingest.pipeline import Pipeline, RejectsFile
+from counterfoil.ingest.sources import Source, SourceLine
+from counterfoil.key_issuing import Grant, Issued, Randomness
+from counterfoil.machine.clock import SystemClock
+from counterfoil.ports import Clock, KeyStore
+from counterfoil.settings import Settings
+
+BATCH = 500
+GENEROUS_PER_MIN, GENEROUS_PER_DAY = 6_000, 1_000_000
+RECENT_DAYS = 6
+# Written exactly as the generator writes them, so that its lines need not be parsed.
+BILL, SECOND_TIME, LINKED, VOID = b'{"kind":"bill"', b'"rev":2', b'"memberId":"', b'"void"'
+
+
+class KeyRole(Struct, frozen=True, kw_only=True):
+    """A key of the demo, with the shops and bases that it can read."""
+
+    grant: Grant
+    purpose: str
+    shop_ids: tuple[str, ...]
+    provider_ids: tuple[str, ...]
+    revoked: bool = False
+
+
+class ShownKey(Struct, frozen=True, kw_only=True):
+    role: KeyRole
+    key: Key
+    text: str
+
+
+class Samples(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Ids that exist, all readable with the demo's franchise key."""
+
+    shop_id: str
+    shop_ids: tuple[str, ...]
+    provider_id: str
+    provider_ids: tuple[str, ...]
+    transaction_id: str
+    member_id: str
+    messaging_user_id: str
+    from_: str
+    to: str
+    updated_since: str
+
+
+class Showcase(Struct, frozen=True, kw_only=True):
+    """The contents of the demo store."""
+
+    keys: list[ShownKey]
+    samples: Samples
+    franchises: int
+    shops: int
+    members: int
+    bills: int
+    set_aside: int
+    first_day: date
+    last_day: date
+
+    def key(self, purpose: str) -> ShownKey:
+        return next(shown for shown in self.keys if shown.role.purpose == purpose)
+
+
+def drawn_from(seed: int, purpose: str) -> Randomness:
+    """Return randomness that anyone who knows the seed can reproduce. Use it only for a demo on loopback."""
+    count = 0
+
+    def random_bytes(size: int) -> bytes:
+        nonlocal count
+        count += 1
+        return hashlib.shake_256(f"counterfoil demo/{seed}/{purpose}/{count}".encode()).digest(size)
+
+    return random_bytes
+
+
+def secret_of(seed: int) -> str:
+    return drawn_from(seed, "deployment secret")(32).hex()
+
+
+def build(
+    settings: Settings,
+    plan: WorldPlan,
+    randomness: Callable[[str], Randomness],
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> Showcase:
+    """Load the world and issue its keys. A store that already holds them does not change."""
+    group = plan_group(plan)
+    loaded = _load(settings, plan, group, on_progress)
+    with closing(bootstrap.key_store(settings)) as key_store:
+        issued_at = midnight_ms(plan.until)
+        keys = [_hand_out(key_store, role, randomness(role.purpose), issued_at) for role in roles(group)]
+    return Showcase(
+        keys=keys,
+        samples=_samples(settings, plan, group, loaded.a_bill),
+        franchises=len(group.franchises),
+        shops=len(group.shops),
+        members=plan.members,
+        bills=loaded.bills,
+        set_aside=loaded.set_aside,
+        first_day=plan.trading_days[0],
+        last_day=plan.until,
+    )
+
+
+# --- keys --------------------------------------------------------------------
+
+
+def roles(group: Group) -> list[KeyRole]:
+    """Return a role for every kind of key."""
+    chain, shop = _chain(group), _branch(group)
+    alone = _independent(group, has_members=True)
+    without = _independent(group, has_members=False)
+    other = group.franchise_with_two_bases or chain
+    return [
+        _franchise_role("franchise", "Head office ERP", chain),
+        _shop_role("shop", "Branch dashboard", shop),
+        _franchise_role("personal data", "Loyalty engine", chain, personal_data=True),
+        _franchise_role("lookup", "Chat bot", chain, messaging_lookup=True),
+        _shop_role("independent", "Independent shop", alone),
+        _shop_role("no members", "Shop without members", without),
+        _franchise_role(
+            "default limits", "Analytics warehouse", other, per_min=DEFAULT_PER_MIN, per_day=DEFAULT_PER_DAY
+        ),
+        _franchise_role("tiny limits", "Trial account", chain, per_min=3, per_day=20),
+        _shop_role("revoked", "Former partner", shop, revoked=True),
+    ]
+
+
+def _franchise_role(
+    purpose: str,
+    label: str,
+    franchise: Franchise,
+    *,
+    per_min: int = GENEROUS_PER_MIN,
+    per_day: int = GENEROUS_PER_DAY,
+    personal_data: bool = False,
+    messaging_lookup: bool = False,
+) -> KeyRole:
+    grant = Grant(
+        scope=Scope("franchise", franchise.id),
+        label=label,
+        per_min=per_min,
+        per_day=per_day,
+        personal_data=personal_data,
+        messaging_lookup=messaging_lookup,
+    )
+    return KeyRole(grant=grant, purpose=purpose, shop_ids=franchise.shop_ids, provider_ids=franchise.provider_ids)
+
+
+def _shop_role(purpose: str, label: str, shop: ShopPlan, *, revoked: bool = False) -> KeyRole:
+    grant = Grant(scope=Scope("shop", shop.id), label=label, per_min=GENEROUS_PER_MIN, per_day=GENEROUS_PER_DAY)
+    bases = (shop.provider_id,) if shop.provider_id else ()
+    return KeyRole(grant=grant, purpose=purpose, shop_ids=(shop.id,), provider_ids=bases, revoked=revoked)
+
+
+def _hand_out(key_store: KeyStore, role: KeyRole, random_bytes: Randomness, now_ms: int) -> ShownKey:
+    """Issue the key, unless an earlier run issued the same one; revoke it if its role says so."""
+    credential = credentials.mint(random_bytes)
+    known = key_store.find(credential.key_id)
+    issued = Issued(known, credentials.written(credential)) if known else None
+    issued = issued or key_issuing.import_key(key_store, role.grant, credential, now_ms)
+    key = key_issuing.revoke(key_store, issued.key.key_id, now_ms) if role.revoked else issued.key
+    return ShownKey(role=role, key=key, text=issued.text)
+
+
+def _chain(group: Group) -> Franchise:
+    """Return the franchise whose base contains the sample member."""
+    wanted = group.sample.provider_id if group.sample else None
+    return next((one for one in group.franchises if wanted in one.provider_ids), group.franchises[0])
+
+
+def _branch(group: Group) -> ShopPlan:
+    first = _chain(group).shop_ids[0]
+    return next(shop for shop in group.shops if shop.id == first)
+
+
+def _independent(group: Group, has_members: bool) -> ShopPlan:
+    alone = [shop for shop in group.shops if shop.franchise_id is None]
+    return next(shop for shop in alone if (shop.provider_id is not None) is has_members)
+
+
+# --- records -----------------------------------------------------------------
+
+
+class MovingClock:
+    """A clock that shows the time of the delivery being loaded."""
+
+    def __init__(self, real: Clock) -> None:
+        self._real = real
+        self.moment_ms = 0
+
+    def now_ms(self) -> int:
+        return self.moment_ms
+
+    def steady_us(self) -> int:
+        return self._real.steady_us()
+
+    def boot_id(self) -> str:
+        return self._real.boot_id()
+
+
+class Delivered(Source):
+    """The lines of one delivery."""
+
+    def __init__(self, lines: list[bytes]) -> None:
+        super().__init__("demo", None)
+        self._lines = lines
+
+    def lines(self) -> Iterator[SourceLine]:
+        for number, text in enumerate(self._lines, 1):
+            yield SourceLine(self.name, number, text)
+
+
+class Loaded(Struct):
+    bills: int = 0
+    set_aside: int = 0
+    a_bill: bytes = b""
+
+
+def _load(settings: Settings, plan: WorldPlan, group: Group, on_progress: Callable[[int], None]) -> Loaded:
+    """Load each delivery at its time, and finally the lines that no till should send."""
+    real = SystemClock()
+    clock, loaded = MovingClock(real), Loaded()
+    pseudonyms, here = bootstrap.pseudonyms(settings), b'"shopId":"%s"' % _branch(group).id.encode()
+    with closing(bootstrap.ledger(settings, clock)) as ledger:
+
+        def deliver(lines: list[bytes]) -> None:
+            rejects = RejectsFile(_rejects_file(settings, clock.moment_ms))
+            summary = Pipeline(ledger, pseudonyms, rejects, BATCH).load(Delivered(lines))
+            loaded.set_aside += summary.rejected.total()
+
+        for clock.moment_ms, lines in demo_world(plan, real.now_ms()):
+            deliver(lines)
+            _count(lines, here, loaded)
+            on_progress(loaded.bills)
+        deliver(list(dirty_lines()))
+    return loaded
+
+
+def _count(lines: list[bytes], here: bytes, loaded: Loaded) -> None:
+    """Count the bills that are new, and pick one as a sample, preferably with a member and not voided."""
+    for line in lines:
+        if line.startswith(BILL) and SECOND_TIME not in line:
+            loaded.bills += 1
+            if here in line and ((LINKED in line and VOID not in line) or not loaded.a_bill):
+                loaded.a_bill = line
+
+
+def _rejects_file(settings: Settings, moment_ms: int) -> Path:
+    return settings.store / "rejects" / f"demo-{moment_ms}.ndjson"
+
+
+def _samples(settings: Settings, plan: WorldPlan, group: Group, a_bill: bytes) -> Samples:
+    chain, sample = _chain(group), group.sample
+    if sample is None:
+        raise ValueError("a demo needs members")
+    return Samples(
+        shop_id=chain.shop_ids[0],
+        shop_ids=chain.shop_ids,
+        provider_id=sample.provider_id,
+        provider_ids=chain.provider_ids,
+        transaction_id=json.decode(a_bill)["id"],
+        member_id=bootstrap.pseudonyms(settings).member_token(sample.member_id),
+        messaging_user_id=sample.messaging_user_id,
+        from_=compact(plan.until - timedelta(days=RECENT_DAYS)),
+        to=compact(plan.until),
+        updated_since=iso_utc(midnight_ms(plan.until - timedelta(days=RECENT_DAYS))),
+    )

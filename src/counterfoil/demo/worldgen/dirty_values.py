@@ -1,0 +1,217 @@
+"""Malformed values as careless tills write them. Every such record can still be loaded.
+
+docs/source-records.md says what becomes of the values. Each function below is
+one such habit of a till: it changes a few fields of a record, but not its IDs.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import cycle
+from math import inf, nextafter
+from random import Random
+from typing import Any
+
+import msgspec
+
+from counterfoil.demo.worldgen.records import BillRecord, MemberRecord
+
+Spoiled = dict[str, Any]
+Habit = Callable[[Spoiled], None]
+
+NAN_MARK = "~NaN~"
+
+
+class DirtyWriter:
+    """Encodes records as lines, some with malformed values. Habits take turns, so even a small world has them all."""
+
+    def __init__(self, mess: float, draw: Random) -> None:
+        self._mess = mess
+        self._draw = draw
+        self._habits = {kind: cycle(habits) for kind, habits in HABITS.items()}
+        self._encode = msgspec.json.Encoder().encode
+
+    def write(self, record: MemberRecord | BillRecord) -> bytes:
+        line = self._encode(record)
+        return self._spoil(line) if self._draw.random() < self._mess else line
+
+    def _spoil(self, line: bytes) -> bytes:
+        record: Spoiled = msgspec.json.decode(line)
+        next(self._habits[record["kind"]])(record)
+        # JSON has no NaN, so the encoder cannot write it.
+        return self._encode(record).replace(b'"%s"' % NAN_MARK.encode(), b"NaN")
+
+
+def dirty_lines() -> Iterator[bytes]:
+    """Yield lines that the loader rejects: at least one for each reason, except for lines that are too long."""
+    yield b"*** till 3 restarted ***"
+    yield b'{"kind":"bill","id":"cut-off","shopId":'
+    yield b"[1,2,3]"
+    yield b'\xff\xfe{"kind":"shop"}'
+    yield b'{"id":"nobody-knows-what-this-is"}'
+    yield b'{"kind":"refund","id":"r-1"}'
+    yield b'{"kind":"bill","shopId":"a-shop","amounts":{"net":90}}'
+    yield b'{"kind":"member","id":"","providerId":"a-base"}'
+    yield b'{"kind":"bill","id":"bill-without-shop","amounts":{"net":90}}'
+    yield b'{"kind":"member","id":"member-without-base"}'
+    yield b'{"kind":"bill","id":"bill-of-a-shop-unheard-of","shopId":"no-such-shop","amounts":{"net":90}}'
+
+
+# --- bills -----------------------------------------------------------------
+
+
+def quoted_money(bill: Spoiled) -> None:
+    amounts = bill["amounts"]
+    amounts["net"] = f"{amounts['net']:,.2f}"
+    amounts["subtotal"] = f" {amounts['subtotal']} "
+
+
+def empty_strings(bill: Spoiled) -> None:
+    bill["taxNumber"] = bill["cashier"] = ""
+    bill["amounts"]["deliveryFee"] = ""
+
+
+def empty_change(bill: Spoiled) -> None:
+    for payment in bill["payments"]:
+        payment["change"] = payment["change"] or ""
+
+
+def unreadable_change(bill: Spoiled) -> None:
+    for payment in bill["payments"]:
+        payment["change"] = "ไม่มี"
+
+
+def quantity_not_a_number(bill: Spoiled) -> None:
+    bill["lines"][0]["qty"] = NAN_MARK
+
+
+def missing_quantity(bill: Spoiled) -> None:
+    for line in bill["lines"]:
+        line.pop("qty", None)
+        line.pop("unitPrice", None)
+
+
+def quoted_quantity(bill: Spoiled) -> None:
+    for line in bill["lines"]:
+        line["qty"] = f" {line['qty']} "
+
+
+def unreadable_time(bill: Spoiled) -> None:
+    bill["closedAt"] = "31/12/2568 19:30"
+    bill.pop("tradingDay", None)
+
+
+def missing_time(bill: Spoiled) -> None:
+    del bill["closedAt"]
+
+
+def quoted_time(bill: Spoiled) -> None:
+    """Put epoch seconds or milliseconds in quotes. Times that are already text stay as they are."""
+    bill["closedAt"] = str(bill["closedAt"])
+
+
+def binary_noise(bill: Spoiled) -> None:
+    """Add rounding errors, as of a till that calculates in floating point."""
+    amounts = bill["amounts"]
+    amounts["net"] = nextafter(amounts["net"], inf)
+    amounts["rounding"] = 0.1 + 0.2
+
+
+def flags_in_words(bill: Spoiled) -> None:
+    for line in bill["lines"]:
+        line["vat"] = "Yes" if line.get("vat") else 0
+        line["cancelled"] = "true" if line.get("cancelled") else "no"
+
+
+def customer_on_the_bill(bill: Spoiled) -> None:
+    """Add personal data, which must never be stored. The person is fictitious."""
+    bill["customer"] = {"name": "Invented Customer ลูกค้าสมมุติ", "tel": "000-000-0000"}
+    bill["deliveryAddress"] = "0 Nowhere Road ถนนสมมุติ"
+    bill["note"] = "for Invented Customer"
+
+
+def unknown_fields(bill: Spoiled) -> None:
+    bill["accounting"] = {"status": "synced", "batch": 17}
+    bill["shift"] = {"manager": "Invented Manager", "opened": None}
+    bill["lines"][0]["cost"] = 12.5
+
+
+def options_without_sense(bill: Spoiled) -> None:
+    bill["lines"][0]["options"] = [{"id": 77, "name": "ไม่ผัก No greens", "qty": "some"}, None, "extra"]
+
+
+# --- members ---------------------------------------------------------------
+
+
+def numeric_rank(member: Spoiled) -> None:
+    member["rank"] = 2
+
+
+def quoted_rank_level(member: Spoiled) -> None:
+    member["rankLevel"] = "1"
+
+
+def unreadable_rank_level(member: Spoiled) -> None:
+    member["rankLevel"] = ""
+
+
+def impossible_rank_level(member: Spoiled) -> None:
+    member["rankLevel"] = -1
+
+
+def unreadable_sign_up(member: Spoiled) -> None:
+    member["createdAt"] = "2569-13-45"
+
+
+def quoted_points(member: Spoiled) -> None:
+    member["points"] = "1,250.00"
+
+
+def points_with_noise(member: Spoiled) -> None:
+    member["points"] = [{"amount": 0.1 + 0.2}, {"amount": NAN_MARK}, {"amount": "12.50", "expireAt": ""}]
+
+
+def empty_contact(member: Spoiled) -> None:
+    member["tel"] = ""
+    member["email"] = "   "
+
+
+def personal_fields(member: Spoiled) -> None:
+    member["name"] = "Invented Member สมาชิกสมมุติ"
+    member["birthday"] = "1900-01-01"
+    member["staffNotes"] = "invented"
+
+
+def visits_of_all_kinds(member: Spoiled) -> None:
+    member["visits"] = [*member["visits"], None, "", "someday", {"at": ""}]
+
+
+HABITS: dict[str, tuple[Habit, ...]] = {
+    "bill": (
+        quoted_money,
+        empty_strings,
+        empty_change,
+        unreadable_change,
+        quantity_not_a_number,
+        missing_quantity,
+        quoted_quantity,
+        unreadable_time,
+        missing_time,
+        quoted_time,
+        binary_noise,
+        flags_in_words,
+        customer_on_the_bill,
+        unknown_fields,
+        options_without_sense,
+    ),
+    "member": (
+        numeric_rank,
+        quoted_rank_level,
+        unreadable_rank_level,
+        impossible_rank_level,
+        unreadable_sign_up,
+        quoted_points,
+        points_with_noise,
+        empty_contact,
+        personal_fields,
+        visits_of_all_kinds,
+    ),
+}

@@ -1,0 +1,210 @@
+"""The franchises, shops and membership bases of a world, with properties to find ones of a certain kind."""
+
+from msgspec import Struct
+
+from counterfoil.demo.worldgen.brands import BASES, SITES, BaseStyle, Brand, Site
+from counterfoil.demo.worldgen.ids import messaging_user_id, opaque
+from counterfoil.demo.worldgen.plan import WorldPlan, apportion
+
+FIRST_DOUBLE = 5
+DOUBLE_EVERY = 29
+
+
+class ShopPlan(Struct, frozen=True, kw_only=True):
+    """A shop, with its franchise and membership base."""
+
+    number: int
+    id: str
+    name: str
+    franchise_id: str | None
+    provider_id: str | None
+    timezone: str | None
+    closing_time: str | None
+    cuisine: str
+
+
+class BasePlan(Struct, frozen=True, kw_only=True):
+    """A membership base. Members are numbered from 0 in the order of sign-up."""
+
+    number: int
+    id: str
+    style: BaseStyle
+    members: int
+    channel: str
+    older_channels: tuple[str, ...]
+    franchise_ids: tuple[str, ...]
+
+
+class Franchise(Struct, frozen=True, kw_only=True):
+    """A franchise, with its shops and all bases that they use."""
+
+    id: str
+    name: str
+    shop_ids: tuple[str, ...]
+    provider_ids: tuple[str, ...]
+
+
+class Sample(Struct, frozen=True, kw_only=True):
+    """A messaging account that a lookup in the base finds, and the member that it must return."""
+
+    provider_id: str
+    messaging_user_id: str
+    member_id: str
+
+
+class Group(Struct, frozen=True, kw_only=True):
+    """All franchises, shops and bases, in the order in which they are generated.
+
+    A property is None if the world has nothing of that kind.
+    """
+
+    franchises: tuple[Franchise, ...]
+    shops: tuple[ShopPlan, ...]
+    bases: tuple[BasePlan, ...]
+    sample: Sample | None
+
+    @property
+    def shared_base(self) -> BasePlan | None:
+        """A base that two franchises share."""
+        return next((base for base in self.bases if len(base.franchise_ids) > 1), None)
+
+    @property
+    def franchise_sharing_a_base(self) -> Franchise | None:
+        shared = self.shared_base
+        return next((one for one in self.franchises if shared and shared.id in one.provider_ids), None)
+
+    @property
+    def franchise_with_two_bases(self) -> Franchise | None:
+        return next((one for one in self.franchises if len(one.provider_ids) > 1), None)
+
+    @property
+    def independent_shop(self) -> ShopPlan | None:
+        return next((shop for shop in self.shops if shop.franchise_id is None), None)
+
+    @property
+    def shop_without_base(self) -> ShopPlan | None:
+        return next((shop for shop in self.shops if shop.provider_id is None), None)
+
+    @property
+    def shop_abroad(self) -> ShopPlan | None:
+        return next((shop for shop in self.shops if shop.timezone not in (None, "Asia/Bangkok")), None)
+
+    def base(self, provider_id: str | None) -> BasePlan | None:
+        return next((base for base in self.bases if base.id == provider_id), None)
+
+
+def plan_group(plan: WorldPlan) -> Group:
+    shops = tuple(_shop(plan, number) for number in range(plan.shops))
+    bases = _bases(plan, shops)
+    return Group(franchises=_franchises(shops), shops=shops, bases=bases, sample=_sample(plan, bases))
+
+
+def member_id(base: BasePlan, number: int) -> str:
+    """Return the POS's internal ID of a member. It is computed from the number, so none is stored."""
+    if base.style.numbered_members:
+        return f"{base.number + 1}{number:08}"
+    return opaque(base.id, "member", number)
+
+
+def person(number: int) -> int:
+    """Return the number of the person behind a member record. Some people sign up twice in a row."""
+    return number - 1 if is_double(number) else number
+
+
+def is_double(number: int) -> bool:
+    return number % DOUBLE_EVERY == FIRST_DOUBLE
+
+
+def _shop(plan: WorldPlan, number: int) -> ShopPlan:
+    brand, site, round_ = _place(number)
+    return ShopPlan(
+        number=number,
+        id=opaque(plan.seed, "shop", number),
+        name=f"{_brand_name(brand, round_)} · {site.name}",
+        franchise_id=None if brand.independent else _franchise_id(plan, brand, round_),
+        provider_id=site.base and _provider_id(plan, site.base, round_),
+        timezone=site.timezone,
+        closing_time=site.closing_time,
+        cuisine=brand.cuisine,
+    )
+
+
+def _place(number: int) -> tuple[Brand, Site, int]:
+    """Return brand, site and round of a shop. A large world repeats the group, with new franchises and bases."""
+    round_, place = divmod(number, len(SITES))
+    return *SITES[place], round_
+
+
+def _brand_name(brand: Brand, round_: int) -> str:
+    return brand.name if round_ == 0 else f"{brand.name} {round_ + 1}"
+
+
+def _franchise_id(plan: WorldPlan, brand: Brand, round_: int) -> str:
+    return opaque(plan.seed, "franchise", brand.name, round_)
+
+
+def _provider_id(plan: WorldPlan, key: str, round_: int) -> str:
+    return opaque(plan.seed, "base", key, round_)
+
+
+def _franchises(shops: tuple[ShopPlan, ...]) -> tuple[Franchise, ...]:
+    branches: dict[str, list[ShopPlan]] = {}
+    names: dict[str, str] = {}
+    for shop in shops:
+        if shop.franchise_id is not None:
+            brand, _, round_ = _place(shop.number)
+            names[shop.franchise_id] = _brand_name(brand, round_)
+            branches.setdefault(shop.franchise_id, []).append(shop)
+    return tuple(
+        Franchise(
+            id=id_,
+            name=names[id_],
+            shop_ids=tuple(shop.id for shop in own),
+            provider_ids=tuple(dict.fromkeys(shop.provider_id for shop in own if shop.provider_id)),
+        )
+        for id_, own in branches.items()
+    )
+
+
+def _bases(plan: WorldPlan, shops: tuple[ShopPlan, ...]) -> tuple[BasePlan, ...]:
+    styles: dict[str, BaseStyle] = {}
+    users: dict[str, dict[str, None]] = {}
+    for shop in shops:
+        _, site, _ = _place(shop.number)
+        if site.base and shop.provider_id:
+            styles[shop.provider_id] = BASES[site.base]
+            franchises = users.setdefault(shop.provider_id, {})
+            if shop.franchise_id:
+                franchises[shop.franchise_id] = None
+    if not styles:
+        return ()
+    sizes = apportion(plan.members, [style.weight for style in styles.values()])
+    return tuple(
+        _base(number, id_, size, styles[id_], tuple(users[id_]))
+        for number, (id_, size) in enumerate(zip(styles, sizes, strict=True))
+    )
+
+
+def _base(number: int, id_: str, size: int, style: BaseStyle, franchise_ids: tuple[str, ...]) -> BasePlan:
+    return BasePlan(
+        number=number,
+        id=id_,
+        style=style,
+        members=size,
+        channel=opaque(id_, "bot"),
+        older_channels=tuple(opaque(id_, "bot", age) for age in range(style.older_channels)),
+        franchise_ids=franchise_ids,
+    )
+
+
+def _sample(plan: WorldPlan, bases: tuple[BasePlan, ...]) -> Sample | None:
+    """Return a member to look up. Prefer a person with two records: a lookup must return the later one."""
+    base = max(bases, key=lambda one: one.members, default=None)
+    if base is None or base.members == 0:
+        return None
+    number = FIRST_DOUBLE if base.members > FIRST_DOUBLE else 0
+    return Sample(
+        provider_id=base.id,
+        messaging_user_id=messaging_user_id(plan.seed, base.channel, person(number)),
+        member_id=member_id(base, number),
+    )

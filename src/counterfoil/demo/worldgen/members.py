@@ -1,0 +1,145 @@
+"""Generate records of fictitious members. Each is computed from the member's number, so none is stored.
+
+The number also decides which kind of messaging account a member has, so a demo
+can name a member to look up without generating any records.
+"""
+
+from collections.abc import Iterator
+from datetime import date
+from random import Random
+
+from counterfoil.demo.worldgen.group import BasePlan, Group, is_double, member_id, person
+from counterfoil.demo.worldgen.ids import messaging_user_id, opaque, stream
+from counterfoil.demo.worldgen.plan import DAY_MS, WorldPlan, midnight_ms
+from counterfoil.demo.worldgen.records import AccountEntry, LotEntry, MemberRecord, Number, WalletCoupon, baht
+from counterfoil.domain.calendar import THAI_TIME, compact, iso, iso_utc, thai_day
+
+OLDEST_SIGN_UP_DAYS = 900
+MOST_VISITS = 24
+
+LABELS = ("แพ้กุ้ง Shrimp allergy", "VIP", "มากับเด็ก With children", "ชอบริมหน้าต่าง Window seat", "Corporate")
+PERSONA = ("สายบุฟเฟต์ Buffet fan", "Early bird", "นักชิม Foodie", "Weekend family")
+COUPONS = ("คูปองวันเกิด Birthday treat", "ลด 50 บาท", "Free dessert ของหวานฟรี", "Welcome 100")
+MAIL = ("example.com", "example.org")
+
+
+def members(plan: WorldPlan, cast: Group, as_of: date) -> Iterator[MemberRecord]:
+    """Yield all members of all bases, as of the beginning of that day."""
+    for base in cast.bases:
+        for number in range(base.members):
+            yield _Enrolment(plan, cast, base, number, midnight_ms(as_of)).record()
+
+
+class _Enrolment:
+    """One member of one base."""
+
+    def __init__(self, plan: WorldPlan, cast: Group, base: BasePlan, number: int, now_ms: int) -> None:
+        self.plan = plan
+        self.cast = cast
+        self.base = base
+        self.number = number
+        self.now_ms = now_ms
+        self.draw = stream(plan.seed, "member", base.id, number)
+        span = OLDEST_SIGN_UP_DAYS * DAY_MS
+        self.created_ms = now_ms - span + int(span * (number + self.draw.random()) / base.members)
+
+    def record(self) -> MemberRecord:
+        draw, style = self.draw, self.base.style
+        level = int(draw.random() * draw.random() * len(style.tiers))
+        return MemberRecord(
+            id=member_id(self.base, self.number),
+            provider_id=self.base.id,
+            created_at=iso(self.created_ms, THAI_TIME),
+            rank=style.tiers[level][0] if style.tiers and draw.random() < 0.9 else None,
+            rank_level=level if style.auto_tiers else None,
+            points=self._holding(600, step=100),
+            credit=self._holding(300, step=25) if style.credit_enabled or draw.random() < 0.05 else None,
+            coupons=[self._coupon(place) for place in range(int(draw.random() * draw.random() * 5))],
+            labels=self._tags(LABELS),
+            persona=self._tags(PERSONA),
+            visits=self._visits(),
+            tel=self._tel() if draw.random() < 0.8 else None,
+            email=self._email() if draw.random() < 0.45 else None,
+            messaging=self._accounts(),
+        )
+
+    def _holding(self, most: int, step: int) -> Number | list[LotEntry]:
+        """Return a balance of points or credit: a plain number, or lots that may expire."""
+        draw = self.draw
+        if draw.random() < 0.3:
+            return int(draw.random() * most)
+        return [self._lot(most, step) for _ in range(int(draw.random() * 4))]
+
+    def _lot(self, most: int, step: int) -> LotEntry:
+        return LotEntry(amount=baht(int(self.draw.random() * most * 100 / step) * step), expire_at=self._expiry())
+
+    def _expiry(self) -> str | None:
+        """Return an expiry time: in the past, within two weeks, within about a year, or None for never."""
+        draw = self.draw
+        spans = ((-200, -1), (0, 14), (15, 380), None)
+        span = spans[int(draw.random() * len(spans))]
+        return None if span is None else iso(self.now_ms + int(draw.uniform(*span) * DAY_MS), THAI_TIME)
+
+    def _coupon(self, place: int) -> WalletCoupon:
+        draw = self.draw
+        kind = int(draw.random() * len(COUPONS))
+        other = self.cast.bases[int(draw.random() * len(self.cast.bases))]
+        return WalletCoupon(
+            code=opaque(self.base.id, "coupon", self.number, place)[:8].upper(),
+            status="used" if draw.random() < 0.4 else "available",
+            template_id=opaque(self.base.id, "coupon template", kind),
+            name=COUPONS[kind],
+            expire_at=self._expiry(),
+            provider_id=other.id if draw.random() < 0.15 else None,
+        )
+
+    def _tags(self, tags: tuple[str, ...]) -> list[str]:
+        return [tag for tag in tags if self.draw.random() < 0.12]
+
+    def _visits(self) -> list[object]:
+        """Return visits since sign-up, in no order. The member's number decides the format."""
+        count = int(self.draw.random() * self.draw.random() * MOST_VISITS)
+        written = (_as_day, _as_compact_day, _as_time, _as_object)[self.number % 4]
+        return [written(self._visit_ms(self.draw)) for _ in range(count)]
+
+    def _visit_ms(self, draw: Random) -> int:
+        return self.now_ms - 1 - int((self.now_ms - 1 - self.created_ms) * draw.random() * draw.random())
+
+    def _tel(self) -> str:
+        """Return a phone number that cannot exist: no real one starts with 000."""
+        return f"000-{int(self.draw.random() * 1_000):03}-{int(self.draw.random() * 10_000):04}"
+
+    def _email(self) -> str:
+        return f"invented.member.{self.number}@{MAIL[self.number % len(MAIL)]}"
+
+    def _accounts(self) -> list[AccountEntry]:
+        """Return the messaging account, if any: of the base's current bot, an older one, or a foreign one."""
+        kind = 0 if is_double(self.number) or is_double(self.number + 1) else self.number % 10
+        older = self.base.older_channels
+        if kind == 7 and older:
+            return [self._account(older[self.number % len(older)])]
+        if kind == 8:
+            return [self._account(opaque(self.plan.seed, "somebody else's bot"))]
+        if kind >= 6:
+            return []
+        account = self._account(self.base.channel)
+        return [account] if kind else [AccountEntry(user_id=account.user_id)]
+
+    def _account(self, channel: str) -> AccountEntry:
+        return AccountEntry(channel=channel, user_id=messaging_user_id(self.plan.seed, channel, person(self.number)))
+
+
+def _as_day(instant: int) -> str:
+    return thai_day(instant).isoformat()
+
+
+def _as_compact_day(instant: int) -> str:
+    return compact(thai_day(instant))
+
+
+def _as_time(instant: int) -> str:
+    return iso_utc(instant)
+
+
+def _as_object(instant: int) -> dict[str, int]:
+    return {"at": instant}

@@ -1,0 +1,135 @@
+"""Generate a whole world as lines: all at once, or as the deliveries of each evening."""
+
+from collections.abc import Iterator
+from datetime import date
+from itertools import takewhile
+from random import Random
+from typing import NamedTuple
+
+import msgspec
+
+from counterfoil.demo.worldgen.bills import Sale, some_member, trade, void_note
+from counterfoil.demo.worldgen.dirty_values import DirtyWriter
+from counterfoil.demo.worldgen.group import Group, plan_group
+from counterfoil.demo.worldgen.ids import stream
+from counterfoil.demo.worldgen.members import members
+from counterfoil.demo.worldgen.plan import WorldPlan
+from counterfoil.demo.worldgen.records import BillRecord
+from counterfoil.demo.worldgen.shop_style import ShopStyle, base_record, shop_record, shop_style
+from counterfoil.domain.calendar import thai_day
+
+LATE_VOID_CHANCE = 0.005
+LATE_LINK_CHANCE = 0.008
+OFFLINE_CHANCE = 0.03
+
+
+class Delivery(NamedTuple):
+    """The lines that were delivered at one moment."""
+
+    moment_ms: int
+    lines: list[bytes]
+
+
+def world(plan: WorldPlan) -> Iterator[bytes]:
+    """Yield every record once, without a newline: bases, shops, members, then bills in order of closing."""
+    group = plan_group(plan)
+    houses = [shop_style(plan, group, shop) for shop in group.shops]
+    yield from _standing_records(plan, group, houses, plan.until)
+    scribe = _scribe(plan, "bills")
+    for sale in trade(plan, houses):
+        yield scribe.write(sale.bill)
+
+
+def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
+    """Yield the same world as deliveries in order of time, up to `now_ms` or the end of the plan.
+
+    The first delivery has the bases, shops, members and history. Then there is
+    one delivery each evening, with the day's bills, late changes (voids, and
+    members linked afterwards), and bills of shops that were offline the day
+    before.
+    """
+    horizon = min(now_ms, plan.end_ms - 1)
+    group = plan_group(plan)
+    houses = [shop_style(plan, group, shop) for shop in group.shops]
+    sales = takewhile(lambda sale: sale.closed_ms <= horizon, trade(plan, houses))
+    evenings = _sold_by(_moments(plan, horizon), sales)
+    first = next(evenings)
+    scribe = _scribe(plan, "bills")
+    standing = _standing_records(plan, group, houses, thai_day(horizon))
+    yield Delivery(first.moment_ms, [*standing, *(scribe.write(sale.bill) for sale in first.sales)])
+    back_office = _BackOffice(houses, scribe, stream(plan.seed, "afterthoughts"))
+    for evening in evenings:
+        lines = back_office.deliver(evening.sales, is_last=evening.moment_ms == horizon)
+        if lines:
+            yield Delivery(evening.moment_ms, lines)
+
+
+class _Evening(NamedTuple):
+    moment_ms: int
+    sales: list[Sale]
+
+
+class _BackOffice:
+    """Decides which of an evening's bills are delivered at once, delivered late, or changed a day later."""
+
+    def __init__(self, houses: list[ShopStyle], scribe: DirtyWriter, draw: Random) -> None:
+        self._houses = houses
+        self._scribe = scribe
+        self._draw = draw
+        self._for_tomorrow: list[bytes] = []
+
+    def deliver(self, sales: list[Sale], *, is_last: bool) -> list[bytes]:
+        lines, self._for_tomorrow = self._for_tomorrow, []
+        offline = set() if is_last else self._offline_shops()
+        for sale in sales:
+            line = self._scribe.write(sale.bill)
+            if sale.shop_number in offline:
+                self._for_tomorrow.append(line)
+                continue
+            lines.append(line)
+            afterthought = self._afterthought(sale)
+            if afterthought is not None:
+                self._for_tomorrow.append(self._scribe.write(afterthought))
+        return lines
+
+    def _offline_shops(self) -> set[int]:
+        return {shop_style.shop.number for shop_style in self._houses if self._draw.random() < OFFLINE_CHANCE}
+
+    def _afterthought(self, sale: Sale) -> BillRecord | None:
+        bill, chance = sale.bill, self._draw.random()
+        if bill.void is not None:
+            return None
+        if chance < LATE_VOID_CHANCE:
+            return msgspec.structs.replace(bill, rev=2, void=void_note(self._draw))
+        if chance < LATE_VOID_CHANCE + LATE_LINK_CHANCE and bill.member_id is None:
+            member = some_member(self._houses[sale.shop_number], self._draw)
+            return msgspec.structs.replace(bill, rev=2, member_id=member) if member else None
+        return None
+
+
+def _standing_records(plan: WorldPlan, group: Group, houses: list[ShopStyle], as_of: date) -> Iterator[bytes]:
+    """Yield the records without a time: bases, shops and members."""
+    scribe = _scribe(plan, "members")
+    yield from (msgspec.json.encode(base_record(base)) for base in group.bases)
+    yield from (msgspec.json.encode(shop_record(one)) for one in houses)
+    yield from (scribe.write(member) for member in members(plan, group, as_of))
+
+
+def _scribe(plan: WorldPlan, what: str) -> DirtyWriter:
+    return DirtyWriter(plan.mess, stream(plan.seed, "mess", what))
+
+
+def _moments(plan: WorldPlan, horizon: int) -> list[int]:
+    """Return the times of the deliveries. The last is at the horizon, so that no sale before it is missing."""
+    moments = (plan.tracked_from_ms, *plan.evenings_ms)
+    return [*(moment for moment in moments if moment < horizon), horizon]
+
+
+def _sold_by(moments: list[int], sales: Iterator[Sale]) -> Iterator[_Evening]:
+    upcoming = next(sales, None)
+    for moment in moments:
+        sold = []
+        while upcoming is not None and upcoming.closed_ms <= moment:
+            sold.append(upcoming)
+            upcoming = next(sales, None)
+        yield _Evening(moment, sold)

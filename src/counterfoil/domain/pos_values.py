@@ -1,0 +1,285 @@
+"""Reads values from tills leniently. Only `identifier` raises an exception.
+
+The table "How a value is read" in docs/source-records.md is the specification;
+each reader implements one row. A reader takes any JSON value and returns what
+can be used of it, or `None`. The first lines of a reader handle clean values,
+because every bill calls these functions about a hundred times.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time, tzinfo
+from functools import lru_cache
+from typing import Any
+
+from counterfoil.domain.calendar import from_ms, to_ms
+from counterfoil.domain.resources import Number
+
+Record = Mapping[str, Any]
+
+LIMIT = 2**63
+"""From here on no database and few clients hold a whole number."""
+
+LONGEST_WHOLE = 19
+
+MILLION = 1_000_000
+WHOLE_MILLIONTHS = 1e9
+"""Below it a double holds the millionths of an amount as a whole number, exactly."""
+
+EXACT_FLOAT = 2**53
+
+FIRST_YEAR = 1970
+LAST_INSTANT = to_ms(datetime(9999, 12, 31, 10, tzinfo=UTC)) - 1
+"""The last instant whose year has four digits on every clock on earth (UTC+14)."""
+
+MILLISECONDS_FROM = 253_402_300_800
+"""Below it an epoch counts seconds: it is the first second of the year 10000."""
+
+FIRST_OF_EIGHT_DIGITS, FIRST_OF_NINE_DIGITS = 10**7, 10**8
+"""A number of eight digits is a day, 20260131, and no epoch of the early seventies."""
+
+LONGEST_DAY = len("YYYY-MM-DD")
+COMPACT_DAY = len("YYYYMMDD")
+END_OF_DAY = time(23, 59, 59, 999_000)
+
+LONGEST_ID = 512
+"""In bytes of UTF-8: what every store can index."""
+
+SURELY_SHORT = LONGEST_ID // 4
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_IN_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?", re.ASCII)
+_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)|(\d{4})(\d\d)(\d\d)", re.ASCII)
+_BETWEEN_DATE_AND_TIME = frozenset("T ")
+_YES = frozenset({"true", "1", "yes"})
+_FLAG_WORDS = _YES | {"false", "0", "no"}
+
+
+class Unreadable(ValueError):
+    """A record lacks an identifier that it cannot be stored without."""
+
+
+# --- text ------------------------------------------------------------------
+
+
+def text(value: object) -> str | None:
+    if not isinstance(value, str):
+        return None
+    if value.isprintable() and value and not value.isspace():
+        return value
+    kept = storable(value)
+    return kept if kept and not kept.isspace() else None
+
+
+def storable(value: str) -> str:
+    """Return the text without NUL, which PostgreSQL cannot store, and with lone surrogates replaced for UTF-8."""
+    return _SURROGATE.sub("\ufffd", value.replace("\0", ""))
+
+
+def ident(value: object) -> str | None:
+    """Return text, or a whole number as its digits. Floats from 2^53 on give None: they may be another id, rounded."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value if value.isprintable() and value and not value.isspace() else text(value)
+    if type(value) is int and value.bit_length() <= 128:
+        return str(value)
+    if type(value) is float and value.is_integer() and abs(value) < EXACT_FLOAT:
+        return str(int(value))
+    return None
+
+
+def record_id(value: object) -> str | None:
+    """Return an id to store a record under; None if storing would alter it, since it could then equal another id."""
+    if isinstance(value, str) and len(value) <= SURELY_SHORT and value.isprintable() and value and not value.isspace():
+        return value
+    found = ident(value)
+    if found is None or (isinstance(value, str) and found != value):
+        return None
+    return found if len(found.encode()) <= LONGEST_ID else None
+
+
+def identifier(record: Record, field: str) -> str:
+    """Return a required identifier; raise `Unreadable` if there is no usable one."""
+    found = record_id(record.get(field))
+    if found is None:
+        raise Unreadable(f"no usable {field}")
+    return found
+
+
+# --- numbers ---------------------------------------------------------------
+
+
+def number(value: object) -> Number | None:
+    """Return a finite number. Whole numbers become int, so that 100 is never written as 100.0."""
+    if type(value) is int:
+        return value if -LIMIT < value < LIMIT else None
+    if type(value) is float:
+        return _finite(value)
+    return _quoted_number(value.strip()) if isinstance(value, str) else None
+
+
+def _quoted_number(value: str) -> Number | None:
+    if "," in value:
+        if not _IN_THOUSANDS.fullmatch(value):
+            return None
+        value = value.replace(",", "")
+    if "_" in value or not value.isascii():  # float() accepts 1_0 as 10, and Thai digits
+        return None
+    if value.isdigit() and len(value) <= LONGEST_WHOLE:  # a float would round a revision in nanoseconds
+        return number(int(value))
+    try:
+        return _finite(float(value))
+    except ValueError:
+        return None
+
+
+def money(value: object) -> Number | None:
+    """Return an amount in baht, rounded to a millionth."""
+    if type(value) is float:
+        return _to_a_millionth(value)
+    if type(value) is int:
+        return value if -LIMIT < value < LIMIT else None
+    if value is None:
+        return None
+    read = number(value)
+    return _to_a_millionth(read) if type(read) is float else read
+
+
+def _to_a_millionth(value: float) -> Number | None:
+    if -WHOLE_MILLIONTHS < value < WHOLE_MILLIONTHS:
+        millionths = round(value * MILLION)
+        return millionths / MILLION if millionths % MILLION else millionths // MILLION
+    return _finite(round(value, 6))
+
+
+def _finite(value: float) -> Number | None:
+    if not -LIMIT < value < LIMIT:  # NaN fails every comparison
+        return None
+    return int(value) if value.is_integer() else value
+
+
+# --- times -----------------------------------------------------------------
+
+
+Moment = int | datetime
+"""Milliseconds since 1970; or, where no offset was recorded, what the clock on the wall showed."""
+
+
+def moment(value: object) -> Moment | None:
+    """Return a time as it was recorded, whether it is in range or not."""
+    if type(value) is int and FIRST_OF_NINE_DIGITS <= value < LIMIT:
+        return value if value >= MILLISECONDS_FROM else value * 1000
+    if value is None:
+        return None
+    if isinstance(value, str):
+        written = value.strip().upper()
+        if written[10:11] in _BETWEEN_DATE_AND_TIME or written[8:9] in _BETWEEN_DATE_AND_TIME:
+            return _written_moment(written)
+        if len(written) == COMPACT_DAY and written.isdigit():
+            return None
+    since_1970 = number(value)
+    if since_1970 is None or FIRST_OF_EIGHT_DIGITS <= since_1970 < FIRST_OF_NINE_DIGITS:
+        return None
+    return round(since_1970 if since_1970 >= MILLISECONDS_FROM else since_1970 * 1000)
+
+
+def on_clock(recorded: Moment | None, zone: tzinfo) -> int | None:
+    """Return the instant at which a clock in `zone` showed this time; None before 1970 or after LAST_INSTANT."""
+    if isinstance(recorded, datetime):
+        recorded = to_ms(recorded.replace(tzinfo=zone))
+    return recorded if recorded is not None and 0 <= recorded <= LAST_INSTANT else None
+
+
+def instant(value: object, zone: tzinfo) -> int | None:
+    """Return milliseconds since 1970; a time without an offset is read as local time in `zone`."""
+    return on_clock(moment(value), zone)
+
+
+def beginning(value: object, zone: tzinfo) -> int | None:
+    """Return the instant of a time, or the first instant of a day."""
+    known = _plain_day(value)
+    return on_clock(datetime.combine(known, time.min) if known else moment(value), zone)
+
+
+def expiry(value: object, zone: tzinfo) -> int | None:
+    """Return the instant of a time, or the last millisecond of a day. Later than LAST_INSTANT ("never") is capped."""
+    known = _plain_day(value)
+    found = datetime.combine(known, END_OF_DAY) if known else moment(value)
+    if isinstance(found, datetime):
+        found = to_ms(found.replace(tzinfo=zone))
+    return None if found is None or found < 0 else min(found, LAST_INSTANT)
+
+
+def day(value: object, zone: tzinfo) -> date | None:
+    return day_on_clock(recorded_day(value), zone)
+
+
+def recorded_day(value: object) -> date | Moment | None:
+    """Return a day as it was recorded: as a date, or as a time, whose day depends on the time zone."""
+    return None if value is None else _plain_day(value) or moment(value)
+
+
+def day_on_clock(recorded: date | Moment | None, zone: tzinfo) -> date | None:
+    if recorded is None or not isinstance(recorded, (int, datetime)):
+        return recorded
+    found = on_clock(recorded, zone)
+    return None if found is None else from_ms(found, zone).date()
+
+
+def _plain_day(value: object) -> date | None:
+    written = value.strip() if isinstance(value, str) else ident(value) or ""
+    return _calendar_day(written) if len(written) <= LONGEST_DAY else None
+
+
+@lru_cache(maxsize=4096)
+def _calendar_day(written: str) -> date | None:
+    parts = _DAY.fullmatch(written)
+    if parts is None:
+        return None
+    year, month, of_month = (int(part) for part in parts.groups() if part)
+    try:
+        return date(year, month, of_month) if year >= FIRST_YEAR else None
+    except ValueError:
+        return None
+
+
+def _written_moment(written: str) -> Moment | None:
+    try:
+        found = datetime.fromisoformat(written)
+    except ValueError:
+        return None
+    return to_ms(found) if found.tzinfo else found
+
+
+# --- flags and lists -------------------------------------------------------
+
+
+def flag(value: object) -> bool:
+    if value is None or value is False:
+        return False
+    if value is True:
+        return True
+    if isinstance(value, str):
+        return value.strip().lower() in _YES
+    return isinstance(value, int | float) and value == 1
+
+
+def is_flag_word(value: str) -> bool:
+    return value.strip().lower() in _FLAG_WORDS
+
+
+def listing(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def objects(value: object) -> list[Record]:
+    return [element for element in value if isinstance(element, dict)] if value and isinstance(value, list) else []
+
+
+def texts(value: object) -> list[str]:
+    return [read for element in listing(value) if (read := text(element)) is not None]
+
+
+def idents(value: object) -> list[str]:
+    return [read for element in listing(value) if (read := ident(element)) is not None]

@@ -1,0 +1,32 @@
+"""The clocks and the randomness of this machine. No other module reads the wall clock."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class SystemClock:
+    """The clocks of this machine."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def steady_us(self) -> int:
+        return time.monotonic_ns() // 1000
+
+    def boot_id(self) -> str:
+        try:
+            return _BOOT_ID.read_text(encoding="ascii").strip()
+        except OSError:
+            # Other systems than Linux: use the time of the boot by the wall clock, rounded to ten minutes.
+            return str(round((time.time() - time.monotonic()) / 600))
+
+
+def random_ids() -> Iterator[str]:
+    """Yield ids of 16 hexadecimal digits; one system call provides the randomness for 512 of them."""
+    while True:
+        digits = os.urandom(4096).hex()
+        yield from (digits[start : start + 16] for start in range(0, len(digits), 16))

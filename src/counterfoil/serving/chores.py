@@ -1,0 +1,91 @@
+"""The supervisor's chores: advancing the horizon, checkpoints, pruning."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from counterfoil import bootstrap
+from counterfoil.observe.events import Event, ServiceChanged
+from counterfoil.ports import StoreUnavailable
+from counterfoil.settings import Settings
+
+CHECKPOINT_SEC = 2.0
+USAGE_CHECKPOINT_SEC = 0.5
+PRUNE_SEC = 3600.0
+
+
+class Closable(Protocol):
+    """Something that must be closed."""
+
+    def close(self) -> None: ...
+
+
+class Chores:
+    """Runs chores in two threads: one for the books, which may wait for a load's lock, and one for usage."""
+
+    def __init__(self, settings: Settings, log: Callable[[Event], None]) -> None:
+        self._settings = settings
+        self._log = log
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run_book_chores, name="books", daemon=True),
+            threading.Thread(target=self._run_usage_chores, name="usage", daemon=True),
+        ]
+        self._due: dict[str, float] = {}
+        self._failing: set[str] = set()
+        self._open: tuple[Closable, ...] = ()
+
+    def start(self) -> None:
+        self._ledger = bootstrap.ledger(self._settings)
+        self._usage = bootstrap.usage(self._settings)
+        self._cursors = bootstrap.cursors(self._settings)
+        self._open = (self._ledger, self._usage, self._cursors)
+        self._run("horizon", 0, self._ledger.advance_horizon)
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
+        for store in self._open:
+            store.close()
+
+    def _run_book_chores(self) -> None:
+        while not self._stop.wait(self._settings.tick_ms / 1000):
+            self._run("horizon", 0, self._ledger.advance_horizon)
+            self._run("checkpoint", CHECKPOINT_SEC, self._ledger.checkpoint)
+
+    def _run_usage_chores(self) -> None:
+        while not self._stop.wait(USAGE_CHECKPOINT_SEC):
+            self._run("usage_checkpoint", 0, self._usage.checkpoint)
+            self._run("prune", PRUNE_SEC, self._prune)
+
+    def _run(self, name: str, every_sec: float, chore: Callable[[], object]) -> None:
+        """Run a chore if it is due; log when it starts to fail and when it works again."""
+        now = time.monotonic()
+        if now < self._due.get(name, 0):
+            return
+        self._due[name] = now + every_sec
+        try:
+            chore()
+        except StoreUnavailable as error:
+            if name not in self._failing:
+                self._failing.add(name)
+                self._log(ServiceChanged(what=f"{name}_failing", detail=str(error)))
+        else:
+            if name in self._failing:
+                self._failing.discard(name)
+                self._log(ServiceChanged(what=f"{name}_recovered"))
+
+    def _prune(self) -> None:
+        records, days = self._usage.prune()
+        cursors = self._cursors.prune()
+        if records or days or cursors:
+            self._log(
+                ServiceChanged(
+                    what="pruned", detail=f"{records} request records, {days} daily totals, {cursors} expired cursors"
+                )
+            )

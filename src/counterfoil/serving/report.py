@@ -1,0 +1,94 @@
+"""What the admin listener reports: whether the service is ready, and its metrics."""
+
+import http.client
+from collections.abc import Iterator
+from pathlib import Path
+
+from prometheus_client.core import Metric
+
+from counterfoil.machine.addresses import reachable
+from counterfoil.machine.clock import SystemClock
+from counterfoil.observe.counters import last_store_failure_ms, totals
+from counterfoil.observe.metrics import families, gauge, gauges
+from counterfoil.ports import Inspection
+from counterfoil.serving.admin import Readiness
+from counterfoil.serving.worker import LAYOUT
+from counterfoil.settings import Settings
+
+STALE_HORIZON_MS = 5_000
+# With replicas, a node stays ready during a failover for as long as the keys it knows may be trusted.
+STALE_WITH_REPLICAS_MS = 270_000
+RECENT_FAILURE_MS = 15_000
+PROBE_SEC = 2.0
+
+
+def readiness(settings: Settings, counters: Path, inspection: Inspection) -> list[Readiness]:
+    checks = [Readiness(name, problem) for name, problem in inspection.problems().items()]
+    age = _horizon_age_ms(inspection)
+    bound = STALE_WITH_REPLICAS_MS if inspection.survives_primary() else STALE_HORIZON_MS
+    stale = None if age is None or age < bound else f"the horizon has not moved for {age / 1000:.0f} s"
+    return [
+        *checks,
+        Readiness("horizon", stale),
+        Readiness("admissions", _store_trouble(counters)),
+        Readiness("api", probe(settings)),
+    ]
+
+
+def _horizon_age_ms(inspection: Inspection) -> int | None:
+    horizon = inspection.horizon()
+    return None if horizon is None else max(0, SystemClock().now_ms() - horizon)
+
+
+def _store_trouble(counters: Path) -> str | None:
+    """Return a recent store failure of a worker, such as a full disk, which the other checks do not detect."""
+    ago = SystemClock().now_ms() - last_store_failure_ms(counters, LAYOUT)
+    return f"a request failed for the store {ago / 1000:.0f} s ago" if ago < RECENT_FAILURE_MS else None
+
+
+def metrics(counters: Path, inspection: Inspection) -> Iterator[Metric]:
+    yield from families(LAYOUT, totals(counters, LAYOUT))
+    age = _horizon_age_ms(inspection)
+    if age is not None:
+        yield gauge("horizon_age_seconds", "How far serverTime is behind the clock.", age / 1000)
+    yield from _server_gauges(inspection)
+    load = inspection.latest_load(SystemClock().now_ms())
+    if load:
+        running = 0 if load.finished else 1
+        yield gauge("load_running", "1 while the latest load has not finished.", running)
+        yield gauge("load_lines", "Lines read by the latest load.", load.lines)
+        yield gauge("load_changed", "Records the latest load added, changed or removed.", load.changed)
+        yield gauge("load_rejected", "Lines the latest load rejected.", load.rejected)
+        yield gauge("load_idle_seconds", "Time since the latest load last wrote a batch.", load.idle_ms / 1000)
+
+
+def _server_gauges(inspection: Inspection) -> Iterator[Metric]:
+    seen = inspection.servers()
+    if not seen:
+        return
+    latest = max((server.horizon or 0) for server in seen)
+    yield gauges(
+        "server_up",
+        "1 for a server of the store that answers, by role.",
+        ["server", "role"],
+        (([server.name, server.role.value], float(server.horizon is not None)) for server in seen),
+    )
+    yield gauges(
+        "server_lag_seconds",
+        "How far a server's data is behind the newest.",
+        ["server"],
+        (([server.name], (latest - server.horizon) / 1000) for server in seen if server.horizon is not None),
+    )
+
+
+def probe(settings: Settings) -> str | None:
+    """Send a request to the public port; return the problem, or None if a worker answers."""
+    connection = http.client.HTTPConnection(reachable(settings.host), settings.port, timeout=PROBE_SEC)
+    try:
+        connection.request("HEAD", f"{settings.prefix}/v1/openapi.json")
+        status = connection.getresponse().status
+        return None if status == 200 else f"a worker answered {status}"
+    except OSError as error:
+        return f"no worker answers: {error}"
+    finally:
+        connection.close()

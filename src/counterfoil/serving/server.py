@@ -1,0 +1,112 @@
+"""The HTTP server: Granian, its limits and its worker processes. No other module uses Granian."""
+
+import asyncio
+import multiprocessing
+import os
+import resource
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from granian import Granian
+from granian.constants import HTTPModes, Interfaces, Loops
+from granian.errors import ConfigurationError
+from granian.http import HTTP1Settings
+from granian.log import LogLevels
+
+from counterfoil.http.app import App
+
+BACKLOG = 1024
+# The most connections that a worker holds open. By default the server stops
+# accepting at backlog / workers, so a few hundred idle ones would lock out everybody.
+MAX_CONNECTIONS = 8_192
+# A request head may be at most this large and must arrive within this time.
+MAX_HEAD_BYTES = 65_536
+HEAD_TIMEOUT_MS = 10_000
+ORPHAN_CHECK_SEC = 1.0
+OTHER_DESCRIPTORS = 256
+
+LIMITS = HTTP1Settings(header_read_timeout=HEAD_TIMEOUT_MS, keep_alive=True, max_buffer_size=MAX_HEAD_BYTES)
+
+# The server writes its own messages to standard error, as JSON too.
+LOGGING = {
+    "formatters": {"json": {"()": "counterfoil.observe.logs.ServerLine"}},
+    "handlers": {
+        "console": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr", "formatter": "json"},
+    },
+    "loggers": {"_granian": {"handlers": ["console"], "propagate": False}},
+}
+
+
+class Worker:
+    """What a worker process runs: the application, and the function that closes it."""
+
+    def __init__(self, app: App, close: Callable[[], None]) -> None:
+        self._close = close
+        # Use the PID that the supervisor passed on: if it has died already, getppid() returns another process.
+        supervisor = multiprocessing.parent_process()
+        self._parent = (supervisor and supervisor.pid) or os.getppid()
+        self.__rsgi__ = app.__rsgi__
+
+    def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        _allow_descriptors(MAX_CONNECTIONS)
+        self._watch_parent(loop)
+
+    def __rsgi_del__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._close()
+
+    def _watch_parent(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Stop this worker if its supervisor was killed, so that the next supervisor has the port to itself."""
+        if os.getppid() != self._parent:
+            # Sent on every check, because a signal that arrives while the worker is still starting is lost.
+            os.kill(os.getpid(), signal.SIGTERM)
+        loop.call_later(ORPHAN_CHECK_SEC, self._watch_parent, loop)
+
+
+def _allow_descriptors(connections: int) -> None:
+    """Raise the limit of open files, which is 1,024 on many systems, as far as the hard limit allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + OTHER_DESCRIPTORS
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+class HttpServer:
+    """Listens and keeps `workers` processes running; each of them calls `load`."""
+
+    def __init__(self, host: str, port: int, workers: int, grace_sec: int, load: Callable[[], Worker]) -> None:
+        # Workers start from a clean interpreter: the supervisor runs threads, which do not survive a fork.
+        multiprocessing.set_start_method("spawn", force=True)
+        self._load = load
+        self._server: Any = Granian(
+            target="counterfoil",
+            address=host,
+            port=port,
+            interface=Interfaces.RSGI,
+            workers=workers,
+            loop=Loops.auto,
+            http=HTTPModes.http1,
+            websockets=False,
+            backlog=BACKLOG,
+            backpressure=MAX_CONNECTIONS,
+            http1_settings=LIMITS,
+            log_level=LogLevels.warning,
+            log_dictconfig=LOGGING,
+            respawn_failed_workers=True,
+            workers_kill_timeout=max(1, grace_sec),
+        )
+
+    def on_start(self, hook: Callable[[], None]) -> None:
+        self._server.on_startup(hook)
+
+    def on_stop(self, hook: Callable[[], None]) -> None:
+        self._server.on_shutdown(hook)
+
+    def run(self) -> None:
+        """Serve until the process receives SIGINT or SIGTERM."""
+        try:
+            self._server.serve(target_loader=self._load, wrap_loader=False)
+        except ConfigurationError as error:
+            raise OSError(f"the server cannot start: {error}") from error

@@ -1,0 +1,131 @@
+"""Runs the service: the worker processes and the supervisor's chores.
+
+The supervisor does not answer API requests. It advances the horizon while
+nothing is loaded, prunes, checkpoints, and serves the admin listener.
+"""
+
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from counterfoil import bootstrap
+from counterfoil.machine.addresses import bound
+from counterfoil.observe.events import Event, ServiceChanged
+from counterfoil.serving.admin import Admin
+from counterfoil.serving.chores import Chores
+from counterfoil.serving.report import metrics, probe, readiness
+from counterfoil.serving.server import HttpServer
+from counterfoil.serving.worker import log_to, worker
+from counterfoil.settings import Settings, SettingsError
+
+START_TRIES, START_PAUSE_SEC = 1000, 0.02
+
+
+def serve(settings: Settings, on_ready: Callable[[], None] = lambda: None) -> None:
+    """Run the service until the process is told to stop."""
+    _require_free(settings.host, settings.port)
+    if settings.admin_port:
+        _require_free(settings.admin_host, settings.admin_port)
+    bootstrap.prepare(settings)
+    _require_permission(settings)
+    with counters_folder(Path(tempfile.gettempdir())) as counters:
+        _serve(settings, counters, on_ready)
+
+
+@contextmanager
+def counters_folder(parent: Path) -> Iterator[Path]:
+    """Create a folder for the workers' counters. Its name contains our PID, which shows later if it is abandoned."""
+    clear_abandoned(parent)
+    prefix = f"counterfoil-{os.getpid()}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as counters:
+        yield Path(counters)
+
+
+def clear_abandoned(parent: Path) -> None:
+    """Delete the counters of this user's services that were killed."""
+    for folder in parent.glob("counterfoil-*-*"):
+        owner = folder.name.split("-")[1]
+        # In a container, the previous process may have had our PID.
+        gone = owner.isdecimal() and (int(owner) == os.getpid() or not _runs(int(owner)))
+        with suppress(OSError):
+            if gone and folder.lstat().st_uid == os.getuid():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _serve(settings: Settings, counters: Path, on_ready: Callable[[], None]) -> None:
+    log = log_to(settings, _at_once)
+    chores = Chores(settings, log)
+    admin = _admin(settings, counters)
+    server = HttpServer(
+        settings.host, settings.port, settings.workers, settings.grace_sec, partial(worker, settings, counters)
+    )
+    try:
+        chores.start()
+        if admin:
+            admin.start()
+        threading.Thread(target=_announce, args=(settings, log, on_ready), name="ready", daemon=True).start()
+        server.run()
+    finally:
+        log(ServiceChanged(what="stopped"))
+        chores.stop()
+        if admin:
+            admin.stop()
+
+
+def _admin(settings: Settings, counters: Path) -> Admin | None:
+    if not settings.admin_port:
+        return None
+    inspection = bootstrap.inspection(settings)
+    return Admin(
+        settings.admin_host,
+        settings.admin_port,
+        ready=partial(readiness, settings, counters, inspection),
+        metrics=partial(metrics, counters, inspection),
+    )
+
+
+def _announce(settings: Settings, log: Callable[[Event], None], on_ready: Callable[[], None]) -> None:
+    problem: str | None = ""
+    for _ in range(START_TRIES):
+        problem = probe(settings)
+        if problem is None:
+            log(ServiceChanged(what="ready", detail=f"{settings.host}:{settings.port}"))
+            on_ready()
+            return
+        time.sleep(START_PAUSE_SEC)
+    log(ServiceChanged(what="not_ready", detail=problem or ""))
+
+
+def _require_free(host: str, port: int) -> None:
+    """Raise if the port is in use: workers share a port, so the server would silently share another service's."""
+    try:
+        bound(host, port)
+    except OSError as error:
+        raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+
+
+def _at_once(_: float, call: Callable[[], None]) -> None:
+    call()
+
+
+def _require_permission(settings: Settings) -> None:
+    """Raise if the login may not read keys or count requests: it would answer every request with 503."""
+    permissions = bootstrap.inspection(settings).permissions()
+    if permissions and not permissions.serves:
+        raise SettingsError(f"the login {permissions.login} may not serve: it needs the role counterfoil_serving")

@@ -1,0 +1,128 @@
+"""One call from first try to final answer, driven by hand: no network, no clock."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from counterfoil.client.conversation import (
+    Call,
+    Environment,
+    Failed,
+    Outcome,
+    Received,
+    Send,
+    Sleep,
+    Step,
+    conversation,
+)
+from counterfoil.client.errors import CounterfoilError, NotThisService, QuotaSpent, Refusal, Unreachable
+from counterfoil.client.pace import Pace
+from counterfoil.client.retry import TRIES
+
+CALL = Call("shops")
+OK = Received(200, {}, b"{}")
+AROUND = Environment(steady=lambda: 0.0, now=lambda: 0.0, luck=lambda: 1.0)
+
+
+def refused(status: int, code: str, headers: Mapping[str, str] | None = None, **fields: Any) -> Received:
+    body = {"ok": False, "error": code, "message": "because", **fields}
+    return Received(status, {"x-request-id": "r-1", **(headers or {})}, msgspec.json.encode(body))
+
+
+def held(*outcomes: Outcome, pace: Pace | None = None) -> tuple[list[Step], Received | CounterfoilError]:
+    """The steps of a conversation in which these outcomes come one after the other, and what it ended with."""
+    coming = iter(outcomes)
+    talk = conversation(CALL, pace or Pace(1000), AROUND)
+    steps: list[Step] = [next(talk)]
+    while True:
+        outcome = next(coming) if isinstance(steps[-1], Send) else None
+        try:
+            steps.append(talk.send(outcome))
+        except StopIteration as end:
+            answer: Received = end.value
+            return steps, answer
+        except CounterfoilError as error:
+            return steps, error
+
+
+def test_an_answer_ends_the_conversation() -> None:
+    assert held(OK) == ([Send(CALL)], OK)
+
+
+def test_a_full_minute_is_waited_out_and_never_given_up() -> None:
+    full = refused(429, "rate_limited", {"retry-after": "7"})
+    steps, end = held(*[full] * 50, OK)
+    assert end == OK
+    assert steps == [Send(CALL), Sleep(7.0)] * 50 + [Send(CALL)]
+
+
+def test_the_wait_is_taken_from_the_body_where_a_proxy_ate_the_header() -> None:
+    steps, _ = held(refused(429, "rate_limited", retryAfterSec=9), OK)
+    assert steps[1] == Sleep(9.0)
+
+
+def test_the_ceiling_is_learned_from_a_refusal() -> None:
+    pace = Pace(1000)
+    held(refused(429, "rate_limited", limit=2, retryAfterSec=1), OK, pace=pace)
+    assert pace.claim(0.0) > 0
+
+
+def test_a_failure_that_passes_costs_nothing_but_time() -> None:
+    steps, end = held(Failed("reset"), refused(500, "internal"), refused(503, "auth_unavailable"), OK)
+    assert end == OK
+    assert [step.seconds for step in steps if isinstance(step, Sleep)] == [0.5, 1.0, 2.0]
+
+
+def test_a_failure_that_stays_is_raised_after_eight_tries() -> None:
+    steps, end = held(*[Failed("ConnectError: refused")] * TRIES)
+    assert isinstance(end, Unreachable)
+    assert "ConnectError: refused" in str(end)
+    assert steps.count(Send(CALL)) == TRIES
+
+
+def test_full_minutes_between_failures_use_no_try_up() -> None:
+    full = refused(429, "rate_limited", {"retry-after": "1"})
+    outcomes = [outcome for _ in range(TRIES - 1) for outcome in (Failed("reset"), full)]
+    assert held(*outcomes, OK)[1] == OK
+
+
+def test_a_spent_quota_says_when_to_come_back() -> None:
+    _, end = held(refused(429, "quota_exceeded"))
+    assert isinstance(end, QuotaSpent)
+    assert end.resumes_at.isoformat() == "1970-01-02T00:00:00+07:00"
+    assert "1970-01-02T00:00:00+07:00" in str(end)
+
+
+def test_any_other_refusal_is_raised_with_its_code_and_request_id() -> None:
+    _, end = held(refused(403, "shop_not_in_scope"))
+    assert isinstance(end, Refusal)
+    assert (end.status, end.code, end.message, end.request_id) == (403, "shop_not_in_scope", "because", "r-1")
+    assert "request r-1" in str(end)
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"\xff\xfe", b"[]", b'{"error":5}', b'"x"'])
+def test_the_error_page_of_a_proxy_is_tried_again_when_its_service_is_away(body: bytes) -> None:
+    assert held(Received(502, {}, body), OK)[1] == OK
+
+
+@pytest.mark.parametrize("status", [301, 404, 410])
+def test_the_page_of_another_service_is_raised_at_once(status: int) -> None:
+    steps, end = held(Received(status, {}, b"<html>no such page</html>"))
+    assert isinstance(end, NotThisService)
+    assert str(status) in str(end)
+    assert len(steps) == 1
+
+
+def test_a_message_of_another_kind_is_no_trouble() -> None:
+    _, end = held(refused(404, "not_found", message={"th": "ไม่พบ"}))
+    assert isinstance(end, Refusal)
+    assert end.code == "not_found"
+
+
+def test_no_request_is_sent_before_its_place_in_the_minute_is_free() -> None:
+    pace = Pace(1)
+    assert pace.claim(0.0) == 0.0
+    talk = conversation(CALL, pace, AROUND)
+    assert next(talk) == Sleep(61.0)

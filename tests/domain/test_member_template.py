@@ -1,0 +1,107 @@
+"""A member's form, filled in, is the member published: at any time, under any base, for any caller."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import DecodeError, json
+
+from counterfoil.domain.member_template import CUT, NEXT, fill_in, template_of
+from counterfoil.domain.members import Account, Base, Lot, StoredMember, Tier, member_from, published
+from counterfoil.domain.pos_values import LAST_INSTANT
+from counterfoil.domain.resources import Coupon
+
+DAY = 86_400_000
+NOW = 1769857509120
+AMOUNT = 10**9
+
+words = st.text(max_size=6) | st.sampled_from(
+    ["gold", "silver", "bot_1", "bot_2", "\x1e", "\x1f", '"', "\\", "ส้ม", "\x00"]
+)
+instants = st.integers(NOW - 3, NOW + 3) | st.integers(0, LAST_INSTANT) | st.integers(-DAY, DAY)
+amounts = st.integers(-AMOUNT, AMOUNT) | st.floats(-AMOUNT, AMOUNT).map(lambda amount: round(amount, 2))
+lots = st.lists(st.builds(Lot, amounts, st.none() | instants), max_size=4)
+texts = st.none() | words
+records = st.builds(
+    StoredMember,
+    token=words,
+    provider_id=st.just("mb_a"),
+    created_date=texts,
+    rank=texts,
+    rank_level=st.none() | st.integers(0, 3),
+    points=lots,
+    credit=lots,
+    coupons=st.lists(
+        st.builds(Coupon, code=texts, status=st.none(), template_id=texts, name=texts, expire_at=texts), max_size=2
+    ),
+    labels=st.lists(words, max_size=2),
+    persona=st.lists(words, max_size=2),
+    visit_count=st.integers(0, 99),
+    last_visit=texts,
+    tel=texts,
+    email=texts,
+    accounts=st.lists(st.builds(Account, texts, words), max_size=3),
+)
+bases = st.none() | st.builds(
+    Base,
+    provider_id=st.just("mb_a"),
+    tiers=st.lists(st.builds(Tier, texts, texts), max_size=4),
+    auto_tiers=st.booleans(),
+    credit_enabled=st.booleans(),
+    messaging_channel=texts,
+    older_messaging_channels=st.lists(words, max_size=2),
+)
+clocks = st.integers(NOW - 4, NOW + 4) | st.integers(0, LAST_INSTANT + DAY)
+
+
+def somebody(**fields: Any) -> StoredMember:
+    given_fields = {"kind": "member", "id": "4711", "providerId": "mb_a", **fields}
+    return member_from(given_fields, lambda member: f"m1_{member}", lambda user: f"#{user}")
+
+
+def kept(record: StoredMember, formed: bool) -> bytes:
+    return template_of(record) if formed else json.encode(record)
+
+
+@given(st.lists(st.tuples(records, st.booleans()), max_size=4), bases, clocks, st.booleans())
+def test_a_page_of_forms_and_of_records_from_before_them_is_its_members_published(
+    page: list[tuple[StoredMember, bool]], base: Base | None, now: int, personal_data: bool
+) -> None:
+    stored = NEXT.join([kept(record, formed) for record, formed in page])
+    members = [published(record, base, now, personal_data) for record, _ in page]
+    assert b"[%b]" % fill_in(stored, base, now, personal_data) == json.encode(members)
+
+
+@given(records, bases, st.lists(clocks, min_size=2, max_size=5))
+def test_one_form_serves_whichever_way_the_clock_goes(
+    record: StoredMember, base: Base | None, moments: list[int]
+) -> None:
+    stored = template_of(record)
+    for now in moments:
+        assert fill_in(stored, base, now, False) == json.encode(published(record, base, now, False))
+
+
+def test_without_the_permission_no_personal_data_leave_the_form() -> None:
+    stored = template_of(somebody(tel="0812345678", email="a@b"))
+    assert b"0812345678" in fill_in(stored, None, NOW, True)
+    for part in (b"0812345678", b"a@b", b'"tel"', b'"email"'):
+        assert part not in fill_in(stored, None, NOW, False)
+
+
+def test_neither_accounts_nor_channels_leave_the_form() -> None:
+    stored = template_of(somebody(messaging=[{"channel": "bot_7", "userId": "U1"}]))
+    answer = fill_in(stored, None, NOW, True)
+    assert b"bot_7" not in answer
+    assert b"U1" not in stored
+
+
+@pytest.mark.parametrize("neighbours", [0, 1, 3])
+def test_a_form_with_a_piece_missing_or_too_many_is_refused_and_moves_no_piece_of_its_neighbours(
+    neighbours: int,
+) -> None:
+    sound = [template_of(somebody(tel="0812345678"))] * neighbours
+    whole = template_of(somebody())
+    for damaged in (whole.rpartition(CUT)[0], whole + CUT):
+        with pytest.raises(DecodeError):
+            fill_in(NEXT.join([damaged, *sound]), None, NOW, False)
