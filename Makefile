@@ -11,7 +11,7 @@ DEMO_READY := $(VENV)/.demo-ready
 # Compiled code is kept, whatever the shell says: the tests start the command hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-long check format clean bench bench-quick bench-growth
+.PHONY: help demo test test-long check docs format clean bench bench-quick bench-growth
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -46,6 +46,9 @@ check: $(READY) ## formatting, lint, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+docs: $(READY) ## write the documents that are generated from the code
+	PYTHONPATH=tests $(BIN)/python -m upkeep.fields
 
 format: $(READY) ## put the code into its format
 	$(BIN)/ruff format .

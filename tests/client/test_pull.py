@@ -140,3 +140,16 @@ def test_two_lists_of_one_bill_are_written_once(copy: Copy, branch: r.Record, ho
         assert sink.put_bills(branch["id"], [shown, shown], replace=True) == 1
     assert sink.run("SELECT count(*) FROM bills") == [(1,)]
     sink.close()
+
+
+def test_a_copy_made_by_an_earlier_release_gets_the_columns_it_lacks(
+    copy: Copy, branch: r.Record, house: House
+) -> None:
+    copy.pull()
+    for column in ("bills.cashier", "payments.change", "members.rank"):
+        table, name = column.split(".")
+        copy.rows(f"ALTER TABLE {table} DROP COLUMN {name}")
+    house.load(r.bill(branch, cashier="Ying"))
+    copy.pull()
+    assert copy.rows("SELECT cashier FROM bills WHERE cashier IS NOT NULL") == [("Ying",)]
+    assert copy.reconcile(fix=True) == []

@@ -3,7 +3,17 @@
 Codes are published and never renamed; messages are for people and may change.
 """
 
+from enum import Enum
+
 from msgspec import Struct
+
+
+class Stage(Enum):
+    """When a request can be refused. Only responses after admission carry the allowance headers."""
+
+    BEFORE_ADMISSION = "before admission"
+    AFTER_ADMISSION = "after admission"
+    EITHER = "either"
 
 
 class Problem(Struct, frozen=True):
@@ -12,6 +22,7 @@ class Problem(Struct, frozen=True):
     status: int
     code: str
     message: str
+    stage: Stage = Stage.AFTER_ADMISSION
 
 
 BAD_QUERY = Problem(400, "bad_query", "A parameter is missing or invalid.")
@@ -19,23 +30,37 @@ BAD_CURSOR = Problem(
     400, "bad_cursor", "The cursor is not valid here or its row no longer exists; start again without a cursor."
 )
 NOT_SUPPORTED = Problem(400, "not_supported", "This parameter is not available on this endpoint.")
-INVALID_KEY = Problem(401, "invalid_key", "The API key is missing or not valid.")
-KEY_REVOKED = Problem(401, "key_revoked", "This API key has been revoked.")
+INVALID_KEY = Problem(401, "invalid_key", "The API key is missing or not valid.", Stage.BEFORE_ADMISSION)
+KEY_REVOKED = Problem(401, "key_revoked", "This API key has been revoked.", Stage.BEFORE_ADMISSION)
 CROSS_ORIGIN_REFUSED = Problem(
-    403, "cross_origin_refused", "This service answers servers only; requests from web pages are refused."
+    403,
+    "cross_origin_refused",
+    "This service answers servers only; requests from web pages are refused.",
+    Stage.BEFORE_ADMISSION,
 )
 SHOP_NOT_IN_SCOPE = Problem(403, "shop_not_in_scope", "This key does not cover that shop.")
 PROVIDER_NOT_IN_SCOPE = Problem(403, "provider_not_in_scope", "This key does not cover that membership base.")
 LOOKUP_NOT_ENABLED = Problem(403, "lookup_not_enabled", "This key may not look members up by messaging user id.")
 NOT_FOUND = Problem(404, "not_found", "There is nothing here that this key can read.")
-METHOD_NOT_ALLOWED = Problem(405, "method_not_allowed", "This service is read-only: use GET or HEAD.")
-RATE_LIMITED = Problem(429, "rate_limited", "Too many requests in the last minute; wait and try again.")
-QUOTA_EXCEEDED = Problem(
-    429, "quota_exceeded", "The daily quota is used up; it starts afresh at midnight, Thailand time."
+METHOD_NOT_ALLOWED = Problem(
+    405,
+    "method_not_allowed",
+    "This service is read-only: use GET or HEAD.",
+    Stage.BEFORE_ADMISSION,
 )
-INTERNAL = Problem(500, "internal", "Something failed on our side; try again with a growing delay.")
+RATE_LIMITED = Problem(
+    429,
+    "rate_limited",
+    "Too many requests in the last minute; wait and try again.",
+    Stage.BEFORE_ADMISSION,
+)
+QUOTA_EXCEEDED = Problem(429, "quota_exceeded", "The daily quota is used up; it resets at midnight, Thailand time.")
+INTERNAL = Problem(500, "internal", "Something failed on our side; try again with a growing delay.", Stage.EITHER)
 AUTH_UNAVAILABLE = Problem(
-    503, "auth_unavailable", "Keys cannot be checked right now; yours is fine. Try again with a growing delay."
+    503,
+    "auth_unavailable",
+    "Keys cannot be checked right now; yours is fine. Try again with a growing delay.",
+    Stage.BEFORE_ADMISSION,
 )
 
 TABLE = (

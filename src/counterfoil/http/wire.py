@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, json
 
 from counterfoil.domain import allowance
 from counterfoil.domain.calendar import iso_utc
-from counterfoil.domain.problems import AUTH_UNAVAILABLE, METHOD_NOT_ALLOWED, RATE_LIMITED, Refused, TooManyRequests
+from counterfoil.domain.problems import METHOD_NOT_ALLOWED, Refused, Stage, TooManyRequests
 from counterfoil.reads import Answer, Caller
 
 try:
@@ -89,14 +89,10 @@ def problem_headers(refused: Refused) -> Headers:
     return []
 
 
-# Refusals without allowance headers. An overloaded store is reported in the same way as an unavailable one.
-_BEFORE_THE_DAY = (RATE_LIMITED, AUTH_UNAVAILABLE)
-
-
 def headers(request: str, caller: Caller | None, refused: Refused | None = None) -> Headers:
     """Return the headers of an answer; with the allowance if the request passed the key and the minute window."""
     common = [*_FIXED, ("x-request-id", request)]
-    if caller and not (refused and refused.problem in _BEFORE_THE_DAY):
+    if caller and not (refused and refused.problem.stage is Stage.BEFORE_ADMISSION):
         left = allowance.remaining(caller.key, caller.admitted.count)
         common.append(("x-ratelimit-limit", str(caller.key.per_day)))
         common.append(("x-ratelimit-remaining", str(left)))

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from counterfoil.domain.problems import TABLE, Stage
 from counterfoil.observe.counters import BUCKETS_US, OUTCOMES, Layout
 
 
@@ -58,7 +59,7 @@ def gauges(name: str, help_text: str, labels: list[str], values: Iterable[tuple[
     return family
 
 
-_BEFORE_ADMISSION = {"invalid_key", "key_revoked", "cross_origin_refused", "method_not_allowed", "auth_unavailable"}
+_BEFORE_ADMISSION = {problem.code for problem in TABLE if problem.stage is Stage.BEFORE_ADMISSION}
 
 
 def _add_verdict(verdicts: dict[str, int], route: str, error: str, count: int) -> None:

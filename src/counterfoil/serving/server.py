@@ -98,12 +98,6 @@ class HttpServer:
             workers_kill_timeout=max(1, grace_sec),
         )
 
-    def on_start(self, hook: Callable[[], None]) -> None:
-        self._server.on_startup(hook)
-
-    def on_stop(self, hook: Callable[[], None]) -> None:
-        self._server.on_shutdown(hook)
-
     def run(self) -> None:
         """Serve until the process receives SIGINT or SIGTERM."""
         try:

@@ -46,6 +46,10 @@ _FOREIGN = """
     SELECT table_name FROM information_schema.tables
     WHERE table_schema = current_schema() AND table_name IN ({names})
 """
+_COLUMNS = """
+    SELECT column_name FROM information_schema.columns
+    WHERE table_schema = current_schema() AND table_name = ?
+"""
 _COPIED = "SELECT CAST(bill_date AS VARCHAR), id, {changed}, net, status = 'void' FROM bills WHERE shop_id = ?"
 
 
@@ -98,6 +102,14 @@ class SqlSink(ABC):
             for table in TABLES:
                 columns = ", ".join(f'"{column.name}" {self.TYPES[column.kind]}' for column in table.columns)
                 self.run(f"CREATE TABLE IF NOT EXISTS {table.name} ({columns})")
+                self._add_missing_columns(table)
+
+    def _add_missing_columns(self, table: Table) -> None:
+        """Add the columns that an earlier release of `pull` did not know."""
+        present = {row[0] for row in self.run(_COLUMNS, [table.name])}
+        for column in table.columns:
+            if column.name not in present:
+                self.run(f'ALTER TABLE {table.name} ADD COLUMN "{column.name}" {self.TYPES[column.kind]}')
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -170,7 +182,8 @@ class SqlSink(ABC):
         """Replace the rows of every key in `incoming`; return the keys whose rows changed."""
         self.run("DROP TABLE IF EXISTS staged")
         self.run(f"CREATE TEMPORARY TABLE staged AS {self._select(table, 'incoming', supplied or {})}")
-        copied = f"(SELECT * FROM {table.name} WHERE {key} IN {came})"
+        names = _names(table)
+        copied = f"(SELECT {names} FROM {table.name} WHERE {key} IN {came})"
         different = {
             row[0]
             for row in self.run(
@@ -181,7 +194,7 @@ class SqlSink(ABC):
         if different:
             keys = [sorted(different)]
             self.run(f"DELETE FROM {table.name} WHERE {key} IN {_LISTED}", keys)
-            self.run(f"INSERT INTO {table.name} SELECT * FROM staged WHERE {key} IN {_LISTED}", keys)
+            self.run(f"INSERT INTO {table.name} ({names}) SELECT * FROM staged WHERE {key} IN {_LISTED}", keys)
         return different
 
     # --- bills -------------------------------------------------------------------------
@@ -197,10 +210,11 @@ class SqlSink(ABC):
         self.read([bill.row for bill in fresh.values()], (BILLS, *PARTS_OF_BILL))
         for table in (BILLS, *PARTS_OF_BILL):
             if table is not PROMOTIONS:
-                self.run(f"INSERT INTO {table.name} {self._select(table, 'incoming', {})}")
+                self.run(f"INSERT INTO {table.name} ({_names(table)}) {self._select(table, 'incoming', {})}")
         for kind in PROMOTION_KINDS:
             supplied = {"kind": f"'{kind}'", "position": "n1"}
-            self.run(f"INSERT INTO promotions {self._select(PROMOTIONS, 'incoming', supplied, (('amounts', kind),))}")
+            rows_of_kind = self._select(PROMOTIONS, "incoming", supplied, (("amounts", kind),))
+            self.run(f"INSERT INTO promotions ({_names(PROMOTIONS)}) {rows_of_kind}")
         self.changed(BILLS, *PARTS_OF_BILL)
         return len(fresh)
 
@@ -262,6 +276,11 @@ class SqlSink(ABC):
 
 # A list that is passed as one parameter.
 _LISTED = "(SELECT unnest(CAST(? AS VARCHAR[])))"
+
+
+def _names(table: Table) -> str:
+    """Return the columns in the order of the definition; added ones come last in a table that existed before."""
+    return ", ".join(f'"{column.name}"' for column in table.columns)
 
 
 def literal(text: str) -> str:

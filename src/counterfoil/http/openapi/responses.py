@@ -13,6 +13,7 @@ from counterfoil.domain.problems import (
     QUOTA_EXCEEDED,
     RATE_LIMITED,
     Problem,
+    Stage,
 )
 from counterfoil.http import wire
 from counterfoil.http.openapi import examples
@@ -42,9 +43,6 @@ _ALWAYS = {
 }
 _ALLOWANCE = {"X-RateLimit-Limit": "DailyQuota", "X-RateLimit-Remaining": "DailyRemaining"}
 _ALLOWANCE_ONCE_ADMITTED = {name: f"{component}OnceAdmitted" for name, component in _ALLOWANCE.items()}
-# Statuses that always have the allowance headers, and statuses that have them only after admission.
-_ADMITTED = (400, 404)
-_PERHAPS_ADMITTED = (429, 500)
 _OF_STATUS = {
     401: {"WWW-Authenticate": "Challenge"},
     405: {"Allow": "Allow"},
@@ -85,16 +83,16 @@ def _refusal(status: int, problems: list[Problem]) -> Json:
     bodies = {problem.code: examples.refusal(problem) for problem in problems}
     return {
         "description": _MEANING[status],
-        "headers": _references(_ALWAYS | _allowance(status, problems) | _OF_STATUS.get(status, {})),
+        "headers": _references(_ALWAYS | _allowance(problems) | _OF_STATUS.get(status, {})),
         "content": _content(_one_of(problems), bodies),
     }
 
 
-def _allowance(status: int, problems: list[Problem]) -> dict[str, str]:
-    if status in _ADMITTED:
+def _allowance(problems: list[Problem]) -> dict[str, str]:
+    stages = {problem.stage for problem in problems}
+    if stages == {Stage.AFTER_ADMISSION}:
         return _ALLOWANCE
-    out_of_scope = status == 403 and problems != [CROSS_ORIGIN_REFUSED]
-    return _ALLOWANCE_ONCE_ADMITTED if out_of_scope or status in _PERHAPS_ADMITTED else {}
+    return {} if stages == {Stage.BEFORE_ADMISSION} else _ALLOWANCE_ONCE_ADMITTED
 
 
 def _one_of(problems: list[Problem]) -> Json:
