@@ -215,6 +215,24 @@ def test_what_is_no_phone_number_is_none(tel: object) -> None:
 # --- points and credit -----------------------------------------------------
 
 
+@pytest.mark.parametrize("amounts", [[5e18, 5e18, 7], [7, 5e18, 5e18], [5e18, 7, 5e18]])
+def test_a_sum_of_points_that_is_too_large_is_nothing_in_whatever_order(amounts: list[float]) -> None:
+    assert shown(points=[{"amount": amount} for amount in amounts]).points == 0
+
+
+@pytest.mark.parametrize("amounts", [[5e18, -5e18, 7], [7, 5e18, -5e18], [5e18, 7, -5e18]])
+def test_points_add_up_exactly_in_whatever_order(amounts: list[float]) -> None:
+    assert shown(points=[{"amount": amount} for amount in amounts]).points == 7
+
+
+@given(st.lists(st.floats(-1e6, 1e6) | st.integers(-(10**9), 10**9), max_size=6))
+def test_the_order_of_points_does_not_matter(amounts: list[float]) -> None:
+    forwards, backwards = (
+        shown(points=[{"amount": amount} for amount in lots]).points for lots in (amounts, amounts[::-1])
+    )
+    assert forwards == backwards
+
+
 def test_points_are_usable_up_to_the_instant_at_which_they_expire() -> None:
     assert shown(points=[{"amount": 10, "expireAt": SOON}]).points == 10
 
@@ -417,9 +435,13 @@ def test_one_account_that_counts_is_enough() -> None:
     assert shown(messaging=[{"channel": "bot_9", "userId": "U1"}, {"channel": "bot_1", "userId": "U2"}]).has_messaging
 
 
-@pytest.mark.parametrize("of_base", [None, Base(provider_id="mb_a")])
-def test_every_channel_counts_while_the_base_names_none(of_base: Base | None) -> None:
-    assert answering(of_base, "bot_9")
+def test_every_channel_counts_while_the_base_is_not_loaded() -> None:
+    assert answering(None, "bot_9")
+
+
+def test_an_account_under_a_channel_counts_for_nothing_if_the_base_declares_none() -> None:
+    assert not answering(Base(provider_id="mb_a"), "bot_9")
+    assert answering(Base(provider_id="mb_a"), None)
 
 
 # --- whatever comes --------------------------------------------------------

@@ -46,7 +46,7 @@ def iso(instant: int, zone: tzinfo) -> str:
     count, rest = divmod(instant, QUARTER_HOUR)
     quarter = _quarter_hour(count, zone)
     if quarter is None:
-        return from_ms(instant, zone).isoformat(timespec="milliseconds")
+        return _iso_to_the_minute(from_ms(instant, zone))
     to_the_hour, minute, offset = quarter
     seconds, ms = divmod(rest, 1000)
     return f"{to_the_hour}{minute + seconds // 60:02}:{seconds % 60:02}.{ms:03}{offset}"
@@ -58,13 +58,23 @@ def _quarter_hour(count: int, zone: tzinfo) -> tuple[str, int, str] | None:
 
     Cached, because thousands of bills fall into the same hour and calendar
     arithmetic is most of the cost of a timestamp. None if the offset changes
-    within the quarter, or if the quarter does not begin on a full minute.
+    within the quarter, or if it is no multiple of a quarter of an hour, as some
+    were in the last century.
     """
     first, last = from_ms(count * QUARTER_HOUR, zone), from_ms((count + 1) * QUARTER_HOUR - 1, zone)
-    if first.second or first.utcoffset() != last.utcoffset():
+    if first.second or first.minute % 15 or first.utcoffset() != last.utcoffset():
         return None
     written = first.isoformat(timespec="minutes")
     return written[:14], first.minute, written[16:]
+
+
+def _iso_to_the_minute(local: datetime) -> str:
+    """Format a local time. ISO-8601 has no seconds in an offset, so the offset is rounded and the instant kept."""
+    offset = local.utcoffset() or timedelta()
+    minutes = timedelta(minutes=round(offset / timedelta(minutes=1)))
+    if minutes != offset:
+        local = local.astimezone(timezone(minutes))
+    return local.isoformat(timespec="milliseconds")
 
 
 def iso_utc(instant: int) -> str:

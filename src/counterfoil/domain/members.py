@@ -27,6 +27,7 @@ from counterfoil.domain.pos_values import (
     objects,
     text,
     texts,
+    total,
 )
 from counterfoil.domain.resources import Coupon, CouponStatus, Member, Number
 
@@ -133,12 +134,11 @@ def _lots(value: object) -> list[Lot]:
     amount = money(value)
     if amount is not None:
         return [Lot(amount, None)] if amount else []
-    left: dict[int | None, Number] = {}
+    amounts: dict[int | None, list[Number]] = {}
     for lot in objects(value):
-        expire_at = expiry(lot.get("expireAt"), THAI_TIME)
-        left[expire_at] = money(left.get(expire_at, 0) + (money(lot.get("amount")) or 0)) or 0
-    soonest_first = sorted(left, key=lambda at: (at is None, at or 0))
-    return [Lot(left[at], at) for at in soonest_first if left[at]]
+        amounts.setdefault(expiry(lot.get("expireAt"), THAI_TIME), []).append(money(lot.get("amount")) or 0)
+    soonest_first = sorted(amounts, key=lambda at: (at is None, at or 0))
+    return [Lot(left, at) for at in soonest_first if (left := total(amounts[at]))]
 
 
 def _wallet(value: object, provider_id: str) -> list[Coupon]:
@@ -211,11 +211,9 @@ def published(record: StoredMember, base: Base | None, now_ms: int, personal_dat
 def answering(base: Base | None, channel: str | None) -> bool:
     """Return whether an account recorded under `channel` belongs to the base: to its current bot or an older one.
 
-    If the account's channel or the base's channels are not known, it does.
+    If the account names no channel, or the base is not loaded yet, it does.
     """
     if channel is None or base is None:
-        return True
-    if base.messaging_channel is None and not base.older_messaging_channels:
         return True
     return channel == base.messaging_channel or channel in base.older_messaging_channels
 
@@ -225,11 +223,8 @@ def _linked(accounts: list[Account], base: Base | None) -> bool:
 
 
 def usable(lots: list[Lot], now_ms: int) -> Number:
-    total: Number = 0
-    for lot in lots:
-        if lot.expire_at is None or now_ms < lot.expire_at:
-            total += lot.amount
-    return (money(total) or 0) if total > 0 else 0
+    left = [lot.amount for lot in lots if lot.expire_at is None or now_ms < lot.expire_at]
+    return max(0, total(left)) if left else 0
 
 
 def rank_name(rank: str | None, level: int | None, base: Base | None) -> str | None:

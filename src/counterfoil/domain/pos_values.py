@@ -7,8 +7,9 @@ because every bill calls these functions about a hundred times.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, tzinfo
+from decimal import ROUND_FLOOR, Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -51,6 +52,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _IN_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?", re.ASCII)
 _DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)|(\d{4})(\d\d)(\d\d)", re.ASCII)
 _BETWEEN_DATE_AND_TIME = frozenset("T ")
+# Stricter than Python's parser, which reads 10.5 as 10:00:00.5 and carries an offset of 60 minutes into the hours.
+_TIME = re.compile(r"[T ]\d\d(?::?\d\d(?::?\d\d(?:[.,]\d+)?)?)?(?:Z|[+-]\d\d(?::?[0-5]\d(?::?[0-5]\d)?)?)?", re.ASCII)
 _YES = frozenset({"true", "1", "yes"})
 _FLAG_WORDS = _YES | {"false", "0", "no"}
 
@@ -146,6 +149,15 @@ def money(value: object) -> Number | None:
     return _to_a_millionth(read) if type(read) is float else read
 
 
+def total(amounts: Sequence[Number]) -> Number:
+    """Return the sum of amounts, whatever their order; 0 if it is too large to be stored."""
+    if len(amounts) == 1:
+        return amounts[0]
+    millionths = sum(amount * MILLION if type(amount) is int else round(amount * MILLION) for amount in amounts)
+    whole, rest = divmod(millionths, MILLION)
+    return money(millionths / MILLION if rest else whole) or 0
+
+
 def _to_a_millionth(value: float) -> Number | None:
     if -WHOLE_MILLIONTHS < value < WHOLE_MILLIONTHS:
         millionths = round(value * MILLION)
@@ -174,14 +186,17 @@ def moment(value: object) -> Moment | None:
         return None
     if isinstance(value, str):
         written = value.strip().upper()
-        if written[10:11] in _BETWEEN_DATE_AND_TIME or written[8:9] in _BETWEEN_DATE_AND_TIME:
-            return _written_moment(written)
+        for at in (LONGEST_DAY, COMPACT_DAY):
+            if written[at : at + 1] in _BETWEEN_DATE_AND_TIME:
+                return _written_moment(written) if _TIME.fullmatch(written, at) else None
         if len(written) == COMPACT_DAY and written.isdigit():
             return None
     since_1970 = number(value)
     if since_1970 is None or FIRST_OF_EIGHT_DIGITS <= since_1970 < FIRST_OF_NINE_DIGITS:
         return None
-    return round(since_1970 if since_1970 >= MILLISECONDS_FROM else since_1970 * 1000)
+    # Rounded down, like the ISO form. As a decimal, because 1000 times a float may lie just below a millisecond.
+    ms = Decimal(repr(since_1970)) * (1 if since_1970 >= MILLISECONDS_FROM else 1000)
+    return int(ms.to_integral_value(ROUND_FLOOR))
 
 
 def on_clock(recorded: Moment | None, zone: tzinfo) -> int | None:
