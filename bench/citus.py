@@ -18,8 +18,8 @@ from typing import Any
 
 from citus.cluster import cluster
 from counterfoil.backends.postgres.connections import migrate
-from house import House
 from records import EVER, Record, base, bills, branch, member
+from running_service import RunningService
 
 SHOPS = 20
 ASKED = 200
@@ -43,15 +43,17 @@ def measured(stack: ExitStack, number: int) -> dict[str, Taken]:
     """Run one round on empty stores; return the milliseconds of each operation, by store."""
     addresses = {PLAIN: plain_database(), CITUS: cluster().fresh_database()[1]}
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    houses = {kind: stack.enter_context(closing(House(folder / kind, store=url))) for kind, url in addresses.items()}
+    services = {
+        kind: stack.enter_context(closing(RunningService(folder / kind, store=url))) for kind, url in addresses.items()
+    }
     shops = [branch(franchiseId="f", providerId=f"base-{place % 2}") for place in range(SHOPS)]
-    taken: dict[str, Taken] = {kind: {} for kind in houses}
+    taken: dict[str, Taken] = {kind: {} for kind in services}
     for what, records in loads(shops, number):
-        for kind, house in houses.items():
-            taken[kind][what] = loading(house, records)
-    keys = {kind: house.key(franchise="f", **PLENTY) for kind, house in houses.items()}
-    for what, path, query in questions(houses[PLAIN], keys[PLAIN], shops[7]):
-        for kind, found in asked(houses, keys, path, query).items():
+        for kind, service in services.items():
+            taken[kind][what] = loading(service, records)
+    keys = {kind: service.key(franchise="f", **PLENTY) for kind, service in services.items()}
+    for what, path, query in questions(services[PLAIN], keys[PLAIN], shops[7]):
+        for kind, found in asked(services, keys, path, query).items():
             taken[kind][what] = found
     return taken
 
@@ -66,15 +68,15 @@ def loads(shops: list[Record], number: int) -> Iterator[tuple[str, list[Record]]
     yield "load a member", [member(of) for of in shops for _ in range(number // SHOPS)]
 
 
-def loading(house: House, records: list[Record]) -> float:
+def loading(service: RunningService, records: list[Record]) -> float:
     began = time.perf_counter()
-    house.load(*records)
+    service.load(*records)
     return (time.perf_counter() - began) / len(records) * 1000
 
 
-def questions(house: House, key: str, of: Record) -> Iterator[tuple[str, str, Query]]:
+def questions(service: RunningService, key: str, of: Record) -> Iterator[tuple[str, str, Query]]:
     page = {"shopId": of["id"], "limit": 200}
-    bill_id = house.data("transactions", key, **page, updatedSince=EVER)[0]["id"]
+    bill_id = service.data("transactions", key, **page, updatedSince=EVER)[0]["id"]
     yield "page of 200 bills by change", "transactions", page | {"updatedSince": EVER}
     yield "page of 200 bills by day", "transactions", page | {"from": "20260101", "to": "20260131"}
     yield "poll without a change", "transactions", page | {"updatedSince": "2026-06-01T00:00:00Z"}
@@ -83,14 +85,14 @@ def questions(house: House, key: str, of: Record) -> Iterator[tuple[str, str, Qu
     yield "shops", "shops", {}
 
 
-def asked(houses: dict[str, House], keys: dict[str, str], path: str, query: Query) -> Taken:
+def asked(services: dict[str, RunningService], keys: dict[str, str], path: str, query: Query) -> Taken:
     """Return the median time of many HTTP requests, by store. The stores alternate, so other load affects both."""
-    taken: dict[str, list[float]] = {kind: [] for kind in houses}
+    taken: dict[str, list[float]] = {kind: [] for kind in services}
     for _ in range(ASKED):
-        for kind, house in houses.items():
-            url = f"{house.url}{house.settings.prefix}/v1/{path}"
+        for kind, service in services.items():
+            url = f"{service.url}{service.settings.prefix}/v1/{path}"
             began = time.perf_counter()
-            answer = house.server.client.get(url, params=query, headers={"authorization": f"Bearer {keys[kind]}"})
+            answer = service.server.client.get(url, params=query, headers={"authorization": f"Bearer {keys[kind]}"})
             taken[kind].append(time.perf_counter() - began)
             assert answer.status_code == 200, answer.text
     return {kind: statistics.median(found[ASKED // 10 :]) * 1000 for kind, found in taken.items()}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from house import DEPLOYMENTS, House, site
+from running_service import DEPLOYMENTS, RunningService, backend_settings
 
 
 def pytest_configure() -> None:
@@ -22,9 +22,9 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture(params=DEPLOYMENTS)
-def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
+def service(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunningService]:
     """An empty deployment, once on every back end."""
-    with site(request.param) as place:
-        house = House(tmp_path, **place)
-        yield house
-        house.close()
+    with backend_settings(request.param) as place:
+        service = RunningService(tmp_path, **place)
+        yield service
+        service.close()

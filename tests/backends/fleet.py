@@ -15,7 +15,7 @@ from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.domain.access import Scope
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.ports import StoreUnavailable
-from house import SECRET, Records, ServerThread
+from running_service import SECRET, RecordSource, ServerThread
 from servers import Postgres, Valkey, address_of
 
 Json = dict[str, Any]
@@ -64,7 +64,7 @@ class Fleet:
         for _ in range(600):
             with suppress(StoreUnavailable), closing(bootstrap.ledger(self.settings)) as ledger:
                 rejects = RejectsFile(self.folder / "rejects.ndjson")
-                Pipeline(ledger, bootstrap.pseudonyms(self.settings), rejects, 500).load(Records(list(records)))
+                Pipeline(ledger, bootstrap.pseudonyms(self.settings), rejects, 500).load(RecordSource(list(records)))
                 ledger.advance_horizon()
                 return
         raise AssertionError("nothing could be loaded")
@@ -115,7 +115,7 @@ class Fleet:
         first.promote()
         self.primary, self.replicas = first, others
 
-    def truth(self) -> dict[str, str]:
+    def expected(self) -> dict[str, str]:
         """What the primary holds: the cashier of every bill."""
         found = self.primary.command(
             "SELECT id, convert_from(body, 'UTF8')::json ->> 'cashier' FROM counterfoil.bills", self.database
@@ -198,11 +198,11 @@ class Reader:
 
     def assert_copy_is_exact(self) -> None:
         """One run after everything has reached every server."""
-        truth = self.fleet.truth()
+        expected = self.fleet.expected()
         ((stamp,),) = self.fleet.primary.command("SELECT max(updated_at) FROM counterfoil.bills", self.fleet.database)
         self.until(lambda: instant(self.mark or EVER) > stamp)
         self.until(self.run)
-        assert self.held() == truth
+        assert self.held() == expected
 
 
 def instant(written: str) -> int:

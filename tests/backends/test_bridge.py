@@ -14,7 +14,7 @@ from counterfoil.backends.redis.bridge import Bridge
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import StoreUnreachable
-from house import MovableClock
+from running_service import ManualClock
 from servers import Valkey
 
 # Needs real servers: `make test-long`.
@@ -50,11 +50,11 @@ class LostPrimary(PostgresCursors):
             raise StoreUnreachable("no primary")
 
 
-class Bank:
+class BridgedCursors:
     """A bridge and the database that it leads to."""
 
     def __init__(self) -> None:
-        self.clock = MovableClock()
+        self.clock = ManualClock()
         self.meter = Valkey()
         self.runner = asyncio.Runner()
         self.database, self.url = servers.postgres(18).fresh_database()
@@ -93,87 +93,93 @@ class Bank:
 
 
 @pytest.fixture
-def bank() -> Iterator[Bank]:
-    bank = Bank()
-    yield bank
-    bank.close()
+def bridged() -> Iterator[BridgedCursors]:
+    bridged = BridgedCursors()
+    yield bridged
+    bridged.close()
 
 
-def test_with_a_primary_the_bridge_answers_as_the_store_does(bank: Bank) -> None:
-    assert bank.hand_out(BY_CHANGE, HERE, 1000) == "b_1"
-    assert bank.hand_out(BY_CHANGE, MOVED, 2000) is None
-    assert bank.hand_out(BY_CHANGE, MOVED, 2000, "f_1") == "f_1"
-    assert bank.find(BY_CHANGE, "b_1") == bank.run(bank.store.find(BY_CHANGE, "b_1")) == StoredCursor(HERE, 1000, 1000)
-    assert bank.find(BY_CHANGE, "f_1") == StoredCursor(MOVED, 2000, 2000)
-    assert bank.find(BY_DAY, "b_1") is None
+def test_with_a_primary_the_bridge_answers_as_the_store_does(bridged: BridgedCursors) -> None:
+    assert bridged.hand_out(BY_CHANGE, HERE, 1000) == "b_1"
+    assert bridged.hand_out(BY_CHANGE, MOVED, 2000) is None
+    assert bridged.hand_out(BY_CHANGE, MOVED, 2000, "f_1") == "f_1"
+    assert (
+        bridged.find(BY_CHANGE, "b_1")
+        == bridged.run(bridged.store.find(BY_CHANGE, "b_1"))
+        == StoredCursor(HERE, 1000, 1000)
+    )
+    assert bridged.find(BY_CHANGE, "f_1") == StoredCursor(MOVED, 2000, 2000)
+    assert bridged.find(BY_DAY, "b_1") is None
 
 
-def test_without_a_primary_a_cursor_is_a_fresh_id(bank: Bank) -> None:
-    bank.hand_out(BY_CHANGE, HERE, 1000)
-    bank.store.away = True
-    assert bank.hand_out(BY_CHANGE, MOVED, 2000) is None
-    assert bank.hand_out(BY_CHANGE, MOVED, 2000, UNIQUE) == UNIQUE
-    assert bank.hand_out(BY_CHANGE, HERE, 2000, UNIQUE) is None
-    assert bank.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 1000, 1000)
-    assert bank.find(BY_CHANGE, UNIQUE) == StoredCursor(MOVED, 2000, 2000)
+def test_without_a_primary_a_cursor_is_a_fresh_id(bridged: BridgedCursors) -> None:
+    bridged.hand_out(BY_CHANGE, HERE, 1000)
+    bridged.store.away = True
+    assert bridged.hand_out(BY_CHANGE, MOVED, 2000) is None
+    assert bridged.hand_out(BY_CHANGE, MOVED, 2000, UNIQUE) == UNIQUE
+    assert bridged.hand_out(BY_CHANGE, HERE, 2000, UNIQUE) is None
+    assert bridged.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 1000, 1000)
+    assert bridged.find(BY_CHANGE, UNIQUE) == StoredCursor(MOVED, 2000, 2000)
 
 
-def test_without_a_primary_a_short_id_is_not_handed_out(bank: Bank) -> None:
+def test_without_a_primary_a_short_id_is_not_handed_out(bridged: BridgedCursors) -> None:
     """Somebody may hold it: a cursor of last week, which only the primary knows."""
-    bank.store.away = True
-    assert bank.hand_out(BY_CHANGE, MOVED, 2000, "f_1") is None
+    bridged.store.away = True
+    assert bridged.hand_out(BY_CHANGE, MOVED, 2000, "f_1") is None
 
 
-def test_the_store_gets_those_cursors_when_there_is_a_primary_again(bank: Bank) -> None:
-    bank.store.away = True
-    bank.hand_out(BY_CHANGE, MOVED, 2000, UNIQUE)
-    bank.store.away = False
-    bank.tend()
-    assert bank.run(bank.store.find(BY_CHANGE, UNIQUE)) == StoredCursor(MOVED, 2000, 2000)
-    bank.meter.command("FLUSHALL")
-    assert bank.find(BY_CHANGE, UNIQUE) == StoredCursor(MOVED, 2000, 2000)
+def test_the_store_gets_those_cursors_when_there_is_a_primary_again(bridged: BridgedCursors) -> None:
+    bridged.store.away = True
+    bridged.hand_out(BY_CHANGE, MOVED, 2000, UNIQUE)
+    bridged.store.away = False
+    bridged.tend()
+    assert bridged.run(bridged.store.find(BY_CHANGE, UNIQUE)) == StoredCursor(MOVED, 2000, 2000)
+    bridged.meter.command("FLUSHALL")
+    assert bridged.find(BY_CHANGE, UNIQUE) == StoredCursor(MOVED, 2000, 2000)
 
 
-def test_an_entry_of_another_version_does_not_hold_up_those_behind_it(bank: Bank) -> None:
-    bank.store.away = True
-    bank.meter.command('RPUSH test:{bridge}:deferred {"type":"unknown"}')
-    bank.hand_out(BY_CHANGE, MOVED, 2000, UNIQUE)
-    bank.store.away = False
-    bank.tend()
-    assert bank.run(bank.store.find(BY_CHANGE, UNIQUE)) == StoredCursor(MOVED, 2000, 2000)
-    assert bank.meter.command("LLEN test:{bridge}:deferred") == b":0"
-    assert bank.meter.command("LLEN test:{bridge}:deferred:unreadable") != b":0"
+def test_an_entry_of_another_version_does_not_hold_up_those_behind_it(bridged: BridgedCursors) -> None:
+    bridged.store.away = True
+    bridged.meter.command('RPUSH test:{bridge}:deferred {"type":"unknown"}')
+    bridged.hand_out(BY_CHANGE, MOVED, 2000, UNIQUE)
+    bridged.store.away = False
+    bridged.tend()
+    assert bridged.run(bridged.store.find(BY_CHANGE, UNIQUE)) == StoredCursor(MOVED, 2000, 2000)
+    assert bridged.meter.command("LLEN test:{bridge}:deferred") == b":0"
+    assert bridged.meter.command("LLEN test:{bridge}:deferred:unreadable") != b":0"
 
 
-def test_without_a_primary_an_older_cursor_is_found_on_a_replica_unless_this_side_lost_its_memory(bank: Bank) -> None:
-    bank.run(bank.store.hand_out(BY_CHANGE, StoredCursor(HERE, 1000, 1000), None))
-    bank.tend()
-    bank.command("UPDATE counterfoil.horizon SET at = 10000000")
-    bank.store.away = True
-    assert bank.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 1000, 1000)
-    assert bank.find(BY_CHANGE, "b_2") is None
+def test_without_a_primary_an_older_cursor_is_found_on_a_replica_unless_this_side_lost_its_memory(
+    bridged: BridgedCursors,
+) -> None:
+    bridged.run(bridged.store.hand_out(BY_CHANGE, StoredCursor(HERE, 1000, 1000), None))
+    bridged.tend()
+    bridged.command("UPDATE counterfoil.horizon SET at = 10000000")
+    bridged.store.away = True
+    assert bridged.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 1000, 1000)
+    assert bridged.find(BY_CHANGE, "b_2") is None
 
 
 @pytest.mark.parametrize("listing", [BY_CHANGE, BY_DAY])
-def test_a_cursor_that_a_failover_has_lost_is_still_valid(bank: Bank, listing: Listing) -> None:
-    bank.hand_out(listing, HERE, 1000)
-    bank.forget("b_1")
-    assert bank.find(listing, "b_1") == StoredCursor(HERE, 1000, 1000)
+def test_a_cursor_that_a_failover_has_lost_is_still_valid(bridged: BridgedCursors, listing: Listing) -> None:
+    bridged.hand_out(listing, HERE, 1000)
+    bridged.forget("b_1")
+    assert bridged.find(listing, "b_1") == StoredCursor(HERE, 1000, 1000)
     # And the store has it again.
-    assert bank.run(bank.store.find(listing, "b_1")) == StoredCursor(HERE, 1000, 1000)
+    assert bridged.run(bridged.store.find(listing, "b_1")) == StoredCursor(HERE, 1000, 1000)
 
 
-def test_an_id_that_a_failover_has_lost_is_not_handed_out_for_another_position(bank: Bank) -> None:
-    bank.hand_out(BY_CHANGE, HERE, 1000)
-    bank.forget("b_1")
-    assert bank.hand_out(BY_CHANGE, MOVED, 2000) is None
-    assert bank.hand_out(BY_CHANGE, MOVED, 2000, "f_1") == "f_1"
-    assert bank.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 1000, 1000)
-    assert bank.find(BY_CHANGE, "f_1") == StoredCursor(MOVED, 2000, 2000)
+def test_an_id_that_a_failover_has_lost_is_not_handed_out_for_another_position(bridged: BridgedCursors) -> None:
+    bridged.hand_out(BY_CHANGE, HERE, 1000)
+    bridged.forget("b_1")
+    assert bridged.hand_out(BY_CHANGE, MOVED, 2000) is None
+    assert bridged.hand_out(BY_CHANGE, MOVED, 2000, "f_1") == "f_1"
+    assert bridged.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 1000, 1000)
+    assert bridged.find(BY_CHANGE, "f_1") == StoredCursor(MOVED, 2000, 2000)
 
 
-def test_horizons_that_a_failover_has_lost_still_count(bank: Bank) -> None:
+def test_horizons_that_a_failover_has_lost_still_count(bridged: BridgedCursors) -> None:
     for horizon in (1000, 1200, 900):
-        bank.hand_out(BY_CHANGE, HERE, horizon)
-    bank.command("UPDATE counterfoil.cursors SET earliest = 1000, latest = 1000")
-    assert bank.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 900, 1200)
+        bridged.hand_out(BY_CHANGE, HERE, horizon)
+    bridged.command("UPDATE counterfoil.cursors SET earliest = 1000, latest = 1000")
+    assert bridged.find(BY_CHANGE, "b_1") == StoredCursor(HERE, 900, 1200)

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from msgspec import json
 
 import servers
-from backends.test_same_answers import agreed, moved, of_kind, same_key, walked
+from backends.test_same_answers import agreed, moved, of_kind, read_all, same_key
 from cli.command import PYTHON
 from counterfoil import bootstrap, settings
 from counterfoil.backends.postgres.copy_target import PostgresCopyTarget
@@ -28,9 +28,9 @@ from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.ports import StoreMismatch, StoreUnavailable
-from house import SECRET, House, Records
 from ingest.loaders import lines_of_a_world
 from records import EVER, NEW_YEAR, bill, bills, branch, member, removal, shop
+from running_service import SECRET, RecordSource, RunningService
 from servers import Postgres, address_of
 
 # Needs a real server: `make test-long`.
@@ -48,89 +48,91 @@ def target() -> str:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    house = House(tmp_path / "old")
-    yield house
-    house.close()
+def service(tmp_path: Path) -> Iterator[RunningService]:
+    service = RunningService(tmp_path / "old")
+    yield service
+    service.close()
 
 
-def copied(house: House, target: str, *more: str, status: int = 0) -> Any:
-    return json.decode(run(house, target, *more, "--json", status=status).stdout)
+def copied(service: RunningService, target: str, *more: str, status: int = 0) -> Any:
+    return json.decode(run(service, target, *more, "--json", status=status).stdout)
 
 
-def run(house: House, target: str, *more: str, status: int = 0) -> Result:
-    words = ["copy", "--from", f"sqlite:{house.settings.store}", "--to", target, *more]
+def run(service: RunningService, target: str, *more: str, status: int = 0) -> Result:
+    words = ["copy", "--from", f"sqlite:{service.settings.store}", "--to", target, *more]
     result = CliRunner().invoke(program, words)
     assert result.exit_code == status, result.output
     return result
 
 
-def arrived(house: House, target: str, folder: Path) -> House:
-    there = House(folder, store=target)
-    there.clock = house.clock
+def arrived(service: RunningService, target: str, folder: Path) -> RunningService:
+    there = RunningService(folder, store=target)
+    there.clock = service.clock
     return there
 
 
 # --- all of it ------------------------------------------------------------------
 
 
-def test_the_copy_answers_every_request_as_the_source_did(server: Postgres, tmp_path: Path, house: House) -> None:
+def test_the_copy_answers_every_request_as_the_source_did(
+    server: Postgres, tmp_path: Path, service: RunningService
+) -> None:
     lines = lines_of_a_world()
-    house.load(*lines[: len(lines) // 2], batch=37)
-    house.clock.advance(5)
-    house.load(*lines, batch=200)
-    house.load(moved(lines))
+    service.load(*lines[: len(lines) // 2], batch=37)
+    service.clock.advance(5)
+    service.load(*lines, batch=200)
+    service.load(moved(lines))
     franchises = sorted({str(one["franchiseId"]) for one in of_kind(lines, "shop") if one.get("franchiseId")})
-    keys = [same_key([house], Scope("franchise", franchise)) for franchise in franchises]
+    keys = [same_key([service], Scope("franchise", franchise)) for franchise in franchises]
     target = server.fresh_database()[1]
-    told = copied(house, target, "--cut-over")
+    told = copied(service, target, "--cut-over")
     assert told["equal"]
     assert told["opened"]
     assert told["rows"]["bills"] > 100
     # The source gives nothing out any more, so its answers come from a copy of its files made before.
-    there, here = arrived(house, target, tmp_path / "new"), unretired(house, tmp_path)
+    there, here = arrived(service, target, tmp_path / "new"), unretired(service, tmp_path)
     both = [here, there]
     for key in keys:
         for found in agreed(both, key, "shops")["data"]:
-            walked(both, key, "transactions", shopId=found["shopId"], updatedSince=EVER, limit=7)
-            walked(
+            read_all(both, key, "transactions", shopId=found["shopId"], updatedSince=EVER, limit=7)
+            read_all(
                 both, key, "transactions", shopId=found["shopId"], limit=200, **{"from": "20251215", "to": "20260110"}
             )
             if found["providerId"]:
-                walked(both, key, "members", providerId=found["providerId"], limit=50)
+                read_all(both, key, "members", providerId=found["providerId"], limit=50)
     there.close()
     here.close()
 
 
-def unretired(house: House, folder: Path) -> House:
+def unretired(service: RunningService, folder: Path) -> RunningService:
     """The source's files with the marks of its retirement taken off."""
-    here = House(folder / "again")
+    here = RunningService(folder / "again")
     here.close()
     for name in ("books", "keys", "usage"):
         with (
-            closing(sqlite3.connect(house.settings.store / f"{name}.sqlite3")) as old,
+            closing(sqlite3.connect(service.settings.store / f"{name}.sqlite3")) as old,
             closing(sqlite3.connect(here.settings.store / f"{name}.sqlite3")) as new,
         ):
             old.backup(new)
             for (trigger,) in new.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
                 new.execute(f"DROP TRIGGER {trigger}")
-    here = House(folder / "again")
-    here.clock = house.clock
+    here = RunningService(folder / "again")
+    here.clock = service.clock
     return here
 
 
 def test_counts_the_minute_and_the_place_of_a_cursor_go_on_at_the_target(
-    house: House, target: str, tmp_path: Path
+    service: RunningService, target: str, tmp_path: Path
 ) -> None:
     of = shop()
-    house.load(of, *bills(of, 5))
-    key = house.key(shop=of["id"], per_min=3, per_day=50)
-    page = house.get("transactions", key, shopId=of["id"], limit=2, **NEW_YEAR).json()
-    house.data("usage", key)
-    house.clock.advance(1)
-    house.ledger.advance_horizon()
-    copied(house, target, "--cut-over")
-    there = arrived(house, target, tmp_path / "new")
+    service.load(of, *bills(of, 5))
+    key = service.key(shop=of["id"], per_min=3, per_day=50)
+    page = service.get("transactions", key, shopId=of["id"], limit=2, **NEW_YEAR).json()
+    service.data("usage", key)
+    service.clock.advance(1)
+    service.ledger.advance_horizon()
+    copied(service, target, "--cut-over")
+    there = arrived(service, target, tmp_path / "new")
     rest = there.get("transactions", key, shopId=of["id"], limit=200, cursor=page["nextCursor"], **NEW_YEAR)
     assert len(rest.json()["data"]) == 3
     assert rest.json()["serverTime"] == page["serverTime"]
@@ -139,24 +141,26 @@ def test_counts_the_minute_and_the_place_of_a_cursor_go_on_at_the_target(
     there.close()
 
 
-def test_a_removal_is_remembered_at_the_target(house: House, target: str, tmp_path: Path) -> None:
+def test_a_removal_is_remembered_at_the_target(service: RunningService, target: str, tmp_path: Path) -> None:
     of = branch()
     gone = bill(of, rev=5)
-    house.load(of, gone, member(of), removal(gone) | {"rev": 6})
-    copied(house, target, "--cut-over")
-    there = arrived(house, target, tmp_path / "new")
+    service.load(of, gone, member(of), removal(gone) | {"rev": 6})
+    copied(service, target, "--cut-over")
+    there = arrived(service, target, tmp_path / "new")
     assert there.load(gone).outcomes["late"] == 1
     there.close()
 
 
-def test_the_horizon_of_the_target_is_not_below_the_sources(house: House, target: str, tmp_path: Path) -> None:
+def test_the_horizon_of_the_target_is_not_below_the_sources(
+    service: RunningService, target: str, tmp_path: Path
+) -> None:
     of = shop()
-    house.load(of, bill(of))
-    house.clock.advance(3600)
-    last = house.ledger.advance_horizon()
-    house.clock.advance(-3600)
-    copied(house, target, "--cut-over")
-    there = arrived(house, target, tmp_path / "new")
+    service.load(of, bill(of))
+    service.clock.advance(3600)
+    last = service.ledger.advance_horizon()
+    service.clock.advance(-3600)
+    copied(service, target, "--cut-over")
+    there = arrived(service, target, tmp_path / "new")
     there.load(bill(of))
     key = there.key(shop=of["id"])
     (new,) = there.get("transactions", key, shopId=of["id"], updatedSince=iso_utc(last)).json()["data"]
@@ -164,19 +168,21 @@ def test_the_horizon_of_the_target_is_not_below_the_sources(house: House, target
     there.close()
 
 
-def test_a_key_is_told_nothing_older_by_a_target_with_replicas_that_lag(house: House, tmp_path: Path) -> None:
+def test_a_key_is_told_nothing_older_by_a_target_with_replicas_that_lag(
+    service: RunningService, tmp_path: Path
+) -> None:
     of = shop()
-    house.load(of, *bills(of, 3))
-    key = house.key(shop=of["id"])
+    service.load(of, *bills(of, 3))
+    key = service.key(shop=of["id"])
     primary = Postgres(18)
     database, target = primary.fresh_database()
     replica = Postgres(18, replica_of=primary)
-    replica.hold()
-    house.clock.advance(60)
-    house.ledger.advance_horizon()
-    told = house.get("shops", key).json()["serverTime"]
-    copied(house, target, "--cut-over")
-    there = arrived(house, address_of(database, primary, replica), tmp_path / "new")
+    replica.pause_replay()
+    service.clock.advance(60)
+    service.ledger.advance_horizon()
+    told = service.get("shops", key).json()["serverTime"]
+    copied(service, target, "--cut-over")
+    there = arrived(service, address_of(database, primary, replica), tmp_path / "new")
     assert there.get("shops", key).json()["serverTime"] >= told
     assert len(there.data("transactions", key, shopId=of["id"], updatedSince=EVER)) == 3
     there.close()
@@ -187,17 +193,17 @@ def test_a_key_is_told_nothing_older_by_a_target_with_replicas_that_lag(house: H
 # --- live -----------------------------------------------------------------------
 
 
-def test_what_changes_at_the_source_meanwhile_is_caught_up_with(house: House, target: str) -> None:
+def test_what_changes_at_the_source_meanwhile_is_caught_up_with(service: RunningService, target: str) -> None:
     of, base_shop = shop(), branch()
     first = bills(of, 40)
     people = member(base_shop, rev=1)
-    house.load(of, base_shop, *first, people)
-    told = copied(house, target)
+    service.load(of, base_shop, *first, people)
+    told = copied(service, target)
     assert told["equal"]
     assert not told["opened"]
-    house.clock.advance(1)
+    service.clock.advance(1)
     # A change that shows, one that does not, a removal, a new record, another base's member, a changed shop.
-    house.load(
+    service.load(
         first[0] | {"cashier": "Lek"},
         first[1] | {"rev": 9},
         removal(first[2]),
@@ -205,18 +211,18 @@ def test_what_changes_at_the_source_meanwhile_is_caught_up_with(house: House, ta
         removal(people) | {"rev": 2},
         of | {"timezone": "Asia/Tokyo"},
     )
-    told = copied(house, target)
+    told = copied(service, target)
     assert told["equal"]
     assert told["moved"] > 40
-    again = copied(house, target)
+    again = copied(service, target)
     assert (again["moved"], again["equal"]) == (0, True)
 
 
-def test_a_copy_that_is_killed_goes_on_where_it_was(house: House, target: str) -> None:
+def test_a_copy_that_is_killed_goes_on_where_it_was(service: RunningService, target: str) -> None:
     of = shop()
     for minute in range(4):
-        house.load(of, *bills(of, 1500, closedAt=f"2026-01-0{minute + 1}T12:00:00+07:00"))
-    words = [*PYTHON, "copy", "--from", f"sqlite:{house.settings.store}", "--to", target]
+        service.load(of, *bills(of, 1500, closedAt=f"2026-01-0{minute + 1}T12:00:00+07:00"))
+    words = [*PYTHON, "copy", "--from", f"sqlite:{service.settings.store}", "--to", target]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     name = target.rpartition("/")[2]
     while process.poll() is None:
@@ -225,42 +231,42 @@ def test_a_copy_that_is_killed_goes_on_where_it_was(house: House, target: str) -
             process.send_signal(signal.SIGKILL)
             break
     process.wait()
-    told = copied(house, target, "--cut-over")
+    told = copied(service, target, "--cut-over")
     assert told["equal"]
     assert told["rows"]["bills"] == 6000
 
 
-def test_loads_may_go_on_during_the_copy(house: House, target: str, tmp_path: Path) -> None:
+def test_loads_may_go_on_during_the_copy(service: RunningService, target: str, tmp_path: Path) -> None:
     of = shop()
-    house.load(of, *bills(of, 300))
+    service.load(of, *bills(of, 300))
     stop, loaded = threading.Event(), 0
 
     def load() -> None:
         nonlocal loaded
-        other = bootstrap.ledger(house.settings, house.clock)
+        other = bootstrap.ledger(service.settings, service.clock)
         with closing(other):
             while not stop.is_set():
-                pipeline = Pipeline(other, bootstrap.pseudonyms(house.settings), RejectsFile(tmp_path / "r"), 50)
-                loaded += pipeline.load(Records(bills(of, 50))).lines
+                pipeline = Pipeline(other, bootstrap.pseudonyms(service.settings), RejectsFile(tmp_path / "r"), 50)
+                loaded += pipeline.load(RecordSource(bills(of, 50))).lines
 
     thread = threading.Thread(target=load)
     thread.start()
     try:
         for _ in range(3):
-            assert copied(house, target)["equal"]
+            assert copied(service, target)["equal"]
     finally:
         stop.set()
         thread.join()
-    told = copied(house, target, "--cut-over")
+    told = copied(service, target, "--cut-over")
     assert told["rows"]["bills"] == 300 + loaded
 
 
 # --- refusals -------------------------------------------------------------------
 
 
-def test_a_target_that_is_not_whole_yet_serves_nobody(house: House, target: str) -> None:
-    house.load(shop())
-    copied(house, target)
+def test_a_target_that_is_not_whole_yet_serves_nobody(service: RunningService, target: str) -> None:
+    service.load(shop())
+    copied(service, target)
     there = settings.load({"store": target, "secret": SECRET}, environment={})
     with pytest.raises(StoreMismatch, match="has not been finished"):
         bootstrap.prepare(there)
@@ -271,104 +277,104 @@ def test_a_target_that_is_not_whole_yet_serves_nobody(house: House, target: str)
     assert "has not been finished" in str(refused.exception) + refused.output
 
 
-def test_a_retired_source_stamps_admits_and_issues_nothing(house: House, target: str) -> None:
+def test_a_retired_source_stamps_admits_and_issues_nothing(service: RunningService, target: str) -> None:
     of = shop()
-    house.load(of, bill(of))
-    key = house.key(shop=of["id"])
-    assert house.get("shops", key).status_code == 200
-    copied(house, target, "--cut-over")
-    house.clock.advance(1)
-    for act in (house.ledger.advance_horizon, lambda: house.load(bill(of)), lambda: house.key(shop=of["id"])):
+    service.load(of, bill(of))
+    key = service.key(shop=of["id"])
+    assert service.get("shops", key).status_code == 200
+    copied(service, target, "--cut-over")
+    service.clock.advance(1)
+    for act in (service.ledger.advance_horizon, lambda: service.load(bill(of)), lambda: service.key(shop=of["id"])):
         with pytest.raises(StoreUnavailable, match="was moved to postgresql://"):
             act()
-    assert house.error("shops", key) == "auth_unavailable"
-    said = bootstrap.inspection(house.settings).problems()
+    assert service.error("shops", key) == "auth_unavailable"
+    said = bootstrap.inspection(service.settings).problems()
     assert set(said.values()) == {f"this store was moved to {target}"}
-    doctor = CliRunner().invoke(program, ["doctor", "--store", str(house.settings.store)])
+    doctor = CliRunner().invoke(program, ["doctor", "--store", str(service.settings.store)])
     assert doctor.exit_code == 1
     assert "Point COUNTERFOIL_STORE there" in doctor.output
     # The load that was refused is no load that runs.
     assert "A load is running" not in doctor.output
 
 
-def test_a_cut_over_that_dies_half_way_is_finished_by_the_next_run(house: House, target: str) -> None:
+def test_a_cut_over_that_dies_half_way_is_finished_by_the_next_run(service: RunningService, target: str) -> None:
     """The source is retired before the target is opened: in between neither gives anything out."""
-    house.load(shop())
+    service.load(shop())
 
     class Dying(PostgresCopyTarget):
         def open(self, fingerprint: str, horizon: int) -> None:  # noqa: ARG002 - the port's signature
             raise KeyboardInterrupt
 
-    with closing(bootstrap.copy_source(house.settings.store)) as leaving, closing(Dying(target)) as arriving:
+    with closing(bootstrap.copy_source(service.settings.store)) as leaving, closing(Dying(target)) as arriving:
         with pytest.raises(KeyboardInterrupt):
             Copy(leaving, arriving, lambda *_: None).run(target)
         assert leaving.retired()
-    assert copied(house, target, "--cut-over")["opened"]
+    assert copied(service, target, "--cut-over")["opened"]
 
 
-def test_a_cut_over_is_refused_while_a_load_writes(house: House, target: str) -> None:
+def test_a_cut_over_is_refused_while_a_load_writes(service: RunningService, target: str) -> None:
     of = shop()
-    house.load(of, bill(of))
+    service.load(of, bill(of))
 
     class Late(SqliteCopySource):
         @contextmanager
         def held(self) -> Iterator[int]:
-            house.clock.advance(1)
-            house.load(bill(of))
+            service.clock.advance(1)
+            service.load(bill(of))
             with super().held() as horizon:
                 yield horizon
 
     with (
-        closing(Late(house.settings.store, house.clock)) as leaving,
+        closing(Late(service.settings.store, service.clock)) as leaving,
         closing(bootstrap.copy_target(target)) as arriving,
         pytest.raises(CopyRefused, match="stop the loads"),
     ):
         Copy(leaving, arriving, lambda *_: None).run("postgresql://elsewhere")
-    assert house.load(bill(of)).outcomes["added"] == 1
+    assert service.load(bill(of)).outcomes["added"] == 1
 
 
-def test_moving_twice_is_told_and_does_no_harm(house: House, target: str, tmp_path: Path) -> None:
-    house.load(shop())
-    copied(house, target, "--cut-over")
-    assert "nothing to do" in run(house, target, "--cut-over").output
-    assert copied(house, target)["nothingToDo"]
+def test_moving_twice_is_told_and_does_no_harm(service: RunningService, target: str, tmp_path: Path) -> None:
+    service.load(shop())
+    copied(service, target, "--cut-over")
+    assert "nothing to do" in run(service, target, "--cut-over").output
+    assert copied(service, target)["nothingToDo"]
 
 
-def test_a_store_that_was_moved_opens_no_second_target(house: House, target: str) -> None:
+def test_a_store_that_was_moved_opens_no_second_target(service: RunningService, target: str) -> None:
     """Both would stamp from the same horizon on, and a client that saw one would miss changes of the other."""
-    house.load(shop())
+    service.load(shop())
     second = servers.postgres(18).fresh_database()[1]
-    copied(house, second)
-    copied(house, target, "--cut-over")
-    assert f"was moved to {target} already" in run(house, second, "--cut-over", status=1).output
-    assert not copied(house, second)["opened"]
+    copied(service, second)
+    copied(service, target, "--cut-over")
+    assert f"was moved to {target} already" in run(service, second, "--cut-over", status=1).output
+    assert not copied(service, second)["opened"]
 
 
-def test_two_copies_into_one_database_do_not_run_at_once(house: House, target: str) -> None:
-    house.load(shop())
+def test_two_copies_into_one_database_do_not_run_at_once(service: RunningService, target: str) -> None:
+    service.load(shop())
     with closing(bootstrap.copy_target(target)) as other:
         other.claim("of another store")
-        assert "another copy into this database is running" in run(house, target, status=1).output
+        assert "another copy into this database is running" in run(service, target, status=1).output
 
 
-def test_a_target_that_holds_anything_else_is_refused(house: House, target: str, tmp_path: Path) -> None:
-    house.load(shop())
-    other = House(tmp_path / "other", store=target, secret="another deployment's secret, which is long")
+def test_a_target_that_holds_anything_else_is_refused(service: RunningService, target: str, tmp_path: Path) -> None:
+    service.load(shop())
+    other = RunningService(tmp_path / "other", store=target, secret="another deployment's secret, which is long")
     other.close()
-    assert "holds another store" in run(house, target, status=1).output
+    assert "holds another store" in run(service, target, status=1).output
     keys_only = servers.postgres(18).fresh_database()[1]
-    key_store = House(tmp_path / "third", store=keys_only)
+    key_store = RunningService(tmp_path / "third", store=keys_only)
     key_store.key(shop="s")
     key_store.close()
-    assert "already and is open" in run(house, keys_only, status=1).output
+    assert "already and is open" in run(service, keys_only, status=1).output
 
 
 def test_what_differs_after_all_is_named_and_told_by_the_exit_status(
-    house: House, target: str, monkeypatch: pytest.MonkeyPatch
+    service: RunningService, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A target that loses a bill between the pass and the proof: here by a hand from outside."""
     of = shop()
-    house.load(of, *bills(of, 3))
+    service.load(of, *bills(of, 3))
     name = target.rpartition("/")[2]
 
     class Clumsy(Copy):
@@ -378,11 +384,11 @@ def test_what_differs_after_all_is_named_and_told_by_the_exit_status(
             super()._verify(*given)
 
     monkeypatch.setattr("counterfoil.cli.copy.Copy", Clumsy)
-    told = copied(house, target, "--cut-over", status=3)
+    told = copied(service, target, "--cut-over", status=3)
     assert told["differences"] == [{"table": "bills", "group": "1", "atSource": 3, "atTarget": 2}]
     assert not told["opened"]
     monkeypatch.undo()
-    assert house.ledger.advance_horizon()
+    assert service.ledger.advance_horizon()
 
 
 def test_every_table_of_the_server_is_copied_or_accounted_for() -> None:

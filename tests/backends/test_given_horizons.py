@@ -30,12 +30,12 @@ class KnownServers(Servers):
         return self.reached
 
 
-class Site:
+class TwoNodes:
     """Two nodes of one deployment."""
 
     def __init__(self, meter: str) -> None:
         self.runner = asyncio.Runner()
-        self.database, url = servers.postgres(18).borrow()
+        self.database, url = servers.postgres(18).borrow_database()
         deployment = secrets.token_hex(8)
         self.servers = [KnownServers(url, SystemClock()) for _ in range(2)]
         self.usages = [PostgresUsage(known, url, SystemClock()) for known in self.servers]
@@ -76,63 +76,63 @@ class Site:
         for usage in self.usages:
             usage.close()
         self.runner.close()
-        servers.postgres(18).give_back(self.database)
+        servers.postgres(18).return_database(self.database)
 
 
 @pytest.fixture(params=["postgres", "valkey"])
-def site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    site = Site(request.param)
-    yield site
-    site.close()
+def nodes(request: pytest.FixtureRequest) -> Iterator[TwoNodes]:
+    nodes = TwoNodes(request.param)
+    yield nodes
+    nodes.close()
 
 
-def test_a_key_is_told_what_all_servers_have_reached_and_never_less_than_before(site: Site) -> None:
-    site.primary_reaches(1000)
-    assert site.told(0, reached=900) == 1000
-    assert site.told(0, reached=1100) == 1100
-    assert site.told(0, reached=1050) == 1100
-    assert site.told(0, reached=1200) == 1200
+def test_a_key_is_told_what_all_servers_have_reached_and_never_less_than_before(nodes: TwoNodes) -> None:
+    nodes.primary_reaches(1000)
+    assert nodes.told(0, reached=900) == 1000
+    assert nodes.told(0, reached=1100) == 1100
+    assert nodes.told(0, reached=1050) == 1100
+    assert nodes.told(0, reached=1200) == 1200
 
 
-def test_another_node_tells_it_no_less(site: Site) -> None:
-    site.told(0, reached=1100)
-    assert site.told(1, reached=1000) == 1100
-    assert site.told(1, reached=1300) == 1300
-    assert site.told(0, reached=1200) == 1300
+def test_another_node_tells_it_no_less(nodes: TwoNodes) -> None:
+    nodes.told(0, reached=1100)
+    assert nodes.told(1, reached=1000) == 1100
+    assert nodes.told(1, reached=1300) == 1300
+    assert nodes.told(0, reached=1200) == 1300
 
 
-def test_a_key_is_not_held_to_what_another_key_was_told(site: Site) -> None:
-    site.told(0, OTHER, reached=1)
-    site.told(0, reached=5000)
-    assert site.told(0, OTHER, reached=1000) == 1000
+def test_a_key_is_not_held_to_what_another_key_was_told(nodes: TwoNodes) -> None:
+    nodes.told(0, OTHER, reached=1)
+    nodes.told(0, reached=5000)
+    assert nodes.told(0, OTHER, reached=1000) == 1000
 
 
-def test_a_successor_by_rotation_is_told_no_less_than_its_predecessor(site: Site) -> None:
-    site.told(0, reached=1100)
-    assert site.told(1, SUCCESSOR, reached=1000) == 1100
-    assert site.told(1, SUCCESSOR, reached=1500) == 1500
-    assert site.told(0, reached=1000) == 1500
+def test_a_successor_by_rotation_is_told_no_less_than_its_predecessor(nodes: TwoNodes) -> None:
+    nodes.told(0, reached=1100)
+    assert nodes.told(1, SUCCESSOR, reached=1000) == 1100
+    assert nodes.told(1, SUCCESSOR, reached=1500) == 1500
+    assert nodes.told(0, reached=1000) == 1500
 
 
-def test_where_nobody_knows_what_it_was_told_it_is_told_the_primarys_horizon(site: Site) -> None:
-    site.told(0, reached=1100)
-    site.forget()
-    site.primary_reaches(2000)
-    assert site.told(1, reached=1000) == 2000
-    assert site.told(1, reached=1000) == 2000
+def test_where_nobody_knows_what_it_was_told_it_is_told_the_primarys_horizon(nodes: TwoNodes) -> None:
+    nodes.told(0, reached=1100)
+    nodes.forget()
+    nodes.primary_reaches(2000)
+    assert nodes.told(1, reached=1000) == 2000
+    assert nodes.told(1, reached=1000) == 2000
 
 
-def test_a_store_of_one_server_tells_its_own(site: Site) -> None:
-    assert site.told(0, reached=None) is None
+def test_a_store_of_one_server_tells_its_own(nodes: TwoNodes) -> None:
+    assert nodes.told(0, reached=None) is None
 
 
-def test_several_keys_are_admitted_at_once(site: Site) -> None:
+def test_several_keys_are_admitted_at_once(nodes: TwoNodes) -> None:
     async def ask() -> list[Admitted | TooFast]:
         keys = (KEY, OTHER, SUCCESSOR, KEY)
-        return await asyncio.gather(*(site.meters[0].admit(key) for key in keys))
+        return await asyncio.gather(*(nodes.meters[0].admit(key) for key in keys))
 
-    site.primary_reaches(500)
-    site.told(0, OTHER, reached=900)
-    site.servers[0].reached = 800
-    verdicts = site.runner.run(ask())
+    nodes.primary_reaches(500)
+    nodes.told(0, OTHER, reached=900)
+    nodes.servers[0].reached = 800
+    verdicts = nodes.runner.run(ask())
     assert [verdict.horizon for verdict in verdicts if isinstance(verdict, Admitted)] == [800, 900, 800, 800]

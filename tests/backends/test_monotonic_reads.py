@@ -71,11 +71,11 @@ def test_a_copy_is_exact_when_a_replica_crosses_the_lag_limit_and_comes_back(fle
     held = fleet.replicas[1]
     reader.until(lambda: reader.mark is not None)
     for _ in range(2):
-        held.hold()
+        held.pause_replay()
         with fleet.changing():
             # Told of times long after the replica stopped, so it is read no longer.
             reader.until(partial(reader.was_told_of, reader.highest + 2 * LAG_MS))
-            held.let_go()
+            held.resume_replay()
             for _ in range(RUNS):
                 reader.run()
     reader.assert_copy_is_exact()
@@ -86,11 +86,11 @@ def test_a_replica_that_is_paused_within_the_limit_holds_server_time_back_and_no
     fleet = fleet_of(replicas=1)
     reader = Reader(fleet, fleet.key())
     reader.until(lambda: reader.mark is not None)
-    fleet.replicas[0].hold()
+    fleet.replicas[0].pause_replay()
     fleet.change()
     before = reader.highest
     assert reader.run()
-    fleet.replicas[0].let_go()
+    fleet.replicas[0].resume_replay()
     reader.until(lambda: reader.highest > before)
     reader.assert_copy_is_exact()
     assert reader.failed == []

@@ -19,8 +19,8 @@ from counterfoil.backends.postgres import connections
 from counterfoil.backends.postgres.connections import LATEST, check_version, connect, migrate
 from counterfoil.cli.main import program
 from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
-from house import SECRET, House, free_port
 from records import EVER, NEW_YEAR, bill, shop
+from running_service import SECRET, RunningService, free_port
 from servers import Postgres
 
 # Needs a real server, which takes minutes over the whole suite: `make test-long`.
@@ -73,10 +73,10 @@ def test_a_migration_says_which_older_programs_it_suits() -> None:
 
 def test_bodies_lie_in_their_rows_uncompressed(server: Postgres, tmp_path: Path) -> None:
     database, url = server.fresh_database()
-    house = House(tmp_path, store=url)
+    service = RunningService(tmp_path, store=url)
     of = shop()
-    house.load(of, bill(of, lines=[{"name": "Soup"}] * 40))
-    house.close()
+    service.load(of, bill(of, lines=[{"name": "Soup"}] * 40))
+    service.close()
     ((stored, whole, outside),) = server.command(
         "SELECT pg_column_size(body), octet_length(body), pg_relation_size(reltoastrelid) "
         "FROM counterfoil.bills, pg_class WHERE pg_class.oid = 'counterfoil.bills'::regclass",
@@ -103,13 +103,13 @@ def shared(server: Postgres) -> dict[str, str]:
 
 def test_each_role_can_do_its_work(shared: dict[str, str], tmp_path: Path) -> None:
     of = shop()
-    loader = House(tmp_path / "loading", store=shared["loading"])
+    loader = RunningService(tmp_path / "loading", store=shared["loading"])
     loader.load(of, bill(of))
     loader.close()
-    operator = House(tmp_path / "administration", store=shared["administration"])
+    operator = RunningService(tmp_path / "administration", store=shared["administration"])
     key = operator.key(shop=of["id"])
     operator.close()
-    node = House(tmp_path / "serving", store=shared["serving"])
+    node = RunningService(tmp_path / "serving", store=shared["serving"])
     assert len(node.data("transactions", key, shopId=of["id"], limit=1, **NEW_YEAR)) == 1
     assert node.data("usage", key)["today"]["count"] == 2
     node.ledger.advance_horizon()
@@ -118,7 +118,7 @@ def test_each_role_can_do_its_work(shared: dict[str, str], tmp_path: Path) -> No
 
 def test_a_node_on_a_store_that_nobody_loaded_is_told_to_load_first(shared: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(StoreMismatch, match="counterfoil load"):
-        House(tmp_path, store=shared["serving"])
+        RunningService(tmp_path, store=shared["serving"])
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_the_doctor_knows_whether_the_secret_fits_and_changes_nothing(shared: di
         return (found[-1]["status"], found[-1]["says"]) if found else ("", "")
 
     assert told() == ("", "")
-    House(tmp_path / "node", store=shared["owner"]).close()
+    RunningService(tmp_path / "node", store=shared["owner"]).close()
     assert told() == ("ok", "It is the secret that this store was built with.")
     assert told("another deployment's secret, which is long") == (
         "fail",
@@ -190,7 +190,7 @@ def test_the_doctor_knows_whether_the_secret_fits_and_changes_nothing(shared: di
 
 
 def test_a_node_whose_login_may_not_serve_does_not_start(shared: dict[str, str], tmp_path: Path) -> None:
-    House(tmp_path / "node", store=shared["owner"]).close()
+    RunningService(tmp_path / "node", store=shared["owner"]).close()
     words = ["serve", "--store", shared["loading"], "--port", str(free_port()), "--admin-port", "0"]
     refused = CliRunner().invoke(program, words, env={"COUNTERFOIL_SECRET": SECRET})
     assert refused.exit_code == 1
@@ -219,53 +219,53 @@ def test_the_doctor_says_that_the_meter_is_away(shared: dict[str, str], monkeypa
 
 
 def test_a_server_that_is_killed_is_answered_with_503_and_comes_back_by_itself(own: Postgres, tmp_path: Path) -> None:
-    house = House(tmp_path, store=own.fresh_database()[1])
+    service = RunningService(tmp_path, store=own.fresh_database()[1])
     of = shop()
-    house.load(of, bill(of))
-    key = house.key(shop=of["id"])
-    before = house.data("transactions", key, shopId=of["id"], updatedSince=EVER)
+    service.load(of, bill(of))
+    key = service.key(shop=of["id"])
+    before = service.data("transactions", key, shopId=of["id"], updatedSince=EVER)
     # A load reaches the disk before it returns, and with it all that was counted before.
-    house.load(shop())
+    service.load(shop())
     own.kill()
-    house.clock.advance(1)
-    answer = house.get("shops", key)
+    service.clock.advance(1)
+    answer = service.get("shops", key)
     assert (answer.status_code, answer.json()["error"]) == (503, "auth_unavailable")
     with pytest.raises(StoreUnreachable):
-        house.ledger.advance_horizon()
+        service.ledger.advance_horizon()
     own.start()
-    assert house.data("transactions", key, shopId=of["id"], updatedSince=EVER) == before
-    assert house.ledger.advance_horizon() == house.clock.now_ms()
-    assert house.data("usage", key)["today"]["count"] == 3
-    house.close()
+    assert service.data("transactions", key, shopId=of["id"], updatedSince=EVER) == before
+    assert service.ledger.advance_horizon() == service.clock.now_ms()
+    assert service.data("usage", key)["today"]["count"] == 3
+    service.close()
 
 
 def test_a_server_that_freezes_costs_a_request_its_time_limit_and_no_more(own: Postgres, tmp_path: Path) -> None:
-    house = House(tmp_path, store=own.fresh_database()[1])
-    key = house.key(shop="s")
-    house.get("shops", key)
+    service = RunningService(tmp_path, store=own.fresh_database()[1])
+    key = service.key(shop="s")
+    service.get("shops", key)
     for pid in own.pids():
         own.freeze(pid, signal.SIGSTOP)
     began = time.monotonic()
-    answer = house.get("shops", key)
+    answer = service.get("shops", key)
     assert answer.status_code == 503
     assert time.monotonic() - began < 2 * connections.GATE_SEC
     for pid in own.pids():
         own.freeze(pid, signal.SIGCONT)
-    assert house.get("shops", key).status_code == 200
-    house.close()
+    assert service.get("shops", key).status_code == 200
+    service.close()
 
 
 def test_a_crowd_that_the_server_cannot_take_is_sent_away_in_time_and_nothing_is_left_behind(tmp_path: Path) -> None:
     database, url = servers.postgres(18).fresh_database()
-    house = House(tmp_path, store=url, meter=servers.valkey().url)
+    service = RunningService(tmp_path, store=url, meter=servers.valkey().url)
     of = shop()
-    house.load(of, bill(of))
-    key = house.key(shop=of["id"], per_min=1000)
-    assert house.data("shops", key)
+    service.load(of, bill(of))
+    key = service.key(shop=of["id"], per_min=1000)
+    assert service.data("shops", key)
     with psycopg.connect(url) as blocking, ThreadPoolExecutor(4 * connections.CONNECTIONS) as crowd:
         blocking.execute("LOCK TABLE counterfoil.shops IN ACCESS EXCLUSIVE MODE")
         began = time.monotonic()
-        answers = list(crowd.map(lambda _: house.get("shops", key), range(4 * connections.CONNECTIONS)))
+        answers = list(crowd.map(lambda _: service.get("shops", key), range(4 * connections.CONNECTIONS)))
         assert time.monotonic() - began < connections.COMMAND_SEC + connections.QUEUE_SEC
         blocking.rollback()
     errors = Counter(answer.json()["error"] for answer in answers)
@@ -273,13 +273,13 @@ def test_a_crowd_that_the_server_cannot_take_is_sent_away_in_time_and_nothing_is
     assert errors["internal"] == connections.CONNECTIONS
     allowances = {answer.status_code: "x-ratelimit-remaining" in answer.headers for answer in answers}
     assert allowances == {500: True, 503: False}
-    assert house.data("shops", key)
+    assert service.data("shops", key)
     ((held,),) = servers.postgres(18).command(
         f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}'"  # noqa: S608
     )
     # The loader and the operator hold one each.
     assert held <= connections.CONNECTIONS + 2
-    house.close()
+    service.close()
 
 
 def test_a_connection_that_is_being_made_when_its_pool_is_closed_is_not_left_open() -> None:

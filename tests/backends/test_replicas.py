@@ -21,8 +21,8 @@ from counterfoil.backends.redis.bridge import SETTLING_MS
 from counterfoil.cli.checks import cluster as checks
 from counterfoil.observe.events import ServerChanged
 from counterfoil.ports import StoreUnavailable
-from house import House, MovableClock
 from records import EVER, NEW_YEAR, base, bill, bills, branch, member, shop
+from running_service import ManualClock, RunningService
 from servers import Postgres, Valkey, address_of
 
 # Needs real servers: `make test-long`.
@@ -42,26 +42,26 @@ class Cluster:
         self.replicas = [Postgres(18, replica_of=self.primary) for _ in range(replicas)]
         self.meter = Valkey()
         address = address_of(database, self.primary, *self.replicas)
-        self.house = House(folder, store=address, meter=self.meter.url, **overrides)
+        self.service = RunningService(folder, store=address, meter=self.meter.url, **overrides)
 
     def close(self) -> None:
-        self.house.close()
+        self.service.close()
         for server in (*self.replicas, self.primary, self.meter):
             server.remove()
 
     def load(self, *records: Any) -> None:
-        self.house.load(*records)
+        self.service.load(*records)
 
     def tick(self, seconds: float = 1.0) -> None:
         """Time goes by, and the horizon with it."""
-        self.house.clock.advance(seconds)
-        self.house.ledger.advance_horizon()
+        self.service.clock.advance(seconds)
+        self.service.ledger.advance_horizon()
 
     def roles(self) -> dict[str, str]:
         """What the service takes each server for, by its port."""
         return {
             event.server.rpartition(":")[2]: event.role
-            for event in list(self.house.events)
+            for event in list(self.service.events)
             if isinstance(event, ServerChanged)
         }
 
@@ -84,7 +84,7 @@ class Cluster:
 
     @property
     def bridge(self) -> str:
-        return f"counterfoil:{bootstrap.pseudonyms(self.house.settings).fingerprint()[:12]}:{{bridge}}"
+        return f"counterfoil:{bootstrap.pseudonyms(self.service.settings).fingerprint()[:12]}:{{bridge}}"
 
     def fail_over(self) -> None:
         """The first replica takes the primary's place."""
@@ -99,14 +99,14 @@ class Cluster:
 
     def settled(self) -> None:
         for replica in self.replicas:
-            replica.caught_up(self.primary)
+            replica.wait_until_caught_up(self.primary)
 
     def until_given(self, key: str, horizon: int) -> None:
         """Wait until callers are told this horizon: the watchers have seen that every fit server has reached it."""
-        self.until(lambda: _instant(self.house.get("shops", key)) >= horizon, f"{horizon} was given")
+        self.until(lambda: _instant(self.service.get("shops", key)) >= horizon, f"{horizon} was given")
 
     def horizon(self) -> int:
-        return self.house.ledger.advance_horizon()
+        return self.service.ledger.advance_horizon()
 
 
 @pytest.fixture
@@ -135,8 +135,8 @@ def run() -> Iterator[Run]:
 
 
 def bill_list(cluster: Cluster, key: str, of: dict[str, Any], **query: Any) -> dict[str, Any]:
-    answer = cluster.house.get("transactions", key, shopId=of["id"], **query)
-    assert answer.status_code == 200, (answer.text, cluster.house.events[-6:])
+    answer = cluster.service.get("transactions", key, shopId=of["id"], **query)
+    assert answer.status_code == 200, (answer.text, cluster.service.events[-6:])
     found: dict[str, Any] = answer.json()
     return found
 
@@ -153,17 +153,17 @@ def test_a_replica_that_is_behind_gives_an_older_server_time_and_no_hole(cluster
     of, replica = shop(), cluster.replicas[0]
     first, second = bill(of), bill(of)
     cluster.load(of, first)
-    key = cluster.house.key(shop=of["id"])
+    key = cluster.service.key(shop=of["id"])
     cluster.settled()
     before = bill_list(cluster, key, of, updatedSince=EVER)
     assert ids(before) == [first["id"]]
-    replica.hold()
+    replica.pause_replay()
     cluster.tick()
     cluster.load(second)
     behind = bill_list(cluster, key, of, updatedSince=EVER)
     assert ids(behind) == [first["id"]]
     assert behind["serverTime"] == before["serverTime"]
-    replica.let_go()
+    replica.resume_replay()
     cluster.until_given(key, cluster.horizon())
     assert second["id"] in ids(bill_list(cluster, key, of, updatedSince=behind["serverTime"]))
 
@@ -172,14 +172,14 @@ def test_a_later_page_of_a_walk_comes_only_from_a_server_that_has_reached_its_fi
     cluster = wider
     of = shop()
     cluster.load(of)
-    key = cluster.house.key(shop=of["id"], per_min=1000)
+    key = cluster.service.key(shop=of["id"], per_min=1000)
     cluster.settled()
-    cluster.replicas[0].hold()
+    cluster.replicas[0].pause_replay()
     cluster.tick()
     listed = bills(of, 6)
     cluster.load(*listed)
-    cluster.replicas[1].caught_up(cluster.primary)
-    cluster.house.get("shops", key)
+    cluster.replicas[1].wait_until_caught_up(cluster.primary)
+    cluster.service.get("shops", key)
     for query in ({"updatedSince": EVER}, NEW_YEAR):
         fresh = [page for _ in range(4) if ids(page := bill_list(cluster, key, of, limit=2, **query))]
         assert fresh, "no page came from the replica that is up to date"
@@ -193,42 +193,42 @@ def test_what_a_replica_does_not_have_yet_is_asked_of_the_primary(cluster: Clust
     sister, replica = branch(), cluster.replicas[0]
     cluster.load(sister)
     cluster.settled()
-    replica.hold()
+    replica.pause_replay()
     # The replica knows the franchise, and not yet this branch of it nor its base.
     of = branch(franchiseId=sister["franchiseId"])
     early, late = bills(of, 2)
     person = member(of)
     cluster.load(of, early, late, person)
-    key = cluster.house.key(franchise=of["franchiseId"], per_min=1000)
-    assert cluster.house.get(f"transactions/{early['id']}", key).status_code == 200
-    assert cluster.house.get(f"members/{cluster.house.token(person['id'])}", key).status_code == 200
+    key = cluster.service.key(franchise=of["franchiseId"], per_min=1000)
+    assert cluster.service.get(f"transactions/{early['id']}", key).status_code == 200
+    assert cluster.service.get(f"members/{cluster.service.token(person['id'])}", key).status_code == 200
     # A new key is told the primary's horizon first, and then nothing older.
     assert ids(bill_list(cluster, key, of, **NEW_YEAR)) == [early["id"], late["id"]]
-    assert cluster.house.error("transactions/nobody", key) == "not_found"
-    assert cluster.house.error("transactions", key, shopId=of["id"], cursor="nobody", **NEW_YEAR) == "bad_cursor"
+    assert cluster.service.error("transactions/nobody", key) == "not_found"
+    assert cluster.service.error("transactions", key, shopId=of["id"], cursor="nobody", **NEW_YEAR) == "bad_cursor"
 
 
 def test_a_replica_that_is_too_far_behind_is_left_out_until_it_has_caught_up(cluster: Cluster) -> None:
     of, replica = shop(), cluster.replicas[0]
     cluster.load(of)
-    key = cluster.house.key(shop=of["id"], per_min=1000)
+    key = cluster.service.key(shop=of["id"], per_min=1000)
     cluster.settled()
-    cluster.house.get("shops", key)
+    cluster.service.get("shops", key)
     cluster.until_role(replica, "replica")
-    replica.hold()
+    replica.pause_replay()
     cluster.load(bill(of))
     assert ids(bill_list(cluster, key, of, updatedSince=EVER)) == []
-    cluster.tick(cluster.house.settings.replica_lag_ms / 1000 + 1)
+    cluster.tick(cluster.service.settings.replica_lag_ms / 1000 + 1)
     cluster.until_role(replica, "behind")
     assert len(ids(bill_list(cluster, key, of, updatedSince=EVER))) == 1
-    replica.let_go()
+    replica.resume_replay()
     cluster.until(lambda: cluster.roles()[str(replica.port)] == "replica", "the replica was read again")
 
 
 def test_a_replica_that_dies_costs_no_request_and_comes_back_by_itself(cluster: Cluster) -> None:
     of, replica = shop(), cluster.replicas[0]
     cluster.load(of, bill(of))
-    key = cluster.house.key(shop=of["id"], per_min=1000)
+    key = cluster.service.key(shop=of["id"], per_min=1000)
     cluster.settled()
     bill_list(cluster, key, of, updatedSince=EVER)
     replica.kill()
@@ -242,7 +242,7 @@ def test_a_replica_that_dies_costs_no_request_and_comes_back_by_itself(cluster: 
 def test_a_replica_that_freezes_holds_a_read_up_for_a_moment_only(cluster: Cluster) -> None:
     of, replica = shop(), cluster.replicas[0]
     cluster.load(of, bill(of))
-    key = cluster.house.key(shop=of["id"], per_min=1000)
+    key = cluster.service.key(shop=of["id"], per_min=1000)
     cluster.settled()
     bill_list(cluster, key, of, updatedSince=EVER)
     replica.freeze_all(signal.SIGSTOP)
@@ -260,16 +260,16 @@ def test_a_replica_that_freezes_holds_a_read_up_for_a_moment_only(cluster: Clust
 def test_while_the_primary_is_away_keys_hold_as_long_as_a_revocation_may_take(cluster: Cluster) -> None:
     of = shop()
     cluster.load(of, bill(of))
-    key = cluster.house.key(shop=of["id"], per_min=1000)
+    key = cluster.service.key(shop=of["id"], per_min=1000)
     cluster.settled()
     bill_list(cluster, key, of, updatedSince=EVER)
     cluster.primary.kill()
     cluster.until_role(cluster.primary, "away")
-    cluster.house.clock.advance(BRIDGE_SEC - 1)
+    cluster.service.clock.advance(BRIDGE_SEC - 1)
     assert len(ids(bill_list(cluster, key, of, updatedSince=EVER))) == 1
     # Loads within one millisecond put the horizon a few ahead of the clock.
-    cluster.house.clock.advance(1.5)
-    assert cluster.house.error("shops", key) == "auth_unavailable"
+    cluster.service.clock.advance(1.5)
+    assert cluster.service.error("shops", key) == "auth_unavailable"
     cluster.replicas[0].promote()
     cluster.until_role(cluster.replicas[0], "primary")
     assert len(ids(bill_list(cluster, key, of, updatedSince=EVER))) == 1
@@ -277,8 +277,8 @@ def test_while_the_primary_is_away_keys_hold_as_long_as_a_revocation_may_take(cl
 
 def test_keys_of_a_replica_count_as_far_as_its_horizon_proves_them_new(cluster: Cluster, run: Run) -> None:
     """A node that is cut off from the primary alone, and a replica that is not."""
-    clock, replica = MovableClock(), cluster.replicas[0]
-    key_id = cluster.house.key(shop="s").split("_")[2]
+    clock, replica = ManualClock(), cluster.replicas[0]
+    key_id = cluster.service.key(shop="s").split("_")[2]
     cluster.tick()
     cluster.settled()
     nowhere = Postgres(18)
@@ -287,15 +287,15 @@ def test_keys_of_a_replica_count_as_far_as_its_horizon_proves_them_new(cluster: 
     servers = Servers(address_of(cluster.database, nowhere, replica), clock, now_ms=clock.now_ms)
     ring = PostgresKeyLookup(servers, clock)
     assert run(ring.find(key_id)).key.revoked_at is None
-    replica.hold()
-    revoked_at = cluster.house.clock.now_ms()
-    cluster.house.key_store.change(key_id, lambda key: replace(key, revoked_at=revoked_at))
+    replica.pause_replay()
+    revoked_at = cluster.service.clock.now_ms()
+    cluster.service.key_store.change(key_id, lambda key: replace(key, revoked_at=revoked_at))
     clock.advance(BRIDGE_SEC - 1)
     assert run(ring.find(key_id)).key.revoked_at is None
     clock.advance(1)
     with pytest.raises(StoreUnavailable):
         run(ring.find(key_id))
-    replica.let_go()
+    replica.resume_replay()
     cluster.tick(BRIDGE_SEC)
     cluster.settled()
     assert run(ring.find(key_id)).key.revoked_at == revoked_at
@@ -310,7 +310,7 @@ def test_a_walk_goes_on_without_a_primary_and_with_the_next_one(cluster: Cluster
     of = shop()
     listed = bills(of, 9)
     cluster.load(of, *listed)
-    key = cluster.house.key(shop=of["id"], per_min=1000)
+    key = cluster.service.key(shop=of["id"], per_min=1000)
     query = {"updatedSince": EVER, "limit": 2}
     bill_list(cluster, key, of, **query)
     cluster.bridged()
@@ -335,7 +335,7 @@ def test_a_pass_that_began_without_a_primary_ends_with_the_next_one(cluster: Clu
     of = shop()
     listed = bills(of, 5)
     cluster.load(of, *listed)
-    key = cluster.house.key(shop=of["id"], per_min=1000)
+    key = cluster.service.key(shop=of["id"], per_min=1000)
     query = {"updatedSince": EVER, "limit": 2}
     bill_list(cluster, key, of, updatedSince=EVER, limit=1)
     cluster.bridged()
@@ -353,11 +353,11 @@ def test_a_cursor_that_no_replica_has_yet_is_found_without_the_primary_or_not_an
     of = shop()
     listed = bills(of, 5)
     cluster.load(of, *listed)
-    key = cluster.house.key(shop=of["id"], per_min=1000)
+    key = cluster.service.key(shop=of["id"], per_min=1000)
     query = {"limit": 2, **NEW_YEAR}
     bill_list(cluster, key, of, **query)
     cluster.bridged()
-    cluster.replicas[0].hold()
+    cluster.replicas[0].pause_replay()
     page = bill_list(cluster, key, of, **query)
     cluster.primary.kill()
     after = bill_list(cluster, key, of, cursor=page["nextCursor"], **query)
@@ -365,17 +365,17 @@ def test_a_cursor_that_no_replica_has_yet_is_found_without_the_primary_or_not_an
     # Now nobody knows the cursor, nor what its holder was told.
     cluster.meter.command("FLUSHALL")
     asked = {"shopId": of["id"], "cursor": page["nextCursor"], **query}
-    assert cluster.house.error("transactions", key, **asked) == "auth_unavailable"
+    assert cluster.service.error("transactions", key, **asked) == "auth_unavailable"
 
 
 def test_personal_data_leaves_without_a_primary_once_that_is_on_record(cluster: Cluster) -> None:
     of = branch()
     cluster.load(of, base(of), member(of))
-    key = cluster.house.key(shop=of["id"], per_min=1000, personal_data=True)
+    key = cluster.service.key(shop=of["id"], per_min=1000, personal_data=True)
     cluster.settled()
-    cluster.house.get("shops", key)
+    cluster.service.get("shops", key)
     cluster.primary.kill()
-    assert cluster.house.data("members", key, providerId=of["providerId"])[0]["tel"]
+    assert cluster.service.data("members", key, providerId=of["providerId"])[0]["tel"]
     cluster.fail_over()
     cluster.carried_over()
     recorded = cluster.replicas[0].command(
@@ -388,10 +388,10 @@ def test_the_operator_sees_each_server_and_a_frozen_one_costs_a_moment_only(clus
     cluster.tick()
     cluster.settled()
     cluster.primary.freeze_all(signal.SIGSTOP)
-    look = bootstrap.inspection(cluster.house.settings)
+    look = bootstrap.inspection(cluster.service.settings)
     began = time.monotonic()
     assert look.problems() == {"store": None}
-    assert look.horizon() == cluster.house.clock.now_ms()
+    assert look.horizon() == cluster.service.clock.now_ms()
     assert [server.role.value for server in look.servers()] == ["away", "replica"]
     assert time.monotonic() - began < 3 * 2 * PATIENCE * LOOK_SEC
     cluster.primary.freeze_all(signal.SIGCONT)
@@ -400,17 +400,17 @@ def test_the_operator_sees_each_server_and_a_frozen_one_costs_a_moment_only(clus
 
 def test_the_doctor_names_each_server_and_frowns_when_one_is_away(cluster: Cluster) -> None:
     def told() -> list[tuple[str, str]]:
-        house = cluster.house.settings
-        seen = checks.servers(bootstrap.inspection(house).servers(), house.replica_lag_ms)
+        service = cluster.service.settings
+        seen = checks.servers(bootstrap.inspection(service).servers(), service.replica_lag_ms)
         return [(found.status, found.says.split(" ", 1)[1]) for found in seen]
 
     cluster.tick()
-    cluster.replicas[0].caught_up(cluster.primary)
+    cluster.replicas[0].wait_until_caught_up(cluster.primary)
     assert told() == [("ok", "is the primary."), ("ok", "is a replica, 0 ms behind.")]
-    cluster.replicas[0].hold()
+    cluster.replicas[0].pause_replay()
     cluster.tick(60)
     assert told()[1] == ("warn", "is 60.0 s behind, so it is not read from.")
-    cluster.replicas[0].let_go()
+    cluster.replicas[0].resume_replay()
     cluster.primary.kill()
     (away, *_, conclusion) = told()
     assert away == ("warn", "does not answer.")
@@ -423,11 +423,11 @@ def test_a_primary_that_freezes_does_not_hold_the_horizon_of_the_next(cluster: C
     cluster.primary.freeze_all(signal.SIGSTOP)
     began = time.monotonic()
     with pytest.raises(StoreUnavailable):
-        cluster.house.ledger.advance_horizon()
+        cluster.service.ledger.advance_horizon()
     assert time.monotonic() - began < 2 * STATEMENT_SEC
     cluster.replicas[0].promote()
-    cluster.house.clock.advance(1)
-    assert cluster.house.ledger.advance_horizon() == cluster.house.clock.now_ms()
+    cluster.service.clock.advance(1)
+    assert cluster.service.ledger.advance_horizon() == cluster.service.clock.now_ms()
 
 
 def test_a_new_primary_goes_on_from_the_highest_horizon_that_was_given_out(wider: Cluster) -> None:
@@ -435,21 +435,21 @@ def test_a_new_primary_goes_on_from_the_highest_horizon_that_was_given_out(wider
     behind, ahead = cluster.replicas
     of = shop()
     cluster.load(of)
-    key = cluster.house.key(shop=of["id"], per_min=1000)
+    key = cluster.service.key(shop=of["id"], per_min=1000)
     cluster.settled()
-    cluster.house.get("shops", key)
-    behind.hold()
+    cluster.service.get("shops", key)
+    behind.pause_replay()
     behind.command("ALTER SYSTEM SET primary_conninfo = ''")
     behind.command("SELECT pg_reload_conf()")
     cluster.tick(3)
-    ahead.caught_up(cluster.primary)
-    given_out = max(cluster.house.get("shops", key).json()["serverTime"] for _ in range(4))
+    ahead.wait_until_caught_up(cluster.primary)
+    given_out = max(cluster.service.get("shops", key).json()["serverTime"] for _ in range(4))
     cluster.primary.kill()
-    behind.let_go()
+    behind.resume_replay()
     cluster.fail_over()
     cluster.until(lambda: horizon_of(behind, cluster.database) == horizon_of(ahead, cluster.database), "it caught up")
     # A clock that is behind stamps above it all the same.
-    cluster.house.clock.step(-60)
+    cluster.service.clock.step(-60)
     cluster.load_again(bill(of))
     # The other replica does not follow the new primary, and falls behind.
     cluster.tick(120)

@@ -12,30 +12,30 @@ from msgspec import json
 from counterfoil import key_issuing
 from counterfoil.domain import credentials
 from counterfoil.domain.access import Scope
-from house import House, site
 from ingest.loaders import lines_of_a_world
 from records import EVER
+from running_service import RunningService, backend_settings
 
 BUSY = {"per_min": 1_000_000, "per_day": 1_000_000, "personal_data": True, "messaging_lookup": True}
 BACK_ENDS = ("sqlite", "postgres")
 
 
 @pytest.fixture(scope="module")
-def houses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[House]]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunningService]]:
     """The same world loaded into every back end, in two deliveries and with a shop that changed its clock between."""
     with ExitStack() as open_houses:
-        houses = [
-            open_houses.enter_context(closing(House(tmp_path_factory.mktemp(kind), **place)))
+        services = [
+            open_houses.enter_context(closing(RunningService(tmp_path_factory.mktemp(kind), **place)))
             for kind in BACK_ENDS
-            for place in [open_houses.enter_context(site(kind))]
+            for place in [open_houses.enter_context(backend_settings(kind))]
         ]
         lines = lines_of_a_world()
-        for house in houses:
-            house.load(*lines[: len(lines) // 2], batch=37)
-            house.clock.advance(5)
-            house.load(*lines, batch=200)
-            house.load(moved(lines))
-        yield houses
+        for service in services:
+            service.load(*lines[: len(lines) // 2], batch=37)
+            service.clock.advance(5)
+            service.load(*lines, batch=200)
+            service.load(moved(lines))
+        yield services
 
 
 def of_kind(lines: list[bytes], kind: str) -> list[dict[str, Any]]:
@@ -54,17 +54,17 @@ def moved(lines: list[bytes]) -> dict[str, Any]:
     return of_kind(lines, "shop")[0] | {"timezone": "Asia/Tokyo", "closingTime": "04:00"}
 
 
-def same_key(houses: list[House], scope: Scope) -> str:
+def same_key(services: list[RunningService], scope: Scope) -> str:
     credential = credentials.mint(secrets.token_bytes)
-    for house in houses:
-        key_issuing.import_key(house.key_store, key_issuing.Grant(scope=scope, **BUSY), credential, 0)  # type: ignore[arg-type]
-        house.clock.advance(1)
+    for service in services:
+        key_issuing.import_key(service.key_store, key_issuing.Grant(scope=scope, **BUSY), credential, 0)  # type: ignore[arg-type]
+        service.clock.advance(1)
     return credentials.written(credential)
 
 
-def agreed(houses: list[House], key: str, path: str, **query: Any) -> dict[str, Any]:
+def agreed(services: list[RunningService], key: str, path: str, **query: Any) -> dict[str, Any]:
     """The answer of all, after comparing them to the byte."""
-    answers = [house.get(path, key, **query) for house in houses]
+    answers = [service.get(path, key, **query) for service in services]
     assert len({answer.status_code for answer in answers}) == 1
     assert len({_without_time(answer.content) for answer in answers}) == 1
     assert len({answer.headers.get("x-ratelimit-remaining") for answer in answers}) == 1
@@ -77,48 +77,48 @@ def _without_time(body: bytes) -> bytes:
     return body.replace(told.encode(), b"") if told else body
 
 
-def walked(houses: list[House], key: str, path: str, **query: Any) -> list[dict[str, Any]]:
+def read_all(services: list[RunningService], key: str, path: str, **query: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     while True:
-        page = agreed(houses, key, path, **query)
+        page = agreed(services, key, path, **query)
         found += page["data"]
         if page["nextCursor"] is None:
             return found
         query["cursor"] = page["nextCursor"]
 
 
-def shops_of(houses: list[House]) -> list[tuple[str, dict[str, Any]]]:
+def shops_of(services: list[RunningService]) -> list[tuple[str, dict[str, Any]]]:
     """Every shop, with a key that reads it."""
     franchises = {record.get("franchiseId") for record in of_kind(lines_of_a_world(), "shop")} - {None}
-    keys = [same_key(houses, Scope("franchise", str(franchise))) for franchise in sorted(map(str, franchises))]
-    return [(key, shop) for key in keys for shop in agreed(houses, key, "shops")["data"]]
+    keys = [same_key(services, Scope("franchise", str(franchise))) for franchise in sorted(map(str, franchises))]
+    return [(key, shop) for key in keys for shop in agreed(services, key, "shops")["data"]]
 
 
-def test_every_list_is_the_same_to_the_byte_whatever_the_page_size(houses: list[House]) -> None:
-    shops = shops_of(houses)
+def test_every_list_is_the_same_to_the_byte_whatever_the_page_size(services: list[RunningService]) -> None:
+    shops = shops_of(services)
     assert shops
     for limit, (key, shop) in zip((1, 3, 7, 50, 200, 200, 200, 200), shops * 8, strict=False):
-        by_change = walked(houses, key, "transactions", shopId=shop["shopId"], updatedSince=EVER, limit=limit)
-        by_day = walked(
-            houses, key, "transactions", shopId=shop["shopId"], limit=limit, **{"from": "20251215", "to": "20260110"}
+        by_change = read_all(services, key, "transactions", shopId=shop["shopId"], updatedSince=EVER, limit=limit)
+        by_day = read_all(
+            services, key, "transactions", shopId=shop["shopId"], limit=limit, **{"from": "20251215", "to": "20260110"}
         )
         assert by_change
         assert by_day
         if shop["providerId"]:
-            walked(houses, key, "members", providerId=shop["providerId"], limit=limit)
+            read_all(services, key, "members", providerId=shop["providerId"], limit=limit)
 
 
-def test_every_single_record_is_the_same_to_the_byte(houses: list[House]) -> None:
-    for key, shop in shops_of(houses):
-        bills = agreed(houses, key, "transactions", shopId=shop["shopId"], updatedSince=EVER)["data"]
+def test_every_single_record_is_the_same_to_the_byte(services: list[RunningService]) -> None:
+    for key, shop in shops_of(services):
+        bills = agreed(services, key, "transactions", shopId=shop["shopId"], updatedSince=EVER)["data"]
         for bill in bills[:20]:
-            agreed(houses, key, f"transactions/{bill['id']}")
+            agreed(services, key, f"transactions/{bill['id']}")
             if bill["memberId"]:
-                agreed(houses, key, f"members/{bill['memberId']}")
+                agreed(services, key, f"members/{bill['memberId']}")
 
 
-def test_every_refusal_is_the_same_to_the_byte(houses: list[House]) -> None:
-    key, shop = shops_of(houses)[0]
+def test_every_refusal_is_the_same_to_the_byte(services: list[RunningService]) -> None:
+    key, shop = shops_of(services)[0]
     for path, query in (
         ("transactions", {}),
         ("transactions", {"shopId": "nobody's", "updatedSince": EVER}),
@@ -132,15 +132,15 @@ def test_every_refusal_is_the_same_to_the_byte(houses: list[House]) -> None:
         ("members/lookup", {"providerId": shop["providerId"], "messagingUserId": "U" + "0" * 32}),
         ("nowhere", {}),
     ):
-        assert agreed(houses, key, path, **query)["ok"] is False
+        assert agreed(services, key, path, **query)["ok"] is False
 
 
-def test_usage_is_the_same_to_the_byte(houses: list[House]) -> None:
-    key = same_key(houses, Scope("shop", "anything"))
+def test_usage_is_the_same_to_the_byte(services: list[RunningService]) -> None:
+    key = same_key(services, Scope("shop", "anything"))
     for _ in range(3):
-        agreed(houses, key, "usage")
+        agreed(services, key, "usage")
 
 
-def test_the_folder_of_a_server_deployment_holds_no_database(houses: list[House]) -> None:
-    on_server = houses[BACK_ENDS.index("postgres")]
+def test_the_folder_of_a_server_deployment_holds_no_database(services: list[RunningService]) -> None:
+    on_server = services[BACK_ENDS.index("postgres")]
     assert not list(Path(on_server.folder).rglob("*.sqlite3"))

@@ -20,8 +20,8 @@ import servers
 from counterfoil.backends.postgres import books
 from counterfoil.backends.postgres.citus_layout import DISTRIBUTED
 from counterfoil.backends.postgres.connections import Pool, open_connection
-from house import House
 from records import EVER, NEW_YEAR, Record, base, bills, branch, member
+from running_service import RunningService
 
 PARTS = 32
 BRANCHES = 3
@@ -53,17 +53,17 @@ class Group:
     """Two franchises on a divided store, all that a key of the first asked for, and where its records lie."""
 
     def __init__(self, folder: Path, store: str) -> None:
-        self.house = House(folder, store=store)
+        self.service = RunningService(folder, store=store)
         self.mine = [branch(franchiseId="mine") for _ in range(BRANCHES)]
         theirs = [branch(franchiseId="theirs") for _ in range(3 * BRANCHES)]
         self.bills = {of["id"]: bills(of, 3) for of in self.mine}
         self.members = {of["id"]: self.people(of) for of in self.mine}
         for of in (*self.mine, *theirs):
             sold, people = self.bills.get(of["id"]) or bills(of, 1), self.members.get(of["id"]) or self.people(of)
-            self.house.load(of, base(of), *people, *sold)
-        self.franchise_key = self.house.key(franchise="mine", messaging_lookup=True, per_min=1000)
-        self.shop_key = self.house.key(shop=self.mine[0]["id"], per_min=1000)
-        self.house.data("shops", self.franchise_key)
+            self.service.load(of, base(of), *people, *sold)
+        self.franchise_key = self.service.key(franchise="mine", messaging_lookup=True, per_min=1000)
+        self.shop_key = self.service.key(shop=self.mine[0]["id"], per_min=1000)
+        self.service.data("shops", self.franchise_key)
         self.connection = psycopg.connect(store, autocommit=True)
         self.connection.execute("SET search_path TO counterfoil; SET plan_cache_mode TO force_custom_plan")
         # Citus shows the plan of one shard unless told; any other server takes this for a setting of our own.
@@ -73,11 +73,11 @@ class Group:
         return [member(of, messaging=[{"userId": MESSAGING_USER}]), member(of), member(of)]
 
     def token(self, of: Record) -> str:
-        return self.house.token(self.members[of["id"]][1]["id"])
+        return self.service.token(self.members[of["id"]][1]["id"])
 
     def close(self) -> None:
         self.connection.close()
-        self.house.close()
+        self.service.close()
 
     def parts_planned(self, asked: list[Asked]) -> set[str]:
         """The parts that PostgreSQL would look into, by the values alone."""
@@ -120,9 +120,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
 
 
 def walk(group: Group, key: str, path: str, **query: Any) -> None:
-    first = group.house.get(path, key, limit=2, **query).json()
+    first = group.service.get(path, key, limit=2, **query).json()
     assert len(first["data"]) == 2
-    assert group.house.data(path, key, limit=2, cursor=first["nextCursor"], **query)
+    assert group.service.data(path, key, limit=2, cursor=first["nextCursor"], **query)
 
 
 @pytest.mark.parametrize("selection", [NEW_YEAR, {"updatedSince": EVER}], ids=["by day", "by change"])
@@ -142,14 +142,16 @@ def test_a_list_of_members_is_read_from_the_part_of_its_base(group: Group, asked
 
 def test_an_account_is_looked_up_in_the_part_of_its_base(group: Group, asked: list[Asked]) -> None:
     of = group.mine[1]
-    group.house.data("members/lookup", group.franchise_key, providerId=of["providerId"], messagingUserId=MESSAGING_USER)
+    group.service.data(
+        "members/lookup", group.franchise_key, providerId=of["providerId"], messagingUserId=MESSAGING_USER
+    )
     assert group.parts_planned(asked) == group.parts_of("accounts", of)
 
 
 def test_a_shops_key_finds_one_bill_and_one_member_in_one_part_each(group: Group, asked: list[Asked]) -> None:
     of = group.mine[0]
-    group.house.data(f"transactions/{group.bills[of['id']][0]['id']}", group.shop_key)
-    group.house.data(f"members/{group.token(of)}", group.shop_key)
+    group.service.data(f"transactions/{group.bills[of['id']][0]['id']}", group.shop_key)
+    group.service.data(f"members/{group.token(of)}", group.shop_key)
     assert group.parts_planned(asked) == group.parts_of("bills", of) | group.parts_of("members", of)
 
 
@@ -157,8 +159,8 @@ def test_a_franchises_key_looks_for_one_bill_and_one_member_in_the_parts_of_its_
     group: Group, asked: list[Asked]
 ) -> None:
     of = group.mine[2]
-    group.house.data(f"transactions/{group.bills[of['id']][0]['id']}", group.franchise_key)
-    group.house.data(f"members/{group.token(of)}", group.franchise_key)
+    group.service.data(f"transactions/{group.bills[of['id']][0]['id']}", group.franchise_key)
+    group.service.data(f"members/{group.token(of)}", group.franchise_key)
     scope = group.parts_of("bills", *group.mine) | group.parts_of("members", *group.mine)
     assert group.parts_planned(asked) == scope
     assert len(scope) <= 2 * BRANCHES
@@ -167,7 +169,7 @@ def test_a_franchises_key_looks_for_one_bill_and_one_member_in_the_parts_of_its_
 @pytest.mark.parametrize("path", ["transactions/nobody's", "members/m1_nobody"])
 def test_what_is_not_there_is_not_looked_for_elsewhere(group: Group, asked: list[Asked], path: str) -> None:
     table = "bills" if path.startswith("transactions") else "members"
-    assert group.house.error(path, group.franchise_key) == "not_found"
+    assert group.service.error(path, group.franchise_key) == "not_found"
     assert group.parts_planned(asked) == group.parts_of(table, *group.mine)
 
 
@@ -177,9 +179,11 @@ def test_no_read_of_a_divided_table_was_forgotten(group: Group, asked: list[Aske
         walk(group, key, "transactions", shopId=of["id"], **NEW_YEAR)
         walk(group, key, "transactions", shopId=of["id"], updatedSince=EVER)
     walk(group, group.franchise_key, "members", providerId=of["providerId"])
-    group.house.data("members/lookup", group.franchise_key, providerId=of["providerId"], messagingUserId=MESSAGING_USER)
-    group.house.data(f"transactions/{group.bills[of['id']][0]['id']}", group.franchise_key)
-    group.house.data(f"members/{group.token(of)}", group.franchise_key)
+    group.service.data(
+        "members/lookup", group.franchise_key, providerId=of["providerId"], messagingUserId=MESSAGING_USER
+    )
+    group.service.data(f"transactions/{group.bills[of['id']][0]['id']}", group.franchise_key)
+    group.service.data(f"members/{group.token(of)}", group.franchise_key)
     constants = [
         one for value in vars(books).values() for one in (value.values() if isinstance(value, dict) else [value])
     ]

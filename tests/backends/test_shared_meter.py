@@ -22,11 +22,11 @@ from servers import Valkey
 KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), per_min=5, per_day=1000)
 
 
-class Office:
+class MeterAndStore:
     """A meter and the store behind it, on the machine's own clocks."""
 
     def __init__(self, meter_url: str) -> None:
-        self.database, url = servers.postgres(18).borrow()
+        self.database, url = servers.postgres(18).borrow_database()
         self.events: list[Event] = []
         self.runner = asyncio.Runner()
         self.servers = Servers(url, SystemClock())
@@ -49,7 +49,7 @@ class Office:
         self.meter.close()
         self.totals.close()
         self.runner.close()
-        servers.postgres(18).give_back(self.database)
+        servers.postgres(18).return_database(self.database)
 
 
 @pytest.fixture
@@ -60,81 +60,83 @@ def own() -> Iterator[Valkey]:
 
 
 @pytest.fixture
-def office(own: Valkey) -> Iterator[Office]:
-    office = Office(own.url)
-    yield office
-    office.close()
+def metered(own: Valkey) -> Iterator[MeterAndStore]:
+    metered = MeterAndStore(own.url)
+    yield metered
+    metered.close()
 
 
-def counts(office: Office, times: int, key: Key = KEY) -> list[int]:
-    return [verdict.count for _ in range(times) if isinstance(verdict := office.admit(key), Admitted)]
+def counts(metered: MeterAndStore, times: int, key: Key = KEY) -> list[int]:
+    return [verdict.count for _ in range(times) if isinstance(verdict := metered.admit(key), Admitted)]
 
 
-def test_a_meter_that_was_flushed_goes_on_with_the_days_count_and_says_so(office: Office, own: Valkey) -> None:
-    assert counts(office, 4) == [1, 2, 3, 4]
-    office.meter.flush()
+def test_a_meter_that_was_flushed_goes_on_with_the_days_count_and_says_so(metered: MeterAndStore, own: Valkey) -> None:
+    assert counts(metered, 4) == [1, 2, 3, 4]
+    metered.meter.flush()
     own.command("FLUSHALL")
-    assert counts(office, 2) == [5, 6]
-    assert [event for event in office.events if isinstance(event, CountsReseeded)] == [
+    assert counts(metered, 2) == [5, 6]
+    assert [event for event in metered.events if isinstance(event, CountsReseeded)] == [
         CountsReseeded(key_id="k_1", day=thai_day(SystemClock().now_ms()).strftime("%Y%m%d"), count=4)
     ]
 
 
-def test_a_new_day_is_no_loss(office: Office) -> None:
-    counts(office, 3)
-    assert office.events == []
+def test_a_new_day_is_no_loss(metered: MeterAndStore) -> None:
+    counts(metered, 3)
+    assert metered.events == []
 
 
-def test_counts_reach_the_store_by_themselves_within_a_second(office: Office) -> None:
-    counts(office, 3)
+def test_counts_reach_the_store_by_themselves_within_a_second(metered: MeterAndStore) -> None:
+    counts(metered, 3)
 
     async def wait_for_them() -> None:
         day = thai_day(SystemClock().now_ms())
         async with asyncio.timeout(1.0):
-            while await office.totals.counts(KEY, [day]) != {day: 3}:
+            while await metered.totals.counts(KEY, [day]) != {day: 3}:
                 await asyncio.wait({asyncio.ensure_future(asyncio.Event().wait())}, timeout=0.01)
 
-    office.runner.run(wait_for_them())
+    metered.runner.run(wait_for_them())
 
 
-def test_a_script_that_the_server_has_forgotten_is_sent_again(office: Office, own: Valkey) -> None:
-    counts(office, 1)
+def test_a_script_that_the_server_has_forgotten_is_sent_again(metered: MeterAndStore, own: Valkey) -> None:
+    counts(metered, 1)
     own.command("SCRIPT FLUSH")
-    assert counts(office, 1) == [2]
+    assert counts(metered, 1) == [2]
 
 
-def test_while_the_meter_is_away_nobody_is_let_through_and_it_comes_back_by_itself(office: Office, own: Valkey) -> None:
-    counts(office, 2)
-    office.meter.flush()
+def test_while_the_meter_is_away_nobody_is_let_through_and_it_comes_back_by_itself(
+    metered: MeterAndStore, own: Valkey
+) -> None:
+    counts(metered, 2)
+    metered.meter.flush()
     own.kill()
     for _ in range(3):
         with pytest.raises(StoreUnavailable):
-            office.admit()
+            metered.admit()
     own.start()
-    assert counts(office, 1) == [3]
+    assert counts(metered, 1) == [3]
 
 
 def test_a_key_stays_in_one_slot_of_a_cluster() -> None:
     server = Valkey("--cluster-enabled", "yes")
     server.command("CLUSTER ADDSLOTSRANGE 0 16383")
     server.await_answer(lambda: _require(b"cluster_state:ok" in server.everything("CLUSTER INFO")), OSError)
-    office = Office(f"redis+cluster://127.0.0.1:{server.port}")
+    metered = MeterAndStore(f"redis+cluster://127.0.0.1:{server.port}")
     try:
         for n in range(20):
-            assert counts(office, 7, replace(KEY, key_id=f"k_{n}")) == [1, 2, 3, 4, 5]
-        assert office.today() == 5
+            assert counts(metered, 7, replace(KEY, key_id=f"k_{n}")) == [1, 2, 3, 4, 5]
+        assert metered.today() == 5
     finally:
-        office.close()
+        metered.close()
         server.remove()
 
 
 def test_sentinels_name_the_primary(own: Valkey) -> None:
     sentinel = Valkey(sentinel_of=own)
-    office = Office(f"redis+sentinel://127.0.0.1:{sentinel.port}/meter")
+    metered = MeterAndStore(f"redis+sentinel://127.0.0.1:{sentinel.port}/meter")
     try:
-        assert counts(office, 7) == [1, 2, 3, 4, 5]
+        assert counts(metered, 7) == [1, 2, 3, 4, 5]
     finally:
-        office.close()
+        metered.close()
         sentinel.remove()
 
 

@@ -21,7 +21,7 @@ from psycopg.conninfo import make_conninfo
 import servers
 from counterfoil.backends.postgres.citus_layout import DISTRIBUTED, distribute
 from counterfoil.backends.postgres.connections import migrate
-from e2e.running import until
+from waiting import until
 
 COORDINATOR = os.environ.get("COUNTERFOIL_TEST_CITUS", "")
 # Fewer than Citus makes by itself: a test empties them all.
@@ -163,7 +163,7 @@ class Cluster:
         self.coordinator.command(servers.KEEP_FIRST_ROWS, name)
         return name, url
 
-    def borrow(self) -> tuple[str, str]:
+    def borrow_database(self) -> tuple[str, str]:
         """The same, to be given back."""
         while self._returned:
             name = self._returned.pop()
@@ -173,7 +173,7 @@ class Cluster:
                 return name, self.coordinator.url(name)
         return self.fresh_database()
 
-    def give_back(self, database: str) -> None:
+    def return_database(self, database: str) -> None:
         self._returned.append(database)
 
     def places(self, database: str) -> dict[str, int]:

@@ -25,7 +25,7 @@ class CitusStore(PostgresStore):
     """A database whose tables are distributed over the workers."""
 
     def __init__(self, _: Path) -> None:
-        self.database, self.url = cluster().borrow()
+        self.database, self.url = cluster().borrow_database()
         self.time = SharedTime()
         self.events: list[Event] = []
         self._open = []
@@ -33,7 +33,7 @@ class CitusStore(PostgresStore):
     def close(self) -> None:
         for part in self._open:
             part.close()
-        cluster().give_back(self.database)
+        cluster().return_database(self.database)
 
     def _servers(self) -> Servers:
         return self._kept(CitusServers(self.url, SystemClock()))

@@ -16,9 +16,9 @@ from counterfoil.backends.postgres.ledger import PostgresLedger
 from counterfoil.backends.postgres.rows import BillRow
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Outcome, PutMember, StoreUnavailable
-from e2e.running import until
 from ports.conftest import Run
-from ports.desk import PSEUDONYMS, Desk, base, bill, gone, member, shop
+from ports.open_store import PSEUDONYMS, OpenStore, base, bill, gone, member, shop
+from waiting import until
 
 PATIENCE_SEC = 60
 SHOPS = [f"sh_{number}" for number in range(8)]
@@ -82,25 +82,25 @@ class PausedLedger(DistributedLedger):
         super()._put_bills([row for row in rows if row.shop != rows[0].shop])
 
 
-class Site:
+class TwoShops:
     """Two shops on two workers, one writer, one reader and one ticker."""
 
     def __init__(self, store: CitusStore, run: Run) -> None:
         self.store = store
-        self.desk = Desk(store, SystemClock(), run)
-        self.desk.put(*(shop(shop_id, franchiseId="fr_a") for shop_id in SHOPS))
+        self.open_store = OpenStore(store, SystemClock(), run)
+        self.open_store.put(*(shop(shop_id, franchiseId="fr_a") for shop_id in SHOPS))
         places = cluster().places(store.database)
         self.near = SHOPS[0]
         self.far = next(shop_id for shop_id in SHOPS if places[shop_id] != places[self.near])
         self.far_node = next(node for node in cluster().workers if node.port == places[self.far])
-        self.desk.put(bill("b_0", self.near), bill("b_0", self.far))
+        self.open_store.put(bill("b_0", self.near), bill("b_0", self.far))
         self.writer = PausedLedger(store.url)
         self.failures: list[BaseException] = []
         self._thread: threading.Thread | None = None
 
     def start_writing(self) -> int:
         """Begin a batch of a bill in either shop, stop between the two; return its stamp."""
-        changes = [self.desk.change(bill("b_1", shop_id)) for shop_id in (self.near, self.far)]
+        changes = [self.open_store.change(bill("b_1", shop_id)) for shop_id in (self.near, self.far)]
         self._thread = threading.Thread(target=self._write, args=(changes,), daemon=True)
         self._thread.start()
         assert self.writer.paused.wait(PATIENCE_SEC)
@@ -135,20 +135,20 @@ class Site:
         until(is_past, "the horizon moved on", PATIENCE_SEC)
 
     def changed(self, shop_id: str) -> list[str]:
-        return [found["id"] for found in self.desk.by_change(shop_id)]
+        return [found["id"] for found in self.open_store.by_change(shop_id)]
 
     def close(self) -> None:
         self.writer.go_on.set()
         self.writer.close()
-        self.desk.close()
+        self.open_store.close()
 
 
 @pytest.fixture
-def site(tmp_path: Path, run: Run) -> Iterator[Site]:
+def two_shops(tmp_path: Path, run: Run) -> Iterator[TwoShops]:
     store = CitusStore(tmp_path)
-    site = Site(store, run)
-    yield site
-    site.close()
+    two_shops = TwoShops(store, run)
+    yield two_shops
+    two_shops.close()
     store.close()
 
 
@@ -160,114 +160,121 @@ def test_nothing_that_is_loaded_is_committed_in_two_phases(store: CitusStore, ru
         return {gid for (gid,) in cluster().coordinator.command(_TWO_PHASES, store.database)}
 
     before = two_phases()
-    desk = Desk(store, SystemClock(), run)
-    desk.put(*(shop(shop_id) for shop_id in SHOPS), base("mb_a"), base("mb_b"))
+    open_store = OpenStore(store, SystemClock(), run)
+    open_store.put(*(shop(shop_id) for shop_id in SHOPS), base("mb_a"), base("mb_b"))
     sold = [bill(f"b_{number}", shop_id) for shop_id in SHOPS for number in range(3)]
     people = [member(f"m_{number}", messaging=[{"userId": f"U{number}"}]) for number in range(5)]
-    desk.put(*sold, *people)
-    desk.put(*(record | {"cashier": "Lek"} for record in sold), *(gone(record) for record in sold[:5]))
-    desk.put(*(record | {"rev": 7} for record in sold), *(person | {"providerId": "mb_b"} for person in people))
-    desk.put(*(gone(person) for person in people), shop(SHOPS[0], timezone="Asia/Tokyo"))
-    desk.rewrite()
-    desk.ledger.advance_horizon()
-    desk.close()
+    open_store.put(*sold, *people)
+    open_store.put(*(record | {"cashier": "Lek"} for record in sold), *(gone(record) for record in sold[:5]))
+    open_store.put(*(record | {"rev": 7} for record in sold), *(person | {"providerId": "mb_b"} for person in people))
+    open_store.put(*(gone(person) for person in people), shop(SHOPS[0], timezone="Asia/Tokyo"))
+    open_store.rewrite()
+    open_store.ledger.advance_horizon()
+    open_store.close()
     assert two_phases() <= before
 
 
 def test_a_commit_that_fails_on_a_worker_fails_the_load(store: CitusStore, run: Run) -> None:
     """Citus reports a failed commit of a transaction only as a warning if it can: here it must be an error."""
-    desk = Desk(store, SystemClock(), run)
+    open_store = OpenStore(store, SystemClock(), run)
     fails = at_commit(store.database, "members", "RAISE EXCEPTION 'fails at commit'", *cluster().workers)
     with fails, pytest.raises(StoreUnavailable):
-        desk.put(member("m_1"))
-    assert desk.put(member("m_1")) == [Outcome.ADDED]
-    desk.close()
+        open_store.put(member("m_1"))
+    assert open_store.put(member("m_1")) == [Outcome.ADDED]
+    open_store.close()
 
 
 # --- a batch under way -----------------------------------------------------------------
 
 
-def test_the_ticker_stays_below_the_stamp_of_a_batch_that_is_being_written(site: Site) -> None:
-    stamp = site.start_writing()
-    ticker = threading.Thread(target=site.tick)
+def test_the_ticker_stays_below_the_stamp_of_a_batch_that_is_being_written(two_shops: TwoShops) -> None:
+    stamp = two_shops.start_writing()
+    ticker = threading.Thread(target=two_shops.tick)
     ticker.start()
-    until(lambda: site.desk.horizon() == stamp - 1, "the horizon came up to the stamp")
-    assert site.desk.bill("b_1", site.near) is not None
-    assert site.changed(site.near) == ["b_0"]
-    site.finish_writing()
+    until(lambda: two_shops.open_store.horizon() == stamp - 1, "the horizon came up to the stamp")
+    assert two_shops.open_store.bill("b_1", two_shops.near) is not None
+    assert two_shops.changed(two_shops.near) == ["b_0"]
+    two_shops.finish_writing()
     ticker.join(PATIENCE_SEC)
-    assert site.desk.horizon() >= stamp
-    assert site.changed(site.near) == site.changed(site.far) == ["b_0", "b_1"]
+    assert two_shops.open_store.horizon() >= stamp
+    assert two_shops.changed(two_shops.near) == two_shops.changed(two_shops.far) == ["b_0", "b_1"]
 
 
-def test_the_horizon_waits_for_a_worker_that_hangs_while_it_writes(site: Site) -> None:
-    stamp = site.start_writing()
-    with site.far_node.frozen():
-        site.writer.go_on.set()
+def test_the_horizon_waits_for_a_worker_that_hangs_while_it_writes(two_shops: TwoShops) -> None:
+    stamp = two_shops.start_writing()
+    with two_shops.far_node.frozen():
+        two_shops.writer.go_on.set()
         with pytest.raises(StoreUnavailable):
-            site.tick()
-        assert site.desk.horizon() < stamp
-    site.finish_writing()
-    assert site.changed(site.far) == ["b_0", "b_1"]
+            two_shops.tick()
+        assert two_shops.open_store.horizon() < stamp
+    two_shops.finish_writing()
+    assert two_shops.changed(two_shops.far) == ["b_0", "b_1"]
 
 
 # --- a writer that dies ------------------------------------------------------------------
 
 
-def test_a_batch_that_was_cut_off_is_published_as_far_as_it_came_and_loaded_again(site: Site) -> None:
-    stamp = site.start_writing()
-    cluster().coordinator.command(f"SELECT pg_terminate_backend({site.writer._line().info.backend_pid}, 5000)")
-    site.finish_writing()
-    assert site.failures
-    site.ticks_past(stamp)
-    assert site.changed(site.near) == ["b_0", "b_1"]
-    assert site.changed(site.far) == ["b_0"]
-    told = site.desk.horizon()
-    assert site.desk.put(bill("b_1", site.near), bill("b_1", site.far)) == [Outcome.UNCHANGED, Outcome.ADDED]
-    assert site.desk.stamp("b_1", site.far) > told  # type: ignore[operator]
+def test_a_batch_that_was_cut_off_is_published_as_far_as_it_came_and_loaded_again(two_shops: TwoShops) -> None:
+    stamp = two_shops.start_writing()
+    cluster().coordinator.command(f"SELECT pg_terminate_backend({two_shops.writer._line().info.backend_pid}, 5000)")
+    two_shops.finish_writing()
+    assert two_shops.failures
+    two_shops.ticks_past(stamp)
+    assert two_shops.changed(two_shops.near) == ["b_0", "b_1"]
+    assert two_shops.changed(two_shops.far) == ["b_0"]
+    told = two_shops.open_store.horizon()
+    assert two_shops.open_store.put(bill("b_1", two_shops.near), bill("b_1", two_shops.far)) == [
+        Outcome.UNCHANGED,
+        Outcome.ADDED,
+    ]
+    assert two_shops.open_store.stamp("b_1", two_shops.far) > told  # type: ignore[operator]
 
 
-def test_a_coordinator_killed_in_the_middle_of_a_batch_leaves_no_row_below_a_horizon_given_out(site: Site) -> None:
+def test_a_coordinator_killed_in_the_middle_of_a_batch_leaves_no_row_below_a_horizon_given_out(
+    two_shops: TwoShops,
+) -> None:
     """A worker that hangs still has the statement of the dead coordinator before it."""
-    stamp = site.start_writing()
-    with site.far_node.frozen():
-        site.writer.go_on.set()
-        until(lambda: _runs_insert(site.store.database), "the statement was sent")
+    stamp = two_shops.start_writing()
+    with two_shops.far_node.frozen():
+        two_shops.writer.go_on.set()
+        until(lambda: _runs_insert(two_shops.store.database), "the statement was sent")
         cluster().coordinator.kill().start()
-        site.finish_writing()
+        two_shops.finish_writing()
         with pytest.raises(StoreUnavailable):
-            site.tick()
-        assert cluster().coordinator.command("SELECT at < taken FROM counterfoil.horizon", site.store.database)[0][0]
-    site.ticks_past(stamp)
-    seen = _bills_of(site.far_node, site.store.database)
-    until(lambda: not _abandoned_sessions(site), "the sessions of the dead writer were gone")
-    assert _bills_of(site.far_node, site.store.database) == seen
+            two_shops.tick()
+        assert cluster().coordinator.command("SELECT at < taken FROM counterfoil.horizon", two_shops.store.database)[0][
+            0
+        ]
+    two_shops.ticks_past(stamp)
+    seen = _bills_of(two_shops.far_node, two_shops.store.database)
+    until(lambda: not _abandoned_sessions(two_shops), "the sessions of the dead writer were gone")
+    assert _bills_of(two_shops.far_node, two_shops.store.database) == seen
 
 
-def test_a_worker_killed_in_the_middle_of_a_batch_holds_the_horizon_until_it_is_back(site: Site) -> None:
-    stamp = site.start_writing()
-    killed = site.far_node.kill()
-    site.finish_writing()
-    assert site.failures
+def test_a_worker_killed_in_the_middle_of_a_batch_holds_the_horizon_until_it_is_back(two_shops: TwoShops) -> None:
+    stamp = two_shops.start_writing()
+    killed = two_shops.far_node.kill()
+    two_shops.finish_writing()
+    assert two_shops.failures
     with pytest.raises(StoreUnavailable, match="does not answer"):
-        site.tick()
-    assert site.desk.horizon() < stamp
+        two_shops.tick()
+    assert two_shops.open_store.horizon() < stamp
     killed.start()
-    site.ticks_past(stamp)
-    assert site.desk.put(bill("b_1", site.far)) == [Outcome.ADDED]
+    two_shops.ticks_past(stamp)
+    assert two_shops.open_store.put(bill("b_1", two_shops.far)) == [Outcome.ADDED]
 
 
 def test_a_member_that_was_moving_when_its_loader_died_ends_in_one_base(store: CitusStore, run: Run) -> None:
-    desk = Desk(store, SystemClock(), run)
-    desk.put(member("m_1"))
-    change = desk.change(member("m_1", provider_id="mb_b"))
+    open_store = OpenStore(store, SystemClock(), run)
+    open_store.put(member("m_1"))
+    change = open_store.change(member("m_1", provider_id="mb_b"))
     assert isinstance(change, PutMember)
     with closing(DiesBeforeItRemoves(store.url, PSEUDONYMS.fingerprint())) as writer, pytest.raises(StoreUnavailable):
         writer.apply([change])
-    assert [run(desk.books.members(base_id, None, 5)).count for base_id in ("mb_a", "mb_b")] == [1, 1]
-    assert desk.ledger.apply([change])[0] in (Outcome.CHANGED, Outcome.UNCHANGED)
-    assert [run(desk.books.members(base_id, None, 5)).count for base_id in ("mb_a", "mb_b")] == [0, 1]
-    desk.close()
+    assert [run(open_store.books.members(base_id, None, 5)).count for base_id in ("mb_a", "mb_b")] == [1, 1]
+    assert open_store.ledger.apply([change])[0] in (Outcome.CHANGED, Outcome.UNCHANGED)
+    assert [run(open_store.books.members(base_id, None, 5)).count for base_id in ("mb_a", "mb_b")] == [0, 1]
+    open_store.close()
 
 
 class DiesBeforeItRemoves(DistributedLedger):
@@ -298,8 +305,8 @@ def _runs_insert(database: str) -> bool:
     return bool(cluster().coordinator.command(_INSERTS, database)[0][0])
 
 
-def _abandoned_sessions(site: Site) -> int:
-    ((writer,),) = cluster().coordinator.command("SELECT writer FROM counterfoil.horizon", site.store.database)
+def _abandoned_sessions(two_shops: TwoShops) -> int:
+    ((writer,),) = cluster().coordinator.command("SELECT writer FROM counterfoil.horizon", two_shops.store.database)
     asked = f"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'citus_internal gpid={writer}'"  # noqa: S608 - a number
     return sum(node.command(asked)[0][0] for node in cluster().workers)
 
@@ -309,9 +316,9 @@ def _abandoned_sessions(site: Site) -> int:
 
 def test_a_batch_in_two_phases_shows_a_horizon_above_rows_that_are_not_visible(store: CitusStore, run: Run) -> None:
     """What the ledger for one server does on distributed tables, and why it is not used there."""
-    desk = Desk(store, SystemClock(), run)
-    desk.put(*(shop(shop_id) for shop_id in SHOPS))
-    changes = [desk.change(bill("b_1", shop_id)) for shop_id in SHOPS]
+    open_store = OpenStore(store, SystemClock(), run)
+    open_store.put(*(shop(shop_id) for shop_id in SHOPS))
+    changes = [open_store.change(bill("b_1", shop_id)) for shop_id in SHOPS]
     naive = PostgresLedger(store.url, PSEUDONYMS.fingerprint())
     first, second = cluster().workers
     waits = at_commit(store.database, "bills", "PERFORM pg_advisory_xact_lock_shared(1)", second)
@@ -324,16 +331,16 @@ def test_a_batch_in_two_phases_shows_a_horizon_above_rows_that_are_not_visible(s
         door.execute("SELECT pg_advisory_unlock(1)")
         writer.join(PATIENCE_SEC)
         killed.start()
-    told = desk.horizon()
-    visible = [shop_id for shop_id in SHOPS if desk.by_change(shop_id)]
+    told = open_store.horizon()
+    visible = [shop_id for shop_id in SHOPS if open_store.by_change(shop_id)]
     naive.close()
-    stamp = desk.stamp("b_1", visible[0])
+    stamp = open_store.stamp("b_1", visible[0])
     assert stamp is not None
     assert stamp <= told
     assert set(visible) != set(SHOPS)
     cluster().coordinator.command("SELECT recover_prepared_transactions()", store.database)
-    assert all(desk.by_change(shop_id) for shop_id in SHOPS)
-    desk.close()
+    assert all(open_store.by_change(shop_id) for shop_id in SHOPS)
+    open_store.close()
 
 
 def _prepared(node: Node, database: str) -> bool:

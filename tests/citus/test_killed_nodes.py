@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from citus.cluster import Node, cluster
-from sync.trial import Trial
+from sync.killable_processes import KillableProcesses
 
 Json = dict[str, Any]
 
@@ -83,48 +83,48 @@ class Watcher:
         self._thread.join(60)
 
 
-def run_killing(folder: Path, kills: int, seed: int) -> tuple[Trial, Watcher]:
+def run_killing(folder: Path, kills: int, seed: int) -> tuple[KillableProcesses, Watcher]:
     """Kill each node so often, at a random moment of a load, and start it again."""
     database, url = cluster().fresh_database()
-    trial = Trial(folder, bills=450, seed=seed, store=url)
+    processes = KillableProcesses(folder, bills=450, seed=seed, store=url)
     version = 0
     try:
-        trial.start("server", version)
-        trial.start("loader", version)
-        trial.finish("loader")
+        processes.start("server", version)
+        processes.start("loader", version)
+        processes.finish("loader")
         assert len(set(cluster().places(database).values())) == len(cluster().workers)
-        with Watcher(trial.port, trial.key) as watcher:
-            for node in trial.chance.sample(cluster().nodes * kills, kills * len(cluster().nodes)):
+        with Watcher(processes.port, processes.key) as watcher:
+            for node in processes.chance.sample(cluster().nodes * kills, kills * len(cluster().nodes)):
                 version += 1
-                trial.start("loader", version)
-                trial.start("puller", version)
-                _kill_while_loading(trial, node)
-            trial.start("loader", version)
-            trial.finish("loader")
-            trial.start("puller", version)
-            trial.finish("puller")
-        trial.assert_nothing_lost_or_doubled(version)
+                processes.start("loader", version)
+                processes.start("puller", version)
+                _kill_while_loading(processes, node)
+            processes.start("loader", version)
+            processes.finish("loader")
+            processes.start("puller", version)
+            processes.finish("puller")
+        processes.assert_nothing_lost_or_doubled(version)
     finally:
-        trial.close()
-    return trial, watcher
+        processes.close()
+    return processes, watcher
 
 
-def _kill_while_loading(trial: Trial, node: Node) -> None:
+def _kill_while_loading(processes: KillableProcesses, node: Node) -> None:
     """A loader that was at work when its node was killed is counted."""
-    trial.let_work("loader", trial.chance.uniform(0.4, 1.4))
-    at_work = trial.running["loader"].poll() is None
+    processes.let_work("loader", processes.chance.uniform(0.4, 1.4))
+    at_work = processes.running["loader"].poll() is None
     killed = node.kill()
-    trial.kills[f"{node.port} at work"] += at_work
-    trial.let_work("loader", trial.chance.uniform(0.0, 0.5))
+    processes.kills[f"{node.port} at work"] += at_work
+    processes.let_work("loader", processes.chance.uniform(0.0, 0.5))
     killed.start()
     for who in ("loader", "puller"):
-        trial.let_work(who, trial.chance.uniform(0.0, 1.0))
-        trial.kill(who)
+        processes.let_work(who, processes.chance.uniform(0.0, 1.0))
+        processes.kill(who)
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(30, marks=pytest.mark.long)])
 def test_nothing_is_lost_and_no_server_time_comes_too_early_while_nodes_are_killed(tmp_path: Path, kills: int) -> None:
-    trial, watcher = run_killing(tmp_path, kills, seed=kills)
+    processes, watcher = run_killing(tmp_path, kills, seed=kills)
     assert watcher.broken == []
     assert watcher.answers[200] > len(SHOPS) * kills
-    assert min(trial.kills[f"{node.port} at work"] for node in cluster().nodes) > 0, trial.kills
+    assert min(processes.kills[f"{node.port} at work"] for node in cluster().nodes) > 0, processes.kills

@@ -10,8 +10,8 @@ from citus.cluster import cluster
 from cli.command import Command
 from counterfoil.backends.postgres.citus_layout import DISTRIBUTED
 from counterfoil.backends.postgres.citus_ledger import DistributedLedger
-from house import House
 from records import EVER, Record, base, bills, branch, member
+from running_service import RunningService
 
 
 def at(url: str) -> Command:
@@ -26,28 +26,28 @@ def records_of(shops: list[Record], number: int) -> list[Record]:
     return [record for of in shops for record in (of, base(of), member(of), *bills(of, number))]
 
 
-def answers(house: House, key: str, shops: list[Record]) -> list[object]:
-    lists = [house.data("transactions", key, shopId=of["id"], updatedSince=EVER) for of in shops]
-    return [*lists, *(house.data("members", key, providerId=of["providerId"]) for of in shops)]
+def answers(service: RunningService, key: str, shops: list[Record]) -> list[object]:
+    lists = [service.data("transactions", key, shopId=of["id"], updatedSince=EVER) for of in shops]
+    return [*lists, *(service.data("members", key, providerId=of["providerId"]) for of in shops)]
 
 
 def test_tables_that_hold_bills_are_distributed_and_answer_as_before(tmp_path: Path) -> None:
     url = cluster().undistributed_database()[1]
     shops = group()
-    with closing(House(tmp_path, store=url)) as house:
-        house.load(*records_of(shops, 20))
-        key = house.key(franchise="f", per_min=1000)
-        before = answers(house, key, shops)
+    with closing(RunningService(tmp_path, store=url)) as service:
+        service.load(*records_of(shops, 20))
+        key = service.key(franchise="f", per_min=1000)
+        before = answers(service, key, shops)
     assert at(url).json("migrate", "--distribute")["distributed"] == list(DISTRIBUTED)
     assert "already distributed" in at(url)("migrate", "--distribute").stdout
-    with closing(House(tmp_path, store=url)) as house:
-        assert isinstance(house.ledger, DistributedLedger)
-        assert answers(house, key, shops) == before
+    with closing(RunningService(tmp_path, store=url)) as service:
+        assert isinstance(service.ledger, DistributedLedger)
+        assert answers(service, key, shops) == before
 
 
 def test_tables_in_use_are_not_distributed(tmp_path: Path) -> None:
     url = cluster().undistributed_database()[1]
-    with closing(House(tmp_path, store=url)):
+    with closing(RunningService(tmp_path, store=url)):
         assert "Stop every `serve` and `load`" in at(url)("migrate", "--distribute", status=1).output
     with closing(psycopg.connect(url)) as connection:
         assert not connection.execute("SELECT count(*) FROM citus_tables").fetchone()[0]  # type: ignore[index]
@@ -70,14 +70,14 @@ def test_each_role_does_its_work_on_distributed_tables(tmp_path: Path, logins: d
     shops = group()
     for work in logins:
         (tmp_path / work).mkdir()
-    with closing(House(tmp_path / "loading", store=logins["loading"])) as loader:
+    with closing(RunningService(tmp_path / "loading", store=logins["loading"])) as loader:
         loader.load(*records_of(shops, 3))
-    with closing(House(tmp_path / "administration", store=logins["administration"])) as office:
+    with closing(RunningService(tmp_path / "administration", store=logins["administration"])) as office:
         key = office.key(franchise="f", per_min=1000)
-    with closing(House(tmp_path / "serving", store=logins["serving"])) as service:
-        service.clock.advance(60)
-        assert service.ledger.advance_horizon() == service.clock.now_ms()
-        assert [len(found) for found in answers(service, key, shops)] == [3] * 5 + [1] * 5  # type: ignore[arg-type]
+    with closing(RunningService(tmp_path / "serving", store=logins["serving"])) as serving:
+        serving.clock.advance(60)
+        assert serving.ledger.advance_horizon() == serving.clock.now_ms()
+        assert [len(found) for found in answers(serving, key, shops)] == [3] * 5 + [1] * 5  # type: ignore[arg-type]
 
 
 def test_the_ticker_publishes_for_a_dead_loader_with_the_rights_of_serving(
@@ -85,10 +85,10 @@ def test_the_ticker_publishes_for_a_dead_loader_with_the_rights_of_serving(
 ) -> None:
     for work in logins:
         (tmp_path / work).mkdir()
-    with closing(House(tmp_path / "loading", store=logins["loading"])) as loader:
+    with closing(RunningService(tmp_path / "loading", store=logins["loading"])) as loader:
         loader.load(*records_of(group(), 1))
         horizon = loader.ledger.advance_horizon()
         with psycopg.connect(logins["loading"], autocommit=True) as dying:
             dying.execute("UPDATE counterfoil.horizon SET taken = at + 5, writer = citus_backend_gpid()")
-    with closing(House(tmp_path / "serving", store=logins["serving"])) as service:
-        assert service.ledger.advance_horizon() == horizon + 5
+    with closing(RunningService(tmp_path / "serving", store=logins["serving"])) as serving:
+        assert serving.ledger.advance_horizon() == horizon + 5

@@ -8,23 +8,23 @@ import pytest
 from backends.test_same_answers import *  # noqa: F403 - every test of the file
 from backends.test_same_answers import moved
 from citus.cluster import cluster
-from house import House
 from ingest.loaders import lines_of_a_world
+from running_service import RunningService
 
 
 @pytest.fixture(scope="module")  # type: ignore[no-redef]  # in the place of the one imported
-def houses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[House]]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunningService]]:
     """The same world on both, in two deliveries; a shop changed its time zone in between."""
     places = {"sqlite": {}, "citus": {"store": cluster().fresh_database()[1]}}
     with ExitStack() as stack:
-        houses = [
-            stack.enter_context(closing(House(tmp_path_factory.mktemp(kind), **place)))
+        services = [
+            stack.enter_context(closing(RunningService(tmp_path_factory.mktemp(kind), **place)))
             for kind, place in places.items()
         ]
         lines = lines_of_a_world()
-        for house in houses:
-            house.load(*lines[: len(lines) // 2], batch=37)
-            house.clock.advance(5)
-            house.load(*lines, batch=200)
-            house.load(moved(lines))
-        yield houses
+        for service in services:
+            service.load(*lines[: len(lines) // 2], batch=37)
+            service.clock.advance(5)
+            service.load(*lines, batch=200)
+            service.load(moved(lines))
+        yield services

@@ -24,9 +24,9 @@ def loaded(counterfoil: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
 
 
 def free_port() -> int:
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        return int(trial.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def checks(counterfoil: Command, status: int = 0) -> dict[str, list[dict[str, Any]]]:

@@ -12,7 +12,7 @@ from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.calendar import compact, days_until, thai_day
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import RequestRecord
-from house import MovableClock
+from running_service import ManualClock
 
 DAY_MS = 86_400_000
 
@@ -26,7 +26,7 @@ def key_id(counterfoil: Command) -> str:
 def spend(store: Path, key_id: str, count: int, days_ago: int = 0) -> None:
     """Requests of a key, and the record of one that returned personal data."""
     at = SystemClock().now_ms() - days_ago * DAY_MS
-    with closing(SqliteUsage(store, MovableClock(at))) as usage:
+    with closing(SqliteUsage(store, ManualClock(at))) as usage:
         asyncio.run(_admit(usage, key_id, count, at))
 
 

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 import records as r
-from client.pulling import PLENTY, Copy
+from client.pulled_copy import PLENTY, Copy
 from client.targets import TARGETS, Target
-from house import House
+from running_service import RunningService
 
 # A copy in PostgreSQL needs a real server: `make test-long`.
 KINDS = [pytest.param(name, marks=pytest.mark.long if name == "postgres" else ()) for name in TARGETS]
@@ -18,18 +18,18 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
 
 
 @pytest.fixture
-def branch(house: House) -> r.Record:
+def branch(service: RunningService) -> r.Record:
     """A branch with a base, members and bills of every sort."""
     branch = r.branch(categories=[{"id": "c-soups", "name": "Soups"}, {"id": "c-hot", "parentId": "c-soups"}])
-    house.load(branch, r.base(branch), *r.members(branch, 5), *r.bills(branch, 12))
-    house.load(*odd_bills(branch), odd_member(branch))
+    service.load(branch, r.base(branch), *r.members(branch, 5), *r.bills(branch, 12))
+    service.load(*odd_bills(branch), odd_member(branch))
     return branch
 
 
 @pytest.fixture
-def copy(house: House, branch: r.Record, target: Target) -> Copy:
+def copy(service: RunningService, branch: r.Record, target: Target) -> Copy:
     """A copy of the branch's franchise, not pulled yet."""
-    return Copy(house, house.key(franchise=branch["franchiseId"], **PLENTY), target)
+    return Copy(service, service.key(franchise=branch["franchiseId"], **PLENTY), target)
 
 
 def odd_bills(of: r.Record) -> list[r.Record]:

@@ -10,27 +10,27 @@ from typing import Any
 import pytest
 
 import records as r
-from client.pulling import PLENTY
-from client.strangers import newer_service, stranger
+from client.pulled_copy import PLENTY
+from client.scripted_service import newer_service, scripted_service
 from counterfoil.client import AsyncClient, Client, NotThisService, QuotaSpent, Refusal, Unreachable
 from counterfoil.client.conversation import Environment
-from house import House, free_port
+from running_service import RunningService, free_port
 
 ACCOUNT = "U" + "0123456789abcdef" * 2
 
 
 class Caller:
-    """A client of either kind, called the same way. It sleeps by moving the clock of the house."""
+    """A client of either kind, called the same way. It sleeps by advancing the clock of the service."""
 
-    def __init__(self, house: House, kind: type[Client] | type[AsyncClient], runner: asyncio.Runner) -> None:
-        self.house = house
+    def __init__(self, service: RunningService, kind: type[Client] | type[AsyncClient], runner: asyncio.Runner) -> None:
+        self.service = service
         self.slept: list[float] = []
         self._kind = kind
         self._runner = runner
 
     def __call__(self, key: str, method: str, *arguments: Any, **options: Any) -> Any:
         """One call with a client of its own; iterators are read to their end."""
-        with_url = options.pop("url", f"{self.house.url}/ext/v1")
+        with_url = options.pop("url", f"{self.service.url}/ext/v1")
         per_min = options.pop("per_min", None)
         steps = options.pop("steps", None)
         made: dict[str, Any] = {"per_min": per_min, "around": self._around()}
@@ -49,12 +49,12 @@ class Caller:
             return result
 
     def _around(self) -> Environment:
-        clock = self.house.clock
+        clock = self.service.clock
         return Environment(lambda: clock.steady_us() / 1e6, lambda: clock.now_ms() / 1000, lambda: 1.0)
 
     def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
-        self.house.clock.advance(seconds)
+        self.service.clock.advance(seconds)
 
     async def _sleep_async(self, seconds: float) -> None:
         self._sleep(seconds)
@@ -71,20 +71,20 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture(params=[Client, AsyncClient])
-def call(request: pytest.FixtureRequest, house: House, runner: asyncio.Runner) -> Caller:
-    return Caller(house, request.param, runner)
+def call(request: pytest.FixtureRequest, service: RunningService, runner: asyncio.Runner) -> Caller:
+    return Caller(service, request.param, runner)
 
 
 @pytest.fixture
-def shop(house: House) -> r.Record:
+def shop(service: RunningService) -> r.Record:
     shop = r.branch(categories=[{"id": "c-soups", "name": "Soups"}])
-    house.load(shop, r.base(shop), *r.members(shop, 3), *r.bills(shop, 5))
+    service.load(shop, r.base(shop), *r.members(shop, 3), *r.bills(shop, 5))
     return shop
 
 
 @pytest.fixture
-def key(house: House, shop: r.Record) -> str:
-    return house.key(franchise=shop["franchiseId"], **PLENTY)
+def key(service: RunningService, shop: r.Record) -> str:
+    return service.key(franchise=shop["franchiseId"], **PLENTY)
 
 
 def test_shops_are_listed_with_their_categories(call: Caller, key: str, shop: r.Record) -> None:
@@ -93,9 +93,9 @@ def test_shops_are_listed_with_their_categories(call: Caller, key: str, shop: r.
     assert listed["categories"][0]["name"] == "Soups"
 
 
-def test_the_page_of_shops_carries_the_mark_for_the_next_run(call: Caller, key: str, house: House) -> None:
+def test_the_page_of_shops_carries_the_mark_for_the_next_run(call: Caller, key: str, service: RunningService) -> None:
     page = call(key, "shop_page")
-    assert page.server_time == house.get("shops", key).json()["serverTime"]
+    assert page.server_time == service.get("shops", key).json()["serverTime"]
     assert page.next_cursor is None
 
 
@@ -104,9 +104,9 @@ def test_bills_of_days_come_over_all_pages_in_their_order(call: Caller, key: str
     assert [bill["timestamp"][17:19] for bill in bills] == ["00", "01", "02", "03", "04"]
 
 
-def test_changed_bills_come_from_an_instant_on(call: Caller, key: str, shop: r.Record, house: House) -> None:
+def test_changed_bills_come_from_an_instant_on(call: Caller, key: str, shop: r.Record, service: RunningService) -> None:
     mark = call(key, "shop_page").server_time
-    house.load(r.bill(shop, id="late"))
+    service.load(r.bill(shop, id="late"))
     assert [bill["id"] for bill in call(key, "bills", shop["id"], updated_since=mark)][-1] == "late"
     since = datetime.fromisoformat(mark).astimezone(UTC)
     assert [bill["id"] for bill in call(key, "bills", shop["id"], updated_since=since)][-1] == "late"
@@ -123,16 +123,20 @@ def test_pages_tell_what_is_left_of_the_day(call: Caller, key: str, shop: r.Reco
     assert [page.remaining for page in pages] == [999_998, 999_997, 999_996]
 
 
-def test_one_bill_is_read_by_its_id_whatever_the_id(call: Caller, key: str, shop: r.Record, house: House) -> None:
+def test_one_bill_is_read_by_its_id_whatever_the_id(
+    call: Caller, key: str, shop: r.Record, service: RunningService
+) -> None:
     for bill_id in ("a/b c?d#e%f", "บิล", "lookup"):
-        house.load(r.bill(shop, id=bill_id))
+        service.load(r.bill(shop, id=bill_id))
         assert call(key, "bill", bill_id)["id"] == bill_id
 
 
-def test_money_is_decimal_and_exact_wherever_it_stands(call: Caller, key: str, shop: r.Record, house: House) -> None:
+def test_money_is_decimal_and_exact_wherever_it_stands(
+    call: Caller, key: str, shop: r.Record, service: RunningService
+) -> None:
     lines = [r.line(qty=0.1, unitPrice="19.99", total=2, options=[{"id": "o", "qty": 3}])]
     amounts = {"net": 0.3, "subtotal": 8935002455.22, "campaigns": [{"id": "c", "amount": 5}], "coupons": []}
-    house.load(r.bill(shop, id="m", lines=lines, amounts=amounts, payments=[{"name": "Cash", "amount": 0.1}]))
+    service.load(r.bill(shop, id="m", lines=lines, amounts=amounts, payments=[{"name": "Cash", "amount": 0.1}]))
     bill = call(key, "bill", "m")
     item, amounts = bill["items"][0], bill["amounts"]
     found = [item["qty"], item["unitPrice"], item["lineTotal"], item["options"][0]["qty"], amounts["net"]]
@@ -149,20 +153,20 @@ def test_members_come_over_all_pages_with_decimal_points(call: Caller, key: str,
     assert [len(page.data) for page in call(key, "member_pages", shop["providerId"], limit=2)] == [2, 1]
 
 
-def test_one_member_is_read_by_its_token(call: Caller, key: str, shop: r.Record, house: House) -> None:
+def test_one_member_is_read_by_its_token(call: Caller, key: str, shop: r.Record, service: RunningService) -> None:
     token = call(key, "members", shop["providerId"])[0]["memberId"]
     assert call(key, "member", token)["memberId"] == token
 
 
-def test_personal_data_is_there_for_keys_that_may_see_it(call: Caller, shop: r.Record, house: House) -> None:
-    key = house.key(franchise=shop["franchiseId"], personal_data=True, **PLENTY)
+def test_personal_data_is_there_for_keys_that_may_see_it(call: Caller, shop: r.Record, service: RunningService) -> None:
+    key = service.key(franchise=shop["franchiseId"], personal_data=True, **PLENTY)
     assert call(key, "members", shop["providerId"])[0]["tel"] == "0811111111"
 
 
-def test_a_lookup_gives_the_token(call: Caller, shop: r.Record, house: House) -> None:
-    house.load(r.member(shop, id="found", messaging=[{"userId": ACCOUNT}]))
-    key = house.key(franchise=shop["franchiseId"], messaging_lookup=True, **PLENTY)
-    assert call(key, "lookup", shop["providerId"], ACCOUNT) == house.token("found")
+def test_a_lookup_gives_the_token(call: Caller, shop: r.Record, service: RunningService) -> None:
+    service.load(r.member(shop, id="found", messaging=[{"userId": ACCOUNT}]))
+    key = service.key(franchise=shop["franchiseId"], messaging_lookup=True, **PLENTY)
+    assert call(key, "lookup", shop["providerId"], ACCOUNT) == service.token("found")
 
 
 def test_usage_tells_what_the_key_may_do(call: Caller, key: str) -> None:
@@ -171,11 +175,11 @@ def test_usage_tells_what_the_key_may_do(call: Caller, key: str) -> None:
     assert usage["today"]["count"] == 1
 
 
-def test_a_refusal_carries_code_and_request_id(call: Caller, key: str, house: House) -> None:
+def test_a_refusal_carries_code_and_request_id(call: Caller, key: str, service: RunningService) -> None:
     with pytest.raises(Refusal) as told:
         call(key, "bill", "no such bill")
     assert (told.value.status, told.value.code) == (404, "not_found")
-    served = [event for event in house.events if getattr(event, "error", None) == "not_found"]
+    served = [event for event in service.events if getattr(event, "error", None) == "not_found"]
     assert told.value.request_id == served[-1].request_id  # type: ignore[union-attr]
 
 
@@ -185,25 +189,29 @@ def test_a_wrong_key_is_refused_at_once(call: Caller, key: str) -> None:
     assert call.slept == []
 
 
-def test_the_client_keeps_below_the_ceiling_that_the_service_tells(call: Caller, shop: r.Record, house: House) -> None:
-    key = house.key(franchise=shop["franchiseId"], per_min=5)
+def test_the_client_keeps_below_the_ceiling_that_the_service_tells(
+    call: Caller, shop: r.Record, service: RunningService
+) -> None:
+    key = service.key(franchise=shop["franchiseId"], per_min=5)
     call(key, "shops", steps=12)
-    refused = [event for event in house.events if getattr(event, "status", 0) == 429]
+    refused = [event for event in service.events if getattr(event, "status", 0) == 429]
     assert refused == []
     assert call.slept == [61.0, 61.0]
 
 
-def test_a_full_minute_is_waited_out_as_long_as_the_service_says(call: Caller, shop: r.Record, house: House) -> None:
-    key = house.key(franchise=shop["franchiseId"], per_min=2)
+def test_a_full_minute_is_waited_out_as_long_as_the_service_says(
+    call: Caller, shop: r.Record, service: RunningService
+) -> None:
+    key = service.key(franchise=shop["franchiseId"], per_min=2)
     for _ in range(2):
-        house.get("usage", key)
-    house.clock.advance(20)
+        service.get("usage", key)
+    service.clock.advance(20)
     assert call(key, "shops", per_min=1000)[0]["shopId"] == shop["id"]
     assert call.slept == [40.0]
 
 
-def test_a_spent_quota_is_raised_with_the_time_it_ends(call: Caller, shop: r.Record, house: House) -> None:
-    key = house.key(franchise=shop["franchiseId"], per_day=3)
+def test_a_spent_quota_is_raised_with_the_time_it_ends(call: Caller, shop: r.Record, service: RunningService) -> None:
+    key = service.key(franchise=shop["franchiseId"], per_day=3)
     with pytest.raises(QuotaSpent) as told:
         call(key, "shops", steps=5)
     assert told.value.resumes_at.isoformat() == "2026-01-02T00:00:00+07:00"
@@ -217,9 +225,9 @@ def test_a_service_that_is_away_is_unreachable_after_eight_tries(call: Caller, k
     assert call.slept == [0.5, 1, 2, 4, 8, 16, 32]
 
 
-def test_another_path_of_the_service_is_a_refusal(call: Caller, key: str, house: House) -> None:
+def test_another_path_of_the_service_is_a_refusal(call: Caller, key: str, service: RunningService) -> None:
     with pytest.raises(Refusal, match="not_found"):
-        call(key, "shops", url=f"{house.url}/wrong")
+        call(key, "shops", url=f"{service.url}/wrong")
 
 
 @pytest.mark.parametrize("url", ["", "nonsense", "ftp://example.com/v1", "http://", "http://a b/", "http://x/v1?y=1"])
@@ -234,39 +242,44 @@ def test_what_is_no_key_is_told_before_anything_is_sent(call: Caller, key: str) 
         call(key, "shops")
 
 
-def test_tasks_that_share_a_client_learn_the_ceiling_once(key: str, house: House, runner: asyncio.Runner) -> None:
+def test_tasks_that_share_a_client_learn_the_ceiling_once(
+    key: str, service: RunningService, runner: asyncio.Runner
+) -> None:
     async def ask_together() -> None:
-        async with AsyncClient(f"{house.url}/ext/v1", key) as client:
+        async with AsyncClient(f"{service.url}/ext/v1", key) as client:
             await asyncio.gather(*(client.shops() for _ in range(20)))
 
     runner.run(ask_together())
-    routes = [event.route for event in house.events if hasattr(event, "route")]
+    routes = [event.route for event in service.events if hasattr(event, "route")]
     assert (routes.count("usage"), routes.count("shops")) == (1, 20)
 
 
-def test_a_closed_client_ends_the_waits_of_others(house: House, shop: r.Record) -> None:
-    key = house.key(franchise=shop["franchiseId"], per_min=1)
-    client = Client(f"{house.url}/ext/v1", key, per_min=1)
+def test_a_closed_client_ends_the_waits_of_others(service: RunningService, shop: r.Record) -> None:
+    key = service.key(franchise=shop["franchiseId"], per_min=1)
+    client = Client(f"{service.url}/ext/v1", key, per_min=1)
     client.shops()
     client.close()
     with pytest.raises(Unreachable, match="closed"):
         client.shops()
 
 
-def test_answers_travel_packed(call: Caller, key: str, shop: r.Record, house: House) -> None:
+def test_answers_travel_packed(call: Caller, key: str, shop: r.Record, service: RunningService) -> None:
     assert len(call(key, "bills", shop["id"], updated_since=r.EVER)) == 5
-    packed = [event for event in house.events if getattr(event, "encoding", None) == "zstd"]
+    packed = [event for event in service.events if getattr(event, "encoding", None) == "zstd"]
     assert packed
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b"5", b'{"ok":true}', b'{"data":7}', b"\xff", b'{"data":[1]}'])
 def test_an_answer_of_something_else_is_no_answer(call: Caller, key: str, body: bytes) -> None:
-    with stranger(lambda _path, _headers: (200, {}, body)) as url, pytest.raises(NotThisService, match="address right"):
+    with (
+        scripted_service(lambda _path, _headers: (200, {}, body)) as url,
+        pytest.raises(NotThisService, match="address right"),
+    ):
         call(key, "shops" if body != b'{"data":[1]}' else "usage", url=url, per_min=5)
 
 
 def test_fields_that_this_release_does_not_know_pass_through(call: Caller, key: str, shop: r.Record) -> None:
-    with newer_service(call.house) as url:
+    with newer_service(call.service) as url:
         bill = call(key, "bills", shop["id"], updated_since=r.EVER, url=url)[0]
     assert bill["later"] == {"than": [Decimal("1.5"), "this"]}
     assert bill["items"][0]["later"] == bill["later"]

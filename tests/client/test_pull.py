@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 import records as r
-from client.pulling import PLENTY, Copy, assert_equal
-from client.strangers import newer_service
+from client.pulled_copy import PLENTY, Copy, assert_equal
+from client.scripted_service import newer_service
 from client.targets import Target
 from counterfoil.client.sinks import SinkError
-from house import House
+from running_service import RunningService
 
 
 @pytest.mark.parametrize("limit", [3, 200])
@@ -25,12 +25,14 @@ def test_a_second_pull_of_a_quiet_service_writes_nothing(copy: Copy) -> None:
     assert_equal(copy)
 
 
-def test_changes_of_every_sort_are_brought_by_the_next_pull(copy: Copy, branch: r.Record, house: House) -> None:
+def test_changes_of_every_sort_are_brought_by_the_next_pull(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
     edited, voided = r.bill(branch), r.bill(branch)
     moved = r.bill(branch, closedAt="2025-06-01T12:00:00+07:00")
-    house.load(edited, voided, moved)
+    service.load(edited, voided, moved)
     copy.pull()
-    house.load(
+    service.load(
         edited | {"lines": [], "payments": [], "cashier": "Ying"},
         voided | {"void": {"reason": "wrong table"}},
         moved | {"closedAt": "2025-12-31T12:00:00+07:00"},
@@ -42,12 +44,12 @@ def test_changes_of_every_sort_are_brought_by_the_next_pull(copy: Copy, branch: 
     assert_equal(copy)
 
 
-def test_an_older_row_never_overwrites_a_newer_one(copy: Copy, branch: r.Record, house: House) -> None:
+def test_an_older_row_never_overwrites_a_newer_one(copy: Copy, branch: r.Record, service: RunningService) -> None:
     bill = r.bill(branch, cashier="first")
-    house.load(bill)
+    service.load(bill)
     copy.pull()
-    older = msgspec.json.encode(house.data(f"transactions/{bill['id']}", copy.key))
-    house.load(bill | {"cashier": "second"})
+    older = msgspec.json.encode(service.data(f"transactions/{bill['id']}", copy.key))
+    service.load(bill | {"cashier": "second"})
     copy.pull()
     sink = copy.target()
     with sink.transaction():
@@ -57,41 +59,41 @@ def test_an_older_row_never_overwrites_a_newer_one(copy: Copy, branch: r.Record,
 
 
 def test_members_that_a_full_pass_no_longer_shows_are_marked_removed(
-    copy: Copy, branch: r.Record, house: House
+    copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     leaving = r.member(branch)
-    house.load(leaving)
+    service.load(leaving)
     copy.pull()
-    house.load(r.removal(leaving))
+    service.load(r.removal(leaving))
     assert copy.pull().members_vanished == 1
     assert_equal(copy)
     assert copy.rows("SELECT count(*) FROM members WHERE removed_at IS NOT NULL") == [(1,)]
-    house.load(leaving)
+    service.load(leaving)
     copy.pull()
     assert_equal(copy)
 
 
-def test_members_that_moved_to_another_base_are_there_and_nowhere_else(house: House, target: Target) -> None:
+def test_members_that_moved_to_another_base_are_there_and_nowhere_else(service: RunningService, target: Target) -> None:
     one = r.branch()
     other = r.branch(franchiseId=one["franchiseId"])
     there, back = r.member(one), r.member(other)
-    house.load(one, other, there, back)
-    copy = Copy(house, house.key(franchise=one["franchiseId"], **PLENTY), target)
+    service.load(one, other, there, back)
+    copy = Copy(service, service.key(franchise=one["franchiseId"], **PLENTY), target)
     copy.pull()
-    house.load(there | {"providerId": other["providerId"]}, back | {"providerId": one["providerId"]})
+    service.load(there | {"providerId": other["providerId"]}, back | {"providerId": one["providerId"]})
     copy.pull()
     assert_equal(copy)
 
 
-def test_fields_and_values_that_this_release_does_not_know_break_nothing(copy: Copy, house: House) -> None:
-    with newer_service(house) as url:
+def test_fields_and_values_that_this_release_does_not_know_break_nothing(copy: Copy, service: RunningService) -> None:
+    with newer_service(service) as url:
 
         class Newer(Copy):
             @property
             def url(self) -> str:
                 return url
 
-        newer = Newer(house, copy.key, copy.target)
+        newer = Newer(service, copy.key, copy.target)
         newer.pull(limit=5)
     held, served = newer.held(), newer.served()
     for bill in served["bills"].values():
@@ -99,28 +101,36 @@ def test_fields_and_values_that_this_release_does_not_know_break_nothing(copy: C
     assert held == served
 
 
-def test_personal_data_comes_with_a_key_that_may_see_it(house: House, branch: r.Record, target: Target) -> None:
-    key = house.key(franchise=branch["franchiseId"], personal_data=True, **PLENTY)
-    copy = Copy(house, key, target, personal=True)
+def test_personal_data_comes_with_a_key_that_may_see_it(
+    service: RunningService, branch: r.Record, target: Target
+) -> None:
+    key = service.key(franchise=branch["franchiseId"], personal_data=True, **PLENTY)
+    copy = Copy(service, key, target, personal=True)
     copy.pull()
     assert_equal(copy)
 
 
-def test_a_bill_of_thousands_of_lines_is_a_bill_like_others(copy: Copy, branch: r.Record, house: House) -> None:
+def test_a_bill_of_thousands_of_lines_is_a_bill_like_others(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
     lines = [r.line(name="x" * 1000, options=[{"id": str(number)}]) for number in range(5000)]
-    house.load(r.bill(branch, id="huge", lines=lines))
+    service.load(r.bill(branch, id="huge", lines=lines))
     copy.pull()
     assert copy.rows("SELECT count(*) FROM item_options WHERE bill_id = 'huge'") == [(5000,)]
     assert_equal(copy)
 
 
-def test_a_quantity_keeps_every_place_that_the_scale_gave_it(copy: Copy, branch: r.Record, house: House) -> None:
-    house.load(r.bill(branch, id="weighed", lines=[r.line(qty=qty) for qty in (0.3333333333333333, 9e15, 1e-9)]))
+def test_a_quantity_keeps_every_place_that_the_scale_gave_it(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
+    service.load(r.bill(branch, id="weighed", lines=[r.line(qty=qty) for qty in (0.3333333333333333, 9e15, 1e-9)]))
     copy.pull()
     assert_equal(copy)
 
 
-def test_a_table_that_no_pull_has_made_is_not_written_to(target: Target, house: House, branch: r.Record) -> None:
+def test_a_table_that_no_pull_has_made_is_not_written_to(
+    target: Target, service: RunningService, branch: r.Record
+) -> None:
     sink = target()
     for table in ("pull_state", "shops"):
         sink.run(f"DROP TABLE {table}")
@@ -129,11 +139,11 @@ def test_a_table_that_no_pull_has_made_is_not_written_to(target: Target, house: 
         target()
 
 
-def test_two_lists_of_one_bill_are_written_once(copy: Copy, branch: r.Record, house: House) -> None:
+def test_two_lists_of_one_bill_are_written_once(copy: Copy, branch: r.Record, service: RunningService) -> None:
     """A page may show a bill that another page of the same batch has shown before."""
     bill = r.bill(branch)
-    house.load(bill)
-    shown = msgspec.json.encode(house.data(f"transactions/{bill['id']}", copy.key))
+    service.load(bill)
+    shown = msgspec.json.encode(service.data(f"transactions/{bill['id']}", copy.key))
     sink = copy.target()
     with sink.transaction():
         assert sink.put_bills(branch["id"], [shown, shown]) == 1

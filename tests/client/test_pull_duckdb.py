@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import records as r
-from client.pulling import PLENTY, Copy, assert_equal
+from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.targets import Target, duckdb_target
 from counterfoil.client import Client, QuotaSpent, calls, pull_state
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.duckdb import DuckDBSink
-from house import House
+from running_service import RunningService
 
 
 @pytest.fixture
@@ -29,56 +29,58 @@ def test_bills_without_a_date_and_bills_from_before_change_tracking_are_in_the_c
     assert [bill["updatedAt"] for bill in bills].count(None) == 1
 
 
-def test_a_shop_that_appears_later_is_read_from_its_beginning(copy: Copy, branch: r.Record, house: House) -> None:
+def test_a_shop_that_appears_later_is_read_from_its_beginning(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
     copy.pull()
     late = r.branch(franchiseId=branch["franchiseId"])
-    house.load(late, r.bill(late, closedAt="2025-09-01T12:00:00+07:00", history=True), r.member(late))
+    service.load(late, r.bill(late, closedAt="2025-09-01T12:00:00+07:00", history=True), r.member(late))
     copy.pull()
     assert_equal(copy)
 
 
 def test_a_removed_shop_is_marked_and_goes_on_from_its_mark_when_it_comes_back(
-    copy: Copy, branch: r.Record, house: House
+    copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     copy.pull()
-    house.load(r.removal(branch))
+    service.load(r.removal(branch))
     copy.pull()
     assert copy.held()["shops"] == {}
     assert copy.rows("SELECT count(*) FROM shops WHERE removed_at IS NOT NULL") == [(1,)]
-    house.load(r.bill(branch, id="while away"), branch)
+    service.load(r.bill(branch, id="while away"), branch)
     assert copy.pull().bills_written == 1
     assert_equal(copy)
 
 
 def test_a_quota_spent_in_the_middle_keeps_what_was_read_and_the_next_day_goes_on(
-    house: House, branch: r.Record, target: Target
+    service: RunningService, branch: r.Record, target: Target
 ) -> None:
-    copy = Copy(house, house.key(franchise=branch["franchiseId"], per_min=100_000, per_day=16), target)
+    copy = Copy(service, service.key(franchise=branch["franchiseId"], per_min=100_000, per_day=16), target)
     with pytest.raises(QuotaSpent):
         copy.pull(limit=2)
     read = copy.rows("SELECT count(*) FROM bills")[0][0]
     assert read > 0
     for _ in range(6):
-        house.clock.advance(86_400)
-        house.ledger.advance_horizon()
+        service.clock.advance(86_400)
+        service.ledger.advance_horizon()
         try:
             copy.pull(limit=2)
             break
         except QuotaSpent:
             assert copy.rows("SELECT count(*) FROM bills")[0][0] >= read
-    house.clock.advance(86_400)
-    plenty = Copy(house, house.key(franchise=branch["franchiseId"], **PLENTY), target)
-    house.clock.advance(1)
+    service.clock.advance(86_400)
+    plenty = Copy(service, service.key(franchise=branch["franchiseId"], **PLENTY), target)
+    service.clock.advance(1)
     assert copy.held() == plenty.served()
 
 
 def test_a_copy_of_one_key_is_not_taken_over_by_another_unless_told_to(
-    copy: Copy, branch: r.Record, house: House
+    copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     copy.pull()
-    house.load(r.bill(branch))
-    successor = Copy(house, house.key(franchise=branch["franchiseId"], **PLENTY), copy.target)
-    house.clock.advance(1)
+    service.load(r.bill(branch))
+    successor = Copy(service, service.key(franchise=branch["franchiseId"], **PLENTY), copy.target)
+    service.clock.advance(1)
     with pytest.raises(CopyMismatch, match=r"was made from http.* --adopt"):
         successor.pull()
     successor.pull(adopt=True)
@@ -96,14 +98,14 @@ def test_a_copy_made_by_a_newer_program_is_left_alone(copy: Copy) -> None:
         copy.pull()
 
 
-def test_members_are_read_as_often_as_asked_for(copy: Copy, branch: r.Record, house: House) -> None:
+def test_members_are_read_as_often_as_asked_for(copy: Copy, branch: r.Record, service: RunningService) -> None:
     copy.pull(members_every_sec=3600)
-    house.load(r.member(branch))
-    house.clock.advance(1801)
-    house.ledger.advance_horizon()
+    service.load(r.member(branch))
+    service.clock.advance(1801)
+    service.ledger.advance_horizon()
     assert copy.pull(members_every_sec=3600).members_read == 0
-    house.clock.advance(1801)
-    house.ledger.advance_horizon()
+    service.clock.advance(1801)
+    service.ledger.advance_horizon()
     assert copy.pull(members_every_sec=3600).members_written == 1
     assert_equal(copy)
 
@@ -115,9 +117,11 @@ def test_since_limits_how_far_back_bills_are_read(copy: Copy) -> None:
     assert {None, "2026-01-01"} <= days
 
 
-def test_a_pull_that_was_limited_goes_on_with_all_changes(copy: Copy, branch: r.Record, house: House) -> None:
+def test_a_pull_that_was_limited_goes_on_with_all_changes(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
     copy.pull(since=date(2025, 12, 31))
-    house.load(r.bill(branch, id="old but new", closedAt="2025-02-02T12:00:00+07:00"))
+    service.load(r.bill(branch, id="old but new", closedAt="2025-02-02T12:00:00+07:00"))
     copy.pull(since=date(2025, 12, 31))
     assert (branch["id"], "old but new") in copy.held()["bills"]
 
@@ -171,10 +175,10 @@ def test_the_farthest_day_back_is_the_first_of_the_calendar(copy: Copy) -> None:
 
 
 def test_bills_without_a_date_count_from_the_first_moment_of_a_day_anywhere(
-    copy: Copy, branch: r.Record, house: House
+    copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
-    house.clock.step((datetime(2026, 1, 4, 20, tzinfo=UTC).timestamp() * 1000 - house.clock.now_ms()) / 1000)
-    house.load(r.bill(branch, closedAt=None, id="early"))  # on the fifth in Bangkok
+    service.clock.step((datetime(2026, 1, 4, 20, tzinfo=UTC).timestamp() * 1000 - service.clock.now_ms()) / 1000)
+    service.load(r.bill(branch, closedAt=None, id="early"))  # on the fifth in Bangkok
     copy.pull(since=date(2026, 1, 5))
     assert "early" in {bill_id for _, bill_id in copy.held()["bills"]}
     assert copy.reconcile(since=date(2026, 1, 5)) == []

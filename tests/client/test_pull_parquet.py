@@ -6,12 +6,12 @@ import duckdb
 import pytest
 
 import records as r
-from client.pulling import Copy
+from client.pulled_copy import Copy
 from client.targets import Target, parquet_target
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.parquet import ParquetSink
 from counterfoil.client.tables import TABLES
-from house import House
+from running_service import RunningService
 
 FILES = {f"{table.name}.parquet" for table in TABLES}
 
@@ -60,25 +60,25 @@ def test_a_quiet_run_writes_no_file(copy: Copy, folder: Path) -> None:
 
 
 def test_only_the_files_of_tables_that_changed_are_written(
-    copy: Copy, folder: Path, branch: r.Record, house: House
+    copy: Copy, folder: Path, branch: r.Record, service: RunningService
 ) -> None:
     copy.pull()
     before = seen(folder)
-    house.load(r.member(branch))
+    service.load(r.member(branch))
     copy.pull()
     assert renewed(before, seen(folder)) == {"members"}
     before = seen(folder)
-    house.load(r.bill(branch))
+    service.load(r.bill(branch))
     copy.pull()
     assert renewed(before, seen(folder)) == {"bills", "bill_items", "item_options", "payments", "promotions"}
     before = seen(folder)
-    house.load(branch | {"name": "Renamed"})
+    service.load(branch | {"name": "Renamed"})
     copy.pull()
     assert renewed(before, seen(folder)) == {"shops"}
 
 
 def test_what_a_run_wrote_but_did_not_publish_is_published_by_the_next(
-    copy: Copy, folder: Path, branch: r.Record, house: House
+    copy: Copy, folder: Path, branch: r.Record, service: RunningService
 ) -> None:
     class Unpublished(ParquetSink):
         def publish(self) -> None:
@@ -86,8 +86,8 @@ def test_what_a_run_wrote_but_did_not_publish_is_published_by_the_next(
 
     copy.pull()
     before = seen(folder)
-    house.load(r.bill(branch))
-    Copy(house, copy.key, lambda: Unpublished(folder)).pull()
+    service.load(r.bill(branch))
+    Copy(service, copy.key, lambda: Unpublished(folder)).pull()
     assert seen(folder) == before
     copy.pull()
     assert "bills" in renewed(before, seen(folder))

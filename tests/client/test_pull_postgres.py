@@ -4,11 +4,11 @@ import psycopg
 import pytest
 
 import records as r
-from client.pulling import PLENTY, Copy, assert_equal
+from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.targets import Target, postgres_url
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.postgres import PostgresSink
-from house import House, free_port
+from running_service import RunningService, free_port
 
 # Needs a real server, which takes minutes over the whole suite: `make test-long`.
 pytestmark = pytest.mark.long
@@ -44,25 +44,25 @@ def test_a_second_pull_into_the_same_schema_is_told_in_a_sentence(copy: Copy, ur
 
 
 def test_copies_in_two_schemas_of_one_database_do_not_meet(
-    url: str, copy: Copy, branch: r.Record, house: House
+    url: str, copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE SCHEMA pos")
-    other = Copy(house, copy.key, lambda: PostgresSink(f"{url}?options=-csearch_path%3Dpos"))
+    other = Copy(service, copy.key, lambda: PostgresSink(f"{url}?options=-csearch_path%3Dpos"))
     copy.pull()
     other.pull()
-    house.load(r.bill(branch))
+    service.load(r.bill(branch))
     other.pull()
     assert_equal(other)
     assert len(copy.held()["bills"]) == len(other.held()["bills"]) - 1
 
 
 def test_a_connection_that_breaks_leaves_the_copy_as_it_was(
-    copy: Copy, url: str, branch: r.Record, house: House
+    copy: Copy, url: str, branch: r.Record, service: RunningService
 ) -> None:
     copy.pull()
     before = copy.held()
-    house.load(r.bill(branch))
+    service.load(r.bill(branch))
 
     class Cut(PostgresSink):
         def save_state(self, state: bytes) -> None:
@@ -74,7 +74,7 @@ def test_a_connection_that_breaks_leaves_the_copy_as_it_was(
             super().save_state(state)
 
     with pytest.raises(SinkError, match="PostgreSQL: "):
-        Copy(house, copy.key, lambda: Cut(url)).pull()
+        Copy(service, copy.key, lambda: Cut(url)).pull()
     assert copy.held() == before
     copy.pull()
     assert_equal(copy)
@@ -85,11 +85,11 @@ def test_a_server_that_is_away_is_told_in_a_sentence() -> None:
         PostgresSink(f"postgresql://nobody@127.0.0.1:{free_port()}/none")
 
 
-def test_ids_with_signs_that_mean_something_to_the_driver_are_plain_text(url: str, house: House) -> None:
+def test_ids_with_signs_that_mean_something_to_the_driver_are_plain_text(url: str, service: RunningService) -> None:
     shop = r.branch(id="100% s? ' \" \\", providerId="%s ?", franchiseId="f")
-    house.load(shop, r.member(shop, labels=["%", "?", "\\"]), r.bill(shop, id="%s ? %(x)s"))
-    copy = Copy(house, house.key(franchise="f", **PLENTY), lambda: PostgresSink(url))
+    service.load(shop, r.member(shop, labels=["%", "?", "\\"]), r.bill(shop, id="%s ? %(x)s"))
+    copy = Copy(service, service.key(franchise="f", **PLENTY), lambda: PostgresSink(url))
     copy.pull()
-    house.load(r.removal({"kind": "bill", "id": "%s ? %(x)s", "shopId": shop["id"]}))
+    service.load(r.removal({"kind": "bill", "id": "%s ? %(x)s", "shopId": shop["id"]}))
     assert [difference.removed for difference in copy.reconcile(fix=True)] == [1]
     assert_equal(copy)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import records as r
-from client.pulling import PLENTY, Copy, assert_equal
+from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.targets import Target, duckdb_target
 from counterfoil.client.errors import CopyMismatch
-from house import House
+from running_service import RunningService
 
 
 @pytest.fixture
@@ -23,11 +23,11 @@ def test_a_copy_that_was_just_pulled_differs_nowhere(copy: Copy) -> None:
     assert copy.reconcile() == []
 
 
-def test_what_changed_since_the_pull_is_no_difference(copy: Copy, branch: r.Record, house: House) -> None:
+def test_what_changed_since_the_pull_is_no_difference(copy: Copy, branch: r.Record, service: RunningService) -> None:
     moving = r.bill(branch, closedAt="2025-12-24T12:00:00+07:00")
-    house.load(moving)
+    service.load(moving)
     copy.pull()
-    house.load(
+    service.load(
         r.bill(branch),
         r.bill(branch, closedAt=None),
         moving | {"closedAt": "2025-06-01T12:00:00+07:00"},
@@ -39,11 +39,13 @@ def test_what_changed_since_the_pull_is_no_difference(copy: Copy, branch: r.Reco
 
 
 @pytest.mark.parametrize("closed_at", ["2025-12-24T12:00:00+07:00", "2025-01-05T12:00:00+07:00", None])
-def test_a_removed_bill_is_found_and_dropped(copy: Copy, branch: r.Record, house: House, closed_at: str | None) -> None:
+def test_a_removed_bill_is_found_and_dropped(
+    copy: Copy, branch: r.Record, service: RunningService, closed_at: str | None
+) -> None:
     gone = r.bill(branch, closedAt=closed_at, lines=[r.line(options=[{"id": "o"}])])
-    house.load(gone)
+    service.load(gone)
     copy.pull()
-    house.load(r.removal(gone))
+    service.load(r.removal(gone))
     copy.pull()
     [found] = copy.reconcile()
     assert (found.day, found.removed, found.missing, found.different) == (closed_at and closed_at[:10], 1, 0, 0)
@@ -55,20 +57,22 @@ def test_a_removed_bill_is_found_and_dropped(copy: Copy, branch: r.Record, house
         assert_equal(copy)
 
 
-def test_a_swap_that_leaves_all_totals_equal_is_found(copy: Copy, branch: r.Record, house: House) -> None:
+def test_a_swap_that_leaves_all_totals_equal_is_found(copy: Copy, branch: r.Record, service: RunningService) -> None:
     gone = r.bill(branch)
-    house.load(gone)
+    service.load(gone)
     copy.pull()
-    house.load(r.removal(gone), r.bill(branch))
+    service.load(r.removal(gone), r.bill(branch))
     copy.pull()
     [found] = copy.reconcile(fix=True)
     assert found.removed == 1
     assert_equal(copy)
 
 
-def test_history_that_was_imported_after_the_first_pull_is_found(copy: Copy, branch: r.Record, house: House) -> None:
+def test_history_that_was_imported_after_the_first_pull_is_found(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
     copy.pull()
-    house.load(r.bill(branch, history=True, closedAt="2025-08-08T12:00:00+07:00", amounts={"net": 7}))
+    service.load(r.bill(branch, history=True, closedAt="2025-08-08T12:00:00+07:00", amounts={"net": 7}))
     copy.pull()
     [found] = copy.reconcile(fix=True)
     assert (found.day, found.missing, found.service.net - found.copy.net) == ("2025-08-08", 1, Decimal(7))
@@ -89,36 +93,36 @@ def test_rows_that_somebody_spoiled_are_mended(copy: Copy) -> None:
 
 
 def test_a_bill_that_came_back_on_an_earlier_day_is_moved_and_not_lost(
-    copy: Copy, branch: r.Record, house: House
+    copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     moved = r.bill(branch, history=True, closedAt="2025-12-24T12:00:00+07:00")
-    house.load(moved)
+    service.load(moved)
     copy.pull()
-    house.load(r.removal(moved))
-    house.load(moved | {"closedAt": "2025-12-20T12:00:00+07:00"})
+    service.load(r.removal(moved))
+    service.load(moved | {"closedAt": "2025-12-20T12:00:00+07:00"})
     assert [found.day for found in copy.reconcile(fix=True)] == ["2025-12-20", "2025-12-24"]
     assert_equal(copy)
     assert copy.reconcile() == []
 
 
 def test_a_bill_of_a_till_whose_clock_stood_at_its_beginning_costs_no_request_a_month(
-    copy: Copy, branch: r.Record, house: House
+    copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     ancient = r.bill(branch, closedAt="1970-01-02T12:00:00+07:00")
-    house.load(ancient)
+    service.load(ancient)
     copy.pull()
-    house.load(r.removal(ancient))
-    before = house.data("usage", copy.key)["today"]["count"]
+    service.load(r.removal(ancient))
+    before = service.data("usage", copy.key)["today"]["count"]
     assert [found.day for found in copy.reconcile(fix=True)] == ["1970-01-02"]
-    assert house.data("usage", copy.key)["today"]["count"] - before < 60
+    assert service.data("usage", copy.key)["today"]["count"] - before < 60
     assert_equal(copy)
 
 
-def test_since_limits_how_far_back_it_looks(copy: Copy, branch: r.Record, house: House) -> None:
+def test_since_limits_how_far_back_it_looks(copy: Copy, branch: r.Record, service: RunningService) -> None:
     old, new = r.bill(branch, closedAt="2025-03-03T12:00:00+07:00"), r.bill(branch)
-    house.load(old, new)
+    service.load(old, new)
     copy.pull()
-    house.load(r.removal(old), r.removal(new))
+    service.load(r.removal(old), r.removal(new))
     assert [found.day for found in copy.reconcile(since=date(2025, 12, 15), fix=True)] == ["2026-01-01"]
     assert [found.day for found in copy.reconcile()] == ["2025-03-03"]
 
@@ -129,15 +133,15 @@ def test_days_before_a_limited_pull_are_brought_by_a_longer_look(copy: Copy) -> 
     assert_equal(copy)
 
 
-def test_every_day_is_looked_at_over_pages_of_any_size(copy: Copy, branch: r.Record, house: House) -> None:
+def test_every_day_is_looked_at_over_pages_of_any_size(copy: Copy, branch: r.Record, service: RunningService) -> None:
     copy.pull()
     for limit in (1, 2, 7):
         assert copy.reconcile(limit=limit) == []
 
 
-def test_a_copy_of_another_key_is_not_compared(copy: Copy, branch: r.Record, house: House) -> None:
+def test_a_copy_of_another_key_is_not_compared(copy: Copy, branch: r.Record, service: RunningService) -> None:
     copy.pull()
-    other = Copy(house, house.key(franchise=branch["franchiseId"], **PLENTY), copy.target)
-    house.clock.advance(1)
+    other = Copy(service, service.key(franchise=branch["franchiseId"], **PLENTY), copy.target)
+    service.clock.advance(1)
     with pytest.raises(CopyMismatch):
         other.reconcile()

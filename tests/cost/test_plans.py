@@ -10,12 +10,12 @@ import psycopg
 import pytest
 
 import servers
-from cost.counter import plan_of, statements_run
+from cost.counting_worker import plan_of, statements_run
 from counterfoil import bootstrap
 from counterfoil.backends.postgres import books, cursors
 from counterfoil.backends.postgres.connections import ReconnectingConnection
-from house import House
 from records import NEW_YEAR, Record, base, bill, bills, branch, member, removal
+from running_service import RunningService
 
 MESSAGING_USER = "U" + 32 * "7"
 # One row each, and what is read once when a process starts or keys have changed.
@@ -32,40 +32,40 @@ Seen = tuple[str, str]
 def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Seen]]:
     """Every statement of a deployment that loads, changes, serves every endpoint, walks, prunes."""
     with statements_run() as statements:
-        house = House(tmp_path_factory.mktemp("plans"))
-        _live(house)
-        house.close()
-    return Path(house.settings.store), [(database, text) for database, text in statements if _planned(text)]
+        service = RunningService(tmp_path_factory.mktemp("plans"))
+        _live(service)
+        service.close()
+    return Path(service.settings.store), [(database, text) for database, text in statements if _planned(text)]
 
 
-def _live(house: House) -> None:
+def _live(service: RunningService) -> None:
     of = branch()
-    key = house.key(franchise=of["franchiseId"], personal_data=True, messaging_lookup=True)
-    one = house.key(shop=of["id"])
+    key = service.key(franchise=of["franchiseId"], personal_data=True, messaging_lookup=True)
+    one = service.key(shop=of["id"])
     sold: list[Record] = bills(of, 5)
     who = member(of, messaging=[{"userId": MESSAGING_USER}])
-    house.load(of, base(of), who, member(of, rev=1), *sold)
-    house.load(of | {"timezone": "Asia/Tokyo"}, sold[0] | {"cashier": "Lek"}, removal(sold[1]), bill(of, rev=3))
-    house.clock.advance(1)
-    house.ledger.advance_horizon()
+    service.load(of, base(of), who, member(of, rev=1), *sold)
+    service.load(of | {"timezone": "Asia/Tokyo"}, sold[0] | {"cashier": "Lek"}, removal(sold[1]), bill(of, rev=3))
+    service.clock.advance(1)
+    service.ledger.advance_horizon()
     for holder in (key, one):
-        house.data("shops", holder)
-        house.data("usage", holder)
-        house.data(f"transactions/{sold[0]['id']}", holder)
-        house.data(f"members/{house.token(who['id'])}", holder)
-        _walk(house, holder, "transactions", {"shopId": of["id"], **NEW_YEAR})
-        _walk(house, holder, "transactions", {"shopId": of["id"], "updatedSince": "2020-01-01T00:00:00Z"})
-        _walk(house, holder, "members", {"providerId": of["providerId"]})
-    house.data("members/lookup", key, providerId=of["providerId"], messagingUserId=MESSAGING_USER)
-    for part in (bootstrap.usage(house.settings, house.clock), bootstrap.cursors(house.settings, house.clock)):
+        service.data("shops", holder)
+        service.data("usage", holder)
+        service.data(f"transactions/{sold[0]['id']}", holder)
+        service.data(f"members/{service.token(who['id'])}", holder)
+        _walk(service, holder, "transactions", {"shopId": of["id"], **NEW_YEAR})
+        _walk(service, holder, "transactions", {"shopId": of["id"], "updatedSince": "2020-01-01T00:00:00Z"})
+        _walk(service, holder, "members", {"providerId": of["providerId"]})
+    service.data("members/lookup", key, providerId=of["providerId"], messagingUserId=MESSAGING_USER)
+    for part in (bootstrap.usage(service.settings, service.clock), bootstrap.cursors(service.settings, service.clock)):
         with closing(part):
             part.prune()
 
 
-def _walk(house: House, key: str, path: str, query: dict[str, Any]) -> None:
+def _walk(service: RunningService, key: str, path: str, query: dict[str, Any]) -> None:
     cursor: dict[str, Any] = {}
     while True:
-        page = house.get(path, key, limit=2, **query, **cursor).json()
+        page = service.get(path, key, limit=2, **query, **cursor).json()
         if page["nextCursor"] is None:
             return
         cursor = {"cursor": page["nextCursor"]}

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from msgspec import json
 
-from cost.counter import Cost, Worker
-from house import House
+from cost.counting_worker import Cost, Worker
 from records import Record, base, bill, bills, branch, days, fresh, member, members
+from running_service import RunningService
 
 PLENTY: dict[str, Any] = {"per_min": 1_000_000, "per_day": 1_000_000, "messaging_lookup": True}
 MESSAGING_USER = "U" + 32 * "7"
@@ -26,19 +26,19 @@ Questions = dict[str, tuple[str, dict[str, Any]]]
 class Measured:
     """A branch, its key, and what was asked of it before it grew and after."""
 
-    def __init__(self, house: House, runner: asyncio.Runner) -> None:
-        self.house = house
-        self.worker = Worker(house, runner)
+    def __init__(self, service: RunningService, runner: asyncio.Runner) -> None:
+        self.service = service
+        self.worker = Worker(service, runner)
         self.branch = branch()
         self.bills = bills(self.branch, PAGE + 50)
         self.members = [
             member(self.branch, messaging=[{"userId": MESSAGING_USER}]),
             *(one for _ in range(8) for one in members(self.branch, 28)),
         ]
-        self.key = house.key(franchise=self.branch["franchiseId"], **PLENTY)
-        house.load(self.branch, base(self.branch), *self.members, *self.bills)
+        self.key = service.key(franchise=self.branch["franchiseId"], **PLENTY)
+        service.load(self.branch, base(self.branch), *self.members, *self.bills)
         self.small = self.costs()
-        house.load(*self.more())
+        service.load(*self.more())
         self.grown = self.costs()
 
     def more(self) -> Iterator[Record]:
@@ -61,7 +61,7 @@ class Measured:
             "bill": (f"transactions/{self.bills[7]['id']}", {}),
             "members": ("members", {"providerId": provider, "limit": PAGE}),
             "half of the members": ("members", {"providerId": provider, "limit": PAGE // 2}),
-            "member": (f"members/{self.house.token(self.members[7]['id'])}", {}),
+            "member": (f"members/{self.service.token(self.members[7]['id'])}", {}),
             "lookup": ("members/lookup", {"providerId": provider, "messagingUserId": MESSAGING_USER}),
         }
 
@@ -72,11 +72,11 @@ class Measured:
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
     with asyncio.Runner() as runner:
-        house = House(tmp_path_factory.mktemp("cost"))
-        measured = Measured(house, runner)
+        service = RunningService(tmp_path_factory.mktemp("cost"))
+        measured = Measured(service, runner)
         yield measured
         measured.worker.close()
-        house.close()
+        service.close()
 
 
 ADMISSION = 5  # begin, the latest admission, this one, the record of the request before, commit

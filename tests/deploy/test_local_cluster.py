@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from cli.command import PYTHON
-from e2e.running import until
+from waiting import until
 
 # Starts six servers: `make test-long`.
 pytestmark = pytest.mark.long

@@ -9,8 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from house import House
 from records import EVER, bill, bills, shop
+from running_service import RunningService
 from servers import Postgres, Server
 
 # Starts two servers of its own: `make test-long`.
@@ -63,31 +63,31 @@ def test_a_store_comes_back_as_it_was_before_the_accident_and_no_mark_of_a_clien
         18, "wal_level=replica", "archive_mode=on", f"archive_command=test ! -f {vault}/wal/%f && cp %p {vault}/wal/%f"
     )
     name, url = server.fresh_database()
-    house = House(tmp_path / "before", store=url)
+    service = RunningService(tmp_path / "before", store=url)
     of = shop()
-    house.load(of, *bills(of, 20))
+    service.load(of, *bills(of, 20))
     server.run(server.bin / "pg_basebackup", "-D", vault / "base", "-h", "127.0.0.1", "-p", str(server.port),
                *("-U", "postgres", "-X", "none", "-c", "fast"))  # fmt: skip
     later = bill(of)
-    house.load(later)
-    key = house.key(shop=of["id"], per_min=1000)
-    kept = house.get("transactions", key, shopId=of["id"], updatedSince=EVER, limit=200).json()["data"]
+    service.load(later)
+    key = service.key(shop=of["id"], per_min=1000)
+    kept = service.get("transactions", key, shopId=of["id"], updatedSince=EVER, limit=200).json()["data"]
     moment = server.command("SELECT now()")[0][0].astimezone(UTC).isoformat()
-    house.clock.advance(60)
-    revoked = house.key(shop=of["id"])
-    mark = house.get("transactions", key, shopId=of["id"], updatedSince=EVER, limit=200).json()["serverTime"]
+    service.clock.advance(60)
+    revoked = service.key(shop=of["id"])
+    mark = service.get("transactions", key, shopId=of["id"], updatedSince=EVER, limit=200).json()["serverTime"]
     server.command("DELETE FROM counterfoil.bills", name)
     server.command("SELECT pg_switch_wal()")
     server.command("CHECKPOINT")
-    house.close()
+    service.close()
     server.await_answer(
         lambda: _require(not list((server.data / "pg_wal" / "archive_status").glob("*.ready"))), OSError
     )
     server.remove()
 
     restored = Restored(server, vault, moment)
-    again = House(tmp_path / "after", store=restored.url(name))
-    again.clock = house.clock
+    again = RunningService(tmp_path / "after", store=restored.url(name))
+    again.clock = service.clock
     assert again.get("transactions", key, shopId=of["id"], updatedSince=EVER, limit=200).json()["data"] == kept
     # What was issued or revoked since is not known here any more.
     assert again.error("shops", revoked) == "invalid_key"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import servers
-from e2e.running import SHOP, Deployment, Running
+from e2e.serve_process import SHOP, Deployment, ServeProcess
 from records import bills
 
 # Needs a real server: `make test-long`.
@@ -32,7 +32,7 @@ class Moved(Deployment):
 class Caller(threading.Thread):
     """Asks without a pause until it is refused; remembers what it was told."""
 
-    def __init__(self, service: Running, key: str) -> None:
+    def __init__(self, service: ServeProcess, key: str) -> None:
         super().__init__()
         self._service, self._key = service, key
         self.admitted, self.last_time = 0, ""

@@ -19,8 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from counterfoil import bootstrap
 from counterfoil.ports import StoreMismatch
-from e2e.running import SHOP, Deployment, Running, alive, taken, until
-from house import SECRET
+from e2e.serve_process import SHOP, Deployment, ServeProcess, alive, taken
+from running_service import SECRET
+from waiting import until
 
 # A connection stays with the worker that took it.
 NEW_CONNECTION = {"connection": "close"}
@@ -39,7 +40,7 @@ BILLS = [{"kind": "bill", "id": f"b_{n}", "shopId": "sh_1", "closedAt": 17670000
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
     """Two workers that the tests of this file share."""
     deployment = Deployment(tmp_path_factory.mktemp("service"))
     deployment.load(SHOP, *BILLS)
@@ -60,7 +61,7 @@ def statuses(answers: list[httpx.Response]) -> Counter[int]:
     return Counter(answer.status_code for answer in answers)
 
 
-def used(running: Running, key: str) -> int:
+def used(running: ServeProcess, key: str) -> int:
     """Today's count, this request included."""
     return int(running.get("usage", key).json()["data"]["today"]["count"])
 
@@ -69,7 +70,7 @@ def used(running: Running, key: str) -> int:
 
 
 @TOGETHER
-def test_it_answers_the_public_on_one_port_and_the_operator_on_another(service: Running) -> None:
+def test_it_answers_the_public_on_one_port_and_the_operator_on_another(service: ServeProcess) -> None:
     assert len(service.get("shops", service.key("any")).json()["data"]) == 1
     assert service.admin("live").json() == {"live": True}
     assert service.admin("ready").json()["checked"] == ["books", "keys", "usage", "horizon", "admissions", "api"]
@@ -81,7 +82,7 @@ def test_it_answers_the_public_on_one_port_and_the_operator_on_another(service: 
 
 
 @TOGETHER
-def test_the_metrics_are_readable_and_complete(service: Running) -> None:
+def test_the_metrics_are_readable_and_complete(service: ServeProcess) -> None:
     before = service.metric("requests_total", route="shops", status="200")
     service.get("shops", service.key("any"))
     until(
@@ -95,7 +96,7 @@ def test_the_metrics_are_readable_and_complete(service: Running) -> None:
 
 
 @TOGETHER
-def test_several_workers_share_one_exact_minute_and_one_exact_day(service: Running) -> None:
+def test_several_workers_share_one_exact_minute_and_one_exact_day(service: ServeProcess) -> None:
     key = service.key("tight")
     before = counted_by_both_workers(service)
     with ThreadPoolExecutor(8) as pool:
@@ -108,7 +109,7 @@ def test_several_workers_share_one_exact_minute_and_one_exact_day(service: Runni
     assert all(file.read_bytes() != counted for file, counted in before.items()), "one worker did all the work"
 
 
-def counted_by_both_workers(service: Running) -> dict[Path, bytes]:
+def counted_by_both_workers(service: ServeProcess) -> dict[Path, bytes]:
     """What each has counted once both have begun to answer; the service is ready as soon as one has."""
     counted: dict[Path, bytes] = {}
 
@@ -123,7 +124,7 @@ def counted_by_both_workers(service: Running) -> dict[Path, bytes]:
 
 
 @TOGETHER
-def test_the_horizon_moves_while_nothing_is_loaded(service: Running) -> None:
+def test_the_horizon_moves_while_nothing_is_loaded(service: ServeProcess) -> None:
     key = service.key("any")
     ages, horizons = [], []
     for _ in range(12):
@@ -139,7 +140,7 @@ def test_the_horizon_moves_while_nothing_is_loaded(service: Running) -> None:
 
 
 @TOGETHER
-def test_a_load_beside_a_running_service_is_seen_at_once(service: Running) -> None:
+def test_a_load_beside_a_running_service_is_seen_at_once(service: ServeProcess) -> None:
     key = service.key("any")
     since = service.get("shops", key).json()["serverTime"]
     service.deployment.load({"kind": "bill", "id": "b_new", "shopId": "sh_1", "closedAt": 1767000000}, b"nonsense")
@@ -152,7 +153,7 @@ def test_a_load_beside_a_running_service_is_seen_at_once(service: Running) -> No
 
 
 @TOGETHER
-def test_the_log_has_one_json_line_a_request_and_no_query_and_no_secret(service: Running) -> None:
+def test_the_log_has_one_json_line_a_request_and_no_query_and_no_secret(service: ServeProcess) -> None:
     key = service.key("any")
     asked = {
         "log-1": "transactions?shopId=sh_1&from=20260101&to=20260101&note=hush",
@@ -184,7 +185,7 @@ def test_the_log_has_one_json_line_a_request_and_no_query_and_no_secret(service:
 
 
 @TOGETHER
-def test_keys_that_vanish_are_told_and_found_again(service: Running) -> None:
+def test_keys_that_vanish_are_told_and_found_again(service: ServeProcess) -> None:
     key = service.key("any")
     used_before = used(service, key)
     files = list(service.deployment.store.glob("keys.sqlite3*"))
@@ -208,7 +209,7 @@ def test_keys_that_vanish_are_told_and_found_again(service: Running) -> None:
 
 
 @TOGETHER
-def test_a_schema_from_another_version_under_a_running_service_is_a_503(service: Running) -> None:
+def test_a_schema_from_another_version_under_a_running_service_is_a_503(service: ServeProcess) -> None:
     key = service.key("any")
     with service.deployment.database("keys") as keys:
         (version,) = keys.execute("PRAGMA user_version").fetchone()
@@ -222,7 +223,7 @@ def test_a_schema_from_another_version_under_a_running_service_is_a_503(service:
 
 
 @TOGETHER
-def test_books_that_cannot_be_read_are_a_500_with_the_allowance_and_recover(service: Running) -> None:
+def test_books_that_cannot_be_read_are_a_500_with_the_allowance_and_recover(service: ServeProcess) -> None:
     key = service.key("unread")
     with service.deployment.database("books") as books:
         books.execute("ALTER TABLE bills RENAME TO bills_away")
@@ -238,7 +239,7 @@ def test_books_that_cannot_be_read_are_a_500_with_the_allowance_and_recover(serv
 
 
 @TOGETHER
-def test_a_full_disk_lets_nobody_through_uncounted_and_recovers_by_itself(service: Running) -> None:
+def test_a_full_disk_lets_nobody_through_uncounted_and_recovers_by_itself(service: ServeProcess) -> None:
     """The workers may write no byte more, which is what a full disk comes to."""
     key = service.key("full disk")
     assert used(service, key) == 1

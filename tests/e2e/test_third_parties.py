@@ -16,7 +16,7 @@ from counterfoil import bootstrap, settings
 from counterfoil.demo import showcase
 from counterfoil.demo.showcase import Showcase
 from counterfoil.demo.worldgen.plan import WorldPlan
-from house import ServerThread
+from running_service import ServerThread
 
 SEED = 3
 PLAN = WorldPlan(until=date(2026, 1, 31), seed=SEED, days=40, bills=1_500, members=300)
@@ -87,7 +87,7 @@ def generated(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("generated")
     (folder / "document.json").write_bytes(demo.server.client.get(f"{demo.url}/ext/v1/openapi.json").content)
     (folder / "config.yaml").write_text(
-        "package_name_override: stranger\nproject_name_override: stranger\npost_hooks: []\n"
+        "package_name_override: generated_client\nproject_name_override: generated_client\npost_hooks: []\n"
     )
     run(
         str(Path(sys.executable).with_name("openapi-python-client")),
@@ -99,23 +99,23 @@ def generated(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Any:
         cwd=folder,
     )
     sys.path.insert(0, str(folder / "out"))
-    return importlib.import_module("stranger")
+    return importlib.import_module("generated_client")
 
 
-class Stranger:
+class GeneratedClient:
     """The generated client with a key, one call a method."""
 
     def __init__(self, generated: Any, demo: Demo, key: str) -> None:
         self._client = generated.AuthenticatedClient(base_url=f"{demo.url}/ext", token=key)
 
-    def __enter__(self) -> "Stranger":
+    def __enter__(self) -> "GeneratedClient":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._client.get_httpx_client().close()
 
     def ask(self, tag: str, operation: str, *arguments: Any, **query: Any) -> Any:
-        module = importlib.import_module(f"stranger.api.{tag}.{operation}")
+        module = importlib.import_module(f"generated_client.api.{tag}.{operation}")
         answer = module.sync_detailed(*arguments, client=self._client, **query)
         assert answer.status_code == 200, answer.content
         return answer.parsed
@@ -132,25 +132,25 @@ class Stranger:
 def test_a_generated_client_reads_the_whole_demo_world(generated: Any, demo: Demo) -> None:
     read, bases = set(), set()
     for purpose in ("personal data", "franchise", "independent", "no members"):
-        with Stranger(generated, demo, demo.key(purpose)) as stranger:
-            for shop in stranger.ask("shops", "list_shops").data:
+        with GeneratedClient(generated, demo, demo.key(purpose)) as client:
+            for shop in client.ask("shops", "list_shops").data:
                 bases |= {shop.provider_id} - {None}
-                read |= {(shop.shop_id, bill.id) for bill in bills_of(stranger, shop.shop_id)}
+                read |= {(shop.shop_id, bill.id) for bill in bills_of(client, shop.shop_id)}
             for provider_id in demo.shown.key(purpose).role.provider_ids:
-                assert list(stranger.every("members", "list_members", provider_id=provider_id, limit=200))
+                assert list(client.every("members", "list_members", provider_id=provider_id, limit=200))
     assert read == held(demo, {shop_id for shop_id, _ in read})
     assert bases
 
 
-def bills_of(stranger: Stranger, shop_id: str) -> Iterator[Any]:
+def bills_of(client: GeneratedClient, shop_id: str) -> Iterator[Any]:
     """All bills of a shop as the procedure reads them: by day in windows, and by change for those without a day."""
     last = PLAN.until + timedelta(days=1)
     for window in range(2):
         end = last - timedelta(days=31 * window)
         days = {"from_": f"{end - timedelta(days=30):%Y%m%d}", "to": f"{end:%Y%m%d}"}
-        yield from stranger.every("transactions", "list_transactions", shop_id=shop_id, limit=200, **days)
+        yield from client.every("transactions", "list_transactions", shop_id=shop_id, limit=200, **days)
     since = datetime(2020, 1, 1, tzinfo=UTC)
-    yield from stranger.every("transactions", "list_transactions", shop_id=shop_id, limit=200, updated_since=since)
+    yield from client.every("transactions", "list_transactions", shop_id=shop_id, limit=200, updated_since=since)
 
 
 def held(demo: Demo, shop_ids: set[str]) -> set[tuple[str, str]]:
@@ -162,16 +162,16 @@ def held(demo: Demo, shop_ids: set[str]) -> set[tuple[str, str]]:
 
 def test_a_generated_client_reads_one_bill_one_member_a_lookup_and_usage(generated: Any, demo: Demo) -> None:
     samples = demo.shown.samples
-    with Stranger(generated, demo, demo.key("lookup")) as stranger:
-        bill = stranger.ask("transactions", "get_transaction", samples.transaction_id).data
-        member = stranger.ask("members", "get_member", samples.member_id).data
-        found = stranger.ask(
+    with GeneratedClient(generated, demo, demo.key("lookup")) as client:
+        bill = client.ask("transactions", "get_transaction", samples.transaction_id).data
+        member = client.ask("members", "get_member", samples.member_id).data
+        found = client.ask(
             "members",
             "lookup_member",
             provider_id=samples.provider_id,
             messaging_user_id=samples.messaging_user_id,
         ).data
-        usage = stranger.ask("usage", "get_usage").data
+        usage = client.ask("usage", "get_usage").data
     assert (bill.id, member.member_id) == (samples.transaction_id, samples.member_id)
     assert found.member_id.startswith("m1_")
     assert len(usage.days) == 7

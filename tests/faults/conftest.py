@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.estate import Estate
+from faults.multi_node import MultiNodeDeployment
 from servers import Postgres, Valkey
 
 
@@ -24,8 +24,8 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture
-def estate(tmp_path: Path, postgres: Postgres, valkey: Valkey) -> Iterator[Estate]:
+def multi_node(tmp_path: Path, postgres: Postgres, valkey: Valkey) -> Iterator[MultiNodeDeployment]:
     """Bills of one shop on servers of its own."""
-    estate = Estate(tmp_path, postgres, valkey)
-    yield estate
-    estate.close()
+    multi_node = MultiNodeDeployment(tmp_path, postgres, valkey)
+    yield multi_node
+    multi_node.close()

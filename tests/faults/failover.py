@@ -14,16 +14,16 @@ import httpx
 from msgspec import Struct
 
 import records as r
-from client import copies, truth
-from client.copies import Json, assert_same
+from client import copy_contents, expected
+from client.copy_contents import Json, assert_same
 from counterfoil import bootstrap
 from counterfoil.client.sinks.duckdb import DuckDBSink
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.ports import StoreUnavailable
-from e2e.running import SHOP, Deployment, Running
-from faults.callers import Caller, Seen, longest_gap
-from faults.cluster import Cluster
-from house import Records
+from e2e.serve_process import SHOP, Deployment, ServeProcess
+from faults.http_clients import Call, RepeatingClient, longest_gap
+from faults.patroni import Cluster
+from running_service import RecordSource
 from servers import Valkey
 
 PLENTY = 1_000_000_000
@@ -75,7 +75,7 @@ class Loader:
         while not self._stop.is_set():
             try:
                 with closing(bootstrap.ledger(self._settings)) as ledger:
-                    Pipeline(ledger, bootstrap.pseudonyms(self._settings), self._rejects, 500).load(Records(bills))
+                    Pipeline(ledger, bootstrap.pseudonyms(self._settings), self._rejects, 500).load(RecordSource(bills))
             except StoreUnavailable as error:
                 self.failures.append(str(error))
                 self._stop.wait(0.02)
@@ -130,7 +130,7 @@ class Event(Struct, frozen=True):
     failed: int
 
 
-class Scene:
+class FailoverScenario:
     """All of them, and the questions that a test asks of them."""
 
     def __init__(self, folder: Path, cluster: Cluster, valkey: Valkey) -> None:
@@ -140,16 +140,16 @@ class Scene:
         self.office.load(SHOP, *(r.bill(SHOP, id=f"bill-{number}") for number in range(BILLS)))
         self.office.issue({name: {"per_min": PLENTY, "per_day": PLENTY} for name in ("reader", "puller", "checker")})
         self.node = Deployment(_made(folder / "node"), store=address, meter=valkey.url)
-        self.running: Running = self.node.start()
+        self.running: ServeProcess = self.node.start()
         self.loader = Loader(self.office)
         self.puller = Puller(folder, self.running.url, self.office.keys["puller"])
         self.callers = [
-            Caller(self.node.port, self.office.keys["reader"], question, every_sec=every)
+            RepeatingClient(self.node.port, self.office.keys["reader"], question, every_sec=every)
             for question, every in QUESTIONS.items()
         ]
         self.events: list[Event] = []
 
-    def __enter__(self) -> "Scene":
+    def __enter__(self) -> "FailoverScenario":
         self.loader.start()
         self.puller.start()
         for caller in self.callers:
@@ -215,7 +215,7 @@ class Scene:
 
     def assert_copy_is_right(self) -> None:
         with closing(DuckDBSink(self.puller.copy)) as sink:
-            assert_same(copies.bills(sink), self._bills())
+            assert_same(copy_contents.bills(sink), self._bills())
 
     def _bills(self) -> dict[tuple[str, str], Json]:
         with httpx.Client(headers={"authorization": f"Bearer {self.office.keys['checker']}"}, timeout=30) as client:
@@ -225,7 +225,7 @@ class Scene:
                 assert body["ok"], body
                 return body
 
-            return truth.bills(ask, "sh_1")
+            return expected.bills(ask, "sh_1")
 
     def table(self) -> str:
         lines = [
@@ -244,7 +244,7 @@ class Scene:
         return "\n".join(lines)
 
 
-def _between(seen: list[Seen], start: float, end: float) -> list[Seen]:
+def _between(seen: list[Call], start: float, end: float) -> list[Call]:
     return [call for call in seen if call.ended >= start and call.began <= end]
 
 

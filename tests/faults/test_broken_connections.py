@@ -7,7 +7,7 @@ import pytest
 import servers
 from counterfoil.backends.postgres.connections import Pool
 from counterfoil.ports import StoreUnreachable
-from faults.passage import Passage
+from faults.proxy import Proxy
 
 END_THE_OTHERS = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}' AND pid <> pg_backend_pid()
@@ -19,11 +19,11 @@ def test_a_connection_whose_server_said_good_bye_is_not_used_twice() -> None:
     """A server that goes down says so before it hangs up: for a moment the connection looks whole."""
     server = servers.postgres(18)
     database, url = server.fresh_database()
-    passage = Passage(server.port)
-    passage.hides_the_end = True
+    proxy = Proxy(server.port)
+    proxy.hides_disconnect = True
 
     async def ask_before_and_after() -> list[int]:
-        pool = Pool(url.replace(str(server.port), str(passage.port)), size=1)
+        pool = Pool(url.replace(str(server.port), str(proxy.port)), size=1)
         before = await pool.row("SELECT 6")
         await asyncio.to_thread(server.command, END_THE_OTHERS.format(database))
         await asyncio.wait({asyncio.ensure_future(asyncio.Event().wait())}, timeout=0.2)
@@ -36,4 +36,4 @@ def test_a_connection_whose_server_said_good_bye_is_not_used_twice() -> None:
     try:
         assert asyncio.run(ask_before_and_after()) == [6, 7]
     finally:
-        passage.close()
+        proxy.close()

@@ -5,9 +5,9 @@ from contextlib import ExitStack
 import pytest
 
 from counterfoil.backends.postgres.connections import COMMAND_SEC, QUEUE_SEC
-from e2e.running import until
-from faults.callers import Caller
-from faults.estate import BY_DAY, Estate
+from faults.http_clients import RepeatingClient
+from faults.multi_node import BY_DAY, MultiNodeDeployment
+from waiting import until
 
 ROUNDS = 6
 CALLERS = 8
@@ -15,15 +15,15 @@ GROWTH_KB = 20_000
 
 
 @pytest.mark.long
-def test_nothing_leaks_through_many_cuts(estate: Estate) -> None:
-    node = estate.node()
+def test_nothing_leaks_through_many_cuts(multi_node: MultiNodeDeployment) -> None:
+    node = multi_node.node()
     befallen = [
-        node.to_store.cut,
-        node.to_meter.cut,
-        node.to_store.reset,
-        node.to_meter.reset,
-        node.to_store.silence,
-        node.to_meter.silence,
+        node.store_proxy.cut,
+        node.meter_proxy.cut,
+        node.store_proxy.reset,
+        node.meter_proxy.reset,
+        node.store_proxy.block,
+        node.meter_proxy.block,
     ]
 
     def all_ask_again() -> None:
@@ -34,12 +34,12 @@ def test_nothing_leaks_through_many_cuts(estate: Estate) -> None:
         for befall in befallen:
             befall()
             all_ask_again()
-            node.to_store.mend()
-            node.to_meter.mend()
+            node.store_proxy.restore()
+            node.meter_proxy.restore()
             until(lambda: all(caller.seen[-1].status == 200 for caller in callers), "all were served again")
 
     with ExitStack() as at_work:
-        callers = [Caller(node.port, estate.key(), BY_DAY, every_sec=0.02) for _ in range(CALLERS)]
+        callers = [RepeatingClient(node.port, multi_node.key(), BY_DAY, every_sec=0.02) for _ in range(CALLERS)]
         for caller in callers:
             at_work.enter_context(caller)
         one_round()
@@ -56,20 +56,20 @@ def test_nothing_leaks_through_many_cuts(estate: Estate) -> None:
 
 
 @pytest.mark.long
-def test_a_slow_store_makes_slow_answers_and_no_wrong_ones(estate: Estate) -> None:
-    node = estate.node()
-    desk = node.desk()
-    quick = desk.ask(BY_DAY)
-    node.to_store.delay_sec = 0.1
-    slow = [desk.ask(BY_DAY) for _ in range(5)]
+def test_a_slow_store_makes_slow_answers_and_no_wrong_ones(multi_node: MultiNodeDeployment) -> None:
+    node = multi_node.node()
+    client = node.client()
+    quick = client.ask(BY_DAY)
+    node.store_proxy.delay_sec = 0.1
+    slow = [client.ask(BY_DAY) for _ in range(5)]
     assert {call.status for call in slow} == {200}
     assert all(call.data == quick.data and call.took > 0.1 for call in slow)
-    node.to_store.mend()
-    node.to_store.trickle = 200
+    node.store_proxy.restore()
+    node.store_proxy.throttle = 200
     # A page of bills takes longer than its time this way, the gate's few bytes do not.
-    assert {(call.status, call.metered) for call in (desk.ask(BY_DAY), desk.ask(BY_DAY))} <= {
+    assert {(call.status, call.metered) for call in (client.ask(BY_DAY), client.ask(BY_DAY))} <= {
         (200, True),
         (500, True),
     }
-    node.to_store.mend()
-    assert until(lambda: desk.ask(BY_DAY).status == 200, "the store was quick again")
+    node.store_proxy.restore()
+    assert until(lambda: client.ask(BY_DAY).status == 200, "the store was quick again")

@@ -6,8 +6,8 @@ from statistics import median
 
 import pytest
 
-from faults.cluster import Cluster
-from faults.failover import Scene
+from faults.failover import FailoverScenario
+from faults.patroni import Cluster
 from servers import Valkey
 
 pytestmark = pytest.mark.long
@@ -26,28 +26,28 @@ def cluster() -> Iterator[Cluster]:
 
 
 def test_readers_outlive_the_primary_and_nothing_is_lost(tmp_path: Path, cluster: Cluster, valkey: Valkey) -> None:
-    scene = Scene(tmp_path, cluster, valkey)
+    scenario = FailoverScenario(tmp_path, cluster, valkey)
     try:
-        with scene:
+        with scenario:
             for number in range(1, KILLS + 1):
-                kill_the_primary(scene, whole=number % WHOLE_EVERY == 0)
-        scene.puller.stop()
-        print(f"\n{scene.table()}")
-        assert scene.lost() == []
-        scene.assert_copy_is_right()
-        assert set(scene.puller.ends) == {0}, scene.puller.log.read_text("utf-8")
-        assert sum(event.failed for event in scene.events) == 0
+                kill_the_primary(scenario, whole=number % WHOLE_EVERY == 0)
+        scenario.puller.stop()
+        print(f"\n{scenario.table()}")
+        assert scenario.lost() == []
+        scenario.assert_copy_is_right()
+        assert set(scenario.puller.ends) == {0}, scenario.puller.log.read_text("utf-8")
+        assert sum(event.failed for event in scenario.events) == 0
         # A busy machine has gaps of its own, so they are taken off.
-        gap = median(event.read_gap for event in scene.events) - median(event.calm_gap for event in scene.events)
+        gap = median(event.read_gap for event in scenario.events) - median(event.calm_gap for event in scenario.events)
         assert gap < GAP_SEC
     finally:
-        scene.close()
+        scenario.close()
 
 
-def kill_the_primary(scene: Scene, *, whole: bool) -> None:
-    primary = scene.cluster.primary()
+def kill_the_primary(scenario: FailoverScenario, *, whole: bool) -> None:
+    primary = scenario.cluster.primary()
     assert primary is not None
     if whole:
-        scene.fail("kill -9 of the primary's node", primary.kill_both, primary.start)
+        scenario.fail("kill -9 of the primary's node", primary.kill_both, primary.start)
     else:
-        scene.fail("kill -9 of postgres alone", primary.kill_postgres, lambda: None)
+        scenario.fail("kill -9 of postgres alone", primary.kill_postgres, lambda: None)

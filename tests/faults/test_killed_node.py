@@ -4,19 +4,21 @@ from contextlib import ExitStack
 
 import pytest
 
-from e2e.running import until
-from faults.callers import NO_ANSWER, Caller, Seen
-from faults.estate import BY_DAY, Estate, Node
+from faults.http_clients import NO_ANSWER, Call, RepeatingClient
+from faults.multi_node import BY_DAY, MultiNodeDeployment, Node
+from waiting import until
 
 CALLERS = 4
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("meter", [True, False], ids=["counted by the meter", "counted by the store"])
-def test_only_the_requests_under_way_fail_and_every_count_stays_exact(estate: Estate, meter: bool) -> None:
-    estate.issue("counted", per_min=1_000_000, per_day=1_000_000)
-    first, second = estate.node(meter=meter), estate.node(meter=meter)
-    doomed, lasting = (callers_of(estate, node) for node in (first, second))
+def test_only_the_requests_under_way_fail_and_every_count_stays_exact(
+    multi_node: MultiNodeDeployment, meter: bool
+) -> None:
+    multi_node.issue("counted", per_min=1_000_000, per_day=1_000_000)
+    first, second = multi_node.node(meter=meter), multi_node.node(meter=meter)
+    doomed, lasting = (callers_of(multi_node, node) for node in (first, second))
     with ExitStack() as at_work:
         for caller in (*doomed, *lasting):
             at_work.enter_context(caller)
@@ -31,16 +33,16 @@ def test_only_the_requests_under_way_fail_and_every_count_stays_exact(estate: Es
     assert {call.status for call in others} == {200}
     cut_off = [_until_cut(caller.seen) for caller in doomed]
     answered = len(others) + sum(len(calls) for calls in cut_off)
-    usage = second.desk("counted").ask("usage").data
+    usage = second.client("counted").ask("usage").data
     # What was under way when the node died may or may not have been counted: one request a caller at most.
     assert answered <= usage["today"]["count"] - 1 <= answered + CALLERS
 
 
-def callers_of(estate: Estate, node: Node) -> list[Caller]:
-    return [Caller(node.port, estate.key("counted"), BY_DAY) for _ in range(CALLERS)]
+def callers_of(multi_node: MultiNodeDeployment, node: Node) -> list[RepeatingClient]:
+    return [RepeatingClient(node.port, multi_node.key("counted"), BY_DAY) for _ in range(CALLERS)]
 
 
-def _until_cut(seen: list[Seen]) -> list[Seen]:
+def _until_cut(seen: list[Call]) -> list[Call]:
     """What was answered before the node was gone; after it, nothing was."""
     answered = [call for call in seen if call.status != NO_ANSWER]
     assert {call.status for call in answered} == {200}

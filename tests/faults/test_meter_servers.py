@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from e2e.running import until
-from faults.callers import Caller
-from faults.estate import Estate, Node
-from faults.passage import Passage
+from faults.http_clients import RepeatingClient
+from faults.multi_node import MultiNodeDeployment, Node
+from faults.proxy import Proxy
 from servers import Valkey
+from waiting import until
 
 pytestmark = pytest.mark.long
 
@@ -35,9 +35,9 @@ def replica_of(primary: Valkey, *settings: str) -> Valkey:
     return replica
 
 
-def assert_it_survives(estate: Estate, node: Node, doomed: Valkey) -> None:
+def assert_it_survives(multi_node: MultiNodeDeployment, node: Node, doomed: Valkey) -> None:
     """Killed under load, the primary is followed by another; in between nobody is let through and nothing hangs."""
-    with Caller(node.port, estate.key(), "shops", every_sec=0.02) as caller:
+    with RepeatingClient(node.port, multi_node.key(), "shops", every_sec=0.02) as caller:
         until(lambda: len(caller.seen) > 20, "it was at work")
         doomed.kill()
         until(lambda: caller.seen[-1].status == 503, "the loss was felt")
@@ -45,39 +45,39 @@ def assert_it_survives(estate: Estate, node: Node, doomed: Valkey) -> None:
     assert {call.status for call in caller.seen} == {200, 503}
     assert max(call.took for call in caller.seen) < 3
     answered = sum(call.status == 200 for call in caller.seen)
-    counted = node.desk().ask("usage").data["today"]["count"]
+    counted = node.client().ask("usage").data["today"]["count"]
     # What a replica had not been told when its primary died is lost with it: at most the last second's.
     assert counted > 20
     assert counted <= answered + sum(call.status == 503 for call in caller.seen) + 1
 
 
-def test_sentinels_lead_to_the_next_primary(estate: Estate, started: list[Valkey]) -> None:
-    started.append(replica_of(estate.valkey))
-    sentinel = Valkey(sentinel_of=estate.valkey)
+def test_sentinels_lead_to_the_next_primary(multi_node: MultiNodeDeployment, started: list[Valkey]) -> None:
+    started.append(replica_of(multi_node.valkey))
+    sentinel = Valkey(sentinel_of=multi_node.valkey)
     started.append(sentinel)
     sentinel.command("SENTINEL SET meter down-after-milliseconds 500")
     until(lambda: b"slaves=1" in sentinel.everything("INFO sentinel"), "the sentinel knew both")
-    node = estate.node(meter=f"redis+sentinel://127.0.0.1:{sentinel.port}/meter/0")
-    assert_it_survives(estate, node, estate.valkey)
+    node = multi_node.node(meter=f"redis+sentinel://127.0.0.1:{sentinel.port}/meter/0")
+    assert_it_survives(multi_node, node, multi_node.valkey)
 
 
-def test_a_cluster_goes_on_without_one_of_its_primaries(estate: Estate, started: list[Valkey]) -> None:
+def test_a_cluster_goes_on_without_one_of_its_primaries(multi_node: MultiNodeDeployment, started: list[Valkey]) -> None:
     primaries = make_cluster(started)
     for number in range(KEYS):
-        estate.issue(f"k{number}", per_min=5, per_day=1000)
-    node = estate.node(meter=f"redis+cluster://127.0.0.1:{primaries[0].port},127.0.0.1:{primaries[1].port}")
+        multi_node.issue(f"k{number}", per_min=5, per_day=1000)
+    node = multi_node.node(meter=f"redis+cluster://127.0.0.1:{primaries[0].port},127.0.0.1:{primaries[1].port}")
     for number in range(KEYS):
-        desk = node.desk(f"k{number}")
-        assert [desk.ask("shops").status for _ in range(7)] == [200] * 5 + [429] * 2
+        client = node.client(f"k{number}")
+        assert [client.ask("shops").status for _ in range(7)] == [200] * 5 + [429] * 2
     # The keys lie in several slots, and all of a key's in one.
     assert sum(int(primary.command("DBSIZE")[1:]) > 0 for primary in primaries) > 1
-    holder = next(server for server in primaries if owns(server, estate))
-    assert_it_survives(estate, node, holder)
+    holder = next(server for server in primaries if owns(server, multi_node))
+    assert_it_survives(multi_node, node, holder)
 
 
-def owns(server: Valkey, estate: Estate) -> bool:
+def owns(server: Valkey, multi_node: MultiNodeDeployment) -> bool:
     """Whether it holds the slot of the key that everybody calls with."""
-    tag = estate.key().split("_")[2]
+    tag = multi_node.key().split("_")[2]
     slot = int(server.command(f"CLUSTER KEYSLOT {{{tag}}}")[1:])
     mine = next(line for line in server.everything("CLUSTER NODES").decode().splitlines() if "myself" in line)
     return any(int(part.split("-")[0]) <= slot <= int(part.split("-")[-1]) for part in mine.split()[8:])
@@ -105,20 +105,22 @@ def make_cluster(started: list[Valkey]) -> list[Valkey]:
     return primaries
 
 
-def test_over_tls_only_a_server_that_can_prove_itself_is_trusted(estate: Estate, tmp_path: Path) -> None:
+def test_over_tls_only_a_server_that_can_prove_itself_is_trusted(
+    multi_node: MultiNodeDeployment, tmp_path: Path
+) -> None:
     certificate, private = tmp_path / "certificate.pem", tmp_path / "private.pem"
     make_certificate(certificate, private)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate, private)
-    passage = Passage(estate.valkey.port, tls)
+    proxy = Proxy(multi_node.valkey.port, tls)
     try:
-        address = f"rediss://127.0.0.1:{passage.port}/0"
-        trusting = estate.node(meter=f"{address}?ssl_ca_certs={certificate}")
-        assert trusting.desk().ask("shops").status == 200
-        doubting = estate.node(meter=address)
-        assert doubting.desk().ask("shops").error == "auth_unavailable"
+        address = f"rediss://127.0.0.1:{proxy.port}/0"
+        trusting = multi_node.node(meter=f"{address}?ssl_ca_certs={certificate}")
+        assert trusting.client().ask("shops").status == 200
+        doubting = multi_node.node(meter=address)
+        assert doubting.client().ask("shops").error == "auth_unavailable"
     finally:
-        passage.close()
+        proxy.close()
 
 
 def make_certificate(certificate: Path, private: Path) -> None:

@@ -5,9 +5,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from e2e.running import until
-from faults.callers import Caller, Seen
-from faults.estate import Estate
+from faults.http_clients import Call, RepeatingClient
+from faults.multi_node import MultiNodeDeployment
+from waiting import until
 
 PER_MIN = 40
 CALLERS = 3
@@ -17,12 +17,14 @@ MINUTE = 60.0
 
 @pytest.mark.long
 @pytest.mark.parametrize("meter", [True, False], ids=["counted by the meter", "counted by the store"])
-def test_no_minute_holds_more_than_the_limit_and_nobody_who_fits_is_refused(estate: Estate, meter: bool) -> None:
-    estate.issue("tight", per_min=PER_MIN, per_day=1_000_000)
-    nodes = [estate.node(meter=meter), estate.node(meter=meter)]
+def test_no_minute_holds_more_than_the_limit_and_nobody_who_fits_is_refused(
+    multi_node: MultiNodeDeployment, meter: bool
+) -> None:
+    multi_node.issue("tight", per_min=PER_MIN, per_day=1_000_000)
+    nodes = [multi_node.node(meter=meter), multi_node.node(meter=meter)]
     with ExitStack() as at_work:
         callers = [
-            at_work.enter_context(Caller(node.port, estate.key("tight"), "shops", every_sec=0.03))
+            at_work.enter_context(RepeatingClient(node.port, multi_node.key("tight"), "shops", every_sec=0.03))
             for node in nodes
             for _ in range(CALLERS)
         ]
@@ -37,15 +39,15 @@ def test_no_minute_holds_more_than_the_limit_and_nobody_who_fits_is_refused(esta
 
 
 def test_the_checker_finds_one_too_many_and_one_too_few() -> None:
-    some = [Seen(number, number + 0.5, 200) for number in range(PER_MIN)]
-    one_more, refused = Seen(50, 50.5, 200), Seen(50, 50.5, 429)
+    some = [Call(number, number + 0.5, 200) for number in range(PER_MIN)]
+    one_more, refused = Call(50, 50.5, 200), Call(50, 50.5, 429)
     assert (crowded(some), wronged(some, [refused])) == ([], [])
     assert crowded([*some, one_more]) == [one_more]
-    assert crowded([*some, Seen(60.6, 61, 200)]) == []
+    assert crowded([*some, Call(60.6, 61, 200)]) == []
     assert wronged(some[1:], [refused]) == [refused]
 
 
-def crowded(admitted: list[Seen]) -> list[Seen]:
+def crowded(admitted: list[Call]) -> list[Call]:
     """Those that made a minute hold more than the limit, wherever between question and answer each was counted."""
     by_end = sorted(admitted, key=lambda call: call.ended)
     ends = [call.ended for call in by_end]
@@ -59,7 +61,7 @@ def crowded(admitted: list[Seen]) -> list[Seen]:
     return found
 
 
-def wronged(admitted: list[Seen], refused: list[Seen]) -> list[Seen]:
+def wronged(admitted: list[Call], refused: list[Call]) -> list[Call]:
     """Those refused although fewer than the limit can have been counted in the minute before."""
     return [
         call

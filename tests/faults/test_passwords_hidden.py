@@ -9,9 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from counterfoil.cli.main import program
-from e2e.running import Deployment, Running, until
-from faults.estate import Estate
-from house import SECRET, free_port
+from e2e.serve_process import Deployment, ServeProcess
+from faults.multi_node import MultiNodeDeployment
+from running_service import SECRET, free_port
+from waiting import until
 
 CANARY = "canary-bird"
 CLOSED = "127.0.0.1:1"
@@ -80,32 +81,32 @@ def test_no_command_shows_it(store: str, words: list[str]) -> None:
 
 
 @pytest.mark.long
-def test_a_service_whose_servers_fail_shows_it_nowhere(estate: Estate, tmp_path: Path) -> None:
+def test_a_service_whose_servers_fail_shows_it_nowhere(multi_node: MultiNodeDeployment, tmp_path: Path) -> None:
     """With the right passwords, with servers that go away, and with a password that has become wrong."""
-    estate.valkey.command(f"CONFIG SET requirepass {CANARY}")
+    multi_node.valkey.command(f"CONFIG SET requirepass {CANARY}")
     deployment = Deployment(
         made(tmp_path / "node"),
-        store=f"postgresql://postgres:{CANARY}@127.0.0.1:{estate.postgres.port}/{estate.database}",
-        meter=f"redis://:{CANARY}@127.0.0.1:{estate.valkey.port}/0",
+        store=f"postgresql://postgres:{CANARY}@127.0.0.1:{multi_node.postgres.port}/{multi_node.database}",
+        meter=f"redis://:{CANARY}@127.0.0.1:{multi_node.valkey.port}/0",
     )
     running = deployment.start()
-    heard = ask_all(running, estate.key())
+    heard = ask_all(running, multi_node.key())
     assert '"ok":true' in heard
-    estate.valkey.kill()
-    heard += ask_all(running, estate.key())
-    estate.valkey.start()
-    estate.valkey.command("CONFIG SET requirepass another")
-    heard += ask_all(running, estate.key())
-    estate.postgres.kill()
-    heard += ask_all(running, estate.key())
+    multi_node.valkey.kill()
+    heard += ask_all(running, multi_node.key())
+    multi_node.valkey.start()
+    multi_node.valkey.command("CONFIG SET requirepass another")
+    heard += ask_all(running, multi_node.key())
+    multi_node.postgres.kill()
+    heard += ask_all(running, multi_node.key())
     until(lambda: "horizon_failing" in deployment.log.read_text("utf-8"), "the chores had noticed")
-    estate.postgres.start()
+    multi_node.postgres.start()
     assert running.stop() == 0
     assert "auth_unavailable" in heard
     assert_hidden(heard + deployment.log.read_text("utf-8"))
 
 
-def ask_all(running: Running, key: str) -> str:
+def ask_all(running: ServeProcess, key: str) -> str:
     pages = [running.admin(page).text for page in ("live", "ready", "metrics")]
     return "".join([running.get("shops", key).text, running.get("shops", key).text, *pages])
 

@@ -4,8 +4,8 @@ import pytest
 
 from counterfoil.backends.postgres.connections import COMMAND_SEC, QUEUE_SEC
 from counterfoil.http.gate import SEATS
-from faults.callers import at_once
-from faults.estate import BY_DAY, Estate
+from faults.http_clients import call_concurrently
+from faults.multi_node import BY_DAY, MultiNodeDeployment
 from faults.test_store_away import locked
 
 CROWD = 300
@@ -14,9 +14,9 @@ SLACK_SEC = 10.0
 
 
 @pytest.mark.long
-def test_a_crowd_is_served_to_the_last(estate: Estate) -> None:
-    node = estate.node()
-    seen = at_once(node.port, estate.key(), BY_DAY, CROWD)
+def test_a_crowd_is_served_to_the_last(multi_node: MultiNodeDeployment) -> None:
+    node = multi_node.node()
+    seen = call_concurrently(node.port, multi_node.key(), BY_DAY, CROWD)
     assert {call.status for call in seen} <= {200, 503}
     assert sum(call.status == 200 for call in seen) > 2 * SEATS
     assert max(call.took for call in seen) < QUEUE_SEC + COMMAND_SEC + SLACK_SEC
@@ -24,17 +24,19 @@ def test_a_crowd_is_served_to_the_last(estate: Estate) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("meter", [True, False], ids=["counted by the meter", "counted by the store"])
-def test_when_every_connection_is_taken_the_crowd_waits_to_a_bound_and_is_refused(estate: Estate, meter: bool) -> None:
-    estate.issue("counted", per_min=1_000_000, per_day=1_000_000)
-    node = estate.node(meter=meter)
-    desk = node.desk("counted")
-    assert desk.ask(BY_DAY).status == 200
-    with locked(estate, "bills"):
-        seen = at_once(node.port, estate.key("counted"), BY_DAY, CROWD)
+def test_when_every_connection_is_taken_the_crowd_waits_to_a_bound_and_is_refused(
+    multi_node: MultiNodeDeployment, meter: bool
+) -> None:
+    multi_node.issue("counted", per_min=1_000_000, per_day=1_000_000)
+    node = multi_node.node(meter=meter)
+    client = node.client("counted")
+    assert client.ask(BY_DAY).status == 200
+    with locked(multi_node, "bills"):
+        seen = call_concurrently(node.port, multi_node.key("counted"), BY_DAY, CROWD)
     statuses = {(call.status, call.error, call.metered) for call in seen}
     assert statuses <= {(500, "internal", True), (503, "auth_unavailable", False)}
     assert (503, "auth_unavailable", False) in statuses
     assert max(call.took for call in seen) < QUEUE_SEC + COMMAND_SEC + SLACK_SEC
     # Whoever found no seat has not spent anything.
-    assert desk.ask("usage").data["today"]["count"] <= SEATS + 2
-    assert {call.status for call in at_once(node.port, estate.key(), BY_DAY, 20)} == {200}
+    assert client.ask("usage").data["today"]["count"] <= SEATS + 2
+    assert {call.status for call in call_concurrently(node.port, multi_node.key(), BY_DAY, 20)} == {200}

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from house import House, site
+from running_service import RunningService, backend_settings
 
 # What these say depends most on what a store finds. On the server the others are for `make test-long`.
 OF_THE_BOOKS = {
@@ -18,11 +18,11 @@ OF_THE_BOOKS = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-        if params.get("town") == "postgres" and item.path.name not in OF_THE_BOOKS:
+        if params.get("shared_service") == "postgres" and item.path.name not in OF_THE_BOOKS:
             item.add_marker(pytest.mark.long)
 
 
-class Town(House):
+class SharedService(RunningService):
     """A deployment that the tests of a file share. Each brings shops and keys of its own and leaves the clock alone."""
 
     def key(self, *, shop: str = "", franchise: str = "", **terms: Any) -> str:
@@ -33,8 +33,10 @@ class Town(House):
 
 
 @pytest.fixture(scope="module", params=("sqlite", "postgres"))
-def town(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with site(request.param) as place:
-        town = Town(tmp_path_factory.mktemp("town"), **place)
-        yield town
-        town.close()
+def shared_service(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningService]:
+    with backend_settings(request.param) as place:
+        shared_service = SharedService(tmp_path_factory.mktemp("shared"), **place)
+        yield shared_service
+        shared_service.close()

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-import plainly
-from house import House
+import raw_http
+from running_service import RunningService
 
 
 @pytest.fixture(scope="module")
-def key(town: House) -> str:
-    return town.key(shop="s", per_min=10_000)
+def key(shared_service: RunningService) -> str:
+    return shared_service.key(shop="s", per_min=10_000)
 
 
 FROM_A_PAGE = [
@@ -42,47 +42,51 @@ FROM_A_SERVER_OR_A_PERSON = [
 
 
 @pytest.mark.parametrize("headers", FROM_A_PAGE, ids=str)
-def test_a_request_from_a_web_page_is_refused(town: House, key: str, headers: dict[str, str]) -> None:
-    answer = town.get("shops", key, headers=headers)
+def test_a_request_from_a_web_page_is_refused(
+    shared_service: RunningService, key: str, headers: dict[str, str]
+) -> None:
+    answer = shared_service.get("shops", key, headers=headers)
     assert (answer.status_code, answer.json()["error"]) == (403, "cross_origin_refused")
 
 
 @pytest.mark.parametrize("headers", FROM_A_SERVER_OR_A_PERSON, ids=str)
 def test_a_server_and_a_person_who_follows_a_link_are_not_refused(
-    town: House, key: str, headers: dict[str, str]
+    shared_service: RunningService, key: str, headers: dict[str, str]
 ) -> None:
-    assert town.get("shops", key, headers=headers).status_code == 200
+    assert shared_service.get("shops", key, headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["shops", "transactions/x", "openapi.json", "nowhere"])
-def test_a_preflight_is_refused_everywhere(town: House, path: str) -> None:
+def test_a_preflight_is_refused_everywhere(shared_service: RunningService, path: str) -> None:
     headers = {"origin": "https://shop.example", "access-control-request-method": "GET"}
-    answer = town.get(path, method="OPTIONS", headers=headers)
+    answer = shared_service.get(path, method="OPTIONS", headers=headers)
     assert (answer.status_code, answer.json()["error"]) == (403, "cross_origin_refused")
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "POST"])
-def test_a_refusal_has_no_cors_header(town: House, key: str, method: str) -> None:
-    answer = town.get("shops", key, method=method, headers={"origin": "https://shop.example"})
+def test_a_refusal_has_no_cors_header(shared_service: RunningService, key: str, method: str) -> None:
+    answer = shared_service.get("shops", key, method=method, headers={"origin": "https://shop.example"})
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-def test_a_refused_page_is_not_counted(town: House) -> None:
-    key = town.key(shop="s")
+def test_a_refused_page_is_not_counted(shared_service: RunningService) -> None:
+    key = shared_service.key(shop="s")
     for _ in range(3):
-        town.get("shops", key, headers={"origin": "https://shop.example"})
-    assert town.data("usage", key)["today"]["count"] == 1
+        shared_service.get("shops", key, headers={"origin": "https://shop.example"})
+    assert shared_service.data("usage", key)["today"]["count"] == 1
 
 
-def test_a_refused_page_learns_nothing_about_its_key(town: House, key: str) -> None:
+def test_a_refused_page_learns_nothing_about_its_key(shared_service: RunningService, key: str) -> None:
     def seen(answer: Any) -> tuple[Any, ...]:
         headers = {name: value for name, value in answer.headers.items() if name not in ("x-request-id", "date")}
         return answer.status_code, answer.content, headers
 
     page = {"origin": "https://shop.example"}
-    assert seen(town.get("shops", key, headers=page)) == seen(town.get("shops", "nonsense", headers=page))
+    assert seen(shared_service.get("shops", key, headers=page)) == seen(
+        shared_service.get("shops", "nonsense", headers=page)
+    )
 
 
-def test_an_origin_that_is_no_text_is_an_origin(town: House, key: str) -> None:
-    answer = plainly.say(town, plainly.request(b"/ext/v1/shops", b"Origin: \xff\xfe", key=key))
+def test_an_origin_that_is_no_text_is_an_origin(shared_service: RunningService, key: str) -> None:
+    answer = raw_http.send(shared_service, raw_http.request(b"/ext/v1/shops", b"Origin: \xff\xfe", key=key))
     assert answer.status == 403

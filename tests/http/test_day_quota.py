@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from breakage import scribble, table_missing
+from broken_store import run_sql, table_missing
 from counterfoil import key_issuing
-from house import House
 from records import NEW_YEAR, Record, branch, member
+from running_service import RunningService
 
 UNTIL_MIDNIGHT = 17 * 3600  # the clock starts at 07:00 in Thailand
 
@@ -16,95 +16,95 @@ def allowance(answer: Any) -> tuple[str | None, str | None]:
     return answer.headers.get("x-ratelimit-limit"), answer.headers.get("x-ratelimit-remaining")
 
 
-def test_remaining_goes_down_to_0_with_the_last_request_of_the_quota(town: House) -> None:
-    key = town.key(shop="s", per_day=3)
-    answers = [town.get("shops", key) for _ in range(3)]
+def test_remaining_goes_down_to_0_with_the_last_request_of_the_quota(shared_service: RunningService) -> None:
+    key = shared_service.key(shop="s", per_day=3)
+    answers = [shared_service.get("shops", key) for _ in range(3)]
     assert [allowance(answer) for answer in answers] == [("3", "2"), ("3", "1"), ("3", "0")]
     assert {answer.status_code for answer in answers} == {200}
 
 
-def test_past_the_quota_requests_are_refused_until_the_next_day(town: House) -> None:
-    key = town.key(shop="s", per_day=1)
-    town.get("shops", key)
+def test_past_the_quota_requests_are_refused_until_the_next_day(shared_service: RunningService) -> None:
+    key = shared_service.key(shop="s", per_day=1)
+    shared_service.get("shops", key)
     for _ in range(3):
-        answer = town.get("shops", key)
+        answer = shared_service.get("shops", key)
         assert (answer.status_code, answer.json()["error"]) == (429, "quota_exceeded")
 
 
-def test_the_refusal_has_neither_retry_after_nor_the_fields_of_the_minute(town: House) -> None:
-    key = town.key(shop="s", per_day=1)
-    town.get("shops", key)
-    answer = town.get("shops", key)
+def test_the_refusal_has_neither_retry_after_nor_the_fields_of_the_minute(shared_service: RunningService) -> None:
+    key = shared_service.key(shop="s", per_day=1)
+    shared_service.get("shops", key)
+    answer = shared_service.get("shops", key)
     assert list(answer.json()) == ["ok", "error", "message"]
     assert "retry-after" not in answer.headers
 
 
-def test_past_the_quota_nothing_is_left_and_never_less(town: House) -> None:
-    key = town.key(shop="s", per_day=1)
-    town.get("shops", key)
-    assert [allowance(town.get("shops", key)) for _ in range(3)] == [("1", "0")] * 3
+def test_past_the_quota_nothing_is_left_and_never_less(shared_service: RunningService) -> None:
+    key = shared_service.key(shop="s", per_day=1)
+    shared_service.get("shops", key)
+    assert [allowance(shared_service.get("shops", key)) for _ in range(3)] == [("1", "0")] * 3
 
 
-def test_requests_past_the_quota_still_count(house: House) -> None:
-    key = house.key(shop="s", per_day=2)
+def test_requests_past_the_quota_still_count(service: RunningService) -> None:
+    key = service.key(shop="s", per_day=2)
     for _ in range(5):
-        house.get("shops", key)
-    key_issuing.update(house.key_store, key.split("_")[2], key_issuing.KeyChanges(per_day=10))
-    house.clock.advance(1)
-    assert house.data("usage", key)["today"] == {"date": "20260101", "count": 6, "remaining": 4}
+        service.get("shops", key)
+    key_issuing.update(service.key_store, key.split("_")[2], key_issuing.KeyChanges(per_day=10))
+    service.clock.advance(1)
+    assert service.data("usage", key)["today"] == {"date": "20260101", "count": 6, "remaining": 4}
 
 
-def test_requests_past_the_quota_take_slots_of_the_minute(town: House) -> None:
-    key = town.key(shop="s", per_day=1, per_min=3)
-    found = [town.get("shops", key).json().get("error") for _ in range(4)]
+def test_requests_past_the_quota_take_slots_of_the_minute(shared_service: RunningService) -> None:
+    key = shared_service.key(shop="s", per_day=1, per_min=3)
+    found = [shared_service.get("shops", key).json().get("error") for _ in range(4)]
     assert found == [None, "quota_exceeded", "quota_exceeded", "rate_limited"]
 
 
-def test_the_quota_resets_at_midnight_in_thailand(house: House) -> None:
-    key = house.key(shop="s", per_day=1)
-    house.get("shops", key)
-    house.clock.advance(UNTIL_MIDNIGHT - 0.001)
-    assert house.error("shops", key) == "quota_exceeded"
-    house.clock.advance(0.001)
-    assert allowance(house.get("shops", key)) == ("1", "0")
+def test_the_quota_resets_at_midnight_in_thailand(service: RunningService) -> None:
+    key = service.key(shop="s", per_day=1)
+    service.get("shops", key)
+    service.clock.advance(UNTIL_MIDNIGHT - 0.001)
+    assert service.error("shops", key) == "quota_exceeded"
+    service.clock.advance(0.001)
+    assert allowance(service.get("shops", key)) == ("1", "0")
 
 
-def test_the_quota_does_not_reset_at_midnight_utc(house: House) -> None:
-    key = house.key(shop="s", per_day=1)
-    house.clock.advance(UNTIL_MIDNIGHT)
-    house.get("shops", key)
-    house.clock.advance(7 * 3600)
-    assert house.error("shops", key) == "quota_exceeded"
+def test_the_quota_does_not_reset_at_midnight_utc(service: RunningService) -> None:
+    key = service.key(shop="s", per_day=1)
+    service.clock.advance(UNTIL_MIDNIGHT)
+    service.get("shops", key)
+    service.clock.advance(7 * 3600)
+    assert service.error("shops", key) == "quota_exceeded"
 
 
-def test_a_clock_that_goes_back_over_midnight_finds_the_old_days_count(house: House) -> None:
-    key = house.key(shop="s")
-    house.clock.advance(UNTIL_MIDNIGHT - 1)
+def test_a_clock_that_goes_back_over_midnight_finds_the_old_days_count(service: RunningService) -> None:
+    key = service.key(shop="s")
+    service.clock.advance(UNTIL_MIDNIGHT - 1)
     for _ in range(3):
-        house.get("shops", key)
-    house.clock.step(2)
-    house.get("shops", key)
-    house.clock.step(-2)
-    assert house.data("usage", key)["today"] == {"date": "20260101", "count": 4, "remaining": 9996}
+        service.get("shops", key)
+    service.clock.step(2)
+    service.get("shops", key)
+    service.clock.step(-2)
+    assert service.data("usage", key)["today"] == {"date": "20260101", "count": 4, "remaining": 9996}
 
 
-def test_the_default_quota_is_10000(town: House) -> None:
-    assert allowance(town.get("shops", town.key(shop="s"))) == ("10000", "9999")
+def test_the_default_quota_is_10000(shared_service: RunningService) -> None:
+    assert allowance(shared_service.get("shops", shared_service.key(shop="s"))) == ("10000", "9999")
 
 
-def test_every_key_has_a_quota_of_its_own(town: House) -> None:
-    spent, other = town.key(shop="s", per_day=1), town.key(shop="s", per_day=5)
-    town.get("shops", spent)
-    town.get("shops", spent)
-    assert allowance(town.get("shops", other)) == ("5", "4")
+def test_every_key_has_a_quota_of_its_own(shared_service: RunningService) -> None:
+    spent, other = shared_service.key(shop="s", per_day=1), shared_service.key(shop="s", per_day=5)
+    shared_service.get("shops", spent)
+    shared_service.get("shops", spent)
+    assert allowance(shared_service.get("shops", other)) == ("5", "4")
 
 
-def test_a_quota_changed_meanwhile_counts_at_once(house: House) -> None:
-    key = house.key(shop="s", per_day=1)
-    house.get("shops", key)
-    key_issuing.update(house.key_store, key.split("_")[2], key_issuing.KeyChanges(per_day=3))
-    house.clock.advance(1)
-    assert allowance(house.get("shops", key)) == ("3", "1")
+def test_a_quota_changed_meanwhile_counts_at_once(service: RunningService) -> None:
+    key = service.key(shop="s", per_day=1)
+    service.get("shops", key)
+    key_issuing.update(service.key_store, key.split("_")[2], key_issuing.KeyChanges(per_day=3))
+    service.clock.advance(1)
+    assert allowance(service.get("shops", key)) == ("3", "1")
 
 
 # --- which answers carry the allowance ----------------------------------------------------
@@ -124,40 +124,42 @@ ADMITTED: list[tuple[str, str, Record, int]] = [
 
 
 @pytest.mark.parametrize(("path", "query", "status"), [row[1:] for row in ADMITTED], ids=[row[0] for row in ADMITTED])
-def test_every_answer_past_the_minute_carries_the_allowance(town: House, path: str, query: Record, status: int) -> None:
-    answer = town.get(path, town.key(shop="s", per_day=9), **query)
+def test_every_answer_past_the_minute_carries_the_allowance(
+    shared_service: RunningService, path: str, query: Record, status: int
+) -> None:
+    answer = shared_service.get(path, shared_service.key(shop="s", per_day=9), **query)
     assert (answer.status_code, *allowance(answer)) == (status, "9", "8")
 
 
-def test_an_unchanged_answer_carries_the_allowance(town: House) -> None:
-    key = town.key(shop="s", per_day=9)
-    tag = town.get("shops", key).headers["etag"]
-    answer = town.get("shops", key, headers={"if-none-match": tag})
+def test_an_unchanged_answer_carries_the_allowance(shared_service: RunningService) -> None:
+    key = shared_service.key(shop="s", per_day=9)
+    tag = shared_service.get("shops", key).headers["etag"]
+    answer = shared_service.get("shops", key, headers={"if-none-match": tag})
     assert (answer.status_code, *allowance(answer)) == (304, "9", "7")
 
 
-def test_a_store_that_fails_in_the_handler_is_answered_500_with_the_allowance(house: House) -> None:
-    key = house.key(shop="s", per_day=9)
-    house.get("shops", key)
-    with table_missing(house, "books", "shops"):
-        answer = house.get("shops", key)
+def test_a_store_that_fails_in_the_handler_is_answered_500_with_the_allowance(service: RunningService) -> None:
+    key = service.key(shop="s", per_day=9)
+    service.get("shops", key)
+    with table_missing(service, "books", "shops"):
+        answer = service.get("shops", key)
     assert (answer.status_code, answer.json()["error"], *allowance(answer)) == (500, "internal", "9", "7")
 
 
-def test_a_crash_is_answered_500_with_the_allowance(house: House) -> None:
+def test_a_crash_is_answered_500_with_the_allowance(service: RunningService) -> None:
     of = branch()
-    house.load(of, member(of))
-    key = house.key(shop=of["id"], per_day=9)
-    scribble(house, "books", "UPDATE members SET form = 'no JSON at all'")
-    answer = house.get("members", key, providerId=of["providerId"])
+    service.load(of, member(of))
+    key = service.key(shop=of["id"], per_day=9)
+    run_sql(service, "books", "UPDATE members SET form = 'no JSON at all'")
+    answer = service.get("members", key, providerId=of["providerId"])
     assert (answer.status_code, answer.json()["error"], *allowance(answer)) == (500, "internal", "9", "8")
 
 
-def test_the_service_goes_on_after_a_failure(house: House) -> None:
-    key = house.key(shop="s", per_day=9)
-    with table_missing(house, "books", "shops"):
-        house.get("shops", key)
-    assert house.get("shops", key).status_code == 200
+def test_the_service_goes_on_after_a_failure(service: RunningService) -> None:
+    key = service.key(shop="s", per_day=9)
+    with table_missing(service, "books", "shops"):
+        service.get("shops", key)
+    assert service.get("shops", key).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -170,7 +172,7 @@ def test_the_service_goes_on_after_a_failure(house: House) -> None:
     ],
     ids=["browser", "no route", "method", "openapi.json"],
 )
-def test_answers_before_the_key_carry_no_allowance(town: House, request_: dict[str, Any]) -> None:
+def test_answers_before_the_key_carry_no_allowance(shared_service: RunningService, request_: dict[str, Any]) -> None:
     arguments = dict(request_)
-    answer = town.get(arguments.pop("path"), town.key(shop="s"), **arguments)
+    answer = shared_service.get(arguments.pop("path"), shared_service.key(shop="s"), **arguments)
     assert allowance(answer) == (None, None)

@@ -6,13 +6,13 @@ from typing import Any
 import httpx
 import pytest
 
-from breakage import keys_unreadable, scribble, table_missing
+from broken_store import keys_unreadable, run_sql, table_missing
 from counterfoil import key_issuing
 from counterfoil.domain.problems import TABLE, Problem
-from house import House
 from records import NEW_YEAR, bills, branch, days, member
+from running_service import RunningService
 
-Source = Callable[[House, str], httpx.Response]
+Source = Callable[[RunningService, str], httpx.Response]
 
 SHOP, BASE = "the-shop", "the-base"
 THE_SHOP = branch(id=SHOP, providerId=BASE)
@@ -21,60 +21,60 @@ USER = "U" + "0" * 32
 MINUTE_FIELDS = {"retryAfterSec", "limit", "windowSec"}
 
 
-def bad_key(house: House, mine: str) -> httpx.Response:
-    return house.get("shops", "cf_live_nonsense")
+def bad_key(service: RunningService, mine: str) -> httpx.Response:
+    return service.get("shops", "cf_live_nonsense")
 
 
-def revoked(house: House, mine: str) -> httpx.Response:
-    key_issuing.revoke(house.key_store, mine.split("_")[2], house.clock.now_ms())
-    house.clock.advance(1)
-    return house.get("shops", mine)
+def revoked(service: RunningService, mine: str) -> httpx.Response:
+    key_issuing.revoke(service.key_store, mine.split("_")[2], service.clock.now_ms())
+    service.clock.advance(1)
+    return service.get("shops", mine)
 
 
-def too_fast(house: House, mine: str) -> httpx.Response:
-    mine = house.key(shop=SHOP, per_min=1)
-    house.get("shops", mine)
-    return house.get("shops", mine)
+def too_fast(service: RunningService, mine: str) -> httpx.Response:
+    mine = service.key(shop=SHOP, per_min=1)
+    service.get("shops", mine)
+    return service.get("shops", mine)
 
 
-def too_many(house: House, mine: str) -> httpx.Response:
-    mine = house.key(shop=SHOP, per_day=1)
-    house.get("shops", mine)
-    return house.get("shops", mine)
+def too_many(service: RunningService, mine: str) -> httpx.Response:
+    mine = service.key(shop=SHOP, per_day=1)
+    service.get("shops", mine)
+    return service.get("shops", mine)
 
 
-def without_keys(house: House, mine: str) -> httpx.Response:
-    with keys_unreadable(house):
-        return house.get("shops", mine)
+def without_keys(service: RunningService, mine: str) -> httpx.Response:
+    with keys_unreadable(service):
+        return service.get("shops", mine)
 
 
-def without_counts(house: House, mine: str) -> httpx.Response:
-    with table_missing(house, "usage", "admissions"):
-        return house.get("shops", mine)
+def without_counts(service: RunningService, mine: str) -> httpx.Response:
+    with table_missing(service, "usage", "admissions"):
+        return service.get("shops", mine)
 
 
-def without_cursors(house: House, mine: str) -> httpx.Response:
-    with table_missing(house, "usage", "cursors"):
-        return house.get("transactions", mine, shopId=SHOP, limit=1, **NEW_YEAR)
+def without_cursors(service: RunningService, mine: str) -> httpx.Response:
+    with table_missing(service, "usage", "cursors"):
+        return service.get("transactions", mine, shopId=SHOP, limit=1, **NEW_YEAR)
 
 
 def broken(table: str, path: str, **query: Any) -> Source:
-    def source(house: House, mine: str) -> httpx.Response:
-        with table_missing(house, "books", table):
-            return house.get(path, mine, **query)
+    def source(service: RunningService, mine: str) -> httpx.Response:
+        with table_missing(service, "books", table):
+            return service.get(path, mine, **query)
 
     return source
 
 
-def crash(house: House, mine: str) -> httpx.Response:
-    scribble(house, "books", "UPDATE members SET form = '{'")
-    answer = house.get("members", mine, providerId=BASE)
-    house.load(PERSON)
+def crash(service: RunningService, mine: str) -> httpx.Response:
+    run_sql(service, "books", "UPDATE members SET form = '{'")
+    answer = service.get("members", mine, providerId=BASE)
+    service.load(PERSON)
     return answer
 
 
 def asked(path: str, method: str = "GET", headers: dict[str, str] | None = None, **query: Any) -> Source:
-    return lambda house, mine: house.get(path, mine, method=method, headers=headers, **query)
+    return lambda service, mine: service.get(path, mine, method=method, headers=headers, **query)
 
 
 SOURCES: dict[str, dict[str, Source]] = {
@@ -96,7 +96,7 @@ SOURCES: dict[str, dict[str, Source]] = {
     "not_supported": {"members since": asked("members", providerId=BASE, updatedSince="2026-01-01T00:00:00Z")},
     "invalid_key": {
         "nonsense": bad_key,
-        "none": lambda house, _: house.get("shops"),
+        "none": lambda service, _: service.get("shops"),
     },
     "key_revoked": {"revoked": revoked},
     "cross_origin_refused": {
@@ -110,14 +110,14 @@ SOURCES: dict[str, dict[str, Source]] = {
         "lookup in another base": asked("members/lookup", providerId="another", messagingUserId=USER),
     },
     "lookup_not_enabled": {
-        "lookup": lambda house, _: house.get("members/lookup", house.key(shop=SHOP)),
+        "lookup": lambda service, _: service.get("members/lookup", service.key(shop=SHOP)),
     },
     "not_found": {
         "no bill": asked("transactions/x"),
         "no member": asked("members/x"),
         "nobody": asked("members/lookup", providerId=BASE, messagingUserId=USER),
         "no route": asked("nowhere"),
-        "no route without a key": lambda house, _: house.get("nowhere"),
+        "no route without a key": lambda service, _: service.get("nowhere"),
     },
     "method_not_allowed": {
         "post": asked("shops", method="POST"),
@@ -143,10 +143,10 @@ BY_CODE = {problem.code: problem for problem in TABLE}
 
 
 @pytest.fixture
-def shopkeeper(town: House) -> str:
+def full_key(shared_service: RunningService) -> str:
     """A key that may do everything, for a shop with a few bills and a member."""
-    town.load(THE_SHOP, *SOLD, PERSON)
-    return town.key(shop=SHOP, messaging_lookup=True, personal_data=True)
+    shared_service.load(THE_SHOP, *SOLD, PERSON)
+    return shared_service.key(shop=SHOP, messaging_lookup=True, personal_data=True)
 
 
 def test_every_row_of_the_error_table_has_a_source() -> None:
@@ -154,8 +154,8 @@ def test_every_row_of_the_error_table_has_a_source() -> None:
 
 
 @pytest.mark.parametrize(("code", "name"), CASES, ids=[f"{code}: {name}" for code, name in CASES])
-def test_an_error_is_as_the_table_says(town: House, shopkeeper: str, code: str, name: str) -> None:
-    answer = SOURCES[code][name](town, shopkeeper)
+def test_an_error_is_as_the_table_says(shared_service: RunningService, full_key: str, code: str, name: str) -> None:
+    answer = SOURCES[code][name](shared_service, full_key)
     problem = BY_CODE[code]
     body = answer.json()
     assert (answer.status_code, body["ok"], body["error"]) == (problem.status, False, problem.code)
@@ -182,9 +182,9 @@ def check_headers(problem: Problem, answer: httpx.Response) -> None:
 
 
 @pytest.mark.parametrize("code", BY_CODE)
-def test_a_message_says_nothing_of_the_machinery(town: House, shopkeeper: str, code: str) -> None:
+def test_a_message_says_nothing_of_the_machinery(shared_service: RunningService, full_key: str, code: str) -> None:
     for source in list(SOURCES[code].values())[:1]:
-        text = source(town, shopkeeper).text.lower()
+        text = source(shared_service, full_key).text.lower()
         assert not [word for word in ("sqlite", "traceback", "python", "counterfoil", "/", "select ") if word in text]
 
 

@@ -7,55 +7,55 @@ from typing import Any
 import pytest
 from backports import zstd
 
-import plainly
+import raw_http
 from counterfoil.http.wire import WORTH_ENCODING
-from house import House
 from records import NEW_YEAR, Record, bill, bills, branch, fresh, member, shop
+from running_service import RunningService
 
 NO_ENCODING = {"accept-encoding": "identity"}
 
 
 @pytest.fixture(scope="module")
-def large(town: House) -> str:
+def large(shared_service: RunningService) -> str:
     """A key whose list of shops is worth encoding."""
     franchise = fresh("franchise")
-    town.load(*[branch(franchiseId=franchise) for _ in range(20)])
-    key = town.key(franchise=franchise, per_min=10_000)
-    assert len(town.get("shops", key, headers=NO_ENCODING).content) > WORTH_ENCODING
+    shared_service.load(*[branch(franchiseId=franchise) for _ in range(20)])
+    key = shared_service.key(franchise=franchise, per_min=10_000)
+    assert len(shared_service.get("shops", key, headers=NO_ENCODING).content) > WORTH_ENCODING
     return key
 
 
 @pytest.fixture(scope="module")
-def small(town: House) -> str:
+def small(shared_service: RunningService) -> str:
     """A key whose list of shops is not worth encoding."""
-    key = town.key(shop="never-loaded", per_min=10_000)
-    assert len(town.get("shops", key, headers=NO_ENCODING).content) < WORTH_ENCODING
+    key = shared_service.key(shop="never-loaded", per_min=10_000)
+    assert len(shared_service.get("shops", key, headers=NO_ENCODING).content) < WORTH_ENCODING
     return key
 
 
-def outcomes(house: House) -> dict[str, Any]:
+def outcomes(service: RunningService) -> dict[str, Any]:
     """An answer of every kind, by what it is."""
     of = shop()
-    house.load(of)
-    key = house.key(shop=of["id"])
-    full, spent = house.key(shop=of["id"], per_min=1), house.key(shop=of["id"], per_day=1)
-    house.get("shops", full)
-    house.get("shops", spent)
-    tag = house.get("shops", key).headers["etag"]
+    service.load(of)
+    key = service.key(shop=of["id"])
+    full, spent = service.key(shop=of["id"], per_min=1), service.key(shop=of["id"], per_day=1)
+    service.get("shops", full)
+    service.get("shops", spent)
+    tag = service.get("shops", key).headers["etag"]
     return {
-        "200": house.get("shops", key),
-        "304": house.get("shops", key, headers={"if-none-match": tag}),
-        "400": house.get("transactions", key),
-        "401": house.get("shops"),
-        "403": house.get("members/lookup", key),
-        "403 browser": house.get("shops", key, headers={"origin": "https://x.example"}),
-        "404": house.get("transactions/x", key),
-        "404 path": house.get("nowhere", key),
-        "405": house.get("shops", key, method="POST"),
-        "429 minute": house.get("shops", full),
-        "429 day": house.get("shops", spent),
-        "HEAD": house.get("shops", key, method="HEAD"),
-        "public": house.get("openapi.json"),
+        "200": service.get("shops", key),
+        "304": service.get("shops", key, headers={"if-none-match": tag}),
+        "400": service.get("transactions", key),
+        "401": service.get("shops"),
+        "403": service.get("members/lookup", key),
+        "403 browser": service.get("shops", key, headers={"origin": "https://x.example"}),
+        "404": service.get("transactions/x", key),
+        "404 path": service.get("nowhere", key),
+        "405": service.get("shops", key, method="POST"),
+        "429 minute": service.get("shops", full),
+        "429 day": service.get("shops", spent),
+        "HEAD": service.get("shops", key, method="HEAD"),
+        "public": service.get("openapi.json"),
     }
 
 
@@ -64,8 +64,8 @@ KINDS.append("public")
 
 
 @pytest.fixture(scope="module")
-def answers(town: House) -> dict[str, Any]:
-    return outcomes(town)
+def answers(shared_service: RunningService) -> dict[str, Any]:
+    return outcomes(shared_service)
 
 
 # --- on every answer ----------------------------------------------------------------------
@@ -108,93 +108,97 @@ def test_retry_after_is_sent_when_the_minute_is_full_and_never_else(answers: dic
 
 
 @pytest.mark.parametrize("mine", ["a", "nightly-sync-0042", "A.b_c~d:e-9", "x" * 128])
-def test_a_well_formed_request_id_is_taken_over(town: House, small: str, mine: str) -> None:
-    assert town.get("shops", small, headers={"x-request-id": mine}).headers["x-request-id"] == mine
+def test_a_well_formed_request_id_is_taken_over(shared_service: RunningService, small: str, mine: str) -> None:
+    assert shared_service.get("shops", small, headers={"x-request-id": mine}).headers["x-request-id"] == mine
 
 
 @pytest.mark.parametrize(
     "mine", ["", "x" * 129, "two words", "a,b", "a/b", "<script>", "ü".encode(), '"a"', "a;b", "a=b"]
 )
-def test_any_other_request_id_is_replaced(town: House, small: str, mine: Any) -> None:
-    answer = town.server.client.get(
-        f"{town.url}/ext/v1/shops", headers=[(b"authorization", f"Bearer {small}".encode()), (b"x-request-id", mine)]
+def test_any_other_request_id_is_replaced(shared_service: RunningService, small: str, mine: Any) -> None:
+    answer = shared_service.server.client.get(
+        f"{shared_service.url}/ext/v1/shops",
+        headers=[(b"authorization", f"Bearer {small}".encode()), (b"x-request-id", mine)],
     )
     assert re.fullmatch(r"[0-9a-f]{16}", answer.headers["x-request-id"])
 
 
-def test_a_request_id_is_taken_over_on_a_refusal_too(town: House) -> None:
-    assert town.get("shops", headers={"x-request-id": "mine"}).headers["x-request-id"] == "mine"
+def test_a_request_id_is_taken_over_on_a_refusal_too(shared_service: RunningService) -> None:
+    assert shared_service.get("shops", headers={"x-request-id": "mine"}).headers["x-request-id"] == "mine"
 
 
-def test_no_two_requests_are_given_the_same_id(town: House, small: str) -> None:
-    given = [town.get("shops", small).headers["x-request-id"] for _ in range(20)]
+def test_no_two_requests_are_given_the_same_id(shared_service: RunningService, small: str) -> None:
+    given = [shared_service.get("shops", small).headers["x-request-id"] for _ in range(20)]
     assert len(set(given)) == 20
 
 
 # --- validators -----------------------------------------------------------------------------------
 
 
-def test_the_tag_is_weak(town: House, small: str) -> None:
-    assert re.fullmatch(r'W/"[0-9a-f]+"', town.get("shops", small).headers["etag"])
+def test_the_tag_is_weak(shared_service: RunningService, small: str) -> None:
+    assert re.fullmatch(r'W/"[0-9a-f]+"', shared_service.get("shops", small).headers["etag"])
 
 
-def test_the_tag_stays_while_only_the_server_time_moves(town: House, small: str) -> None:
-    before = town.get("shops", small)
-    town.load(shop())
-    after = town.get("shops", small)
+def test_the_tag_stays_while_only_the_server_time_moves(shared_service: RunningService, small: str) -> None:
+    before = shared_service.get("shops", small)
+    shared_service.load(shop())
+    after = shared_service.get("shops", small)
     assert before.json()["serverTime"] != after.json()["serverTime"]
     assert before.headers["etag"] == after.headers["etag"]
 
 
 @pytest.mark.parametrize("what", ["shops", "bills by day", "bills by change", "bill", "members", "member"])
-def test_the_tag_changes_with_the_data(town: House, what: str) -> None:
+def test_the_tag_changes_with_the_data(shared_service: RunningService, what: str) -> None:
     of = branch()
     sold, person = bill(of), member(of)
-    town.load(of, sold, person)
-    key = town.key(shop=of["id"])
+    shared_service.load(of, sold, person)
+    key = shared_service.key(shop=of["id"])
     path, query = {
         "shops": ("shops", {}),
         "bills by day": ("transactions", {"shopId": of["id"], **NEW_YEAR}),
         "bills by change": ("transactions", {"shopId": of["id"], "updatedSince": "2000-01-01T00:00:00Z"}),
         "bill": (f"transactions/{sold['id']}", {}),
         "members": ("members", {"providerId": of["providerId"]}),
-        "member": (f"members/{town.token(person['id'])}", {}),
+        "member": (f"members/{shared_service.token(person['id'])}", {}),
     }[what]
-    before = town.get(path, key, **query).headers["etag"]
-    assert town.get(path, key, **query).headers["etag"] == before
-    town.load(of | {"name": "Renamed"}, sold | {"cashier": "Another"}, person | {"points": 7})
-    assert town.get(path, key, **query).headers["etag"] != before
+    before = shared_service.get(path, key, **query).headers["etag"]
+    assert shared_service.get(path, key, **query).headers["etag"] == before
+    shared_service.load(of | {"name": "Renamed"}, sold | {"cashier": "Another"}, person | {"points": 7})
+    assert shared_service.get(path, key, **query).headers["etag"] != before
 
 
-def test_the_tag_of_a_member_changes_when_points_expire(house: House) -> None:
+def test_the_tag_of_a_member_changes_when_points_expire(service: RunningService) -> None:
     of = branch()
-    person = member(of, points=[{"amount": 5, "expireAt": house.clock.now_ms() + 60_000}])
-    house.load(of, person)
-    key, path = house.key(shop=of["id"]), f"members/{house.token(person['id'])}"
-    before = house.get(path, key).headers["etag"]
-    house.clock.advance(60)
-    assert house.get(path, key, headers={"if-none-match": before}).status_code == 200
+    person = member(of, points=[{"amount": 5, "expireAt": service.clock.now_ms() + 60_000}])
+    service.load(of, person)
+    key, path = service.key(shop=of["id"]), f"members/{service.token(person['id'])}"
+    before = service.get(path, key).headers["etag"]
+    service.clock.advance(60)
+    assert service.get(path, key, headers={"if-none-match": before}).status_code == 200
 
 
-def test_the_tag_tells_a_last_page_from_one_that_is_followed(town: House) -> None:
+def test_the_tag_tells_a_last_page_from_one_that_is_followed(shared_service: RunningService) -> None:
     of = shop()
-    town.load(of, *bills(of, 2))
-    key = town.key(shop=of["id"])
-    full, last = (town.get("transactions", key, shopId=of["id"], limit=limit, **NEW_YEAR) for limit in (2, 3))
+    shared_service.load(of, *bills(of, 2))
+    key = shared_service.key(shop=of["id"])
+    full, last = (shared_service.get("transactions", key, shopId=of["id"], limit=limit, **NEW_YEAR) for limit in (2, 3))
     assert full.json()["data"] == last.json()["data"]
     assert full.headers["etag"] != last.headers["etag"]
 
 
-def test_the_tag_of_a_member_tells_whether_personal_data_is_shown(town: House) -> None:
+def test_the_tag_of_a_member_tells_whether_personal_data_is_shown(shared_service: RunningService) -> None:
     of = branch()
     person = member(of)
-    town.load(of, person)
-    keys = [town.key(shop=of["id"], personal_data=shown) for shown in (False, True)]
-    assert len({town.get(f"members/{town.token(person['id'])}", key).headers["etag"] for key in keys}) == 2
+    shared_service.load(of, person)
+    keys = [shared_service.key(shop=of["id"], personal_data=shown) for shown in (False, True)]
+    assert (
+        len({shared_service.get(f"members/{shared_service.token(person['id'])}", key).headers["etag"] for key in keys})
+        == 2
+    )
 
 
-def test_a_refusal_has_no_tag(town: House, small: str) -> None:
-    assert "etag" not in town.get("transactions/x", small).headers
+def test_a_refusal_has_no_tag(shared_service: RunningService, small: str) -> None:
+    assert "etag" not in shared_service.get("transactions/x", small).headers
 
 
 MATCHING = ["{weak}", "{strong}", "*", '"other", {weak}', '{strong}, "other"', '"a",{weak},"b"', '"a", ,{weak}']
@@ -207,21 +211,23 @@ def condition(pattern: str, tag: str) -> str:
 
 @pytest.mark.parametrize("pattern", MATCHING)
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_what_the_caller_holds_already_is_not_sent_again(town: House, small: str, pattern: str, method: str) -> None:
-    tag = town.get("shops", small).headers["etag"]
-    answer = town.get("shops", small, method=method, headers={"if-none-match": condition(pattern, tag)})
+def test_what_the_caller_holds_already_is_not_sent_again(
+    shared_service: RunningService, small: str, pattern: str, method: str
+) -> None:
+    tag = shared_service.get("shops", small).headers["etag"]
+    answer = shared_service.get("shops", small, method=method, headers={"if-none-match": condition(pattern, tag)})
     assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", tag)
 
 
 @pytest.mark.parametrize("pattern", DIFFERENT)
-def test_anything_else_is_answered_in_full(town: House, small: str, pattern: str) -> None:
-    tag = town.get("shops", small).headers["etag"]
-    answer = town.get("shops", small, headers={"if-none-match": condition(pattern, tag)})
+def test_anything_else_is_answered_in_full(shared_service: RunningService, small: str, pattern: str) -> None:
+    tag = shared_service.get("shops", small).headers["etag"]
+    answer = shared_service.get("shops", small, headers={"if-none-match": condition(pattern, tag)})
     assert (answer.status_code, answer.headers["etag"]) == (200, tag)
 
 
-def test_a_condition_does_not_hide_a_refusal(town: House, small: str) -> None:
-    assert town.get("transactions/x", small, headers={"if-none-match": "*"}).status_code == 404
+def test_a_condition_does_not_hide_a_refusal(shared_service: RunningService, small: str) -> None:
+    assert shared_service.get("transactions/x", small, headers={"if-none-match": "*"}).status_code == 404
 
 
 # --- encodings ---------------------------------------------------------------------------------------
@@ -266,39 +272,46 @@ ENCODINGS = [
 
 @pytest.mark.parametrize(("accepted", "encoding"), ENCODINGS)
 def test_the_encoding_is_the_one_the_caller_prefers(
-    town: House, large: str, accepted: str, encoding: str | None
+    shared_service: RunningService, large: str, accepted: str, encoding: str | None
 ) -> None:
-    answer = town.get("shops", large, headers={"accept-encoding": accepted})
+    answer = shared_service.get("shops", large, headers={"accept-encoding": accepted})
     assert answer.headers.get("content-encoding") == encoding
 
 
-def test_without_the_header_nothing_is_encoded(town: House, large: str) -> None:
-    answer = plainly.say(town, plainly.request(b"/ext/v1/shops", key=large))
+def test_without_the_header_nothing_is_encoded(shared_service: RunningService, large: str) -> None:
+    answer = raw_http.send(shared_service, raw_http.request(b"/ext/v1/shops", key=large))
     assert (answer.status, "content-encoding" in answer.headers) == (200, False)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
-def test_an_encoded_answer_holds_the_same_bytes(town: House, large: str, encoding: str) -> None:
-    plain = town.get("shops", large, headers=NO_ENCODING)
-    sent = plainly.say(town, plainly.request(b"/ext/v1/shops", b"Accept-Encoding: " + encoding.encode(), key=large))
+def test_an_encoded_answer_holds_the_same_bytes(shared_service: RunningService, large: str, encoding: str) -> None:
+    plain = shared_service.get("shops", large, headers=NO_ENCODING)
+    sent = raw_http.send(
+        shared_service, raw_http.request(b"/ext/v1/shops", b"Accept-Encoding: " + encoding.encode(), key=large)
+    )
     unpacked = gzip.decompress(sent.body) if encoding == "gzip" else zstd.decompress(sent.body)
     assert unpacked == plain.content
     assert len(sent.body) < len(plain.content)
 
 
-def test_the_tag_is_the_same_in_every_encoding(town: House, large: str) -> None:
+def test_the_tag_is_the_same_in_every_encoding(shared_service: RunningService, large: str) -> None:
     tags = {
-        town.get("shops", large, headers={"accept-encoding": name}).headers["etag"] for name in ("gzip", "zstd", "")
+        shared_service.get("shops", large, headers={"accept-encoding": name}).headers["etag"]
+        for name in ("gzip", "zstd", "")
     }
     assert len(tags) == 1
 
 
-def test_a_small_answer_is_not_worth_encoding(town: House, small: str) -> None:
-    assert "content-encoding" not in town.get("shops", small, headers={"accept-encoding": "gzip, zstd"}).headers
+def test_a_small_answer_is_not_worth_encoding(shared_service: RunningService, small: str) -> None:
+    assert (
+        "content-encoding" not in shared_service.get("shops", small, headers={"accept-encoding": "gzip, zstd"}).headers
+    )
 
 
-def test_a_small_answer_is_encoded_for_a_caller_who_takes_nothing_else(town: House, small: str) -> None:
-    answer = town.get("shops", small, headers={"accept-encoding": "gzip, identity;q=0"})
+def test_a_small_answer_is_encoded_for_a_caller_who_takes_nothing_else(
+    shared_service: RunningService, small: str
+) -> None:
+    answer = shared_service.get("shops", small, headers={"accept-encoding": "gzip, identity;q=0"})
     assert answer.headers["content-encoding"] == "gzip"
 
 
@@ -311,10 +324,12 @@ def comparable(headers: Any) -> Record:
 
 @pytest.mark.parametrize("accepted", ["identity", "gzip", "zstd"])
 @pytest.mark.parametrize("path", ["shops", "usage", "openapi.json", "transactions", "members/x", "nowhere"])
-def test_head_has_the_headers_of_get_and_no_body(town: House, large: str, path: str, accepted: str) -> None:
+def test_head_has_the_headers_of_get_and_no_body(
+    shared_service: RunningService, large: str, path: str, accepted: str
+) -> None:
     asked = {"accept-encoding": accepted}
-    get = town.get(path, large, headers=asked)
-    head = town.get(path, large, method="HEAD", headers=asked)
+    get = shared_service.get(path, large, headers=asked)
+    head = shared_service.get(path, large, method="HEAD", headers=asked)
     assert (head.status_code, head.content) == (get.status_code, b"")
     left, right = comparable(head.headers), comparable(get.headers)
     if path == "usage":
@@ -325,6 +340,6 @@ def test_head_has_the_headers_of_get_and_no_body(town: House, large: str, path: 
     assert left == right
 
 
-def test_head_of_a_refusal_has_no_body(town: House) -> None:
-    answer = town.get("shops", method="HEAD")
+def test_head_of_a_refusal_has_no_body(shared_service: RunningService) -> None:
+    answer = shared_service.get("shops", method="HEAD")
     assert (answer.status_code, answer.content) == (401, b"")

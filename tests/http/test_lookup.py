@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from house import House
 from records import Record, base, branch, fresh, member, removal
+from running_service import RunningService
 
 USER = "U" + "0123456789abcdef" * 2
 STRANGER = "U" + "f" * 32
@@ -15,37 +15,37 @@ def account(user: str = USER, **fields: Any) -> list[Record]:
     return [{"userId": user, **fields}]
 
 
-def open_base(house: House, *records: Record, of: Record, **terms: Any) -> str:
+def open_base(service: RunningService, *records: Record, of: Record, **terms: Any) -> str:
     """A key that may look up, for a branch whose base has these members."""
-    house.load(of, *records)
-    return house.key(shop=of["id"], **({"messaging_lookup": True} | terms))
+    service.load(of, *records)
+    return service.key(shop=of["id"], **({"messaging_lookup": True} | terms))
 
 
-def ask(house: House, key: str, of: Record, user: str = USER) -> Any:
-    return house.get("members/lookup", key, providerId=of["providerId"], messagingUserId=user)
+def ask(service: RunningService, key: str, of: Record, user: str = USER) -> Any:
+    return service.get("members/lookup", key, providerId=of["providerId"], messagingUserId=user)
 
 
 # --- the answer --------------------------------------------------------------------
 
 
-def test_the_answer_is_the_token_and_nothing_else(town: House) -> None:
+def test_the_answer_is_the_token_and_nothing_else(shared_service: RunningService) -> None:
     of = branch()
     record = member(of, messaging=account())
-    body = ask(town, open_base(town, base(of), record, of=of), of).json()
+    body = ask(shared_service, open_base(shared_service, base(of), record, of=of), of).json()
     assert list(body) == ["ok", "data", "serverTime"]
-    assert body["data"] == {"memberId": town.token(record["id"])}
+    assert body["data"] == {"memberId": shared_service.token(record["id"])}
 
 
-def test_even_with_personal_data_access_only_the_token_is_returned(town: House) -> None:
+def test_even_with_personal_data_access_only_the_token_is_returned(shared_service: RunningService) -> None:
     of = branch()
-    key = open_base(town, member(of, messaging=account()), of=of, personal_data=True)
-    assert list(ask(town, key, of).json()["data"]) == ["memberId"]
+    key = open_base(shared_service, member(of, messaging=account()), of=of, personal_data=True)
+    assert list(ask(shared_service, key, of).json()["data"]) == ["memberId"]
 
 
-def test_no_answer_returns_the_messaging_user_id(town: House) -> None:
+def test_no_answer_returns_the_messaging_user_id(shared_service: RunningService) -> None:
     of = branch()
-    key = open_base(town, member(of, messaging=account()), of=of, personal_data=True)
-    answers = [ask(town, key, of), town.get("members", key, providerId=of["providerId"])]
+    key = open_base(shared_service, member(of, messaging=account()), of=of, personal_data=True)
+    answers = [ask(shared_service, key, of), shared_service.get("members", key, providerId=of["providerId"])]
     assert not any(USER in answer.text for answer in answers)
 
 
@@ -62,33 +62,38 @@ def test_no_answer_returns_the_messaging_user_id(town: House) -> None:
         {"providerId": "mine", "messagingUserId": USER},
     ],
 )
-def test_without_the_permission_every_call_is_refused(town: House, query: Record) -> None:
+def test_without_the_permission_every_call_is_refused(shared_service: RunningService, query: Record) -> None:
     of = branch()
-    town.load(of, member(of, messaging=account()))
+    shared_service.load(of, member(of, messaging=account()))
     asked = query | ({"providerId": of["providerId"]} if query.get("providerId") == "mine" else {})
-    answer = town.get("members/lookup", town.key(shop=of["id"]), **asked)
+    answer = shared_service.get("members/lookup", shared_service.key(shop=of["id"]), **asked)
     assert (answer.status_code, answer.json()["error"]) == (403, "lookup_not_enabled")
 
 
-def test_personal_data_access_does_not_grant_the_lookup(town: House) -> None:
+def test_personal_data_access_does_not_grant_the_lookup(shared_service: RunningService) -> None:
     of = branch()
-    key = open_base(town, of=of, messaging_lookup=False, personal_data=True)
-    assert ask(town, key, of).json()["error"] == "lookup_not_enabled"
+    key = open_base(shared_service, of=of, messaging_lookup=False, personal_data=True)
+    assert ask(shared_service, key, of).json()["error"] == "lookup_not_enabled"
 
 
-def test_the_permission_gates_only_this_endpoint(town: House) -> None:
+def test_the_permission_gates_only_this_endpoint(shared_service: RunningService) -> None:
     of = branch()
     record = member(of)
-    town.load(of, record)
-    key = town.key(shop=of["id"])
-    paths = ["shops", "usage", f"members?providerId={of['providerId']}", f"members/{town.token(record['id'])}"]
-    assert [town.get(path, key).status_code for path in paths] == [200] * 4
+    shared_service.load(of, record)
+    key = shared_service.key(shop=of["id"])
+    paths = [
+        "shops",
+        "usage",
+        f"members?providerId={of['providerId']}",
+        f"members/{shared_service.token(record['id'])}",
+    ]
+    assert [shared_service.get(path, key).status_code for path in paths] == [200] * 4
 
 
-def test_the_word_lookup_is_never_read_as_a_member_token(town: House) -> None:
+def test_the_word_lookup_is_never_read_as_a_member_token(shared_service: RunningService) -> None:
     of = branch()
-    town.load(of)
-    assert town.error("members/lookup", town.key(shop=of["id"])) == "lookup_not_enabled"
+    shared_service.load(of)
+    assert shared_service.error("members/lookup", shared_service.key(shop=of["id"])) == "lookup_not_enabled"
 
 
 # --- parameters ----------------------------------------------------------------------------
@@ -113,102 +118,102 @@ def test_the_word_lookup_is_never_read_as_a_member_token(town: House) -> None:
         "m1_abc",
     ],
 )
-def test_a_user_id_of_another_form_is_a_bad_query(town: House, user: str) -> None:
+def test_a_user_id_of_another_form_is_a_bad_query(shared_service: RunningService, user: str) -> None:
     of = branch()
-    answer = ask(town, open_base(town, of=of), of, user)
+    answer = ask(shared_service, open_base(shared_service, of=of), of, user)
     assert (answer.status_code, answer.json()["error"]) == (400, "bad_query")
 
 
 @pytest.mark.parametrize("missing", ["providerId", "messagingUserId"])
 @pytest.mark.parametrize("how", ["absent", "empty"])
-def test_both_parameters_are_required(town: House, missing: str, how: str) -> None:
+def test_both_parameters_are_required(shared_service: RunningService, missing: str, how: str) -> None:
     of = branch()
     query = {"providerId": of["providerId"], "messagingUserId": USER}
     query = query | {missing: ""} if how == "empty" else {name: query[name] for name in query if name != missing}
-    assert town.error("members/lookup", open_base(town, of=of), **query) == "bad_query"
+    assert shared_service.error("members/lookup", open_base(shared_service, of=of), **query) == "bad_query"
 
 
-def test_a_base_outside_the_scope_is_refused(town: House) -> None:
+def test_a_base_outside_the_scope_is_refused(shared_service: RunningService) -> None:
     of, theirs = branch(), branch()
-    town.load(theirs, member(theirs, messaging=account()))
-    answer = ask(town, open_base(town, of=of), theirs)
+    shared_service.load(theirs, member(theirs, messaging=account()))
+    answer = ask(shared_service, open_base(shared_service, of=of), theirs)
     assert (answer.status_code, answer.json()["error"]) == (403, "provider_not_in_scope")
 
 
-def test_a_franchises_key_looks_up_in_every_base_under_it(town: House) -> None:
+def test_a_franchises_key_looks_up_in_every_base_under_it(shared_service: RunningService) -> None:
     franchise = fresh("franchise")
     branches = [branch(franchiseId=franchise) for _ in range(2)]
     people = [member(of, messaging=account()) for of in branches]
-    town.load(*branches, *people)
-    key = town.key(franchise=franchise, messaging_lookup=True)
-    found = [ask(town, key, of).json()["data"]["memberId"] for of in branches]
-    assert found == [town.token(person["id"]) for person in people]
+    shared_service.load(*branches, *people)
+    key = shared_service.key(franchise=franchise, messaging_lookup=True)
+    found = [ask(shared_service, key, of).json()["data"]["memberId"] for of in branches]
+    assert found == [shared_service.token(person["id"]) for person in people]
 
 
 # --- who is found ---------------------------------------------------------------------------
 
 
-def test_no_match_is_answered_like_a_missing_member(town: House) -> None:
+def test_no_match_is_answered_like_a_missing_member(shared_service: RunningService) -> None:
     of = branch()
-    key = open_base(town, member(of, messaging=account()), of=of)
-    unknown, missing = ask(town, key, of, STRANGER), town.get("members/m1_missing", key)
+    key = open_base(shared_service, member(of, messaging=account()), of=of)
+    unknown, missing = ask(shared_service, key, of, STRANGER), shared_service.get("members/m1_missing", key)
     assert (unknown.status_code, unknown.content) == (missing.status_code, missing.content)
     assert (unknown.status_code, unknown.json()["error"]) == (404, "not_found")
 
 
-def test_a_person_who_is_a_member_of_another_base_is_not_found(town: House) -> None:
+def test_a_person_who_is_a_member_of_another_base_is_not_found(shared_service: RunningService) -> None:
     franchise = fresh("franchise")
     one, other = branch(franchiseId=franchise), branch(franchiseId=franchise)
-    town.load(one, other, member(other, messaging=account()))
-    key = town.key(franchise=franchise, messaging_lookup=True)
-    assert ask(town, key, one).json()["error"] == "not_found"
+    shared_service.load(one, other, member(other, messaging=account()))
+    key = shared_service.key(franchise=franchise, messaging_lookup=True)
+    assert ask(shared_service, key, one).json()["error"] == "not_found"
 
 
-def test_of_several_records_the_most_recently_created_answers(town: House) -> None:
+def test_of_several_records_the_most_recently_created_answers(shared_service: RunningService) -> None:
     of = branch()
     signed_up = ("2024-01-01T00:00:00Z", "2025-06-01T00:00:00Z", "2023-01-01T00:00:00Z")
     records = [member(of, createdAt=at, messaging=account()) for at in signed_up]
-    key = open_base(town, *records, of=of)
-    assert ask(town, key, of).json()["data"]["memberId"] == town.token(records[1]["id"])
+    key = open_base(shared_service, *records, of=of)
+    assert ask(shared_service, key, of).json()["data"]["memberId"] == shared_service.token(records[1]["id"])
 
 
-def test_when_the_most_recent_record_is_removed_the_one_before_answers(town: House) -> None:
+def test_when_the_most_recent_record_is_removed_the_one_before_answers(shared_service: RunningService) -> None:
     of = branch()
     old = member(of, createdAt="2024-01-01T00:00:00Z", messaging=account())
     new = member(of, createdAt="2025-01-01T00:00:00Z", messaging=account())
-    key = open_base(town, old, new, removal(new), of=of)
-    assert ask(town, key, of).json()["data"]["memberId"] == town.token(old["id"])
+    key = open_base(shared_service, old, new, removal(new), of=of)
+    assert ask(shared_service, key, of).json()["data"]["memberId"] == shared_service.token(old["id"])
 
 
 @pytest.mark.parametrize(
     ("channel", "found"), [("bot-now", True), ("bot-before", True), (None, True), ("another-bot", False)]
 )
 def test_an_account_is_found_under_the_current_and_older_channels_only(
-    town: House, channel: str | None, found: bool
+    shared_service: RunningService, channel: str | None, found: bool
 ) -> None:
     of = branch()
     channels = base(of, messagingChannel="bot-now", olderMessagingChannels=["bot-before"])
-    key = open_base(town, channels, member(of, messaging=account(channel=channel)), of=of)
-    assert ask(town, key, of).status_code == (200 if found else 404)
+    key = open_base(shared_service, channels, member(of, messaging=account(channel=channel)), of=of)
+    assert ask(shared_service, key, of).status_code == (200 if found else 404)
 
 
-def test_a_member_with_several_accounts_is_found_by_each(town: House) -> None:
+def test_a_member_with_several_accounts_is_found_by_each(shared_service: RunningService) -> None:
     of = branch()
-    key = open_base(town, member(of, messaging=account() + account(STRANGER)), of=of)
-    assert ask(town, key, of).json()["data"] == ask(town, key, of, STRANGER).json()["data"]
+    key = open_base(shared_service, member(of, messaging=account() + account(STRANGER)), of=of)
+    assert ask(shared_service, key, of).json()["data"] == ask(shared_service, key, of, STRANGER).json()["data"]
 
 
-def test_an_account_unlinked_since_is_not_found(town: House) -> None:
+def test_an_account_unlinked_since_is_not_found(shared_service: RunningService) -> None:
     of = branch()
     record = member(of, messaging=account())
-    key = open_base(town, record, record | {"messaging": []}, of=of)
-    assert ask(town, key, of).json()["error"] == "not_found"
+    key = open_base(shared_service, record, record | {"messaging": []}, of=of)
+    assert ask(shared_service, key, of).json()["error"] == "not_found"
 
 
-def test_a_member_who_moved_to_another_base_is_found_there_only(town: House) -> None:
+def test_a_member_who_moved_to_another_base_is_found_there_only(shared_service: RunningService) -> None:
     franchise = fresh("franchise")
     old, new = branch(franchiseId=franchise), branch(franchiseId=franchise)
     record = member(old, messaging=account())
-    town.load(old, new, record, record | {"providerId": new["providerId"]})
-    key = town.key(franchise=franchise, messaging_lookup=True)
-    assert [ask(town, key, of).status_code for of in (old, new)] == [404, 200]
+    shared_service.load(old, new, record, record | {"providerId": new["providerId"]})
+    key = shared_service.key(franchise=franchise, messaging_lookup=True)
+    assert [ask(shared_service, key, of).status_code for of in (old, new)] == [404, 200]

@@ -4,107 +4,115 @@ from urllib.parse import quote
 
 import pytest
 
-from house import House
 from records import base, branch, fresh, member, removal, shop
+from running_service import RunningService
 
 FIELDS_WITHOUT_PERMISSION = 16
 
 
-def test_the_answer_is_one_member_without_a_cursor(town: House) -> None:
+def test_the_answer_is_one_member_without_a_cursor(shared_service: RunningService) -> None:
     of = branch()
     record = member(of)
-    town.load(of, base(of), record)
-    body = town.get(f"members/{town.token(record['id'])}", town.key(shop=of["id"])).json()
+    shared_service.load(of, base(of), record)
+    body = shared_service.get(f"members/{shared_service.token(record['id'])}", shared_service.key(shop=of["id"])).json()
     assert list(body) == ["ok", "data", "serverTime"]
-    assert body["data"]["memberId"] == town.token(record["id"])
+    assert body["data"]["memberId"] == shared_service.token(record["id"])
 
 
 @pytest.mark.parametrize("personal_data", [False, True])
-def test_a_member_is_the_same_in_the_list_and_on_its_own(town: House, personal_data: bool) -> None:
+def test_a_member_is_the_same_in_the_list_and_on_its_own(shared_service: RunningService, personal_data: bool) -> None:
     of = branch()
     record = member(of, coupons=[{"code": "C1"}], visits=["2025-01-01"])
-    town.load(of, base(of), record)
-    key = town.key(shop=of["id"], personal_data=personal_data)
-    (listed,) = town.data("members", key, providerId=of["providerId"])
-    assert town.data(f"members/{town.token(record['id'])}", key) == listed
+    shared_service.load(of, base(of), record)
+    key = shared_service.key(shop=of["id"], personal_data=personal_data)
+    (listed,) = shared_service.data("members", key, providerId=of["providerId"])
+    assert shared_service.data(f"members/{shared_service.token(record['id'])}", key) == listed
 
 
-def test_phone_and_email_are_shown_with_the_permission_only(town: House) -> None:
+def test_phone_and_email_are_shown_with_the_permission_only(shared_service: RunningService) -> None:
     of = branch()
     record = member(of, tel="0812345678", email=None)
-    town.load(of, record)
-    path = f"members/{town.token(record['id'])}"
-    plain = town.data(path, town.key(shop=of["id"]))
-    full = town.data(path, town.key(shop=of["id"], personal_data=True))
+    shared_service.load(of, record)
+    path = f"members/{shared_service.token(record['id'])}"
+    plain = shared_service.data(path, shared_service.key(shop=of["id"]))
+    full = shared_service.data(path, shared_service.key(shop=of["id"], personal_data=True))
     assert len(plain) == FIELDS_WITHOUT_PERMISSION
     assert full == plain | {"tel": "0812345678", "email": None}
 
 
-def test_a_token_is_good_for_every_key_that_covers_the_base(town: House) -> None:
+def test_a_token_is_good_for_every_key_that_covers_the_base(shared_service: RunningService) -> None:
     one, other = branch(), branch()
     other["providerId"] = one["providerId"]
     record = member(one)
-    town.load(one, other, record)
-    keys = [town.key(shop=one["id"]), town.key(franchise=other["franchiseId"])]
-    found = [town.data(f"members/{town.token(record['id'])}", key) for key in keys]
+    shared_service.load(one, other, record)
+    keys = [shared_service.key(shop=one["id"]), shared_service.key(franchise=other["franchiseId"])]
+    found = [shared_service.data(f"members/{shared_service.token(record['id'])}", key) for key in keys]
     assert found[0] == found[1]
 
 
-def test_every_way_of_not_finding_a_member_is_answered_alike(town: House) -> None:
+def test_every_way_of_not_finding_a_member_is_answered_alike(shared_service: RunningService) -> None:
     of, theirs = branch(), branch()
     gone, outside, present = member(of), member(theirs), member(of)
-    town.load(of, theirs, gone, outside, present, removal(gone))
-    key = town.key(shop=of["id"])
+    shared_service.load(of, theirs, gone, outside, present, removal(gone))
+    key = shared_service.key(shop=of["id"])
     asked = [
         "m1_",
         "m1_unknown",
         "m1_" + "0" * 32,
         "m1_" + "x" * 3000,
-        "m2_" + town.token(present["id"])[3:],
-        town.token(present["id"])[3:],
-        town.token(present["id"]).swapcase(),
-        town.token(present["id"]) + "0",
+        "m2_" + shared_service.token(present["id"])[3:],
+        shared_service.token(present["id"])[3:],
+        shared_service.token(present["id"]).swapcase(),
+        shared_service.token(present["id"]) + "0",
         present["id"],
-        town.token(gone["id"]),
-        town.token(outside["id"]),
+        shared_service.token(gone["id"]),
+        shared_service.token(outside["id"]),
         "สมาชิก",
         "../shops",
         "%00",
     ]
-    answers = [town.get(f"members/{quote(token, safe='')}", key) for token in asked]
+    answers = [shared_service.get(f"members/{quote(token, safe='')}", key) for token in asked]
     assert {(answer.status_code, answer.content) for answer in answers} == {(404, answers[0].content)}
     assert answers[0].json()["error"] == "not_found"
 
 
-def test_a_member_of_another_franchises_base_is_not_found(town: House) -> None:
+def test_a_member_of_another_franchises_base_is_not_found(shared_service: RunningService) -> None:
     mine, theirs = branch(), branch()
     record = member(theirs)
-    town.load(mine, theirs, record)
-    assert town.error(f"members/{town.token(record['id'])}", town.key(franchise=mine["franchiseId"])) == "not_found"
+    shared_service.load(mine, theirs, record)
+    assert (
+        shared_service.error(
+            f"members/{shared_service.token(record['id'])}", shared_service.key(franchise=mine["franchiseId"])
+        )
+        == "not_found"
+    )
 
 
-def test_a_shop_without_a_membership_programme_finds_nobody(town: House) -> None:
+def test_a_shop_without_a_membership_programme_finds_nobody(shared_service: RunningService) -> None:
     of, theirs = shop(), branch()
     record = member(theirs)
-    town.load(of, theirs, record)
-    assert town.error(f"members/{town.token(record['id'])}", town.key(shop=of["id"])) == "not_found"
+    shared_service.load(of, theirs, record)
+    assert (
+        shared_service.error(f"members/{shared_service.token(record['id'])}", shared_service.key(shop=of["id"]))
+        == "not_found"
+    )
 
 
-def test_a_member_removed_and_loaded_again_has_the_same_token(town: House) -> None:
+def test_a_member_removed_and_loaded_again_has_the_same_token(shared_service: RunningService) -> None:
     of = branch()
     record = member(of)
-    town.load(of, record, removal(record))
-    key, path = town.key(shop=of["id"]), f"members/{town.token(record['id'])}"
-    assert town.error(path, key) == "not_found"
-    town.load(record)
-    assert town.data(path, key)["memberId"] == town.token(record["id"])
+    shared_service.load(of, record, removal(record))
+    key, path = shared_service.key(shop=of["id"]), f"members/{shared_service.token(record['id'])}"
+    assert shared_service.error(path, key) == "not_found"
+    shared_service.load(record)
+    assert shared_service.data(path, key)["memberId"] == shared_service.token(record["id"])
 
 
-def test_a_branch_that_changes_its_base_changes_what_its_key_covers(town: House) -> None:
+def test_a_branch_that_changes_its_base_changes_what_its_key_covers(shared_service: RunningService) -> None:
     of = branch()
     record = member(of)
-    town.load(of, record)
-    key, path = town.key(shop=of["id"]), f"members/{town.token(record['id'])}"
-    assert town.get(path, key).status_code == 200
-    town.load(of | {"providerId": fresh("base")})
-    assert town.error(path, key) == "not_found"
+    shared_service.load(of, record)
+    key, path = shared_service.key(shop=of["id"]), f"members/{shared_service.token(record['id'])}"
+    assert shared_service.get(path, key).status_code == 200
+    shared_service.load(of | {"providerId": fresh("base")})
+    assert shared_service.error(path, key) == "not_found"

@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterfoil import bootstrap, key_issuing
-from house import House, ServerThread
+from running_service import RunningService, ServerThread
 
 MINUTE = 60_000_000
 A_LOT = 1_000_000
 
 
-def ask(house: House, key: str) -> httpx.Response:
-    return house.get("shops", key)
+def ask(service: RunningService, key: str) -> httpx.Response:
+    return service.get("shops", key)
 
 
-def statuses(house: House, key: str, number: int) -> list[int]:
-    return [ask(house, key).status_code for _ in range(number)]
+def statuses(service: RunningService, key: str, number: int) -> list[int]:
+    return [ask(service, key).status_code for _ in range(number)]
 
 
 class Model:
@@ -51,13 +51,15 @@ GAPS = st.one_of(
 
 @settings(max_examples=80, deadline=None)
 @given(per_min=st.integers(1, 4), gaps=st.lists(GAPS, min_size=1, max_size=30))
-def test_a_request_is_admitted_exactly_when_it_fits(town: House, per_min: int, gaps: list[int]) -> None:
-    key = town.key(shop="s", per_min=per_min, per_day=A_LOT)
+def test_a_request_is_admitted_exactly_when_it_fits(
+    shared_service: RunningService, per_min: int, gaps: list[int]
+) -> None:
+    key = shared_service.key(shop="s", per_min=per_min, per_day=A_LOT)
     model = Model()
     for gap in gaps:
-        town.clock.advance(gap / 1_000_000)
+        shared_service.clock.advance(gap / 1_000_000)
         model.now += gap
-        answer = ask(town, key)
+        answer = ask(shared_service, key)
         if model.fits(per_min):
             assert answer.status_code == 200
             model.admitted.append(model.now)
@@ -68,93 +70,97 @@ def test_a_request_is_admitted_exactly_when_it_fits(town: House, per_min: int, g
 
 @settings(max_examples=40, deadline=None)
 @given(moves=st.lists(st.tuples(st.integers(0, 30_000_000), st.sampled_from([0, -86_400, -61, -1, 1, 61, 86_400]))))
-def test_the_window_takes_no_notice_of_steps_of_the_wall_clock(town: House, moves: list[tuple[int, int]]) -> None:
-    key = town.key(shop="s", per_min=2, per_day=A_LOT)
+def test_the_window_takes_no_notice_of_steps_of_the_wall_clock(
+    shared_service: RunningService, moves: list[tuple[int, int]]
+) -> None:
+    key = shared_service.key(shop="s", per_min=2, per_day=A_LOT)
     model = Model()
     for gap, step in moves:
-        town.clock.step(step)
-        town.clock.advance(gap / 1_000_000)
+        shared_service.clock.step(step)
+        shared_service.clock.advance(gap / 1_000_000)
         model.now += gap
         fits = model.fits(2)
-        assert (ask(town, key).status_code == 200) is fits
+        assert (ask(shared_service, key).status_code == 200) is fits
         if fits:
             model.admitted.append(model.now)
     # For the tests after this one, and for the reader who wonders: the day may have changed meanwhile, the minute not.
-    town.clock.step(-sum(step for _, step in moves))
+    shared_service.clock.step(-sum(step for _, step in moves))
 
 
 @settings(max_examples=40, deadline=None)
 @given(moves=st.lists(st.tuples(st.integers(0, 30_000_000), st.integers(1, 5)), max_size=20))
-def test_a_changed_ceiling_counts_from_the_next_request_on(town: House, moves: list[tuple[int, int]]) -> None:
-    key = town.key(shop="s", per_min=3, per_day=A_LOT)
+def test_a_changed_ceiling_counts_from_the_next_request_on(
+    shared_service: RunningService, moves: list[tuple[int, int]]
+) -> None:
+    key = shared_service.key(shop="s", per_min=3, per_day=A_LOT)
     model = Model()
     for gap, per_min in moves:
-        key_issuing.update(town.key_store, key.split("_")[2], key_issuing.KeyChanges(per_min=per_min))
-        town.clock.advance(1 + gap / 1_000_000)
+        key_issuing.update(shared_service.key_store, key.split("_")[2], key_issuing.KeyChanges(per_min=per_min))
+        shared_service.clock.advance(1 + gap / 1_000_000)
         model.now += 1_000_000 + gap
         fits = model.fits(per_min)
-        assert (ask(town, key).status_code == 200) is fits
+        assert (ask(shared_service, key).status_code == 200) is fits
         if fits:
             model.admitted.append(model.now)
 
 
 @pytest.mark.parametrize("per_min", [1, 2, 7])
-def test_a_burst_up_to_the_ceiling_is_admitted_and_no_more(town: House, per_min: int) -> None:
-    key = town.key(shop="s", per_min=per_min)
-    assert statuses(town, key, per_min + 2) == [200] * per_min + [429] * 2
+def test_a_burst_up_to_the_ceiling_is_admitted_and_no_more(shared_service: RunningService, per_min: int) -> None:
+    key = shared_service.key(shop="s", per_min=per_min)
+    assert statuses(shared_service, key, per_min + 2) == [200] * per_min + [429] * 2
 
 
-def test_a_slot_is_free_again_exactly_60_seconds_after_it_was_taken(house: House) -> None:
-    key = house.key(shop="s", per_min=1)
-    ask(house, key)
-    house.clock.advance(59.999_999)
-    assert ask(house, key).status_code == 429
-    house.clock.advance(0.000_001)
-    assert ask(house, key).status_code == 200
+def test_a_slot_is_free_again_exactly_60_seconds_after_it_was_taken(service: RunningService) -> None:
+    key = service.key(shop="s", per_min=1)
+    ask(service, key)
+    service.clock.advance(59.999_999)
+    assert ask(service, key).status_code == 429
+    service.clock.advance(0.000_001)
+    assert ask(service, key).status_code == 200
 
 
-def test_the_window_rolls_and_does_not_start_afresh_at_the_full_minute(house: House) -> None:
-    key = house.key(shop="s", per_min=2)
-    house.clock.advance(59)
-    ask(house, key)
-    ask(house, key)
-    house.clock.advance(2)
-    assert ask(house, key).status_code == 429
+def test_the_window_rolls_and_does_not_start_afresh_at_the_full_minute(service: RunningService) -> None:
+    key = service.key(shop="s", per_min=2)
+    service.clock.advance(59)
+    ask(service, key)
+    ask(service, key)
+    service.clock.advance(2)
+    assert ask(service, key).status_code == 429
 
 
-def test_the_default_ceiling_is_60(town: House) -> None:
-    assert statuses(town, town.key(shop="s"), 62) == [200] * 60 + [429] * 2
+def test_the_default_ceiling_is_60(shared_service: RunningService) -> None:
+    assert statuses(shared_service, shared_service.key(shop="s"), 62) == [200] * 60 + [429] * 2
 
 
 # --- coming back ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("passed", [0, 0.000_001, 0.5, 1, 29.25, 58.999, 59, 59.5, 59.999_999])
-def test_after_retry_after_seconds_a_request_is_admitted(town: House, passed: float) -> None:
-    key = town.key(shop="s", per_min=1)
-    ask(town, key)
-    town.clock.advance(passed)
-    seconds = int(ask(town, key).headers["retry-after"])
+def test_after_retry_after_seconds_a_request_is_admitted(shared_service: RunningService, passed: float) -> None:
+    key = shared_service.key(shop="s", per_min=1)
+    ask(shared_service, key)
+    shared_service.clock.advance(passed)
+    seconds = int(ask(shared_service, key).headers["retry-after"])
     assert seconds >= 1
-    town.clock.advance(seconds)
-    assert ask(town, key).status_code == 200
+    shared_service.clock.advance(seconds)
+    assert ask(shared_service, key).status_code == 200
 
 
 @pytest.mark.parametrize("passed", [0, 0.5, 29.25, 57])
-def test_a_second_before_that_it_is_not(town: House, passed: float) -> None:
-    key = town.key(shop="s", per_min=1)
-    ask(town, key)
-    town.clock.advance(passed)
-    town.clock.advance(int(ask(town, key).headers["retry-after"]) - 1)
-    assert ask(town, key).status_code == 429
+def test_a_second_before_that_it_is_not(shared_service: RunningService, passed: float) -> None:
+    key = shared_service.key(shop="s", per_min=1)
+    ask(shared_service, key)
+    shared_service.clock.advance(passed)
+    shared_service.clock.advance(int(ask(shared_service, key).headers["retry-after"]) - 1)
+    assert ask(shared_service, key).status_code == 429
 
 
-def test_the_refusal_says_when_to_come_back_and_what_the_ceiling_is(town: House) -> None:
-    key = town.key(shop="s", per_min=2)
-    ask(town, key)
-    town.clock.advance(10)
-    ask(town, key)
-    answer = town.get("shops", key)
+def test_the_refusal_says_when_to_come_back_and_what_the_ceiling_is(shared_service: RunningService) -> None:
+    key = shared_service.key(shop="s", per_min=2)
+    ask(shared_service, key)
+    shared_service.clock.advance(10)
+    ask(shared_service, key)
+    answer = shared_service.get("shops", key)
     assert answer.json() == {
         "ok": False,
         "error": "rate_limited",
@@ -166,65 +172,65 @@ def test_the_refusal_says_when_to_come_back_and_what_the_ceiling_is(town: House)
     assert answer.headers["retry-after"] == "50"
 
 
-def test_the_refusal_carries_no_daily_allowance(town: House) -> None:
-    key = town.key(shop="s", per_min=1)
-    ask(town, key)
-    assert not [name for name in ask(town, key).headers if name.startswith("x-ratelimit")]
+def test_the_refusal_carries_no_daily_allowance(shared_service: RunningService) -> None:
+    key = shared_service.key(shop="s", per_min=1)
+    ask(shared_service, key)
+    assert not [name for name in ask(shared_service, key).headers if name.startswith("x-ratelimit")]
 
 
-def test_the_ceiling_of_the_minute_stands_in_no_header(town: House) -> None:
-    answer = ask(town, town.key(shop="s", per_min=4321))
+def test_the_ceiling_of_the_minute_stands_in_no_header(shared_service: RunningService) -> None:
+    answer = ask(shared_service, shared_service.key(shop="s", per_min=4321))
     assert not [name for name, value in answer.headers.items() if "4321" in value]
 
 
 # --- refused requests count nowhere -------------------------------------------------------------
 
 
-def test_refused_requests_do_not_keep_the_window_full(house: House) -> None:
-    key = house.key(shop="s", per_min=1)
-    ask(house, key)
+def test_refused_requests_do_not_keep_the_window_full(service: RunningService) -> None:
+    key = service.key(shop="s", per_min=1)
+    ask(service, key)
     for _ in range(59):
-        house.clock.advance(1)
-        assert ask(house, key).status_code == 429
-    house.clock.advance(1)
-    assert ask(house, key).status_code == 200
+        service.clock.advance(1)
+        assert ask(service, key).status_code == 429
+    service.clock.advance(1)
+    assert ask(service, key).status_code == 200
 
 
-def test_refused_requests_do_not_count_towards_the_day(house: House) -> None:
-    key = house.key(shop="s", per_min=2, per_day=10)
-    statuses(house, key, 6)
-    house.clock.advance(60)
-    assert house.data("usage", key)["today"] == {"date": "20260101", "count": 3, "remaining": 7}
+def test_refused_requests_do_not_count_towards_the_day(service: RunningService) -> None:
+    key = service.key(shop="s", per_min=2, per_day=10)
+    statuses(service, key, 6)
+    service.clock.advance(60)
+    assert service.data("usage", key)["today"] == {"date": "20260101", "count": 3, "remaining": 7}
 
 
-def test_requests_that_fail_take_a_slot(town: House) -> None:
-    key = town.key(shop="s", per_min=2)
+def test_requests_that_fail_take_a_slot(shared_service: RunningService) -> None:
+    key = shared_service.key(shop="s", per_min=2)
     for _ in range(2):
-        assert town.error("transactions", key) == "bad_query"
-    assert ask(town, key).status_code == 429
+        assert shared_service.error("transactions", key) == "bad_query"
+    assert ask(shared_service, key).status_code == 429
 
 
 # --- who shares a window ---------------------------------------------------------------------------
 
 
-def test_every_key_has_a_window_of_its_own(town: House) -> None:
-    full, other = town.key(shop="s", per_min=1), town.key(shop="s", per_min=1)
-    assert statuses(town, full, 2) == [200, 429]
-    assert ask(town, other).status_code == 200
+def test_every_key_has_a_window_of_its_own(shared_service: RunningService) -> None:
+    full, other = shared_service.key(shop="s", per_min=1), shared_service.key(shop="s", per_min=1)
+    assert statuses(shared_service, full, 2) == [200, 429]
+    assert ask(shared_service, other).status_code == 200
 
 
-def test_requests_that_arrive_together_share_the_window_exactly(town: House) -> None:
-    key = town.key(shop="s", per_min=10)
+def test_requests_that_arrive_together_share_the_window_exactly(shared_service: RunningService) -> None:
+    key = shared_service.key(shop="s", per_min=10)
     with ThreadPoolExecutor(16) as crowd:
-        found = list(crowd.map(lambda _: ask(town, key).status_code, range(60)))
+        found = list(crowd.map(lambda _: ask(shared_service, key).status_code, range(60)))
     assert (found.count(200), found.count(429)) == (10, 50)
 
 
-def test_two_servers_over_one_store_share_the_window_exactly(house: House) -> None:
-    key = house.key(shop="s", per_min=10)
-    second = ServerThread(bootstrap.service(house.settings, house.events.append, house.clock))
+def test_two_servers_over_one_store_share_the_window_exactly(service: RunningService) -> None:
+    key = service.key(shop="s", per_min=10)
+    second = ServerThread(bootstrap.service(service.settings, service.events.append, service.clock))
     try:
-        urls = [f"http://127.0.0.1:{port}/ext/v1/shops" for port in (house.server.port, second.port)]
+        urls = [f"http://127.0.0.1:{port}/ext/v1/shops" for port in (service.server.port, second.port)]
         headers = {"authorization": f"Bearer {key}"}
 
         def knock(number: int) -> int:
@@ -238,11 +244,11 @@ def test_two_servers_over_one_store_share_the_window_exactly(house: House) -> No
 
 
 def test_a_full_window_is_still_full_after_a_restart(tmp_path: Path) -> None:
-    before = House(tmp_path)
+    before = RunningService(tmp_path)
     key = before.key(shop="s", per_min=2)
     statuses(before, key, 2)
     before.close()
-    after = House(tmp_path)
+    after = RunningService(tmp_path)
     after.clock.advance(1)
     refused: Any = ask(after, key)
     after.close()

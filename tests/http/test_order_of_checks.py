@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from counterfoil import key_issuing
-from house import House
 from records import NEW_YEAR, Record, bill, branch, fresh, member
+from running_service import RunningService
 
 PAGE = {"origin": "https://shop.example"}
 USER = "U" + "0" * 32
@@ -21,9 +21,9 @@ def code(answer: Any) -> tuple[int, str]:
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "nowhere"), ("POST", "shops"), ("GET", "shops"), ("PUT", "x")])
 def test_a_web_page_is_refused_before_its_path_method_and_key_are_looked_at(
-    town: House, method: str, path: str
+    shared_service: RunningService, method: str, path: str
 ) -> None:
-    assert code(town.get(path, method=method, headers=PAGE)) == (403, "cross_origin_refused")
+    assert code(shared_service.get(path, method=method, headers=PAGE)) == (403, "cross_origin_refused")
 
 
 # --- 2. route, then method, before the key -------------------------------------------
@@ -46,67 +46,71 @@ def test_a_web_page_is_refused_before_its_path_method_and_key_are_looked_at(
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_an_unknown_path_is_not_found_whatever_the_key_and_the_method(town: House, method: str, path: str) -> None:
-    assert code(town.get(path, "no key at all", method=method)) == (404, "not_found")
+def test_an_unknown_path_is_not_found_whatever_the_key_and_the_method(
+    shared_service: RunningService, method: str, path: str
+) -> None:
+    assert code(shared_service.get(path, "no key at all", method=method)) == (404, "not_found")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "BREW"])
 @pytest.mark.parametrize("path", ["shops", "transactions", "transactions/x", "members/lookup", "usage", "openapi.json"])
-def test_a_method_other_than_get_or_head_is_refused_before_the_key(town: House, method: str, path: str) -> None:
-    answer = town.get(path, method=method)
+def test_a_method_other_than_get_or_head_is_refused_before_the_key(
+    shared_service: RunningService, method: str, path: str
+) -> None:
+    answer = shared_service.get(path, method=method)
     assert code(answer) == (405, "method_not_allowed")
     assert answer.headers["allow"] == "GET, HEAD"
 
 
 @pytest.mark.parametrize("path", ["/v1/shops", "/ext/v2/shops", "/ext/shops", "/", "/ext/v1", "/ext//v1/shops"])
-def test_only_paths_below_the_prefix_and_the_version_exist(town: House, path: str) -> None:
-    answer = town.server.client.get(town.url + path)
+def test_only_paths_below_the_prefix_and_the_version_exist(shared_service: RunningService, path: str) -> None:
+    answer = shared_service.server.client.get(shared_service.url + path)
     assert code(answer) == (404, "not_found")
 
 
 def test_the_prefix_is_a_setting(tmp_path: Any) -> None:
-    house = House(tmp_path, prefix="")
+    service = RunningService(tmp_path, prefix="")
     try:
-        key = house.key(shop="s")
-        assert house.get("shops", key).status_code == 200
-        assert house.server.client.get(house.url + "/v1/shops").status_code == 401
-        assert house.server.client.get(house.url + "/ext/v1/shops").status_code == 404
+        key = service.key(shop="s")
+        assert service.get("shops", key).status_code == 200
+        assert service.server.client.get(service.url + "/v1/shops").status_code == 401
+        assert service.server.client.get(service.url + "/ext/v1/shops").status_code == 404
     finally:
-        house.close()
+        service.close()
 
 
 # --- 3. key before minute --------------------------------------------------------------
 
 
-def test_a_revoked_key_is_told_so_however_full_its_minute(house: House) -> None:
-    key = house.key(shop="s", per_min=1, per_day=1)
+def test_a_revoked_key_is_told_so_however_full_its_minute(service: RunningService) -> None:
+    key = service.key(shop="s", per_min=1, per_day=1)
     for _ in range(3):
-        house.get("shops", key)
-    key_issuing.revoke(house.key_store, key.split("_")[2], house.clock.now_ms())
-    house.clock.advance(1)
-    assert code(house.get("shops", key)) == (401, "key_revoked")
+        service.get("shops", key)
+    key_issuing.revoke(service.key_store, key.split("_")[2], service.clock.now_ms())
+    service.clock.advance(1)
+    assert code(service.get("shops", key)) == (401, "key_revoked")
 
 
-def test_a_wrong_secret_is_told_nothing_of_the_keys_limits(house: House) -> None:
-    key = house.key(shop="s", per_min=1)
-    other = house.key(shop="s")
+def test_a_wrong_secret_is_told_nothing_of_the_keys_limits(service: RunningService) -> None:
+    key = service.key(shop="s", per_min=1)
+    other = service.key(shop="s")
     for _ in range(2):
-        house.get("shops", key)
+        service.get("shops", key)
     key_id, secret = key.split("_")[2], other.split("_")[3]
-    assert code(house.get("shops", f"cf_live_{key_id}_{secret}")) == (401, "invalid_key")
+    assert code(service.get("shops", f"cf_live_{key_id}_{secret}")) == (401, "invalid_key")
 
 
-def test_an_invalid_key_is_refused_before_its_parameters_are_looked_at(town: House) -> None:
-    assert code(town.get("transactions", "nonsense", shopId="")) == (401, "invalid_key")
+def test_an_invalid_key_is_refused_before_its_parameters_are_looked_at(shared_service: RunningService) -> None:
+    assert code(shared_service.get("transactions", "nonsense", shopId="")) == (401, "invalid_key")
 
 
 # --- 4. minute before day ------------------------------------------------------------------
 
 
-def test_a_full_minute_is_told_before_a_spent_quota(town: House) -> None:
-    key = town.key(shop="s", per_min=2, per_day=1)
-    town.get("shops", key)
-    answers = [code(town.get("shops", key)) for _ in range(2)]
+def test_a_full_minute_is_told_before_a_spent_quota(shared_service: RunningService) -> None:
+    key = shared_service.key(shop="s", per_min=2, per_day=1)
+    shared_service.get("shops", key)
+    answers = [code(shared_service.get("shops", key)) for _ in range(2)]
     assert answers == [(429, "quota_exceeded"), (429, "rate_limited")]
 
 
@@ -114,21 +118,21 @@ def test_a_full_minute_is_told_before_a_spent_quota(town: House) -> None:
 
 
 @pytest.mark.parametrize("path", ["members/lookup", "members?updatedSince=x", "transactions", "transactions/none"])
-def test_a_spent_quota_is_told_before_anything_about_the_request(town: House, path: str) -> None:
-    key = town.key(shop="s", per_day=1)
-    town.get("shops", key)
-    assert code(town.get(path, key)) == (429, "quota_exceeded")
+def test_a_spent_quota_is_told_before_anything_about_the_request(shared_service: RunningService, path: str) -> None:
+    key = shared_service.key(shop="s", per_day=1)
+    shared_service.get("shops", key)
+    assert code(shared_service.get(path, key)) == (429, "quota_exceeded")
 
 
 # --- 6. permission, not_supported, parameters, scope, cursor, existence ------------------------
 
 
 @pytest.fixture(scope="module")
-def place(town: House) -> tuple[Record, Record, str, str]:
+def branches(shared_service: RunningService) -> tuple[Record, Record, str, str]:
     """Two branches of different franchises; the first one's key, without the lookup permission and with it."""
     mine, theirs = branch(), branch()
-    town.load(mine, theirs, bill(mine), member(mine))
-    keys = [town.key(shop=mine["id"], per_min=10_000, messaging_lookup=lookup) for lookup in (False, True)]
+    shared_service.load(mine, theirs, bill(mine), member(mine))
+    keys = [shared_service.key(shop=mine["id"], per_min=10_000, messaging_lookup=lookup) for lookup in (False, True)]
     return mine, theirs, keys[0], keys[1]
 
 
@@ -137,18 +141,18 @@ def place(town: House) -> tuple[Record, Record, str, str]:
     [{}, {"providerId": ""}, {"providerId": "theirs", "messagingUserId": USER}, {"messagingUserId": "x"}],
 )
 def test_a_missing_permission_is_told_before_parameters_and_scope(
-    town: House, place: tuple[Record, Record, str, str], query: Record
+    shared_service: RunningService, branches: tuple[Record, Record, str, str], query: Record
 ) -> None:
-    assert code(town.get("members/lookup", place[2], **query)) == (403, "lookup_not_enabled")
+    assert code(shared_service.get("members/lookup", branches[2], **query)) == (403, "lookup_not_enabled")
 
 
 @pytest.mark.parametrize(
     "query", [{}, {"providerId": ""}, {"providerId": "elsewhere"}, {"providerId": "elsewhere", "cursor": ""}]
 )
 def test_not_supported_is_told_before_parameters_scope_and_cursor(
-    town: House, place: tuple[Record, Record, str, str], query: Record
+    shared_service: RunningService, branches: tuple[Record, Record, str, str], query: Record
 ) -> None:
-    assert code(town.get("members", place[2], updatedSince="", **query)) == (400, "not_supported")
+    assert code(shared_service.get("members", branches[2], updatedSince="", **query)) == (400, "not_supported")
 
 
 @pytest.mark.parametrize(
@@ -161,28 +165,32 @@ def test_not_supported_is_told_before_parameters_scope_and_cursor(
     ],
 )
 def test_bad_parameters_are_told_before_the_scope(
-    town: House, place: tuple[Record, Record, str, str], path: str, query: Record
+    shared_service: RunningService, branches: tuple[Record, Record, str, str], path: str, query: Record
 ) -> None:
-    assert code(town.get(path, place[3], **query)) == (400, "bad_query")
+    assert code(shared_service.get(path, branches[3], **query)) == (400, "bad_query")
 
 
 @pytest.mark.parametrize("cursor", ["", "nonsense"])
-def test_the_scope_is_told_before_the_cursor(town: House, place: tuple[Record, Record, str, str], cursor: str) -> None:
-    _, theirs, key, _ = place
-    bills = town.get("transactions", key, shopId=theirs["id"], cursor=cursor, **NEW_YEAR)
-    members = town.get("members", key, providerId=theirs["providerId"], cursor=cursor)
+def test_the_scope_is_told_before_the_cursor(
+    shared_service: RunningService, branches: tuple[Record, Record, str, str], cursor: str
+) -> None:
+    _, theirs, key, _ = branches
+    bills = shared_service.get("transactions", key, shopId=theirs["id"], cursor=cursor, **NEW_YEAR)
+    members = shared_service.get("members", key, providerId=theirs["providerId"], cursor=cursor)
     assert [code(bills), code(members)] == [(403, "shop_not_in_scope"), (403, "provider_not_in_scope")]
 
 
-def test_the_scope_is_told_before_the_cursor_to_a_franchise_too_whatever_bills_the_shop_has(town: House) -> None:
+def test_the_scope_is_told_before_the_cursor_to_a_franchise_too_whatever_bills_the_shop_has(
+    shared_service: RunningService,
+) -> None:
     mine, theirs = branch(), branch()
     inside, outside = bill(theirs), bill(theirs, closedAt="2024-05-05T12:00:00+07:00")
-    town.load(mine, theirs, inside, outside)
-    key, their_key = (town.key(franchise=one["franchiseId"], per_min=10_000) for one in (mine, theirs))
+    shared_service.load(mine, theirs, inside, outside)
+    key, their_key = (shared_service.key(franchise=one["franchiseId"], per_min=10_000) for one in (mine, theirs))
 
     def asked(key: str, *cursors: str) -> set[tuple[int, str]]:
         query = {"shopId": theirs["id"], **NEW_YEAR}
-        return {code(town.get("transactions", key, cursor=cursor, **query)) for cursor in cursors}
+        return {code(shared_service.get("transactions", key, cursor=cursor, **query)) for cursor in cursors}
 
     # Before and after somebody who may has asked for this shop.
     for _ in range(2):
@@ -190,14 +198,19 @@ def test_the_scope_is_told_before_the_cursor_to_a_franchise_too_whatever_bills_t
         assert asked(their_key, outside["id"], "nonsense", "") == {(400, "bad_cursor")}
 
 
-def test_a_cursor_is_told_bad_even_where_the_list_is_empty(town: House) -> None:
-    key = town.key(shop="never-loaded")
-    assert code(town.get("transactions", key, shopId="never-loaded", cursor="x", **NEW_YEAR)) == (400, "bad_cursor")
+def test_a_cursor_is_told_bad_even_where_the_list_is_empty(shared_service: RunningService) -> None:
+    key = shared_service.key(shop="never-loaded")
+    assert code(shared_service.get("transactions", key, shopId="never-loaded", cursor="x", **NEW_YEAR)) == (
+        400,
+        "bad_cursor",
+    )
 
 
-def test_the_scope_is_told_before_existence(town: House, place: tuple[Record, Record, str, str]) -> None:
-    _, theirs, _, key = place
-    answer = town.get("members/lookup", key, providerId=theirs["providerId"], messagingUserId=USER)
+def test_the_scope_is_told_before_existence(
+    shared_service: RunningService, branches: tuple[Record, Record, str, str]
+) -> None:
+    _, theirs, _, key = branches
+    answer = shared_service.get("members/lookup", key, providerId=theirs["providerId"], messagingUserId=USER)
     assert code(answer) == (403, "provider_not_in_scope")
 
 
@@ -214,16 +227,16 @@ def test_the_scope_is_told_before_existence(town: House, place: tuple[Record, Re
     ],
     ids=["browser", "unknown path", "method", "openapi.json"],
 )
-def test_what_ends_before_the_key_is_not_counted(town: House, refused: dict[str, Any]) -> None:
-    key = town.key(shop="s")
-    town.get(**refused, key=key)
-    assert town.data("usage", key)["today"]["count"] == 1
+def test_what_ends_before_the_key_is_not_counted(shared_service: RunningService, refused: dict[str, Any]) -> None:
+    key = shared_service.key(shop="s")
+    shared_service.get(**refused, key=key)
+    assert shared_service.data("usage", key)["today"]["count"] == 1
 
 
-def test_requests_with_a_wrong_secret_are_not_counted_for_the_key(town: House) -> None:
-    key, other = town.key(shop="s"), town.key(shop="s")
-    town.get("shops", f"cf_live_{key.split('_')[2]}_{other.split('_')[3]}")
-    assert town.data("usage", key)["today"]["count"] == 1
+def test_requests_with_a_wrong_secret_are_not_counted_for_the_key(shared_service: RunningService) -> None:
+    key, other = shared_service.key(shop="s"), shared_service.key(shop="s")
+    shared_service.get("shops", f"cf_live_{key.split('_')[2]}_{other.split('_')[3]}")
+    assert shared_service.data("usage", key)["today"]["count"] == 1
 
 
 @pytest.mark.parametrize(
@@ -239,20 +252,20 @@ def test_requests_with_a_wrong_secret_are_not_counted_for_the_key(town: House) -
     ],
     ids=["permission", "not supported", "parameter", "scope", "cursor", "bill", "member"],
 )
-def test_what_fails_in_the_handler_is_counted(town: House, path: str, query: Record) -> None:
-    key = town.key(shop="s")
-    assert town.get(path, key, **query).status_code >= 400
-    assert town.data("usage", key)["today"]["count"] == 2
+def test_what_fails_in_the_handler_is_counted(shared_service: RunningService, path: str, query: Record) -> None:
+    key = shared_service.key(shop="s")
+    assert shared_service.get(path, key, **query).status_code >= 400
+    assert shared_service.data("usage", key)["today"]["count"] == 2
 
 
-def test_head_is_counted_like_get(town: House) -> None:
-    key = town.key(shop=fresh("shop"))
-    town.get("shops", key, method="HEAD")
-    assert town.data("usage", key)["today"]["count"] == 2
+def test_head_is_counted_like_get(shared_service: RunningService) -> None:
+    key = shared_service.key(shop=fresh("shop"))
+    shared_service.get("shops", key, method="HEAD")
+    assert shared_service.data("usage", key)["today"]["count"] == 2
 
 
-def test_an_unchanged_answer_is_counted(town: House) -> None:
-    key = town.key(shop=fresh("shop"))
-    tag = town.get("shops", key).headers["etag"]
-    assert town.get("shops", key, headers={"if-none-match": tag}).status_code == 304
-    assert town.data("usage", key)["today"]["count"] == 3
+def test_an_unchanged_answer_is_counted(shared_service: RunningService) -> None:
+    key = shared_service.key(shop=fresh("shop"))
+    tag = shared_service.get("shops", key).headers["etag"]
+    assert shared_service.get("shops", key, headers={"if-none-match": tag}).status_code == 304
+    assert shared_service.data("usage", key)["today"]["count"] == 3

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from counterfoil import key_issuing
-from house import House
+from running_service import RunningService
 
 SINCE = "2020-01-01T00:00:00Z"
 CHANGES = {"shopId": "s", "updatedSince": SINCE}
@@ -20,308 +20,324 @@ def bill(number: int, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def key(house: House) -> str:
+def key(service: RunningService) -> str:
     """A shop with six bills, each changed at an instant of its own, and a key to it."""
-    house.load({"kind": "shop", "id": "s"})
+    service.load({"kind": "shop", "id": "s"})
     for number in range(1, 7):
-        house.clock.advance(1)
-        house.load(bill(number))
-    return house.key(shop="s", per_min=10_000)
+        service.clock.advance(1)
+        service.load(bill(number))
+    return service.key(shop="s", per_min=10_000)
 
 
-def page(house: House, key: str, cursor: str | None = None, **query: Any) -> tuple[list[str], str | None, str]:
+def page(
+    service: RunningService, key: str, cursor: str | None = None, **query: Any
+) -> tuple[list[str], str | None, str]:
     if cursor is not None:
         query["cursor"] = cursor
-    body = house.get("transactions", key, **query).json()
+    body = service.get("transactions", key, **query).json()
     assert body["ok"], body
     return [row["id"] for row in body["data"]], body["nextCursor"], body["serverTime"]
 
 
-def rest(house: House, key: str, cursor: str | None, **query: Any) -> Iterator[str]:
+def rest(service: RunningService, key: str, cursor: str | None, **query: Any) -> Iterator[str]:
     """The remaining pages of a walk, row by row."""
     for _ in range(100):
         if cursor is None:
             return
-        ids, cursor, _ = page(house, key, cursor, **query)
+        ids, cursor, _ = page(service, key, cursor, **query)
         yield from ids
     raise AssertionError("the walk does not end")
 
 
-def test_a_full_page_offers_the_id_of_its_last_row(house: House, key: str) -> None:
-    ids, cursor, _ = page(house, key, limit=2, **CHANGES)
+def test_a_full_page_offers_the_id_of_its_last_row(service: RunningService, key: str) -> None:
+    ids, cursor, _ = page(service, key, limit=2, **CHANGES)
     assert (ids, cursor) == (["b1", "b2"], "b2")
 
 
-def test_a_last_page_that_is_exactly_full_is_followed_by_an_empty_one(house: House, key: str) -> None:
-    _, cursor, _ = page(house, key, limit=6, **CHANGES)
-    assert page(house, key, cursor, limit=6, **CHANGES)[:2] == ([], None)
+def test_a_last_page_that_is_exactly_full_is_followed_by_an_empty_one(service: RunningService, key: str) -> None:
+    _, cursor, _ = page(service, key, limit=6, **CHANGES)
+    assert page(service, key, cursor, limit=6, **CHANGES)[:2] == ([], None)
 
 
 @pytest.mark.parametrize("query", [CHANGES, DAYS])
 @pytest.mark.parametrize("limit", range(1, 8))
-def test_a_quiet_walk_reads_every_row_once(house: House, key: str, query: dict[str, str], limit: int) -> None:
-    ids, cursor, _ = page(house, key, limit=limit, **query)
-    assert [*ids, *rest(house, key, cursor, limit=limit, **query)] == ["b1", "b2", "b3", "b4", "b5", "b6"]
+def test_a_quiet_walk_reads_every_row_once(
+    service: RunningService, key: str, query: dict[str, str], limit: int
+) -> None:
+    ids, cursor, _ = page(service, key, limit=limit, **query)
+    assert [*ids, *rest(service, key, cursor, limit=limit, **query)] == ["b1", "b2", "b3", "b4", "b5", "b6"]
 
 
-def test_a_walk_goes_on_from_its_place_when_the_cursors_row_has_changed(house: House, key: str) -> None:
-    _, cursor, _ = page(house, key, limit=2, **CHANGES)
-    house.clock.advance(1)
-    house.load(bill(2, void=True))
-    assert list(rest(house, key, cursor, limit=2, **CHANGES)) == ["b3", "b4", "b5", "b6"]
+def test_a_walk_goes_on_from_its_place_when_the_cursors_row_has_changed(service: RunningService, key: str) -> None:
+    _, cursor, _ = page(service, key, limit=2, **CHANGES)
+    service.clock.advance(1)
+    service.load(bill(2, void=True))
+    assert list(rest(service, key, cursor, limit=2, **CHANGES)) == ["b3", "b4", "b5", "b6"]
 
 
-def test_a_row_that_changed_during_a_walk_comes_in_the_next_one(house: House, key: str) -> None:
-    _, cursor, server_time = page(house, key, limit=2, **CHANGES)
-    house.clock.advance(1)
-    house.load(bill(2, void=True))
-    list(rest(house, key, cursor, limit=2, **CHANGES))
-    assert page(house, key, shopId="s", updatedSince=server_time)[0] == ["b2"]
+def test_a_row_that_changed_during_a_walk_comes_in_the_next_one(service: RunningService, key: str) -> None:
+    _, cursor, server_time = page(service, key, limit=2, **CHANGES)
+    service.clock.advance(1)
+    service.load(bill(2, void=True))
+    list(rest(service, key, cursor, limit=2, **CHANGES))
+    assert page(service, key, shopId="s", updatedSince=server_time)[0] == ["b2"]
 
 
-def test_all_pages_of_a_walk_carry_the_server_time_of_the_first(house: House, key: str) -> None:
-    _, cursor, first = page(house, key, limit=2, **CHANGES)
-    house.clock.advance(60)
-    house.load(bill(9))
-    assert page(house, key, cursor, limit=2, **CHANGES)[2] == first
+def test_all_pages_of_a_walk_carry_the_server_time_of_the_first(service: RunningService, key: str) -> None:
+    _, cursor, first = page(service, key, limit=2, **CHANGES)
+    service.clock.advance(60)
+    service.load(bill(9))
+    assert page(service, key, cursor, limit=2, **CHANGES)[2] == first
 
 
-def test_a_walk_by_day_goes_on_from_its_place_when_the_cursors_row_has_moved(house: House, key: str) -> None:
-    _, cursor, _ = page(house, key, limit=2, **DAYS)
-    house.load(bill(2) | {"closedAt": "2026-01-20T12:00:00+07:00"})
-    assert list(rest(house, key, cursor, limit=2, **DAYS)) == ["b3", "b4", "b5", "b6", "b2"]
+def test_a_walk_by_day_goes_on_from_its_place_when_the_cursors_row_has_moved(service: RunningService, key: str) -> None:
+    _, cursor, _ = page(service, key, limit=2, **DAYS)
+    service.load(bill(2) | {"closedAt": "2026-01-20T12:00:00+07:00"})
+    assert list(rest(service, key, cursor, limit=2, **DAYS)) == ["b3", "b4", "b5", "b6", "b2"]
 
 
-def test_a_walk_by_day_goes_on_when_the_cursors_row_has_left_the_range(house: House, key: str) -> None:
-    _, cursor, _ = page(house, key, limit=2, **DAYS)
-    house.load(bill(2) | {"closedAt": "2026-03-20T12:00:00+07:00"})
-    assert list(rest(house, key, cursor, limit=2, **DAYS)) == ["b3", "b4", "b5", "b6"]
+def test_a_walk_by_day_goes_on_when_the_cursors_row_has_left_the_range(service: RunningService, key: str) -> None:
+    _, cursor, _ = page(service, key, limit=2, **DAYS)
+    service.load(bill(2) | {"closedAt": "2026-03-20T12:00:00+07:00"})
+    assert list(rest(service, key, cursor, limit=2, **DAYS)) == ["b3", "b4", "b5", "b6"]
 
 
-def test_a_walk_ends_although_every_page_is_followed_by_a_change(house: House, key: str) -> None:
-    ids, cursor, _ = page(house, key, limit=1, **CHANGES)
+def test_a_walk_ends_although_every_page_is_followed_by_a_change(service: RunningService, key: str) -> None:
+    ids, cursor, _ = page(service, key, limit=1, **CHANGES)
     for change in range(20):
         if cursor is None:
             break
-        house.clock.advance(1)
-        house.load(bill(1 + change % 6, receiptNumber=str(change)))
-        more, cursor, _ = page(house, key, cursor, limit=1, **CHANGES)
+        service.clock.advance(1)
+        service.load(bill(1 + change % 6, receiptNumber=str(change)))
+        more, cursor, _ = page(service, key, cursor, limit=1, **CHANGES)
         ids += more
     assert cursor is None
 
 
 def test_a_pass_ends_although_others_begin_after_every_page_and_every_page_is_followed_by_a_change(
-    house: House, key: str
+    service: RunningService, key: str
 ) -> None:
     """Readers of one position share their bound, but only if they began within a day of each other."""
-    _, cursor, _ = page(house, key, limit=1, **CHANGES)
+    _, cursor, _ = page(service, key, limit=1, **CHANGES)
     for change in range(200):
         if cursor is None:
             break
-        house.clock.advance(3600)
-        house.load(bill(1 + change % 6, receiptNumber=str(change)))
-        _, other, _ = page(house, key, limit=1, **CHANGES)
-        list(rest(house, key, other, limit=1, **CHANGES))
-        _, cursor, _ = page(house, key, cursor, limit=1, **CHANGES)
+        service.clock.advance(3600)
+        service.load(bill(1 + change % 6, receiptNumber=str(change)))
+        _, other, _ = page(service, key, limit=1, **CHANGES)
+        list(rest(service, key, other, limit=1, **CHANGES))
+        _, cursor, _ = page(service, key, cursor, limit=1, **CHANGES)
     assert cursor is None
 
 
-def test_a_retried_page_is_the_same_page(house: House, key: str) -> None:
-    _, cursor, _ = page(house, key, limit=2, **CHANGES)
-    first = page(house, key, cursor, limit=2, **CHANGES)
-    house.clock.advance(1)
-    house.load(bill(2, void=True))
-    assert page(house, key, cursor, limit=2, **CHANGES) == first
+def test_a_retried_page_is_the_same_page(service: RunningService, key: str) -> None:
+    _, cursor, _ = page(service, key, limit=2, **CHANGES)
+    first = page(service, key, cursor, limit=2, **CHANGES)
+    service.clock.advance(1)
+    service.load(bill(2, void=True))
+    assert page(service, key, cursor, limit=2, **CHANGES) == first
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5])
-def test_two_walks_of_one_key_at_once_do_not_disturb_each_other(house: House, key: str, limit: int) -> None:
-    ids, cursor, _ = page(house, key, limit=limit, **CHANGES)
-    house.clock.advance(1)
-    house.load(*(bill(int(read[1:]), receiptNumber="changed") for read in ids))
-    others, other, _ = page(house, key, limit=limit, **CHANGES)
-    others += rest(house, key, other, limit=limit, **CHANGES)
-    ids += rest(house, key, cursor, limit=limit, **CHANGES)
+def test_two_walks_of_one_key_at_once_do_not_disturb_each_other(service: RunningService, key: str, limit: int) -> None:
+    ids, cursor, _ = page(service, key, limit=limit, **CHANGES)
+    service.clock.advance(1)
+    service.load(*(bill(int(read[1:]), receiptNumber="changed") for read in ids))
+    others, other, _ = page(service, key, limit=limit, **CHANGES)
+    others += rest(service, key, other, limit=limit, **CHANGES)
+    ids += rest(service, key, cursor, limit=limit, **CHANGES)
     everything = {"b1", "b2", "b3", "b4", "b5", "b6"}
     assert (set(ids), set(others)) == (everything, everything)
 
 
-def test_the_slower_of_two_walks_that_met_keeps_its_place_when_a_third_comes_by(house: House, key: str) -> None:
-    starts = [page(house, key, limit=2, **CHANGES)[1] for _ in range(2)]
-    faster, slower = (page(house, key, cursor, limit=2, **CHANGES)[1] for cursor in starts)
+def test_the_slower_of_two_walks_that_met_keeps_its_place_when_a_third_comes_by(
+    service: RunningService, key: str
+) -> None:
+    starts = [page(service, key, limit=2, **CHANGES)[1] for _ in range(2)]
+    faster, slower = (page(service, key, cursor, limit=2, **CHANGES)[1] for cursor in starts)
     assert faster == slower == "b4"
-    assert list(rest(house, key, faster, limit=2, **CHANGES)) == ["b5", "b6"]
-    house.clock.advance(1)
-    house.load(bill(4, receiptNumber="changed"))
-    third, cursor, _ = page(house, key, limit=2, **CHANGES)
+    assert list(rest(service, key, faster, limit=2, **CHANGES)) == ["b5", "b6"]
+    service.clock.advance(1)
+    service.load(bill(4, receiptNumber="changed"))
+    third, cursor, _ = page(service, key, limit=2, **CHANGES)
     while len(third) < 6:
-        more, cursor, _ = page(house, key, cursor, limit=2, **CHANGES)
+        more, cursor, _ = page(service, key, cursor, limit=2, **CHANGES)
         third += more
-    assert list(rest(house, key, slower, limit=2, **CHANGES))[:2] == ["b5", "b6"]
+    assert list(rest(service, key, slower, limit=2, **CHANGES))[:2] == ["b5", "b6"]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-def test_a_second_full_walk_after_changes_sees_full_pages_and_ends(house: House, key: str, limit: int) -> None:
-    _, cursor, _ = page(house, key, limit=limit, **CHANGES)
-    list(rest(house, key, cursor, limit=limit, **CHANGES))
-    house.clock.advance(1)
-    house.load(bill(2, void=True), bill(3, void=True))
-    ids, cursor, _ = page(house, key, limit=limit, **CHANGES)
+def test_a_second_full_walk_after_changes_sees_full_pages_and_ends(
+    service: RunningService, key: str, limit: int
+) -> None:
+    _, cursor, _ = page(service, key, limit=limit, **CHANGES)
+    list(rest(service, key, cursor, limit=limit, **CHANGES))
+    service.clock.advance(1)
+    service.load(bill(2, void=True), bill(3, void=True))
+    ids, cursor, _ = page(service, key, limit=limit, **CHANGES)
     assert len(ids) == limit
-    assert [*ids, *rest(house, key, cursor, limit=limit, **CHANGES)] == ["b1", "b4", "b5", "b6", "b2", "b3"]
+    assert [*ids, *rest(service, key, cursor, limit=limit, **CHANGES)] == ["b1", "b4", "b5", "b6", "b2", "b3"]
 
 
-def test_a_plain_id_that_was_never_handed_out_is_a_bad_cursor(house: House, key: str) -> None:
-    assert house.error("transactions", key, cursor="b4", **CHANGES) == "bad_cursor"
-    assert house.error("transactions", key, cursor="b4", **DAYS) == "bad_cursor"
+def test_a_plain_id_that_was_never_handed_out_is_a_bad_cursor(service: RunningService, key: str) -> None:
+    assert service.error("transactions", key, cursor="b4", **CHANGES) == "bad_cursor"
+    assert service.error("transactions", key, cursor="b4", **DAYS) == "bad_cursor"
 
 
-def test_a_cursor_whose_row_is_gone_is_a_bad_cursor(house: House, key: str) -> None:
-    _, cursor, _ = page(house, key, limit=2, **CHANGES)
-    house.load({"kind": "bill", "id": "b2", "shopId": "s", "removed": True})
-    assert house.error("transactions", key, cursor=cursor, **CHANGES) == "bad_cursor"
+def test_a_cursor_whose_row_is_gone_is_a_bad_cursor(service: RunningService, key: str) -> None:
+    _, cursor, _ = page(service, key, limit=2, **CHANGES)
+    service.load({"kind": "bill", "id": "b2", "shopId": "s", "removed": True})
+    assert service.error("transactions", key, cursor=cursor, **CHANGES) == "bad_cursor"
 
 
 @pytest.mark.parametrize("cursor", ["", "nonsense", "b2 ", "B2", "b2\x00", "%", "ก" * 300])
-def test_what_is_no_row_is_a_bad_cursor(house: House, key: str, cursor: str) -> None:
-    assert house.error("transactions", key, cursor=cursor, **CHANGES) == "bad_cursor"
+def test_what_is_no_row_is_a_bad_cursor(service: RunningService, key: str, cursor: str) -> None:
+    assert service.error("transactions", key, cursor=cursor, **CHANGES) == "bad_cursor"
 
 
-def test_a_cursor_of_the_other_mode_is_a_bad_cursor(house: House, key: str) -> None:
-    _, cursor, _ = page(house, key, limit=2, **DAYS)
-    assert house.error("transactions", key, cursor=cursor, **CHANGES) == "bad_cursor"
+def test_a_cursor_of_the_other_mode_is_a_bad_cursor(service: RunningService, key: str) -> None:
+    _, cursor, _ = page(service, key, limit=2, **DAYS)
+    assert service.error("transactions", key, cursor=cursor, **CHANGES) == "bad_cursor"
 
 
-def test_a_cursor_of_another_shop_is_a_bad_cursor(house: House, key: str) -> None:
-    house.load({"kind": "shop", "id": "t"}, bill(8, shopId="t"))
-    assert house.error("transactions", key, cursor="b8", **CHANGES) == "bad_cursor"
+def test_a_cursor_of_another_shop_is_a_bad_cursor(service: RunningService, key: str) -> None:
+    service.load({"kind": "shop", "id": "t"}, bill(8, shopId="t"))
+    assert service.error("transactions", key, cursor="b8", **CHANGES) == "bad_cursor"
 
 
-def test_a_bill_from_before_change_tracking_is_no_cursor_by_change(house: House, key: str) -> None:
-    house.load(bill(8, history=True))
-    assert house.error("transactions", key, cursor="b8", **CHANGES) == "bad_cursor"
+def test_a_bill_from_before_change_tracking_is_no_cursor_by_change(service: RunningService, key: str) -> None:
+    service.load(bill(8, history=True))
+    assert service.error("transactions", key, cursor="b8", **CHANGES) == "bad_cursor"
 
 
-def test_rows_that_share_an_instant_are_paged_without_loss(house: House, key: str) -> None:
-    house.clock.advance(1)
-    house.load(*(bill(number, receiptNumber="x") for number in range(1, 7)))
-    ids, cursor, _ = page(house, key, limit=4, **CHANGES)
-    assert [*ids, *rest(house, key, cursor, limit=4, **CHANGES)] == ["b1", "b2", "b3", "b4", "b5", "b6"]
+def test_rows_that_share_an_instant_are_paged_without_loss(service: RunningService, key: str) -> None:
+    service.clock.advance(1)
+    service.load(*(bill(number, receiptNumber="x") for number in range(1, 7)))
+    ids, cursor, _ = page(service, key, limit=4, **CHANGES)
+    assert [*ids, *rest(service, key, cursor, limit=4, **CHANGES)] == ["b1", "b2", "b3", "b4", "b5", "b6"]
 
 
-def test_the_lower_bound_includes_its_instant(house: House, key: str) -> None:
-    changed_at = house.data("transactions/b4", key)["updatedAt"]
-    assert page(house, key, shopId="s", updatedSince=changed_at)[0] == ["b4", "b5", "b6"]
+def test_the_lower_bound_includes_its_instant(service: RunningService, key: str) -> None:
+    changed_at = service.data("transactions/b4", key)["updatedAt"]
+    assert page(service, key, shopId="s", updatedSince=changed_at)[0] == ["b4", "b5", "b6"]
 
 
 @pytest.mark.parametrize("seconds", [-3600, -1, 0, 3600])
 def test_a_stamp_lies_above_every_server_time_given_out_whatever_the_clock_does(
-    house: House, key: str, seconds: int
+    service: RunningService, key: str, seconds: int
 ) -> None:
-    server_time = page(house, key, **CHANGES)[2]
-    house.clock.step(seconds)
-    house.load(bill(2, void=True))
-    assert page(house, key, shopId="s", updatedSince=server_time)[0][-1] == "b2"
+    server_time = page(service, key, **CHANGES)[2]
+    service.clock.step(seconds)
+    service.load(bill(2, void=True))
+    assert page(service, key, shopId="s", updatedSince=server_time)[0][-1] == "b2"
 
 
-def test_a_member_walk_goes_on_from_its_place_when_the_cursors_member_signed_up_at_another_time(house: House) -> None:
+def test_a_member_walk_goes_on_from_its_place_when_the_cursors_member_signed_up_at_another_time(
+    service: RunningService,
+) -> None:
     def member(number: int, day: int) -> dict[str, Any]:
         return {"kind": "member", "id": str(number), "providerId": "p", "createdAt": f"2025-01-{day:02}T00:00:00Z"}
 
-    house.load({"kind": "shop", "id": "s", "providerId": "p"}, *(member(number, number) for number in range(1, 6)))
-    key = house.key(shop="s")
-    cursor = house.get("members", key, providerId="p", limit=2).json()["nextCursor"]
-    house.load(member(2, 28))
-    ids = [row["memberId"] for row in house.data("members", key, providerId="p", cursor=cursor)]
-    assert ids == [house.token(member_id) for member_id in ("3", "4", "5", "2")]
+    service.load({"kind": "shop", "id": "s", "providerId": "p"}, *(member(number, number) for number in range(1, 6)))
+    key = service.key(shop="s")
+    cursor = service.get("members", key, providerId="p", limit=2).json()["nextCursor"]
+    service.load(member(2, 28))
+    ids = [row["memberId"] for row in service.data("members", key, providerId="p", cursor=cursor)]
+    assert ids == [service.token(member_id) for member_id in ("3", "4", "5", "2")]
 
 
-def test_a_walk_by_day_keeps_its_server_time_beside_a_later_walk(house: House, key: str) -> None:
+def test_a_walk_by_day_keeps_its_server_time_beside_a_later_walk(service: RunningService, key: str) -> None:
     """Otherwise a bill voided behind the first reader would lie before the mark it is given at the end."""
-    _, cursor, first = page(house, key, limit=2, **DAYS)
-    house.clock.advance(1)
-    house.load(bill(1, void=True))
-    page(house, key, limit=2, **DAYS)
-    assert page(house, key, cursor, limit=2, **DAYS)[2] == first
+    _, cursor, first = page(service, key, limit=2, **DAYS)
+    service.clock.advance(1)
+    service.load(bill(1, void=True))
+    page(service, key, limit=2, **DAYS)
+    assert page(service, key, cursor, limit=2, **DAYS)[2] == first
 
 
-def test_a_walk_by_day_keeps_its_server_time_when_a_later_walk_is_through_before_it(house: House, key: str) -> None:
-    _, cursor, first = page(house, key, limit=2, **DAYS)
-    house.clock.advance(1)
-    house.load(bill(1, void=True))
-    _, other, _ = page(house, key, limit=2, **DAYS)
-    list(rest(house, key, other, limit=2, **DAYS))
-    assert page(house, key, cursor, limit=2, **DAYS)[2] == first
+def test_a_walk_by_day_keeps_its_server_time_when_a_later_walk_is_through_before_it(
+    service: RunningService, key: str
+) -> None:
+    _, cursor, first = page(service, key, limit=2, **DAYS)
+    service.clock.advance(1)
+    service.load(bill(1, void=True))
+    _, other, _ = page(service, key, limit=2, **DAYS)
+    list(rest(service, key, other, limit=2, **DAYS))
+    assert page(service, key, cursor, limit=2, **DAYS)[2] == first
 
 
-def test_a_walk_by_change_beside_a_later_one_misses_nothing_whichever_mark_is_kept(house: House, key: str) -> None:
-    _, cursor, first = page(house, key, limit=2, **CHANGES)
-    house.clock.advance(1)
-    house.load(bill(1, void=True), bill(6, void=True))
-    page(house, key, limit=3, **CHANGES)
-    page(house, key, limit=2, **CHANGES)
+def test_a_walk_by_change_beside_a_later_one_misses_nothing_whichever_mark_is_kept(
+    service: RunningService, key: str
+) -> None:
+    _, cursor, first = page(service, key, limit=2, **CHANGES)
+    service.clock.advance(1)
+    service.load(bill(1, void=True), bill(6, void=True))
+    page(service, key, limit=3, **CHANGES)
+    page(service, key, limit=2, **CHANGES)
     read: set[str] = set()
     last = first
     while cursor is not None:
-        ids, cursor, last = page(house, key, cursor, limit=2, **CHANGES)
+        ids, cursor, last = page(service, key, cursor, limit=2, **CHANGES)
         read |= set(ids)
-    later = {mark: page(house, key, shopId="s", updatedSince=mark)[0] for mark in (first, last)}
+    later = {mark: page(service, key, shopId="s", updatedSince=mark)[0] for mark in (first, last)}
     assert all({"b1", "b6"} <= read | set(ids) for ids in later.values())
 
 
-def test_a_successor_by_rotation_goes_on_with_its_predecessors_walk(house: House, key: str) -> None:
-    _, cursor, _ = page(house, key, limit=2, **CHANGES)
-    house.clock.advance(1)
-    house.load(bill(2, void=True))
+def test_a_successor_by_rotation_goes_on_with_its_predecessors_walk(service: RunningService, key: str) -> None:
+    _, cursor, _ = page(service, key, limit=2, **CHANGES)
+    service.clock.advance(1)
+    service.load(bill(2, void=True))
     key_id = key.split("_")[2]
-    successor = key_issuing.rotate(house.key_store, key_id, secrets.token_bytes, house.clock.now_ms()).text
-    assert page(house, successor, cursor, limit=2, **CHANGES)[0] == ["b3", "b4"]
+    successor = key_issuing.rotate(service.key_store, key_id, secrets.token_bytes, service.clock.now_ms()).text
+    assert page(service, successor, cursor, limit=2, **CHANGES)[0] == ["b3", "b4"]
 
 
-def test_a_key_works_as_soon_as_it_is_issued(house: House, key: str) -> None:
-    house.get("usage", key)
-    assert house.get("usage", house.key(shop="s")).status_code == 200
+def test_a_key_works_as_soon_as_it_is_issued(service: RunningService, key: str) -> None:
+    service.get("usage", key)
+    assert service.get("usage", service.key(shop="s")).status_code == 200
 
 
 @pytest.mark.parametrize("query", [CHANGES, DAYS])
 def test_a_first_page_asked_for_a_hundred_times_holds_every_one_of_its_walks(
-    house: House, key: str, query: dict[str, str]
+    service: RunningService, key: str, query: dict[str, str]
 ) -> None:
-    _, cursor, first = page(house, key, limit=2, **query)
+    _, cursor, first = page(service, key, limit=2, **query)
     for _ in range(100):
-        house.clock.advance(0.01)
-        house.ledger.advance_horizon()
-        assert page(house, key, limit=2, **query)[1] == cursor
-    last = page(house, key, limit=2, **query)[2]
+        service.clock.advance(0.01)
+        service.ledger.advance_horizon()
+        assert page(service, key, limit=2, **query)[1] == cursor
+    last = page(service, key, limit=2, **query)[2]
     # The cursor's row moves to the end; whoever comes then is not given it while any of those may come back.
-    house.clock.advance(1)
-    house.load(bill(2, closedAt="2026-01-30T12:00:00+07:00"))
+    service.clock.advance(1)
+    service.load(bill(2, closedAt="2026-01-30T12:00:00+07:00"))
     for _ in range(40):
-        ids, after, _ = page(house, key, limit=5, **query)
-        assert [*ids, *rest(house, key, after, limit=5, **query)] == ["b1", "b3", "b4", "b5", "b6", "b2"]
-        read = list(rest(house, key, cursor, limit=2, **query))
+        ids, after, _ = page(service, key, limit=5, **query)
+        assert [*ids, *rest(service, key, after, limit=5, **query)] == ["b1", "b3", "b4", "b5", "b6", "b2"]
+        read = list(rest(service, key, cursor, limit=2, **query))
         assert read[:4] == ["b3", "b4", "b5", "b6"]
-        assert page(house, key, cursor, limit=2, **query)[2] == (last if query is CHANGES else first)
+        assert page(service, key, cursor, limit=2, **query)[2] == (last if query is CHANGES else first)
 
 
-def test_a_pass_by_change_carries_its_own_server_time_however_often_the_list_is_read(house: House, key: str) -> None:
+def test_a_pass_by_change_carries_its_own_server_time_however_often_the_list_is_read(
+    service: RunningService, key: str
+) -> None:
     for _ in range(100):
-        house.clock.advance(1)
-        house.ledger.advance_horizon()
-        ids, cursor, first = page(house, key, limit=3, **CHANGES)
-        more, cursor, second = page(house, key, cursor, limit=3, **CHANGES)
+        service.clock.advance(1)
+        service.ledger.advance_horizon()
+        ids, cursor, first = page(service, key, limit=3, **CHANGES)
+        more, cursor, second = page(service, key, cursor, limit=3, **CHANGES)
         assert (ids, more) == (["b1", "b2", "b3"], ["b4", "b5", "b6"])
-        assert page(house, key, cursor, limit=3, **CHANGES) == ([], None, first)
+        assert page(service, key, cursor, limit=3, **CHANGES) == ([], None, first)
         assert first == second
 
 
-def test_a_pass_by_day_carries_the_earliest_server_time_of_the_last_day(house: House, key: str) -> None:
+def test_a_pass_by_day_carries_the_earliest_server_time_of_the_last_day(service: RunningService, key: str) -> None:
     """Readers of a list share its cursors, and the service cannot tell them apart."""
-    earliest = page(house, key, limit=3, **DAYS)[2]
+    earliest = page(service, key, limit=3, **DAYS)[2]
     for hour in range(1, 60):
-        house.clock.advance(3600)
-        house.ledger.advance_horizon()
-        _, cursor, first = page(house, key, limit=3, **DAYS)
+        service.clock.advance(3600)
+        service.ledger.advance_horizon()
+        _, cursor, first = page(service, key, limit=3, **DAYS)
         if hour % 25 == 0:
             earliest = first
-        assert page(house, key, cursor, limit=3, **DAYS)[2] == earliest
+        assert page(service, key, cursor, limit=3, **DAYS)[2] == earliest

@@ -10,10 +10,10 @@ import pytest
 from msgspec import json
 
 import servers
-from breakage import scribble, table_missing
+from broken_store import run_sql, table_missing
 from counterfoil.observe.logs import JsonLog
-from house import SECRET, House
 from records import EVER, NEW_YEAR, Record, base, bill, branch, line, member, shop
+from running_service import SECRET, RunningService
 
 USER = "U" + "5ec7e7" * 5 + "00"
 OLDER_USER = "U" + "01d1d0" * 5 + "00"
@@ -118,57 +118,57 @@ def world() -> tuple[Record, list[Record]]:
 
 
 @pytest.fixture(scope="module")
-def private(town: House) -> House:
+def private(shared_service: RunningService) -> RunningService:
     """A deployment fed with all of it, from which everything has been read with every permission."""
     _, records = world()
-    town.load(*records)
+    shared_service.load(*records)
     # The same people again, changed: what an update leaves behind counts too.
-    town.load(*[record | {"rank": "silver", "cashier": "Ann"} for record in records])
-    key = full_key(town)
-    for answer in everything(town, key):
+    shared_service.load(*[record | {"rank": "silver", "cashier": "Ann"} for record in records])
+    key = full_key(shared_service)
+    for answer in everything(shared_service, key):
         assert answer.status_code in (200, 404)
-    return town
+    return shared_service
 
 
-def full_key(house: House, **terms: Any) -> str:
+def full_key(service: RunningService, **terms: Any) -> str:
     granted = {"personal_data": True, "messaging_lookup": True} | terms
-    return house.key(franchise="private-franchise", per_min=10_000, **granted)
+    return service.key(franchise="private-franchise", per_min=10_000, **granted)
 
 
-def everything(house: House, key: str) -> list[Any]:
+def everything(service: RunningService, key: str) -> list[Any]:
     """Every answer that there is to get about this world."""
-    token, shop_id, provider_id = house.token(INTERNAL_ID), "private-shop", "private-base"
+    token, shop_id, provider_id = service.token(INTERNAL_ID), "private-shop", "private-base"
     return [
-        house.get("shops", key),
-        house.get("transactions", key, shopId=shop_id, **NEW_YEAR),
-        house.get("transactions", key, shopId=shop_id, updatedSince=EVER),
-        house.get("transactions", key, shopId=shop_id, updatedSince=EVER, limit=1),
-        house.get("transactions/private-bill", key),
-        house.get("members", key, providerId=provider_id),
-        house.get(f"members/{token}", key),
-        house.get("members/lookup", key, providerId=provider_id, messagingUserId=USER),
-        house.get("members/lookup", key, providerId=provider_id, messagingUserId=OLDER_USER),
-        house.get(f"members/{INTERNAL_ID}", key),
-        house.get("usage", key),
-        house.get("openapi.json"),
+        service.get("shops", key),
+        service.get("transactions", key, shopId=shop_id, **NEW_YEAR),
+        service.get("transactions", key, shopId=shop_id, updatedSince=EVER),
+        service.get("transactions", key, shopId=shop_id, updatedSince=EVER, limit=1),
+        service.get("transactions/private-bill", key),
+        service.get("members", key, providerId=provider_id),
+        service.get(f"members/{token}", key),
+        service.get("members/lookup", key, providerId=provider_id, messagingUserId=USER),
+        service.get("members/lookup", key, providerId=provider_id, messagingUserId=OLDER_USER),
+        service.get(f"members/{INTERNAL_ID}", key),
+        service.get("usage", key),
+        service.get("openapi.json"),
     ]
 
 
-def store_bytes(house: House) -> dict[str, bytes]:
+def store_bytes(service: RunningService) -> dict[str, bytes]:
     """Every file of the store as it lies on disk, write-ahead logs included."""
-    if house.settings.database:
-        return servers.postgres(18).files_of(house.settings.database.rpartition("/")[2])
-    files = [file for file in house.settings.store.rglob("*") if file.is_file()]
+    if service.settings.database:
+        return servers.postgres(18).files_of(service.settings.database.rpartition("/")[2])
+    files = [file for file in service.settings.store.rglob("*") if file.is_file()]
     assert any(file.name.endswith("-wal") and file.stat().st_size for file in files)
     return {file.name: file.read_bytes() for file in files}
 
 
-def logged(house: House, folder: Path) -> str:
+def logged(service: RunningService, folder: Path) -> str:
     """What the service's log says of all that happened."""
     path = folder / "log"
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY)
-    log = JsonLog(descriptor, house.clock.now_ms, lambda _, __: None)
-    for event in house.noticed():
+    log = JsonLog(descriptor, service.clock.now_ms, lambda _, __: None)
+    for event in service.events_so_far():
         log(event)
     log.flush()
     os.close(descriptor)
@@ -183,42 +183,42 @@ def test_there_is_something_to_look_for() -> None:
 
 
 @pytest.mark.parametrize("value", [*NEVER, "NEVER-base-secret", "NEVER-other-brands-coupon", EARLIER_VISIT, str(LOT)])
-def test_what_is_never_returned_is_in_no_answer(private: House, value: str) -> None:
+def test_what_is_never_returned_is_in_no_answer(private: RunningService, value: str) -> None:
     key = full_key(private)
     assert not [answer.url for answer in everything(private, key) if value in answer.text]
 
 
 @pytest.mark.parametrize("value", [*NEVER, "NEVER-base-secret", "NEVER-other-brands-coupon", EARLIER_VISIT, str(LOT)])
-def test_what_is_never_returned_is_in_no_file_of_the_store(private: House, value: str) -> None:
+def test_what_is_never_returned_is_in_no_file_of_the_store(private: RunningService, value: str) -> None:
     assert not [name for name, content in store_bytes(private).items() if value.encode() in content]
 
 
-def test_what_is_never_returned_is_not_in_the_log(private: House, tmp_path: Path) -> None:
+def test_what_is_never_returned_is_not_in_the_log(private: RunningService, tmp_path: Path) -> None:
     log = logged(private, tmp_path)
     assert not [value for value in NEVER if value in log]
 
 
 @pytest.mark.parametrize("value", [USER, OLDER_USER, USER[1:], OLDER_USER[1:]])
-def test_a_messaging_id_is_in_no_answer_and_no_file(private: House, value: str) -> None:
+def test_a_messaging_id_is_in_no_answer_and_no_file(private: RunningService, value: str) -> None:
     key = full_key(private)
     assert not [answer.url for answer in everything(private, key) if value in answer.text]
     assert not [name for name, content in store_bytes(private).items() if value.encode() in content]
 
 
-def test_a_messaging_id_is_stored_as_more_than_a_plain_hash(private: House) -> None:
+def test_a_messaging_id_is_stored_as_more_than_a_plain_hash(private: RunningService) -> None:
     # Without the deployment's secret nobody can try ids until one fits.
     plain = [hashlib.new(name, USER.encode()) for name in ("sha256", "sha1", "md5", "blake2b")]
     stored = b"".join(store_bytes(private).values())
     assert not [h for h in plain if h.digest()[:16] in stored or h.hexdigest()[:32].encode() in stored]
 
 
-def test_an_internal_member_id_is_in_no_answer_and_no_file(private: House) -> None:
+def test_an_internal_member_id_is_in_no_answer_and_no_file(private: RunningService) -> None:
     key = full_key(private)
     assert not [answer.url for answer in everything(private, key) if INTERNAL_ID in answer.text]
     assert not [name for name, content in store_bytes(private).items() if INTERNAL_ID.encode() in content]
 
 
-def test_the_files_of_the_store_can_be_read_by_their_owner_only(private: House) -> None:
+def test_the_files_of_the_store_can_be_read_by_their_owner_only(private: RunningService) -> None:
     if private.settings.database:
         return  # A server looks after its own files.
     modes = {file.name: file.stat().st_mode & 0o777 for file in private.settings.store.iterdir() if file.is_file()}
@@ -229,7 +229,7 @@ def test_the_files_of_the_store_can_be_read_by_their_owner_only(private: House) 
 # --- keys and secrets ----------------------------------------------------------------------------------------
 
 
-def test_the_secret_of_a_key_is_in_no_file_and_not_in_the_log(private: House, tmp_path: Path) -> None:
+def test_the_secret_of_a_key_is_in_no_file_and_not_in_the_log(private: RunningService, tmp_path: Path) -> None:
     key = full_key(private)
     private.get("shops", key)
     secret = key.split("_")[3]
@@ -237,14 +237,14 @@ def test_the_secret_of_a_key_is_in_no_file_and_not_in_the_log(private: House, tm
     assert secret not in logged(private, tmp_path)
 
 
-def test_a_wrong_key_is_not_logged(private: House, tmp_path: Path) -> None:
+def test_a_wrong_key_is_not_logged(private: RunningService, tmp_path: Path) -> None:
     private.get("shops", "cf_live_aaaaaaaaaaaa_" + "b" * 49)
     log = logged(private, tmp_path)
     assert "aaaaaaaaaaaa" not in log
     assert "b" * 49 not in log
 
 
-def test_the_deployment_secret_is_in_no_file_and_no_event(private: House, tmp_path: Path) -> None:
+def test_the_deployment_secret_is_in_no_file_and_no_event(private: RunningService, tmp_path: Path) -> None:
     assert not [name for name, content in store_bytes(private).items() if SECRET.encode() in content]
     assert SECRET not in logged(private, tmp_path)
 
@@ -253,25 +253,25 @@ def test_the_deployment_secret_is_in_no_file_and_no_event(private: House, tmp_pa
 
 
 @pytest.mark.parametrize("value", [TEL, EMAIL])
-def test_phone_and_email_are_in_no_answer_to_a_key_without_the_permission(private: House, value: str) -> None:
+def test_phone_and_email_are_in_no_answer_to_a_key_without_the_permission(private: RunningService, value: str) -> None:
     key = full_key(private, personal_data=False)
     assert not [answer.url for answer in everything(private, key) if value in answer.text]
 
 
 @pytest.mark.parametrize("value", [TEL, EMAIL])
-def test_phone_and_email_are_in_the_two_answers_about_members_with_it(private: House, value: str) -> None:
+def test_phone_and_email_are_in_the_two_answers_about_members_with_it(private: RunningService, value: str) -> None:
     key = full_key(private)
     found = [answer.url.path for answer in everything(private, key) if value in answer.text]
     assert found == ["/ext/v1/members", f"/ext/v1/members/{private.token(INTERNAL_ID)}"]
 
 
 @pytest.mark.parametrize("value", [TEL, EMAIL])
-def test_phone_and_email_are_not_logged(private: House, tmp_path: Path, value: str) -> None:
+def test_phone_and_email_are_not_logged(private: RunningService, tmp_path: Path, value: str) -> None:
     everything(private, full_key(private))
     assert value not in logged(private, tmp_path)
 
 
-def test_phone_and_email_are_not_kept_with_what_keys_spend(private: House) -> None:
+def test_phone_and_email_are_not_kept_with_what_keys_spend(private: RunningService) -> None:
     everything(private, full_key(private))
     files = {
         name: content for name, content in store_bytes(private).items() if not name.startswith(("books", "members"))
@@ -300,18 +300,18 @@ def test_phone_and_email_are_not_kept_with_what_keys_spend(private: House) -> No
     ids=str,
 )
 def test_the_log_tells_nothing_of_what_was_asked(
-    private: House, tmp_path: Path, path: str, query: Record, told: str
+    private: RunningService, tmp_path: Path, path: str, query: Record, told: str
 ) -> None:
     private.get(path, full_key(private), **query)
     assert told not in logged(private, tmp_path)
 
 
-def test_a_token_that_was_looked_up_is_not_logged(private: House, tmp_path: Path) -> None:
+def test_a_token_that_was_looked_up_is_not_logged(private: RunningService, tmp_path: Path) -> None:
     private.get("members/lookup", full_key(private), providerId="private-base", messagingUserId=USER)
     assert private.token(INTERNAL_ID) not in logged(private, tmp_path)
 
 
-def test_a_line_of_the_log_holds_these_fields_and_no_others(private: House, tmp_path: Path) -> None:
+def test_a_line_of_the_log_holds_these_fields_and_no_others(private: RunningService, tmp_path: Path) -> None:
     private.get("shops", full_key(private))
     last = json.decode(logged(private, tmp_path).splitlines()[-1])
     assert set(last) == {
@@ -331,34 +331,34 @@ def test_a_line_of_the_log_holds_these_fields_and_no_others(private: House, tmp_
     }
 
 
-def test_one_line_is_logged_for_each_request(private: House) -> None:
-    before = len(private.noticed())
+def test_one_line_is_logged_for_each_request(private: RunningService) -> None:
+    before = len(private.events_so_far())
     key = full_key(private)
     for path in ("shops", "nowhere", "transactions", "openapi.json"):
         private.get(path, key)
     private.get("shops")
-    assert len(private.noticed()) - before == 5
+    assert len(private.events_so_far()) - before == 5
 
 
-def test_a_crash_is_logged_without_any_value(house: House, tmp_path: Path) -> None:
+def test_a_crash_is_logged_without_any_value(service: RunningService, tmp_path: Path) -> None:
     of = branch()
     someone = member(of, tel=TEL)
-    house.load(of, someone)
-    scribble(house, "books", "UPDATE members SET form = substr(form, 1, 99)")
-    answer = house.get(f"members/{house.token(someone['id'])}", house.key(shop=of["id"], personal_data=True))
-    log = logged(house, tmp_path)
+    service.load(of, someone)
+    run_sql(service, "books", "UPDATE members SET form = substr(form, 1, 99)")
+    answer = service.get(f"members/{service.token(someone['id'])}", service.key(shop=of["id"], personal_data=True))
+    log = logged(service, tmp_path)
     assert answer.status_code == 500
     assert '"type":"crash"' in log
     assert TEL not in log + answer.text
-    assert house.token(someone["id"]) not in log
+    assert service.token(someone["id"]) not in log
 
 
-def test_a_failing_store_is_logged_without_any_value(house: House, tmp_path: Path) -> None:
+def test_a_failing_store_is_logged_without_any_value(service: RunningService, tmp_path: Path) -> None:
     of = shop(id="told-shop")
-    house.load(of)
-    key = house.key(shop="told-shop")
-    with table_missing(house, "books", "bills"):
-        house.get("transactions", key, shopId="told-shop", **NEW_YEAR)
-    log = logged(house, tmp_path)
+    service.load(of)
+    key = service.key(shop="told-shop")
+    with table_missing(service, "books", "bills"):
+        service.get("transactions", key, shopId="told-shop", **NEW_YEAR)
+    log = logged(service, tmp_path)
     assert '"type":"store_failed"' in log
     assert "told-shop" not in log

@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import pytest
 
-from house import House
 from listings import DAY_SEC, ChangeList, DayList, Listing, MemberList
+from running_service import RunningService
 
 every_list = pytest.mark.parametrize("kind", [ChangeList, DayList, MemberList])
 # In these two lists a row that changes behind the reader is not read again, so no page may report a later serverTime.
@@ -29,21 +29,21 @@ def some_rows(limit: int) -> int:
 
 
 @contextmanager
-def clock_ahead(house: House, days: int) -> Iterator[None]:
+def clock_ahead(service: RunningService, days: int) -> Iterator[None]:
     """Run with the clock this many days ahead, then set it right."""
-    house.clock.step(days * DAY_SEC)
-    house.ledger.advance_horizon()
+    service.clock.step(days * DAY_SEC)
+    service.ledger.advance_horizon()
     yield
-    house.clock.step(-days * DAY_SEC)
+    service.clock.step(-days * DAY_SEC)
 
 
 @pytest.fixture(autouse=True)
-def clock_never_behind(town: House) -> Iterator[None]:
+def clock_never_behind(shared_service: RunningService) -> Iterator[None]:
     """Let the clock catch up with the horizon after a test that had it ahead."""
     yield
-    behind_ms = town.ledger.advance_horizon() - town.clock.now_ms()
+    behind_ms = shared_service.ledger.advance_horizon() - shared_service.clock.now_ms()
     if behind_ms:
-        town.clock.advance(behind_ms / 1000)
+        shared_service.clock.advance(behind_ms / 1000)
 
 
 # --- a cursor whose row has moved ------------------------------------------------------
@@ -52,9 +52,9 @@ def clock_never_behind(town: House) -> Iterator[None]:
 @every_list
 @every_limit
 def test_a_reader_continues_at_its_position_after_another_read_its_moved_row(
-    town: House, kind: type[Listing], limit: int
+    shared_service: RunningService, kind: type[Listing], limit: int
 ) -> None:
-    listing = kind(town, some_rows(limit))
+    listing = kind(shared_service, some_rows(limit))
     everything = list(range(1, listing.size + 1))
     cursor = listing.page(limit).cursor
     listing.move(limit)
@@ -66,9 +66,11 @@ def test_a_reader_continues_at_its_position_after_another_read_its_moved_row(
 
 @every_list
 @every_limit
-def test_a_lost_last_page_can_be_requested_again(town: House, kind: type[Listing], limit: int) -> None:
+def test_a_lost_last_page_can_be_requested_again(
+    shared_service: RunningService, kind: type[Listing], limit: int
+) -> None:
     rest = max(1, limit // 2)
-    listing = kind(town, 2 * limit + rest)
+    listing = kind(shared_service, 2 * limit + rest)
     *_, saved = [page.cursor for page in listing.pages(limit) if page.rows[-1:] == [2 * limit]]
     # The row of the saved cursor moves to the end of a full page of the next pass.
     listing.add(limit - rest)
@@ -80,9 +82,9 @@ def test_a_lost_last_page_can_be_requested_again(town: House, kind: type[Listing
 @lists_with_early_horizon
 @every_limit
 def test_a_retried_last_page_does_not_report_the_server_time_of_a_later_pass(
-    town: House, kind: type[Listing], limit: int
+    shared_service: RunningService, kind: type[Listing], limit: int
 ) -> None:
-    listing = kind(town, 2 * limit + max(1, limit // 2))
+    listing = kind(shared_service, 2 * limit + max(1, limit // 2))
     pages = list(listing.pages(limit))
     listing.edit(1)
     list(listing.pages(limit))
@@ -93,8 +95,10 @@ def test_a_retried_last_page_does_not_report_the_server_time_of_a_later_pass(
 
 @pytest.mark.parametrize("kind", [ChangeList, DayList])
 @every_limit
-def test_the_final_server_time_of_a_retried_pass_is_a_safe_mark(town: House, kind: type[Listing], limit: int) -> None:
-    listing = kind(town, 2 * limit + max(1, limit // 2))
+def test_the_final_server_time_of_a_retried_pass_is_a_safe_mark(
+    shared_service: RunningService, kind: type[Listing], limit: int
+) -> None:
+    listing = kind(shared_service, 2 * limit + max(1, limit // 2))
     first = listing.page(limit)
     list(listing.pages(limit, first.cursor))
     listing.edit(1)
@@ -107,8 +111,10 @@ def test_the_final_server_time_of_a_retried_pass_is_a_safe_mark(town: House, kin
 
 @every_list
 @every_limit
-def test_a_pass_after_every_row_moved_reads_each_row_once(town: House, kind: type[Listing], limit: int) -> None:
-    listing = kind(town, max(40, 3 * limit))
+def test_a_pass_after_every_row_moved_reads_each_row_once(
+    shared_service: RunningService, kind: type[Listing], limit: int
+) -> None:
+    listing = kind(shared_service, max(40, 3 * limit))
     everything = list(range(1, listing.size + 1))
     # This reader dies with a cursor for the end of every page.
     cursor = None
@@ -125,27 +131,27 @@ def test_a_pass_after_every_row_moved_reads_each_row_once(town: House, kind: typ
 
 @every_list
 @every_limit
-def test_an_expired_cursor_is_a_bad_cursor(town: House, kind: type[Listing], limit: int) -> None:
-    listing = kind(town, some_rows(limit))
+def test_an_expired_cursor_is_a_bad_cursor(shared_service: RunningService, kind: type[Listing], limit: int) -> None:
+    listing = kind(shared_service, some_rows(limit))
     cursor = listing.page(limit).cursor
     assert cursor
     listing.move(limit)
-    town.clock.advance(7 * DAY_SEC + 1)
+    shared_service.clock.advance(7 * DAY_SEC + 1)
     assert listing.error(cursor) == "bad_cursor"
-    town.prune_cursors()
+    shared_service.prune_cursors()
     assert listing.error(cursor) == "bad_cursor"
 
 
 @every_list
 @every_limit
 def test_an_expired_cursor_does_not_become_valid_at_another_position(
-    town: House, kind: type[Listing], limit: int
+    shared_service: RunningService, kind: type[Listing], limit: int
 ) -> None:
-    listing = kind(town, some_rows(limit))
+    listing = kind(shared_service, some_rows(limit))
     cursor = listing.page(limit).cursor
     assert cursor
-    town.clock.advance(8 * DAY_SEC)
-    town.prune_cursors()
+    shared_service.clock.advance(8 * DAY_SEC)
+    shared_service.prune_cursors()
     listing.move(limit)
     assert len(set(listing.rows(limit))) == listing.size
     assert listing.error(cursor) == "bad_cursor"
@@ -155,14 +161,14 @@ def test_an_expired_cursor_does_not_become_valid_at_another_position(
 @every_limit
 @pytest.mark.parametrize("other_reads", ["while ahead", "afterwards"])
 def test_a_clock_that_was_days_ahead_leaves_a_cursor_at_its_position_or_ends_it(
-    town: House, kind: type[Listing], limit: int, other_reads: str
+    shared_service: RunningService, kind: type[Listing], limit: int, other_reads: str
 ) -> None:
-    listing = kind(town, some_rows(limit))
+    listing = kind(shared_service, some_rows(limit))
     cursor = listing.page(limit).cursor
     assert cursor
-    with clock_ahead(town, 8):
-        town.restart()
-        town.prune_cursors()
+    with clock_ahead(shared_service, 8):
+        shared_service.restart()
+        shared_service.prune_cursors()
         listing.move(limit)
         if other_reads == "while ahead":
             assert len(set(listing.rows(limit))) == listing.size
@@ -173,8 +179,10 @@ def test_a_clock_that_was_days_ahead_leaves_a_cursor_at_its_position_or_ends_it(
 
 @every_list
 @every_limit
-def test_a_cursor_of_another_key_is_a_bad_cursor(town: House, kind: type[Listing], limit: int) -> None:
-    listing = kind(town, some_rows(limit))
+def test_a_cursor_of_another_key_is_a_bad_cursor(
+    shared_service: RunningService, kind: type[Listing], limit: int
+) -> None:
+    listing = kind(shared_service, some_rows(limit))
     other_key = listing.new_key()
     cursor = listing.page(limit).cursor
     assert cursor
@@ -185,17 +193,19 @@ def test_a_cursor_of_another_key_is_a_bad_cursor(town: House, kind: type[Listing
 
 
 @every_list
-def test_an_id_that_was_never_handed_out_is_a_bad_cursor(town: House, kind: type[Listing]) -> None:
-    listing = kind(town, 10)
+def test_an_id_that_was_never_handed_out_is_a_bad_cursor(shared_service: RunningService, kind: type[Listing]) -> None:
+    listing = kind(shared_service, 10)
     assert listing.page(2).cursor == listing.row_id(2)
     assert listing.error(listing.row_id(3)) == "bad_cursor"
     assert listing.error(listing.row_id(10)) == "bad_cursor"
 
 
 @pytest.mark.parametrize("kind", [ChangeList, DayList])
-def test_a_cursor_is_a_bad_cursor_with_any_other_parameters(town: House, kind: type[Listing]) -> None:
+def test_a_cursor_is_a_bad_cursor_with_any_other_parameters(
+    shared_service: RunningService, kind: type[Listing]
+) -> None:
     """The member list has no parameters but its base."""
-    listing = kind(town, 10)
+    listing = kind(shared_service, 10)
     cursor = listing.page(2).cursor
     assert cursor
     assert [listing.error(cursor, **query) for query in listing.other_queries] == ["bad_cursor"] * len(
@@ -205,10 +215,10 @@ def test_a_cursor_is_a_bad_cursor_with_any_other_parameters(town: House, kind: t
 
 
 @every_list
-def test_a_cursor_of_another_shop_or_base_is_a_bad_cursor(town: House, kind: type[Listing]) -> None:
-    listing, other = kind(town, 10), kind(town, 10)
+def test_a_cursor_of_another_shop_or_base_is_a_bad_cursor(shared_service: RunningService, kind: type[Listing]) -> None:
+    listing, other = kind(shared_service, 10), kind(shared_service, 10)
     # Both branches belong to one franchise, and their bills have the same ids.
-    town.load(other.branch | {"franchiseId": listing.branch["franchiseId"]})
+    shared_service.load(other.branch | {"franchiseId": listing.branch["franchiseId"]})
     cursor = listing.page(2).cursor
     assert cursor
     assert listing.error(cursor, **other.query) == "bad_cursor"
@@ -216,8 +226,8 @@ def test_a_cursor_of_another_shop_or_base_is_a_bad_cursor(town: House, kind: typ
 
 
 @every_list
-def test_a_cursor_whose_row_was_removed_is_a_bad_cursor(town: House, kind: type[Listing]) -> None:
-    listing = kind(town, 10)
+def test_a_cursor_whose_row_was_removed_is_a_bad_cursor(shared_service: RunningService, kind: type[Listing]) -> None:
+    listing = kind(shared_service, 10)
     bare = listing.page(2).cursor
     listing.move(2)
     *_, last = [page.cursor for page in listing.pages(2) if page.cursor]
@@ -232,35 +242,35 @@ def test_a_cursor_whose_row_was_removed_is_a_bad_cursor(town: House, kind: type[
 
 
 @every_list
-def test_a_cursor_used_on_day_6_is_valid_until_day_13(town: House, kind: type[Listing]) -> None:
-    listing = kind(town, 10)
+def test_a_cursor_used_on_day_6_is_valid_until_day_13(shared_service: RunningService, kind: type[Listing]) -> None:
+    listing = kind(shared_service, 10)
     cursor = listing.page(2).cursor
     assert cursor
-    town.clock.advance(6 * DAY_SEC)
+    shared_service.clock.advance(6 * DAY_SEC)
     assert listing.error(cursor) is None
-    town.clock.advance(7 * DAY_SEC - 60)
-    town.prune_cursors()
+    shared_service.clock.advance(7 * DAY_SEC - 60)
+    shared_service.prune_cursors()
     assert listing.page(2, cursor).rows == [3, 4]
-    town.clock.advance(7 * DAY_SEC + 60)
+    shared_service.clock.advance(7 * DAY_SEC + 60)
     assert listing.error(cursor) == "bad_cursor"
 
 
-def test_a_cursor_handed_out_again_on_day_6_is_valid_until_day_13(town: House) -> None:
-    listing = ChangeList(town, 10)
+def test_a_cursor_handed_out_again_on_day_6_is_valid_until_day_13(shared_service: RunningService) -> None:
+    listing = ChangeList(shared_service, 10)
     cursor = listing.page(2).cursor
     assert cursor
-    town.clock.advance(6 * DAY_SEC)
+    shared_service.clock.advance(6 * DAY_SEC)
     assert listing.page(2).cursor == cursor
-    town.clock.advance(7 * DAY_SEC - 60)
+    shared_service.clock.advance(7 * DAY_SEC - 60)
     assert listing.page(2, cursor).rows == [3, 4]
 
 
 @every_list
-def test_a_finished_pass_does_not_end_its_cursors(town: House, kind: type[Listing]) -> None:
-    listing = kind(town, 10)
+def test_a_finished_pass_does_not_end_its_cursors(shared_service: RunningService, kind: type[Listing]) -> None:
+    listing = kind(shared_service, 10)
     cursors = [page.cursor for page in listing.pages(2) if page.cursor]
-    town.clock.advance(7 * DAY_SEC - 60)
-    town.prune_cursors()
+    shared_service.clock.advance(7 * DAY_SEC - 60)
+    shared_service.prune_cursors()
     assert [listing.page(2, cursor).rows[:1] for cursor in cursors] == [[3], [5], [7], [9], []]
 
 
@@ -268,11 +278,13 @@ def test_a_finished_pass_does_not_end_its_cursors(town: House, kind: type[Listin
 
 
 @every_list
-def test_a_successor_of_a_rotated_key_uses_the_cursors_of_its_lineage(town: House, kind: type[Listing]) -> None:
-    listing = kind(town, 10)
+def test_a_successor_of_a_rotated_key_uses_the_cursors_of_its_lineage(
+    shared_service: RunningService, kind: type[Listing]
+) -> None:
+    listing = kind(shared_service, 10)
     bare = listing.page(2).cursor
-    successor = town.rotated(listing.key)
-    after_next = town.rotated(successor)
+    successor = shared_service.rotated(listing.key)
+    after_next = shared_service.rotated(successor)
     listing.move(2)
     assert listing.page(2, bare, key=successor).rows == [3, 4]
     assert listing.page(2, bare, key=after_next).rows == [3, 4]
@@ -284,8 +296,10 @@ def test_a_successor_of_a_rotated_key_uses_the_cursors_of_its_lineage(town: Hous
 
 
 @every_list
-def test_another_key_is_handed_the_bare_id_of_a_row_that_is_held_by_the_first(town: House, kind: type[Listing]) -> None:
-    listing = kind(town, 10)
+def test_another_key_is_handed_the_bare_id_of_a_row_that_is_held_by_the_first(
+    shared_service: RunningService, kind: type[Listing]
+) -> None:
+    listing = kind(shared_service, 10)
     listing.page(2)
     listing.move(2)
     *_, last = [page.cursor for page in listing.pages(2, key=listing.new_key()) if page.cursor]
@@ -293,8 +307,8 @@ def test_another_key_is_handed_the_bare_id_of_a_row_that_is_held_by_the_first(to
 
 
 @every_list
-def test_a_cursor_works_with_any_limit(town: House, kind: type[Listing]) -> None:
-    listing = kind(town, 10)
+def test_a_cursor_works_with_any_limit(shared_service: RunningService, kind: type[Listing]) -> None:
+    listing = kind(shared_service, 10)
     cursor = listing.page(2).cursor
     assert [listing.page(limit, cursor).rows[0] for limit in (1, 3, 200)] == [3, 3, 3]
 
@@ -304,17 +318,19 @@ def test_a_cursor_works_with_any_limit(town: House, kind: type[Listing]) -> None
 
 @every_list
 def test_a_full_page_offers_the_id_of_its_last_row_while_no_other_position_holds_it(
-    town: House, kind: type[Listing]
+    shared_service: RunningService, kind: type[Listing]
 ) -> None:
-    listing = kind(town, 10)
+    listing = kind(shared_service, 10)
     assert [page.cursor for page in listing.pages(2)] == [*map(listing.row_id, (2, 4, 6, 8, 10)), None]
     assert [page.cursor for page in listing.pages(2)] == [*map(listing.row_id, (2, 4, 6, 8, 10)), None]
 
 
 @every_list
 @every_limit
-def test_a_row_held_for_several_positions_has_a_cursor_for_each(town: House, kind: type[Listing], limit: int) -> None:
-    listing = kind(town, some_rows(limit))
+def test_a_row_held_for_several_positions_has_a_cursor_for_each(
+    shared_service: RunningService, kind: type[Listing], limit: int
+) -> None:
+    listing = kind(shared_service, some_rows(limit))
     held = [listing.page(limit).cursor]
     for _ in range(3):
         listing.move(limit)
@@ -330,8 +346,8 @@ def test_a_row_held_for_several_positions_has_a_cursor_for_each(town: House, kin
     "id_form",
     ["{:08}", "x{:06}", "ORD-{:06}-A", "3fa85f64-5717-4562-b3fc-{:012}", "Kq7{:017}", "บิล{:06}", "a/b c+{:05}%"],
 )
-def test_a_fresh_cursor_has_the_shape_of_the_id(town: House, id_form: str) -> None:
-    listing = ChangeList(town, 10, id_form=id_form)
+def test_a_fresh_cursor_has_the_shape_of_the_id(shared_service: RunningService, id_form: str) -> None:
+    listing = ChangeList(shared_service, 10, id_form=id_form)
     bare = listing.page(2).cursor
     listing.move(2)
     *_, fresh = [page.cursor for page in listing.pages(2) if page.cursor]
@@ -344,8 +360,8 @@ def test_a_fresh_cursor_has_the_shape_of_the_id(town: House, id_form: str) -> No
     assert _separators(fresh) == _separators(bare)
 
 
-def test_a_fresh_member_cursor_looks_like_a_member_token(town: House) -> None:
-    listing = MemberList(town, 10)
+def test_a_fresh_member_cursor_looks_like_a_member_token(shared_service: RunningService) -> None:
+    listing = MemberList(shared_service, 10)
     bare = listing.page(2).cursor
     listing.move(2)
     *_, fresh = [page.cursor for page in listing.pages(2) if page.cursor]
@@ -353,8 +369,10 @@ def test_a_fresh_member_cursor_looks_like_a_member_token(town: House) -> None:
     assert re.fullmatch(r"m1_[0-9A-Za-z]{32}", fresh or "")
 
 
-def test_a_short_id_has_cursors_for_more_positions_than_there_are_ids_of_its_shape(town: House) -> None:
-    listing = ChangeList(town, 4, id_form="{}")
+def test_a_short_id_has_cursors_for_more_positions_than_there_are_ids_of_its_shape(
+    shared_service: RunningService,
+) -> None:
+    listing = ChangeList(shared_service, 4, id_form="{}")
     held = []
     for _ in range(12):
         listing.move(2)
@@ -368,8 +386,10 @@ def test_a_short_id_has_cursors_for_more_positions_than_there_are_ids_of_its_sha
 
 @lists_with_early_horizon
 @every_limit
-def test_no_page_reports_a_later_server_time_than_the_first(town: House, kind: type[Listing], limit: int) -> None:
-    listing = kind(town, some_rows(limit))
+def test_no_page_reports_a_later_server_time_than_the_first(
+    shared_service: RunningService, kind: type[Listing], limit: int
+) -> None:
+    listing = kind(shared_service, some_rows(limit))
     first = listing.page(limit)
     cursor = first.cursor
     while cursor:
@@ -381,8 +401,10 @@ def test_no_page_reports_a_later_server_time_than_the_first(town: House, kind: t
 
 
 @lists_with_early_horizon
-def test_readers_at_one_position_continue_with_the_earliest_horizon(town: House, kind: type[Listing]) -> None:
-    listing = kind(town, 10)
+def test_readers_at_one_position_continue_with_the_earliest_horizon(
+    shared_service: RunningService, kind: type[Listing]
+) -> None:
+    listing = kind(shared_service, 10)
     first = listing.page(2)
     listing.edit(1)
     second = listing.page(2)
@@ -391,8 +413,10 @@ def test_readers_at_one_position_continue_with_the_earliest_horizon(town: House,
     assert listing.page(2, second.cursor).server_time == first.server_time
 
 
-def test_readers_of_the_change_list_at_one_position_continue_with_the_latest_horizon(town: House) -> None:
-    listing = ChangeList(town, 10)
+def test_readers_of_the_change_list_at_one_position_continue_with_the_latest_horizon(
+    shared_service: RunningService,
+) -> None:
+    listing = ChangeList(shared_service, 10)
     first = listing.page(2)
     listing.edit(10)
     second = listing.page(2)
@@ -402,10 +426,12 @@ def test_readers_of_the_change_list_at_one_position_continue_with_the_latest_hor
 
 
 @lists_with_early_horizon
-def test_a_new_reader_does_not_continue_with_a_horizon_of_more_than_a_day_ago(town: House, kind: type[Listing]) -> None:
-    listing = kind(town, 10)
+def test_a_new_reader_does_not_continue_with_a_horizon_of_more_than_a_day_ago(
+    shared_service: RunningService, kind: type[Listing]
+) -> None:
+    listing = kind(shared_service, 10)
     old = listing.page(2)
-    town.clock.advance(DAY_SEC + 60)
+    shared_service.clock.advance(DAY_SEC + 60)
     listing.edit(1)
     new = listing.page(2)
     assert new.cursor != old.cursor
@@ -416,10 +442,12 @@ def test_a_new_reader_does_not_continue_with_a_horizon_of_more_than_a_day_ago(to
 
 
 @lists_with_early_horizon
-def test_a_daily_pass_always_reports_a_server_time_of_the_last_day(town: House, kind: type[Listing]) -> None:
-    listing = kind(town, 10)
+def test_a_daily_pass_always_reports_a_server_time_of_the_last_day(
+    shared_service: RunningService, kind: type[Listing]
+) -> None:
+    listing = kind(shared_service, 10)
     for _ in range(20):
-        town.clock.advance(0.4 * DAY_SEC)
+        shared_service.clock.advance(0.4 * DAY_SEC)
         listing.edit(1)
         pages = list(listing.pages(2))
         assert [row for page in pages for row in page.rows] == list(range(1, 11))
@@ -427,10 +455,12 @@ def test_a_daily_pass_always_reports_a_server_time_of_the_last_day(town: House, 
 
 
 @lists_with_early_horizon
-def test_a_slow_reader_does_not_make_the_server_time_of_a_new_one_days_old(town: House, kind: type[Listing]) -> None:
-    listing = kind(town, 10)
+def test_a_slow_reader_does_not_make_the_server_time_of_a_new_one_days_old(
+    shared_service: RunningService, kind: type[Listing]
+) -> None:
+    listing = kind(shared_service, 10)
     slow = listing.page(2)
-    town.clock.advance(3 * DAY_SEC)
+    shared_service.clock.advance(3 * DAY_SEC)
     listing.edit(1)
     # The slow reader reaches the second position first, with its own horizon.
     assert listing.page(2, slow.cursor).server_time == slow.server_time
@@ -444,8 +474,10 @@ def test_a_slow_reader_does_not_make_the_server_time_of_a_new_one_days_old(town:
 
 @every_list
 @every_limit
-def test_a_retry_of_any_earlier_page_continues_at_its_position(town: House, kind: type[Listing], limit: int) -> None:
-    listing = kind(town, some_rows(limit))
+def test_a_retry_of_any_earlier_page_continues_at_its_position(
+    shared_service: RunningService, kind: type[Listing], limit: int
+) -> None:
+    listing = kind(shared_service, some_rows(limit))
     ends = {page.rows[-1]: page.cursor for page in listing.pages(limit) if page.cursor}
     for end in list(ends)[:3]:
         listing.move(end)
@@ -460,17 +492,17 @@ def test_a_retry_of_any_earlier_page_continues_at_its_position(town: House, kind
 
 
 @every_list
-def test_a_retry_in_a_quiet_list_returns_the_same_page(town: House, kind: type[Listing]) -> None:
-    listing = kind(town, 10)
+def test_a_retry_in_a_quiet_list_returns_the_same_page(shared_service: RunningService, kind: type[Listing]) -> None:
+    listing = kind(shared_service, 10)
     pages = list(listing.pages(2))
     for before, after in pairwise(pages):
         assert listing.page(2, before.cursor) == after
 
 
 @every_list
-def test_a_pass_ends_although_a_row_moves_after_every_page(town: House, kind: type[Listing]) -> None:
+def test_a_pass_ends_although_a_row_moves_after_every_page(shared_service: RunningService, kind: type[Listing]) -> None:
     """By day and for members every move appends a row to the pass, so the moves stop after ten pages."""
-    listing = kind(town, 10)
+    listing = kind(shared_service, 10)
     page = listing.page(1)
     read = set(page.rows)
     for number in range(1, 31):
@@ -486,8 +518,10 @@ def test_a_pass_ends_although_a_row_moves_after_every_page(town: House, kind: ty
 
 @every_list
 @every_limit
-def test_readers_that_follow_each_other_all_read_everything(town: House, kind: type[Listing], limit: int) -> None:
-    listing = kind(town, some_rows(limit))
+def test_readers_that_follow_each_other_all_read_everything(
+    shared_service: RunningService, kind: type[Listing], limit: int
+) -> None:
+    listing = kind(shared_service, some_rows(limit))
     readers: list[tuple[str | None, set[int]]] = []
     for _ in range(3):
         readers.append((None, set()))

@@ -5,8 +5,8 @@ from urllib.parse import quote
 
 import pytest
 
-from house import House
 from records import bill, branch, fresh, line, removal, shop
+from running_service import RunningService
 
 FIELDS = [
     "id",
@@ -64,11 +64,11 @@ AMOUNT_FIELDS = [
 MONEY_FIELDS = [name for name in AMOUNT_FIELDS if name not in ("campaign", "coupon", "vatType")]
 
 
-def read(house: House, of: dict[str, Any], **fields: Any) -> dict[str, Any]:
+def read(service: RunningService, of: dict[str, Any], **fields: Any) -> dict[str, Any]:
     """The bill with these fields, as its shop's key reads it."""
     record = bill(of, **fields)
-    house.load(of, record)
-    found: dict[str, Any] = house.data(f"transactions/{record['id']}", house.key(shop=of["id"]))
+    service.load(of, record)
+    found: dict[str, Any] = service.data(f"transactions/{record['id']}", service.key(shop=of["id"]))
     return found
 
 
@@ -82,11 +82,11 @@ def at(found: Any, path: str) -> Any:
 # --- the answer ------------------------------------------------------------------
 
 
-def test_the_answer_is_one_bill_without_a_cursor(town: House) -> None:
+def test_the_answer_is_one_bill_without_a_cursor(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of)
-    town.load(of, record)
-    body = town.get(f"transactions/{record['id']}", town.key(shop=of["id"])).json()
+    shared_service.load(of, record)
+    body = shared_service.get(f"transactions/{record['id']}", shared_service.key(shop=of["id"])).json()
     assert list(body) == ["ok", "data", "serverTime"]
     assert body["data"]["id"] == record["id"]
 
@@ -104,9 +104,11 @@ def test_the_answer_is_one_bill_without_a_cursor(town: House) -> None:
         ("payments.0", ["name", "amount", "change"]),
     ],
 )
-def test_every_object_on_a_bill_has_exactly_the_contracts_fields(town: House, path: str, fields: list[str]) -> None:
+def test_every_object_on_a_bill_has_exactly_the_contracts_fields(
+    shared_service: RunningService, path: str, fields: list[str]
+) -> None:
     found = read(
-        town,
+        shared_service,
         shop(),
         lines=[line(options=[{"id": "o1"}])],
         amounts={"campaigns": [{"id": "p1"}], "coupons": [{"id": "p2"}]},
@@ -114,7 +116,7 @@ def test_every_object_on_a_bill_has_exactly_the_contracts_fields(town: House, pa
     assert list(at(found, path) if path else found) == fields
 
 
-def test_a_full_bill_is_returned_field_by_field(town: House) -> None:
+def test_a_full_bill_is_returned_field_by_field(shared_service: RunningService) -> None:
     of = branch(channels=[{"id": "grab", "name": "Grab"}])
     record = bill(
         of,
@@ -148,8 +150,8 @@ def test_a_full_bill_is_returned_field_by_field(town: House) -> None:
         payments=[{"name": "Cash", "amount": 100, "change": 8.5}, {"name": "Card", "amount": 40}],
         cashier="Nok",
     )
-    town.load(of, record)
-    found = town.data(f"transactions/{record['id']}", town.key(shop=of["id"]))
+    shared_service.load(of, record)
+    found = shared_service.data(f"transactions/{record['id']}", shared_service.key(shop=of["id"]))
     assert found | {"updatedAt": "?"} == {
         "id": record["id"],
         "orderIds": ["o1", "o2"],
@@ -166,7 +168,7 @@ def test_a_full_bill_is_returned_field_by_field(town: House) -> None:
         "channel": {"code": "grab", "name": "Grab"},
         "serviceType": "alacarte",
         "tableName": None,
-        "memberId": town.token("4711"),
+        "memberId": shared_service.token("4711"),
         "items": [
             {
                 "id": "p-soup",
@@ -208,11 +210,11 @@ def test_a_full_bill_is_returned_field_by_field(town: House) -> None:
     }
 
 
-def test_a_bill_of_which_only_the_ids_are_known_has_every_field(town: House) -> None:
+def test_a_bill_of_which_only_the_ids_are_known_has_every_field(shared_service: RunningService) -> None:
     of = shop()
     record = {"kind": "bill", "id": fresh("bill"), "shopId": of["id"]}
-    town.load(of, record)
-    found = town.data(f"transactions/{record['id']}", town.key(shop=of["id"]))
+    shared_service.load(of, record)
+    found = shared_service.data(f"transactions/{record['id']}", shared_service.key(shop=of["id"]))
     empty: dict[str, Any] = dict.fromkeys(FIELDS) | {"orderIds": [], "items": [], "payments": []}
     assert found == empty | {
         "id": record["id"],
@@ -224,13 +226,13 @@ def test_a_bill_of_which_only_the_ids_are_known_has_every_field(town: House) -> 
     }
 
 
-def test_a_bill_is_the_same_in_the_list_and_on_its_own(town: House) -> None:
+def test_a_bill_is_the_same_in_the_list_and_on_its_own(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of)
-    town.load(of, record)
-    key = town.key(shop=of["id"])
-    (listed,) = town.data("transactions", key, shopId=of["id"], updatedSince="2000-01-01T00:00:00Z")
-    assert town.data(f"transactions/{record['id']}", key) == listed
+    shared_service.load(of, record)
+    key = shared_service.key(shop=of["id"])
+    (listed,) = shared_service.data("transactions", key, shopId=of["id"], updatedSince="2000-01-01T00:00:00Z")
+    assert shared_service.data(f"transactions/{record['id']}", key) == listed
 
 
 # --- the fields' rules -----------------------------------------------------------------
@@ -295,53 +297,57 @@ LINE_RULES: list[tuple[str, dict[str, Any], str, Any]] = [
 
 
 @pytest.mark.parametrize(("fields", "path", "expected"), [rule[1:] for rule in RULES], ids=[rule[0] for rule in RULES])
-def test_a_field_of_a_bill_follows_its_rule(town: House, fields: dict[str, Any], path: str, expected: Any) -> None:
-    assert at(read(town, shop(channels=[{"id": "grab", "name": "Grab"}]), **fields), path) == expected
+def test_a_field_of_a_bill_follows_its_rule(
+    shared_service: RunningService, fields: dict[str, Any], path: str, expected: Any
+) -> None:
+    assert at(read(shared_service, shop(channels=[{"id": "grab", "name": "Grab"}]), **fields), path) == expected
 
 
 @pytest.mark.parametrize(
     ("fields", "path", "expected"), [rule[1:] for rule in LINE_RULES], ids=[rule[0] for rule in LINE_RULES]
 )
-def test_a_field_of_a_line_follows_its_rule(town: House, fields: dict[str, Any], path: str, expected: Any) -> None:
+def test_a_field_of_a_line_follows_its_rule(
+    shared_service: RunningService, fields: dict[str, Any], path: str, expected: Any
+) -> None:
     of = branch(categories=[{"id": "best-sellers", "grouping": True}])
-    assert at(read(town, of, lines=[line(**fields)]), f"items.0.{path}") == expected
+    assert at(read(shared_service, of, lines=[line(**fields)]), f"items.0.{path}") == expected
 
 
 @pytest.mark.parametrize("field", MONEY_FIELDS)
-def test_an_amount_never_written_is_null_and_not_zero(town: House, field: str) -> None:
-    assert read(town, shop(), amounts={})["amounts"][field] is None
+def test_an_amount_never_written_is_null_and_not_zero(shared_service: RunningService, field: str) -> None:
+    assert read(shared_service, shop(), amounts={})["amounts"][field] is None
 
 
 @pytest.mark.parametrize("field", MONEY_FIELDS)
-def test_an_amount_of_zero_is_zero_and_not_null(town: House, field: str) -> None:
-    amount = read(town, shop(), amounts={field: 0})["amounts"][field]
+def test_an_amount_of_zero_is_zero_and_not_null(shared_service: RunningService, field: str) -> None:
+    amount = read(shared_service, shop(), amounts={field: 0})["amounts"][field]
     assert (amount, type(amount)) == (0, int)
 
 
 @pytest.mark.parametrize("vat_type", ["Include", "Exclude", "", "Reverse charge"])
-def test_the_vat_type_is_an_open_string(town: House, vat_type: str) -> None:
-    assert read(town, shop(), amounts={"vatType": vat_type})["amounts"]["vatType"] == vat_type
+def test_the_vat_type_is_an_open_string(shared_service: RunningService, vat_type: str) -> None:
+    assert read(shared_service, shop(), amounts={"vatType": vat_type})["amounts"]["vatType"] == vat_type
 
 
 @pytest.mark.parametrize(
     ("change", "shown"), [(None, 0), ("", 0), (0, 0), ("5.50", 5.5), ("lots", None), ("Infinity", None)]
 )
 def test_change_is_0_where_none_was_given_and_null_only_where_it_cannot_be_read(
-    town: House, change: object, shown: object
+    shared_service: RunningService, change: object, shown: object
 ) -> None:
-    (payment,) = read(town, shop(), payments=[{"name": "Cash", "amount": 120, "change": change}])["payments"]
+    (payment,) = read(shared_service, shop(), payments=[{"name": "Cash", "amount": 120, "change": change}])["payments"]
     assert payment["change"] == shown
 
 
 @pytest.mark.parametrize("field", ["campaigns", "coupons"])
-def test_a_promotion_without_an_amount_takes_nothing_off(town: House, field: str) -> None:
-    found = read(town, shop(), amounts={field: [{"id": "p", "name": "Free tea"}]})
+def test_a_promotion_without_an_amount_takes_nothing_off(shared_service: RunningService, field: str) -> None:
+    found = read(shared_service, shop(), amounts={field: [{"id": "p", "name": "Free tea"}]})
     assert found["amounts"][field.removesuffix("s")] == [{"id": "p", "name": "Free tea", "amount": 0}]
 
 
-def test_settled_amounts_add_up_to_the_net_of_the_bill(town: House) -> None:
+def test_settled_amounts_add_up_to_the_net_of_the_bill(shared_service: RunningService) -> None:
     found = read(
-        town,
+        shared_service,
         shop(),
         amounts={"net": 131.5},
         payments=[{"name": "Cash", "amount": 100, "change": 8.5}, {"name": "Card", "amount": 40}],
@@ -349,25 +355,25 @@ def test_settled_amounts_add_up_to_the_net_of_the_bill(town: House) -> None:
     assert sum(payment["amount"] - payment["change"] for payment in found["payments"]) == found["amounts"]["net"]
 
 
-def test_money_is_written_without_binary_noise(town: House) -> None:
+def test_money_is_written_without_binary_noise(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of, amounts={"net": 0.1 + 0.2, "vat": 1.10})
-    town.load(of, record)
-    text = town.get(f"transactions/{record['id']}", town.key(shop=of["id"])).text
+    shared_service.load(of, record)
+    text = shared_service.get(f"transactions/{record['id']}", shared_service.key(shop=of["id"])).text
     assert '"net":0.3}' in text
     assert '"vat":1.1,' in text
 
 
-def test_an_independent_shop_has_no_head_office_products(town: House) -> None:
-    assert read(town, shop(), lines=[line(rootId="hq-1")])["items"][0]["rootId"] is None
+def test_an_independent_shop_has_no_head_office_products(shared_service: RunningService) -> None:
+    assert read(shared_service, shop(), lines=[line(rootId="hq-1")])["items"][0]["rootId"] is None
 
 
-def test_a_shop_without_a_closing_time_has_no_business_date(town: House) -> None:
-    assert read(town, shop(closingTime=None))["businessDate"] is None
+def test_a_shop_without_a_closing_time_has_no_business_date(shared_service: RunningService) -> None:
+    assert read(shared_service, shop(closingTime=None))["businessDate"] is None
 
 
-def test_a_shop_without_a_time_zone_is_read_on_thai_time(town: House) -> None:
-    found = read(town, shop(timezone=None), closedAt="2026-01-01T18:00:00Z")
+def test_a_shop_without_a_time_zone_is_read_on_thai_time(shared_service: RunningService) -> None:
+    found = read(shared_service, shop(timezone=None), closedAt="2026-01-01T18:00:00Z")
     assert found["timestamp"] == "2026-01-02T01:00:00.000+07:00"
 
 
@@ -379,91 +385,96 @@ def test_a_shop_without_a_time_zone_is_read_on_thai_time(town: House) -> None:
         ("America/St_Johns", "2026-01-01T08:30:00.000-03:30"),
     ],
 )
-def test_a_bills_times_carry_the_offset_of_its_shop(town: House, zone: str, shown: str) -> None:
-    found = read(town, shop(timezone=zone), closedAt="2026-01-01T12:00:00Z")
+def test_a_bills_times_carry_the_offset_of_its_shop(shared_service: RunningService, zone: str, shown: str) -> None:
+    found = read(shared_service, shop(timezone=zone), closedAt="2026-01-01T12:00:00Z")
     assert found["timestamp"] == shown
     assert found["updatedAt"].endswith(shown[-6:])
 
 
-def test_a_linked_bill_carries_the_members_token_whether_or_not_the_member_is_loaded(town: House) -> None:
-    assert read(town, shop(), memberId="never-loaded")["memberId"] == town.token("never-loaded")
+def test_a_linked_bill_carries_the_members_token_whether_or_not_the_member_is_loaded(
+    shared_service: RunningService,
+) -> None:
+    assert read(shared_service, shop(), memberId="never-loaded")["memberId"] == shared_service.token("never-loaded")
 
 
 # --- which bills can be read ----------------------------------------------------------------
 
 
-def test_a_franchises_key_reads_a_bill_of_any_of_its_branches(town: House) -> None:
+def test_a_franchises_key_reads_a_bill_of_any_of_its_branches(shared_service: RunningService) -> None:
     franchise = fresh("franchise")
     branches = [branch(franchiseId=franchise) for _ in range(2)]
     records = [bill(of) for of in branches]
-    town.load(*branches, *records)
-    key = town.key(franchise=franchise)
-    assert [town.data(f"transactions/{record['id']}", key)["shopId"] for record in records] == [
+    shared_service.load(*branches, *records)
+    key = shared_service.key(franchise=franchise)
+    assert [shared_service.data(f"transactions/{record['id']}", key)["shopId"] for record in records] == [
         of["id"] for of in branches
     ]
 
 
-def test_a_missing_bill_and_one_out_of_scope_are_answered_alike(town: House) -> None:
+def test_a_missing_bill_and_one_out_of_scope_are_answered_alike(shared_service: RunningService) -> None:
     mine, theirs = branch(), branch()
     record = bill(theirs)
-    town.load(mine, theirs, record)
-    key = town.key(franchise=mine["franchiseId"])
-    outside, missing = (town.get(f"transactions/{asked}", key) for asked in (record["id"], fresh("bill")))
+    shared_service.load(mine, theirs, record)
+    key = shared_service.key(franchise=mine["franchiseId"])
+    outside, missing = (shared_service.get(f"transactions/{asked}", key) for asked in (record["id"], fresh("bill")))
     assert (outside.status_code, outside.content) == (missing.status_code, missing.content)
     assert (missing.status_code, missing.json()["error"]) == (404, "not_found")
 
 
-def test_a_neighbours_bill_is_not_found_by_a_shops_key(town: House) -> None:
+def test_a_neighbours_bill_is_not_found_by_a_shops_key(shared_service: RunningService) -> None:
     franchise = fresh("franchise")
     mine, neighbour = branch(franchiseId=franchise), branch(franchiseId=franchise)
     record = bill(neighbour)
-    town.load(mine, neighbour, record)
-    assert town.error(f"transactions/{record['id']}", town.key(shop=mine["id"])) == "not_found"
+    shared_service.load(mine, neighbour, record)
+    assert shared_service.error(f"transactions/{record['id']}", shared_service.key(shop=mine["id"])) == "not_found"
 
 
-def test_a_removed_bill_is_not_found(town: House) -> None:
+def test_a_removed_bill_is_not_found(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of)
-    town.load(of, record, removal(record))
-    assert town.error(f"transactions/{record['id']}", town.key(shop=of["id"])) == "not_found"
+    shared_service.load(of, record, removal(record))
+    assert shared_service.error(f"transactions/{record['id']}", shared_service.key(shop=of["id"])) == "not_found"
 
 
-def test_a_voided_bill_is_still_returned(town: House) -> None:
-    assert read(town, shop(), void={"reason": "x"})["status"] == "void"
+def test_a_voided_bill_is_still_returned(shared_service: RunningService) -> None:
+    assert read(shared_service, shop(), void={"reason": "x"})["status"] == "void"
 
 
-def test_a_bill_of_a_removed_shop_can_still_be_read(town: House) -> None:
+def test_a_bill_of_a_removed_shop_can_still_be_read(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of)
-    town.load(of, record, removal(of))
-    assert town.data(f"transactions/{record['id']}", town.key(shop=of["id"]))["id"] == record["id"]
+    shared_service.load(of, record, removal(of))
+    assert shared_service.data(f"transactions/{record['id']}", shared_service.key(shop=of["id"]))["id"] == record["id"]
 
 
-def test_two_shops_may_use_one_bill_id_and_each_key_reads_its_own(town: House) -> None:
+def test_two_shops_may_use_one_bill_id_and_each_key_reads_its_own(shared_service: RunningService) -> None:
     one, other = shop(), shop()
     number = fresh("bill")
-    town.load(one, other, bill(one, id=number, cashier="One"), bill(other, id=number, cashier="Other"))
-    cashiers = [town.data(f"transactions/{number}", town.key(shop=of["id"]))["cashier"] for of in (one, other)]
+    shared_service.load(one, other, bill(one, id=number, cashier="One"), bill(other, id=number, cashier="Other"))
+    cashiers = [
+        shared_service.data(f"transactions/{number}", shared_service.key(shop=of["id"]))["cashier"]
+        for of in (one, other)
+    ]
     assert cashiers == ["One", "Other"]
 
 
 @pytest.mark.parametrize(
     "odd", ["with space", "a/b", "a?b", "a#b", "100%", "a%2Fb", "ใบเสร็จ", "+", "..", ".", "x" * 512, "a\nb", "'; --"]
 )
-def test_a_bill_is_found_by_its_id_whatever_its_letters(town: House, odd: str) -> None:
+def test_a_bill_is_found_by_its_id_whatever_its_letters(shared_service: RunningService, odd: str) -> None:
     of = shop()
-    town.load(of, bill(of, id=odd))
+    shared_service.load(of, bill(of, id=odd))
     # A client must not resolve dots that belong to an id.
     path = quote(odd, safe="") if odd.strip(".") else odd.replace(".", "%2E")
-    assert town.data(f"transactions/{path}", town.key(shop=of["id"]))["id"] == odd
+    assert shared_service.data(f"transactions/{path}", shared_service.key(shop=of["id"]))["id"] == odd
 
 
 @pytest.mark.parametrize(
     "change", [str.lower, str.upper, lambda known: known[:-1], lambda known: known + "x", lambda known: f" {known}"]
 )
-def test_an_id_counts_to_the_letter(town: House, change: Any) -> None:
+def test_an_id_counts_to_the_letter(shared_service: RunningService, change: Any) -> None:
     of = shop()
     record = bill(of, id=fresh("Bill"))
-    town.load(of, record)
+    shared_service.load(of, record)
     asked = quote(change(record["id"]), safe="")
-    assert town.error(f"transactions/{asked}", town.key(shop=of["id"])) == "not_found"
+    assert shared_service.error(f"transactions/{asked}", shared_service.key(shop=of["id"])) == "not_found"

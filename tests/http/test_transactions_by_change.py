@@ -7,33 +7,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from house import House
 from records import EVER, NEW_YEAR, Record, bill, bills, branch, fresh, line, member, removal, shop
+from running_service import RunningService
 
 
-def open_shop(house: House, *records: Record, of: Record | None = None) -> tuple[Record, str]:
+def open_shop(service: RunningService, *records: Record, of: Record | None = None) -> tuple[Record, str]:
     """A shop with these bills, and its key."""
     of = of or shop()
-    house.load(of, *[record | {"shopId": of["id"]} for record in records])
-    return of, house.key(shop=of["id"], per_min=1_000_000, per_day=1_000_000)
+    service.load(of, *[record | {"shopId": of["id"]} for record in records])
+    return of, service.key(shop=of["id"], per_min=1_000_000, per_day=1_000_000)
 
 
-def page(house: House, of: Record, key: str, since: str, **query: Any) -> Record:
-    body: Record = house.get("transactions", key, shopId=of["id"], updatedSince=since, **query).json()
+def page(service: RunningService, of: Record, key: str, since: str, **query: Any) -> Record:
+    body: Record = service.get("transactions", key, shopId=of["id"], updatedSince=since, **query).json()
     assert body["ok"], body
     return body
 
 
-def ids(house: House, of: Record, key: str, since: str, **query: Any) -> list[str]:
-    return [row["id"] for row in page(house, of, key, since, **query)["data"]]
+def ids(service: RunningService, of: Record, key: str, since: str, **query: Any) -> list[str]:
+    return [row["id"] for row in page(service, of, key, since, **query)["data"]]
 
 
-def updated_at(house: House, key: str, record: Record) -> str:
-    return str(house.data(f"transactions/{record['id']}", key)["updatedAt"])
+def updated_at(service: RunningService, key: str, record: Record) -> str:
+    return str(service.data(f"transactions/{record['id']}", key)["updatedAt"])
 
 
-def server_time(house: House, key: str) -> str:
-    return str(house.get("shops", key).json()["serverTime"])
+def server_time(service: RunningService, key: str) -> str:
+    return str(service.get("shops", key).json()["serverTime"])
 
 
 def moved(instant: str, milliseconds: int) -> str:
@@ -46,108 +46,108 @@ def moved(instant: str, milliseconds: int) -> str:
 
 @pytest.mark.parametrize(("milliseconds", "found"), [(-1, True), (0, True), (1, False)])
 def test_a_bill_is_returned_when_it_changed_at_or_after_the_instant(
-    town: House, milliseconds: int, found: bool
+    shared_service: RunningService, milliseconds: int, found: bool
 ) -> None:
     of = shop()
     record = bill(of)
-    of, key = open_shop(town, record, of=of)
-    since = moved(updated_at(town, key, record), milliseconds)
-    assert ids(town, of, key, since) == ([record["id"]] if found else [])
+    of, key = open_shop(shared_service, record, of=of)
+    since = moved(updated_at(shared_service, key, record), milliseconds)
+    assert ids(shared_service, of, key, since) == ([record["id"]] if found else [])
 
 
-def test_bills_come_in_the_order_of_their_last_change(town: House) -> None:
+def test_bills_come_in_the_order_of_their_last_change(shared_service: RunningService) -> None:
     of = shop()
     one, two, three = bills(of, 3)
-    of, key = open_shop(town, of=of)
+    of, key = open_shop(shared_service, of=of)
     for record in (three, one, two, one | {"cashier": "Somebody else"}):
-        town.load(record)
-    assert ids(town, of, key, EVER) == [record["id"] for record in (three, two, one)]
+        shared_service.load(record)
+    assert ids(shared_service, of, key, EVER) == [record["id"] for record in (three, two, one)]
 
 
-def test_a_bill_appears_once_however_often_it_changed(town: House) -> None:
+def test_a_bill_appears_once_however_often_it_changed(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of)
-    of, key = open_shop(town, record, of=of)
+    of, key = open_shop(shared_service, record, of=of)
     for number in range(4):
-        town.load(record | {"cashier": f"Cashier {number}"})
-    assert ids(town, of, key, EVER) == [record["id"]]
+        shared_service.load(record | {"cashier": f"Cashier {number}"})
+    assert ids(shared_service, of, key, EVER) == [record["id"]]
 
 
-def test_a_voided_bill_comes_back_in_an_incremental_read(town: House) -> None:
+def test_a_voided_bill_comes_back_in_an_incremental_read(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of)
-    of, key = open_shop(town, record, of=of)
-    mark = page(town, of, key, EVER)["serverTime"]
-    town.load(record | {"void": {"reason": "Wrong table"}})
-    (row,) = page(town, of, key, mark)["data"]
+    of, key = open_shop(shared_service, record, of=of)
+    mark = page(shared_service, of, key, EVER)["serverTime"]
+    shared_service.load(record | {"void": {"reason": "Wrong table"}})
+    (row,) = page(shared_service, of, key, mark)["data"]
     assert (row["id"], row["status"], row["voidReason"]) == (record["id"], "void", "Wrong table")
 
 
-def test_a_bill_from_before_change_tracking_never_appears(town: House) -> None:
+def test_a_bill_from_before_change_tracking_never_appears(shared_service: RunningService) -> None:
     of = shop()
-    of, key = open_shop(town, bill(of, history=True), of=of)
-    assert ids(town, of, key, EVER) == []
+    of, key = open_shop(shared_service, bill(of, history=True), of=of)
+    assert ids(shared_service, of, key, EVER) == []
 
 
-def test_a_bill_from_before_change_tracking_appears_once_it_changes(town: House) -> None:
+def test_a_bill_from_before_change_tracking_appears_once_it_changes(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of, history=True)
-    of, key = open_shop(town, record, of=of)
-    town.load(record | {"void": True})
-    (row,) = page(town, of, key, EVER)["data"]
+    of, key = open_shop(shared_service, record, of=of)
+    shared_service.load(record | {"void": True})
+    (row,) = page(shared_service, of, key, EVER)["data"]
     assert (row["id"], row["status"]) == (record["id"], "void")
     assert row["updatedAt"] is not None
 
 
-def test_a_bill_known_already_does_not_become_history(town: House) -> None:
+def test_a_bill_known_already_does_not_become_history(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of)
-    of, key = open_shop(town, record, of=of)
-    town.load(record | {"history": True, "cashier": "Somebody else"})
-    assert ids(town, of, key, EVER) == [record["id"]]
+    of, key = open_shop(shared_service, record, of=of)
+    shared_service.load(record | {"history": True, "cashier": "Somebody else"})
+    assert ids(shared_service, of, key, EVER) == [record["id"]]
 
 
-def test_a_bill_without_a_readable_time_appears(town: House) -> None:
+def test_a_bill_without_a_readable_time_appears(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of, closedAt="?")
-    of, key = open_shop(town, record, of=of)
-    assert ids(town, of, key, EVER) == [record["id"]]
+    of, key = open_shop(shared_service, record, of=of)
+    assert ids(shared_service, of, key, EVER) == [record["id"]]
 
 
-def test_a_removed_bill_no_longer_appears(town: House) -> None:
+def test_a_removed_bill_no_longer_appears(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of)
-    of, key = open_shop(town, record, removal(record), of=of)
-    assert ids(town, of, key, EVER) == []
+    of, key = open_shop(shared_service, record, removal(record), of=of)
+    assert ids(shared_service, of, key, EVER) == []
 
 
-def test_a_till_that_was_offline_sends_yesterdays_bill_as_news(town: House) -> None:
-    of, key = open_shop(town)
-    mark = page(town, of, key, EVER)["serverTime"]
+def test_a_till_that_was_offline_sends_yesterdays_bill_as_news(shared_service: RunningService) -> None:
+    of, key = open_shop(shared_service)
+    mark = page(shared_service, of, key, EVER)["serverTime"]
     late = bill(of, closedAt="2025-12-30T12:00:00+07:00")
-    town.load(late)
-    assert ids(town, of, key, mark) == [late["id"]]
+    shared_service.load(late)
+    assert ids(shared_service, of, key, mark) == [late["id"]]
 
 
-def test_a_till_whose_clock_is_ahead_does_not_stamp_the_change(town: House) -> None:
+def test_a_till_whose_clock_is_ahead_does_not_stamp_the_change(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of, closedAt="2031-01-01T12:00:00+07:00", updatedAt="2031-01-01T12:00:00+07:00")
-    of, key = open_shop(town, record, of=of)
-    assert updated_at(town, key, record).startswith("2026-01-01")
+    of, key = open_shop(shared_service, record, of=of)
+    assert updated_at(shared_service, key, record).startswith("2026-01-01")
 
 
-def test_changes_of_other_shops_do_not_appear(town: House) -> None:
+def test_changes_of_other_shops_do_not_appear(shared_service: RunningService) -> None:
     franchise = fresh("franchise")
     mine, neighbour = branch(franchiseId=franchise), branch(franchiseId=franchise)
     record = bill(mine)
-    town.load(mine, neighbour, record, bill(neighbour))
-    assert ids(town, mine, town.key(franchise=franchise), EVER) == [record["id"]]
+    shared_service.load(mine, neighbour, record, bill(neighbour))
+    assert ids(shared_service, mine, shared_service.key(franchise=franchise), EVER) == [record["id"]]
 
 
-def test_an_instant_in_the_future_gives_an_empty_page(town: House) -> None:
+def test_an_instant_in_the_future_gives_an_empty_page(shared_service: RunningService) -> None:
     of = shop()
-    of, key = open_shop(town, bill(of), of=of)
-    body = page(town, of, key, "2099-01-01T00:00:00Z")
+    of, key = open_shop(shared_service, bill(of), of=of)
+    body = page(shared_service, of, key, "2099-01-01T00:00:00Z")
     assert (body["data"], body["nextCursor"]) == ([], None)
 
 
@@ -182,14 +182,14 @@ def test_an_instant_in_the_future_gives_an_empty_page(town: House) -> None:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_a_change_that_shows_moves_updated_at(town: House, change: Record) -> None:
+def test_a_change_that_shows_moves_updated_at(shared_service: RunningService, change: Record) -> None:
     of = shop()
     record = bill(of)
-    of, key = open_shop(town, record, of=of)
-    before, mark = updated_at(town, key, record), page(town, of, key, EVER)["serverTime"]
-    town.load(record | change)
-    assert updated_at(town, key, record) > before
-    assert ids(town, of, key, mark) == [record["id"]]
+    of, key = open_shop(shared_service, record, of=of)
+    before, mark = updated_at(shared_service, key, record), page(shared_service, of, key, EVER)["serverTime"]
+    shared_service.load(record | change)
+    assert updated_at(shared_service, key, record) > before
+    assert ids(shared_service, of, key, mark) == [record["id"]]
 
 
 @pytest.mark.parametrize(
@@ -207,13 +207,13 @@ def test_a_change_that_shows_moves_updated_at(town: House, change: Record) -> No
     ],
     ids=lambda change: next(iter(change), "nothing"),
 )
-def test_a_change_that_does_not_show_leaves_updated_at_alone(town: House, change: Record) -> None:
+def test_a_change_that_does_not_show_leaves_updated_at_alone(shared_service: RunningService, change: Record) -> None:
     of = shop()
     record = bill(of)
-    of, key = open_shop(town, record, of=of)
-    before = updated_at(town, key, record)
-    town.load(record | change)
-    assert updated_at(town, key, record) == before
+    of, key = open_shop(shared_service, record, of=of)
+    before = updated_at(shared_service, key, record)
+    shared_service.load(record | change)
+    assert updated_at(shared_service, key, record) == before
 
 
 @pytest.mark.parametrize(
@@ -228,43 +228,47 @@ def test_a_change_that_does_not_show_leaves_updated_at_alone(town: House, change
     ],
     ids=str,
 )
-def test_a_shop_setting_that_shows_on_its_bills_is_a_change_of_them(town: House, change: Record) -> None:
+def test_a_shop_setting_that_shows_on_its_bills_is_a_change_of_them(
+    shared_service: RunningService, change: Record
+) -> None:
     of = branch()
     record = bill(of, closedAt="2026-01-01T01:00:00+07:00")
-    of, key = open_shop(town, record, of=of)
-    mark = page(town, of, key, EVER)["serverTime"]
-    town.load(of | change)
-    assert ids(town, of, key, mark) == [record["id"]]
+    of, key = open_shop(shared_service, record, of=of)
+    mark = page(shared_service, of, key, EVER)["serverTime"]
+    shared_service.load(of | change)
+    assert ids(shared_service, of, key, mark) == [record["id"]]
 
 
 @pytest.mark.parametrize("change", [{"name": "Renamed"}, {"providerId": "another"}, {"phone": "02-111-1111"}])
-def test_a_shop_setting_that_does_not_show_on_its_bills_is_no_change_of_them(town: House, change: Record) -> None:
+def test_a_shop_setting_that_does_not_show_on_its_bills_is_no_change_of_them(
+    shared_service: RunningService, change: Record
+) -> None:
     of = branch()
-    of, key = open_shop(town, bill(of), of=of)
-    mark = page(town, of, key, EVER)["serverTime"]
-    town.load(of | change)
-    assert ids(town, of, key, mark) == []
+    of, key = open_shop(shared_service, bill(of), of=of)
+    mark = page(shared_service, of, key, EVER)["serverTime"]
+    shared_service.load(of | change)
+    assert ids(shared_service, of, key, mark) == []
 
 
-def test_loading_the_member_of_a_bill_is_no_change_of_the_bill(town: House) -> None:
+def test_loading_the_member_of_a_bill_is_no_change_of_the_bill(shared_service: RunningService) -> None:
     of = branch()
     someone = member(of)
-    of, key = open_shop(town, bill(of, memberId=someone["id"]), of=of)
-    mark = page(town, of, key, EVER)["serverTime"]
-    town.load(someone)
-    assert ids(town, of, key, mark) == []
+    of, key = open_shop(shared_service, bill(of, memberId=someone["id"]), of=of)
+    mark = page(shared_service, of, key, EVER)["serverTime"]
+    shared_service.load(someone)
+    assert ids(shared_service, of, key, mark) == []
 
 
 # --- the instant ----------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def stamped(town: House) -> tuple[Record, str, str]:
+def stamped(shared_service: RunningService) -> tuple[Record, str, str]:
     """A shop with one bill, its key and the bill's updatedAt in UTC without its zone."""
     of = shop(timezone="UTC")
     record = bill(of)
-    of, key = open_shop(town, record, of=of)
-    return of, key, updated_at(town, key, record).removesuffix("+00:00")
+    of, key = open_shop(shared_service, record, of=of)
+    return of, key, updated_at(shared_service, key, record).removesuffix("+00:00")
 
 
 @pytest.mark.parametrize(
@@ -289,33 +293,37 @@ def stamped(town: House) -> tuple[Record, str, str]:
     ],
 )
 def test_an_instant_is_read_in_any_iso_form_with_an_offset(
-    town: House, stamped: tuple[Record, str, str], written: str
+    shared_service: RunningService, stamped: tuple[Record, str, str], written: str
 ) -> None:
     of, key, instant = stamped
     date, _, rest = instant.partition("T")
     time, _, ms = rest.partition(".")
     hours, minutes, _ = time.split(":")
     since = written.format(date=date, plain=date.replace("-", ""), time=time, ms=ms, hours=hours, minutes=minutes)
-    assert len(ids(town, of, key, since)) == 1
+    assert len(ids(shared_service, of, key, since)) == 1
 
 
 @pytest.mark.parametrize("offset", ["+07:00", "-03:30", "+14:00"])
-def test_the_offset_of_an_instant_counts(town: House, stamped: tuple[Record, str, str], offset: str) -> None:
+def test_the_offset_of_an_instant_counts(
+    shared_service: RunningService, stamped: tuple[Record, str, str], offset: str
+) -> None:
     of, key, instant = stamped
     moment = datetime.fromisoformat(instant + "+00:00")
     zone = datetime.fromisoformat(f"2026-01-01T00:00:00{offset}").tzinfo
     at = moment.astimezone(zone).isoformat(timespec="milliseconds")
     after = (moment + timedelta(milliseconds=1)).astimezone(zone).isoformat(timespec="milliseconds")
-    assert [len(ids(town, of, key, since)) for since in (at, after)] == [1, 0]
+    assert [len(ids(shared_service, of, key, since)) for since in (at, after)] == [1, 0]
 
 
-def test_a_plus_that_arrived_as_a_blank_is_a_plus(town: House, stamped: tuple[Record, str, str]) -> None:
+def test_a_plus_that_arrived_as_a_blank_is_a_plus(
+    shared_service: RunningService, stamped: tuple[Record, str, str]
+) -> None:
     of, key, instant = stamped
     at = datetime.fromisoformat(instant + "+00:00").astimezone(
         datetime.fromisoformat("2026-01-01T00:00:00+07:00").tzinfo
     )
     written = at.isoformat(timespec="milliseconds")
-    answer = town.get(f"transactions?shopId={of['id']}&updatedSince={written}", key)
+    answer = shared_service.get(f"transactions?shopId={of['id']}&updatedSince={written}", key)
     assert len(answer.json()["data"]) == 1
 
 
@@ -344,89 +352,95 @@ def test_a_plus_that_arrived_as_a_blank_is_a_plus(town: House, stamped: tuple[Re
         "2026-01-01T00:00:00Z\x00",
     ],
 )
-def test_what_is_no_instant_is_a_bad_query(town: House, since: str) -> None:
-    of, key = open_shop(town)
-    answer = town.get("transactions", key, shopId=of["id"], updatedSince=since)
+def test_what_is_no_instant_is_a_bad_query(shared_service: RunningService, since: str) -> None:
+    of, key = open_shop(shared_service)
+    answer = shared_service.get("transactions", key, shopId=of["id"], updatedSince=since)
     assert (answer.status_code, answer.json()["error"]) == (400, "bad_query")
 
 
-def test_an_instant_without_an_offset_is_refused_with_the_reason(town: House) -> None:
-    of, key = open_shop(town)
-    message = town.get("transactions", key, shopId=of["id"], updatedSince="2026-01-01T00:00:00").json()["message"]
+def test_an_instant_without_an_offset_is_refused_with_the_reason(shared_service: RunningService) -> None:
+    of, key = open_shop(shared_service)
+    message = shared_service.get("transactions", key, shopId=of["id"], updatedSince="2026-01-01T00:00:00").json()[
+        "message"
+    ]
     assert "ambiguous" in message
 
 
 @pytest.mark.parametrize("since", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z", "0001-01-01T00:00:00+23:59"])
-def test_the_ends_of_the_calendar_can_be_asked_for(town: House, since: str) -> None:
-    of, key = open_shop(town)
-    assert ids(town, of, key, since) == []
+def test_the_ends_of_the_calendar_can_be_asked_for(shared_service: RunningService, since: str) -> None:
+    of, key = open_shop(shared_service)
+    assert ids(shared_service, of, key, since) == []
 
 
 # --- serverTime ----------------------------------------------------------------------
 
 
-def test_no_later_change_is_stamped_at_or_before_a_server_time_given_out(town: House) -> None:
-    of, key = open_shop(town)
+def test_no_later_change_is_stamped_at_or_before_a_server_time_given_out(shared_service: RunningService) -> None:
+    of, key = open_shop(shared_service)
     for record in bills(of, 5):
-        mark = page(town, of, key, EVER)["serverTime"]
-        town.load(record)
-        assert datetime.fromisoformat(updated_at(town, key, record)) > datetime.fromisoformat(mark)
+        mark = page(shared_service, of, key, EVER)["serverTime"]
+        shared_service.load(record)
+        assert datetime.fromisoformat(updated_at(shared_service, key, record)) > datetime.fromisoformat(mark)
 
 
 @pytest.mark.parametrize("endpoint", ["shops", "usage", "list", "one"])
-def test_the_server_time_of_any_answer_can_serve_as_updated_since(town: House, endpoint: str) -> None:
+def test_the_server_time_of_any_answer_can_serve_as_updated_since(
+    shared_service: RunningService, endpoint: str
+) -> None:
     of = shop()
     old, new = bills(of, 2)
-    of, key = open_shop(town, old, of=of)
+    of, key = open_shop(shared_service, old, of=of)
     if endpoint == "list":
-        mark = page(town, of, key, EVER)["serverTime"]
+        mark = page(shared_service, of, key, EVER)["serverTime"]
     else:
         path = f"transactions/{old['id']}" if endpoint == "one" else endpoint
-        mark = town.get(path, key).json()["serverTime"]
-    town.load(new)
-    assert new["id"] in ids(town, of, key, mark)
+        mark = shared_service.get(path, key).json()["serverTime"]
+    shared_service.load(new)
+    assert new["id"] in ids(shared_service, of, key, mark)
 
 
-def test_a_clock_that_steps_back_loses_no_change(house: House) -> None:
+def test_a_clock_that_steps_back_loses_no_change(service: RunningService) -> None:
     of = shop()
     old, new = bills(of, 2)
-    of, key = open_shop(house, old, of=of)
-    mark = page(house, of, key, EVER)["serverTime"]
-    house.clock.step(-3600)
-    house.load(new)
-    assert new["id"] in ids(house, of, key, mark)
-    assert updated_at(house, key, new) > updated_at(house, key, old)
+    of, key = open_shop(service, old, of=of)
+    mark = page(service, of, key, EVER)["serverTime"]
+    service.clock.step(-3600)
+    service.load(new)
+    assert new["id"] in ids(service, of, key, mark)
+    assert updated_at(service, key, new) > updated_at(service, key, old)
 
 
-def test_the_server_time_follows_the_clock_while_nothing_changes(house: House) -> None:
-    _, key = open_shop(house)
-    before = server_time(house, key)
-    house.clock.advance(90)
-    house.ledger.advance_horizon()
-    passed = datetime.fromisoformat(server_time(house, key)) - datetime.fromisoformat(before)
+def test_the_server_time_follows_the_clock_while_nothing_changes(service: RunningService) -> None:
+    _, key = open_shop(service)
+    before = server_time(service, key)
+    service.clock.advance(90)
+    service.ledger.advance_horizon()
+    passed = datetime.fromisoformat(server_time(service, key)) - datetime.fromisoformat(before)
     assert passed.total_seconds() == pytest.approx(90, abs=0.1)
 
 
-def test_without_the_ticker_the_server_time_goes_stale_and_never_wrong(house: House) -> None:
+def test_without_the_ticker_the_server_time_goes_stale_and_never_wrong(service: RunningService) -> None:
     of = shop()
-    of, key = open_shop(house, of=of)
-    before = server_time(house, key)
-    house.clock.advance(3600)
-    assert server_time(house, key) == before
+    of, key = open_shop(service, of=of)
+    before = server_time(service, key)
+    service.clock.advance(3600)
+    assert server_time(service, key) == before
 
 
 # --- paging ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("number", "limit"), [(5, 2), (4, 2), (3, 1), (6, 3), (6, 10)])
-def test_a_page_may_end_among_bills_that_changed_together(town: House, number: int, limit: int) -> None:
+def test_a_page_may_end_among_bills_that_changed_together(
+    shared_service: RunningService, number: int, limit: int
+) -> None:
     of = shop()
     records = bills(of, number)
-    of, key = open_shop(town, *records, of=of)
+    of, key = open_shop(shared_service, *records, of=of)
     seen: list[str] = []
     cursor: Record = {}
     while True:
-        body = page(town, of, key, EVER, limit=limit, **cursor)
+        body = page(shared_service, of, key, EVER, limit=limit, **cursor)
         seen += [row["id"] for row in body["data"]]
         if body["nextCursor"] is None:
             break
@@ -434,79 +448,82 @@ def test_a_page_may_end_among_bills_that_changed_together(town: House, number: i
     assert sorted(seen) == sorted(record["id"] for record in records)
 
 
-def test_the_cursor_is_the_id_of_the_last_row(town: House) -> None:
+def test_the_cursor_is_the_id_of_the_last_row(shared_service: RunningService) -> None:
     of = shop()
-    of, key = open_shop(town, *bills(of, 3), of=of)
-    body = page(town, of, key, EVER, limit=2)
+    of, key = open_shop(shared_service, *bills(of, 3), of=of)
+    body = page(shared_service, of, key, EVER, limit=2)
     assert body["nextCursor"] == body["data"][-1]["id"]
 
 
-def test_an_exactly_full_last_page_is_followed_by_an_empty_one(town: House) -> None:
+def test_an_exactly_full_last_page_is_followed_by_an_empty_one(shared_service: RunningService) -> None:
     of = shop()
-    of, key = open_shop(town, *bills(of, 2), of=of)
-    cursor = page(town, of, key, EVER, limit=2)["nextCursor"]
-    body = page(town, of, key, EVER, limit=2, cursor=cursor)
+    of, key = open_shop(shared_service, *bills(of, 2), of=of)
+    cursor = page(shared_service, of, key, EVER, limit=2)["nextCursor"]
+    body = page(shared_service, of, key, EVER, limit=2, cursor=cursor)
     assert (body["data"], body["nextCursor"]) == ([], None)
 
 
-def test_nothing_is_passed_over_when_the_row_of_the_cursor_changes(town: House) -> None:
+def test_nothing_is_passed_over_when_the_row_of_the_cursor_changes(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 6)
-    of, key = open_shop(town, *records, of=of)
-    cursor = page(town, of, key, EVER, limit=2)["nextCursor"]
+    of, key = open_shop(shared_service, *records, of=of)
+    cursor = page(shared_service, of, key, EVER, limit=2)["nextCursor"]
     changed = next(record for record in records if record["id"] == cursor)
-    town.load(changed | {"void": True})
-    rest = ids(town, of, key, EVER, limit=10, cursor=cursor)
+    shared_service.load(changed | {"void": True})
+    rest = ids(shared_service, of, key, EVER, limit=10, cursor=cursor)
     assert set(rest) >= {record["id"] for record in records[2:]}
 
 
-def test_a_bill_changed_during_a_walk_is_found_from_the_walks_server_time(town: House) -> None:
+def test_a_bill_changed_during_a_walk_is_found_from_the_walks_server_time(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 6)
-    of, key = open_shop(town, *records, of=of)
-    first = page(town, of, key, EVER, limit=2)
-    town.load(records[0] | {"void": True})
-    last = page(town, of, key, EVER, limit=10, cursor=first["nextCursor"])
-    assert ids(town, of, key, last["serverTime"]) == [records[0]["id"]]
+    of, key = open_shop(shared_service, *records, of=of)
+    first = page(shared_service, of, key, EVER, limit=2)
+    shared_service.load(records[0] | {"void": True})
+    last = page(shared_service, of, key, EVER, limit=10, cursor=first["nextCursor"])
+    assert ids(shared_service, of, key, last["serverTime"]) == [records[0]["id"]]
 
 
-def test_every_page_of_a_walk_carries_the_server_time_of_the_first(town: House) -> None:
+def test_every_page_of_a_walk_carries_the_server_time_of_the_first(shared_service: RunningService) -> None:
     of = shop()
-    of, key = open_shop(town, *bills(of, 6), of=of)
-    first = page(town, of, key, EVER, limit=2)
-    town.load(bill(of))
-    last = page(town, of, key, EVER, limit=10, cursor=first["nextCursor"])
+    of, key = open_shop(shared_service, *bills(of, 6), of=of)
+    first = page(shared_service, of, key, EVER, limit=2)
+    shared_service.load(bill(of))
+    last = page(shared_service, of, key, EVER, limit=10, cursor=first["nextCursor"])
     assert (last["serverTime"], last["nextCursor"]) == (first["serverTime"], None)
 
 
 @pytest.mark.parametrize("cursor", ["", "no-such-bill", "m1_abc", "\x00"])
-def test_a_cursor_that_is_no_bill_of_the_list_is_a_bad_cursor(town: House, cursor: str) -> None:
+def test_a_cursor_that_is_no_bill_of_the_list_is_a_bad_cursor(shared_service: RunningService, cursor: str) -> None:
     of = shop()
-    of, key = open_shop(town, bill(of), of=of)
-    assert town.error("transactions", key, shopId=of["id"], updatedSince=EVER, cursor=cursor) == "bad_cursor"
+    of, key = open_shop(shared_service, bill(of), of=of)
+    assert shared_service.error("transactions", key, shopId=of["id"], updatedSince=EVER, cursor=cursor) == "bad_cursor"
 
 
-def test_a_cursor_of_the_list_by_day_is_a_bad_cursor(town: House) -> None:
+def test_a_cursor_of_the_list_by_day_is_a_bad_cursor(shared_service: RunningService) -> None:
     of = shop()
-    of, key = open_shop(town, *bills(of, 3), of=of)
-    cursor = town.get("transactions", key, shopId=of["id"], limit=2, **NEW_YEAR).json()["nextCursor"]
-    assert town.error("transactions", key, shopId=of["id"], updatedSince=EVER, cursor=cursor) == "bad_cursor"
+    of, key = open_shop(shared_service, *bills(of, 3), of=of)
+    cursor = shared_service.get("transactions", key, shopId=of["id"], limit=2, **NEW_YEAR).json()["nextCursor"]
+    assert shared_service.error("transactions", key, shopId=of["id"], updatedSince=EVER, cursor=cursor) == "bad_cursor"
 
 
-def test_a_bill_without_updated_at_is_no_cursor_here(town: House) -> None:
+def test_a_bill_without_updated_at_is_no_cursor_here(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of, history=True)
-    of, key = open_shop(town, record, of=of)
-    assert town.error("transactions", key, shopId=of["id"], updatedSince=EVER, cursor=record["id"]) == "bad_cursor"
+    of, key = open_shop(shared_service, record, of=of)
+    assert (
+        shared_service.error("transactions", key, shopId=of["id"], updatedSince=EVER, cursor=record["id"])
+        == "bad_cursor"
+    )
 
 
-def test_a_cursor_whose_bill_was_removed_is_a_bad_cursor(town: House) -> None:
+def test_a_cursor_whose_bill_was_removed_is_a_bad_cursor(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 3)
-    of, key = open_shop(town, *records, of=of)
-    cursor = page(town, of, key, EVER, limit=2)["nextCursor"]
-    town.load(removal(next(record for record in records if record["id"] == cursor)))
-    assert town.error("transactions", key, shopId=of["id"], updatedSince=EVER, cursor=cursor) == "bad_cursor"
+    of, key = open_shop(shared_service, *records, of=of)
+    cursor = page(shared_service, of, key, EVER, limit=2)["nextCursor"]
+    shared_service.load(removal(next(record for record in records if record["id"] == cursor)))
+    assert shared_service.error("transactions", key, shopId=of["id"], updatedSince=EVER, cursor=cursor) == "bad_cursor"
 
 
 # --- the contract's procedure -------------------------------------------------------------
@@ -515,8 +532,8 @@ def test_a_cursor_whose_bill_was_removed_is_a_bad_cursor(town: House) -> None:
 class Follower:
     """A client that keeps a copy as the contract's procedure says, one request at a time."""
 
-    def __init__(self, house: House, of: Record, key: str) -> None:
-        self._house, self._of, self._key = house, of, key
+    def __init__(self, service: RunningService, of: Record, key: str) -> None:
+        self._service, self._of, self._key = service, of, key
         self.copy: dict[str, Record] = {}
         self._mark = EVER
         self._cursor: str | None = None
@@ -524,7 +541,7 @@ class Follower:
     def step(self, limit: int) -> bool:
         """Ask for one page; whether the run is complete."""
         query = {"cursor": self._cursor} if self._cursor else {}
-        body = page(self._house, self._of, self._key, self._mark, limit=limit, **query)
+        body = page(self._service, self._of, self._key, self._mark, limit=limit, **query)
         for row in body["data"]:
             known = self.copy.get(row["id"])
             if known is None or known["updatedAt"] <= row["updatedAt"]:
@@ -556,27 +573,27 @@ OPERATIONS = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(operations=OPERATIONS)
 def test_a_client_that_follows_the_procedure_ends_with_what_the_server_holds(
-    town: House, operations: list[tuple[str, Any]]
+    shared_service: RunningService, operations: list[tuple[str, Any]]
 ) -> None:
-    of, key = open_shop(town)
-    client = Follower(town, of, key)
+    of, key = open_shop(shared_service)
+    client = Follower(shared_service, of, key)
     held: list[Record] = []
     for what, argument in operations:
         match what:
             case "add":
                 news = [bill(of, lines=[], cashier="0") for _ in range(argument)]
-                town.load(*news)
+                shared_service.load(*news)
                 held += news
             case "change" if held:
                 place = argument % len(held)
                 held[place] = held[place] | {"cashier": str(int(held[place]["cashier"]) + 1)}
-                town.load(held[place])
+                shared_service.load(held[place])
             case "read":
                 client.step(argument)
             case "clock":
-                town.clock.step(argument)
+                shared_service.clock.step(argument)
             case "tick":
-                town.ledger.advance_horizon()
+                shared_service.ledger.advance_horizon()
     client.finish()
     assert {number: row["cashier"] for number, row in client.copy.items()} == {
         record["id"]: record["cashier"] for record in held

@@ -5,27 +5,27 @@ from typing import Any
 
 import pytest
 
-from house import House
 from records import EVER, NEW_YEAR, Record, bill, bills, branch, days, fresh, member, removal, shop
+from running_service import RunningService
 
 
-def open_shop(house: House, *records: Record, of: Record | None = None) -> tuple[Record, str]:
+def open_shop(service: RunningService, *records: Record, of: Record | None = None) -> tuple[Record, str]:
     """A shop with these bills, and its key."""
     of = of or shop()
-    house.load(of, *[record | {"shopId": of["id"]} for record in records])
-    return of, house.key(shop=of["id"], per_min=100_000)
+    service.load(of, *[record | {"shopId": of["id"]} for record in records])
+    return of, service.key(shop=of["id"], per_min=100_000)
 
 
-def ids(house: House, of: Record, key: str, **query: Any) -> list[str]:
-    return [row["id"] for row in house.data("transactions", key, shopId=of["id"], **query)]
+def ids(service: RunningService, of: Record, key: str, **query: Any) -> list[str]:
+    return [row["id"] for row in service.data("transactions", key, shopId=of["id"], **query)]
 
 
-def walk(house: House, of: Record, key: str, **query: Any) -> list[list[str]]:
+def read_all(service: RunningService, of: Record, key: str, **query: Any) -> list[list[str]]:
     """The ids of every page, following nextCursor to its end."""
     pages: list[list[str]] = []
     cursor: Record = {}
     while True:
-        body = house.get("transactions", key, shopId=of["id"], **query, **cursor).json()
+        body = service.get("transactions", key, shopId=of["id"], **query, **cursor).json()
         pages.append([row["id"] for row in body["data"]])
         if body["nextCursor"] is None:
             return pages
@@ -35,17 +35,17 @@ def walk(house: House, of: Record, key: str, **query: Any) -> list[list[str]]:
 # --- the answer ----------------------------------------------------------------
 
 
-def test_the_answer_has_a_cursor_even_when_it_is_null(town: House) -> None:
-    of, key = open_shop(town)
-    body = town.get("transactions", key, shopId=of["id"], **NEW_YEAR).json()
+def test_the_answer_has_a_cursor_even_when_it_is_null(shared_service: RunningService) -> None:
+    of, key = open_shop(shared_service)
+    body = shared_service.get("transactions", key, shopId=of["id"], **NEW_YEAR).json()
     assert list(body) == ["ok", "data", "nextCursor", "serverTime"]
     assert (body["ok"], body["data"], body["nextCursor"]) == (True, [], None)
 
 
-def test_there_is_no_total_and_no_has_more(town: House) -> None:
+def test_there_is_no_total_and_no_has_more(shared_service: RunningService) -> None:
     of = shop()
-    of, key = open_shop(town, *bills(of, 3))
-    body = town.get("transactions", key, shopId=of["id"], limit=2, **NEW_YEAR).json()
+    of, key = open_shop(shared_service, *bills(of, 3))
+    body = shared_service.get("transactions", key, shopId=of["id"], limit=2, **NEW_YEAR).json()
     assert set(body) == {"ok", "data", "nextCursor", "serverTime"}
 
 
@@ -65,93 +65,93 @@ def test_there_is_no_total_and_no_has_more(town: House) -> None:
     ],
 )
 def test_a_bill_is_found_on_its_calendar_day_on_the_shops_clock(
-    town: House, zone: str | None, closed_at: str, day: str
+    shared_service: RunningService, zone: str | None, closed_at: str, day: str
 ) -> None:
     of = shop(timezone=zone)
     record = bill(of, closedAt=closed_at)
-    of, key = open_shop(town, record, of=of)
-    found = {day: ids(town, of, key, **days(day)) for day in ("20260101", "20260102")}
+    of, key = open_shop(shared_service, record, of=of)
+    found = {day: ids(shared_service, of, key, **days(day)) for day in ("20260101", "20260102")}
     other = "20260102" if day == "20260101" else "20260101"
     assert found == {day: [record["id"]], other: []}
 
 
-def test_the_day_is_the_calendar_day_and_not_the_accounting_day(town: House) -> None:
+def test_the_day_is_the_calendar_day_and_not_the_accounting_day(shared_service: RunningService) -> None:
     of = shop(closingTime="04:00")
     record = bill(of, closedAt="2026-01-02T03:00:00+07:00", tradingDay="2026-01-01")
-    of, key = open_shop(town, record, of=of)
-    assert ids(town, of, key, **days("20260101")) == []
-    assert ids(town, of, key, **days("20260102")) == [record["id"]]
+    of, key = open_shop(shared_service, record, of=of)
+    assert ids(shared_service, of, key, **days("20260101")) == []
+    assert ids(shared_service, of, key, **days("20260102")) == [record["id"]]
 
 
-def test_both_ends_of_the_range_are_included(town: House) -> None:
+def test_both_ends_of_the_range_are_included(shared_service: RunningService) -> None:
     of = shop()
     records = [bill(of, closedAt=f"2026-01-{day:02}T12:00:00+07:00") for day in (4, 5, 6, 7, 8)]
-    of, key = open_shop(town, *records, of=of)
-    assert ids(town, of, key, **days("20260105", "20260107")) == [record["id"] for record in records[1:4]]
+    of, key = open_shop(shared_service, *records, of=of)
+    assert ids(shared_service, of, key, **days("20260105", "20260107")) == [record["id"] for record in records[1:4]]
 
 
-def test_bills_come_oldest_first_whatever_the_order_of_loading(town: House) -> None:
+def test_bills_come_oldest_first_whatever_the_order_of_loading(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 6)
-    of, key = open_shop(town, *[records[place] for place in (3, 0, 5, 1, 4, 2)], of=of)
-    assert ids(town, of, key, **NEW_YEAR) == [record["id"] for record in records]
+    of, key = open_shop(shared_service, *[records[place] for place in (3, 0, 5, 1, 4, 2)], of=of)
+    assert ids(shared_service, of, key, **NEW_YEAR) == [record["id"] for record in records]
 
 
-def test_bills_closed_in_the_same_instant_come_in_the_same_order_every_time(town: House) -> None:
+def test_bills_closed_in_the_same_instant_come_in_the_same_order_every_time(shared_service: RunningService) -> None:
     of = shop()
     records = [bill(of) for _ in range(5)]
-    of, key = open_shop(town, *records[::-1], of=of)
-    assert ids(town, of, key, **NEW_YEAR) == sorted(record["id"] for record in records)
+    of, key = open_shop(shared_service, *records[::-1], of=of)
+    assert ids(shared_service, of, key, **NEW_YEAR) == sorted(record["id"] for record in records)
 
 
-def test_voided_bills_are_returned(town: House) -> None:
+def test_voided_bills_are_returned(shared_service: RunningService) -> None:
     of = shop()
-    of, key = open_shop(town, bill(of, void={"reason": "x"}), of=of)
-    assert [row["status"] for row in town.data("transactions", key, shopId=of["id"], **NEW_YEAR)] == ["void"]
+    of, key = open_shop(shared_service, bill(of, void={"reason": "x"}), of=of)
+    assert [row["status"] for row in shared_service.data("transactions", key, shopId=of["id"], **NEW_YEAR)] == ["void"]
 
 
-def test_bills_from_before_change_tracking_are_returned_without_updated_at(town: House) -> None:
+def test_bills_from_before_change_tracking_are_returned_without_updated_at(shared_service: RunningService) -> None:
     of = shop()
-    of, key = open_shop(town, bill(of, history=True), of=of)
-    assert [row["updatedAt"] for row in town.data("transactions", key, shopId=of["id"], **NEW_YEAR)] == [None]
+    of, key = open_shop(shared_service, bill(of, history=True), of=of)
+    assert [row["updatedAt"] for row in shared_service.data("transactions", key, shopId=of["id"], **NEW_YEAR)] == [None]
 
 
 @pytest.mark.parametrize("day", ["19700101", "20260101", "00010101", "99991231"])
-def test_a_bill_without_a_readable_time_is_on_no_day(town: House, day: str) -> None:
+def test_a_bill_without_a_readable_time_is_on_no_day(shared_service: RunningService, day: str) -> None:
     of = shop()
-    of, key = open_shop(town, bill(of, closedAt="?"), of=of)
-    assert ids(town, of, key, **days(day)) == []
+    of, key = open_shop(shared_service, bill(of, closedAt="?"), of=of)
+    assert ids(shared_service, of, key, **days(day)) == []
 
 
-def test_removed_bills_are_not_returned(town: House) -> None:
-    of = shop()
-    record = bill(of)
-    of, key = open_shop(town, record, removal(record), of=of)
-    assert ids(town, of, key, **NEW_YEAR) == []
-
-
-def test_a_bill_that_moves_to_another_day_is_found_there_only(town: House) -> None:
+def test_removed_bills_are_not_returned(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of)
-    of, key = open_shop(town, record, record | {"closedAt": "2026-01-09T12:00:00+07:00"}, of=of)
-    assert ids(town, of, key, **NEW_YEAR) == []
-    assert ids(town, of, key, **days("20260109")) == [record["id"]]
+    of, key = open_shop(shared_service, record, removal(record), of=of)
+    assert ids(shared_service, of, key, **NEW_YEAR) == []
 
 
-def test_a_shop_that_changes_its_time_zone_takes_its_bills_to_other_days(town: House) -> None:
+def test_a_bill_that_moves_to_another_day_is_found_there_only(shared_service: RunningService) -> None:
+    of = shop()
+    record = bill(of)
+    of, key = open_shop(shared_service, record, record | {"closedAt": "2026-01-09T12:00:00+07:00"}, of=of)
+    assert ids(shared_service, of, key, **NEW_YEAR) == []
+    assert ids(shared_service, of, key, **days("20260109")) == [record["id"]]
+
+
+def test_a_shop_that_changes_its_time_zone_takes_its_bills_to_other_days(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of, closedAt="2026-01-01T23:30:00+07:00")
-    of, key = open_shop(town, record, of=of)
-    town.load(of | {"timezone": "Asia/Tokyo"})
-    assert ids(town, of, key, **days("20260102")) == [record["id"]]
+    of, key = open_shop(shared_service, record, of=of)
+    shared_service.load(of | {"timezone": "Asia/Tokyo"})
+    assert ids(shared_service, of, key, **days("20260102")) == [record["id"]]
 
 
-def test_bills_of_other_shops_never_appear(town: House) -> None:
+def test_bills_of_other_shops_never_appear(shared_service: RunningService) -> None:
     franchise = fresh("franchise")
     mine, neighbour = branch(franchiseId=franchise), branch(franchiseId=franchise)
     record = bill(mine)
-    town.load(mine, neighbour, record, bill(neighbour))
-    assert ids(town, mine, town.key(franchise=franchise), **NEW_YEAR) == [record["id"]]
+    shared_service.load(mine, neighbour, record, bill(neighbour))
+    assert ids(shared_service, mine, shared_service.key(franchise=franchise), **NEW_YEAR) == [record["id"]]
 
 
 # --- the range ---------------------------------------------------------------------
@@ -167,9 +167,9 @@ def test_bills_of_other_shops_never_appear(town: House) -> None:
         ("20240229", "20240229"),
     ],
 )
-def test_a_range_of_up_to_31_days_is_read(town: House, first: str, last: str) -> None:
-    of, key = open_shop(town)
-    assert town.get("transactions", key, shopId=of["id"], **days(first, last)).status_code == 200
+def test_a_range_of_up_to_31_days_is_read(shared_service: RunningService, first: str, last: str) -> None:
+    of, key = open_shop(shared_service)
+    assert shared_service.get("transactions", key, shopId=of["id"], **days(first, last)).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -182,9 +182,11 @@ def test_a_range_of_up_to_31_days_is_read(town: House, first: str, last: str) ->
         ("20260102", "20260101"),
     ],
 )
-def test_a_range_over_31_days_or_back_to_front_is_a_bad_query(town: House, first: str, last: str) -> None:
-    of, key = open_shop(town)
-    assert town.error("transactions", key, shopId=of["id"], **days(first, last)) == "bad_query"
+def test_a_range_over_31_days_or_back_to_front_is_a_bad_query(
+    shared_service: RunningService, first: str, last: str
+) -> None:
+    of, key = open_shop(shared_service)
+    assert shared_service.error("transactions", key, shopId=of["id"], **days(first, last)) == "bad_query"
 
 
 @pytest.mark.parametrize("end", ["from", "to"])
@@ -210,9 +212,11 @@ def test_a_range_over_31_days_or_back_to_front_is_a_bad_query(town: House, first
         "20260101\n",
     ],
 )
-def test_a_day_that_is_not_a_real_one_written_yyyymmdd_is_a_bad_query(town: House, end: str, day: str) -> None:
-    of, key = open_shop(town)
-    assert town.error("transactions", key, shopId=of["id"], **(NEW_YEAR | {end: day})) == "bad_query"
+def test_a_day_that_is_not_a_real_one_written_yyyymmdd_is_a_bad_query(
+    shared_service: RunningService, end: str, day: str
+) -> None:
+    of, key = open_shop(shared_service)
+    assert shared_service.error("transactions", key, shopId=of["id"], **(NEW_YEAR | {end: day})) == "bad_query"
 
 
 @pytest.mark.parametrize(
@@ -229,102 +233,106 @@ def test_a_day_that_is_not_a_real_one_written_yyyymmdd_is_a_bad_query(town: Hous
     ],
     ids=lambda query: "+".join(query) or "neither",
 )
-def test_both_ways_of_selecting_or_neither_is_a_bad_query(town: House, query: Record) -> None:
-    of, key = open_shop(town)
-    answer = town.get("transactions", key, shopId=of["id"], **query)
+def test_both_ways_of_selecting_or_neither_is_a_bad_query(shared_service: RunningService, query: Record) -> None:
+    of, key = open_shop(shared_service)
+    answer = shared_service.get("transactions", key, shopId=of["id"], **query)
     assert (answer.status_code, answer.json()["error"]) == (400, "bad_query")
 
 
 @pytest.mark.parametrize("query", [{}, {"shopId": ""}, {"shopid": "x"}, {"shop": "x"}])
-def test_without_a_shop_id_it_is_a_bad_query(town: House, query: Record) -> None:
-    _, key = open_shop(town)
-    assert town.error("transactions", key, **query, **NEW_YEAR) == "bad_query"
+def test_without_a_shop_id_it_is_a_bad_query(shared_service: RunningService, query: Record) -> None:
+    _, key = open_shop(shared_service)
+    assert shared_service.error("transactions", key, **query, **NEW_YEAR) == "bad_query"
 
 
 # --- scope ----------------------------------------------------------------------------
 
 
-def test_a_franchises_key_reads_every_branch(town: House) -> None:
+def test_a_franchises_key_reads_every_branch(shared_service: RunningService) -> None:
     franchise = fresh("franchise")
     branches = [branch(franchiseId=franchise) for _ in range(3)]
     records = [bill(of) for of in branches]
-    town.load(*branches, *records)
-    key = town.key(franchise=franchise)
-    assert [ids(town, of, key, **NEW_YEAR) for of in branches] == [[record["id"]] for record in records]
+    shared_service.load(*branches, *records)
+    key = shared_service.key(franchise=franchise)
+    assert [ids(shared_service, of, key, **NEW_YEAR) for of in branches] == [[record["id"]] for record in records]
 
 
-def test_a_shop_outside_the_scope_is_refused(town: House) -> None:
+def test_a_shop_outside_the_scope_is_refused(shared_service: RunningService) -> None:
     theirs, neighbour = branch(), branch()
-    town.load(theirs, neighbour)
-    for key in (town.key(shop=neighbour["id"]), town.key(franchise=neighbour["franchiseId"])):
-        answer = town.get("transactions", key, shopId=theirs["id"], **NEW_YEAR)
+    shared_service.load(theirs, neighbour)
+    for key in (shared_service.key(shop=neighbour["id"]), shared_service.key(franchise=neighbour["franchiseId"])):
+        answer = shared_service.get("transactions", key, shopId=theirs["id"], **NEW_YEAR)
         assert (answer.status_code, answer.json()["error"]) == (403, "shop_not_in_scope")
 
 
-def test_a_neighbour_in_the_same_franchise_is_outside_a_shop_keys_scope(town: House) -> None:
+def test_a_neighbour_in_the_same_franchise_is_outside_a_shop_keys_scope(shared_service: RunningService) -> None:
     franchise = fresh("franchise")
     mine, neighbour = branch(franchiseId=franchise), branch(franchiseId=franchise)
-    town.load(mine, neighbour)
-    key = town.key(shop=mine["id"])
-    assert town.error("transactions", key, shopId=neighbour["id"], **NEW_YEAR) == "shop_not_in_scope"
+    shared_service.load(mine, neighbour)
+    key = shared_service.key(shop=mine["id"])
+    assert shared_service.error("transactions", key, shopId=neighbour["id"], **NEW_YEAR) == "shop_not_in_scope"
 
 
 @pytest.mark.parametrize("asked", ["no-such-shop", "%", "*", "' OR 1=1 --", "\x00"])
-def test_a_shop_that_does_not_exist_is_answered_like_one_outside_the_scope(town: House, asked: str) -> None:
+def test_a_shop_that_does_not_exist_is_answered_like_one_outside_the_scope(
+    shared_service: RunningService, asked: str
+) -> None:
     mine, theirs = branch(), branch()
-    town.load(mine, theirs)
-    key = town.key(franchise=mine["franchiseId"])
-    unknown = town.get("transactions", key, shopId=asked, **NEW_YEAR)
-    outside = town.get("transactions", key, shopId=theirs["id"], **NEW_YEAR)
+    shared_service.load(mine, theirs)
+    key = shared_service.key(franchise=mine["franchiseId"])
+    unknown = shared_service.get("transactions", key, shopId=asked, **NEW_YEAR)
+    outside = shared_service.get("transactions", key, shopId=theirs["id"], **NEW_YEAR)
     assert (unknown.status_code, unknown.content) == (outside.status_code, outside.content)
 
 
 @pytest.mark.parametrize("change", [str.upper, lambda known: known + " ", lambda known: known[:-1]])
-def test_a_shop_id_counts_to_the_letter(town: House, change: Any) -> None:
-    of, key = open_shop(town, of=shop(id=fresh("Shop")))
-    assert town.error("transactions", key, shopId=change(of["id"]), **NEW_YEAR) == "shop_not_in_scope"
+def test_a_shop_id_counts_to_the_letter(shared_service: RunningService, change: Any) -> None:
+    of, key = open_shop(shared_service, of=shop(id=fresh("Shop")))
+    assert shared_service.error("transactions", key, shopId=change(of["id"]), **NEW_YEAR) == "shop_not_in_scope"
 
 
-def test_the_key_of_a_shop_that_was_never_loaded_reads_an_empty_list(town: House) -> None:
-    key = town.key(shop="never-loaded")
-    assert town.data("transactions", key, shopId="never-loaded", **NEW_YEAR) == []
+def test_the_key_of_a_shop_that_was_never_loaded_reads_an_empty_list(shared_service: RunningService) -> None:
+    key = shared_service.key(shop="never-loaded")
+    assert shared_service.data("transactions", key, shopId="never-loaded", **NEW_YEAR) == []
 
 
-def test_bills_of_a_removed_shop_stay_readable(town: House) -> None:
+def test_bills_of_a_removed_shop_stay_readable(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of)
-    of, key = open_shop(town, record, of=of)
-    town.load(removal(of))
-    assert ids(town, of, key, **NEW_YEAR) == [record["id"]]
+    of, key = open_shop(shared_service, record, of=of)
+    shared_service.load(removal(of))
+    assert ids(shared_service, of, key, **NEW_YEAR) == [record["id"]]
 
 
 # --- parameters as such ----------------------------------------------------------------
 
 
-def test_of_a_parameter_given_twice_the_first_counts(town: House) -> None:
-    of, key = open_shop(town)
+def test_of_a_parameter_given_twice_the_first_counts(shared_service: RunningService) -> None:
+    of, key = open_shop(shared_service)
     query = f"shopId={of['id']}&shopId=other&from=20260101&from=x&to=20260101&to=x"
-    assert town.get(f"transactions?{query}", key).status_code == 200
+    assert shared_service.get(f"transactions?{query}", key).status_code == 200
 
 
-def test_unknown_parameters_are_ignored(town: House) -> None:
-    of, key = open_shop(town)
-    assert town.data("transactions", key, shopId=of["id"], page=3, offset="x", providerId="y", **NEW_YEAR) == []
+def test_unknown_parameters_are_ignored(shared_service: RunningService) -> None:
+    of, key = open_shop(shared_service)
+    assert (
+        shared_service.data("transactions", key, shopId=of["id"], page=3, offset="x", providerId="y", **NEW_YEAR) == []
+    )
 
 
-def test_the_names_of_parameters_count_to_the_letter(town: House) -> None:
-    of, key = open_shop(town)
-    assert town.error("transactions", key, shopId=of["id"], From="20260101", To="20260101") == "bad_query"
+def test_the_names_of_parameters_count_to_the_letter(shared_service: RunningService) -> None:
+    of, key = open_shop(shared_service)
+    assert shared_service.error("transactions", key, shopId=of["id"], From="20260101", To="20260101") == "bad_query"
 
 
 # --- limit --------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def busy(town: House) -> tuple[Record, str]:
+def busy(shared_service: RunningService) -> tuple[Record, str]:
     """A shop with 205 bills."""
     of = shop()
-    return open_shop(town, *[bill(of, lines=[], payments=[], amounts={}) for _ in range(205)], of=of)
+    return open_shop(shared_service, *[bill(of, lines=[], payments=[], amounts={}) for _ in range(205)], of=of)
 
 
 @pytest.mark.parametrize(
@@ -358,14 +366,16 @@ def busy(town: House) -> tuple[Record, str]:
         ("null", 100),
     ],
 )
-def test_a_limit_is_never_refused(town: House, busy: tuple[Record, str], limit: str, rows: int) -> None:
+def test_a_limit_is_never_refused(
+    shared_service: RunningService, busy: tuple[Record, str], limit: str, rows: int
+) -> None:
     of, key = busy
-    assert len(ids(town, of, key, limit=limit, **NEW_YEAR)) == rows
+    assert len(ids(shared_service, of, key, limit=limit, **NEW_YEAR)) == rows
 
 
-def test_without_a_limit_a_page_has_100_rows(town: House, busy: tuple[Record, str]) -> None:
+def test_without_a_limit_a_page_has_100_rows(shared_service: RunningService, busy: tuple[Record, str]) -> None:
     of, key = busy
-    assert len(ids(town, of, key, **NEW_YEAR)) == 100
+    assert len(ids(shared_service, of, key, **NEW_YEAR)) == 100
 
 
 # --- paging -------------------------------------------------------------------------------
@@ -384,78 +394,80 @@ def test_without_a_limit_a_page_has_100_rows(town: House, busy: tuple[Record, st
     ],
 )
 def test_a_full_page_offers_a_cursor_and_a_shorter_one_ends_the_list(
-    town: House, number: int, limit: int, sizes: list[int]
+    shared_service: RunningService, number: int, limit: int, sizes: list[int]
 ) -> None:
     of = shop()
     records = bills(of, number)
-    of, key = open_shop(town, *records, of=of)
-    pages = walk(town, of, key, limit=limit, **NEW_YEAR)
+    of, key = open_shop(shared_service, *records, of=of)
+    pages = read_all(shared_service, of, key, limit=limit, **NEW_YEAR)
     assert [len(page) for page in pages] == sizes
     assert list(chain(*pages)) == [record["id"] for record in records]
 
 
-def test_the_cursor_is_the_id_of_the_last_row(town: House) -> None:
+def test_the_cursor_is_the_id_of_the_last_row(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 3)
-    of, key = open_shop(town, *records, of=of)
-    body = town.get("transactions", key, shopId=of["id"], limit=2, **NEW_YEAR).json()
+    of, key = open_shop(shared_service, *records, of=of)
+    body = shared_service.get("transactions", key, shopId=of["id"], limit=2, **NEW_YEAR).json()
     assert body["nextCursor"] == records[1]["id"]
 
 
-def test_a_page_may_end_among_bills_closed_in_the_same_instant(town: House) -> None:
+def test_a_page_may_end_among_bills_closed_in_the_same_instant(shared_service: RunningService) -> None:
     of = shop()
     records = [bill(of) for _ in range(7)]
-    of, key = open_shop(town, *records, of=of)
-    pages = walk(town, of, key, limit=3, **NEW_YEAR)
+    of, key = open_shop(shared_service, *records, of=of)
+    pages = read_all(shared_service, of, key, limit=3, **NEW_YEAR)
     assert sorted(chain(*pages)) == sorted(record["id"] for record in records)
 
 
-def test_the_same_page_can_be_asked_for_again(town: House) -> None:
+def test_the_same_page_can_be_asked_for_again(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 5)
-    of, key = open_shop(town, *records, of=of)
-    query = {"limit": 2, "cursor": ids(town, of, key, limit=2, **NEW_YEAR)[-1]}
-    pages = [ids(town, of, key, **query, **NEW_YEAR) for _ in range(3)]
+    of, key = open_shop(shared_service, *records, of=of)
+    query = {"limit": 2, "cursor": ids(shared_service, of, key, limit=2, **NEW_YEAR)[-1]}
+    pages = [ids(shared_service, of, key, **query, **NEW_YEAR) for _ in range(3)]
     assert pages == [[record["id"] for record in records[2:4]]] * 3
 
 
-def test_a_walk_is_not_thrown_off_when_the_row_of_its_cursor_moves(town: House) -> None:
+def test_a_walk_is_not_thrown_off_when_the_row_of_its_cursor_moves(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 5)
-    of, key = open_shop(town, *records, of=of)
-    cursor = ids(town, of, key, limit=2, **NEW_YEAR)[-1]
-    town.load(records[1] | {"closedAt": "2026-01-01T23:00:00+07:00"})
-    rest = ids(town, of, key, limit=10, cursor=cursor, **NEW_YEAR)
+    of, key = open_shop(shared_service, *records, of=of)
+    cursor = ids(shared_service, of, key, limit=2, **NEW_YEAR)[-1]
+    shared_service.load(records[1] | {"closedAt": "2026-01-01T23:00:00+07:00"})
+    rest = ids(shared_service, of, key, limit=10, cursor=cursor, **NEW_YEAR)
     assert rest == [record["id"] for record in (*records[2:], records[1])]
 
 
-def test_a_walk_goes_on_when_the_row_of_its_cursor_leaves_the_range(town: House) -> None:
+def test_a_walk_goes_on_when_the_row_of_its_cursor_leaves_the_range(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 5)
-    of, key = open_shop(town, *records, of=of)
-    cursor = ids(town, of, key, limit=2, **NEW_YEAR)[-1]
-    town.load(records[1] | {"closedAt": "2026-02-01T12:00:00+07:00"})
-    assert ids(town, of, key, limit=10, cursor=cursor, **NEW_YEAR) == [record["id"] for record in records[2:]]
+    of, key = open_shop(shared_service, *records, of=of)
+    cursor = ids(shared_service, of, key, limit=2, **NEW_YEAR)[-1]
+    shared_service.load(records[1] | {"closedAt": "2026-02-01T12:00:00+07:00"})
+    assert ids(shared_service, of, key, limit=10, cursor=cursor, **NEW_YEAR) == [record["id"] for record in records[2:]]
 
 
-def test_every_page_of_a_walk_carries_the_server_time_of_the_first(town: House) -> None:
+def test_every_page_of_a_walk_carries_the_server_time_of_the_first(shared_service: RunningService) -> None:
     of = shop()
-    of, key = open_shop(town, *bills(of, 5), of=of)
-    first = town.get("transactions", key, shopId=of["id"], limit=2, **NEW_YEAR).json()
-    town.load(bill(of))
-    last = town.get("transactions", key, shopId=of["id"], limit=10, cursor=first["nextCursor"], **NEW_YEAR).json()
+    of, key = open_shop(shared_service, *bills(of, 5), of=of)
+    first = shared_service.get("transactions", key, shopId=of["id"], limit=2, **NEW_YEAR).json()
+    shared_service.load(bill(of))
+    last = shared_service.get(
+        "transactions", key, shopId=of["id"], limit=10, cursor=first["nextCursor"], **NEW_YEAR
+    ).json()
     assert last["serverTime"] == first["serverTime"]
 
 
-def test_two_keys_walk_through_one_list_without_disturbing_each_other(town: House) -> None:
+def test_two_keys_walk_through_one_list_without_disturbing_each_other(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 6)
-    of, mine = open_shop(town, *records, of=of)
-    theirs = town.key(shop=of["id"])
+    of, mine = open_shop(shared_service, *records, of=of)
+    theirs = shared_service.key(shop=of["id"])
     expected = [record["id"] for record in records]
-    first_mine = ids(town, of, mine, limit=2, **NEW_YEAR)
-    assert list(chain(*walk(town, of, theirs, limit=3, **NEW_YEAR))) == expected
-    assert ids(town, of, mine, limit=10, cursor=first_mine[-1], **NEW_YEAR) == expected[2:]
+    first_mine = ids(shared_service, of, mine, limit=2, **NEW_YEAR)
+    assert list(chain(*read_all(shared_service, of, theirs, limit=3, **NEW_YEAR))) == expected
+    assert ids(shared_service, of, mine, limit=10, cursor=first_mine[-1], **NEW_YEAR) == expected[2:]
 
 
 # --- cursors that lead nowhere -----------------------------------------------------------------
@@ -464,49 +476,51 @@ def test_two_keys_walk_through_one_list_without_disturbing_each_other(town: Hous
 @pytest.mark.parametrize(
     "cursor", ["", "no-such-bill", "m1_abc", "0", "null", "\x00", "%00", "' OR 1=1 --", "x" * 5000]
 )
-def test_a_cursor_that_is_no_bill_of_the_list_is_a_bad_cursor(town: House, cursor: str) -> None:
+def test_a_cursor_that_is_no_bill_of_the_list_is_a_bad_cursor(shared_service: RunningService, cursor: str) -> None:
     of = shop()
-    of, key = open_shop(town, *bills(of, 3), of=of)
-    answer = town.get("transactions", key, shopId=of["id"], cursor=cursor, **NEW_YEAR)
+    of, key = open_shop(shared_service, *bills(of, 3), of=of)
+    answer = shared_service.get("transactions", key, shopId=of["id"], cursor=cursor, **NEW_YEAR)
     assert (answer.status_code, answer.json()["error"]) == (400, "bad_cursor")
 
 
-def test_a_cursor_whose_bill_was_removed_is_a_bad_cursor(town: House) -> None:
+def test_a_cursor_whose_bill_was_removed_is_a_bad_cursor(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 3)
-    of, key = open_shop(town, *records, of=of)
-    cursor = ids(town, of, key, limit=2, **NEW_YEAR)[-1]
-    town.load(removal(records[1]))
-    assert town.error("transactions", key, shopId=of["id"], cursor=cursor, **NEW_YEAR) == "bad_cursor"
+    of, key = open_shop(shared_service, *records, of=of)
+    cursor = ids(shared_service, of, key, limit=2, **NEW_YEAR)[-1]
+    shared_service.load(removal(records[1]))
+    assert shared_service.error("transactions", key, shopId=of["id"], cursor=cursor, **NEW_YEAR) == "bad_cursor"
 
 
-def test_a_cursor_of_another_shop_is_a_bad_cursor(town: House) -> None:
+def test_a_cursor_of_another_shop_is_a_bad_cursor(shared_service: RunningService) -> None:
     franchise = fresh("franchise")
     one, other = branch(franchiseId=franchise), branch(franchiseId=franchise)
-    town.load(one, other, *bills(one, 3), *bills(other, 3))
-    key = town.key(franchise=franchise)
-    cursor = ids(town, one, key, limit=2, **NEW_YEAR)[-1]
-    assert town.error("transactions", key, shopId=other["id"], cursor=cursor, **NEW_YEAR) == "bad_cursor"
+    shared_service.load(one, other, *bills(one, 3), *bills(other, 3))
+    key = shared_service.key(franchise=franchise)
+    cursor = ids(shared_service, one, key, limit=2, **NEW_YEAR)[-1]
+    assert shared_service.error("transactions", key, shopId=other["id"], cursor=cursor, **NEW_YEAR) == "bad_cursor"
 
 
-def test_a_cursor_of_the_incremental_list_is_a_bad_cursor(town: House) -> None:
+def test_a_cursor_of_the_incremental_list_is_a_bad_cursor(shared_service: RunningService) -> None:
     of = shop()
-    of, key = open_shop(town, *bills(of, 3), of=of)
-    cursor = ids(town, of, key, limit=2, updatedSince=EVER)[-1]
-    assert town.error("transactions", key, shopId=of["id"], cursor=cursor, **NEW_YEAR) == "bad_cursor"
+    of, key = open_shop(shared_service, *bills(of, 3), of=of)
+    cursor = ids(shared_service, of, key, limit=2, updatedSince=EVER)[-1]
+    assert shared_service.error("transactions", key, shopId=of["id"], cursor=cursor, **NEW_YEAR) == "bad_cursor"
 
 
-def test_a_cursor_from_outside_the_range_is_a_bad_cursor(town: House) -> None:
+def test_a_cursor_from_outside_the_range_is_a_bad_cursor(shared_service: RunningService) -> None:
     of = shop()
     elsewhere = bill(of, closedAt="2026-03-01T12:00:00+07:00")
-    of, key = open_shop(town, *bills(of, 3), elsewhere, of=of)
-    assert town.error("transactions", key, shopId=of["id"], cursor=elsewhere["id"], **NEW_YEAR) == "bad_cursor"
+    of, key = open_shop(shared_service, *bills(of, 3), elsewhere, of=of)
+    assert (
+        shared_service.error("transactions", key, shopId=of["id"], cursor=elsewhere["id"], **NEW_YEAR) == "bad_cursor"
+    )
 
 
-def test_a_member_token_is_no_cursor_of_the_bill_list(town: House) -> None:
+def test_a_member_token_is_no_cursor_of_the_bill_list(shared_service: RunningService) -> None:
     of = branch()
     someone = member(of)
-    of, key = open_shop(town, bill(of, memberId=someone["id"]), of=of)
-    town.load(someone)
-    cursor = town.token(someone["id"])
-    assert town.error("transactions", key, shopId=of["id"], cursor=cursor, **NEW_YEAR) == "bad_cursor"
+    of, key = open_shop(shared_service, bill(of, memberId=someone["id"]), of=of)
+    shared_service.load(someone)
+    cursor = shared_service.token(someone["id"])
+    assert shared_service.error("transactions", key, shopId=of["id"], cursor=cursor, **NEW_YEAR) == "bad_cursor"

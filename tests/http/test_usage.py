@@ -6,19 +6,19 @@ from typing import Any
 import pytest
 
 from counterfoil import key_issuing
-from house import House
 from records import shop
+from running_service import RunningService
 
 DAY = 86_400
 
 
-def usage(house: House, key: str) -> dict[str, Any]:
-    found: dict[str, Any] = house.data("usage", key)
+def usage(service: RunningService, key: str) -> dict[str, Any]:
+    found: dict[str, Any] = service.data("usage", key)
     return found
 
 
-def test_the_answer_has_exactly_the_contracts_fields(town: House) -> None:
-    body = town.get("usage", town.key(shop="s")).json()
+def test_the_answer_has_exactly_the_contracts_fields(shared_service: RunningService) -> None:
+    body = shared_service.get("usage", shared_service.key(shop="s")).json()
     assert list(body) == ["ok", "data", "serverTime"]
     assert list(body["data"]) == ["keyId", "label", "scope", "rate", "today", "days"]
     assert list(body["data"]["rate"]) == ["perMin", "perDay"]
@@ -26,64 +26,67 @@ def test_the_answer_has_exactly_the_contracts_fields(town: House) -> None:
     assert {tuple(day) for day in body["data"]["days"]} == {("date", "count")}
 
 
-def test_the_key_id_is_the_part_before_the_secret(town: House) -> None:
-    key = town.key(shop="s")
-    assert usage(town, key)["keyId"] == key.split("_")[2]
+def test_the_key_id_is_the_part_before_the_secret(shared_service: RunningService) -> None:
+    key = shared_service.key(shop="s")
+    assert usage(shared_service, key)["keyId"] == key.split("_")[2]
 
 
 @pytest.mark.parametrize(("terms", "label"), [({}, ""), ({"label": "ERP ระบบบัญชี"}, "ERP ระบบบัญชี")])
-def test_the_label_is_the_one_given_at_issue(town: House, terms: dict[str, Any], label: str) -> None:
-    assert usage(town, town.key(shop="s", **terms))["label"] == label
+def test_the_label_is_the_one_given_at_issue(shared_service: RunningService, terms: dict[str, Any], label: str) -> None:
+    assert usage(shared_service, shared_service.key(shop="s", **terms))["label"] == label
 
 
 @pytest.mark.parametrize("scope", ["shop", "franchise"])
-def test_the_scope_is_what_the_key_is_bound_to(town: House, scope: str) -> None:
-    assert usage(town, town.key(**{scope: "x"}))["scope"] == scope
+def test_the_scope_is_what_the_key_is_bound_to(shared_service: RunningService, scope: str) -> None:
+    assert usage(shared_service, shared_service.key(**{scope: "x"}))["scope"] == scope
 
 
-def test_a_key_has_60_a_minute_and_10000_a_day_unless_it_was_given_others(town: House) -> None:
-    assert usage(town, town.key(shop="s"))["rate"] == {"perMin": 60, "perDay": 10_000}
-    assert usage(town, town.key(shop="s", per_min=5, per_day=7))["rate"] == {"perMin": 5, "perDay": 7}
+def test_a_key_has_60_a_minute_and_10000_a_day_unless_it_was_given_others(shared_service: RunningService) -> None:
+    assert usage(shared_service, shared_service.key(shop="s"))["rate"] == {"perMin": 60, "perDay": 10_000}
+    assert usage(shared_service, shared_service.key(shop="s", per_min=5, per_day=7))["rate"] == {
+        "perMin": 5,
+        "perDay": 7,
+    }
 
 
-def test_this_very_request_is_counted(town: House) -> None:
-    key = town.key(shop="s", per_day=100)
-    counted = [usage(town, key)["today"] for _ in range(3)]
+def test_this_very_request_is_counted(shared_service: RunningService) -> None:
+    key = shared_service.key(shop="s", per_day=100)
+    counted = [usage(shared_service, key)["today"] for _ in range(3)]
     assert [(today["count"], today["remaining"]) for today in counted] == [(1, 99), (2, 98), (3, 97)]
 
 
-def test_remaining_equals_the_header_of_the_same_answer(town: House) -> None:
-    key = town.key(shop="s", per_day=100)
+def test_remaining_equals_the_header_of_the_same_answer(shared_service: RunningService) -> None:
+    key = shared_service.key(shop="s", per_day=100)
     for _ in range(3):
-        answer = town.get("usage", key)
+        answer = shared_service.get("usage", key)
         assert str(answer.json()["data"]["today"]["remaining"]) == answer.headers["x-ratelimit-remaining"]
 
 
-def test_requests_to_every_endpoint_are_counted(town: House) -> None:
+def test_requests_to_every_endpoint_are_counted(shared_service: RunningService) -> None:
     of = shop()
-    town.load(of)
-    key = town.key(shop=of["id"])
+    shared_service.load(of)
+    key = shared_service.key(shop=of["id"])
     for path in ("shops", "transactions", "transactions/x", "members", "members/lookup", "members/m1_x"):
-        town.get(path, key)
-    assert usage(town, key)["today"]["count"] == 7
+        shared_service.get(path, key)
+    assert usage(shared_service, key)["today"]["count"] == 7
 
 
-def test_only_the_calling_keys_requests_are_counted(town: House) -> None:
-    key, other = town.key(shop="s"), town.key(shop="s")
-    usage(town, other)
-    usage(town, other)
-    assert usage(town, key)["today"]["count"] == 1
+def test_only_the_calling_keys_requests_are_counted(shared_service: RunningService) -> None:
+    key, other = shared_service.key(shop="s"), shared_service.key(shop="s")
+    usage(shared_service, other)
+    usage(shared_service, other)
+    assert usage(shared_service, key)["today"]["count"] == 1
 
 
 @pytest.mark.parametrize("query", [{"keyId": "x"}, {"days": 30}, {"limit": 1}])
-def test_parameters_change_nothing(town: House, query: dict[str, Any]) -> None:
-    key = town.key(shop="s")
-    found = town.data("usage", key, **query)
+def test_parameters_change_nothing(shared_service: RunningService, query: dict[str, Any]) -> None:
+    key = shared_service.key(shop="s")
+    found = shared_service.data("usage", key, **query)
     assert (found["keyId"], len(found["days"])) == (key.split("_")[2], 7)
 
 
-def test_the_last_seven_days_come_oldest_first_and_today_last(town: House) -> None:
-    days = usage(town, town.key(shop="s"))["days"]
+def test_the_last_seven_days_come_oldest_first_and_today_last(shared_service: RunningService) -> None:
+    days = usage(shared_service, shared_service.key(shop="s"))["days"]
     assert [day["date"] for day in days] == [
         "20251226",
         "20251227",
@@ -96,13 +99,13 @@ def test_the_last_seven_days_come_oldest_first_and_today_last(town: House) -> No
     assert [day["count"] for day in days] == [0, 0, 0, 0, 0, 0, 1]
 
 
-def test_days_without_calls_count_0_and_older_days_fall_out(house: House) -> None:
-    key = house.key(shop="s")
+def test_days_without_calls_count_0_and_older_days_fall_out(service: RunningService) -> None:
+    key = service.key(shop="s")
     for requests, days_later in ((1, 1), (2, 3), (3, 4)):
         for _ in range(requests):
-            usage(house, key)
-        house.clock.advance(days_later * DAY)
-    found = usage(house, key)
+            usage(service, key)
+        service.clock.advance(days_later * DAY)
+    found = usage(service, key)
     assert [(day["date"], day["count"]) for day in found["days"]] == [
         ("20260103", 0),
         ("20260104", 0),
@@ -114,43 +117,43 @@ def test_days_without_calls_count_0_and_older_days_fall_out(house: House) -> Non
     ]
 
 
-def test_today_is_the_day_in_thailand(house: House) -> None:
-    key = house.key(shop="s")
-    house.clock.advance(17 * 3600 - 0.001)
-    before = usage(house, key)["today"]
-    house.clock.advance(0.001)
-    after = usage(house, key)["today"]
+def test_today_is_the_day_in_thailand(service: RunningService) -> None:
+    key = service.key(shop="s")
+    service.clock.advance(17 * 3600 - 0.001)
+    before = usage(service, key)["today"]
+    service.clock.advance(0.001)
+    after = usage(service, key)["today"]
     assert [(today["date"], today["count"]) for today in (before, after)] == [("20260101", 1), ("20260102", 1)]
 
 
-def test_todays_entry_agrees_with_today(town: House) -> None:
-    found = usage(town, town.key(shop="s"))
+def test_todays_entry_agrees_with_today(shared_service: RunningService) -> None:
+    found = usage(shared_service, shared_service.key(shop="s"))
     assert found["days"][-1] == {"date": found["today"]["date"], "count": found["today"]["count"]}
 
 
-def test_requests_past_the_quota_are_counted_too(house: House) -> None:
-    key = house.key(shop="s", per_day=2)
+def test_requests_past_the_quota_are_counted_too(service: RunningService) -> None:
+    key = service.key(shop="s", per_day=2)
     for _ in range(5):
-        house.get("usage", key)
-    house.clock.advance(DAY)
-    assert [day["count"] for day in usage(house, key)["days"]][-2:] == [5, 1]
+        service.get("usage", key)
+    service.clock.advance(DAY)
+    assert [day["count"] for day in usage(service, key)["days"]][-2:] == [5, 1]
 
 
 def test_counts_survive_a_restart(tmp_path: Path) -> None:
-    before = House(tmp_path)
+    before = RunningService(tmp_path)
     key = before.key(shop="s")
     usage(before, key)
     usage(before, key)
     before.close()
-    after = House(tmp_path)
+    after = RunningService(tmp_path)
     count = usage(after, key)["today"]["count"]
     after.close()
     assert count == 3
 
 
-def test_a_label_changed_since_is_the_one_shown(house: House) -> None:
-    key = house.key(shop="s", label="Old")
-    usage(house, key)
-    key_issuing.update(house.key_store, key.split("_")[2], key_issuing.KeyChanges(label="New"))
-    house.clock.advance(1)
-    assert usage(house, key)["label"] == "New"
+def test_a_label_changed_since_is_the_one_shown(service: RunningService) -> None:
+    key = service.key(shop="s", label="Old")
+    usage(service, key)
+    key_issuing.update(service.key_store, key.split("_")[2], key_issuing.KeyChanges(label="New"))
+    service.clock.advance(1)
+    assert usage(service, key)["label"] == "New"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ports.conftest import clock, desk, run, store
+from ports.conftest import clock, open_store, run, store
 
-__all__ = ["clock", "desk", "run", "store"]
+__all__ = ["clock", "open_store", "run", "store"]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -19,7 +19,7 @@ from counterfoil.ingest.sources import Source, SourceLine, source
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Clock
 from ports.backends import Store
-from ports.desk import EVER, PSEUDONYMS, bills_of, open_ledger
+from ports.open_store import EVER, PSEUDONYMS, bills_of, open_ledger
 
 PLAN = WorldPlan(until=date(2025, 12, 31), days=10, bills=400, shops=4, members=60, mess=0.2)
 
@@ -37,12 +37,12 @@ def load(
     ledger = open_ledger(store, clock)
     try:
         pipeline = Pipeline(ledger, PSEUDONYMS, RejectsFile(rejects), batch, on_progress)
-        return pipeline.load(records if isinstance(records, Source) else Told(records))
+        return pipeline.load(records if isinstance(records, Source) else IterableSource(records))
     finally:
         ledger.close()
 
 
-class Told(Source):
+class IterableSource(Source):
     """Records and raw lines from a test; where they come from a generator, it may do something between two."""
 
     def __init__(self, records: Iterable[Any]) -> None:
@@ -65,7 +65,7 @@ def load_file(store: Store, path: str, batch: int) -> None:
     load(store, SystemClock(), source(path), batch=batch)
 
 
-def load_and_die(store: Store, path: str, batch: int, batches: int) -> None:
+def load_and_kill_itself(store: Store, path: str, batch: int, batches: int) -> None:
     """Killed by itself right after so many batches."""
     left = batches
 
@@ -78,20 +78,22 @@ def load_and_die(store: Store, path: str, batch: int, batches: int) -> None:
     load(store, SystemClock(), source(path), batch=batch, on_progress=count)
 
 
-def load_and_tell(store: Store, path: str, batch: int, told: Connection) -> None:
+def load_and_report(store: Store, path: str, batch: int, results: Connection) -> None:
     """Tells after each batch, so that whoever listens can choose a moment."""
-    load(store, SystemClock(), source(path), batch=batch, on_progress=lambda summary: told.send(summary.lines))
+    load(store, SystemClock(), source(path), batch=batch, on_progress=lambda summary: results.send(summary.lines))
 
 
 # --- what can be seen ----------------------------------------------------------
 
 
-def everything(store: Store, franchises: Iterable[str], shops: Iterable[str], bases: Iterable[str]) -> dict[str, Any]:
+def visible_state(
+    store: Store, franchises: Iterable[str], shops: Iterable[str], bases: Iterable[str]
+) -> dict[str, Any]:
     """All that the books answer, stamps left out but for whether there is one."""
-    return asyncio.run(_everything(store, franchises, shops, bases))
+    return asyncio.run(_visible_state(store, franchises, shops, bases))
 
 
-async def _everything(
+async def _visible_state(
     store: Store, franchises: Iterable[str], shops: Iterable[str], bases: Iterable[str]
 ) -> dict[str, Any]:
     books = store.books()
@@ -119,12 +121,12 @@ def _without_stamp(bill: dict[str, Any]) -> dict[str, Any]:
     return bill | {"updatedAt": bill["updatedAt"] is not None}
 
 
-def world_as_seen(store: Store) -> dict[str, Any]:
+def visible_world(store: Store) -> dict[str, Any]:
     records = [
         json.loads(line) for line in lines_of_a_world() if line.startswith((b'{"kind":"shop"', b'{"kind":"base"'))
     ]
     shops = [record for record in records if record["kind"] == "shop"]
-    return everything(
+    return visible_state(
         store,
         {shop["franchiseId"] for shop in shops if shop.get("franchiseId")},
         {shop["id"] for shop in shops},

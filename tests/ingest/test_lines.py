@@ -14,10 +14,10 @@ from msgspec import json as msgspec_json
 from counterfoil.ingest.lines import MAX_LINE, REASONS, Reader, Rejected, record_in, reject
 from counterfoil.ingest.sources import source
 from counterfoil.ports import PutMember, PutShop
-from house import MovableClock
 from ingest.loaders import load
 from ports.backends import Store
-from ports.desk import PSEUDONYMS, Desk, base, bill, member, shop
+from ports.open_store import PSEUDONYMS, OpenStore, base, bill, member, shop
+from running_service import ManualClock
 
 READER = Reader(PSEUDONYMS, lambda _: None)
 DEEP = 200_000
@@ -155,7 +155,7 @@ def rejects_in(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
-def test_a_reject_says_where_the_line_stood_and_what_it_was(store: Store, clock: MovableClock, tmp_path: Path) -> None:
+def test_a_reject_says_where_the_line_stood_and_what_it_was(store: Store, clock: ManualClock, tmp_path: Path) -> None:
     file = tmp_path / "rejects.ndjson"
     load(store, clock, [shop(), b'{"kind":"till"}', b"\xff\xfe"], rejects=file)
     assert rejects_in(file) == [
@@ -165,14 +165,14 @@ def test_a_reject_says_where_the_line_stood_and_what_it_was(store: Store, clock:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_no_rejects_no_file(store: Store, clock: MovableClock, tmp_path: Path) -> None:
+def test_no_rejects_no_file(store: Store, clock: ManualClock, tmp_path: Path) -> None:
     summary = load(store, clock, [shop()], rejects=tmp_path / "rejects.ndjson")
     assert summary.rejects_file is None
     assert not (tmp_path / "rejects.ndjson").exists()
 
 
 def test_a_rejects_file_is_loadable_once_the_cause_is_mended(
-    desk: Desk, store: Store, clock: MovableClock, tmp_path: Path
+    open_store: OpenStore, store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
     file = tmp_path / "rejects.ndjson"
     tricky = bill("b_1", cashier='Noi "\\ \u2028 นุ่น \x7f', amounts={"net": "NaN"})
@@ -180,12 +180,12 @@ def test_a_rejects_file_is_loadable_once_the_cause_is_mended(
     assert summary.rejected == {"unknown_shop": 2}
     load(store, clock, [shop()])
     assert load(store, clock, source(str(file))).outcomes == {"added": 2}
-    assert desk.bill("b_1")["cashier"] == tricky["cashier"]
-    assert desk.bill("b_2") is not None
+    assert open_store.bill("b_1")["cashier"] == tricky["cashier"]
+    assert open_store.bill("b_2") is not None
 
 
 def test_a_reject_that_is_set_aside_again_is_still_loadable(
-    desk: Desk, store: Store, clock: MovableClock, tmp_path: Path
+    open_store: OpenStore, store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
     files = [tmp_path / f"rejects-{n}.ndjson" for n in range(4)]
     load(store, clock, [bill("b_1"), b'{"kind":"bill","id":"b_2","shopId":"sh_1","note":"\xff"}'], rejects=files[0])
@@ -195,11 +195,11 @@ def test_a_reject_that_is_set_aside_again_is_still_loadable(
     load(store, clock, [shop()])
     summary = load(store, clock, source(str(files[3])))
     assert (summary.outcomes, summary.rejected) == ({"added": 1}, {"not_json": 1})
-    assert desk.bill("b_1") is not None
+    assert open_store.bill("b_1") is not None
 
 
 def test_a_long_line_that_was_set_aside_is_still_loadable(
-    desk: Desk, store: Store, clock: MovableClock, tmp_path: Path
+    open_store: OpenStore, store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
     """In a rejects file every quote takes two letters, so the line there is longer than lines may be."""
     file = tmp_path / "rejects.ndjson"
@@ -208,10 +208,10 @@ def test_a_long_line_that_was_set_aside_is_still_loadable(
     load(store, clock, [msgspec_json.encode(long)], rejects=file)
     load(store, clock, [shop()])
     assert load(store, clock, source(str(file))).outcomes == {"added": 1}
-    assert len(desk.bill("b_1")["orderIds"]) == 1_500_000
+    assert len(open_store.bill("b_1")["orderIds"]) == 1_500_000
 
 
-def test_a_line_too_long_to_load_stays_set_aside(store: Store, clock: MovableClock, tmp_path: Path) -> None:
+def test_a_line_too_long_to_load_stays_set_aside(store: Store, clock: ManualClock, tmp_path: Path) -> None:
     long = tmp_path / "long.ndjson"
     long.write_bytes(b'{"kind":"shop","id":"1","name":"' + b'\\"' * 9_000_000 + b'"}\n' + b'{"kind":"shop","id":"2"}\n')
     first, second = tmp_path / "first.ndjson", tmp_path / "second.ndjson"

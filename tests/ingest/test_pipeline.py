@@ -11,18 +11,18 @@ from typing import Any
 from counterfoil.ingest.pipeline import Summary
 from counterfoil.ingest.sources import source
 from counterfoil.machine.clock import SystemClock
-from house import MovableClock
 from ingest.loaders import (
-    Told,
+    IterableSource,
     lines_of_a_world,
     load,
-    load_and_die,
-    load_and_tell,
+    load_and_kill_itself,
+    load_and_report,
     load_file,
-    world_as_seen,
+    visible_world,
 )
 from ports.backends import BACKENDS, Store
-from ports.desk import Desk, base, bill, gone, member, shop
+from ports.open_store import OpenStore, base, bill, gone, member, shop
+from running_service import ManualClock
 
 SPAWN = get_context("spawn")
 PATIENCE_SEC = 30
@@ -32,16 +32,16 @@ PATIENCE_SEC = 30
 
 
 def test_a_stream_may_mix_all_kinds_and_a_bill_may_follow_its_shop_at_once(
-    desk: Desk, store: Store, clock: MovableClock
+    open_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
     stream = [bill("b_0"), shop(), bill("b_1"), member(), base(), shop("sh_2"), bill("b_2", "sh_2"), bill("b_3")]
     summary = load(store, clock, stream)
     assert (summary.lines, summary.outcomes, summary.rejected) == (8, {"added": 7}, {"unknown_shop": 1})
     assert summary.changed == 7
-    assert [found["id"] for found in desk.by_day()] == ["b_1", "b_3"]
+    assert [found["id"] for found in open_store.by_day()] == ["b_1", "b_3"]
 
 
-def test_every_batch_size_ends_in_the_same_books(desk: Desk, store: Store, clock: MovableClock) -> None:
+def test_every_batch_size_ends_in_the_same_books(open_store: OpenStore, store: Store, clock: ManualClock) -> None:
     """The same stream for five shops, each in batches of another size."""
     seen = []
     for batch in (1, 2, 3, 7, 500):
@@ -50,19 +50,19 @@ def test_every_batch_size_ends_in_the_same_books(desk: Desk, store: Store, clock
         stream += [shop(here, timezone="Asia/Tokyo"), gone(bill("b_3", here)), bill("b_4", here, cashier="Noi")]
         stream += [member(), gone(member()), b"nonsense", shop("sh_2"), gone(shop("sh_2"))]
         assert load(store, clock, stream, batch=batch).rejected == {"not_json": 1}
-        seen.append([found | {"updatedAt": "", "shopId": ""} for found in desk.by_day(here)])
+        seen.append([found | {"updatedAt": "", "shopId": ""} for found in open_store.by_day(here)])
     assert len(seen[0]) == 9
     assert all(one == seen[0] for one in seen)
 
 
-def test_a_batch_is_one_transaction_with_one_stamp(desk: Desk, store: Store, clock: MovableClock) -> None:
+def test_a_batch_is_one_transaction_with_one_stamp(open_store: OpenStore, store: Store, clock: ManualClock) -> None:
     load(store, clock, [shop()])
     load(store, clock, [bill(f"b_{n}") for n in range(10)], batch=4)
-    stamps = [found["updatedAt"] for found in desk.by_change()]
+    stamps = [found["updatedAt"] for found in open_store.by_change()]
     assert [stamps.count(stamp) for stamp in sorted(set(stamps))] == [4, 4, 2]
 
 
-def test_loading_a_world_again_changes_nothing(store: Store, clock: MovableClock) -> None:
+def test_loading_a_world_again_changes_nothing(store: Store, clock: ManualClock) -> None:
     lines = lines_of_a_world()
     first = load(store, clock, lines)
     clock.advance(60)
@@ -73,22 +73,22 @@ def test_loading_a_world_again_changes_nothing(store: Store, clock: MovableClock
 
 
 def test_a_shop_in_the_stream_rewrites_the_bills_before_it_and_shapes_those_after(
-    desk: Desk, store: Store, clock: MovableClock
+    open_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
     load(store, clock, [shop(), bill("b_1"), shop(timezone="Asia/Tokyo"), bill("b_2")])
-    assert {found["timestamp"][-6:] for found in desk.by_day()} == {"+09:00"}
+    assert {found["timestamp"][-6:] for found in open_store.by_day()} == {"+09:00"}
 
 
 def test_a_rewrite_left_over_from_a_killed_load_is_finished_by_the_next_one(
-    desk: Desk, store: Store, clock: MovableClock
+    open_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
     load(store, clock, [shop(), *(bill(f"b_{n}") for n in range(10))])
-    desk.put(shop(timezone="Asia/Tokyo"))
+    open_store.put(shop(timezone="Asia/Tokyo"))
     load(store, clock, [member()])
-    assert {found["timestamp"][-6:] for found in desk.by_day()} == {"+09:00"}
+    assert {found["timestamp"][-6:] for found in open_store.by_day()} == {"+09:00"}
 
 
-def test_the_summary_tells_every_outcome(store: Store, clock: MovableClock) -> None:
+def test_the_summary_tells_every_outcome(store: Store, clock: ManualClock) -> None:
     load(store, clock, [shop(rev=2), bill("b_1", rev=2), bill("b_2"), bill("b_3")])
     summary = load(
         store,
@@ -108,7 +108,7 @@ def test_the_summary_tells_every_outcome(store: Store, clock: MovableClock) -> N
     assert (summary.lines, summary.changed) == (7, 3)
 
 
-def test_progress_is_shown_after_every_batch_and_kept_with_it(store: Store, clock: MovableClock) -> None:
+def test_progress_is_shown_after_every_batch_and_kept_with_it(store: Store, clock: ManualClock) -> None:
     shown: list[tuple[int, int]] = []
 
     def look(summary: Summary) -> None:
@@ -124,21 +124,21 @@ def test_progress_is_shown_after_every_batch_and_kept_with_it(store: Store, cloc
     assert (seen.lines, seen.changed, seen.rejected, seen.finished) == (7, 6, 1, True)
 
 
-def test_a_load_that_breaks_off_is_not_finished(store: Store, clock: MovableClock) -> None:
+def test_a_load_that_breaks_off_is_not_finished(store: Store, clock: ManualClock) -> None:
     def broken() -> Iterator[Any]:
         yield shop()
         yield bill()
         raise KeyboardInterrupt
 
     try:
-        load(store, clock, Told(broken()), batch=1)
+        load(store, clock, IterableSource(broken()), batch=1)
     except KeyboardInterrupt:
         seen = store.latest_load(clock.now_ms())
     assert seen is not None
     assert (seen.lines, seen.finished) == (2, False)
 
 
-def test_an_empty_load_is_finished_at_once(store: Store, clock: MovableClock) -> None:
+def test_an_empty_load_is_finished_at_once(store: Store, clock: ManualClock) -> None:
     assert load(store, clock, []).lines == 0
     seen = store.latest_load(clock.now_ms())
     assert seen is not None
@@ -149,50 +149,52 @@ def test_an_empty_load_is_finished_at_once(store: Store, clock: MovableClock) ->
 
 
 def test_bills_read_before_another_loader_moved_the_facts_are_projected_again(
-    desk: Desk, store: Store, clock: MovableClock
+    open_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
-    desk.put(shop())
+    open_store.put(shop())
 
     def stream() -> Iterator[Any]:
         yield bill("b_1")
-        desk.put(shop(timezone="Asia/Tokyo"))
+        open_store.put(shop(timezone="Asia/Tokyo"))
         yield bill("b_2")
 
-    assert load(store, clock, Told(stream())).outcomes == {"added": 2}
-    assert {found["timestamp"][-6:] for found in desk.by_day()} == {"+09:00"}
+    assert load(store, clock, IterableSource(stream())).outcomes == {"added": 2}
+    assert {found["timestamp"][-6:] for found in open_store.by_day()} == {"+09:00"}
 
 
 def test_what_follows_a_bill_that_is_projected_again_still_follows_it(
-    desk: Desk, store: Store, clock: MovableClock
+    open_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
     """A removal in the same batch must not be overtaken by the bill it removes."""
-    desk.put(shop())
+    open_store.put(shop())
 
     def stream() -> Iterator[Any]:
         yield bill("b_1")
         yield bill("b_2")
         yield gone(bill("b_1"))
         yield bill("b_2", cashier="the last word")
-        desk.put(shop(timezone="Asia/Tokyo"))
+        open_store.put(shop(timezone="Asia/Tokyo"))
 
-    summary = load(store, clock, Told(stream()))
-    assert desk.bill("b_1") is None
-    assert desk.bill("b_2")["cashier"] == "the last word"
-    assert desk.bill("b_2")["timestamp"].endswith("+09:00")
+    summary = load(store, clock, IterableSource(stream()))
+    assert open_store.bill("b_1") is None
+    assert open_store.bill("b_2")["cashier"] == "the last word"
+    assert open_store.bill("b_2")["timestamp"].endswith("+09:00")
     assert summary.outcomes.total() == summary.lines == 4
 
 
-def test_facts_that_move_with_every_batch_delay_nothing_for_ever(desk: Desk, store: Store, clock: MovableClock) -> None:
-    desk.put(shop())
+def test_facts_that_move_with_every_batch_delay_nothing_for_ever(
+    open_store: OpenStore, store: Store, clock: ManualClock
+) -> None:
+    open_store.put(shop())
 
     def stream() -> Iterator[Any]:
         for n in range(12):
             yield bill(f"b_{n}")
-            desk.put(shop(timezone=("Asia/Tokyo", "Asia/Kolkata")[n % 2]))
+            open_store.put(shop(timezone=("Asia/Tokyo", "Asia/Kolkata")[n % 2]))
 
-    assert load(store, clock, Told(stream()), batch=3).outcomes == {"added": 12}
-    desk.rewrite()
-    assert {found["timestamp"][-6:] for found in desk.by_day()} == {"+05:30"}
+    assert load(store, clock, IterableSource(stream()), batch=3).outcomes == {"added": 12}
+    open_store.rewrite()
+    assert {found["timestamp"][-6:] for found in open_store.by_day()} == {"+05:30"}
 
 
 # --- killed, and side by side ------------------------------------------------------
@@ -202,7 +204,7 @@ def _undisturbed(folder: Path, path: Path) -> dict[str, Any]:
     """What the books hold after a load that nobody disturbed."""
     store = BACKENDS[0](folder / "undisturbed")
     load(store, SystemClock(), source(str(path)))
-    return world_as_seen(store)
+    return visible_world(store)
 
 
 def _world(folder: Path) -> Path:
@@ -224,12 +226,12 @@ def test_a_load_killed_at_batch_boundaries_and_run_again_ends_as_if_never_killed
     path = _world(tmp_path)
     draw = random.Random(4)  # noqa: S311 - which batches, not which secrets
     for _ in range(3):
-        victim = SPAWN.Process(target=load_and_die, args=(store, str(path), 20, draw.randint(1, 28)))
+        victim = SPAWN.Process(target=load_and_kill_itself, args=(store, str(path), 20, draw.randint(1, 28)))
         victim.start()
         victim.join(PATIENCE_SEC)
         assert victim.exitcode == -signal.SIGKILL
     load(store, SystemClock(), source(str(path)))
-    assert world_as_seen(store) == _undisturbed(tmp_path, path)
+    assert visible_world(store) == _undisturbed(tmp_path, path)
 
 
 def test_a_load_killed_between_batch_boundaries_ends_as_if_never_killed(store: Store, tmp_path: Path) -> None:
@@ -237,7 +239,7 @@ def test_a_load_killed_between_batch_boundaries_ends_as_if_never_killed(store: S
     draw = random.Random(5)  # noqa: S311
     for _ in range(3):
         ours, theirs = SPAWN.Pipe(duplex=False)
-        victim = SPAWN.Process(target=load_and_tell, args=(store, str(path), 7, theirs))
+        victim = SPAWN.Process(target=load_and_report, args=(store, str(path), 7, theirs))
         victim.start()
         theirs.close()
         for _ in range(draw.randint(1, 30)):
@@ -248,7 +250,7 @@ def test_a_load_killed_between_batch_boundaries_ends_as_if_never_killed(store: S
         assert victim.exitcode == -signal.SIGKILL
         ours.close()
     load(store, SystemClock(), source(str(path)))
-    assert world_as_seen(store) == _undisturbed(tmp_path, path)
+    assert visible_world(store) == _undisturbed(tmp_path, path)
 
 
 def test_two_loaders_at_once_lose_nothing(store: Store, tmp_path: Path) -> None:
@@ -267,11 +269,11 @@ def test_two_loaders_at_once_lose_nothing(store: Store, tmp_path: Path) -> None:
         assert loader.exitcode == 0
     whole = tmp_path / "whole.ndjson"
     whole.write_bytes(b"\n".join(lines))
-    assert world_as_seen(store) == _undisturbed(tmp_path, whole)
+    assert visible_world(store) == _undisturbed(tmp_path, whole)
 
 
 def test_two_loaders_that_disagree_on_a_shop_leave_its_bills_under_one_of_the_two(
-    desk: Desk, store: Store, tmp_path: Path
+    open_store: OpenStore, store: Store, tmp_path: Path
 ) -> None:
     zones = ("Asia/Tokyo", "Asia/Kolkata")
     files = [tmp_path / f"{n}.ndjson" for n in range(2)]
@@ -286,11 +288,11 @@ def test_two_loaders_that_disagree_on_a_shop_leave_its_bills_under_one_of_the_tw
     for loader in loaders:
         loader.join(PATIENCE_SEC)
         assert loader.exitcode == 0
-    desk.rewrite()
-    facts = desk.ledger.facts("sh_1")
+    open_store.rewrite()
+    facts = open_store.ledger.facts("sh_1")
     assert facts is not None
     offset = {"Asia/Tokyo": "+09:00", "Asia/Kolkata": "+05:30"}[facts.facts.timezone or ""]
-    bills = desk.by_day()
+    bills = open_store.by_day()
     assert len(bills) == 25
     assert {found["timestamp"][-6:] for found in bills} == {offset}
     assert {found["updatedAt"][-6:] for found in bills} == {offset}

@@ -13,10 +13,10 @@ import pytest
 from backports import zstd
 
 from counterfoil.ingest.sources import SourceError, source
-from house import MovableClock
 from ingest.loaders import load
 from ports.backends import Store
-from ports.desk import Desk, bill, member, shop
+from ports.open_store import OpenStore, bill, member, shop
+from running_service import ManualClock
 
 PACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".zst": zstd.compress}
 
@@ -122,7 +122,7 @@ def test_a_file_that_is_not_what_its_name_says_is_told(tmp_path: Path, packing: 
 
 
 def test_what_came_before_the_break_is_loaded_and_a_whole_file_mends_it(
-    store: Store, clock: MovableClock, tmp_path: Path
+    store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
     file = tmp_path / "cut.ndjson.gz"
     noise = random.Random(1)  # noqa: S311 - so that the file does not shrink
@@ -189,14 +189,14 @@ def test_a_line_that_is_no_record_is_read_once(tmp_path: Path) -> None:
 
 
 def test_bills_in_a_rejects_file_beside_the_shops_are_read_after_them(
-    desk: Desk, store: Store, clock: MovableClock, tmp_path: Path
+    open_store: OpenStore, store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     load(store, clock, [bill("b_1")], rejects=folder / "rejects.ndjson")
     (folder / "shops.ndjson").write_bytes(written(shop()))
     assert load(store, clock, source(str(folder))).rejected == {}
-    assert desk.bill("b_1") is not None
+    assert open_store.bill("b_1") is not None
 
 
 def test_a_folder_without_records_is_told(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from counterfoil.backends.sqlite.files import path_of, read_write, writing
 from counterfoil.observe.events import Event
 from counterfoil.serving.chores import Chores
 from counterfoil.settings import Settings
-from e2e.running import until
+from waiting import until
 
 ROWS = 200
 

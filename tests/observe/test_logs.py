@@ -12,8 +12,8 @@ import pytest
 
 from counterfoil.observe.events import Event, HandlerCrashed, ServiceChanged, StoreFailed
 from counterfoil.observe.logs import FULL_BYTES, JsonLog, ServerLine
-from house import START_MS
-from observe.counting import served
+from observe.counting_workers import served
+from running_service import START_MS
 
 EVENTS: list[Event] = [
     served(),

@@ -16,7 +16,7 @@ from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.counters import BUCKETS_US, OUTCOMES, CounterFile, last_store_failure_ms, totals
 from counterfoil.observe.events import Event, HandlerCrashed, ServiceChanged, StoreFailed
 from counterfoil.observe.metrics import families, gauge
-from observe.counting import LAYOUT, count, served
+from observe.counting_workers import LAYOUT, count, served
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

@@ -56,7 +56,7 @@ class OpenLedger(Ledger, Protocol):
     def close(self) -> None: ...
 
 
-class OpenCabinet(KeyStore, Protocol):
+class OpenKeyStore(KeyStore, Protocol):
     def close(self) -> None: ...
 
 
@@ -89,7 +89,7 @@ class Store(Protocol):
 
     def key_lookup(self, clock: Clock) -> KeyLookup: ...
 
-    def key_store(self) -> OpenCabinet: ...
+    def key_store(self) -> OpenKeyStore: ...
 
     def usage(self, clock: Clock) -> OpenUsage: ...
 
@@ -128,7 +128,7 @@ class SqliteStore:
     def key_lookup(self, clock: Clock) -> KeyLookup:
         return SqliteKeyLookup(self.folder, clock)
 
-    def key_store(self) -> OpenCabinet:
+    def key_store(self) -> OpenKeyStore:
         return SqliteKeyStore(self.folder)
 
     def usage(self, clock: Clock) -> OpenUsage:
@@ -200,7 +200,7 @@ class PostgresStore:
 
     def __init__(self, _: Path) -> None:
         server = servers.postgres(self.major)
-        self.database, self.url = server.borrow()
+        self.database, self.url = server.borrow_database()
         self.time = SharedTime()
         self.events: list[Event] = []
         self._open: list[Any] = []
@@ -215,7 +215,7 @@ class PostgresStore:
     def close(self) -> None:
         for part in self._open:
             part.close()
-        servers.postgres(self.major).give_back(self.database)
+        servers.postgres(self.major).return_database(self.database)
 
     def _servers(self) -> Servers:
         return self._kept(Servers(self.url, SystemClock()))
@@ -231,7 +231,7 @@ class PostgresStore:
     def key_lookup(self, clock: Clock) -> KeyLookup:
         return PostgresKeyLookup(self._servers(), clock)
 
-    def key_store(self) -> OpenCabinet:
+    def key_store(self) -> OpenKeyStore:
         return self._kept(PostgresKeyStore(self.url))
 
     def usage(self, clock: Clock) -> OpenUsage:

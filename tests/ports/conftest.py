@@ -5,21 +5,21 @@ from typing import Any
 
 import pytest
 
-from house import MovableClock
 from ports.backends import BACKENDS, Postgres16Store, Store
-from ports.desk import Desk
+from ports.open_store import OpenStore
+from running_service import ManualClock
 
 Run = Callable[[Awaitable[Any]], Any]
 
 
-def called(backend: type[Store]) -> str:
+def backend_name(backend: type[Store]) -> str:
     return backend.__name__.removesuffix("Store").lower()
 
 
-def weighed(backends: tuple[Any, ...]) -> list[Any]:
+def backend_params(backends: tuple[Any, ...]) -> list[Any]:
     """All back ends; an older server takes as long as a newer one, and is for `make test-long`."""
     return [
-        pytest.param(backend, id=called(backend), marks=pytest.mark.long if backend is Postgres16Store else ())
+        pytest.param(backend, id=backend_name(backend), marks=pytest.mark.long if backend is Postgres16Store else ())
         for backend in backends
     ]
 
@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.long)
 
 
-@pytest.fixture(params=weighed(BACKENDS))
+@pytest.fixture(params=backend_params(BACKENDS))
 def store(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[Store]:
     """An empty store, once on every back end. What is still open is closed before the event loop is."""
     made: Store = request.param(tmp_path / "store")
@@ -45,8 +45,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[
 
 
 @pytest.fixture
-def clock() -> MovableClock:
-    return MovableClock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
@@ -61,8 +61,8 @@ def run() -> Iterator[Run]:
 
 
 @pytest.fixture
-def desk(store: Store, clock: MovableClock, run: Run) -> Iterator[Desk]:
+def open_store(store: Store, clock: ManualClock, run: Run) -> Iterator[OpenStore]:
     """The books of an empty deployment, open for writing and for reading."""
-    desk = Desk(store, clock, run)
-    yield desk
-    desk.close()
+    open_store = OpenStore(store, clock, run)
+    yield open_store
+    open_store.close()

@@ -11,7 +11,7 @@ from counterfoil.domain.paging import Position
 from counterfoil.ports import BillPage, MemberPage
 from ports.backends import Store
 from ports.conftest import Run
-from ports.desk import EVER, PSEUDONYMS, Desk, base, bill, bills_of, gone, member, shop
+from ports.open_store import EVER, PSEUDONYMS, OpenStore, base, bill, bills_of, gone, member, shop
 
 FRANCHISE = Scope("franchise", "fr_a")
 SH_1 = (FRANCHISE, "sh_1")
@@ -25,50 +25,52 @@ def ids(rows: list[dict[str, str]]) -> list[str]:
 # --- shops -------------------------------------------------------------------
 
 
-def test_a_franchise_lists_its_branches_in_the_order_they_came(desk: Desk, run: Run) -> None:
-    desk.put(shop("sh_b"), shop("sh_a"), shop("sh_x", franchiseId="fr_x"), shop("sh_c"))
-    listed = [json.loads(body)["shopId"] for body in run(desk.books.shops(FRANCHISE)).bodies]
+def test_a_franchise_lists_its_branches_in_the_order_they_came(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop("sh_b"), shop("sh_a"), shop("sh_x", franchiseId="fr_x"), shop("sh_c"))
+    listed = [json.loads(body)["shopId"] for body in run(open_store.books.shops(FRANCHISE)).bodies]
     assert listed == ["sh_b", "sh_a", "sh_c"]
 
 
-def test_a_shop_scope_lists_that_shop_alone(desk: Desk, run: Run) -> None:
-    desk.put(shop("sh_1"), shop("sh_2"))
-    assert [json.loads(body)["shopId"] for body in run(desk.books.shops(Scope("shop", "sh_2"))).bodies] == ["sh_2"]
+def test_a_shop_scope_lists_that_shop_alone(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop("sh_1"), shop("sh_2"))
+    assert [json.loads(body)["shopId"] for body in run(open_store.books.shops(Scope("shop", "sh_2"))).bodies] == [
+        "sh_2"
+    ]
 
 
-def test_a_franchise_scope_does_not_reach_a_shop_of_the_same_id(desk: Desk, run: Run) -> None:
-    desk.put(shop("fr_a", franchiseId=None))
-    assert run(desk.books.shops(FRANCHISE)).bodies == []
-    assert run(desk.books.covers(FRANCHISE, "mb_a")) is False
+def test_a_franchise_scope_does_not_reach_a_shop_of_the_same_id(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop("fr_a", franchiseId=None))
+    assert run(open_store.books.shops(FRANCHISE)).bodies == []
+    assert run(open_store.books.covers(FRANCHISE, "mb_a")) is False
 
 
-def test_a_removed_shop_is_not_listed_and_still_in_scope(desk: Desk, run: Run) -> None:
-    desk.put(shop("sh_1"), shop("sh_2"))
-    desk.put(gone(shop("sh_1")))
-    assert [json.loads(body)["shopId"] for body in run(desk.books.shops(FRANCHISE)).bodies] == ["sh_2"]
-    assert run(desk.books.has_shop(FRANCHISE, "sh_1"))
+def test_a_removed_shop_is_not_listed_and_still_in_scope(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop("sh_1"), shop("sh_2"))
+    open_store.put(gone(shop("sh_1")))
+    assert [json.loads(body)["shopId"] for body in run(open_store.books.shops(FRANCHISE)).bodies] == ["sh_2"]
+    assert run(open_store.books.has_shop(FRANCHISE, "sh_1"))
 
 
-def test_a_shop_is_in_scope_when_it_is_the_scope_or_one_of_its_branches(desk: Desk, run: Run) -> None:
-    desk.put(shop("sh_1"), shop("sh_2", franchiseId="fr_b"), shop("fr_a", franchiseId=None))
+def test_a_shop_is_in_scope_when_it_is_the_scope_or_one_of_its_branches(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop("sh_1"), shop("sh_2", franchiseId="fr_b"), shop("fr_a", franchiseId=None))
 
     def known(kind: ScopeKind, scope_id: str) -> list[str]:
         every = ("sh_1", "sh_2", "sh_3", "fr_a")
-        return [one for one in every if run(desk.books.has_shop(Scope(kind, scope_id), one))]
+        return [one for one in every if run(open_store.books.has_shop(Scope(kind, scope_id), one))]
 
     assert known("franchise", "fr_a") == ["sh_1"]
     assert known("shop", "sh_1") == ["sh_1"]
     assert known("shop", "sh_3") == []
 
 
-def test_bills_of_a_shop_that_is_not_in_scope_are_no_page(desk: Desk, run: Run) -> None:
-    desk.put(shop("sh_1"), shop("sh_2", franchiseId="fr_b"))
-    desk.put(bill("b_1"))
+def test_bills_of_a_shop_that_is_not_in_scope_are_no_page(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop("sh_1"), shop("sh_2", franchiseId="fr_b"))
+    open_store.put(bill("b_1"))
 
     def page(scope: Scope, shop_id: str) -> list[int | None]:
         found = (
-            run(desk.books.bills_by_day(scope, shop_id, *EVER, None, 5)),
-            run(desk.books.bills_by_change(scope, shop_id, 0, None, None, 5)),
+            run(open_store.books.bills_by_day(scope, shop_id, *EVER, None, 5)),
+            run(open_store.books.bills_by_change(scope, shop_id, 0, None, None, 5)),
         )
         return [one.count if one else None for one in found]
 
@@ -78,29 +80,29 @@ def test_bills_of_a_shop_that_is_not_in_scope_are_no_page(desk: Desk, run: Run) 
         assert page(Scope("shop", "sh_2"), "sh_1") == page(Scope("franchise", "sh_1"), "sh_1") == [None, None]
 
 
-def test_bills_follow_their_shop_from_one_franchise_to_another(desk: Desk, run: Run) -> None:
-    desk.put(shop("sh_1"))
-    desk.put(bill("b_1"))
+def test_bills_follow_their_shop_from_one_franchise_to_another(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop("sh_1"))
+    open_store.put(bill("b_1"))
     franchises = (FRANCHISE, Scope("franchise", "fr_b"))
 
     def pages() -> list[bool]:
-        return [run(desk.books.bills_by_day(scope, "sh_1", *EVER, None, 5)) is not None for scope in franchises]
+        return [run(open_store.books.bills_by_day(scope, "sh_1", *EVER, None, 5)) is not None for scope in franchises]
 
     assert pages() == [True, False]
-    desk.put(shop("sh_1", franchiseId="fr_b"))
+    open_store.put(shop("sh_1", franchiseId="fr_b"))
     assert pages() == [False, True]
 
 
-def test_ids_are_compared_to_the_letter(desk: Desk, run: Run) -> None:
-    desk.put(shop("Sh_1"), shop("ｓh_1"))
-    assert not run(desk.books.has_shop(FRANCHISE, "sh_1"))
-    assert not run(desk.books.has_shop(FRANCHISE, "SH_1"))
-    assert run(desk.books.has_shop(FRANCHISE, "ｓh_1"))
+def test_ids_are_compared_to_the_letter(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop("Sh_1"), shop("ｓh_1"))
+    assert not run(open_store.books.has_shop(FRANCHISE, "sh_1"))
+    assert not run(open_store.books.has_shop(FRANCHISE, "SH_1"))
+    assert run(open_store.books.has_shop(FRANCHISE, "ｓh_1"))
 
 
-def test_a_scope_covers_the_bases_of_its_branches_and_no_others(desk: Desk, run: Run) -> None:
-    desk.put(shop("sh_1", providerId="mb_a"), shop("sh_2", providerId="mb_b"), shop("sh_3", providerId=None))
-    covers = desk.books.covers
+def test_a_scope_covers_the_bases_of_its_branches_and_no_others(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop("sh_1", providerId="mb_a"), shop("sh_2", providerId="mb_b"), shop("sh_3", providerId=None))
+    covers = open_store.books.covers
     assert run(covers(FRANCHISE, "mb_a"))
     assert run(covers(FRANCHISE, "mb_b"))
     assert not run(covers(FRANCHISE, "mb_c"))
@@ -108,161 +110,161 @@ def test_a_scope_covers_the_bases_of_its_branches_and_no_others(desk: Desk, run:
     assert not run(covers(Scope("shop", "sh_3"), "mb_a"))
 
 
-def test_a_removed_shop_covers_no_base(desk: Desk, run: Run) -> None:
-    desk.put(shop("sh_1"))
-    desk.put(gone(shop("sh_1")))
-    assert not run(desk.books.covers(FRANCHISE, "mb_a"))
-    assert not run(desk.books.covers(Scope("shop", "sh_1"), "mb_a"))
+def test_a_removed_shop_covers_no_base(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop("sh_1"))
+    open_store.put(gone(shop("sh_1")))
+    assert not run(open_store.books.covers(FRANCHISE, "mb_a"))
+    assert not run(open_store.books.covers(Scope("shop", "sh_1"), "mb_a"))
 
 
 # --- bills by day ------------------------------------------------------------
 
 
-def test_bills_by_day_come_oldest_first_and_ties_by_id(desk: Desk) -> None:
-    desk.put(shop())
-    desk.put(
+def test_bills_by_day_come_oldest_first_and_ties_by_id(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(
         bill("b_3", closedAt=AT.format(2)),
         bill("b_2", closedAt=AT.format(1)),
         bill("b_1", closedAt=AT.format(2)),
         bill("b_0", closedAt=AT.format(3)),
     )
-    assert ids(desk.by_day()) == ["b_2", "b_1", "b_3", "b_0"]
+    assert ids(open_store.by_day()) == ["b_2", "b_1", "b_3", "b_0"]
 
 
-def test_both_ends_of_the_span_are_included(desk: Desk) -> None:
-    desk.put(shop())
-    desk.put(*(bill(f"b_{day}", closedAt=AT.format(day)) for day in range(1, 8)))
-    assert ids(desk.by_day(first=date(2025, 12, 3), last=date(2025, 12, 5))) == ["b_3", "b_4", "b_5"]
+def test_both_ends_of_the_span_are_included(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(*(bill(f"b_{day}", closedAt=AT.format(day)) for day in range(1, 8)))
+    assert ids(open_store.by_day(first=date(2025, 12, 3), last=date(2025, 12, 5))) == ["b_3", "b_4", "b_5"]
 
 
-def test_a_day_is_a_day_on_the_shops_clock(desk: Desk) -> None:
-    desk.put(shop(timezone="Asia/Tokyo"))
-    desk.put(bill(closedAt="2025-12-31T23:30:00+07:00"))
-    assert ids(desk.by_day(first=date(2026, 1, 1), last=date(2026, 1, 1))) == ["b_1"]
-    assert desk.by_day(first=date(2025, 12, 31), last=date(2025, 12, 31)) == []
+def test_a_day_is_a_day_on_the_shops_clock(open_store: OpenStore) -> None:
+    open_store.put(shop(timezone="Asia/Tokyo"))
+    open_store.put(bill(closedAt="2025-12-31T23:30:00+07:00"))
+    assert ids(open_store.by_day(first=date(2026, 1, 1), last=date(2026, 1, 1))) == ["b_1"]
+    assert open_store.by_day(first=date(2025, 12, 31), last=date(2025, 12, 31)) == []
 
 
-def test_a_bill_without_a_readable_time_is_in_no_day_but_can_be_read_by_id_and_by_change(desk: Desk) -> None:
-    desk.put(shop())
-    desk.put(bill(closedAt="yesterday"))
-    assert desk.by_day() == []
-    assert ids(desk.by_change()) == ["b_1"]
-    assert desk.bill()["billDate"] is None
+def test_a_bill_without_a_readable_time_is_in_no_day_but_can_be_read_by_id_and_by_change(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(bill(closedAt="yesterday"))
+    assert open_store.by_day() == []
+    assert ids(open_store.by_change()) == ["b_1"]
+    assert open_store.bill()["billDate"] is None
 
 
-def test_a_walk_by_day_meets_every_bill_once_whatever_the_page_size(desk: Desk) -> None:
-    desk.put(shop())
-    desk.put(*(bill(f"b_{n:02}", closedAt=AT.format(1 + n % 3)) for n in range(20)))
-    whole = ids(desk.by_day())
+def test_a_walk_by_day_meets_every_bill_once_whatever_the_page_size(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(*(bill(f"b_{n:02}", closedAt=AT.format(1 + n % 3)) for n in range(20)))
+    whole = ids(open_store.by_day())
     for limit in (1, 3, 7, 20):
-        page = desk.day_page("sh_1", *EVER, None, limit)
+        page = open_store.day_page("sh_1", *EVER, None, limit)
         met = ids(bills_of(page))
         while page.last:
-            page = desk.day_page("sh_1", *EVER, page.last, limit)
+            page = open_store.day_page("sh_1", *EVER, page.last, limit)
             met += ids(bills_of(page))
         assert met == whole
 
 
-def test_only_a_full_page_says_where_it_ends(desk: Desk, run: Run) -> None:
-    desk.put(shop())
-    desk.put(*(bill(f"b_{n}") for n in range(3)))
-    by_change = [run(desk.books.bills_by_change(*SH_1, 0, None, None, limit)).last for limit in (3, 4)]
-    by_day = [desk.day_page("sh_1", *EVER, None, limit).last for limit in (3, 4)]
+def test_only_a_full_page_says_where_it_ends(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop())
+    open_store.put(*(bill(f"b_{n}") for n in range(3)))
+    by_change = [run(open_store.books.bills_by_change(*SH_1, 0, None, None, limit)).last for limit in (3, 4)]
+    by_day = [open_store.day_page("sh_1", *EVER, None, limit).last for limit in (3, 4)]
     for full, short in (by_change, by_day):
         assert full
         assert (full.id, short) == ("b_2", None)
 
 
-def test_a_large_page_is_in_the_order_of_its_list(desk: Desk, run: Run) -> None:
-    desk.put(shop())
-    desk.put(*(bill(f"b_{n * 7919 % 1000:03}", closedAt=AT.format(1 + n % 9)) for n in range(300)))
-    by_day = desk.by_day()
+def test_a_large_page_is_in_the_order_of_its_list(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop())
+    open_store.put(*(bill(f"b_{n * 7919 % 1000:03}", closedAt=AT.format(1 + n % 9)) for n in range(300)))
+    by_day = open_store.by_day()
     met = [f"{one['timestamp']} {one['id']}" for one in by_day]
     assert met == sorted(met)
-    assert ids(desk.by_change()) == sorted(ids(by_day))
-    page = desk.day_page("sh_1", *EVER, None, 1000)
-    assert page.seal == b"".join(run(desk.books.bill(FRANCHISE, one["id"])).seal for one in by_day)
+    assert ids(open_store.by_change()) == sorted(ids(by_day))
+    page = open_store.day_page("sh_1", *EVER, None, 1000)
+    assert page.seal == b"".join(run(open_store.books.bill(FRANCHISE, one["id"])).seal for one in by_day)
 
 
-def test_a_page_holds_no_more_than_its_limit(desk: Desk) -> None:
-    desk.put(shop())
-    desk.put(*(bill(f"b_{n}") for n in range(5)))
-    assert len(desk.by_day(limit=2)) == 2
-    assert len(desk.by_change(limit=3)) == 3
+def test_a_page_holds_no_more_than_its_limit(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(*(bill(f"b_{n}") for n in range(5)))
+    assert len(open_store.by_day(limit=2)) == 2
+    assert len(open_store.by_change(limit=3)) == 3
 
 
-def test_bills_of_another_shop_never_appear(desk: Desk) -> None:
-    desk.put(shop("sh_1"), shop("sh_2"))
-    desk.put(bill("b_1", "sh_1"), bill("b_2", "sh_2"))
-    assert ids(desk.by_day("sh_1")) == ["b_1"]
-    assert ids(desk.by_change("sh_2")) == ["b_2"]
+def test_bills_of_another_shop_never_appear(open_store: OpenStore) -> None:
+    open_store.put(shop("sh_1"), shop("sh_2"))
+    open_store.put(bill("b_1", "sh_1"), bill("b_2", "sh_2"))
+    assert ids(open_store.by_day("sh_1")) == ["b_1"]
+    assert ids(open_store.by_change("sh_2")) == ["b_2"]
 
 
-def test_a_page_has_a_seal_that_changes_with_its_bills(desk: Desk, run: Run) -> None:
-    desk.put(shop())
-    desk.put(bill())
-    before = desk.day_page("sh_1", *EVER, None, 10).seal
-    desk.put(bill(cashier="Noi"))
-    after = desk.day_page("sh_1", *EVER, None, 10).seal
+def test_a_page_has_a_seal_that_changes_with_its_bills(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop())
+    open_store.put(bill())
+    before = open_store.day_page("sh_1", *EVER, None, 10).seal
+    open_store.put(bill(cashier="Noi"))
+    after = open_store.day_page("sh_1", *EVER, None, 10).seal
     assert before != after
-    assert run(desk.books.bill(FRANCHISE, "b_1")).seal == after
+    assert run(open_store.books.bill(FRANCHISE, "b_1")).seal == after
 
 
 # --- bills by change ---------------------------------------------------------
 
 
-def test_bills_by_change_come_in_the_order_they_last_changed(desk: Desk) -> None:
-    desk.put(shop())
+def test_bills_by_change_come_in_the_order_they_last_changed(open_store: OpenStore) -> None:
+    open_store.put(shop())
     for bill_id in ("b_2", "b_1", "b_3"):
-        desk.put(bill(bill_id))
-    desk.put(bill("b_2", cashier="Noi"))
-    assert ids(desk.by_change()) == ["b_1", "b_3", "b_2"]
+        open_store.put(bill(bill_id))
+    open_store.put(bill("b_2", cashier="Noi"))
+    assert ids(open_store.by_change()) == ["b_1", "b_3", "b_2"]
 
 
-def test_the_lower_bound_includes_its_instant_and_all_ties(desk: Desk) -> None:
-    desk.put(shop())
-    desk.put(bill("b_0"))
-    desk.put(bill("b_3"), bill("b_1"), bill("b_2"))
-    stamp = desk.stamp("b_1")
+def test_the_lower_bound_includes_its_instant_and_all_ties(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(bill("b_0"))
+    open_store.put(bill("b_3"), bill("b_1"), bill("b_2"))
+    stamp = open_store.stamp("b_1")
     assert stamp is not None
-    assert ids(desk.by_change(since=stamp)) == ["b_1", "b_2", "b_3"]
-    assert desk.by_change(since=stamp + 1) == []
+    assert ids(open_store.by_change(since=stamp)) == ["b_1", "b_2", "b_3"]
+    assert open_store.by_change(since=stamp + 1) == []
 
 
-def test_the_upper_bound_leaves_out_what_changed_after_it(desk: Desk) -> None:
-    desk.put(shop())
-    desk.put(bill("b_1"))
-    bound = desk.horizon()
-    desk.put(bill("b_2"))
-    assert ids(desk.by_change(until=bound)) == ["b_1"]
-    assert ids(desk.by_change()) == ["b_1", "b_2"]
+def test_the_upper_bound_leaves_out_what_changed_after_it(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(bill("b_1"))
+    bound = open_store.horizon()
+    open_store.put(bill("b_2"))
+    assert ids(open_store.by_change(until=bound)) == ["b_1"]
+    assert ids(open_store.by_change()) == ["b_1", "b_2"]
 
 
-def test_a_page_boundary_may_fall_inside_a_tie(desk: Desk, run: Run) -> None:
-    desk.put(shop())
-    desk.put(*(bill(f"b_{n}") for n in range(5)))
-    first = run(desk.books.bills_by_change(*SH_1, 0, None, None, 2))
-    rest = run(desk.books.bills_by_change(*SH_1, 0, None, first.last, 10))
+def test_a_page_boundary_may_fall_inside_a_tie(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop())
+    open_store.put(*(bill(f"b_{n}") for n in range(5)))
+    first = run(open_store.books.bills_by_change(*SH_1, 0, None, None, 2))
+    rest = run(open_store.books.bills_by_change(*SH_1, 0, None, first.last, 10))
     assert ids(bills_of(first) + bills_of(rest)) == [f"b_{n}" for n in range(5)]
 
 
-def test_every_page_carries_the_horizon(desk: Desk, run: Run) -> None:
-    desk.put(shop())
-    desk.put(bill())
-    desk.put(base())
-    horizon = desk.horizon()
-    assert run(desk.books.bills_by_change(*SH_1, 0, None, None, 5)).horizon == horizon
-    assert run(desk.books.bills_by_day(*SH_1, *EVER, None, 5)).horizon == horizon
-    assert run(desk.books.members("mb_a", None, 5)).horizon == horizon
+def test_every_page_carries_the_horizon(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop())
+    open_store.put(bill())
+    open_store.put(base())
+    horizon = open_store.horizon()
+    assert run(open_store.books.bills_by_change(*SH_1, 0, None, None, 5)).horizon == horizon
+    assert run(open_store.books.bills_by_day(*SH_1, *EVER, None, 5)).horizon == horizon
+    assert run(open_store.books.members("mb_a", None, 5)).horizon == horizon
 
 
 # --- one bill ----------------------------------------------------------------
 
 
-def test_a_bill_is_found_in_the_scope_of_its_shop_and_in_no_other(desk: Desk, run: Run) -> None:
-    desk.put(shop("sh_1"), shop("sh_2", franchiseId="fr_b"))
-    desk.put(bill("b_1", "sh_1"))
-    find = desk.books.bill
+def test_a_bill_is_found_in_the_scope_of_its_shop_and_in_no_other(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop("sh_1"), shop("sh_2", franchiseId="fr_b"))
+    open_store.put(bill("b_1", "sh_1"))
+    find = open_store.books.bill
     assert json.loads(run(find(Scope("shop", "sh_1"), "b_1")).body)["id"] == "b_1"
     assert run(find(FRANCHISE, "b_1")) is not None
     assert run(find(Scope("shop", "sh_2"), "b_1")) is None
@@ -270,37 +272,39 @@ def test_a_bill_is_found_in_the_scope_of_its_shop_and_in_no_other(desk: Desk, ru
     assert run(find(FRANCHISE, "b_2")) is None
 
 
-def test_two_shops_may_use_the_same_bill_id(desk: Desk) -> None:
-    desk.put(shop("sh_1"), shop("sh_2"))
-    desk.put(bill("b_1", "sh_1", cashier="Noi"), bill("b_1", "sh_2", cashier="Lek"))
-    assert desk.bill("b_1", "sh_1")["cashier"] == "Noi"
-    assert desk.bill("b_1", "sh_2")["cashier"] == "Lek"
+def test_two_shops_may_use_the_same_bill_id(open_store: OpenStore) -> None:
+    open_store.put(shop("sh_1"), shop("sh_2"))
+    open_store.put(bill("b_1", "sh_1", cashier="Noi"), bill("b_1", "sh_2", cashier="Lek"))
+    assert open_store.bill("b_1", "sh_1")["cashier"] == "Noi"
+    assert open_store.bill("b_1", "sh_2")["cashier"] == "Lek"
 
 
-def test_the_bills_of_a_removed_shop_stay_readable(desk: Desk, run: Run) -> None:
-    desk.put(shop())
-    desk.put(bill())
-    desk.put(gone(shop()))
-    assert ids(desk.by_day()) == ["b_1"]
-    assert run(desk.books.bill(FRANCHISE, "b_1")) is not None
+def test_the_bills_of_a_removed_shop_stay_readable(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop())
+    open_store.put(bill())
+    open_store.put(gone(shop()))
+    assert ids(open_store.by_day()) == ["b_1"]
+    assert run(open_store.books.bill(FRANCHISE, "b_1")) is not None
 
 
 @pytest.mark.parametrize("page_of", ["day", "change"])
-def test_a_page_says_whether_the_row_that_it_continues_after_still_exists(desk: Desk, run: Run, page_of: str) -> None:
-    desk.put(shop(), shop("sh_2"))
-    desk.put(bill("b_1"), bill("b_2"), bill("b_3"), bill("b_1", "sh_2"))
+def test_a_page_says_whether_the_row_that_it_continues_after_still_exists(
+    open_store: OpenStore, run: Run, page_of: str
+) -> None:
+    open_store.put(shop(), shop("sh_2"))
+    open_store.put(bill("b_1"), bill("b_2"), bill("b_3"), bill("b_1", "sh_2"))
 
     def page(after: Position | None) -> BillPage:
         if page_of == "day":
-            return desk.day_page("sh_1", *EVER, after, 1)
-        found: BillPage = run(desk.books.bills_by_change(*SH_1, 0, None, after, 1))
+            return open_store.day_page("sh_1", *EVER, after, 1)
+        found: BillPage = run(open_store.books.bills_by_change(*SH_1, 0, None, after, 1))
         return found
 
     first = page(None)
     assert first.continues
     assert first.last
     assert page(first.last).continues
-    desk.put(gone(bill("b_1")))
+    open_store.put(gone(bill("b_1")))
     assert page(None).continues
     assert not page(first.last).continues
 
@@ -314,25 +318,25 @@ def tokens_on(page: MemberPage) -> list[str]:
     return [member["memberId"] for member in members]
 
 
-def test_members_come_by_sign_up_oldest_first_and_those_without_one_last(desk: Desk, run: Run) -> None:
-    desk.put(
+def test_members_come_by_sign_up_oldest_first_and_those_without_one_last(open_store: OpenStore, run: Run) -> None:
+    open_store.put(
         member("1", createdAt="never"),
         member("2", createdAt="2025-03-02T10:00:00+07:00"),
         member("3", createdAt="2025-03-01T10:00:00+07:00"),
         member("4", "mb_b", createdAt="2025-03-01T10:00:00+07:00"),
     )
-    page = run(desk.books.members("mb_a", None, 10))
+    page = run(open_store.books.members("mb_a", None, 10))
     assert (page.count, page.last) == (3, None)
     assert tokens_on(page) == [PSEUDONYMS.member_token(i) for i in ("3", "2", "1")]
 
 
-def test_a_walk_through_members_meets_each_once(desk: Desk, run: Run) -> None:
-    desk.put(*(member(str(n), createdAt=AT.format(1 + n % 2) if n % 5 else None) for n in range(17)))
+def test_a_walk_through_members_meets_each_once(open_store: OpenStore, run: Run) -> None:
+    open_store.put(*(member(str(n), createdAt=AT.format(1 + n % 2) if n % 5 else None) for n in range(17)))
     for limit in (1, 4, 17):
         met: list[str] = []
         after = None
         while True:
-            page = run(desk.books.members("mb_a", after, limit))
+            page = run(open_store.books.members("mb_a", after, limit))
             met += tokens_on(page)
             assert page.last is None or page.last.id == met[-1]
             if page.last is None:
@@ -341,30 +345,32 @@ def test_a_walk_through_members_meets_each_once(desk: Desk, run: Run) -> None:
         assert len(met) == len(set(met)) == 17
 
 
-def test_a_page_of_members_says_whether_the_member_that_it_continues_after_still_exists(desk: Desk, run: Run) -> None:
-    desk.put(member("1"), member("2"))
-    first = run(desk.books.members("mb_a", None, 1))
+def test_a_page_of_members_says_whether_the_member_that_it_continues_after_still_exists(
+    open_store: OpenStore, run: Run
+) -> None:
+    open_store.put(member("1"), member("2"))
+    first = run(open_store.books.members("mb_a", None, 1))
     assert first.continues
-    assert run(desk.books.members("mb_a", first.last, 1)).continues
-    assert not run(desk.books.members("mb_b", first.last, 1)).continues
-    desk.put(gone(member("1")), gone(member("2")))
-    assert not run(desk.books.members("mb_a", first.last, 1)).continues
+    assert run(open_store.books.members("mb_a", first.last, 1)).continues
+    assert not run(open_store.books.members("mb_b", first.last, 1)).continues
+    open_store.put(gone(member("1")), gone(member("2")))
+    assert not run(open_store.books.members("mb_a", first.last, 1)).continues
 
 
-def test_a_member_comes_with_its_base_once_that_is_known(desk: Desk, run: Run) -> None:
-    desk.put(shop(), member("1"))
+def test_a_member_comes_with_its_base_once_that_is_known(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop(), member("1"))
     token, scope = PSEUDONYMS.member_token("1"), Scope("shop", "sh_1")
-    found = run(desk.books.member(scope, token))
+    found = run(open_store.books.member(scope, token))
     assert (found.provider_id, found.base) == ("mb_a", None)
-    assert run(desk.books.members("mb_a", None, 5)).base is None
-    desk.put(base(creditEnabled=True))
-    assert run(desk.books.member(scope, token)).base.credit_enabled
-    assert run(desk.books.members("mb_a", None, 5)).base.credit_enabled
-    assert run(desk.books.member(scope, "m1_nobody")) is None
+    assert run(open_store.books.members("mb_a", None, 5)).base is None
+    open_store.put(base(creditEnabled=True))
+    assert run(open_store.books.member(scope, token)).base.credit_enabled
+    assert run(open_store.books.members("mb_a", None, 5)).base.credit_enabled
+    assert run(open_store.books.member(scope, "m1_nobody")) is None
 
 
-def test_a_member_is_found_by_those_whose_branches_use_its_base(desk: Desk, run: Run) -> None:
-    desk.put(
+def test_a_member_is_found_by_those_whose_branches_use_its_base(open_store: OpenStore, run: Run) -> None:
+    open_store.put(
         shop("sh_1"),
         shop("sh_2", providerId=None),
         shop("sh_3", franchiseId="fr_b", providerId="mb_b"),
@@ -373,48 +379,48 @@ def test_a_member_is_found_by_those_whose_branches_use_its_base(desk: Desk, run:
     )
 
     def finds(kind: ScopeKind, scope_id: str) -> bool:
-        return run(desk.books.member(Scope(kind, scope_id), PSEUDONYMS.member_token("1"))) is not None
+        return run(open_store.books.member(Scope(kind, scope_id), PSEUDONYMS.member_token("1"))) is not None
 
     assert [finds("shop", f"sh_{n}") for n in range(1, 6)] == [True, False, False, False, False]
     assert [finds("franchise", f"fr_{letter}") for letter in "abcd"] == [True, False, False, False]
 
 
-def test_accounts_come_most_recently_created_first(desk: Desk, run: Run) -> None:
+def test_accounts_come_most_recently_created_first(open_store: OpenStore, run: Run) -> None:
     account = [{"channel": "bot_1", "userId": "U1"}]
-    desk.put(base(messagingChannel="bot_1"))
-    desk.put(
+    open_store.put(base(messagingChannel="bot_1"))
+    open_store.put(
         member("old", createdAt="2024-01-01T00:00:00Z", messaging=account),
         member("new", createdAt="2025-01-01T00:00:00Z", messaging=account),
         member("other base", "mb_b", createdAt="2025-06-01T00:00:00Z", messaging=account),
         member("other person", createdAt="2025-06-01T00:00:00Z", messaging=[{"channel": "bot_1", "userId": "U2"}]),
     )
-    listed = run(desk.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1")))
+    listed = run(open_store.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1")))
     assert listed.base.messaging_channel == "bot_1"
     assert [found.token for found in listed.accounts] == [PSEUDONYMS.member_token(i) for i in ("new", "old")]
     assert {found.channel for found in listed.accounts} == {"bot_1"}
 
 
-def test_a_sign_up_that_cannot_be_read_does_not_make_a_record_the_most_recent(desk: Desk, run: Run) -> None:
+def test_a_sign_up_that_cannot_be_read_does_not_make_a_record_the_most_recent(open_store: OpenStore, run: Run) -> None:
     account = [{"userId": "U1"}]
-    desk.put(member("1", messaging=account), member("2", createdAt="2025-01-01T00:00:00Z", messaging=account))
-    listed = run(desk.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1")))
+    open_store.put(member("1", messaging=account), member("2", createdAt="2025-01-01T00:00:00Z", messaging=account))
+    listed = run(open_store.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1")))
     assert listed.accounts[0].token == PSEUDONYMS.member_token("2")
 
 
-def test_an_unlinked_account_is_no_longer_found(desk: Desk, run: Run) -> None:
+def test_an_unlinked_account_is_no_longer_found(open_store: OpenStore, run: Run) -> None:
     hashed = PSEUDONYMS.messaging_hash("U1")
-    desk.put(member("1", messaging=[{"userId": "U1"}]))
-    desk.put(member("1"))
-    assert run(desk.books.accounts("mb_a", hashed)).accounts == []
-    desk.put(member("1", messaging=[{"userId": "U1"}]))
-    desk.put(gone(member("1")))
-    assert run(desk.books.accounts("mb_a", hashed)).accounts == []
+    open_store.put(member("1", messaging=[{"userId": "U1"}]))
+    open_store.put(member("1"))
+    assert run(open_store.books.accounts("mb_a", hashed)).accounts == []
+    open_store.put(member("1", messaging=[{"userId": "U1"}]))
+    open_store.put(gone(member("1")))
+    assert run(open_store.books.accounts("mb_a", hashed)).accounts == []
 
 
-def test_what_is_never_returned_is_never_stored(desk: Desk, store: Store) -> None:
+def test_what_is_never_returned_is_never_stored(open_store: OpenStore, store: Store) -> None:
     user = "U" + "0123456789abcdef" * 2
-    desk.put(shop(address="1 Private Lane", tel="021234567"))
-    desk.put(
+    open_store.put(shop(address="1 Private Lane", tel="021234567"))
+    open_store.put(
         bill(customer={"name": "Khun Private"}, note="Private wish", memberId="internal-4711"),
         member("internal-4711", name="Somchai Private", birthday="1990-01-01", messaging=[{"userId": user}]),
     )

@@ -4,9 +4,9 @@ import pytest
 
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.ports import StoreUnavailable
-from house import MovableClock
 from ports.backends import OpenCursors, Store
 from ports.conftest import Run
+from running_service import ManualClock
 
 BY_CHANGE = Listing("k_1", "bills sh_1", "changes 0")
 BY_DAY = Listing("k_1", "bills sh_1", "days 20260101-20260131")
@@ -20,7 +20,7 @@ def held(position: Position, earliest: int, latest: int | None = None) -> Stored
 
 
 @pytest.fixture
-def cursors(store: Store, clock: MovableClock) -> OpenCursors:
+def cursors(store: Store, clock: ManualClock) -> OpenCursors:
     return store.cursors(clock)
 
 
@@ -35,7 +35,7 @@ def test_a_cursor_that_was_not_handed_out_is_not_found(cursors: OpenCursors, run
     assert run(cursors.find(BY_CHANGE, cursor)) is None
 
 
-def test_another_worker_finds_it_too(store: Store, clock: MovableClock, cursors: OpenCursors, run: Run) -> None:
+def test_another_worker_finds_it_too(store: Store, clock: ManualClock, cursors: OpenCursors, run: Run) -> None:
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     assert run(store.cursors(clock).find(BY_CHANGE, "b_1")) == held(HERE, 1000)
 
@@ -89,7 +89,7 @@ def test_a_fresh_id_that_is_held_already_is_refused(cursors: OpenCursors, run: R
 
 @pytest.mark.parametrize("pruned", [True, False])
 def test_a_fresh_id_that_has_expired_is_refused_for_its_own_position_too(
-    cursors: OpenCursors, clock: MovableClock, run: Run, pruned: bool
+    cursors: OpenCursors, clock: ManualClock, run: Run, pruned: bool
 ) -> None:
     """Whoever got it would be told bad_cursor, start again, and get it again."""
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), None))
@@ -112,7 +112,7 @@ def test_holders_of_one_cursor_continue_with_the_horizon_that_serves_them_all(
     assert found.horizon_in(listing) == serves
 
 
-def test_a_cursor_is_valid_for_seven_days(cursors: OpenCursors, clock: MovableClock, run: Run) -> None:
+def test_a_cursor_is_valid_for_seven_days(cursors: OpenCursors, clock: ManualClock, run: Run) -> None:
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     clock.advance(7 * DAY - 1)
     assert cursors.prune() == 0
@@ -122,7 +122,7 @@ def test_a_cursor_is_valid_for_seven_days(cursors: OpenCursors, clock: MovableCl
 
 @pytest.mark.parametrize("listing", [BY_CHANGE, BY_DAY])
 def test_use_makes_a_cursor_valid_for_another_seven_days(
-    cursors: OpenCursors, clock: MovableClock, run: Run, listing: Listing
+    cursors: OpenCursors, clock: ManualClock, run: Run, listing: Listing
 ) -> None:
     run(cursors.hand_out(listing, held(HERE, 1000), "f_1"))
     for _ in range(5):
@@ -131,7 +131,7 @@ def test_use_makes_a_cursor_valid_for_another_seven_days(
         assert run(cursors.find(listing, "b_1")) == held(HERE, 1000)
 
 
-def test_handing_it_out_again_does_too(cursors: OpenCursors, clock: MovableClock, run: Run) -> None:
+def test_handing_it_out_again_does_too(cursors: OpenCursors, clock: ManualClock, run: Run) -> None:
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     clock.advance(6 * DAY)
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1100), "f_1"))
@@ -156,7 +156,7 @@ def test_readers_whose_horizons_are_more_than_a_day_apart_do_not_share_a_cursor(
 # --- expired cursors -----------------------------------------------------------
 
 
-def test_an_expired_cursor_is_never_valid_again(cursors: OpenCursors, clock: MovableClock, run: Run) -> None:
+def test_an_expired_cursor_is_never_valid_again(cursors: OpenCursors, clock: ManualClock, run: Run) -> None:
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     clock.step(8 * DAY)
     assert cursors.prune() == 1
@@ -166,7 +166,7 @@ def test_an_expired_cursor_is_never_valid_again(cursors: OpenCursors, clock: Mov
 
 @pytest.mark.parametrize("ahead", [8 * DAY, 400 * DAY])
 def test_an_id_does_not_get_another_position_while_the_clock_is_ahead(
-    cursors: OpenCursors, clock: MovableClock, run: Run, ahead: int
+    cursors: OpenCursors, clock: ManualClock, run: Run, ahead: int
 ) -> None:
     """Its holder may still come back with it when the clock is right again."""
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
@@ -179,7 +179,7 @@ def test_an_id_does_not_get_another_position_while_the_clock_is_ahead(
 
 
 def test_a_cursor_that_the_clock_was_past_is_valid_again_if_nobody_pruned(
-    cursors: OpenCursors, clock: MovableClock, run: Run
+    cursors: OpenCursors, clock: ManualClock, run: Run
 ) -> None:
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     clock.step(8 * DAY)
@@ -189,7 +189,7 @@ def test_a_cursor_that_the_clock_was_past_is_valid_again_if_nobody_pruned(
     assert run(cursors.find(BY_CHANGE, "b_1")) == held(HERE, 1000)
 
 
-def test_an_id_is_free_again_90_days_after_it_expired(cursors: OpenCursors, clock: MovableClock, run: Run) -> None:
+def test_an_id_is_free_again_90_days_after_it_expired(cursors: OpenCursors, clock: ManualClock, run: Run) -> None:
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     clock.advance(7 * DAY)
     assert cursors.prune() == 1
@@ -201,7 +201,7 @@ def test_an_id_is_free_again_90_days_after_it_expired(cursors: OpenCursors, cloc
     assert run(cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2")) == "b_1"
 
 
-def test_many_cursors_expire_in_one_call(cursors: OpenCursors, clock: MovableClock, run: Run) -> None:
+def test_many_cursors_expire_in_one_call(cursors: OpenCursors, clock: ManualClock, run: Run) -> None:
     for n in range(50):
         run(cursors.hand_out(BY_CHANGE, held(Position(n, 0, f"b_{n}"), 1000), f"f_{n}"))
     clock.advance(8 * DAY)
@@ -210,9 +210,7 @@ def test_many_cursors_expire_in_one_call(cursors: OpenCursors, clock: MovableClo
     assert run(cursors.find(BY_DAY, "b_1")) == held(HERE, 1000)
 
 
-def test_hundreds_of_readers_at_one_position_are_one_cursor(
-    cursors: OpenCursors, clock: MovableClock, run: Run
-) -> None:
+def test_hundreds_of_readers_at_one_position_are_one_cursor(cursors: OpenCursors, clock: ManualClock, run: Run) -> None:
     for reader in range(300):
         assert run(cursors.hand_out(BY_CHANGE, held(HERE, 1000 + reader), f"f_{reader}")) == "b_1"
         clock.advance(1)

@@ -10,11 +10,23 @@ from msgspec.structs import replace
 from counterfoil.domain.access import Scope
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ports import LoadProgress, Outcome, PutBill, StoreMismatch, StoreUnavailable
-from house import MovableClock
-from ports import neighbours
+from ports import other_processes
 from ports.backends import Store
 from ports.conftest import Run
-from ports.desk import AFTER_MIDNIGHT, PSEUDONYMS, Desk, base, bill, bills_of, gone, in_ms, member, open_ledger, shop
+from ports.open_store import (
+    AFTER_MIDNIGHT,
+    PSEUDONYMS,
+    OpenStore,
+    base,
+    bill,
+    bills_of,
+    gone,
+    in_ms,
+    member,
+    open_ledger,
+    shop,
+)
+from running_service import ManualClock
 
 ADDED, CHANGED, UNCHANGED = Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED
 LATE, REMOVED = Outcome.LATE, Outcome.REMOVED
@@ -27,14 +39,14 @@ PATIENCE_SEC = 20
 @pytest.mark.parametrize(
     "record", [shop(), base(creditEnabled=True), member(tel="0812345678"), bill(cashier="Noi")], ids=lambda r: r["kind"]
 )
-def test_a_record_loaded_twice_changes_nothing(desk: Desk, record: dict[str, Any]) -> None:
+def test_a_record_loaded_twice_changes_nothing(open_store: OpenStore, record: dict[str, Any]) -> None:
     if record["kind"] == "bill":
-        desk.put(shop())
-    assert desk.put(record) == [ADDED]
-    written = desk.by_change() if record["kind"] == "bill" else None
-    assert desk.put(record) == [UNCHANGED]
-    assert desk.put(record, record) == [UNCHANGED, UNCHANGED]
-    assert written is None or desk.by_change() == written
+        open_store.put(shop())
+    assert open_store.put(record) == [ADDED]
+    written = open_store.by_change() if record["kind"] == "bill" else None
+    assert open_store.put(record) == [UNCHANGED]
+    assert open_store.put(record, record) == [UNCHANGED, UNCHANGED]
+    assert written is None or open_store.by_change() == written
 
 
 @pytest.mark.parametrize(
@@ -51,13 +63,13 @@ def test_a_record_loaded_twice_changes_nothing(desk: Desk, record: dict[str, Any
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_whatever_shows_moves_the_stamp(desk: Desk, clock: MovableClock, change: dict[str, Any]) -> None:
-    desk.put(shop())
-    desk.put(bill())
-    before = desk.stamp()
+def test_whatever_shows_moves_the_stamp(open_store: OpenStore, clock: ManualClock, change: dict[str, Any]) -> None:
+    open_store.put(shop())
+    open_store.put(bill())
+    before = open_store.stamp()
     clock.advance(5)
-    assert desk.put(bill(**change)) == [CHANGED]
-    assert desk.stamp() == clock.now_ms() != before
+    assert open_store.put(bill(**change)) == [CHANGED]
+    assert open_store.stamp() == clock.now_ms() != before
 
 
 @pytest.mark.parametrize(
@@ -73,79 +85,79 @@ def test_whatever_shows_moves_the_stamp(desk: Desk, clock: MovableClock, change:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_what_does_not_show_moves_no_stamp(desk: Desk, clock: MovableClock, change: dict[str, Any]) -> None:
-    desk.put(shop())
-    desk.put(bill())
-    before = desk.bill()
+def test_what_does_not_show_moves_no_stamp(open_store: OpenStore, clock: ManualClock, change: dict[str, Any]) -> None:
+    open_store.put(shop())
+    open_store.put(bill())
+    before = open_store.bill()
     clock.advance(5)
-    assert desk.put(bill(**change)) == [UNCHANGED]
-    assert desk.bill() == before
+    assert open_store.put(bill(**change)) == [UNCHANGED]
+    assert open_store.bill() == before
 
 
-def test_a_trading_day_that_did_not_show_is_still_remembered(desk: Desk) -> None:
+def test_a_trading_day_that_did_not_show_is_still_remembered(open_store: OpenStore) -> None:
     """It equalled the computed day; under another closing time it no longer does."""
-    desk.put(shop(closingTime="02:00"))
-    desk.put(bill(closedAt=AFTER_MIDNIGHT))
-    assert desk.put(bill(closedAt=AFTER_MIDNIGHT, tradingDay="2025-12-31")) == [UNCHANGED]
-    before = desk.bill()
-    desk.put(shop(closingTime="24:00"))
-    desk.rewrite()
-    assert desk.bill() == before
+    open_store.put(shop(closingTime="02:00"))
+    open_store.put(bill(closedAt=AFTER_MIDNIGHT))
+    assert open_store.put(bill(closedAt=AFTER_MIDNIGHT, tradingDay="2025-12-31")) == [UNCHANGED]
+    before = open_store.bill()
+    open_store.put(shop(closingTime="24:00"))
+    open_store.rewrite()
+    assert open_store.bill() == before
 
 
-def test_a_change_back_is_a_change(desk: Desk) -> None:
-    desk.put(shop())
-    desk.put(bill(cashier="Noi"))
-    first = desk.stamp()
-    assert desk.put(bill(cashier="Lek"), bill(cashier="Noi")) == [CHANGED, CHANGED]
-    assert desk.stamp() != first
+def test_a_change_back_is_a_change(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(bill(cashier="Noi"))
+    first = open_store.stamp()
+    assert open_store.put(bill(cashier="Lek"), bill(cashier="Noi")) == [CHANGED, CHANGED]
+    assert open_store.stamp() != first
 
 
-def test_the_last_of_several_records_in_one_transaction_counts(desk: Desk) -> None:
-    desk.put(shop())
-    assert desk.put(bill(cashier="A"), bill(cashier="B"), bill("b_2")) == [ADDED, CHANGED, ADDED]
-    assert desk.bill()["cashier"] == "B"
-    assert desk.stamp("b_1") == desk.stamp("b_2")
+def test_the_last_of_several_records_in_one_transaction_counts(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    assert open_store.put(bill(cashier="A"), bill(cashier="B"), bill("b_2")) == [ADDED, CHANGED, ADDED]
+    assert open_store.bill()["cashier"] == "B"
+    assert open_store.stamp("b_1") == open_store.stamp("b_2")
 
 
-def test_a_till_that_was_offline_sends_old_bills_that_are_new_today(desk: Desk, clock: MovableClock) -> None:
-    desk.put(shop())
-    since = desk.ledger.advance_horizon() + 1
+def test_a_till_that_was_offline_sends_old_bills_that_are_new_today(open_store: OpenStore, clock: ManualClock) -> None:
+    open_store.put(shop())
+    since = open_store.ledger.advance_horizon() + 1
     clock.advance(60)
-    desk.put(bill("b_late", closedAt="2025-11-01T12:00:00+07:00"))
-    assert [found["id"] for found in desk.by_change(since=since)] == ["b_late"]
+    open_store.put(bill("b_late", closedAt="2025-11-01T12:00:00+07:00"))
+    assert [found["id"] for found in open_store.by_change(since=since)] == ["b_late"]
 
 
-def test_the_stamp_is_written_on_the_shops_clock(desk: Desk) -> None:
-    desk.put(shop(timezone="Asia/Tokyo"))
-    desk.put(bill())
-    assert desk.bill()["updatedAt"] == "2026-01-01T09:00:00.001+09:00"
+def test_the_stamp_is_written_on_the_shops_clock(open_store: OpenStore) -> None:
+    open_store.put(shop(timezone="Asia/Tokyo"))
+    open_store.put(bill())
+    assert open_store.bill()["updatedAt"] == "2026-01-01T09:00:00.001+09:00"
 
 
 # --- history -----------------------------------------------------------------
 
 
-def test_a_bill_from_before_change_tracking_has_no_stamp_until_it_changes(desk: Desk) -> None:
-    desk.put(shop())
-    desk.put(bill(history=True))
-    assert desk.stamp() is None
-    assert desk.by_change() == []
-    assert desk.put(bill(history=True)) == [UNCHANGED]
-    assert desk.put(bill()) == [UNCHANGED]
-    assert desk.stamp() is None
-    assert desk.put(bill(history=True, cashier="Noi")) == [CHANGED]
-    assert [found["id"] for found in desk.by_change()] == ["b_1"]
+def test_a_bill_from_before_change_tracking_has_no_stamp_until_it_changes(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(bill(history=True))
+    assert open_store.stamp() is None
+    assert open_store.by_change() == []
+    assert open_store.put(bill(history=True)) == [UNCHANGED]
+    assert open_store.put(bill()) == [UNCHANGED]
+    assert open_store.stamp() is None
+    assert open_store.put(bill(history=True, cashier="Noi")) == [CHANGED]
+    assert [found["id"] for found in open_store.by_change()] == ["b_1"]
 
 
-def test_a_bill_from_before_change_tracking_gets_a_stamp_when_its_shop_moves_its_dates(desk: Desk) -> None:
-    desk.put(shop())
-    desk.put(bill(history=True))
-    desk.put(shop(name="Renamed"))
-    desk.rewrite()
-    assert desk.stamp() is None
-    desk.put(shop(timezone="Asia/Tokyo"))
-    desk.rewrite()
-    assert desk.stamp() is not None
+def test_a_bill_from_before_change_tracking_gets_a_stamp_when_its_shop_moves_its_dates(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(bill(history=True))
+    open_store.put(shop(name="Renamed"))
+    open_store.rewrite()
+    assert open_store.stamp() is None
+    open_store.put(shop(timezone="Asia/Tokyo"))
+    open_store.rewrite()
+    assert open_store.stamp() is not None
 
 
 # --- revisions ---------------------------------------------------------------
@@ -156,90 +168,92 @@ def test_a_bill_from_before_change_tracking_gets_a_stamp_when_its_shop_moves_its
     [shop, base, member, bill],
     ids=lambda record: record.__name__,
 )
-def test_a_record_that_arrived_late_is_skipped(desk: Desk, record: Any) -> None:
+def test_a_record_that_arrived_late_is_skipped(open_store: OpenStore, record: Any) -> None:
     if record()["kind"] == "bill":
-        desk.put(shop())
+        open_store.put(shop())
     show = {"shop": "name", "base": "creditEnabled", "member": "rank", "bill": "cashier"}[record()["kind"]]
-    assert desk.put(record(rev=2)) == [ADDED]
-    assert desk.put(record(rev=1, **{show: "true"})) == [LATE]
-    assert desk.put(record(rev=2, **{show: "true"})) == [CHANGED]
-    assert desk.put(record(rev=1)) == [LATE]
-    assert desk.put(record(rev="3", **{show: "true"})) in ([UNCHANGED], [CHANGED])
-    assert desk.put(record(rev=2.5)) == [LATE]
-    assert desk.put(record()) == [CHANGED]
+    assert open_store.put(record(rev=2)) == [ADDED]
+    assert open_store.put(record(rev=1, **{show: "true"})) == [LATE]
+    assert open_store.put(record(rev=2, **{show: "true"})) == [CHANGED]
+    assert open_store.put(record(rev=1)) == [LATE]
+    assert open_store.put(record(rev="3", **{show: "true"})) in ([UNCHANGED], [CHANGED])
+    assert open_store.put(record(rev=2.5)) == [LATE]
+    assert open_store.put(record()) == [CHANGED]
 
 
-def test_a_removal_can_arrive_late_too(desk: Desk) -> None:
-    desk.put(shop(rev=5))
-    desk.put(bill(rev=5), member(rev=5))
-    assert desk.put(gone(bill(), rev=4), gone(member(), rev=4), gone(shop(), rev=4)) == [LATE] * 3
-    assert desk.put(gone(bill(), rev=5), gone(member(), rev=6), gone(shop())) == [REMOVED] * 3
+def test_a_removal_can_arrive_late_too(open_store: OpenStore) -> None:
+    open_store.put(shop(rev=5))
+    open_store.put(bill(rev=5), member(rev=5))
+    assert open_store.put(gone(bill(), rev=4), gone(member(), rev=4), gone(shop(), rev=4)) == [LATE] * 3
+    assert open_store.put(gone(bill(), rev=5), gone(member(), rev=6), gone(shop())) == [REMOVED] * 3
 
 
 REMOVABLE = pytest.mark.parametrize("record", [shop, member, bill], ids=lambda record: record.__name__)
 
 
 @REMOVABLE
-def test_a_late_record_does_not_bring_back_what_was_removed(desk: Desk, record: Any) -> None:
-    desk.put(shop("sh_1", rev=1))
-    desk.put(record(rev=3))
-    assert desk.put(gone(record(), rev=5)) == [REMOVED]
-    assert desk.put(record(rev=4)) == [LATE]
-    assert desk.put(record(rev=5)) in ([ADDED], [CHANGED])
+def test_a_late_record_does_not_bring_back_what_was_removed(open_store: OpenStore, record: Any) -> None:
+    open_store.put(shop("sh_1", rev=1))
+    open_store.put(record(rev=3))
+    assert open_store.put(gone(record(), rev=5)) == [REMOVED]
+    assert open_store.put(record(rev=4)) == [LATE]
+    assert open_store.put(record(rev=5)) in ([ADDED], [CHANGED])
 
 
 @REMOVABLE
-def test_a_removal_that_arrives_before_its_record_is_remembered(desk: Desk, record: Any) -> None:
+def test_a_removal_that_arrives_before_its_record_is_remembered(open_store: OpenStore, record: Any) -> None:
     if record()["kind"] == "bill":
-        desk.put(shop())
-    assert desk.put(gone(record(), rev=5), record(rev=4.5)) == [UNCHANGED, LATE]
-    assert desk.put(record(rev=4)) == [LATE]
-    assert desk.put(record(rev=6)) == [ADDED]
-    assert desk.put(record(rev=4)) == [LATE]
+        open_store.put(shop())
+    assert open_store.put(gone(record(), rev=5), record(rev=4.5)) == [UNCHANGED, LATE]
+    assert open_store.put(record(rev=4)) == [LATE]
+    assert open_store.put(record(rev=6)) == [ADDED]
+    assert open_store.put(record(rev=4)) == [LATE]
 
 
 @REMOVABLE
-def test_a_removal_only_ever_raises_the_revision_that_it_leaves(desk: Desk, record: Any) -> None:
-    desk.put(shop("sh_1"))
-    assert desk.put(gone(record(), rev=3))[0] in (UNCHANGED, REMOVED)
-    assert desk.put(gone(record(), rev=5), gone(record(), rev=4), gone(record())) == [UNCHANGED] * 3
-    assert desk.put(record(rev=4.5)) == [LATE]
+def test_a_removal_only_ever_raises_the_revision_that_it_leaves(open_store: OpenStore, record: Any) -> None:
+    open_store.put(shop("sh_1"))
+    assert open_store.put(gone(record(), rev=3))[0] in (UNCHANGED, REMOVED)
+    assert open_store.put(gone(record(), rev=5), gone(record(), rev=4), gone(record())) == [UNCHANGED] * 3
+    assert open_store.put(record(rev=4.5)) == [LATE]
 
 
 @REMOVABLE
-def test_a_record_without_a_revision_comes_back_whatever_was_removed(desk: Desk, record: Any) -> None:
-    desk.put(shop("sh_1"))
-    desk.put(gone(record(), rev=5))
-    assert desk.put(record()) in ([ADDED], [CHANGED])
+def test_a_record_without_a_revision_comes_back_whatever_was_removed(open_store: OpenStore, record: Any) -> None:
+    open_store.put(shop("sh_1"))
+    open_store.put(gone(record(), rev=5))
+    assert open_store.put(record()) in ([ADDED], [CHANGED])
 
 
 @REMOVABLE
-def test_a_removal_without_a_revision_leaves_nothing(desk: Desk, record: Any) -> None:
-    desk.put(shop("sh_1"))
-    desk.put(record(rev=5))
-    assert desk.put(gone(record())) == [REMOVED]
-    assert desk.put(record(rev=1)) in ([ADDED], [CHANGED])
+def test_a_removal_without_a_revision_leaves_nothing(open_store: OpenStore, record: Any) -> None:
+    open_store.put(shop("sh_1"))
+    open_store.put(record(rev=5))
+    assert open_store.put(gone(record())) == [REMOVED]
+    assert open_store.put(record(rev=1)) in ([ADDED], [CHANGED])
 
 
-def test_a_removal_is_of_one_kind_and_of_one_shop(desk: Desk) -> None:
-    desk.put(shop("sh_1"), shop("sh_2"))
-    desk.put(gone(bill("x", "sh_1"), rev=5), gone(member("y"), rev=5), gone(shop("z"), rev=5))
-    assert desk.put(bill("x", "sh_2", rev=1), bill("y", rev=1), member("x", rev=1), shop("x", rev=1)) == [ADDED] * 4
-    assert desk.put(bill("x", "sh_1", rev=1), member("y", rev=1), shop("z", rev=1)) == [LATE] * 3
+def test_a_removal_is_of_one_kind_and_of_one_shop(open_store: OpenStore) -> None:
+    open_store.put(shop("sh_1"), shop("sh_2"))
+    open_store.put(gone(bill("x", "sh_1"), rev=5), gone(member("y"), rev=5), gone(shop("z"), rev=5))
+    assert (
+        open_store.put(bill("x", "sh_2", rev=1), bill("y", rev=1), member("x", rev=1), shop("x", rev=1)) == [ADDED] * 4
+    )
+    assert open_store.put(bill("x", "sh_1", rev=1), member("y", rev=1), shop("z", rev=1)) == [LATE] * 3
 
 
-def test_a_bill_removed_before_its_shop_is_known_stays_removed(desk: Desk) -> None:
-    assert desk.put(gone(bill(), rev=5)) == [UNCHANGED]
-    desk.put(shop())
-    assert desk.put(bill(rev=4)) == [LATE]
+def test_a_bill_removed_before_its_shop_is_known_stays_removed(open_store: OpenStore) -> None:
+    assert open_store.put(gone(bill(), rev=5)) == [UNCHANGED]
+    open_store.put(shop())
+    assert open_store.put(bill(rev=4)) == [LATE]
 
 
 def test_a_removed_record_is_remembered_by_the_next_loader_too(
-    desk: Desk, store: Store, clock: MovableClock, run: Run
+    open_store: OpenStore, store: Store, clock: ManualClock, run: Run
 ) -> None:
-    desk.put(shop())
-    desk.put(gone(bill(), rev=5))
-    other = Desk(store, clock, run)
+    open_store.put(shop())
+    open_store.put(gone(bill(), rev=5))
+    other = OpenStore(store, clock, run)
     assert other.put(bill(rev=4)) == [LATE]
     other.close()
 
@@ -247,88 +261,90 @@ def test_a_removed_record_is_remembered_by_the_next_loader_too(
 # --- removal -----------------------------------------------------------------
 
 
-def test_a_removed_bill_is_gone_from_every_list(desk: Desk) -> None:
-    desk.put(shop())
-    desk.put(bill("b_1"), bill("b_2"))
-    assert desk.put(gone(bill("b_1"))) == [REMOVED]
-    assert desk.bill("b_1") is None
-    assert [found["id"] for found in desk.by_day()] == [found["id"] for found in desk.by_change()] == ["b_2"]
+def test_a_removed_bill_is_gone_from_every_list(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(bill("b_1"), bill("b_2"))
+    assert open_store.put(gone(bill("b_1"))) == [REMOVED]
+    assert open_store.bill("b_1") is None
+    assert (
+        [found["id"] for found in open_store.by_day()] == [found["id"] for found in open_store.by_change()] == ["b_2"]
+    )
 
 
-def test_removing_what_is_not_there_changes_nothing(desk: Desk) -> None:
-    assert desk.put(gone(bill()), gone(member()), gone(shop())) == [UNCHANGED] * 3
-    desk.put(shop())
-    assert desk.put(gone(bill())) == [UNCHANGED]
-    assert desk.put(gone(shop()), gone(shop())) == [REMOVED, UNCHANGED]
+def test_removing_what_is_not_there_changes_nothing(open_store: OpenStore) -> None:
+    assert open_store.put(gone(bill()), gone(member()), gone(shop())) == [UNCHANGED] * 3
+    open_store.put(shop())
+    assert open_store.put(gone(bill())) == [UNCHANGED]
+    assert open_store.put(gone(shop()), gone(shop())) == [REMOVED, UNCHANGED]
 
 
-def test_a_bill_that_comes_back_is_new(desk: Desk) -> None:
-    desk.put(shop())
-    desk.put(bill())
-    first = desk.stamp()
-    assert desk.put(gone(bill()), bill()) == [REMOVED, ADDED]
-    assert desk.stamp() != first
+def test_a_bill_that_comes_back_is_new(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(bill())
+    first = open_store.stamp()
+    assert open_store.put(gone(bill()), bill()) == [REMOVED, ADDED]
+    assert open_store.stamp() != first
 
 
-def test_a_removed_member_is_gone(desk: Desk, run: Run) -> None:
+def test_a_removed_member_is_gone(open_store: OpenStore, run: Run) -> None:
     token = PSEUDONYMS.member_token("4711")
-    desk.put(shop(), member())
-    desk.put(gone(member()))
-    assert run(desk.books.member(Scope("shop", "sh_1"), token)) is None
-    assert run(desk.books.members("mb_a", None, 5)).count == 0
-    assert desk.put(member()) == [ADDED]
+    open_store.put(shop(), member())
+    open_store.put(gone(member()))
+    assert run(open_store.books.member(Scope("shop", "sh_1"), token)) is None
+    assert run(open_store.books.members("mb_a", None, 5)).count == 0
+    assert open_store.put(member()) == [ADDED]
 
 
-def test_a_removed_shop_can_come_back_with_its_bills(desk: Desk, run: Run) -> None:
-    desk.put(shop())
-    desk.put(bill())
-    desk.put(gone(shop()))
-    assert desk.put(shop()) == [CHANGED]
-    assert len(run(desk.books.shops(Scope("shop", "sh_1"))).bodies) == 1
-    assert desk.put(bill()) == [UNCHANGED]
+def test_a_removed_shop_can_come_back_with_its_bills(open_store: OpenStore, run: Run) -> None:
+    open_store.put(shop())
+    open_store.put(bill())
+    open_store.put(gone(shop()))
+    assert open_store.put(shop()) == [CHANGED]
+    assert len(run(open_store.books.shops(Scope("shop", "sh_1"))).bodies) == 1
+    assert open_store.put(bill()) == [UNCHANGED]
 
 
-def test_bills_may_still_arrive_for_a_removed_shop(desk: Desk) -> None:
-    desk.put(shop())
-    desk.put(gone(shop()))
-    assert desk.put(bill()) == [ADDED]
+def test_bills_may_still_arrive_for_a_removed_shop(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(gone(shop()))
+    assert open_store.put(bill()) == [ADDED]
 
 
-def test_a_member_that_moves_to_another_base_leaves_the_first(desk: Desk, run: Run) -> None:
-    desk.put(member(messaging=[{"userId": "U1"}]))
-    assert desk.put(member(provider_id="mb_b", messaging=[{"userId": "U1"}])) == [CHANGED]
-    assert run(desk.books.members("mb_a", None, 5)).count == 0
-    assert run(desk.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1"))).accounts == []
-    assert len(run(desk.books.accounts("mb_b", PSEUDONYMS.messaging_hash("U1"))).accounts) == 1
+def test_a_member_that_moves_to_another_base_leaves_the_first(open_store: OpenStore, run: Run) -> None:
+    open_store.put(member(messaging=[{"userId": "U1"}]))
+    assert open_store.put(member(provider_id="mb_b", messaging=[{"userId": "U1"}])) == [CHANGED]
+    assert run(open_store.books.members("mb_a", None, 5)).count == 0
+    assert run(open_store.books.accounts("mb_a", PSEUDONYMS.messaging_hash("U1"))).accounts == []
+    assert len(run(open_store.books.accounts("mb_b", PSEUDONYMS.messaging_hash("U1"))).accounts) == 1
 
 
 # --- facts of a shop ---------------------------------------------------------
 
 
-def test_a_bill_of_an_unknown_shop_is_refused(desk: Desk) -> None:
+def test_a_bill_of_an_unknown_shop_is_refused(open_store: OpenStore) -> None:
     """The loader asks for the facts first; a store without such a shop refuses all the same."""
-    desk.put(shop())
-    change = desk.change(bill())
+    open_store.put(shop())
+    change = open_store.change(bill())
     assert isinstance(change, PutBill)
     stray = replace(change, closed=replace(change.closed, bill=replace(change.closed.bill, shop_id="sh_2")))
-    assert desk.ledger.facts("sh_2") is None
-    assert desk.ledger.apply([stray, change]) == [Outcome.UNKNOWN_SHOP, ADDED]
+    assert open_store.ledger.facts("sh_2") is None
+    assert open_store.ledger.apply([stray, change]) == [Outcome.UNKNOWN_SHOP, ADDED]
 
 
-def test_a_bill_projected_under_facts_that_have_moved_is_left_to_be_projected_again(desk: Desk) -> None:
-    desk.put(shop())
-    outdated = desk.change(bill())
-    desk.put(shop(timezone="Asia/Tokyo"))
-    assert desk.ledger.apply([outdated]) == [Outcome.FACTS_MOVED]
-    assert desk.bill() is None
-    assert desk.put(bill()) == [ADDED]
-    assert desk.bill()["timestamp"].endswith("+09:00")
+def test_a_bill_projected_under_facts_that_have_moved_is_left_to_be_projected_again(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    outdated = open_store.change(bill())
+    open_store.put(shop(timezone="Asia/Tokyo"))
+    assert open_store.ledger.apply([outdated]) == [Outcome.FACTS_MOVED]
+    assert open_store.bill() is None
+    assert open_store.put(bill()) == [ADDED]
+    assert open_store.bill()["timestamp"].endswith("+09:00")
 
 
-def test_a_shop_put_in_the_same_transaction_moves_the_facts_for_what_follows(desk: Desk) -> None:
-    desk.put(shop())
-    put_bill = desk.change(bill())
-    outcomes = desk.ledger.apply([desk.change(shop(timezone="Asia/Tokyo")), put_bill])
+def test_a_shop_put_in_the_same_transaction_moves_the_facts_for_what_follows(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    put_bill = open_store.change(bill())
+    outcomes = open_store.ledger.apply([open_store.change(shop(timezone="Asia/Tokyo")), put_bill])
     assert outcomes == [CHANGED, Outcome.FACTS_MOVED]
 
 
@@ -343,37 +359,37 @@ def test_a_shop_put_in_the_same_transaction_moves_the_facts_for_what_follows(des
     ids=("time zone", "closing time", "no closing time", "franchise"),
 )
 def test_a_fact_that_shows_rewrites_the_shops_bills(
-    desk: Desk, clock: MovableClock, change: dict[str, Any], shown: dict[str, Any]
+    open_store: OpenStore, clock: ManualClock, change: dict[str, Any], shown: dict[str, Any]
 ) -> None:
-    desk.put(shop("sh_1"), shop("sh_2"))
-    desk.put(bill(closedAt=AFTER_MIDNIGHT), bill("b_2", "sh_2", closedAt=AFTER_MIDNIGHT))
-    elsewhere = desk.bill("b_2", "sh_2")
+    open_store.put(shop("sh_1"), shop("sh_2"))
+    open_store.put(bill(closedAt=AFTER_MIDNIGHT), bill("b_2", "sh_2", closedAt=AFTER_MIDNIGHT))
+    elsewhere = open_store.bill("b_2", "sh_2")
     clock.advance(5)
-    desk.put(shop("sh_1", **change))
-    desk.rewrite()
-    assert {name: desk.bill()[name] for name in shown} == shown
-    assert desk.stamp() is not None
-    assert desk.stamp() >= clock.now_ms()  # type: ignore[operator]
-    assert desk.bill("b_2", "sh_2") == elsewhere
+    open_store.put(shop("sh_1", **change))
+    open_store.rewrite()
+    assert {name: open_store.bill()[name] for name in shown} == shown
+    assert open_store.stamp() is not None
+    assert open_store.stamp() >= clock.now_ms()  # type: ignore[operator]
+    assert open_store.bill("b_2", "sh_2") == elsewhere
 
 
-def test_a_category_that_becomes_a_grouping_leaves_the_bills(desk: Desk) -> None:
-    desk.put(shop(categories=[{"id": "c_1"}, {"id": "c_2"}]))
-    desk.put(bill(lines=[{"categoryIds": ["c_1", "c_2"]}]))
-    before = desk.stamp()
-    desk.put(shop(categories=[{"id": "c_1"}, {"id": "c_2", "grouping": True}]))
-    desk.rewrite()
-    assert desk.bill()["items"][0]["category"] == ["c_1"]
-    assert desk.stamp() != before
+def test_a_category_that_becomes_a_grouping_leaves_the_bills(open_store: OpenStore) -> None:
+    open_store.put(shop(categories=[{"id": "c_1"}, {"id": "c_2"}]))
+    open_store.put(bill(lines=[{"categoryIds": ["c_1", "c_2"]}]))
+    before = open_store.stamp()
+    open_store.put(shop(categories=[{"id": "c_1"}, {"id": "c_2", "grouping": True}]))
+    open_store.rewrite()
+    assert open_store.bill()["items"][0]["category"] == ["c_1"]
+    assert open_store.stamp() != before
 
 
-def test_a_shop_that_leaves_its_franchise_takes_the_master_products_off_its_bills(desk: Desk) -> None:
-    desk.put(shop())
-    desk.put(bill(lines=[{"productId": "p", "rootId": "r"}]))
-    desk.put(shop(franchiseId=None))
-    desk.rewrite()
-    assert desk.bill()["items"][0]["rootId"] is None
-    assert desk.bill()["franchiseId"] is None
+def test_a_shop_that_leaves_its_franchise_takes_the_master_products_off_its_bills(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(bill(lines=[{"productId": "p", "rootId": "r"}]))
+    open_store.put(shop(franchiseId=None))
+    open_store.rewrite()
+    assert open_store.bill()["items"][0]["rootId"] is None
+    assert open_store.bill()["franchiseId"] is None
 
 
 WRONG_ONCE = pytest.mark.parametrize(
@@ -399,65 +415,67 @@ WRONG_ONCE = pytest.mark.parametrize(
 )
 
 
-def as_sold(desk: Desk, shop_id: str) -> dict[str, Any]:
+def as_sold(open_store: OpenStore, shop_id: str) -> dict[str, Any]:
     """The bill but for the name of its shop and the time of its last change."""
-    bill: dict[str, Any] = desk.bill("b_1", shop_id)
+    bill: dict[str, Any] = open_store.bill("b_1", shop_id)
     return bill | {"shopId": None, "updatedAt": None}
 
 
 @WRONG_ONCE
 def test_a_shop_record_that_was_wrong_for_a_while_leaves_no_trace_on_bills(
-    desk: Desk, wrong: dict[str, Any], right: dict[str, Any], sold: dict[str, Any]
+    open_store: OpenStore, wrong: dict[str, Any], right: dict[str, Any], sold: dict[str, Any]
 ) -> None:
     """Loaded under the wrong record, and loaded before it: in the end all bills are what they would have been."""
-    desk.put(shop("sh_1", **wrong), shop("sh_2", **right), shop("sh_3", **right))
-    desk.put(*(bill("b_1", shop_id, **sold) for shop_id in ("sh_1", "sh_2", "sh_3")))
-    desk.put(shop("sh_2", **wrong))
-    desk.rewrite()
-    assert as_sold(desk, "sh_1") == as_sold(desk, "sh_2") != as_sold(desk, "sh_3")
-    desk.put(shop("sh_1", **right), shop("sh_2", **right))
-    desk.rewrite()
-    assert as_sold(desk, "sh_1") == as_sold(desk, "sh_2") == as_sold(desk, "sh_3")
-    assert desk.put(*(bill("b_1", shop_id, **sold) for shop_id in ("sh_1", "sh_2", "sh_3"))) == [UNCHANGED] * 3
+    open_store.put(shop("sh_1", **wrong), shop("sh_2", **right), shop("sh_3", **right))
+    open_store.put(*(bill("b_1", shop_id, **sold) for shop_id in ("sh_1", "sh_2", "sh_3")))
+    open_store.put(shop("sh_2", **wrong))
+    open_store.rewrite()
+    assert as_sold(open_store, "sh_1") == as_sold(open_store, "sh_2") != as_sold(open_store, "sh_3")
+    open_store.put(shop("sh_1", **right), shop("sh_2", **right))
+    open_store.rewrite()
+    assert as_sold(open_store, "sh_1") == as_sold(open_store, "sh_2") == as_sold(open_store, "sh_3")
+    assert open_store.put(*(bill("b_1", shop_id, **sold) for shop_id in ("sh_1", "sh_2", "sh_3"))) == [UNCHANGED] * 3
 
 
-def test_a_time_on_another_clock_moves_the_bill_in_the_list_too(desk: Desk) -> None:
-    desk.put(shop(timezone="America/New_York"))
-    desk.put(bill("b_1", closedAt="2025-12-31T10:00:00"), bill("b_2", closedAt="2025-12-31T12:00:00+07:00"))
-    assert [found["id"] for found in desk.by_day()] == ["b_2", "b_1"]
-    desk.put(shop())
-    desk.rewrite()
-    assert [found["id"] for found in desk.by_day()] == ["b_1", "b_2"]
+def test_a_time_on_another_clock_moves_the_bill_in_the_list_too(open_store: OpenStore) -> None:
+    open_store.put(shop(timezone="America/New_York"))
+    open_store.put(bill("b_1", closedAt="2025-12-31T10:00:00"), bill("b_2", closedAt="2025-12-31T12:00:00+07:00"))
+    assert [found["id"] for found in open_store.by_day()] == ["b_2", "b_1"]
+    open_store.put(shop())
+    open_store.rewrite()
+    assert [found["id"] for found in open_store.by_day()] == ["b_1", "b_2"]
 
 
-def test_what_a_later_record_says_of_what_is_hidden_is_remembered(desk: Desk) -> None:
+def test_what_a_later_record_says_of_what_is_hidden_is_remembered(open_store: OpenStore) -> None:
     """It moves no stamp, since nothing of it shows, until the shop's record lets it show."""
-    desk.put(shop(franchiseId=None))
-    desk.put(bill(lines=[{"rootId": "r_1"}]))
-    before = desk.bill()
-    assert desk.put(bill(lines=[{"rootId": "r_2"}])) == [UNCHANGED]
-    assert desk.bill() == before
-    desk.put(shop())
-    desk.rewrite()
-    assert desk.bill()["items"][0]["rootId"] == "r_2"
+    open_store.put(shop(franchiseId=None))
+    open_store.put(bill(lines=[{"rootId": "r_1"}]))
+    before = open_store.bill()
+    assert open_store.put(bill(lines=[{"rootId": "r_2"}])) == [UNCHANGED]
+    assert open_store.bill() == before
+    open_store.put(shop())
+    open_store.rewrite()
+    assert open_store.bill()["items"][0]["rootId"] == "r_2"
 
 
-def test_a_renamed_channel_rewrites_only_the_bills_that_show_its_label(desk: Desk, clock: MovableClock) -> None:
+def test_a_renamed_channel_rewrites_only_the_bills_that_show_its_label(
+    open_store: OpenStore, clock: ManualClock
+) -> None:
     channels = [{"id": "ch_1", "name": "Elephant"}, {"id": "ch_2", "name": "Rhino"}]
-    desk.put(shop(channels=channels))
-    desk.put(
+    open_store.put(shop(channels=channels))
+    open_store.put(
         bill("b_1", channel="ch_1"),
         bill("b_2", channel="ch_2"),
         bill("b_3", channel={"id": "ch_1", "name": "Elephant"}),
         bill("b_4", table={"id": "t_1"}),
     )
-    others = [desk.bill(f"b_{n}") for n in (2, 3, 4)]
+    others = [open_store.bill(f"b_{n}") for n in (2, 3, 4)]
     clock.advance(5)
-    desk.put(shop(channels=[{"id": "ch_1", "name": "Mammoth"}, channels[1]]))
-    desk.rewrite()
-    assert [found["id"] for found in desk.by_change(since=clock.now_ms())] == ["b_1"]
-    assert desk.bill()["channel"] == {"code": "ch_1", "name": "Mammoth"}
-    assert [desk.bill(f"b_{n}") for n in (2, 3, 4)] == others
+    open_store.put(shop(channels=[{"id": "ch_1", "name": "Mammoth"}, channels[1]]))
+    open_store.rewrite()
+    assert [found["id"] for found in open_store.by_change(since=clock.now_ms())] == ["b_1"]
+    assert open_store.bill()["channel"] == {"code": "ch_1", "name": "Mammoth"}
+    assert [open_store.bill(f"b_{n}") for n in (2, 3, 4)] == others
 
 
 @pytest.mark.parametrize(
@@ -465,186 +483,190 @@ def test_a_renamed_channel_rewrites_only_the_bills_that_show_its_label(desk: Des
     [{"name": "Renamed"}, {"timezone": "Asia/Jakarta"}, {"providerId": "mb_b"}, {"categories": [{"id": "c"}]}],
     ids=lambda change: next(iter(change)),
 )
-def test_a_setting_that_does_not_show_on_bills_moves_no_stamp(desk: Desk, change: dict[str, Any]) -> None:
-    desk.put(shop())
-    desk.put(bill())
-    before = desk.bill()
-    assert desk.put(shop(**change)) == [CHANGED]
-    desk.rewrite()
-    assert desk.bill() == before
-    assert desk.put(bill()) == [UNCHANGED]
+def test_a_setting_that_does_not_show_on_bills_moves_no_stamp(open_store: OpenStore, change: dict[str, Any]) -> None:
+    open_store.put(shop())
+    open_store.put(bill())
+    before = open_store.bill()
+    assert open_store.put(shop(**change)) == [CHANGED]
+    open_store.rewrite()
+    assert open_store.bill() == before
+    assert open_store.put(bill()) == [UNCHANGED]
 
 
-def test_a_new_time_zone_moves_bills_to_other_days_in_the_list_too(desk: Desk) -> None:
-    desk.put(shop())
-    desk.put(bill(closedAt="2025-12-31T23:30:00+07:00"))
-    desk.put(shop(timezone="Asia/Tokyo"))
-    desk.rewrite()
-    assert [found["billDate"] for found in desk.by_day()] == ["2026-01-01"]
+def test_a_new_time_zone_moves_bills_to_other_days_in_the_list_too(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(bill(closedAt="2025-12-31T23:30:00+07:00"))
+    open_store.put(shop(timezone="Asia/Tokyo"))
+    open_store.rewrite()
+    assert [found["billDate"] for found in open_store.by_day()] == ["2026-01-01"]
 
 
-def test_bills_are_rewritten_a_few_at_a_time_each_with_a_stamp_above_the_last(desk: Desk) -> None:
-    desk.put(shop())
-    desk.put(*(bill(f"b_{n}") for n in range(7)))
-    since = desk.horizon() + 1
-    desk.put(shop(timezone="Asia/Tokyo"))
+def test_bills_are_rewritten_a_few_at_a_time_each_with_a_stamp_above_the_last(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(*(bill(f"b_{n}") for n in range(7)))
+    since = open_store.horizon() + 1
+    open_store.put(shop(timezone="Asia/Tokyo"))
     seen = []
-    while desk.ledger.rewrite_bills(3):
-        seen.append(len(desk.by_change(since=since)))
+    while open_store.ledger.rewrite_bills(3):
+        seen.append(len(open_store.by_change(since=since)))
     assert seen == [3, 6, 7]
-    assert len({found["updatedAt"] for found in desk.by_change(since=since)}) == 3
+    assert len({found["updatedAt"] for found in open_store.by_change(since=since)}) == 3
 
 
-def test_a_rewrite_that_was_interrupted_goes_on(desk: Desk, store: Store, clock: MovableClock) -> None:
-    desk.put(shop())
-    desk.put(*(bill(f"b_{n}") for n in range(7)))
-    desk.put(shop(timezone="Asia/Tokyo"))
-    assert desk.ledger.rewrite_bills(3)
-    done = desk.by_change()[-3:]
-    desk.ledger.close()
-    desk.ledger = open_ledger(store, clock)
-    desk.rewrite(2)
-    changed = desk.by_change()
+def test_a_rewrite_that_was_interrupted_goes_on(open_store: OpenStore, store: Store, clock: ManualClock) -> None:
+    open_store.put(shop())
+    open_store.put(*(bill(f"b_{n}") for n in range(7)))
+    open_store.put(shop(timezone="Asia/Tokyo"))
+    assert open_store.ledger.rewrite_bills(3)
+    done = open_store.by_change()[-3:]
+    open_store.ledger.close()
+    open_store.ledger = open_ledger(store, clock)
+    open_store.rewrite(2)
+    changed = open_store.by_change()
     assert [found["timestamp"][-6:] for found in changed] == ["+09:00"] * 7
     assert changed[:3] == done
 
 
-def test_a_rewrite_that_could_not_be_written_is_done_again(desk: Desk, store: Store) -> None:
-    desk.put(shop())
-    desk.put(*(bill(f"b_{n}") for n in range(7)))
-    desk.put(shop(timezone="Asia/Tokyo"))
+def test_a_rewrite_that_could_not_be_written_is_done_again(open_store: OpenStore, store: Store) -> None:
+    open_store.put(shop())
+    open_store.put(*(bill(f"b_{n}") for n in range(7)))
+    open_store.put(shop(timezone="Asia/Tokyo"))
     with store.out_of_space(), pytest.raises(StoreUnavailable):
-        desk.ledger.rewrite_bills(3)
-    desk.rewrite(3)
-    assert {found["timestamp"][-6:] for found in desk.by_change()} == {"+09:00"}
+        open_store.ledger.rewrite_bills(3)
+    open_store.rewrite(3)
+    assert {found["timestamp"][-6:] for found in open_store.by_change()} == {"+09:00"}
 
 
-def test_facts_that_move_during_a_rewrite_are_applied_to_all_bills(desk: Desk) -> None:
-    desk.put(shop())
-    desk.put(*(bill(f"b_{n}") for n in range(7)))
-    desk.put(shop(timezone="Asia/Tokyo"))
-    desk.ledger.rewrite_bills(3)
-    desk.put(shop(timezone="Asia/Kolkata"))
-    desk.put(bill("b_7"))
-    desk.rewrite(3)
-    assert {found["timestamp"][-6:] for found in desk.by_change()} == {"+05:30"}
-    assert not desk.ledger.rewrite_bills(3)
+def test_facts_that_move_during_a_rewrite_are_applied_to_all_bills(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(*(bill(f"b_{n}") for n in range(7)))
+    open_store.put(shop(timezone="Asia/Tokyo"))
+    open_store.ledger.rewrite_bills(3)
+    open_store.put(shop(timezone="Asia/Kolkata"))
+    open_store.put(bill("b_7"))
+    open_store.rewrite(3)
+    assert {found["timestamp"][-6:] for found in open_store.by_change()} == {"+05:30"}
+    assert not open_store.ledger.rewrite_bills(3)
 
 
-def test_a_bill_loaded_while_its_shop_is_being_rewritten_changes_once(desk: Desk) -> None:
-    desk.put(shop())
-    desk.put(bill("b_1"), bill("b_2"))
-    desk.put(shop(timezone="Asia/Tokyo"))
-    assert desk.put(bill("b_2")) == [CHANGED]
-    stamp = desk.stamp("b_2")
-    desk.rewrite()
-    assert desk.stamp("b_2") == stamp
-    assert desk.bill("b_1")["timestamp"].endswith("+09:00")
+def test_a_bill_loaded_while_its_shop_is_being_rewritten_changes_once(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    open_store.put(bill("b_1"), bill("b_2"))
+    open_store.put(shop(timezone="Asia/Tokyo"))
+    assert open_store.put(bill("b_2")) == [CHANGED]
+    stamp = open_store.stamp("b_2")
+    open_store.rewrite()
+    assert open_store.stamp("b_2") == stamp
+    assert open_store.bill("b_1")["timestamp"].endswith("+09:00")
 
 
 # --- stamps and the horizon --------------------------------------------------
 
 
-def test_every_transaction_gets_a_stamp_above_every_horizon_given_out(desk: Desk, clock: MovableClock) -> None:
+def test_every_transaction_gets_a_stamp_above_every_horizon_given_out(
+    open_store: OpenStore, clock: ManualClock
+) -> None:
     """On a clock that stands, steps back an hour, and jumps a day ahead."""
-    desk.put(shop())
-    given_out = desk.horizon()
+    open_store.put(shop())
+    given_out = open_store.horizon()
     for number, seconds in enumerate([0, 0, 0.001, -3600, 0, 86_400, 0, -90_000, 1]):
         clock.step(seconds)
-        desk.put(bill("b_1", cashier=f"{number}"))
-        stamp = desk.stamp()
+        open_store.put(bill("b_1", cashier=f"{number}"))
+        stamp = open_store.stamp()
         assert stamp is not None
         assert stamp > given_out
-        given_out = max(desk.horizon(), desk.ledger.advance_horizon())
+        given_out = max(open_store.horizon(), open_store.ledger.advance_horizon())
         assert given_out >= stamp
 
 
-def test_on_a_clock_that_runs_the_stamp_is_the_time(desk: Desk, clock: MovableClock) -> None:
-    desk.put(shop())
+def test_on_a_clock_that_runs_the_stamp_is_the_time(open_store: OpenStore, clock: ManualClock) -> None:
+    open_store.put(shop())
     clock.advance(1)
-    desk.put(bill())
-    assert desk.stamp() == clock.now_ms() == desk.horizon()
+    open_store.put(bill())
+    assert open_store.stamp() == clock.now_ms() == open_store.horizon()
 
 
-def test_an_idle_horizon_follows_the_clock_forward_and_never_back(desk: Desk, clock: MovableClock) -> None:
-    assert desk.ledger.advance_horizon() == clock.now_ms() == desk.horizon()
+def test_an_idle_horizon_follows_the_clock_forward_and_never_back(open_store: OpenStore, clock: ManualClock) -> None:
+    assert open_store.ledger.advance_horizon() == clock.now_ms() == open_store.horizon()
     clock.advance(0.25)
-    assert desk.ledger.advance_horizon() == clock.now_ms() == desk.horizon()
-    high = desk.horizon()
+    assert open_store.ledger.advance_horizon() == clock.now_ms() == open_store.horizon()
+    high = open_store.horizon()
     clock.step(-3600)
-    assert desk.ledger.advance_horizon() == high == desk.horizon()
+    assert open_store.ledger.advance_horizon() == high == open_store.horizon()
 
 
-def test_a_stamp_after_an_idle_tick_of_the_same_millisecond_lies_above_it(desk: Desk) -> None:
-    desk.put(shop())
-    horizon = desk.ledger.advance_horizon()
-    desk.put(bill())
-    assert desk.stamp() == horizon + 1
+def test_a_stamp_after_an_idle_tick_of_the_same_millisecond_lies_above_it(open_store: OpenStore) -> None:
+    open_store.put(shop())
+    horizon = open_store.ledger.advance_horizon()
+    open_store.put(bill())
+    assert open_store.stamp() == horizon + 1
 
 
-def test_a_transaction_that_fails_leaves_nothing_behind(desk: Desk, clock: MovableClock) -> None:
-    desk.put(shop())
-    before = desk.horizon()
+def test_a_transaction_that_fails_leaves_nothing_behind(open_store: OpenStore, clock: ManualClock) -> None:
+    open_store.put(shop())
+    before = open_store.horizon()
     clock.advance(1)
     with pytest.raises(KeyError):
-        desk.ledger.apply([desk.change(bill()), object()])  # type: ignore[list-item]
-    assert desk.bill() is None
-    assert desk.horizon() == before
-    assert desk.put(bill()) == [ADDED]
+        open_store.ledger.apply([open_store.change(bill()), object()])  # type: ignore[list-item]
+    assert open_store.bill() is None
+    assert open_store.horizon() == before
+    assert open_store.put(bill()) == [ADDED]
 
 
 def test_a_transaction_after_a_failed_one_sees_what_others_wrote_meanwhile(
-    desk: Desk, store: Store, clock: MovableClock, run: Run
+    open_store: OpenStore, store: Store, clock: ManualClock, run: Run
 ) -> None:
-    desk.put(shop())
-    stale = desk.change(bill("b_1"))
+    open_store.put(shop())
+    stale = open_store.change(bill("b_1"))
     with pytest.raises(KeyError):
-        desk.ledger.apply([stale, object()])  # type: ignore[list-item]
-    other = Desk(store, clock, run)
+        open_store.ledger.apply([stale, object()])  # type: ignore[list-item]
+    other = OpenStore(store, clock, run)
     other.put(bill("b_2"), bill("b_3"))
     other.put(shop(timezone="Asia/Tokyo"))
     other.close()
-    assert desk.ledger.apply([stale]) == [Outcome.FACTS_MOVED]
-    assert desk.put(bill("b_1")) == [ADDED]
+    assert open_store.ledger.apply([stale]) == [Outcome.FACTS_MOVED]
+    assert open_store.put(bill("b_1")) == [ADDED]
 
 
-def test_a_full_disk_costs_the_transaction_and_nothing_else(desk: Desk, store: Store, clock: MovableClock) -> None:
-    desk.put(shop())
-    before = desk.horizon()
+def test_a_full_disk_costs_the_transaction_and_nothing_else(
+    open_store: OpenStore, store: Store, clock: ManualClock
+) -> None:
+    open_store.put(shop())
+    before = open_store.horizon()
     clock.advance(1)
-    change = desk.change(bill())
+    change = open_store.change(bill())
     with store.out_of_space():
         with pytest.raises(StoreUnavailable):
-            desk.ledger.apply([change])
+            open_store.ledger.apply([change])
         with pytest.raises(StoreUnavailable):
-            desk.ledger.advance_horizon()
-        assert desk.horizon() == before
-        assert desk.bill() is None
-    assert desk.ledger.apply([change]) == [ADDED]
-    assert desk.stamp() == desk.horizon() == clock.now_ms()
+            open_store.ledger.advance_horizon()
+        assert open_store.horizon() == before
+        assert open_store.bill() is None
+    assert open_store.ledger.apply([change]) == [ADDED]
+    assert open_store.stamp() == open_store.horizon() == clock.now_ms()
 
 
 def test_nobody_sees_a_transaction_before_it_is_whole_nor_a_horizon_that_vouches_for_it(
-    desk: Desk, store: Store, clock: MovableClock
+    open_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
     """The writer stops between its stamp and its commit, while the clock runs on and the ticker ticks."""
-    desk.put(shop())
-    desk.put(bill("b_0"))
-    changes = [desk.change(bill("b_1")), desk.change(bill("b_2"))]
-    progress = Interrupted(desk.ledger.begin_load("bills.ndjson"))
-    writer = threading.Thread(target=desk.ledger.apply, args=(changes, progress))
+    open_store.put(shop())
+    open_store.put(bill("b_0"))
+    changes = [open_store.change(bill("b_1")), open_store.change(bill("b_2"))]
+    progress = Interrupted(open_store.ledger.begin_load("bills.ndjson"))
+    writer = threading.Thread(target=open_store.ledger.apply, args=(changes, progress))
     writer.start()
     assert progress.stopped.wait(PATIENCE_SEC)
     clock.advance(10)
     ticked: list[int] = []
     ticker = threading.Thread(target=lambda: ticked.append(_tick(store, clock)))
     ticker.start()
-    given_out = [desk.horizon() for _ in range(50)]
-    assert [found["id"] for found in desk.by_change()] == ["b_0"]
+    given_out = [open_store.horizon() for _ in range(50)]
+    assert [found["id"] for found in open_store.by_change()] == ["b_0"]
     progress.go_on.set()
     writer.join(PATIENCE_SEC)
     ticker.join(PATIENCE_SEC)
-    stamps = [in_ms(found["updatedAt"]) for found in desk.by_change() if found["id"] != "b_0"]
+    stamps = [in_ms(found["updatedAt"]) for found in open_store.by_change() if found["id"] != "b_0"]
     assert len(stamps) == 2
     assert min(stamps) > max(given_out)
     assert ticked[0] >= max(stamps)
@@ -663,7 +685,7 @@ class Interrupted:
         return getattr(self._progress, name)
 
 
-def _tick(store: Store, clock: MovableClock) -> int:
+def _tick(store: Store, clock: ManualClock) -> int:
     ledger = open_ledger(store, clock)
     try:
         return ledger.advance_horizon()
@@ -671,19 +693,19 @@ def _tick(store: Store, clock: MovableClock) -> int:
         ledger.close()
 
 
-def test_a_reader_beside_three_writers_is_never_told_a_horizon_too_early(desk: Desk, store: Store) -> None:
+def test_a_reader_beside_three_writers_is_never_told_a_horizon_too_early(open_store: OpenStore, store: Store) -> None:
     """Two loaders and a ticker in processes of their own, a reader here: what a horizon vouched for is complete."""
-    desk.put(shop())
+    open_store.put(shop())
     context = get_context("spawn")
     done = context.Event()
-    loaders = [context.Process(target=neighbours.load_bills, args=(store, f"till {n}", 150)) for n in (1, 2)]
-    ticker = context.Process(target=neighbours.tick, args=(store, done), daemon=True)
+    loaders = [context.Process(target=other_processes.load_bills, args=(store, f"till {n}", 150)) for n in (1, 2)]
+    ticker = context.Process(target=other_processes.advance_horizon_until, args=(store, done), daemon=True)
     for process in (*loaders, ticker):
         process.start()
     horizon, seen = 0, frozenset[tuple[str, int]]()
     reads = 0
     while any(loader.is_alive() for loader in loaders) or reads < 10:
-        page = desk._run(desk.books.bills_by_change(Scope("shop", "sh_1"), "sh_1", 0, None, None, 1000))
+        page = open_store._run(open_store.books.bills_by_change(Scope("shop", "sh_1"), "sh_1", 0, None, None, 1000))
         rows = {(one["id"], in_ms(one["updatedAt"])) for one in bills_of(page)}
         assert {row for row in rows if row[1] <= horizon} <= seen, "a row appeared below a horizon given out"
         assert page.horizon >= horizon
@@ -693,39 +715,43 @@ def test_a_reader_beside_three_writers_is_never_told_a_horizon_too_early(desk: D
     for process in (*loaders, ticker):
         process.join(PATIENCE_SEC)
         assert process.exitcode == 0
-    assert len(desk.by_change()) == 2 * neighbours.BILLS
+    assert len(open_store.by_change()) == 2 * other_processes.BILLS
 
 
 # --- loads and the secret ----------------------------------------------------
 
 
-def test_a_load_shows_how_far_it_has_come(desk: Desk, store: Store, clock: MovableClock) -> None:
+def test_a_load_shows_how_far_it_has_come(open_store: OpenStore, store: Store, clock: ManualClock) -> None:
     assert store.latest_load(clock.now_ms()) is None
-    progress = desk.ledger.begin_load("bills.ndjson")
+    progress = open_store.ledger.begin_load("bills.ndjson")
     clock.advance(2)
     seen = store.latest_load(clock.now_ms())
     assert seen is not None
     assert (seen.lines, seen.finished, seen.idle_ms) == (0, False, 2000)
-    desk.ledger.apply([desk.change(shop())], LoadProgress(progress.number, lines=3, changed=1, rejected=2))
+    open_store.ledger.apply([open_store.change(shop())], LoadProgress(progress.number, lines=3, changed=1, rejected=2))
     seen = store.latest_load(clock.now_ms())
     assert seen is not None
     assert (seen.lines, seen.changed, seen.rejected, seen.finished, seen.idle_ms) == (3, 1, 2, False, 0)
-    desk.ledger.apply([], LoadProgress(progress.number, lines=3, changed=1, rejected=2, finished=True))
+    open_store.ledger.apply([], LoadProgress(progress.number, lines=3, changed=1, rejected=2, finished=True))
     seen = store.latest_load(clock.now_ms())
     assert seen is not None
     assert seen.finished
 
 
-def test_the_latest_of_several_loads_is_the_one_that_shows(desk: Desk, store: Store, clock: MovableClock) -> None:
-    first, second = desk.ledger.begin_load("a"), desk.ledger.begin_load("b")
+def test_the_latest_of_several_loads_is_the_one_that_shows(
+    open_store: OpenStore, store: Store, clock: ManualClock
+) -> None:
+    first, second = open_store.ledger.begin_load("a"), open_store.ledger.begin_load("b")
     assert second.number > first.number
-    desk.ledger.apply([], LoadProgress(first.number, lines=9, finished=True))
+    open_store.ledger.apply([], LoadProgress(first.number, lines=9, finished=True))
     seen = store.latest_load(clock.now_ms())
     assert seen is not None
     assert (seen.lines, seen.finished) == (0, False)
 
 
-def test_a_store_refuses_a_secret_it_was_not_built_with(desk: Desk, store: Store, clock: MovableClock) -> None:
+def test_a_store_refuses_a_secret_it_was_not_built_with(
+    open_store: OpenStore, store: Store, clock: ManualClock
+) -> None:
     other = Pseudonyms(b"another secret of more than thirty-two bytes")
     with pytest.raises(StoreMismatch, match="secret"):
         store.ledger(clock, other.fingerprint())

@@ -21,10 +21,10 @@ from counterfoil.domain.allowance import Admitted, TooFast
 from counterfoil.domain.calendar import thai_day
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import StoreUnavailable
-from house import MovableClock
-from ports import neighbours
+from ports import other_processes
 from ports.backends import METERS, OpenUsage, Store
-from ports.conftest import Run, weighed
+from ports.conftest import Run, backend_params
+from running_service import ManualClock
 
 KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), per_min=3, per_day=1000)
 NEW_YEAR = date(2026, 1, 1)
@@ -32,7 +32,7 @@ MIDNIGHT_SEC = 17 * 3600  # from the clock's start, 07:00 in Thailand, to the en
 PATIENCE_SEC = 20
 
 
-@pytest.fixture(params=weighed(METERS))
+@pytest.fixture(params=backend_params(METERS))
 def store(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[Store]:
     """An empty store, once with every meter."""
     made: Store = request.param(tmp_path / "store")
@@ -48,7 +48,7 @@ def admitted(run: Run, usage: OpenUsage, key: Key = KEY, tries: int = 1) -> int:
 # --- the minute --------------------------------------------------------------
 
 
-def test_a_minute_holds_its_number_and_not_one_more(store: Store, clock: MovableClock, run: Run) -> None:
+def test_a_minute_holds_its_number_and_not_one_more(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     assert admitted(run, usage, tries=10) == 3
     clock.advance(59.999999)
@@ -57,9 +57,7 @@ def test_a_minute_holds_its_number_and_not_one_more(store: Store, clock: Movable
     assert admitted(run, usage, tries=10) == 3
 
 
-def test_the_window_rolls_with_each_request_and_not_with_the_minute(
-    store: Store, clock: MovableClock, run: Run
-) -> None:
+def test_the_window_rolls_with_each_request_and_not_with_the_minute(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     for _ in range(3):
         assert admitted(run, usage) == 1
@@ -69,7 +67,7 @@ def test_the_window_rolls_with_each_request_and_not_with_the_minute(
         clock.advance(20)
 
 
-def test_the_refused_are_told_when_to_come_back(store: Store, clock: MovableClock, run: Run) -> None:
+def test_the_refused_are_told_when_to_come_back(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     admitted(run, usage, tries=3)
     assert run(usage.admit(KEY)) == TooFast(60)
@@ -81,7 +79,7 @@ def test_the_refused_are_told_when_to_come_back(store: Store, clock: MovableCloc
     assert isinstance(run(usage.admit(KEY)), Admitted)
 
 
-def test_the_refused_enter_neither_the_window_nor_the_count(store: Store, clock: MovableClock, run: Run) -> None:
+def test_the_refused_enter_neither_the_window_nor_the_count(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     admitted(run, usage, tries=50)
     assert run(usage.counts(KEY, [NEW_YEAR])) == {NEW_YEAR: 3}
@@ -98,7 +96,7 @@ def test_in_no_minute_too_many_and_none_refused_that_fits(
     store: Store, run: Run, per_min: int, pauses: list[float]
 ) -> None:
     """Compared with the definition itself, over any pattern of requests."""
-    clock = MovableClock()
+    clock = ManualClock()
     usage = store.usage(clock)
     key = replace(KEY, key_id=f"k {per_min} {pauses}", per_min=per_min)
     taken: list[int] = []
@@ -118,7 +116,7 @@ def test_in_no_minute_too_many_and_none_refused_that_fits(
     usage.close()
 
 
-def test_a_lower_limit_counts_what_was_admitted_under_the_higher(store: Store, clock: MovableClock, run: Run) -> None:
+def test_a_lower_limit_counts_what_was_admitted_under_the_higher(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     assert admitted(run, usage, replace(KEY, per_min=10), 5) == 5
     assert admitted(run, usage, replace(KEY, per_min=2), 5) == 0
@@ -126,7 +124,7 @@ def test_a_lower_limit_counts_what_was_admitted_under_the_higher(store: Store, c
     assert admitted(run, usage, replace(KEY, per_min=2), 5) == 2
 
 
-def test_a_higher_limit_gives_the_difference_at_once(store: Store, clock: MovableClock, run: Run) -> None:
+def test_a_higher_limit_gives_the_difference_at_once(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     assert admitted(run, usage, tries=5) == 3
     assert admitted(run, usage, replace(KEY, per_min=8), 20) == 5
@@ -135,7 +133,7 @@ def test_a_higher_limit_gives_the_difference_at_once(store: Store, clock: Movabl
 
 
 def test_a_limit_may_go_down_and_up_again_without_opening_the_window(
-    store: Store, clock: MovableClock, run: Run
+    store: Store, clock: ManualClock, run: Run
 ) -> None:
     usage = store.usage(clock)
     assert admitted(run, usage, replace(KEY, per_min=50), 80) == 50
@@ -147,14 +145,14 @@ def test_a_limit_may_go_down_and_up_again_without_opening_the_window(
     assert admitted(run, usage, replace(KEY, per_min=50), 80) == 49
 
 
-def test_keys_do_not_share_a_window(store: Store, clock: MovableClock, run: Run) -> None:
+def test_keys_do_not_share_a_window(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     for n in range(20):
         assert admitted(run, usage, replace(KEY, key_id=f"k_{n}"), 4) == 3
 
 
 def test_requests_of_many_keys_that_arrive_together_are_each_judged_by_their_own(
-    store: Store, clock: MovableClock, run: Run
+    store: Store, clock: ManualClock, run: Run
 ) -> None:
     usage = store.usage(clock)
     keys = [replace(KEY, key_id=f"k_{n}", per_min=1 + n) for n in range(10)]
@@ -169,7 +167,7 @@ def test_requests_of_many_keys_that_arrive_together_are_each_judged_by_their_own
     assert run(crowd()) == {f"k_{n}": 1 + n for n in range(10)}
 
 
-def test_requests_that_arrive_together_get_numbers_of_their_own(store: Store, clock: MovableClock, run: Run) -> None:
+def test_requests_that_arrive_together_get_numbers_of_their_own(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     key = replace(KEY, per_min=100)
 
@@ -179,7 +177,7 @@ def test_requests_that_arrive_together_get_numbers_of_their_own(store: Store, cl
     assert sorted(verdict.count for verdict in run(crowd())) == list(range(1, 41))
 
 
-def test_a_request_given_up_while_it_waits_disturbs_nobody(store: Store, clock: MovableClock, run: Run) -> None:
+def test_a_request_given_up_while_it_waits_disturbs_nobody(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
 
     async def one_leaves() -> Any:
@@ -197,7 +195,7 @@ def test_a_request_given_up_while_it_waits_disturbs_nobody(store: Store, clock: 
 # --- the day -----------------------------------------------------------------
 
 
-def test_the_count_starts_afresh_at_midnight_in_thailand(store: Store, clock: MovableClock, run: Run) -> None:
+def test_the_count_starts_afresh_at_midnight_in_thailand(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     assert run(usage.admit(KEY)) == Admitted(NEW_YEAR, 1)
     clock.advance(MIDNIGHT_SEC - 0.001)
@@ -207,7 +205,7 @@ def test_the_count_starts_afresh_at_midnight_in_thailand(store: Store, clock: Mo
     assert run(usage.counts(KEY, [NEW_YEAR, date(2026, 1, 2)])) == {NEW_YEAR: 2, date(2026, 1, 2): 1}
 
 
-def test_midnight_does_not_open_the_minute(store: Store, clock: MovableClock, run: Run) -> None:
+def test_midnight_does_not_open_the_minute(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     clock.advance(MIDNIGHT_SEC - 1)
     admitted(run, usage, tries=3)
@@ -215,13 +213,13 @@ def test_midnight_does_not_open_the_minute(store: Store, clock: MovableClock, ru
     assert run(usage.admit(KEY)) == TooFast(58)
 
 
-def test_a_request_past_the_quota_is_still_counted(store: Store, clock: MovableClock, run: Run) -> None:
+def test_a_request_past_the_quota_is_still_counted(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     key = replace(KEY, per_min=100, per_day=2)
     assert [run(usage.admit(key)).count for _ in range(5)] == [1, 2, 3, 4, 5]
 
 
-def test_days_without_requests_have_no_count(store: Store, clock: MovableClock, run: Run) -> None:
+def test_days_without_requests_have_no_count(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     admitted(run, usage)
     clock.advance(3 * 86_400)
@@ -232,7 +230,7 @@ def test_days_without_requests_have_no_count(store: Store, clock: MovableClock, 
     assert run(usage.counts(replace(KEY, key_id="k_2"), days)) == {}
 
 
-def test_the_operator_sees_the_counts_of_all_keys(store: Store, clock: MovableClock, run: Run) -> None:
+def test_the_operator_sees_the_counts_of_all_keys(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     admitted(run, usage, tries=2)
     clock.advance(86_400)
@@ -246,7 +244,7 @@ def test_the_operator_sees_the_counts_of_all_keys(store: Store, clock: MovableCl
 
 
 def test_a_wall_clock_that_steps_neither_opens_nor_closes_the_window(
-    store: Store, clock: MovableClock, run: Run
+    store: Store, clock: ManualClock, run: Run
 ) -> None:
     usage = store.usage(clock)
     admitted(run, usage, tries=3)
@@ -259,7 +257,7 @@ def test_a_wall_clock_that_steps_neither_opens_nor_closes_the_window(
 
 
 def test_a_wall_clock_that_steps_back_over_midnight_goes_on_with_that_days_count(
-    store: Store, clock: MovableClock, run: Run
+    store: Store, clock: ManualClock, run: Run
 ) -> None:
     usage = store.usage(clock)
     key = replace(KEY, per_min=100)
@@ -273,10 +271,10 @@ def test_a_wall_clock_that_steps_back_over_midnight_goes_on_with_that_days_count
     assert run(usage.counts(KEY, [NEW_YEAR, date(2026, 1, 2)])) == {NEW_YEAR: 2, date(2026, 1, 2): 2}
 
 
-class Rebooted(MovableClock):
+class Rebooted(ManualClock):
     """The same wall clock after the machine was started again: the steady clock began anew."""
 
-    def __init__(self, before: MovableClock, off_sec: float, uptime_sec: float) -> None:
+    def __init__(self, before: ManualClock, off_sec: float, uptime_sec: float) -> None:
         super().__init__(before.now_ms())
         self.step(off_sec)
         self._steady_us = round(uptime_sec * 1_000_000)
@@ -287,7 +285,7 @@ class Rebooted(MovableClock):
 
 @pytest.mark.parametrize("uptime_sec", [5, 10_000_000])
 def test_a_reboot_neither_opens_nor_closes_the_window(
-    store: Store, clock: MovableClock, run: Run, uptime_sec: float
+    store: Store, clock: ManualClock, run: Run, uptime_sec: float
 ) -> None:
     usage = store.usage(clock)
     admitted(run, usage, tries=3)
@@ -301,7 +299,7 @@ def test_a_reboot_neither_opens_nor_closes_the_window(
 
 
 def test_after_a_reboot_with_a_wall_clock_set_back_the_window_errs_on_the_closed_side(
-    store: Store, clock: MovableClock, run: Run
+    store: Store, clock: ManualClock, run: Run
 ) -> None:
     usage = store.usage(clock)
     admitted(run, usage, tries=3)
@@ -313,7 +311,7 @@ def test_after_a_reboot_with_a_wall_clock_set_back_the_window_errs_on_the_closed
     assert admitted(run, usage, tries=5) == 3
 
 
-def test_processes_that_start_after_a_reboot_agree_on_the_time(store: Store, clock: MovableClock, run: Run) -> None:
+def test_processes_that_start_after_a_reboot_agree_on_the_time(store: Store, clock: ManualClock, run: Run) -> None:
     store.usage(clock).close()
     after = Rebooted(clock, 20, 5)
     first = store.usage(after)
@@ -328,7 +326,7 @@ def test_processes_that_start_after_a_reboot_agree_on_the_time(store: Store, clo
 # --- survival ----------------------------------------------------------------
 
 
-def test_window_and_count_survive_a_restart(store: Store, clock: MovableClock, run: Run) -> None:
+def test_window_and_count_survive_a_restart(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     admitted(run, usage, tries=2)
     usage.close()
@@ -337,7 +335,7 @@ def test_window_and_count_survive_a_restart(store: Store, clock: MovableClock, r
     assert run(usage.counts(KEY, [NEW_YEAR])) == {NEW_YEAR: 3}
 
 
-def test_a_full_disk_refuses_and_lets_nobody_through_uncounted(store: Store, clock: MovableClock, run: Run) -> None:
+def test_a_full_disk_refuses_and_lets_nobody_through_uncounted(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     admitted(run, usage)
     with store.out_of_space():
@@ -371,7 +369,7 @@ def _heard(pipe: Connection) -> list[int]:
 def test_four_processes_share_one_exact_window(store: Store, run: Run) -> None:
     """On the machine's own clocks. All tries fall within a minute, so exactly `perMin` of them get in."""
     key = replace(KEY, per_min=50, per_day=10)
-    others = [_start(store, neighbours.hammer, key, 60) for _ in range(4)]
+    others = [_start(store, other_processes.request_admissions, key, 60) for _ in range(4)]
     counts = [count for _, pipe in others for count in _heard(pipe)]
     for process, _ in others:
         process.join(PATIENCE_SEC)
@@ -386,7 +384,7 @@ def test_four_processes_share_one_exact_window(store: Store, run: Run) -> None:
 def test_counts_stay_exact_when_a_process_is_killed_in_the_middle(store: Store, run: Run) -> None:
     """What the killed one was granted is counted, and it leaves no lock behind."""
     key = replace(KEY, per_min=1_000_000)
-    others = [_start(store, neighbours.keep_asking, key) for _ in range(3)]
+    others = [_start(store, other_processes.request_admissions_forever, key) for _ in range(3)]
     victim, its_pipe = others[0]
     heard: list[int] = []
     while len(heard) < 30:
@@ -419,7 +417,7 @@ def test_counts_stay_exact_when_a_process_is_killed_in_the_middle(store: Store, 
 
 def test_the_window_of_a_killed_process_still_binds_the_others(store: Store, run: Run) -> None:
     key = replace(KEY, per_min=20)
-    process, pipe = _start(store, neighbours.keep_asking, key)
+    process, pipe = _start(store, other_processes.request_admissions_forever, key)
     granted = 0
     while granted < 20:
         assert pipe.poll(PATIENCE_SEC)

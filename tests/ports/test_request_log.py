@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from counterfoil.domain.access import Key, Scope
 from counterfoil.ports import RequestRecord, StoreUnavailable
-from house import MovableClock
 from ports.backends import Store
 from ports.conftest import Run
+from running_service import ManualClock
 
 KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"))
 DAY = 86_400
@@ -25,17 +25,17 @@ RECORD = RequestRecord(
 )
 
 
-def at(clock: MovableClock, **fields: object) -> RequestRecord:
+def at(clock: ManualClock, **fields: object) -> RequestRecord:
     return replace(RECORD, at=clock.now_ms(), **fields)
 
 
-def test_a_disclosure_is_kept_before_the_call_returns(store: Store, clock: MovableClock, run: Run) -> None:
+def test_a_disclosure_is_kept_before_the_call_returns(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     run(usage.disclose(at(clock)))
     assert store.usage(clock).disclosures(10) == [at(clock)]
 
 
-def test_an_ordinary_record_is_no_disclosure(store: Store, clock: MovableClock, run: Run) -> None:
+def test_an_ordinary_record_is_no_disclosure(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
 
     async def note() -> None:
@@ -46,7 +46,7 @@ def test_an_ordinary_record_is_no_disclosure(store: Store, clock: MovableClock, 
     assert usage.disclosures(10) == []
 
 
-def test_a_record_noted_is_written_when_the_worker_stops(store: Store, clock: MovableClock, run: Run) -> None:
+def test_a_record_noted_is_written_when_the_worker_stops(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
 
     async def note() -> None:
@@ -58,7 +58,7 @@ def test_a_record_noted_is_written_when_the_worker_stops(store: Store, clock: Mo
     assert len(store.usage(clock).disclosures(10)) == 3
 
 
-def test_a_record_noted_rides_along_with_the_next_admission(store: Store, clock: MovableClock, run: Run) -> None:
+def test_a_record_noted_rides_along_with_the_next_admission(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
 
     async def note_and_admit() -> None:
@@ -69,7 +69,7 @@ def test_a_record_noted_rides_along_with_the_next_admission(store: Store, clock:
     assert store.usage(clock).disclosures(10) == [at(clock)]
 
 
-def test_disclosures_come_newest_first_and_no_more_than_asked_for(store: Store, clock: MovableClock, run: Run) -> None:
+def test_disclosures_come_newest_first_and_no_more_than_asked_for(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     for members in (1, 2, 3):
         run(usage.disclose(at(clock, personal_members=members)))
@@ -78,7 +78,7 @@ def test_disclosures_come_newest_first_and_no_more_than_asked_for(store: Store, 
 
 
 def test_a_record_that_cannot_be_written_waits_and_nothing_is_written_twice(
-    store: Store, clock: MovableClock, run: Run
+    store: Store, clock: ManualClock, run: Run
 ) -> None:
     usage = store.usage(clock)
 
@@ -93,13 +93,13 @@ def test_a_record_that_cannot_be_written_waits_and_nothing_is_written_twice(
     assert usage.disclosures(10) == [at(clock)]
 
 
-def test_a_disclosure_that_could_not_be_kept_is_an_error(store: Store, clock: MovableClock, run: Run) -> None:
+def test_a_disclosure_that_could_not_be_kept_is_an_error(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     with store.out_of_space(), pytest.raises(StoreUnavailable):
         run(usage.disclose(at(clock)))
 
 
-def test_a_disclosure_that_was_refused_is_not_recorded_later(store: Store, clock: MovableClock, run: Run) -> None:
+def test_a_disclosure_that_was_refused_is_not_recorded_later(store: Store, clock: ManualClock, run: Run) -> None:
     """The caller was told 500 and got no data."""
     usage = store.usage(clock)
     with store.out_of_space(), pytest.raises(StoreUnavailable):
@@ -108,7 +108,7 @@ def test_a_disclosure_that_was_refused_is_not_recorded_later(store: Store, clock
     assert usage.disclosures(10) == []
 
 
-def test_records_are_dropped_after_ninety_days(store: Store, clock: MovableClock, run: Run) -> None:
+def test_records_are_dropped_after_ninety_days(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     run(usage.disclose(at(clock)))
     clock.advance(90 * DAY)
@@ -120,7 +120,7 @@ def test_records_are_dropped_after_ninety_days(store: Store, clock: MovableClock
     assert usage.prune() == (0, 0)
 
 
-def test_totals_are_dropped_after_four_hundred_days(store: Store, clock: MovableClock, run: Run) -> None:
+def test_totals_are_dropped_after_four_hundred_days(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     for _ in range(3):
         run(usage.admit(KEY))
@@ -133,7 +133,7 @@ def test_totals_are_dropped_after_four_hundred_days(store: Store, clock: Movable
     assert kept == {first + timedelta(days=n): 1 for n in (1, 2, 401)}
 
 
-def test_pruning_leaves_the_minute_and_the_day_alone(store: Store, clock: MovableClock, run: Run) -> None:
+def test_pruning_leaves_the_minute_and_the_day_alone(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     key = replace(KEY, per_min=2)
     run(usage.admit(key))
@@ -144,7 +144,7 @@ def test_pruning_leaves_the_minute_and_the_day_alone(store: Store, clock: Movabl
 
 
 def test_the_count_of_a_key_at_rest_goes_after_four_hundred_days_too(
-    store: Store, clock: MovableClock, run: Run
+    store: Store, clock: ManualClock, run: Run
 ) -> None:
     usage = store.usage(clock)
     run(usage.admit(KEY))
@@ -153,7 +153,7 @@ def test_the_count_of_a_key_at_rest_goes_after_four_hundred_days_too(
     assert run(usage.counts(KEY, [date(2026, 1, 1)])) == {}
 
 
-def test_records_survive_a_restart(store: Store, clock: MovableClock, run: Run) -> None:
+def test_records_survive_a_restart(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     run(usage.disclose(at(clock)))
     run(usage.admit(KEY))
@@ -163,7 +163,7 @@ def test_records_survive_a_restart(store: Store, clock: MovableClock, run: Run) 
     assert usage.totals(1) == {"k_1": {date(2026, 1, 1): 1}}
 
 
-def test_many_old_records_go_in_one_call(store: Store, clock: MovableClock, run: Run) -> None:
+def test_many_old_records_go_in_one_call(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
 
     async def note() -> None:

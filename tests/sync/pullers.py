@@ -8,16 +8,16 @@ from counterfoil.client import Client
 from counterfoil.client.pull import Options, Puller
 from counterfoil.client.reconcile import Reconciler
 from counterfoil.client.sinks.duckdb import DuckDBSink
-from sync.premises import InProcess, Premises
+from sync.in_process import InProcess, InProcessService
 
 _numbers = count()
 
 
-class PowerCut(BaseException):
+class SimulatedCrash(BaseException):
     """Nothing runs on after this."""
 
 
-class MortalSink(DuckDBSink):
+class CrashingSink(DuckDBSink):
     """A sink whose process may die just before or just after a commit."""
 
     dies_at: int | None = None
@@ -35,20 +35,20 @@ class MortalSink(DuckDBSink):
             return
         self.dies_at -= before
         if self.dies_at == 0 and before is not self.after_it:
-            raise PowerCut
+            raise SimulatedCrash
 
 
-class CopyOfOne:
+class PulledCopy:
     """A copy, and the key that it is pulled with."""
 
     puller: type[Puller] = Puller
 
-    def __init__(self, premises: Premises, key: str, limit: int) -> None:
-        self.premises = premises
+    def __init__(self, service: InProcessService, key: str, limit: int) -> None:
+        self.service = service
         self.key = key
         self.limit = limit
         self.begun: dict[str, int] = {}
-        self.sink = MortalSink(premises.folder / f"{next(_numbers)}.duckdb")
+        self.sink = CrashingSink(service.folder / f"{next(_numbers)}.duckdb")
         self.sink.run("SET threads = 1")
 
     def close(self) -> None:
@@ -71,16 +71,16 @@ class CopyOfOne:
             if meanwhile and requests in meanwhile:
                 meanwhile[requests]()
             if requests == cut:
-                raise PowerCut
+                raise SimulatedCrash
 
-        for shop in self.premises.ask(self.key, "shops")["data"]:
+        for shop in self.service.ask(self.key, "shops")["data"]:
             self.begun.setdefault(shop["shopId"], number)
         self.sink.dies_at, self.sink.after_it = dies_at, after_it
         with self._client(before) as client:
             puller = self.puller(client, self.sink, Options(limit=self.limit, pages_a_batch=2))
             try:
                 puller.run()
-            except PowerCut:
+            except SimulatedCrash:
                 """What was committed stays; all else is gone with the process."""
             finally:
                 puller.close()
@@ -92,4 +92,4 @@ class CopyOfOne:
                 assert difference.mended
 
     def _client(self, before: Callable[[], None]) -> Client:
-        return Client("http://service/ext/v1", self.key, transport=InProcess(self.premises, before))
+        return Client("http://service/ext/v1", self.key, transport=InProcess(self.service, before))

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field, json
 
-from sync.premises import Json, Premises
+from sync.in_process import InProcessService, Json
 
 # Every bill of the tests that has a date lies within these windows.
 WINDOWS = (("20251101", "20251201"), ("20251202", "20260101"), ("20260102", "20260201"))
@@ -27,15 +27,15 @@ Fate = Literal["stored", "lost", "half stored"]
 Lists = list[tuple[str, Json]]
 
 
-class Store(Struct):
+class ReaderState(Struct):
     """A copy of the bills, and its marks. Two readers may share one."""
 
     bills: dict[tuple[str, str], Json] = field(default_factory=dict)
     marks: dict[str, str] = field(default_factory=dict)
     begun: dict[str, int] = field(default_factory=dict)
 
-    def __copy__(self) -> "Store":
-        return Store(dict(self.bills), dict(self.marks), dict(self.begun))
+    def __copy__(self) -> "ReaderState":
+        return ReaderState(dict(self.bills), dict(self.marks), dict(self.begun))
 
 
 class Pass(Struct):
@@ -64,16 +64,16 @@ class Progress(Struct):
 class Reader:
     """One client with one key. Each step is one request."""
 
-    def __init__(self, premises: Premises, key: str, limit: int, store: Store | None = None) -> None:
-        self.premises = premises
+    def __init__(self, service: InProcessService, key: str, limit: int, store: ReaderState | None = None) -> None:
+        self.service = service
         self.key = key
         self.limit = limit
         self.number = 0
         self.at: tuple[str, str] | None = None
         self.shares_store = store is not None
-        self.store = Store() if store is None else store
+        self.store = ReaderState() if store is None else store
         self.progress = Progress()
-        self._history: list[tuple[Progress, Store | None]] = []
+        self._history: list[tuple[Progress, ReaderState | None]] = []
 
     @property
     def running(self) -> bool:
@@ -208,7 +208,7 @@ class Reader:
             self.bills[bill["shopId"], bill["id"]] = bill
 
     def ask(self, path: str, **query: Any) -> Json:
-        body = self.premises.ask(self.key, path, **query)
+        body = self.service.ask(self.key, path, **query)
         assert body["ok"] or body["error"] in ("bad_cursor", "shop_not_in_scope", "provider_not_in_scope"), body
         return body
 
@@ -221,7 +221,7 @@ class FinalTimeReader(Reader):
         return min(self.progress.times[shop_id], key=_instant)
 
 
-class Forgetter(Reader):
+class StatelessReader(Reader):
     """A reader that keeps no cursors and no marks: it asks from the latest change it has seen in a shop on."""
 
     def selections(self, shop_id: str) -> list[Json]:
@@ -257,8 +257,8 @@ class MemberPass(Struct):
 class MemberReader:
     """A client that reads one base after the other in full, by cursor."""
 
-    def __init__(self, premises: Premises, key: str, limit: int, bases: tuple[str, ...]) -> None:
-        self.premises = premises
+    def __init__(self, service: InProcessService, key: str, limit: int, bases: tuple[str, ...]) -> None:
+        self.service = service
         self.key = key
         self.limit = limit
         self.number = 0
@@ -277,7 +277,7 @@ class MemberReader:
         self._history.append(copy(here))
         del self._history[:-MOST_STATES]
         cursor = {"cursor": here.current.cursor} if here.current.cursor else {}
-        page = self.premises.ask(self.key, "members", providerId=here.base, limit=self.limit, **cursor)
+        page = self.service.ask(self.key, "members", providerId=here.base, limit=self.limit, **cursor)
         assert page["ok"] or page["error"] in ("bad_cursor", "provider_not_in_scope"), page
         self.at = None
         if not page["ok"]:

@@ -22,8 +22,8 @@ from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.allowance import Admitted, TooFast
 from counterfoil.domain.paging import Position
 from counterfoil.ports import AccountList, BillPage, FoundBill, FoundMember, MemberPage, Meter, ShopList
-from sync.machine import Machine
-from sync.premises import Json, Parts, Premises, Reply
+from sync.in_process import InProcessService, Json, Reply, StoreParts
+from sync.state_machine import SyncMachine
 
 REPLICAS = 2
 NODES = 2
@@ -142,7 +142,7 @@ class LaggingBooks:
         return await self._servers.first(lambda books: books.accounts(provider_id, messaging_hash), reached)
 
 
-class GivingMeter:
+class MeterWithFloors:
     """Counts as the meter does, and tells each lineage no less than it was told before."""
 
     def __init__(self, meter: Meter, servers: Servers, given: dict[str, int]) -> None:
@@ -160,13 +160,13 @@ class GivingMeter:
         return replace(verdict, horizon=self._given[key.lineage])
 
 
-class LaggingPremises(Premises):
+class LaggingReplicaService(InProcessService):
     """Two nodes over a primary and two replicas. Which node is asked next is up to the test."""
 
     servers: type[Servers] = Servers
-    meter: type[GivingMeter] = GivingMeter
+    meter: type[MeterWithFloors] = MeterWithFloors
 
-    def __init__(self, folder: Path, parts: Parts) -> None:
+    def __init__(self, folder: Path, parts: StoreParts) -> None:
         super().__init__(folder, parts)
         given: dict[str, int] = {}
         store = Path(self.settings.store)
@@ -175,7 +175,7 @@ class LaggingPremises(Premises):
         self.apps = [self.application(self._node(view, given)) for view in self.views]
         self.turn = 0
 
-    def _open(self, parts: Parts) -> bootstrap.ServingPorts:
+    def _open(self, parts: StoreParts) -> bootstrap.ServingPorts:
         self._served = super()._open(parts)
         return self._served
 
@@ -203,26 +203,26 @@ class LaggingPremises(Premises):
             self.look(node)
 
 
-class LaggingMachine(Machine):
+class LaggingReplicaMachine(SyncMachine):
     """The same rules, and those of replicas that catch up when they like."""
 
-    lagging: type[LaggingPremises] = LaggingPremises
-    premises: LaggingPremises
+    lagging: type[LaggingReplicaService] = LaggingReplicaService
+    service: LaggingReplicaService
 
-    def open_premises(self) -> Premises:
+    def open_service(self) -> InProcessService:
         return self.lagging(self.folder, self.parts)
 
     @rule(which=st.integers(0, REPLICAS - 1))
     def a_replica_catches_up(self, which: int) -> None:
-        self.premises.replicas[which].catch_up()
+        self.service.replicas[which].catch_up()
 
     @rule(node=st.integers(0, NODES - 1))
     def a_node_looks_at_its_servers(self, node: int) -> None:
-        self.premises.look(node)
+        self.service.look(node)
 
     @rule(node=st.integers(0, NODES - 1), order=ORDERS)
     def a_node_prefers_other_replicas(self, node: int, order: list[int]) -> None:
-        self.premises.views[node].order = order
+        self.service.views[node].order = order
 
     @precondition(lambda self: self.readers)
     @rule(which=st.integers(0, 5), replica=st.integers(0, REPLICAS - 1), order=ORDERS)
@@ -232,8 +232,8 @@ class LaggingMachine(Machine):
         self.the_horizon_is_moved()
         self.a_replica_catches_up(replica)
         for node in range(NODES):
-            self.premises.look(node)
-            self.premises.views[node].order = order
+            self.service.look(node)
+            self.service.views[node].order = order
         reader.number = self.number
         reader.finish()
 
@@ -241,24 +241,24 @@ class LaggingMachine(Machine):
         """History reaches every replica at once: what has no stamp is shown only by a full read that comes after it."""
         super().load(records, batch)
         if any(record.get("history") for record in records):
-            self.premises.everyone_catches_up()
+            self.service.everyone_catches_up()
 
     def quiet(self, reconcile: bool) -> None:
         while self.paused:
             self.a_paused_loader_commits(0)
-        self.premises.ledger.advance_horizon()
-        self.premises.everyone_catches_up()
+        self.service.ledger.advance_horizon()
+        self.service.everyone_catches_up()
         super().quiet(reconcile)
 
     def check_members(self, read: Any) -> None:
         """Replicas that lag may lack members that the primary has; those are checked when all have caught up."""
 
     def ask(self, path: str, **query: Any) -> Json:
-        """The truth is what the primary says."""
-        for view in self.premises.views:
+        """Compare with what the primary shows."""
+        for view in self.service.views:
             view.primary_only = True
         try:
             return super().ask(path, **query)
         finally:
-            for view in self.premises.views:
+            for view in self.service.views:
                 view.primary_only = False

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from sync.faults import MACHINES
-from sync.machine import Machine
-from sync.plot import Json
-from sync.premises import Parts
-from sync.replicas import LaggingMachine
+from sync.deliberate_faults import MACHINES
+from sync.in_process import StoreParts
+from sync.replicas import LaggingReplicaMachine
+from sync.source_data import Json
+from sync.state_machine import SyncMachine
 
 SHOP: Json = {"kind": "shop", "id": "s0", "franchiseId": "f", "closingTime": "02:00", "providerId": None}
 MOST_PAGES = 60
@@ -26,19 +26,19 @@ def bill(number: int, **fields: object) -> Json:
     return {"kind": "bill", "shopId": "s0", "id": f"b{number}", "closedAt": closed_at, "history": False, **fields}
 
 
-def begin(machine: Machine, limit: int = 2) -> None:
+def begin(machine: SyncMachine, limit: int = 2) -> None:
     machine.begin((SHOP, {**SHOP, "id": "s1"}), (limit,) * 9)
     machine.time_passes(1)
     machine.quiet(reconcile=False)
 
 
-def one_by_one(machine: Machine, number: int) -> None:
+def one_by_one(machine: SyncMachine, number: int) -> None:
     for each in range(number):
         machine.time_passes(1)
         machine.bills_come_or_change([bill(each)])
 
 
-def a_late_commit(machine: Machine) -> None:
+def a_late_commit(machine: SyncMachine) -> None:
     begin(machine)
     machine.a_loader_pauses_before_it_commits([bill(1)])
     machine.time_passes(1)
@@ -48,7 +48,7 @@ def a_late_commit(machine: Machine) -> None:
     machine.a_paused_loader_commits(0)
 
 
-def commits_that_overtake(machine: Machine) -> None:
+def commits_that_overtake(machine: SyncMachine) -> None:
     begin(machine)
     machine.a_loader_pauses_before_it_commits([bill(1)])
     machine.a_loader_pauses_before_it_commits([bill(2)])
@@ -58,7 +58,7 @@ def commits_that_overtake(machine: Machine) -> None:
     machine.a_paused_loader_commits(0)
 
 
-def a_clock_that_steps_back(machine: Machine) -> None:
+def a_clock_that_steps_back(machine: SyncMachine) -> None:
     begin(machine)
     machine.time_passes(3600)
     for reader in machine.readers:
@@ -67,7 +67,7 @@ def a_clock_that_steps_back(machine: Machine) -> None:
     machine.bills_come_or_change([bill(1)])
 
 
-def a_cursor_whose_row_changes(machine: Machine) -> None:
+def a_cursor_whose_row_changes(machine: SyncMachine) -> None:
     begin(machine)
     one_by_one(machine, 6)
     reader = machine.readers[0]
@@ -77,13 +77,13 @@ def a_cursor_whose_row_changes(machine: Machine) -> None:
     machine.bills_come_or_change([bill(1, cashier="Ying")])
 
 
-def a_reader_that_begins_inside_a_tie(machine: Machine) -> None:
+def a_reader_that_begins_inside_a_tie(machine: SyncMachine) -> None:
     begin(machine)
     machine.time_passes(1)
     machine.bills_come_or_change([bill(number) for number in range(6)])
 
 
-def changes_on_the_way(machine: Machine) -> None:
+def changes_on_the_way(machine: SyncMachine) -> None:
     """Every page of an incremental pass is followed by a change; the pass has to end all the same."""
     begin(machine, limit=1)
     one_by_one(machine, 6)
@@ -98,7 +98,7 @@ def changes_on_the_way(machine: Machine) -> None:
     raise AssertionError("the walk does not end")
 
 
-def a_change_behind_the_reader(machine: Machine) -> None:
+def a_change_behind_the_reader(machine: SyncMachine) -> None:
     begin(machine)
     one_by_one(machine, 6)
     reader = machine.readers[0]
@@ -109,20 +109,20 @@ def a_change_behind_the_reader(machine: Machine) -> None:
     machine.the_horizon_is_moved()
 
 
-def a_change_behind_the_puller(machine: Machine) -> None:
+def a_change_behind_the_puller(machine: SyncMachine) -> None:
     begin(machine)
     one_by_one(machine, 6)
     change = machine.later([bill(0, void=True)])
     machine.copies[0].pull(machine.number, meanwhile={4: change})
 
 
-def two_jobs_read_one_list(machine: Machine) -> None:
+def two_jobs_read_one_list(machine: SyncMachine) -> None:
     begin(machine, limit=1)
     one_by_one(machine, 6)
     machine.a_second_job_reads_the_list_of_the_first(2, 3, (1, 1), [bill(6), bill(7)], None, 0)
 
 
-def a_first_read_that_another_overtakes(machine: Machine) -> None:
+def a_first_read_that_another_overtakes(machine: SyncMachine) -> None:
     """A bill changes behind a reader by day, whose mark is the serverTime of its last page."""
     machine.begin((SHOP, {**SHOP, "id": "s1"}), (2,) * 9)
     one_by_one(machine, 6)
@@ -135,7 +135,7 @@ def a_first_read_that_another_overtakes(machine: Machine) -> None:
     fast.finish()
 
 
-def a_second_pass_from_the_same_mark(machine: Machine) -> None:
+def a_second_pass_from_the_same_mark(machine: SyncMachine) -> None:
     """The second reader took its mark after the first had begun, and meets it at the end of the first page."""
     begin(machine, limit=1)
     one_by_one(machine, 6)
@@ -148,23 +148,23 @@ def a_second_pass_from_the_same_mark(machine: Machine) -> None:
     second.finish()
 
 
-def a_new_key_while_replicas_lag(machine: Machine) -> None:
+def a_new_key_while_replicas_lag(machine: SyncMachine) -> None:
     """It is told the primary's time first, and its pages must not come from before that."""
     machine.begin((SHOP, {**SHOP, "id": "s1"}), (2,) * 9)
-    if isinstance(machine, LaggingMachine):
-        machine.premises.everyone_catches_up()
+    if isinstance(machine, LaggingReplicaMachine):
+        machine.service.everyone_catches_up()
     one_by_one(machine, 3)
     machine.readers[2].finish()
 
 
-def a_mark_from_the_server_that_is_ahead(machine: Machine) -> None:
+def a_mark_from_the_server_that_is_ahead(machine: SyncMachine) -> None:
     """Only a machine with several servers has one that is ahead."""
     begin(machine)
     one_by_one(machine, 3)
-    if not isinstance(machine, LaggingMachine):
+    if not isinstance(machine, LaggingReplicaMachine):
         return
     for order in ([0, 1], [1, 0]):
-        machine.premises.views[0].order, machine.premises.views[1].order = order, order[::-1]
+        machine.service.views[0].order, machine.service.views[1].order = order, order[::-1]
         machine.a_replica_catches_up(0)
         for node in range(2):
             machine.a_node_looks_at_its_servers(node)
@@ -173,7 +173,7 @@ def a_mark_from_the_server_that_is_ahead(machine: Machine) -> None:
         one_by_one(machine, 3)
 
 
-SCENARIOS: dict[str, Callable[[Machine], None]] = {
+SCENARIOS: dict[str, Callable[[SyncMachine], None]] = {
     "stamp taken before the lock": a_late_commit,
     "stamps committed out of order": commits_that_overtake,
     "serverTime is now": a_clock_that_steps_back,
@@ -191,7 +191,7 @@ SCENARIOS: dict[str, Callable[[Machine], None]] = {
 }
 
 
-def play(kind: type[Machine], scenario: Callable[[Machine], None]) -> None:
+def play(kind: type[SyncMachine], scenario: Callable[[SyncMachine], None]) -> None:
     """A scenario, to its quiet point."""
     machine = kind()
     try:
@@ -204,12 +204,12 @@ def play(kind: type[Machine], scenario: Callable[[Machine], None]) -> None:
 
 def test_every_fault_has_a_scenario() -> None:
     assert set(SCENARIOS) == set(MACHINES)
-    assert Machine.parts == Parts()
+    assert SyncMachine.parts == StoreParts()
 
 
 @pytest.mark.parametrize("fault", SCENARIOS)
 def test_the_shipped_service_comes_through_every_scenario(fault: str) -> None:
-    play(LaggingMachine if issubclass(MACHINES[fault], LaggingMachine) else Machine, SCENARIOS[fault])
+    play(LaggingReplicaMachine if issubclass(MACHINES[fault], LaggingReplicaMachine) else SyncMachine, SCENARIOS[fault])
 
 
 @pytest.mark.parametrize("fault", SCENARIOS)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from counterfoil.backends.sqlite.books import SqliteBooks
 from records import EVER, bill, branch
-from sync.premises import Parts, Premises
+from sync.in_process import InProcessService, StoreParts
 
 
 class LoadedMeanwhile(SqliteBooks):
@@ -19,17 +19,17 @@ class LoadedMeanwhile(SqliteBooks):
 
 
 def test_a_shop_that_is_loaded_while_its_key_asks_gives_its_bills_then_or_at_the_next_poll(tmp_path: Path) -> None:
-    house = Premises(tmp_path, Parts(books=LoadedMeanwhile))
+    service = InProcessService(tmp_path, StoreParts(books=LoadedMeanwhile))
     shop = branch()
-    key, sold = house.key(shop=shop["id"]), bill(shop)
+    key, sold = service.key(shop=shop["id"]), bill(shop)
 
     def first_load() -> None:
-        house.load(shop, sold)
-        house.clock.advance(1)
-        house.ledger.advance_horizon()
+        service.load(shop, sold)
+        service.clock.advance(1)
+        service.ledger.advance_horizon()
 
-    house.books.happens = first_load  # type: ignore[attr-defined]
-    first = house.ask(key, "transactions", shopId=shop["id"], updatedSince=EVER)
-    then = house.ask(key, "transactions", shopId=shop["id"], updatedSince=first["serverTime"])
-    house.close()
+    service.books.happens = first_load  # type: ignore[attr-defined]
+    first = service.ask(key, "transactions", shopId=shop["id"], updatedSince=EVER)
+    then = service.ask(key, "transactions", shopId=shop["id"], updatedSince=first["serverTime"])
+    service.close()
     assert sold["id"] in [one["id"] for one in first["data"] + then["data"]]

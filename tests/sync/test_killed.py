@@ -4,42 +4,42 @@ from pathlib import Path
 
 import pytest
 
-from sync.trial import Trial
+from sync.killable_processes import KillableProcesses
 
 VICTIMS = ("loader", "puller", "server")
 # Who is done sooner than that is given less time, so that a fast machine's are killed at work too.
 LONGEST_SEC, SHORTEST_SEC = 1.5, 0.3
 
 
-def run_killing(folder: Path, kills: int, bills: int, seed: int) -> Trial:
+def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProcesses:
     """All three at work; one after the other is killed and started again, until there were so many kills.
 
     Of each at least an eighth.
     """
-    trial = Trial(folder, bills, seed)
+    processes = KillableProcesses(folder, bills, seed)
     longest = dict.fromkeys(VICTIMS, LONGEST_SEC)
     version = 0
     try:
-        trial.start("server", version)
-        while trial.kills.total() < kills or min(trial.kills[victim] for victim in VICTIMS) < kills / 8:
+        processes.start("server", version)
+        while processes.kills.total() < kills or min(processes.kills[victim] for victim in VICTIMS) < kills / 8:
             version += 1
-            assert version <= kills, f"too few could be killed at work: {trial.kills}"
-            trial.start("loader", version)
-            trial.start("puller", version)
-            for victim in trial.chance.sample(VICTIMS, 3):
-                trial.let_work(victim, trial.chance.uniform(0.2, longest[victim]))
-                if not trial.kill(victim):
+            assert version <= kills, f"too few could be killed at work: {processes.kills}"
+            processes.start("loader", version)
+            processes.start("puller", version)
+            for victim in processes.chance.sample(VICTIMS, 3):
+                processes.let_work(victim, processes.chance.uniform(0.2, longest[victim]))
+                if not processes.kill(victim):
                     longest[victim] = max(SHORTEST_SEC, longest[victim] * 0.8)
                 if victim == "server":
-                    trial.start("server", version)
-        trial.start("loader", version)
-        trial.finish("loader")
-        trial.start("puller", version)
-        trial.finish("puller")
-        trial.assert_nothing_lost_or_doubled(version)
+                    processes.start("server", version)
+        processes.start("loader", version)
+        processes.finish("loader")
+        processes.start("puller", version)
+        processes.finish("puller")
+        processes.assert_nothing_lost_or_doubled(version)
     finally:
-        trial.close()
-    return trial
+        processes.close()
+    return processes
 
 
 def test_nothing_is_lost_or_doubled_by_a_few_kills(tmp_path: Path) -> None:

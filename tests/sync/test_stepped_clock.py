@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 import records as r
-from client.copies import Json
-from house import SECRET
-from sync.trial import COMMAND, FRANCHISE, Trial
+from client.copy_contents import Json
+from running_service import SECRET
+from sync.killable_processes import COMMAND, FRANCHISE, KillableProcesses
 
 LIBRARIES = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
 STEPS = ("+0", "+3600", "-3600", "-1", "+7200", "-86400", "+0")
@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 
-class SteppedTrial(Trial):
+class ProcessesWithFakeClock(KillableProcesses):
     """A deployment whose processes all look at a clock that the test sets."""
 
     def __init__(self, folder: Path) -> None:
@@ -56,10 +56,10 @@ class SteppedTrial(Trial):
 
 
 @pytest.fixture
-def trial(tmp_path: Path) -> Iterator[SteppedTrial]:
-    trial = SteppedTrial(tmp_path)
-    yield trial
-    trial.close()
+def processes(tmp_path: Path) -> Iterator[ProcessesWithFakeClock]:
+    processes = ProcessesWithFakeClock(tmp_path)
+    yield processes
+    processes.close()
 
 
 class Reader:
@@ -88,14 +88,16 @@ class Reader:
         assert self.copy == {bill["id"]: bill for bill in held}
 
 
-def test_a_copy_by_change_stays_right_while_the_clock_steps(trial: SteppedTrial) -> None:
-    trial.load(SHOP)
-    trial.start("server", 0)
-    with httpx.Client(headers={"authorization": f"Bearer {trial.key}"}, base_url=trial.url, timeout=30) as client:
+def test_a_copy_by_change_stays_right_while_the_clock_steps(processes: ProcessesWithFakeClock) -> None:
+    processes.load(SHOP)
+    processes.start("server", 0)
+    with httpx.Client(
+        headers={"authorization": f"Bearer {processes.key}"}, base_url=processes.url, timeout=30
+    ) as client:
         reader = Reader(client)
         for number, step in enumerate(STEPS):
-            trial.step(step)
+            processes.step(step)
             reader.read()
-            trial.load(*(r.bill(SHOP, id=f"b{number % 3 + each}", cashier=f"Nok {number}") for each in range(4)))
+            processes.load(*(r.bill(SHOP, id=f"b{number % 3 + each}", cashier=f"Nok {number}") for each in range(4)))
             reader.read()
             reader.assert_right()

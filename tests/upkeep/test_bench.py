@@ -14,7 +14,7 @@ from bench.contestants import Contestant, Running
 from bench.questions import Backfill, OneBill, ShopList
 from bench.sameness import Differs, check
 from bench.workloads import Workload
-from house import House
+from running_service import RunningService
 
 FRANCHISE = "the bench's own"
 
@@ -23,9 +23,9 @@ class Pair:
     """Two services that were told the same records, or nearly the same."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self._houses = [House(folder / name) for name in ("ours", "theirs")]
-        for house in self._houses:
-            stack.callback(house.close)
+        self._houses = [RunningService(folder / name) for name in ("ours", "theirs")]
+        for service in self._houses:
+            stack.callback(service.close)
         self.shop = records.shop(franchiseId=FRANCHISE)
         self.bills = [records.bill(self.shop) for _ in range(3)]
 
@@ -35,7 +35,7 @@ class Pair:
         other.load(self.shop, *theirs)
 
     def running(self) -> list[Running]:
-        return [_running(house) for house in self._houses]
+        return [_running(service) for service in self._houses]
 
     def workloads(self) -> list[Workload]:
         page = Backfill(0, 1, self.shop["id"], 20260101, 20260101, None)
@@ -46,9 +46,9 @@ class Pair:
         ]
 
 
-def _running(house: House) -> Running:
-    contestant = Contestant(name="house", title="a house", command=lambda _, __: [])
-    return Running(contestant, house.url, 0, {FRANCHISE: [house.key(franchise=FRANCHISE)]})
+def _running(service: RunningService) -> Running:
+    contestant = Contestant(name="service", title="a service", command=lambda _, __: [])
+    return Running(contestant, service.url, 0, {FRANCHISE: [service.key(franchise=FRANCHISE)]})
 
 
 @pytest.fixture

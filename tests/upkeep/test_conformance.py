@@ -11,8 +11,8 @@ import pytest
 
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.files import read_write
-from documented import Document
-from house import House
+from openapi_check import OpenApiDocument
+from running_service import RunningService
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "docs" / "conformance.md"
@@ -134,12 +134,12 @@ def answer(status: int = 200, headers: dict[str, str] | None = None, body: Any =
 
 
 @pytest.fixture
-def genuine(house: House) -> httpx.Response:
-    return house.get("shops", house.key(shop="s"), headers={"accept-encoding": "identity"})
+def genuine(service: RunningService) -> httpx.Response:
+    return service.get("shops", service.key(shop="s"), headers={"accept-encoding": "identity"})
 
 
 def test_every_answer_a_test_gets_is_held_against_the_document(genuine: httpx.Response) -> None:
-    Document("/ext").check("shops", "GET", genuine)
+    OpenApiDocument("/ext").check("shops", "GET", genuine)
 
 
 @pytest.mark.parametrize(
@@ -154,22 +154,22 @@ def test_every_answer_a_test_gets_is_held_against_the_document(genuine: httpx.Re
 def test_a_body_that_is_not_as_described_is_found_out(genuine: httpx.Response, spoilt: Any) -> None:
     headers = {name: value for name, value in genuine.headers.items() if name != "content-length"}
     with pytest.raises(AssertionError, match="body"):
-        Document("/ext").check("shops", "GET", answer(headers=headers, body=spoilt))
+        OpenApiDocument("/ext").check("shops", "GET", answer(headers=headers, body=spoilt))
 
 
 def test_a_status_that_is_not_described_is_found_out(genuine: httpx.Response) -> None:
     with pytest.raises(AssertionError, match="not documented"):
-        Document("/ext").check("shops", "GET", httpx.Response(418, headers=genuine.headers))
+        OpenApiDocument("/ext").check("shops", "GET", httpx.Response(418, headers=genuine.headers))
 
 
 @pytest.mark.parametrize("name", ["x-request-id", "x-ratelimit-limit", "etag", "vary", "cache-control"])
 def test_a_header_that_is_described_and_missing_is_found_out(genuine: httpx.Response, name: str) -> None:
     genuine.headers.pop(name)
     with pytest.raises(AssertionError, match=name):
-        Document("/ext").check("shops", "GET", genuine)
+        OpenApiDocument("/ext").check("shops", "GET", genuine)
 
 
 def test_a_header_that_is_not_described_is_found_out(genuine: httpx.Response) -> None:
     genuine.headers["access-control-allow-origin"] = "*"
     with pytest.raises(AssertionError, match="access-control-allow-origin"):
-        Document("/ext").check("shops", "GET", genuine)
+        OpenApiDocument("/ext").check("shops", "GET", genuine)

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from house import House
+from running_service import RunningService
 
 
 def _missing(path: Path) -> None:
@@ -37,7 +37,7 @@ def _other_tables(path: Path) -> None:
         connection.execute("PRAGMA user_version = 1")
 
 
-KEY_FILE_TROUBLE: dict[str, Callable[[Path], None]] = {
+KEY_FILE_PROBLEMS: dict[str, Callable[[Path], None]] = {
     "missing": _missing,
     "empty": _empty,
     "garbage": _garbage,
@@ -48,7 +48,7 @@ KEY_FILE_TROUBLE: dict[str, Callable[[Path], None]] = {
 
 
 # The same problems on a server: the statement that causes each, and the one that undoes it.
-KEY_TABLE_TROUBLE = {
+KEY_TABLE_PROBLEMS = {
     "missing": ("ALTER TABLE keys RENAME TO keys_aside", "ALTER TABLE keys_aside RENAME TO keys"),
     "empty": ("ALTER SCHEMA counterfoil RENAME TO aside", "ALTER SCHEMA aside RENAME TO counterfoil"),
     "garbage": ("ALTER TABLE generation RENAME number TO what", "ALTER TABLE generation RENAME what TO number"),
@@ -68,30 +68,30 @@ KEY_TABLE_TROUBLE = {
 
 
 @contextmanager
-def keys_unreadable(house: House, trouble: str = "missing") -> Iterator[None]:
+def keys_unreadable(service: RunningService, trouble: str = "missing") -> Iterator[None]:
     """Make the keys unreadable for the duration of the block. The clock advances, so that the service notices."""
-    with _keys_elsewhere(house, trouble) if house.settings.database else _key_file_aside(house, trouble):
-        house.clock.advance(1)
+    with _broken_key_table(service, trouble) if service.settings.database else _broken_key_file(service, trouble):
+        service.clock.advance(1)
         yield
 
 
 @contextmanager
-def _keys_elsewhere(house: House, trouble: str) -> Iterator[None]:
-    done, undone = KEY_TABLE_TROUBLE[trouble]
-    scribble(house, "keys", done)
+def _broken_key_table(service: RunningService, trouble: str) -> Iterator[None]:
+    done, undone = KEY_TABLE_PROBLEMS[trouble]
+    run_sql(service, "keys", done)
     yield
-    scribble(house, "keys", undone)
+    run_sql(service, "keys", undone)
 
 
 @contextmanager
-def _key_file_aside(house: House, trouble: str) -> Iterator[None]:
+def _broken_key_file(service: RunningService, trouble: str) -> Iterator[None]:
     """Replace the key file with another file or nothing, and restore it at the end."""
-    store = house.settings.store
+    store = service.settings.store
     path, aside = store / "keys.sqlite3", store / "aside"
     aside.mkdir()
     for file in store.glob("keys.sqlite3*"):
         file.rename(aside / file.name)
-    KEY_FILE_TROUBLE[trouble](path)
+    KEY_FILE_PROBLEMS[trouble](path)
     yield
     for file in store.glob("keys.sqlite3*"):
         file.rmdir() if file.is_dir() else file.unlink()
@@ -101,33 +101,33 @@ def _key_file_aside(house: House, trouble: str) -> Iterator[None]:
 
 
 @contextmanager
-def table_missing(house: House, database: str, table: str) -> Iterator[None]:
+def table_missing(service: RunningService, database: str, table: str) -> Iterator[None]:
     """Rename a table of the store for the duration of the block."""
-    scribble(house, database, f"ALTER TABLE {table} RENAME TO {table}_elsewhere")
+    run_sql(service, database, f"ALTER TABLE {table} RENAME TO {table}_elsewhere")
     yield
-    scribble(house, database, f"ALTER TABLE {table}_elsewhere RENAME TO {table}")
+    run_sql(service, database, f"ALTER TABLE {table}_elsewhere RENAME TO {table}")
 
 
-def scribble(house: House, database: str, statement: str) -> None:
+def run_sql(service: RunningService, database: str, statement: str) -> None:
     """Run a statement on the store that the service itself would never run."""
-    with _opened(house, database) as connection:
-        connection.execute(statement.encode() if house.settings.database else statement)
+    with _opened(service, database) as connection:
+        connection.execute(statement.encode() if service.settings.database else statement)
         connection.commit()
 
 
-def kept(house: House, database: str, query: str) -> list[dict[str, Any]]:
+def stored_rows(service: RunningService, database: str, query: str) -> list[dict[str, Any]]:
     """Return rows as they are stored."""
-    with _opened(house, database) as connection:
-        found = connection.execute(query.encode() if house.settings.database else query)
+    with _opened(service, database) as connection:
+        found = connection.execute(query.encode() if service.settings.database else query)
         names = [column[0] for column in found.description]
         return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
 @contextmanager
-def _opened(house: House, database: str) -> Iterator[Any]:
-    if house.settings.database:
-        with closing(psycopg.connect(house.settings.database, options="-c search_path=counterfoil,aside")) as server:
+def _opened(service: RunningService, database: str) -> Iterator[Any]:
+    if service.settings.database:
+        with closing(psycopg.connect(service.settings.database, options="-c search_path=counterfoil,aside")) as server:
             yield server
     else:
-        with closing(sqlite3.connect(house.settings.store / f"{database}.sqlite3", timeout=30)) as file:
+        with closing(sqlite3.connect(service.settings.store / f"{database}.sqlite3", timeout=30)) as file:
             yield file

@@ -13,12 +13,12 @@ from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.allowance import Admitted, TooFast
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.ports import BillPage, Clock
-from house import MovableClock
-from sync.machine import Machine
-from sync.premises import Parts
-from sync.pullers import CopyOfOne
+from running_service import ManualClock
+from sync.in_process import StoreParts
+from sync.pullers import PulledCopy
 from sync.readers import Reader
-from sync.replicas import GivingMeter, LaggingMachine, LaggingPremises, Servers
+from sync.replicas import LaggingReplicaMachine, LaggingReplicaService, MeterWithFloors, Servers
+from sync.state_machine import SyncMachine
 
 
 class StampBeforeLock(SqliteLedger):
@@ -65,13 +65,13 @@ class StampsOutOfOrder(StampBeforeLock):
 class ServerTimeIsNow(SqliteBooks):
     """Tells the time of its clock instead of the horizon."""
 
-    clock: Clock = MovableClock()
+    clock: Clock = ManualClock()
 
     def _horizon(self) -> int:
         return self.clock.now_ms()
 
 
-class LowerBoundLeftOut(SqliteBooks):
+class ExclusiveLowerBound(SqliteBooks):
     """`>` instead of `>=`."""
 
     async def bills_by_change(
@@ -87,7 +87,7 @@ class LowerBoundLeftOut(SqliteBooks):
         return await super().bills_by_change(scope, shop_id, since + 1, until, after, limit, reached)
 
 
-class WalkWithoutEnd(SqliteBooks):
+class UnboundedPass(SqliteBooks):
     """Pages of a walk are not bounded by the horizon of its first."""
 
     async def bills_by_change(
@@ -103,7 +103,7 @@ class WalkWithoutEnd(SqliteBooks):
         return await super().bills_by_change(scope, shop_id, since, None, after, limit, reached)
 
 
-class PresentPosition(SqliteCursors):
+class CurrentRowPosition(SqliteCursors):
     """Continues from where the cursor's row is now, not from where it was when the cursor was handed out."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
@@ -166,26 +166,26 @@ class EarliestHorizonByChange(SqliteCursors):
         return held and StoredCursor(held.position, held.earliest, held.earliest)
 
 
-class AnyServerWillDo(Servers):
+class ReadsFromAnyServer(Servers):
     """Reads from a server that has not come as far as the caller was told."""
 
     async def is_fit(self, books: SqliteBooks, reached: int) -> bool:  # noqa: ARG002 - that is the fault
         return True
 
 
-class EachServerTellsItsOwn(GivingMeter):
+class ForgetsFloors(MeterWithFloors):
     """Keeps nothing of what a key was told: serverTime is the horizon of whichever server answers."""
 
     async def admit(self, key: Key) -> Admitted | TooFast:
         return await self._meter.admit(key)
 
 
-class PremisesOfAnyServer(LaggingPremises):
-    servers = AnyServerWillDo
+class ServiceReadingAnyServer(LaggingReplicaService):
+    servers = ReadsFromAnyServer
 
 
-class PremisesThatForget(LaggingPremises):
-    meter = EachServerTellsItsOwn
+class ServiceWithoutFloors(LaggingReplicaService):
+    meter = ForgetsFloors
 
 
 class MarkAfterTheLastPage(Reader):
@@ -201,27 +201,27 @@ class PullerThatMarksLate(Puller):
             self._sink.save_state(written(state))
 
 
-class CopyThatMarksLate(CopyOfOne):
+class CopyThatMarksLate(PulledCopy):
     puller = PullerThatMarksLate
 
 
-def faulty(kind: type[Machine] = Machine, **replaced: object) -> type[Machine]:
+def faulty(kind: type[SyncMachine] = SyncMachine, **replaced: object) -> type[SyncMachine]:
     return type("FaultyMachine", (kind,), replaced)
 
 
 MACHINES = {
-    "stamp taken before the lock": faulty(parts=Parts(ledger=StampBeforeLock)),
-    "stamps committed out of order": faulty(parts=Parts(ledger=StampsOutOfOrder)),
-    "serverTime is now": faulty(parts=Parts(books=ServerTimeIsNow)),
-    "cursor read at its row's present position": faulty(parts=Parts(cursors=PresentPosition)),
-    "latest position of a cursor wins": faulty(parts=Parts(cursors=LatestPositionWins)),
-    "earliest position of a cursor wins": faulty(parts=Parts(cursors=EarliestPositionWins)),
-    "latest horizon by day": faulty(parts=Parts(cursors=LatestHorizonByDay)),
-    "earliest horizon by change": faulty(parts=Parts(cursors=EarliestHorizonByChange)),
-    "any server will do": faulty(LaggingMachine, lagging=PremisesOfAnyServer),
-    "each server tells its own time": faulty(LaggingMachine, lagging=PremisesThatForget),
-    "greater instead of greater or equal": faulty(parts=Parts(books=LowerBoundLeftOut)),
-    "walk without end": faulty(parts=Parts(books=WalkWithoutEnd)),
+    "stamp taken before the lock": faulty(parts=StoreParts(ledger=StampBeforeLock)),
+    "stamps committed out of order": faulty(parts=StoreParts(ledger=StampsOutOfOrder)),
+    "serverTime is now": faulty(parts=StoreParts(books=ServerTimeIsNow)),
+    "cursor read at its row's present position": faulty(parts=StoreParts(cursors=CurrentRowPosition)),
+    "latest position of a cursor wins": faulty(parts=StoreParts(cursors=LatestPositionWins)),
+    "earliest position of a cursor wins": faulty(parts=StoreParts(cursors=EarliestPositionWins)),
+    "latest horizon by day": faulty(parts=StoreParts(cursors=LatestHorizonByDay)),
+    "earliest horizon by change": faulty(parts=StoreParts(cursors=EarliestHorizonByChange)),
+    "any server will do": faulty(LaggingReplicaMachine, lagging=ServiceReadingAnyServer),
+    "each server tells its own time": faulty(LaggingReplicaMachine, lagging=ServiceWithoutFloors),
+    "greater instead of greater or equal": faulty(parts=StoreParts(books=ExclusiveLowerBound)),
+    "walk without end": faulty(parts=StoreParts(books=UnboundedPass)),
     "reader's mark taken after the last page": faulty(reader=MarkAfterTheLastPage),
     "puller's mark taken after the last page": faulty(copy=CopyThatMarksLate),
 }

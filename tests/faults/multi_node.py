@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import servers
-from e2e.running import SHOP, Deployment, Running
-from faults.callers import Desk
-from faults.passage import Passage
+from e2e.serve_process import SHOP, Deployment, ServeProcess
+from faults.http_clients import Client
+from faults.proxy import Proxy
 from records import bills
 from servers import Postgres, Valkey
 
@@ -18,8 +18,8 @@ BY_DAY = "transactions?shopId=sh_1&from=20260101&to=20260101"
 BY_CHANGE = "transactions?shopId=sh_1&updatedSince=2000-01-01T00:00:00Z"
 
 
-class Estate:
-    """A deployment over several nodes. Each node reaches the store and the meter through a passage of its own."""
+class MultiNodeDeployment:
+    """A deployment over several nodes. Each node reaches the store and the meter through its own proxy."""
 
     def __init__(self, folder: Path, postgres: Postgres | None = None, valkey: Valkey | None = None) -> None:
         self.folder = folder
@@ -57,21 +57,21 @@ class Estate:
 class Node:
     """One `counterfoil serve` with its worker processes."""
 
-    def __init__(self, estate: Estate, folder: Path, meter: bool | str, workers: int) -> None:
-        self.to_store = Passage(estate.postgres.port)
-        self.to_meter = Passage(estate.valkey.port)
-        store = f"postgresql://postgres@127.0.0.1:{self.to_store.port}/{estate.database}"
-        through = f"redis://127.0.0.1:{self.to_meter.port}/0" if meter else ""
+    def __init__(self, multi_node: MultiNodeDeployment, folder: Path, meter: bool | str, workers: int) -> None:
+        self.store_proxy = Proxy(multi_node.postgres.port)
+        self.meter_proxy = Proxy(multi_node.valkey.port)
+        store = f"postgresql://postgres@127.0.0.1:{self.store_proxy.port}/{multi_node.database}"
+        through = f"redis://127.0.0.1:{self.meter_proxy.port}/0" if meter else ""
         self.deployment = Deployment(folder, store=store, meter=meter if isinstance(meter, str) else through)
         self.port = self.deployment.port
-        self._estate = estate
-        self._desks: list[Desk] = []
-        self.running = Running(self.deployment, workers)
+        self._multi_node = multi_node
+        self._clients: list[Client] = []
+        self.running = ServeProcess(self.deployment, workers)
 
-    def desk(self, key: str = "plenty") -> Desk:
+    def client(self, key: str = "plenty") -> Client:
         """A caller with a connection of its own."""
-        self._desks.append(Desk(self.port, self._estate.key(key)))
-        return self._desks[-1]
+        self._clients.append(Client(self.port, self._multi_node.key(key)))
+        return self._clients[-1]
 
     def kill(self) -> None:
         """As a power cut would: the supervisor and its workers at once."""
@@ -82,14 +82,14 @@ class Node:
         self.running.process.wait()
 
     def close(self) -> None:
-        for desk in self._desks:
-            desk.close()
-        for passage in (self.to_store, self.to_meter):
-            passage.mend()
+        for client in self._clients:
+            client.close()
+        for proxy in (self.store_proxy, self.meter_proxy):
+            proxy.restore()
         if self.running.process.poll() is None:
             self.running.stop()
-        for passage in (self.to_store, self.to_meter):
-            passage.close()
+        for proxy in (self.store_proxy, self.meter_proxy):
+            proxy.close()
 
     # --- what it holds ---------------------------------------------------------------
 

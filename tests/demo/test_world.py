@@ -27,13 +27,13 @@ Record = dict[str, Any]
 UNTIL = date(2026, 9, 30)
 DEMO = WorldPlan(until=UNTIL)
 SMALL = WorldPlan(until=UNTIL, bills=2_000, members=200)
-TIDY = WorldPlan(until=UNTIL, bills=2_000, members=200, mess=0)
+CLEAN = WorldPlan(until=UNTIL, bills=2_000, members=200, mess=0)
 TODAY, SOON = "2026-09-30", "2026-10-14"
 UNREADABLE_SIGN_UP = "2569-13-45"
 AFTERNOON = to_ms(datetime(2026, 8, 15, 15, 0, tzinfo=THAI_TIME))
 
 
-class Told(Struct, frozen=True):
+class DeliveredWorld(Struct, frozen=True):
     """A world as it was delivered, read back."""
 
     group: Group
@@ -41,42 +41,42 @@ class Told(Struct, frozen=True):
     records: list[list[Record]]
 
     def of(self, kind: str) -> list[Record]:
-        return [record for delivered in self.records for record in delivered if record["kind"] == kind]
+        return [record for records in self.records for record in records if record["kind"] == kind]
 
 
-def read_back(plan: WorldPlan, now_ms: int) -> Told:
+def read_back(plan: WorldPlan, now_ms: int) -> DeliveredWorld:
     came = list(demo_world(plan, now_ms))
-    return Told(plan_group(plan), came, [[json.loads(line) for line in delivery.lines] for delivery in came])
+    return DeliveredWorld(plan_group(plan), came, [[json.loads(line) for line in delivery.lines] for delivery in came])
 
 
 @pytest.fixture(scope="module")
-def told() -> Told:
+def delivered() -> DeliveredWorld:
     return read_back(DEMO, DEMO.end_ms)
 
 
 @pytest.fixture(scope="module")
-def told_in_august() -> Told:
+def delivered_in_august() -> DeliveredWorld:
     return read_back(SMALL, AFTERNOON)
 
 
 @pytest.fixture(scope="module")
-def bills(told: Told) -> list[Record]:
-    return told.of("bill")
+def bills(delivered: DeliveredWorld) -> list[Record]:
+    return delivered.of("bill")
 
 
 @pytest.fixture(scope="module")
-def members(told: Told) -> list[Record]:
-    return told.of("member")
+def members(delivered: DeliveredWorld) -> list[Record]:
+    return delivered.of("member")
 
 
 @pytest.fixture(scope="module")
-def tidy() -> list[Record]:
-    return [json.loads(line) for line in world(TIDY)]
+def clean() -> list[Record]:
+    return [json.loads(line) for line in world(CLEAN)]
 
 
 @pytest.fixture(scope="module")
-def tidy_bills(tidy: list[Record]) -> list[Record]:
-    return [record for record in tidy if record["kind"] == "bill"]
+def clean_bills(clean: list[Record]) -> list[Record]:
+    return [record for record in clean if record["kind"] == "bill"]
 
 
 def closed_ms(bill: Record) -> int | None:
@@ -116,19 +116,19 @@ def test_another_seed_gives_another_world() -> None:
     assert not one & other
 
 
-def test_the_deliveries_are_the_same_each_time(told_in_august: Told) -> None:
-    assert list(demo_world(SMALL, AFTERNOON)) == told_in_august.deliveries
+def test_the_deliveries_are_the_same_each_time(delivered_in_august: DeliveredWorld) -> None:
+    assert list(demo_world(SMALL, AFTERNOON)) == delivered_in_august.deliveries
 
 
 # --- size and order -------------------------------------------------------------
 
 
-def test_a_world_has_exactly_what_was_planned_in_the_order_of_dependence(tidy: list[Record]) -> None:
-    kinds = [record["kind"] for record in tidy]
+def test_a_world_has_exactly_what_was_planned_in_the_order_of_dependence(clean: list[Record]) -> None:
+    kinds = [record["kind"] for record in clean]
     assert [kind for kind, after in pairwise([*kinds, ""]) if kind != after] == ["base", "shop", "member", "bill"]
-    assert kinds.count("bill") == TIDY.bills
-    assert kinds.count("member") == TIDY.members
-    assert kinds.count("shop") == TIDY.shops
+    assert kinds.count("bill") == CLEAN.bills
+    assert kinds.count("member") == CLEAN.members
+    assert kinds.count("shop") == CLEAN.shops
 
 
 def test_no_two_records_of_a_kind_share_an_id() -> None:
@@ -136,13 +136,13 @@ def test_no_two_records_of_a_kind_share_an_id() -> None:
     assert len({(record["kind"], record["id"]) for record in records}) == len(records)
 
 
-def test_bills_come_in_the_order_they_were_closed_and_none_lies_in_the_future(tidy: list[Record]) -> None:
-    closed = [closed_ms(record) for record in tidy if record["kind"] == "bill"]
+def test_bills_come_in_the_order_they_were_closed_and_none_lies_in_the_future(clean: list[Record]) -> None:
+    closed = [closed_ms(record) for record in clean if record["kind"] == "bill"]
     # Some tills write whole seconds only.
     seconds = [moment // 1000 for moment in closed if moment is not None]
-    assert len(seconds) == TIDY.bills
+    assert len(seconds) == CLEAN.bills
     assert seconds == sorted(seconds)
-    assert seconds[-1] * 1000 < TIDY.end_ms
+    assert seconds[-1] * 1000 < CLEAN.end_ms
 
 
 @pytest.mark.parametrize("total", [0, 1, 7, 10_000_000])
@@ -185,20 +185,20 @@ def money(value: Any) -> Decimal:
     return Decimal(str(value or 0))
 
 
-def test_payments_add_up_to_the_net_to_the_satang(tidy_bills: list[Record]) -> None:
-    for bill in tidy_bills:
+def test_payments_add_up_to_the_net_to_the_satang(clean_bills: list[Record]) -> None:
+    for bill in clean_bills:
         settled = sum(money(payment["amount"]) - money(payment["change"]) for payment in bill["payments"])
         assert settled == money(bill["amounts"]["net"])
 
 
-def test_lines_add_up_to_the_subtotal_without_tips_and_cancelled_lines(tidy_bills: list[Record]) -> None:
-    for bill in tidy_bills:
+def test_lines_add_up_to_the_subtotal_without_tips_and_cancelled_lines(clean_bills: list[Record]) -> None:
+    for bill in clean_bills:
         counted = [line for line in bill["lines"] if not line.get("cancelled") and not line.get("tip")]
         assert sum(money(line["total"]) for line in counted) == money(bill["amounts"]["subtotal"])
 
 
-def test_amounts_add_up_to_the_net(tidy_bills: list[Record]) -> None:
-    for bill in tidy_bills:
+def test_amounts_add_up_to_the_net(clean_bills: list[Record]) -> None:
+    for bill in clean_bills:
         paid = {name: money(value) for name, value in bill["amounts"].items() if not isinstance(value, str | list)}
         goods = max(paid["subtotal"] - paid.get("discountTotal", Decimal()), Decimal())
         charges = ("serviceCharge", "deliveryFee", "cardSurcharge", "rounding", "tip")
@@ -207,8 +207,8 @@ def test_amounts_add_up_to_the_net(tidy_bills: list[Record]) -> None:
         assert due + on_top == paid["net"]
 
 
-def test_the_discounts_add_up(tidy_bills: list[Record]) -> None:
-    for bill in (bill for bill in tidy_bills if "discountTotal" in bill["amounts"]):
+def test_the_discounts_add_up(clean_bills: list[Record]) -> None:
+    for bill in (bill for bill in clean_bills if "discountTotal" in bill["amounts"]):
         amounts = bill["amounts"]
         promotions = [*amounts.get("campaigns", []), *amounts.get("coupons", [])]
         given = sum((money(one.get("amount")) for one in promotions), money(amounts.get("discount")))
@@ -355,13 +355,13 @@ def expiries(member: Record, holding: str) -> list[str]:
 
 
 @pytest.mark.parametrize("feature", IN_THE_GROUP)
-def test_the_group_has(feature: str, told: Told) -> None:
-    assert IN_THE_GROUP[feature](told.group)
+def test_the_group_has(feature: str, delivered: DeliveredWorld) -> None:
+    assert IN_THE_GROUP[feature](delivered.group)
 
 
 @pytest.mark.parametrize("feature", ON_A_SHOP)
-def test_some_shop_has(feature: str, told: Told) -> None:
-    assert any(map(ON_A_SHOP[feature], told.of("shop")))
+def test_some_shop_has(feature: str, delivered: DeliveredWorld) -> None:
+    assert any(map(ON_A_SHOP[feature], delivered.of("shop")))
 
 
 @pytest.mark.parametrize("feature", ON_A_BILL)
@@ -379,10 +379,12 @@ def test_some_member_has(feature: str, members: list[Record]) -> None:
     assert any(map(ON_A_MEMBER[feature], members))
 
 
-def test_lines_name_deleted_categories_and_promotional_groupings_too(told: Told, bills: list[Record]) -> None:
+def test_lines_name_deleted_categories_and_promotional_groupings_too(
+    delivered: DeliveredWorld, bills: list[Record]
+) -> None:
     named = {one for bill in bills for line in bill["lines"] for one in line.get("categoryIds", [])}
-    listed = {one for shop in told.of("shop") for one in category_ids(shop)}
-    groupings = {one["id"] for shop in told.of("shop") for one in shop["categories"] if one.get("grouping")}
+    listed = {one for shop in delivered.of("shop") for one in category_ids(shop)}
+    groupings = {one["id"] for shop in delivered.of("shop") for one in shop["categories"] if one.get("grouping")}
     assert named - listed
     assert named & groupings
 
@@ -394,8 +396,10 @@ def test_bills_name_members_that_are_there_and_some_that_never_were(bills: list[
     assert 0 < len(named - loaded) < 500
 
 
-def test_accounts_stand_under_current_older_and_foreign_channels(told: Told, members: list[Record]) -> None:
-    bases = told.of("base")
+def test_accounts_stand_under_current_older_and_foreign_channels(
+    delivered: DeliveredWorld, members: list[Record]
+) -> None:
+    bases = delivered.of("base")
     current = {base["messagingChannel"] for base in bases}
     older = {channel for base in bases for channel in base["olderMessagingChannels"]}
     used = {one["channel"] for member in members for one in member["messaging"] if "channel" in one}
@@ -404,26 +408,28 @@ def test_accounts_stand_under_current_older_and_foreign_channels(told: Told, mem
     assert used - current - older
 
 
-def test_the_demo_world_has_the_size_of_a_demo(told: Told) -> None:
-    assert 12_000 <= len({bill["id"] for bill in told.of("bill")}) <= 15_000
-    assert 1_400 <= len(told.of("member")) <= 1_600
-    assert [3 <= len(franchise.shop_ids) <= 8 for franchise in told.group.franchises] == [True] * 3
-    assert sum(shop.franchise_id is None for shop in told.group.shops) == 3
+def test_the_demo_world_has_the_size_of_a_demo(delivered: DeliveredWorld) -> None:
+    assert 12_000 <= len({bill["id"] for bill in delivered.of("bill")}) <= 15_000
+    assert 1_400 <= len(delivered.of("member")) <= 1_600
+    assert [3 <= len(franchise.shop_ids) <= 8 for franchise in delivered.group.franchises] == [True] * 3
+    assert sum(shop.franchise_id is None for shop in delivered.group.shops) == 3
 
 
-def test_the_group_is_the_one_in_the_records(told: Told) -> None:
-    assert [shop.id for shop in told.group.shops] == [record["id"] for record in told.of("shop")]
-    assert [base.id for base in told.group.bases] == [record["id"] for record in told.of("base")]
+def test_the_group_is_the_one_in_the_records(delivered: DeliveredWorld) -> None:
+    assert [shop.id for shop in delivered.group.shops] == [record["id"] for record in delivered.of("shop")]
+    assert [base.id for base in delivered.group.bases] == [record["id"] for record in delivered.of("base")]
 
 
-def test_the_sample_account_belongs_to_one_person_with_two_records_and_the_later_one_answers(told: Told) -> None:
-    sample = told.group.sample
+def test_the_sample_account_belongs_to_one_person_with_two_records_and_the_later_one_answers(
+    delivered: DeliveredWorld,
+) -> None:
+    sample = delivered.group.sample
     assert sample is not None
-    base = told.group.base(sample.provider_id)
+    base = delivered.group.base(sample.provider_id)
     assert base is not None
     holders = [
         member
-        for member in told.of("member")
+        for member in delivered.of("member")
         for account in member["messaging"]
         if account["userId"] == sample.messaging_user_id and account.get("channel", base.channel) == base.channel
     ]
@@ -435,27 +441,29 @@ def test_the_sample_account_belongs_to_one_person_with_two_records_and_the_later
 # --- dirt and privacy ------------------------------------------------------------------
 
 
-def test_every_line_is_an_object_with_kind_and_id_and_only_a_few_hold_what_is_not_json(told: Told) -> None:
-    for record in (record for delivered in told.records for record in delivered):
+def test_every_line_is_an_object_with_kind_and_id_and_only_a_few_hold_what_is_not_json(
+    delivered: DeliveredWorld,
+) -> None:
+    for record in (record for records in delivered.records for record in records):
         assert record["kind"] in ("base", "shop", "member", "bill")
         assert isinstance(record["id"], str)
         assert record["id"]
-    lines = [line for delivery in told.deliveries for line in delivery.lines]
+    lines = [line for delivery in delivered.deliveries for line in delivery.lines]
     assert 0 < sum(b":NaN" in line for line in lines) < len(lines) / 200
     assert not any(b"Infinity" in line or b"\n" in line for line in lines)
 
 
-def test_every_bill_names_its_shop_and_every_member_its_base(told: Told) -> None:
-    shops = {shop.id for shop in told.group.shops}
-    bases = {base.id for base in told.group.bases}
-    assert {bill["shopId"] for bill in told.of("bill")} <= shops
-    assert {member["providerId"] for member in told.of("member")} <= bases
+def test_every_bill_names_its_shop_and_every_member_its_base(delivered: DeliveredWorld) -> None:
+    shops = {shop.id for shop in delivered.group.shops}
+    bases = {base.id for base in delivered.group.bases}
+    assert {bill["shopId"] for bill in delivered.of("bill")} <= shops
+    assert {member["providerId"] for member in delivered.of("member")} <= bases
 
 
 def test_only_a_small_part_is_spoiled() -> None:
-    clean = set(world(WorldPlan(until=UNTIL, bills=2_000, members=300, mess=0)))
-    spoiled = sum(line not in clean for line in world(WorldPlan(until=UNTIL, bills=2_000, members=300)))
-    assert 0.005 < spoiled / len(clean) < 0.02
+    undamaged = set(world(WorldPlan(until=UNTIL, bills=2_000, members=300, mess=0)))
+    spoiled = sum(line not in undamaged for line in world(WorldPlan(until=UNTIL, bills=2_000, members=300)))
+    assert 0.005 < spoiled / len(undamaged) < 0.02
 
 
 def test_lines_that_are_no_records_come_apart_from_the_world() -> None:
@@ -474,14 +482,14 @@ def is_record(line: bytes) -> bool:
     return "shopId" in record if record.get("kind") == "bill" else "providerId" in record
 
 
-def test_nothing_personal_could_be_real(told: Told) -> None:
-    text = "\n".join(line.decode() for delivery in told.deliveries for line in delivery.lines)
+def test_nothing_personal_could_be_real(delivered: DeliveredWorld) -> None:
+    text = "\n".join(line.decode() for delivery in delivered.deliveries for line in delivery.lines)
     assert set(re.findall(r"@([\w.]+)", text)) == {"example.com", "example.org"}
     phones = re.findall(r'"tel":"([^"]*)"', text)
     assert all(re.fullmatch(r"(000-\d{3}-\d{4})?", phone) for phone in phones)
     assert len(phones) > 1_000
-    people = [member["name"] for member in told.of("member") if "name" in member]
-    people += [bill["customer"]["name"] for bill in told.of("bill") if "customer" in bill]
+    people = [member["name"] for member in delivered.of("member") if "name" in member]
+    people += [bill["customer"]["name"] for bill in delivered.of("bill") if "customer" in bill]
     assert people
     assert all(name.startswith("Invented ") for name in people)
 
@@ -489,72 +497,72 @@ def test_nothing_personal_could_be_real(told: Told) -> None:
 # --- as it came in -----------------------------------------------------------------------
 
 
-def test_the_first_delivery_brings_all_that_stands_and_all_of_the_history(told: Told) -> None:
-    first, *later = told.records
+def test_the_first_delivery_brings_all_that_stands_and_all_of_the_history(delivered: DeliveredWorld) -> None:
+    first, *later = delivered.records
     assert list(dict.fromkeys(record["kind"] for record in first)) == ["base", "shop", "member", "bill"]
     assert all(record.get("history") for record in first if record["kind"] == "bill")
-    afterwards = [record for delivered in later for record in delivered]
+    afterwards = [record for records in later for record in records]
     assert not any(record["kind"] != "bill" or record.get("history") for record in afterwards)
 
 
-def test_deliveries_come_in_order_once_an_evening(told: Told) -> None:
-    moments = [delivery.moment_ms for delivery in told.deliveries]
+def test_deliveries_come_in_order_once_an_evening(delivered: DeliveredWorld) -> None:
+    moments = [delivery.moment_ms for delivery in delivered.deliveries]
     assert moments == sorted(set(moments))
     evenings = DEMO.days - DEMO.days // 6 + 1
     assert len({thai_day(moment) for moment in moments}) == evenings
     assert len(moments) <= evenings + 1  # what was sold after the last evening comes at the end of the day
 
 
-def test_no_bill_is_delivered_before_it_was_closed(told: Told) -> None:
-    for delivery, records in zip(told.deliveries, told.records, strict=True):
+def test_no_bill_is_delivered_before_it_was_closed(delivered: DeliveredWorld) -> None:
+    for delivery, records in zip(delivered.deliveries, delivered.records, strict=True):
         bills = [record for record in records if record["kind"] == "bill"]
         assert all((closed_ms(bill) or 0) <= delivery.moment_ms for bill in bills)
 
 
-def test_nothing_is_told_of_the_time_after_now(told_in_august: Told) -> None:
-    assert told_in_august.deliveries[-1].moment_ms == AFTERNOON
-    latest = max(closed_ms(bill) or 0 for bill in told_in_august.of("bill"))
+def test_nothing_is_told_of_the_time_after_now(delivered_in_august: DeliveredWorld) -> None:
+    assert delivered_in_august.deliveries[-1].moment_ms == AFTERNOON
+    latest = max(closed_ms(bill) or 0 for bill in delivered_in_august.of("bill"))
     assert thai_day(latest) == date(2026, 8, 15)
     assert latest <= AFTERNOON
-    sign_ups = {member["createdAt"] for member in told_in_august.of("member")} - {UNREADABLE_SIGN_UP}
+    sign_ups = {member["createdAt"] for member in delivered_in_august.of("member")} - {UNREADABLE_SIGN_UP}
     assert max(sign_ups) < "2026-08-15T15:00"
 
 
 def test_what_was_delivered_in_august_is_delivered_just_so_in_a_demo_of_september(
-    told_in_august: Told,
+    delivered_in_august: DeliveredWorld,
 ) -> None:
-    evenings = len(told_in_august.deliveries) - 1
-    assert told_in_august.deliveries[1:evenings] == list(demo_world(SMALL, SMALL.end_ms))[1:evenings]
+    evenings = len(delivered_in_august.deliveries) - 1
+    assert delivered_in_august.deliveries[1:evenings] == list(demo_world(SMALL, SMALL.end_ms))[1:evenings]
 
 
-def test_a_bill_may_be_voided_a_day_later(told: Told) -> None:
-    assert any("void" not in before and "void" in after for before, after in corrections(told))
+def test_a_bill_may_be_voided_a_day_later(delivered: DeliveredWorld) -> None:
+    assert any("void" not in before and "void" in after for before, after in corrections(delivered))
 
 
-def test_a_member_may_be_linked_a_day_later(told: Told) -> None:
-    assert any("memberId" not in before and "memberId" in after for before, after in corrections(told))
+def test_a_member_may_be_linked_a_day_later(delivered: DeliveredWorld) -> None:
+    assert any("memberId" not in before and "memberId" in after for before, after in corrections(delivered))
 
 
-def test_a_correction_carries_the_higher_revision(told: Told) -> None:
-    assert all((before["rev"], after["rev"]) == (1, 2) for before, after in corrections(told))
+def test_a_correction_carries_the_higher_revision(delivered: DeliveredWorld) -> None:
+    assert all((before["rev"], after["rev"]) == (1, 2) for before, after in corrections(delivered))
 
 
-def test_a_till_that_was_offline_delivers_the_next_day(told: Told) -> None:
-    evening_before = [delivery.moment_ms for delivery in told.deliveries[1:-1]]
+def test_a_till_that_was_offline_delivers_the_next_day(delivered: DeliveredWorld) -> None:
+    evening_before = [delivery.moment_ms for delivery in delivered.deliveries[1:-1]]
     late = [
         bill
-        for moment, delivered in zip(evening_before, told.records[2:], strict=True)
-        for bill in delivered
+        for moment, records in zip(evening_before, delivered.records[2:], strict=True)
+        for bill in records
         if bill["rev"] == 1 and (closed_ms(bill) or moment) < moment
     ]
     assert len(late) > 10
 
 
-def corrections(told: Told) -> list[tuple[Record, Record]]:
+def corrections(delivered: DeliveredWorld) -> list[tuple[Record, Record]]:
     """Bills that came twice: as first delivered and as changed, each by the later delivery."""
     seen: dict[str, Record] = {}
     pairs = []
-    for bill in told.of("bill"):
+    for bill in delivered.of("bill"):
         if bill["id"] in seen:
             pairs.append((seen[bill["id"]], bill))
         seen[bill["id"]] = bill

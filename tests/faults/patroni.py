@@ -14,9 +14,9 @@ import psycopg
 
 import servers
 from counterfoil.backends.postgres.connections import migrate
-from e2e.running import until
-from house import free_port
+from running_service import free_port
 from servers import Server
+from waiting import until
 
 # The settings that a deployment should have, but for the disk: a killed process loses nothing that it has written.
 TERMS = {

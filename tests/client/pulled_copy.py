@@ -5,14 +5,14 @@ from typing import Any
 
 import msgspec
 
-from client import copies, truth
-from client.copies import Json
+from client import copy_contents, expected
+from client.copy_contents import Json
 from counterfoil.client import Client
 from counterfoil.client.pages import Tally
 from counterfoil.client.pull import Options, Puller
 from counterfoil.client.reconcile import Difference, Reconciler
 from counterfoil.client.sinks.sql import SqlSink
-from house import House
+from running_service import RunningService
 
 PLENTY: dict[str, Any] = {"per_min": 1_000_000, "per_day": 1_000_000}
 
@@ -20,15 +20,17 @@ PLENTY: dict[str, Any] = {"per_min": 1_000_000, "per_day": 1_000_000}
 class Copy:
     """What one key can read, kept in a target that is opened anew for every run."""
 
-    def __init__(self, house: House, key: str, target: Callable[[], SqlSink], *, personal: bool = False) -> None:
-        self.house = house
+    def __init__(
+        self, service: RunningService, key: str, target: Callable[[], SqlSink], *, personal: bool = False
+    ) -> None:
+        self.service = service
         self.key = key
         self.target = target
         self.personal = personal
 
     @property
     def url(self) -> str:
-        return f"{self.house.url}{self.house.settings.prefix}/v1"
+        return f"{self.service.url}{self.service.settings.prefix}/v1"
 
     def pull(self, **options: Any) -> Tally:
         sink = self.target()
@@ -53,22 +55,22 @@ class Copy:
         sink = self.target()
         try:
             return {
-                "shops": copies.shops(sink),
-                "bills": copies.bills(sink),
-                "members": copies.members(sink, personal=self.personal),
+                "shops": copy_contents.shops(sink),
+                "bills": copy_contents.bills(sink),
+                "members": copy_contents.members(sink, personal=self.personal),
             }
         finally:
             sink.close()
 
     def served(self) -> dict[str, Any]:
         """What the service shows to this key."""
-        shops = truth.shops(self._ask)
+        shops = expected.shops(self._ask)
         bills: dict[tuple[str, str], Json] = {}
         members: dict[tuple[str, str], Json] = {}
         for shop in shops.values():
-            bills |= truth.bills(self._ask, shop["shopId"])
+            bills |= expected.bills(self._ask, shop["shopId"])
             if shop["providerId"]:
-                members |= truth.members(self._ask, shop["providerId"])
+                members |= expected.members(self._ask, shop["providerId"])
         return {"shops": shops, "bills": bills, "members": members}
 
     def rows(self, statement: str) -> list[Any]:
@@ -79,9 +81,9 @@ class Copy:
             sink.close()
 
     def _ask(self, path: str, **query: Any) -> Json:
-        """Not by `House.get`, which holds every answer against the document: here it is whole copies that are read."""
+        """Return a body without checking it against the OpenAPI document, which would take long for whole copies."""
         headers = {"authorization": f"Bearer {self.key}"}
-        answer = self.house.server.client.get(f"{self.house.url}/ext/v1/{path}", params=query, headers=headers)
+        answer = self.service.server.client.get(f"{self.service.url}/ext/v1/{path}", params=query, headers=headers)
         assert answer.status_code == 200, answer.text
         body: Json = msgspec.json.decode(answer.content)
         return body

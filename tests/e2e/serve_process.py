@@ -8,9 +8,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,21 +19,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.domain.access import Scope
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
-from house import SECRET, Records, free_port
+from running_service import SECRET, RecordSource, free_port
+from waiting import PATIENCE_SEC, until
 
-PATIENCE_SEC = 30.0
 SHOP = {"kind": "shop", "id": "sh_1", "name": "Riverside", "franchiseId": "fr_a", "providerId": "mb_a"}
 COMMAND = (sys.executable, "-m", "counterfoil", "serve")
-
-
-def until(holds: Callable[[], Any], what: str, patience_sec: float = PATIENCE_SEC) -> Any:
-    """Look again and again at a process that is not ours to wait for; what it came to."""
-    end = time.monotonic() + patience_sec
-    while time.monotonic() < end:
-        if found := holds():
-            return found
-        threading.Event().wait(0.02)
-    raise AssertionError(f"it took too long until {what}")
 
 
 class Deployment:
@@ -60,7 +48,7 @@ class Deployment:
         rejects = RejectsFile(self.folder / "rejects.ndjson")
         try:
             pipeline = Pipeline(ledger, bootstrap.pseudonyms(self.settings), rejects, 500)
-            return pipeline.load(Records(list(records)))
+            return pipeline.load(RecordSource(list(records)))
         finally:
             ledger.close()
 
@@ -109,14 +97,14 @@ class Deployment:
 
     # --- the service -----------------------------------------------------------------
 
-    def start(self, workers: int = 1, *, ready: bool = True) -> "Running":
-        running = Running(self, workers)
+    def start(self, workers: int = 1, *, ready: bool = True) -> "ServeProcess":
+        running = ServeProcess(self, workers)
         if ready:
             running.wait_until_ready()
         return running
 
 
-class Running:
+class ServeProcess:
     """A service, from its start to its end."""
 
     def __init__(self, deployment: Deployment, workers: int) -> None:

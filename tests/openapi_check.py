@@ -1,6 +1,6 @@
 """Check answers that tests get over HTTP against the OpenAPI document.
 
-`House.get` calls `Document.check`, so a test fails if it gets an answer that
+`House.get` calls `OpenApiDocument.check`, so a test fails if it gets an answer that
 the document does not describe. Validators are compiled once per process.
 """
 
@@ -21,7 +21,7 @@ METHODS = ("GET", "HEAD")
 PLAIN_HTTP = {"content-type", "content-length", "date", "server"}
 
 
-class Document:
+class OpenApiDocument:
     """Checks answers against the document that a deployment with this prefix serves."""
 
     def __init__(self, prefix: str) -> None:
@@ -98,5 +98,5 @@ def _body(answer: httpx.Response) -> Any:
 
 
 @cache
-def described(prefix: str) -> Document:
-    return Document(prefix)
+def openapi_document(prefix: str) -> OpenApiDocument:
+    return OpenApiDocument(prefix)

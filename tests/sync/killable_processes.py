@@ -16,13 +16,13 @@ import httpx
 import msgspec
 
 import records as r
-from client import copies, truth
-from client.copies import Json, assert_same
+from client import copy_contents, expected
+from client.copy_contents import Json, assert_same
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.client.sinks.duckdb import DuckDBSink
 from counterfoil.domain.access import Scope
-from e2e.running import until
-from house import SECRET, free_port
+from running_service import SECRET, free_port
+from waiting import until
 
 COMMAND = (sys.executable, "-m", "counterfoil")
 PLENTY = 1_000_000_000
@@ -30,7 +30,7 @@ FINISH_SEC = 300
 FRANCHISE = "f"
 
 
-class Trial:
+class KillableProcesses:
     """One deployment and one copy of it, and whoever works on them."""
 
     def __init__(self, folder: Path, bills: int, seed: int, store: str = "") -> None:
@@ -129,16 +129,16 @@ class Trial:
                 assert body["ok"], body
                 return body
 
-            shops = truth.shops(ask)
+            shops = expected.shops(ask)
             bills: dict[Any, Json] = {}
             members: dict[Any, Json] = {}
             for shop_id, shop in shops.items():
-                bills |= truth.bills(ask, shop_id)
-                members |= truth.members(ask, shop["providerId"]) if shop["providerId"] else {}
+                bills |= expected.bills(ask, shop_id)
+                members |= expected.members(ask, shop["providerId"]) if shop["providerId"] else {}
         with closing(DuckDBSink(self.copy)) as sink:
-            assert_same(copies.shops(sink), shops)
-            assert_same(copies.members(sink), members)
-            assert_same(copies.bills(sink), bills)
+            assert_same(copy_contents.shops(sink), shops)
+            assert_same(copy_contents.members(sink), members)
+            assert_same(copy_contents.bills(sink), bills)
         self._assert_all_loaded(bills, version)
 
     def _assert_all_loaded(self, bills: dict[Any, Json], version: int) -> None:

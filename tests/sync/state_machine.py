@@ -14,13 +14,13 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from client import copies, truth
-from client.copies import assert_same, plain
+from client import copy_contents, expected
+from client.copy_contents import assert_same, plain
 from counterfoil.domain.calendar import iso_utc
-from sync.plot import BASES, DAYS, PERIOD, SHOPS, Plot, bills_drawn, members_drawn, shop_drawn
-from sync.premises import Json, Parts, Premises
-from sync.pullers import CopyOfOne
-from sync.readers import Fate, FinalTimeReader, Forgetter, MemberPass, MemberReader, Reader, Store
+from sync.in_process import InProcessService, Json, StoreParts
+from sync.pullers import PulledCopy
+from sync.readers import Fate, FinalTimeReader, MemberPass, MemberReader, Reader, ReaderState, StatelessReader
+from sync.source_data import BASES, DAYS, PERIOD, SHOPS, SourceData, bills_drawn, members_drawn, shop_drawn
 
 LIMITS = st.sampled_from([1, 1, 2, 3, 4, 7])
 FATES: st.SearchStrategy[Fate] = st.sampled_from(["stored", "stored", "lost", "half stored"])
@@ -36,30 +36,30 @@ IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 FARTHEST_STEP_SEC = 8 * DAY
 
 
-class Machine(RuleBasedStateMachine):
+class SyncMachine(RuleBasedStateMachine):
     """The rules. Subclasses replace parts of the service or of its clients by faulty ones."""
 
-    parts = Parts()
+    parts = StoreParts()
     reader: type[Reader] = Reader
-    copy: type[CopyOfOne] = CopyOfOne
+    copy: type[PulledCopy] = PulledCopy
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(
             tempfile.mkdtemp(prefix="counterfoil-machine-", dir=IN_MEMORY if IN_MEMORY.is_dir() else None)
         )
-        self.premises = self.open_premises()
-        self.plot = Plot()
+        self.service = self.open_service()
+        self.source_data = SourceData()
         self.stepped = 0.0
         self.number = 0
         self.paused: list[list[Json]] = []
         self.readers: list[Reader] = []
         self.member_readers: list[MemberReader] = []
         self.member_changes: dict[str, int] = {}
-        self.copies: list[CopyOfOne] = []
+        self.copies: list[PulledCopy] = []
 
-    def open_premises(self) -> Premises:
-        return Premises(self.folder, self.parts)
+    def open_service(self) -> InProcessService:
+        return InProcessService(self.folder, self.parts)
 
     def teardown(self) -> None:
         try:
@@ -68,26 +68,26 @@ class Machine(RuleBasedStateMachine):
         finally:
             for copy in self.copies:
                 copy.close()
-            self.premises.close()
+            self.service.close()
             shutil.rmtree(self.folder)
 
     @initialize(shops=st.tuples(*(shop_drawn(shop) for shop in SHOPS[:2])), limits=st.tuples(*[LIMITS] * 9))
     def begin(self, shops: tuple[Json, ...], limits: tuple[int, ...]) -> None:
         terms: Json = {"franchise": "f", "per_min": 10**9, "per_day": 10**9}
-        self.truth_key, shared, own, other = (self.premises.key(**terms) for _ in range(4))
+        self.truth_key, shared, own, other = (self.service.key(**terms) for _ in range(4))
         self.load(list(shops))
         # Readers of one key, whom the service can tell apart only by their positions. Two of them fill one copy.
-        common = Store()
+        common = ReaderState()
         self.readers = [
-            self.reader(self.premises, shared, limits[0], common),
-            self.reader(self.premises, shared, limits[1], common),
-            self.reader(self.premises, shared, limits[2]),
-            self.reader(self.premises, shared, limits[3]),
-            FinalTimeReader(self.premises, shared, limits[4]),
-            Forgetter(self.premises, own, limits[5]),
+            self.reader(self.service, shared, limits[0], common),
+            self.reader(self.service, shared, limits[1], common),
+            self.reader(self.service, shared, limits[2]),
+            self.reader(self.service, shared, limits[3]),
+            FinalTimeReader(self.service, shared, limits[4]),
+            StatelessReader(self.service, own, limits[5]),
         ]
-        self.member_readers = [MemberReader(self.premises, shared, limit, BASES) for limit in limits[6:8]]
-        self.copies = [self.copy(self.premises, shared, limits[8]), self.copy(self.premises, other, 7)]
+        self.member_readers = [MemberReader(self.service, shared, limit, BASES) for limit in limits[6:8]]
+        self.copies = [self.copy(self.service, shared, limits[8]), self.copy(self.service, other, 7)]
 
     # --- what the POS does ---------------------------------------------------------
 
@@ -101,8 +101,8 @@ class Machine(RuleBasedStateMachine):
 
     @rule(choice=st.integers(0, 10**6))
     def a_bill_is_removed(self, choice: int) -> None:
-        if self.plot.bills:
-            self.load([self.plot.removal_of_bill(choice)])
+        if self.source_data.bills:
+            self.load([self.source_data.removal_of_bill(choice)])
 
     @rule(records=st.sampled_from(SHOPS).flatmap(shop_drawn))
     def a_shop_comes_or_changes(self, records: Json) -> None:
@@ -122,14 +122,14 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def everything_is_loaded_again(self) -> None:
-        horizon = self.premises.ledger.advance_horizon()
-        self.load(self.plot.everything())
+        horizon = self.service.ledger.advance_horizon()
+        self.load(self.source_data.everything())
         changed = self.ask("transactions", shopId=SHOPS[0], updatedSince=iso_utc(horizon + 1))
         assert changed["data"] == [], "a reload of the same records moved something"
 
     @rule(bills=bills_drawn())
     def a_loader_pauses_before_it_commits(self, bills: list[Json]) -> None:
-        pauses: Callable[[], None] = getattr(self.premises.ledger, "pauses", lambda: None)
+        pauses: Callable[[], None] = getattr(self.service.ledger, "pauses", lambda: None)
         pauses()
         self.paused.append(bills)
 
@@ -137,8 +137,8 @@ class Machine(RuleBasedStateMachine):
     @rule(choice=st.integers(0, 10))
     def a_paused_loader_commits(self, choice: int) -> None:
         which = choice % len(self.paused)
-        commits: Callable[[int], None] = getattr(self.premises.ledger, "commits", lambda _: None)
-        committed: Callable[[], None] = getattr(self.premises.ledger, "committed", lambda: None)
+        commits: Callable[[int], None] = getattr(self.service.ledger, "commits", lambda _: None)
+        committed: Callable[[], None] = getattr(self.service.ledger, "committed", lambda: None)
         commits(which)
         self.load(self.paused.pop(which))
         committed()
@@ -146,35 +146,35 @@ class Machine(RuleBasedStateMachine):
     def load(self, records: list[Json], batch: int = 500) -> None:
         self.number += 1
         self.member_changes |= {record["id"]: self.number for record in records if record["kind"] == "member"}
-        self.premises.load(*self.plot.taken(records, self.number), batch=batch)
+        self.service.load(*self.source_data.taken(records, self.number), batch=batch)
 
     # --- what time does ------------------------------------------------------------
 
     @rule(seconds=st.sampled_from([0.001, 0.05, 1, HOUR, 23 * HOUR, 100_000, 3 * DAY, 6.9 * DAY, 9 * DAY]))
     def time_passes(self, seconds: float) -> None:
-        self.premises.clock.advance(seconds)
+        self.service.clock.advance(seconds)
 
     @rule(seconds=st.sampled_from([-8 * DAY, -7200, -1, -0.05, 0.05, 7200, 8 * DAY]))
     def the_clock_steps(self, seconds: float) -> None:
         if abs(self.stepped + seconds) <= FARTHEST_STEP_SEC:
             self.stepped += seconds
-            self.premises.clock.step(seconds)
+            self.service.clock.step(seconds)
 
     @rule()
     def the_horizon_is_moved(self) -> None:
-        self.premises.ledger.advance_horizon()
+        self.service.ledger.advance_horizon()
 
     @rule()
     def expired_cursors_are_deleted(self) -> None:
-        self.premises.prune_cursors()
+        self.service.prune_cursors()
 
     @rule()
     def the_clock_is_days_ahead_for_a_while(self) -> None:
         """Whatever runs meanwhile takes every cursor to have expired."""
-        self.premises.clock.step(8 * DAY)
-        self.premises.prune_cursors()
-        self.premises.ledger.advance_horizon()
-        self.premises.clock.step(-8 * DAY)
+        self.service.clock.step(8 * DAY)
+        self.service.prune_cursors()
+        self.service.ledger.advance_horizon()
+        self.service.clock.step(-8 * DAY)
 
     # --- what clients do -----------------------------------------------------------
 
@@ -202,7 +202,7 @@ class Machine(RuleBasedStateMachine):
     @rule(which=READERS)
     def a_reader_gets_a_new_key_by_rotation(self, which: int) -> None:
         reader = self.readers[which]
-        reader.key = self.premises.rotated(reader.key)
+        reader.key = self.service.rotated(reader.key)
 
     @precondition(lambda self: self.readers)
     @rule(which=READERS, cashier=st.sampled_from(["Nok", "Ying", "Mai"]), day=st.sampled_from([None, *DAYS]))
@@ -210,9 +210,9 @@ class Machine(RuleBasedStateMachine):
         reader = self.readers[which]
         reader.number = self.number
         reader.step_to_a_cursor()
-        if reader.at in self.plot.bills:
+        if reader.at in self.source_data.bills:
             moved = {"closedAt": f"{day}T12:30:00+07:00"} if day else {}
-            self.load([{**self.plot.bills[reader.at], "cashier": cashier, **moved}])
+            self.load([{**self.source_data.bills[reader.at], "cashier": cashier, **moved}])
 
     @precondition(lambda self: self.readers)
     @rule(
@@ -231,8 +231,8 @@ class Machine(RuleBasedStateMachine):
         first.limit, second.limit = limits
         self.load(bills, batch=2)
         self.the_last_row_of_a_page_changes(which, f"Mai {self.number}", day)
-        self.premises.clock.advance(pause * DAY)
-        self.premises.prune_cursors()
+        self.service.clock.advance(pause * DAY)
+        self.service.prune_cursors()
         if first is not second:
             second.start_from_a_copy_of(first)
             second.number = self.number
@@ -262,8 +262,8 @@ class Machine(RuleBasedStateMachine):
         self.load(members)
         first.number = self.number
         first.step(self.check_members)
-        for member in list(self.plot.members.values()):
-            if self.premises.token(member["id"]) == first.at:
+        for member in list(self.source_data.members.values()):
+            if self.service.token(member["id"]) == first.at:
                 self.load([{**member, "createdAt": f"2025-03-{day:02}T12:00:00Z"}])
         if first.base:
             second.number = self.number
@@ -294,13 +294,13 @@ class Machine(RuleBasedStateMachine):
         """Nothing happens any more; every client runs once; every copy is what the service holds."""
         while self.paused:
             self.a_paused_loader_commits(0)
-        self.premises.ledger.advance_horizon()
+        self.service.ledger.advance_horizon()
         served = self.served()
         for reader in self.readers:
             reader.number = self.number
             reader.finish()
             held = {identity: plain(bill) for identity, bill in reader.bills.items()}
-            self.plot.compare_bills(held, served["bills"], set(served["shops"]), reader.begun)
+            self.source_data.compare_bills(held, served["bills"], set(served["shops"]), reader.begun)
         for member_reader in self.member_readers:
             member_reader.number = self.number
             for base in sorted({shop["providerId"] for shop in served["shops"].values()} - {None}):
@@ -314,10 +314,8 @@ class Machine(RuleBasedStateMachine):
 
     def check_members(self, read: MemberPass) -> None:
         """Check that a pass has every member that did not change since it began; if nothing did, exactly these."""
-        served = truth.members(self.ask, read.base)
-        changed = {
-            self.premises.token(member) for member, number in self.member_changes.items() if number > read.number
-        }
+        served = expected.members(self.ask, read.base)
+        changed = {self.service.token(member) for member, number in self.member_changes.items() if number > read.number}
         missing = {token for base, token in served if base == read.base} - read.members.keys() - changed
         assert not missing, f"members are missing from a pass through {read.base}: {missing}"
         if read.number == self.number:
@@ -326,26 +324,28 @@ class Machine(RuleBasedStateMachine):
 
     def served(self) -> Json:
         """What the service shows to a key that nobody else uses."""
-        shops = truth.shops(self.ask)
+        shops = expected.shops(self.ask)
         bills: Json = {}
         for shop_id in shops:
-            bills |= truth.bills(self.ask, shop_id, *PERIOD)
+            bills |= expected.bills(self.ask, shop_id, *PERIOD)
         members: Json = {}
         for base in {shop["providerId"] for shop in shops.values()} - {None}:
-            members |= truth.members(self.ask, base)
+            members |= expected.members(self.ask, base)
         return {"shops": shops, "bills": bills, "members": members}
 
-    def compare(self, copy: CopyOfOne, served: Json, *, exactly: bool = False) -> None:
-        assert_same(copies.shops(copy.sink), served["shops"])
+    def compare(self, copy: PulledCopy, served: Json, *, exactly: bool = False) -> None:
+        assert_same(copy_contents.shops(copy.sink), served["shops"])
         shown = {base for base, _ in served["members"]} | set(BASES)
         bases = {shop["providerId"] for shop in served["shops"].values()} & shown
-        members = {identity: member for identity, member in copies.members(copy.sink).items() if identity[0] in bases}
+        members = {
+            identity: member for identity, member in copy_contents.members(copy.sink).items() if identity[0] in bases
+        }
         assert_same(members, served["members"])
-        held = copies.bills(copy.sink)
+        held = copy_contents.bills(copy.sink)
         if exactly:
             assert_same({bill: held[bill] for bill in held if bill[0] in served["shops"]}, served["bills"])
         else:
-            self.plot.compare_bills(held, served["bills"], set(served["shops"]), copy.begun)
+            self.source_data.compare_bills(held, served["bills"], set(served["shops"]), copy.begun)
 
     def ask(self, path: str, **query: Any) -> Json:
-        return self.premises.ask(self.truth_key, path, **query)
+        return self.service.ask(self.truth_key, path, **query)

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from counterfoil import bootstrap
-from house import House
+from running_service import RunningService
 
 # A connection, and the name of the database that it was opened on.
 Watch = Callable[[sqlite3.Connection, str], None]
@@ -25,7 +25,7 @@ Watch = Callable[[sqlite3.Connection, str], None]
 TRIES = 3
 
 
-class Question(Struct):
+class Request(Struct):
     """What the server would tell of a request."""
 
     path: str
@@ -34,7 +34,7 @@ class Question(Struct):
     method: str = "GET"
 
 
-class Wire(Struct):
+class Response(Struct):
     """Where the server would take the answer."""
 
     status: int = 0
@@ -55,17 +55,17 @@ class Cost(Struct):
 
 
 class Worker:
-    """The shipped application over the house's store."""
+    """The shipped application over the service's store."""
 
-    def __init__(self, house: House, runner: asyncio.Runner) -> None:
-        self._house = house
+    def __init__(self, service: RunningService, runner: asyncio.Runner) -> None:
+        self._service = service
         self._runner = runner
         self._cost = Cost()
         with _watching(self._watch):
-            self._service = bootstrap.service(house.settings, house.events.append, house.clock)
+            self._application = bootstrap.service(service.settings, service.events.append, service.clock)
 
     def close(self) -> None:
-        self._runner.run(_called(self._service.close))
+        self._runner.run(_called(self._application.close))
 
     def ask(self, path: str, key: str, *, encoding: str = "", **query: object) -> Cost:
         """The least that a request costs: now and then one also drops old admissions or writes records that waited."""
@@ -80,24 +80,24 @@ class Worker:
         for _ in range(times):
             self._answered(question)
 
-    def _question(self, path: str, key: str, encoding: str, query: dict[str, object]) -> Question:
+    def _question(self, path: str, key: str, encoding: str, query: dict[str, object]) -> Request:
         headers = {"authorization": f"Bearer {key}"} | ({"accept-encoding": encoding} if encoding else {})
         written = "&".join(f"{name}={value}" for name, value in query.items())
-        return Question(f"{self._house.settings.prefix}/v1/{path}", written, headers)
+        return Request(f"{self._service.settings.prefix}/v1/{path}", written, headers)
 
-    def _answered(self, question: Question) -> Wire:
-        wire = Wire()
-        self._runner.run(self._service.app.__rsgi__(question, wire))
+    def _answered(self, question: Request) -> Response:
+        wire = Response()
+        self._runner.run(self._application.app.__rsgi__(question, wire))
         assert wire.status == 200, wire.body
         return wire
 
-    def _counting_statements(self, question: Question) -> Cost:
+    def _counting_statements(self, question: Request) -> Cost:
         self._cost = Cost()
         self._cost.body = self._answered(question).body
         counted, self._cost = self._cost, Cost()
         return counted
 
-    def _counting_calls(self, question: Question) -> int:
+    def _counting_calls(self, question: Request) -> int:
         calls = 0
 
         def count(frame: FrameType, event: str, _: object) -> None:
@@ -107,14 +107,14 @@ class Worker:
         async def counted() -> None:
             sys.setprofile(count)
             try:
-                await self._service.app.__rsgi__(question, Wire())
+                await self._application.app.__rsgi__(question, Response())
             finally:
                 sys.setprofile(None)
 
         self._runner.run(counted())
         return calls
 
-    def _counting_bytes(self, question: Question) -> int:
+    def _counting_bytes(self, question: Request) -> int:
         tracemalloc.start()
         try:
             before, _ = tracemalloc.get_traced_memory()

@@ -4,32 +4,32 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from house import site
-from sync.machine import Machine
-from sync.premises import OpenPremises, Premises, SharedPremises
-from sync.replicas import LaggingMachine
+from running_service import backend_settings
+from sync.in_process import InProcessService, InProcessServiceOnPostgres, InProcessServiceOverHttp
+from sync.replicas import LaggingReplicaMachine
+from sync.state_machine import SyncMachine
 
 
-class MachineOverHttp(Machine):
-    def open_premises(self) -> Premises:
-        return OpenPremises(self.folder, self.parts)
+class SyncMachineOverHttp(SyncMachine):
+    def open_service(self) -> InProcessService:
+        return InProcessServiceOverHttp(self.folder, self.parts)
 
 
-class MachineOnPostgres(Machine):
+class SyncMachineOnPostgres(SyncMachine):
     """The same on a real server, with a database for each example."""
 
-    def open_premises(self) -> Premises:
-        self.site = site("postgres")
-        return SharedPremises(self.folder, self.parts, **self.site.__enter__())
+    def open_service(self) -> InProcessService:
+        self.backend_settings = backend_settings("postgres")
+        return InProcessServiceOnPostgres(self.folder, self.parts, **self.backend_settings.__enter__())
 
     def teardown(self) -> None:
         try:
             super().teardown()
         finally:
-            self.site.__exit__(None, None, None)
+            self.backend_settings.__exit__(None, None, None)
 
 
-def run(machine: type[Machine], examples: int, steps: int) -> None:
+def run(machine: type[SyncMachine], examples: int, steps: int) -> None:
     search = settings(
         max_examples=examples,
         stateful_step_count=steps,
@@ -41,36 +41,36 @@ def run(machine: type[Machine], examples: int, steps: int) -> None:
 
 
 def test_every_copy_is_what_the_service_holds_after_each_quiet_point() -> None:
-    run(Machine, examples=8, steps=25)
+    run(SyncMachine, examples=8, steps=25)
 
 
 def test_the_same_holds_over_http() -> None:
-    run(MachineOverHttp, examples=2, steps=15)
+    run(SyncMachineOverHttp, examples=2, steps=15)
 
 
 def test_the_same_holds_with_replicas_that_lag() -> None:
-    run(LaggingMachine, examples=4, steps=25)
+    run(LaggingReplicaMachine, examples=4, steps=25)
 
 
 @pytest.mark.long
 def test_the_same_holds_with_replicas_that_lag_over_ten_thousand_steps() -> None:
-    run(LaggingMachine, examples=250, steps=50)
+    run(LaggingReplicaMachine, examples=250, steps=50)
 
 
 @pytest.mark.long
 def test_every_copy_is_what_the_service_holds_over_ten_thousand_steps() -> None:
-    run(Machine, examples=250, steps=50)
+    run(SyncMachine, examples=250, steps=50)
 
 
 def test_the_same_holds_on_postgresql() -> None:
-    run(MachineOnPostgres, examples=2, steps=15)
+    run(SyncMachineOnPostgres, examples=2, steps=15)
 
 
 @pytest.mark.long
 def test_the_same_holds_on_postgresql_over_ten_thousand_steps() -> None:
-    run(MachineOnPostgres, examples=250, steps=50)
+    run(SyncMachineOnPostgres, examples=250, steps=50)
 
 
 @pytest.mark.long
 def test_the_same_holds_over_http_at_length() -> None:
-    run(MachineOverHttp, examples=25, steps=50)
+    run(SyncMachineOverHttp, examples=25, steps=50)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from house import House
+from running_service import RunningService
 
 Answer = tuple[int, dict[str, str], bytes]
 Answers = Callable[[str, Mapping[str, str]], Answer]
@@ -15,7 +15,7 @@ LATER = {"than": [1.5, "this"]}
 
 
 @contextmanager
-def stranger(answer: Answers) -> Iterator[str]:
+def scripted_service(answer: Answers) -> Iterator[str]:
     """A service that answers by calling this with path and headers; its address."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -46,16 +46,16 @@ def stranger(answer: Answers) -> Iterator[str]:
 
 
 @contextmanager
-def newer_service(house: House) -> Iterator[str]:
+def newer_service(service: RunningService) -> Iterator[str]:
     """Our service with fields and values that this release does not know, in every object."""
 
     def answer(path: str, headers: Mapping[str, str]) -> Answer:
         passed = {"authorization": {name.lower(): value for name, value in headers.items()}["authorization"]}
-        received = house.server.client.get(house.url + path, headers=passed)
+        received = service.server.client.get(service.url + path, headers=passed)
         passed_on = {"x-ratelimit-remaining": received.headers.get("x-ratelimit-remaining", "")}
         return received.status_code, passed_on, json.dumps(_extended(received.json())).encode()
 
-    with stranger(answer) as url:
+    with scripted_service(answer) as url:
         yield f"{url}/ext/v1"
 
 

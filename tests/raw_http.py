@@ -4,7 +4,7 @@ import contextlib
 import socket
 from typing import NamedTuple
 
-from house import House
+from running_service import RunningService
 
 PATIENCE_SEC = 10
 # Signs of leaked internals, which no answer may contain.
@@ -19,8 +19,8 @@ class Answer(NamedTuple):
     body: bytes
 
 
-def connection(house: House) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", house.server.port), timeout=PATIENCE_SEC)
+def connect(service: RunningService) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", service.server.port), timeout=PATIENCE_SEC)
 
 
 def request(target: bytes, *headers: bytes, method: bytes = b"GET", body: bytes = b"", key: str | None = None) -> bytes:
@@ -31,16 +31,16 @@ def request(target: bytes, *headers: bytes, method: bytes = b"GET", body: bytes 
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
-def say(house: House, sent: bytes) -> Answer:
+def send(service: RunningService, sent: bytes) -> Answer:
     """Send these bytes on a new connection and read until it is closed."""
-    with connection(house) as line:
+    with connect(service) as line:
         # The server may close the connection before it has read everything; its answer can still be read.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             line.sendall(sent)
-        return parsed(everything(line))
+        return parse(read_to_end(line))
 
 
-def everything(line: socket.socket) -> bytes:
+def read_to_end(line: socket.socket) -> bytes:
     received = b""
     with contextlib.suppress(ConnectionResetError):
         while piece := line.recv(65_536):
@@ -48,7 +48,7 @@ def everything(line: socket.socket) -> bytes:
     return received
 
 
-def parsed(received: bytes) -> Answer:
+def parse(received: bytes) -> Answer:
     if not received:
         return Answer(0, {}, b"")
     head, _, body = received.partition(b"\r\n\r\n")

@@ -72,7 +72,7 @@ _member = st.fixed_dictionaries(
 )
 
 
-class Plot:
+class SourceData:
     """The records as they stand, and what is special about some bills."""
 
     def __init__(self) -> None:

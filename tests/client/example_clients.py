@@ -11,16 +11,16 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from client.copies import Json, plain
-from client.strangers import Answer, stranger
-from house import House
+from client.copy_contents import Json, plain
+from client.scripted_service import Answer, scripted_service
+from running_service import RunningService
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "sync.md"
 # Three windows per shop instead of fourteen: every page starts curl and jq.
 FIRST_DAY = "2025-12-01"
 
 
-def printed(language: str) -> str:
+def example_code(language: str) -> str:
     """The only code block of this language in the document."""
     [code] = re.findall(rf"```{language}\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
     return str(code)
@@ -38,14 +38,20 @@ class Client:
         self.key = key
         self.first_day = FIRST_DAY
         folder.mkdir()
-        (folder / "example").write_text(printed(self.language))
+        (folder / "example").write_text(example_code(self.language))
 
     def start(self, *arguments: str, url: str = "") -> "subprocess.CompletedProcess[str]":
         """Run the client once and return how it ended."""
-        service = {"COUNTERFOIL_URL": url or self.url, "COUNTERFOIL_KEY": self.key, "FIRST_DAY": self.first_day}
+        environment = {"COUNTERFOIL_URL": url or self.url, "COUNTERFOIL_KEY": self.key, "FIRST_DAY": self.first_day}
         command = [*self.command, "example", *arguments]
         return subprocess.run(
-            command, cwd=self.folder, env=os.environ | service, capture_output=True, text=True, timeout=120, check=False
+            command,
+            cwd=self.folder,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
 
     def run(self, *arguments: str, url: str = "") -> None:
@@ -108,8 +114,8 @@ class CurlClient(Client):
 
 
 @contextmanager
-def between(house: House, happens: Callable[[str], Answer | None]) -> Iterator[str]:
-    """A proxy to the house that calls `happens` with the path of each request before it passes the request on.
+def proxy(service: RunningService, happens: Callable[[str], Answer | None]) -> Iterator[str]:
+    """Run a proxy to the service that calls `happens` with the path of each request before it passes the request on.
 
     If `happens` returns an answer, the client receives that instead. The value is the proxy's base URL.
     """
@@ -119,8 +125,8 @@ def between(house: House, happens: Callable[[str], Answer | None]) -> Iterator[s
         if refusal is not None:
             return refusal
         sent = {name.lower(): value for name, value in headers.items()}
-        received = house.server.client.get(house.url + path, headers={"authorization": sent["authorization"]})
+        received = service.server.client.get(service.url + path, headers={"authorization": sent["authorization"]})
         return received.status_code, {}, received.content
 
-    with stranger(answer) as url:
-        yield f"{url}{house.settings.prefix}/v1"
+    with scripted_service(answer) as url:
+        yield f"{url}{service.settings.prefix}/v1"

@@ -8,14 +8,14 @@ import struct
 import threading
 from collections.abc import Callable
 
-from house import free_port
+from running_service import free_port
 
 CHUNK = 65_536
 # Closing with this set sends a reset instead of a farewell.
 NO_LINGER = struct.pack("ii", 1, 0)
 
 
-class Passage:
+class Proxy:
     """Stands before a server's port. It lives in a thread of its own, so that a busy test does not slow it down."""
 
     def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
@@ -23,9 +23,9 @@ class Passage:
         self.port = free_port()
         self.delay_sec = 0.0
         # So many bytes at a time, a hundredth of a second apart.
-        self.trickle: int | None = None
+        self.throttle: int | None = None
         # Whether the server's hanging up is kept from the caller.
-        self.hides_the_end = False
+        self.hides_disconnect = False
         self._tls = tls
         self._open: set[asyncio.StreamWriter] = set()
         self._pumps: set[asyncio.Task[None]] = set()
@@ -33,9 +33,9 @@ class Passage:
         self._loop = asyncio.new_event_loop()
         self._flowing = asyncio.Event()
         self._flowing.set()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="passage", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._thread.start()
-        self.mend()
+        self.restore()
 
     @property
     def connections(self) -> int:
@@ -44,7 +44,7 @@ class Passage:
 
     # --- what can befall it ----------------------------------------------------------
 
-    def silence(self) -> None:
+    def block(self) -> None:
         """Connections stay, new ones are taken, and nothing is passed on: a peer that froze, a router that forgot."""
         self._do(self._flowing.clear)
 
@@ -57,9 +57,9 @@ class Passage:
         """Connections that there are break; new ones are taken."""
         self._do(self._break_all)
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         """As if nothing had happened."""
-        self.delay_sec, self.trickle, self.hides_the_end = 0.0, None, False
+        self.delay_sec, self.throttle, self.hides_disconnect = 0.0, None, False
         self._do(self._flowing.set)
         asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(5)
 
@@ -133,12 +133,12 @@ class Passage:
             await self._flowing.wait()
             if self.delay_sec:
                 await asyncio.sleep(self.delay_sec)
-            step = self.trickle or len(data)
+            step = self.throttle or len(data)
             for start in range(0, len(data), step):
                 await self._flowing.wait()
                 writer.write(data[start : start + step])
                 await writer.drain()
-                if self.trickle:
+                if self.throttle:
                     await asyncio.sleep(0.01)
-        if not self.hides_the_end:
+        if not self.hides_disconnect:
             raise ConnectionResetError

@@ -15,7 +15,7 @@ HEADERS = ("x-ratelimit-limit", "x-ratelimit-remaining")
 NO_ANSWER = 0
 
 
-class Seen(Struct, frozen=True):
+class Call(Struct, frozen=True):
     """One call: on the caller's steady clock, in seconds."""
 
     began: float
@@ -30,7 +30,7 @@ class Seen(Struct, frozen=True):
         return self.ended - self.began
 
 
-class Desk:
+class Client:
     """One connection to one node, made again when it breaks."""
 
     def __init__(self, port: int, key: str, patience_sec: float = 30.0) -> None:
@@ -39,7 +39,7 @@ class Desk:
         self._patience_sec = patience_sec
         self._line: http.client.HTTPConnection | None = None
 
-    def ask(self, path: str) -> Seen:
+    def ask(self, path: str) -> Call:
         began = time.monotonic()
         try:
             if self._line is None:
@@ -49,10 +49,10 @@ class Desk:
             body = json.loads(answer.read())
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.close()
-            return Seen(began, time.monotonic(), NO_ANSWER, type(error).__name__)
+            return Call(began, time.monotonic(), NO_ANSWER, type(error).__name__)
         ended = time.monotonic()
         metered = all(answer.headers.get(name) is not None for name in HEADERS)
-        return Seen(began, ended, answer.status, body.get("error"), metered, body.get("data"))
+        return Call(began, ended, answer.status, body.get("error"), metered, body.get("data"))
 
     def close(self) -> None:
         if self._line is not None:
@@ -60,12 +60,12 @@ class Desk:
             self._line = None
 
 
-class Caller:
+class RepeatingClient:
     """A thread that asks one node the same question again and again until it is told to stop."""
 
     def __init__(self, port: int, key: str, path: str, *, every_sec: float = 0.0, keep_data: bool = False) -> None:
-        self.seen: list[Seen] = []
-        self._desk = Desk(port, key)
+        self.seen: list[Call] = []
+        self._client = Client(port, key)
         self._path = path
         self._every_sec = every_sec
         self._keep_data = keep_data
@@ -74,12 +74,12 @@ class Caller:
 
     def _ask_on(self) -> None:
         while not self._stop.is_set():
-            seen = self._desk.ask(self._path)
-            self.seen.append(seen if self._keep_data else Seen(*_facts(seen)))
+            seen = self._client.ask(self._path)
+            self.seen.append(seen if self._keep_data else Call(*_facts(seen)))
             self._stop.wait(self._every_sec)
-        self._desk.close()
+        self._client.close()
 
-    def __enter__(self) -> "Caller":
+    def __enter__(self) -> "RepeatingClient":
         self._thread.start()
         return self
 
@@ -91,20 +91,20 @@ class Caller:
         assert not self._thread.is_alive(), "a call hangs"
 
 
-def _facts(seen: Seen) -> tuple[float, float, int, str | None, bool]:
+def _facts(seen: Call) -> tuple[float, float, int, str | None, bool]:
     return seen.began, seen.ended, seen.status, seen.error, seen.metered
 
 
-def at_once(port: int, key: str, path: str, number: int) -> list[Seen]:
+def call_concurrently(port: int, key: str, path: str, number: int) -> list[Call]:
     """So many callers with a connection each, all at the same moment; what each of them got."""
-    seen: list[Seen] = []
+    seen: list[Call] = []
     start = threading.Barrier(number)
 
     def ask() -> None:
-        desk = Desk(port, key)
+        client = Client(port, key)
         start.wait(30)
-        seen.append(desk.ask(path))
-        desk.close()
+        seen.append(client.ask(path))
+        client.close()
 
     threads = [threading.Thread(target=ask, daemon=True) for _ in range(number)]
     for thread in threads:
@@ -115,7 +115,7 @@ def at_once(port: int, key: str, path: str, number: int) -> list[Seen]:
     return seen
 
 
-def longest_gap(seen: Sequence[Seen], status: int = 200) -> float:
+def longest_gap(seen: Sequence[Call], status: int = 200) -> float:
     """The longest time, in seconds, in which no call was answered with this status."""
     answered = sorted(call.ended for call in seen if call.status == status)
     return max((later - earlier for earlier, later in pairwise(answered)), default=float("inf"))

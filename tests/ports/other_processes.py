@@ -10,7 +10,7 @@ from counterfoil.domain.allowance import Admitted
 from counterfoil.ingest.lines import Reader
 from counterfoil.machine.clock import SystemClock
 from ports.backends import Store
-from ports.desk import PSEUDONYMS, bill, open_ledger
+from ports.open_store import PSEUDONYMS, bill, open_ledger
 
 BILLS = 20
 
@@ -25,7 +25,7 @@ def load_bills(store: Store, till: str, transactions: int) -> None:
     ledger.close()
 
 
-def tick(store: Store, done: Event) -> None:
+def advance_horizon_until(store: Store, done: Event) -> None:
     """Move the horizon until told to stop."""
     ledger = open_ledger(store, SystemClock())
     while not done.wait(0.001):
@@ -33,7 +33,7 @@ def tick(store: Store, done: Event) -> None:
     ledger.close()
 
 
-def hammer(store: Store, key: Key, tries: int, told: Connection) -> None:
+def request_admissions(store: Store, key: Key, tries: int, results: Connection) -> None:
     """Ask for admission `tries` times, and tell of each that was granted before asking for the next."""
     usage = store.usage(SystemClock())
 
@@ -41,20 +41,20 @@ def hammer(store: Store, key: Key, tries: int, told: Connection) -> None:
         for _ in range(tries):
             verdict = await usage.admit(key)
             if isinstance(verdict, Admitted):
-                told.send(verdict.count)
+                results.send(verdict.count)
 
     asyncio.run(ask())
     usage.close()
-    told.close()
+    results.close()
 
 
-def keep_asking(store: Store, key: Key, told: Connection) -> None:
+def request_admissions_forever(store: Store, key: Key, results: Connection) -> None:
     """Ask for admission until killed."""
     usage = store.usage(SystemClock())
 
     async def ask() -> None:
         while True:
             verdict: Any = await usage.admit(key)
-            told.send(verdict.count if isinstance(verdict, Admitted) else None)
+            results.send(verdict.count if isinstance(verdict, Admitted) else None)
 
     asyncio.run(ask())

@@ -9,12 +9,12 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 import records as r
-from client.copies import Json, assert_same
-from client.documented import Client, CurlClient, PythonClient, between
-from client.pulling import Copy
-from client.strangers import Answer
+from client.copy_contents import Json, assert_same
+from client.example_clients import Client, CurlClient, PythonClient, proxy
+from client.pulled_copy import Copy
+from client.scripted_service import Answer
 from client.targets import Target, duckdb_target
-from house import House
+from running_service import RunningService
 
 MORE_THAN_A_PAGE = 210
 PYTHON = pytest.param(PythonClient, id="python")
@@ -64,25 +64,27 @@ def identities(*records: r.Record) -> set[tuple[str, str]]:
 # --- runs of a client ---------------------------------------------------------------------
 
 
-def test_the_first_run_copies_every_bill_and_member(client: Client, copy: Copy, branch: r.Record, house: House) -> None:
-    house.load(*r.bills(branch, MORE_THAN_A_PAGE), *(r.bill(branch, closedAt=None) for _ in range(3)))
-    house.load(*r.bills(branch, 3, history=True), *r.members(branch, 20))
+def test_the_first_run_copies_every_bill_and_member(
+    client: Client, copy: Copy, branch: r.Record, service: RunningService
+) -> None:
+    service.load(*r.bills(branch, MORE_THAN_A_PAGE), *(r.bill(branch, closedAt=None) for _ in range(3)))
+    service.load(*r.bills(branch, 3, history=True), *r.members(branch, 20))
     client.run()
     assert_equal(client, copy)
     assert set(client.marks()) == {branch["id"]}
 
 
 @pytest.mark.parametrize("client", EXAMPLES, indirect=True)
-def test_later_runs_bring_every_change(client: Client, copy: Copy, branch: r.Record, house: House) -> None:
+def test_later_runs_bring_every_change(client: Client, copy: Copy, branch: r.Record, service: RunningService) -> None:
     voided, edited, losing_its_date, undated = (r.bill(branch) for _ in range(4))
     undated |= {"closedAt": None}
     old, leaving = r.bill(branch, history=True), r.member(branch)
-    house.load(voided, edited, losing_its_date, undated, old, leaving)
+    service.load(voided, edited, losing_its_date, undated, old, leaving)
     client.run()
     client.run()
     assert_equal(client, copy)
-    house.clock.advance(1)
-    house.load(
+    service.clock.advance(1)
+    service.load(
         voided | {"void": {"reason": "mistake"}},
         edited | {"lines": [r.line(name="Rice", total=20)]},
         losing_its_date | {"closedAt": "some time"},
@@ -97,11 +99,11 @@ def test_later_runs_bring_every_change(client: Client, copy: Copy, branch: r.Rec
 
 
 def test_two_shops_may_use_the_same_bill_id(
-    client: Client, copy: Copy, branch: r.Record, sister: r.Record, house: House
+    client: Client, copy: Copy, branch: r.Record, sister: r.Record, service: RunningService
 ) -> None:
-    house.load(sister, r.bill(branch, id="R-1"), r.bill(sister, id="R-1"))
+    service.load(sister, r.bill(branch, id="R-1"), r.bill(sister, id="R-1"))
     client.run()
-    house.load(r.bill(sister, id="R-1", cashier="Lek"))
+    service.load(r.bill(sister, id="R-1", cashier="Lek"))
     client.run()
     assert_equal(client, copy)
 
@@ -111,13 +113,13 @@ def test_two_shops_may_use_the_same_bill_id(
 
 @pytest.mark.parametrize("client", EXAMPLES, indirect=True)
 def test_a_shop_that_joins_is_read_with_all_its_history(
-    client: Client, copy: Copy, branch: r.Record, sister: r.Record, house: House
+    client: Client, copy: Copy, branch: r.Record, sister: r.Record, service: RunningService
 ) -> None:
     # This one was loaded before the first run, so all its bills have an `updatedAt` before the first mark.
-    house.load(sister, *r.bills(sister, 3), r.bill(sister, closedAt=None), *r.members(sister, 2), r.removal(sister))
+    service.load(sister, *r.bills(sister, 3), r.bill(sister, closedAt=None), *r.members(sister, 2), r.removal(sister))
     client.run()
     newcomer = r.branch(franchiseId=branch["franchiseId"])
-    house.load(sister, newcomer, *r.bills(newcomer, 3, history=True), r.bill(newcomer, closedAt=None))
+    service.load(sister, newcomer, *r.bills(newcomer, 3, history=True), r.bill(newcomer, closedAt=None))
     client.run()
     assert set(client.marks()) == {branch["id"], sister["id"], newcomer["id"]}
     assert_equal(client, copy)
@@ -133,23 +135,28 @@ def sold(shop: r.Record) -> r.Record:
 
 @pytest.mark.parametrize("leaves", [removed, sold])
 def test_a_shop_that_leaves_keeps_its_bills_and_one_that_returns_is_read_in_full(
-    client: Client, copy: Copy, branch: r.Record, sister: r.Record, house: House, leaves: Callable[[r.Record], r.Record]
+    client: Client,
+    copy: Copy,
+    branch: r.Record,
+    sister: r.Record,
+    service: RunningService,
+    leaves: Callable[[r.Record], r.Record],
 ) -> None:
     changing, going, undated = r.bill(sister), r.bill(sister), r.bill(sister, closedAt=None)
-    house.load(sister, changing, going, undated, *r.members(sister, 2))
+    service.load(sister, changing, going, undated, *r.members(sister, 2))
     client.run()
     before, members = client.bills(), client.members()
 
-    house.load(leaves(sister), changing | {"void": True}, r.bill(branch))
+    service.load(leaves(sister), changing | {"void": True}, r.bill(branch))
     client.run()
     assert set(client.marks()) == {branch["id"]}
     kept = {identity: bill for identity, bill in before.items() if identity[0] == sister["id"]}
     assert_same(client.bills(), served(copy) | kept)
     assert_same(client.members(), members)
 
-    house.load(r.removal(going), r.removal(undated), r.bill(sister, history=True), r.bill(sister, closedAt=None))
+    service.load(r.removal(going), r.removal(undated), r.bill(sister, history=True), r.bill(sister, closedAt=None))
     client.run()
-    house.load(sister)
+    service.load(sister)
     client.run()
     assert_equal(client, copy)
     client.run()
@@ -161,15 +168,15 @@ def test_a_shop_that_leaves_keeps_its_bills_and_one_that_returns_is_read_in_full
 
 @pytest.mark.parametrize("client", EXAMPLES, indirect=True)
 def test_a_full_read_shows_what_reads_by_change_do_not(
-    client: Client, copy: Copy, branch: r.Record, house: House
+    client: Client, copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     gone, undated_gone, reimported = r.bill(branch), r.bill(branch, closedAt=None), r.bill(branch)
-    house.load(gone, undated_gone, reimported)
+    service.load(gone, undated_gone, reimported)
     client.run()
     before = client.bills()
     late = r.bill(branch, closedAt="2025-12-05T12:00:00+07:00", history=True)
-    house.load(*(r.removal(bill) for bill in (gone, undated_gone, reimported)))
-    house.load(reimported | {"history": True, "cashier": "Lek"}, late, r.bill(branch))
+    service.load(*(r.removal(bill) for bill in (gone, undated_gone, reimported)))
+    service.load(reimported | {"history": True, "cashier": "Lek"}, late, r.bill(branch))
     client.run()
     held, there = client.bills(), served(copy)
     assert held.keys() - there.keys() == identities(gone, undated_gone)
@@ -183,29 +190,31 @@ def test_a_full_read_shows_what_reads_by_change_do_not(
 
 
 def test_no_list_returns_undated_history_until_it_changes(
-    client: Client, copy: Copy, branch: r.Record, house: House
+    client: Client, copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     hidden = r.bill(branch, closedAt=None, history=True)
-    house.load(hidden)
+    service.load(hidden)
     client.run()
     client.run("--full")
     [identity] = identities(hidden)
     assert identity not in served(copy)
     assert_equal(client, copy)
-    assert house.data(f"transactions/{hidden['id']}", copy.key)["updatedAt"] is None
-    house.load(hidden | {"cashier": "Lek"})
+    assert service.data(f"transactions/{hidden['id']}", copy.key)["updatedAt"] is None
+    service.load(hidden | {"cashier": "Lek"})
     client.run()
     assert identity in client.bills()
     assert_equal(client, copy)
 
 
-def test_only_history_outside_the_windows_is_missed(client: Client, copy: Copy, branch: r.Record, house: House) -> None:
+def test_only_history_outside_the_windows_is_missed(
+    client: Client, copy: Copy, branch: r.Record, service: RunningService
+) -> None:
     client.first_day = ""  # the default, 2025-01-01
     days = "2024-12-31T12:00:00+07:00", "2026-12-15T12:00:00+07:00"
     outside = [r.bill(branch, closedAt=day, history=True) for day in days]
-    house.load(*outside, *(r.bill(branch, closedAt=day) for day in days))
+    service.load(*outside, *(r.bill(branch, closedAt=day) for day in days))
     inside = "2025-01-01T12:00:00+07:00", "2026-02-01T12:00:00+07:00"
-    house.load(*(r.bill(branch, closedAt=day, history=True) for day in inside))
+    service.load(*(r.bill(branch, closedAt=day, history=True) for day in inside))
     client.run()
     assert served(copy).keys() - client.bills().keys() == identities(*outside)
 
@@ -237,12 +246,12 @@ def once(matches: Callable[[dict[str, str]], Any], action: Callable[[], Any]) ->
 
 @pytest.mark.parametrize("client", CURL_LATER, indirect=True)
 def test_a_bill_that_moves_between_windows_during_the_first_run_is_not_lost(
-    client: Client, copy: Copy, branch: r.Record, house: House
+    client: Client, copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     moving = r.bill(branch, closedAt="2026-01-20T12:00:00+07:00")
-    house.load(moving)
+    service.load(moving)
     back = moving | {"closedAt": "2025-12-20T12:00:00+07:00"}
-    with between(house, once(lambda query: query.get("from", "") > "202512", lambda: house.load(back))) as url:
+    with proxy(service, once(lambda query: query.get("from", "") > "202512", lambda: service.load(back))) as url:
         client.run(url=url)
     assert identities(moving) <= client.bills().keys()
     client.run()
@@ -252,17 +261,17 @@ def test_a_bill_that_moves_between_windows_during_the_first_run_is_not_lost(
 @pytest.mark.parametrize("client", CURL_LATER, indirect=True)
 @pytest.mark.parametrize("full", [True, False])
 def test_bills_that_change_between_two_pages_come_with_the_next_run(
-    client: Client, copy: Copy, branch: r.Record, house: House, full: bool
+    client: Client, copy: Copy, branch: r.Record, service: RunningService, full: bool
 ) -> None:
     bills = [*r.bills(branch, MORE_THAN_A_PAGE), *(r.bill(branch, closedAt=None) for _ in range(3))]
     if full:
-        house.load(*bills)
+        service.load(*bills)
     else:
         client.run()
-        house.load(*bills)
+        service.load(*bills)
     changed = [bill | {"cashier": "Lek"} for bill in (bills[0], bills[100], bills[-1])]
-    second_page = once(lambda query: "updatedSince" in query and "cursor" in query, lambda: house.load(*changed))
-    with between(house, second_page) as url:
+    second_page = once(lambda query: "updatedSince" in query and "cursor" in query, lambda: service.load(*changed))
+    with proxy(service, second_page) as url:
         client.run(url=url)
     client.run()
     assert_equal(client, copy)
@@ -270,12 +279,12 @@ def test_bills_that_change_between_two_pages_come_with_the_next_run(
 
 @pytest.mark.parametrize("client", CURL_LATER, indirect=True)
 def test_a_change_to_a_shop_that_was_just_read_comes_with_the_next_run(
-    client: Client, copy: Copy, branch: r.Record, sister: r.Record, house: House
+    client: Client, copy: Copy, branch: r.Record, sister: r.Record, service: RunningService
 ) -> None:
     first, second = r.bill(branch), r.bill(sister)
-    house.load(sister, first, second)
+    service.load(sister, first, second)
     changes = [bill | {"cashier": "Lek"} for bill in (first, second)]
-    with between(house, once(lambda query: query["path"] == "members", lambda: house.load(*changes))) as url:
+    with proxy(service, once(lambda query: query["path"] == "members", lambda: service.load(*changes))) as url:
         client.run(url=url)
     client.run()
     assert_equal(client, copy)
@@ -283,18 +292,18 @@ def test_a_change_to_a_shop_that_was_just_read_comes_with_the_next_run(
 
 @pytest.mark.parametrize("client", CURL_LATER, indirect=True)
 def test_a_list_whose_cursor_is_no_longer_valid_is_read_again(
-    client: Client, copy: Copy, branch: r.Record, house: House
+    client: Client, copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
-    house.load(*r.bills(branch, MORE_THAN_A_PAGE), *r.members(branch, 20))
+    service.load(*r.bills(branch, MORE_THAN_A_PAGE), *r.members(branch, 20))
     gone: list[r.Record] = []
 
     def remove_the_row_of_the_first_cursor(path: str) -> None:
         cursor = asked(path).get("cursor")
         if cursor and not gone:
             gone.append(r.bill(branch, id=cursor))
-            house.load(r.removal(gone[0]))
+            service.load(r.removal(gone[0]))
 
-    with between(house, remove_the_row_of_the_first_cursor) as url:
+    with proxy(service, remove_the_row_of_the_first_cursor) as url:
         client.run(url=url)
     assert client.bills().keys() - served(copy).keys() == identities(*gone)
     client.run("--full")
@@ -304,37 +313,37 @@ def test_a_list_whose_cursor_is_no_longer_valid_is_read_again(
 @pytest.mark.parametrize("client", CURL_LATER, indirect=True)
 @pytest.mark.parametrize("joined", [True, False])
 def test_a_shop_that_leaves_in_the_middle_of_a_pass_stays_as_it_was(
-    client: Client, copy: Copy, branch: r.Record, sister: r.Record, house: House, joined: bool
+    client: Client, copy: Copy, branch: r.Record, sister: r.Record, service: RunningService, joined: bool
 ) -> None:
-    house.load(sister, *r.bills(sister, 2), *r.members(sister, 2))
+    service.load(sister, *r.bills(sister, 2), *r.members(sister, 2))
     before = {}
     if not joined:
         client.run()
         before = {identity: bill for identity, bill in client.bills().items() if identity[0] == sister["id"]}
-    house.load(*r.bills(sister, MORE_THAN_A_PAGE), r.bill(branch))
+    service.load(*r.bills(sister, MORE_THAN_A_PAGE), r.bill(branch))
     second_page = once(
-        lambda query: query.get("shopId") == sister["id"] and "cursor" in query, lambda: house.load(sold(sister))
+        lambda query: query.get("shopId") == sister["id"] and "cursor" in query, lambda: service.load(sold(sister))
     )
-    with between(house, second_page) as url:
+    with proxy(service, second_page) as url:
         client.run(url=url)
     assert set(client.marks()) == {branch["id"]}
     assert_same(client.bills(), served(copy) | before)
-    house.load(sister)
+    service.load(sister)
     client.run()
     assert_equal(client, copy)
 
 
 @pytest.mark.parametrize("client", CURL_LATER, indirect=True)
 def test_a_run_that_fails_moves_the_marks_of_finished_shops_only(
-    client: Client, copy: Copy, branch: r.Record, sister: r.Record, house: House
+    client: Client, copy: Copy, branch: r.Record, sister: r.Record, service: RunningService
 ) -> None:
-    house.load(sister, *r.bills(sister, 2))
+    service.load(sister, *r.bills(sister, 2))
     client.run()
     marks, before = client.marks(), client.bills()
-    house.load(r.bill(branch), *r.bills(sister, MORE_THAN_A_PAGE))
+    service.load(r.bill(branch), *r.bills(sister, MORE_THAN_A_PAGE))
     refusal: Answer = (404, {}, b'{"ok":false,"error":"not_found","message":"A proxy was misconfigured."}')
     second_page = once(lambda query: query.get("shopId") == sister["id"] and "cursor" in query, lambda: refusal)
-    with between(house, second_page) as url:
+    with proxy(service, second_page) as url:
         failed = client.start(url=url)
     assert failed.returncode != 0
     assert failed.stderr

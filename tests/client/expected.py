@@ -4,23 +4,23 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Any, Protocol
 
-from client.copies import Json, plain
+from client.copy_contents import Json, plain
 
 EVER = "1970-01-01T00:00:00Z"
 # All that tests put into a shop lies between these days.
 FIRST, LAST = date(2024, 12, 1), date(2026, 12, 31)
 
 
-class Asks(Protocol):
+class Ask(Protocol):
     def __call__(self, path: str, **query: Any) -> Json:
         """The body of a successful answer."""
 
 
-def shops(ask: Asks) -> dict[str, Json]:
+def shops(ask: Ask) -> dict[str, Json]:
     return {shop["shopId"]: plain(shop) for shop in ask("shops")["data"]}
 
 
-def bills(ask: Asks, shop_id: str, first: date = FIRST, last: date = LAST) -> dict[tuple[str, str], Json]:
+def bills(ask: Ask, shop_id: str, first: date = FIRST, last: date = LAST) -> dict[tuple[str, str], Json]:
     """Every bill that some list shows."""
     found: dict[tuple[str, str], Json] = {}
     while first <= last:
@@ -32,12 +32,12 @@ def bills(ask: Asks, shop_id: str, first: date = FIRST, last: date = LAST) -> di
     return found | {(shop_id, bill["id"]): plain(bill) for bill in changed}
 
 
-def members(ask: Asks, provider_id: str) -> dict[tuple[str, str], Json]:
+def members(ask: Ask, provider_id: str) -> dict[tuple[str, str], Json]:
     listed = pages(ask, "members", providerId=provider_id)
     return {(provider_id, member["memberId"]): plain(member) for member in listed}
 
 
-def pages(ask: Asks, path: str, **query: Any) -> Iterator[Json]:
+def pages(ask: Ask, path: str, **query: Any) -> Iterator[Json]:
     while True:
         body = ask(path, limit=200, **query)
         yield from body["data"]

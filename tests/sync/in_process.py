@@ -22,12 +22,12 @@ from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.http.app import App
 from counterfoil.http.gate import Gate, RequestHeaders
 from counterfoil.reads import Reads
-from house import House
+from running_service import RunningService
 
 Json = dict[str, Any]
 
 
-class Parts(msgspec.Struct, frozen=True):
+class StoreParts(msgspec.Struct, frozen=True):
     """Of what the service is made."""
 
     ledger: type[SqliteLedger] = SqliteLedger
@@ -35,10 +35,10 @@ class Parts(msgspec.Struct, frozen=True):
     cursors: type[SqliteCursors] = SqliteCursors
 
 
-class Premises(House):
-    """A house with an application made of these parts."""
+class InProcessService(RunningService):
+    """A service with an application made of these parts."""
 
-    def __init__(self, folder: Path, parts: Parts, **settings: str) -> None:
+    def __init__(self, folder: Path, parts: StoreParts, **settings: str) -> None:
         super().__init__(folder, **settings)
         served = self._open(parts)
         self._numbers = iter(range(10**9))
@@ -71,7 +71,7 @@ class Premises(House):
     def _new_id(self) -> str:
         return f"{next(self._numbers):08}"
 
-    def _open(self, parts: Parts) -> bootstrap.ServingPorts:
+    def _open(self, parts: StoreParts) -> bootstrap.ServingPorts:
         store, fingerprint = self.settings.store, bootstrap.pseudonyms(self.settings).fingerprint()
         self.ledger.close()
         self.ledger = parts.ledger(store, self.clock, fingerprint)
@@ -108,11 +108,11 @@ class Premises(House):
         return body
 
 
-class SharedPremises(Premises):
+class InProcessServiceOnPostgres(InProcessService):
     """The same on PostgreSQL, with the shipped parts alone."""
 
-    def _open(self, parts: Parts) -> bootstrap.ServingPorts:
-        assert parts == Parts(), "faulty parts are for SQLite"
+    def _open(self, parts: StoreParts) -> bootstrap.ServingPorts:
+        assert parts == StoreParts(), "faulty parts are for SQLite"
         return bootstrap._shared(self.settings, lambda _: None, self.clock)
 
 
@@ -141,18 +141,18 @@ class Reply:
 class InProcess(httpx.BaseTransport):
     """HTTP without a network. `before` is called before each request, and may do anything or raise."""
 
-    def __init__(self, premises: Premises, before: Callable[[], None] = lambda: None) -> None:
-        self._premises = premises
+    def __init__(self, service: InProcessService, before: Callable[[], None] = lambda: None) -> None:
+        self._service = service
         self._before = before
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         self._before()
         headers = {name: request.headers[name] for name in ("authorization",)}
-        reply = self._premises.answer(request.url.path, request.url.query.decode(), headers)
+        reply = self._service.answer(request.url.path, request.url.query.decode(), headers)
         return httpx.Response(reply.status, headers=reply.headers, content=reply.body)
 
 
-class OpenPremises(Premises):
+class InProcessServiceOverHttp(InProcessService):
     """The same over HTTP, answered by the server that is shipped."""
 
     def answer(self, path: str, query: str, headers: dict[str, str]) -> Reply:

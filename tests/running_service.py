@@ -26,7 +26,7 @@ from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import Source, SourceLine
 from counterfoil.observe.events import Event
 from counterfoil.serving.server import BACKLOG, LIMITS
-from documented import described
+from openapi_check import openapi_document
 
 SECRET = "a deployment secret for tests only, long enough"
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z, 07:00 in Thailand
@@ -37,18 +37,18 @@ DEPLOYMENTS = ("sqlite", pytest.param("postgres", marks=pytest.mark.long))
 
 
 @contextlib.contextmanager
-def site(deployment: str) -> Iterator[dict[str, str]]:
+def backend_settings(deployment: str) -> Iterator[dict[str, str]]:
     """Yield the settings for this back end: none, or the address of an empty database on a real server."""
     if deployment == "sqlite":
         yield {}
         return
     server = servers.postgres(18)
-    database, url = server.borrow()
+    database, url = server.borrow_database()
     yield {"store": url}
-    server.give_back(database)
+    server.return_database(database)
 
 
-class MovableClock:
+class ManualClock:
     """Both clocks stand still until moved. `step` moves only the wall clock, as an operator or NTP does."""
 
     def __init__(self, now_ms: int = START_MS) -> None:
@@ -72,7 +72,7 @@ class MovableClock:
         self._now_us += round(seconds * 1_000_000)
 
 
-class Records(Source):
+class RecordSource(Source):
     """Source records that a test passes in memory."""
 
     def __init__(self, records: list[Any]) -> None:
@@ -85,12 +85,12 @@ class Records(Source):
             yield SourceLine("test", number, text)
 
 
-class House:
+class RunningService:
     """One deployment, with methods for what operators and integrators do."""
 
     def __init__(self, folder: Path, **overrides: Any) -> None:
         self.folder = folder
-        self.clock = MovableClock()
+        self.clock = ManualClock()
         self.events: list[Event] = []
         flags = {"store": str(folder / "store"), "secret": SECRET, **overrides}
         self.settings = settings.load(flags, environment={})
@@ -104,7 +104,7 @@ class House:
     def load(self, *records: Any, batch: int = 500) -> Summary:
         rejects = RejectsFile(self.folder / "rejects.ndjson")
         pipeline = Pipeline(self.ledger, bootstrap.pseudonyms(self.settings), rejects, batch)
-        return pipeline.load(Records(list(records)))
+        return pipeline.load(RecordSource(list(records)))
 
     def key(self, *, shop: str = "", franchise: str = "", **terms: Any) -> str:
         scope = Scope("shop", shop) if shop else Scope("franchise", franchise)
@@ -155,7 +155,7 @@ class House:
         **query: Any,
     ) -> httpx.Response:
         answer = self.get_unchecked(path, key, method=method, headers=headers, **query)
-        described(self.settings.prefix).check(path, method, answer)
+        openapi_document(self.settings.prefix).check(path, method, answer)
         return answer
 
     def get_unchecked(
@@ -172,7 +172,7 @@ class House:
         url = f"{self.url}{self.settings.prefix}/v1/{path}"
         return self.server.client.request(method, url, params=query or None, headers={**sent, **(headers or {})})
 
-    def noticed(self) -> list[Event]:
+    def events_so_far(self) -> list[Event]:
         """Return the events of all requests so far.
 
         An event is emitted just after its answer, so one more request makes sure that all of them are there.

@@ -1,4 +1,4 @@
-"""A desk with the ledger and the books on it: raw records go in, published resources come out."""
+"""A store opened for writing and reading: raw records go in, published resources come out."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -52,7 +52,7 @@ def open_ledger(store: Store, clock: Clock) -> OpenLedger:
     return store.ledger(clock, PSEUDONYMS.fingerprint())
 
 
-class Desk:
+class OpenStore:
     """One loader and one reader of the same books."""
 
     def __init__(self, store: Store, clock: Clock, run: Callable[[Awaitable[Any]], Any]) -> None:

@@ -1,0 +1,20 @@
+"""Waiting for something that another process or thread does. This is the only module of the tests that pauses."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+PATIENCE_SEC = 30.0
+PAUSE_SEC = 0.01
+
+T = TypeVar("T")
+
+
+def until(condition: Callable[[], T | None], what: str, patience_sec: float = PATIENCE_SEC) -> T:
+    """Return the first true value of `condition`; fail with `what` if there is none in time."""
+    deadline = time.monotonic() + patience_sec
+    while True:
+        if found := condition():
+            return found
+        assert time.monotonic() < deadline, f"after {patience_sec:g} seconds it was still not true that {what}"
+        time.sleep(PAUSE_SEC)
