@@ -128,7 +128,7 @@ def test_without_a_primary_a_short_id_is_not_handed_out(bridged: BridgedCursors)
     assert bridged.hand_out(BY_CHANGE, MOVED, 2000, "f_1") is None
 
 
-def test_the_store_gets_those_cursors_when_there_is_a_primary_again(bridged: BridgedCursors) -> None:
+def test_the_store_gets_the_deferred_cursors_when_there_is_a_primary_again(bridged: BridgedCursors) -> None:
     bridged.store.away = True
     bridged.hand_out(BY_CHANGE, MOVED, 2000, UNIQUE)
     bridged.store.away = False
@@ -138,7 +138,7 @@ def test_the_store_gets_those_cursors_when_there_is_a_primary_again(bridged: Bri
     assert bridged.find(BY_CHANGE, UNIQUE) == StoredCursor(MOVED, 2000, 2000)
 
 
-def test_an_entry_of_another_version_does_not_hold_up_those_behind_it(bridged: BridgedCursors) -> None:
+def test_an_entry_of_another_version_does_not_block_those_behind_it(bridged: BridgedCursors) -> None:
     bridged.store.away = True
     bridged.meter.command('RPUSH test:{bridge}:deferred {"type":"unknown"}')
     bridged.hand_out(BY_CHANGE, MOVED, 2000, UNIQUE)
@@ -149,7 +149,7 @@ def test_an_entry_of_another_version_does_not_hold_up_those_behind_it(bridged: B
     assert bridged.meter.command("LLEN test:{bridge}:deferred:unreadable") != b":0"
 
 
-def test_without_a_primary_an_older_cursor_is_found_on_a_replica_unless_this_side_lost_its_memory(
+def test_without_a_primary_an_older_cursor_is_found_on_a_replica_unless_the_bridge_lost_its_memory(
     bridged: BridgedCursors,
 ) -> None:
     bridged.run(bridged.store.hand_out(BY_CHANGE, StoredCursor(HERE, 1000, 1000), None))
@@ -178,7 +178,7 @@ def test_an_id_that_a_failover_has_lost_is_not_handed_out_for_another_position(b
     assert bridged.find(BY_CHANGE, "f_1") == StoredCursor(MOVED, 2000, 2000)
 
 
-def test_horizons_that_a_failover_has_lost_still_count(bridged: BridgedCursors) -> None:
+def test_floors_that_a_failover_lost_still_apply(bridged: BridgedCursors) -> None:
     for horizon in (1000, 1200, 900):
         bridged.hand_out(BY_CHANGE, HERE, horizon)
     bridged.command("UPDATE counterfoil.cursors SET earliest = 1000, latest = 1000")

@@ -121,7 +121,7 @@ def unretired(service: RunningService, folder: Path) -> RunningService:
     return here
 
 
-def test_counts_the_minute_and_the_place_of_a_cursor_go_on_at_the_target(
+def test_counts_the_minute_window_and_cursors_continue_at_the_target(
     service: RunningService, target: str, tmp_path: Path
 ) -> None:
     of = shop()
@@ -168,7 +168,7 @@ def test_the_horizon_of_the_target_is_not_below_the_sources(
     there.close()
 
 
-def test_a_key_is_told_nothing_older_by_a_target_with_replicas_that_lag(
+def test_a_key_is_never_given_an_older_horizon_by_a_target_with_lagging_replicas(
     service: RunningService, tmp_path: Path
 ) -> None:
     of = shop()
@@ -193,7 +193,7 @@ def test_a_key_is_told_nothing_older_by_a_target_with_replicas_that_lag(
 # --- live -----------------------------------------------------------------------
 
 
-def test_what_changes_at_the_source_meanwhile_is_caught_up_with(service: RunningService, target: str) -> None:
+def test_changes_at_the_source_during_the_copy_are_copied_too(service: RunningService, target: str) -> None:
     of, base_shop = shop(), branch()
     first = bills(of, 40)
     people = member(base_shop, rev=1)
@@ -218,7 +218,7 @@ def test_what_changes_at_the_source_meanwhile_is_caught_up_with(service: Running
     assert (again["moved"], again["equal"]) == (0, True)
 
 
-def test_a_copy_that_is_killed_goes_on_where_it_was(service: RunningService, target: str) -> None:
+def test_a_copy_command_that_was_killed_resumes_where_it_stopped(service: RunningService, target: str) -> None:
     of = shop()
     for minute in range(4):
         service.load(of, *bills(of, 1500, closedAt=f"2026-01-0{minute + 1}T12:00:00+07:00"))
@@ -264,7 +264,7 @@ def test_loads_may_go_on_during_the_copy(service: RunningService, target: str, t
 # --- refusals -------------------------------------------------------------------
 
 
-def test_a_target_that_is_not_whole_yet_serves_nobody(service: RunningService, target: str) -> None:
+def test_an_incomplete_target_serves_nobody(service: RunningService, target: str) -> None:
     service.load(shop())
     copied(service, target)
     there = settings.load({"store": target, "secret": SECRET}, environment={})
@@ -277,7 +277,7 @@ def test_a_target_that_is_not_whole_yet_serves_nobody(service: RunningService, t
     assert "has not been finished" in str(refused.exception) + refused.output
 
 
-def test_a_retired_source_stamps_admits_and_issues_nothing(service: RunningService, target: str) -> None:
+def test_a_retired_source_accepts_no_write_no_request_and_no_new_key(service: RunningService, target: str) -> None:
     of = shop()
     service.load(of, bill(of))
     key = service.key(shop=of["id"])
@@ -333,7 +333,7 @@ def test_a_cut_over_is_refused_while_a_load_writes(service: RunningService, targ
     assert service.load(bill(of)).outcomes["added"] == 1
 
 
-def test_moving_twice_is_told_and_does_no_harm(service: RunningService, target: str, tmp_path: Path) -> None:
+def test_moving_twice_is_reported_and_does_no_harm(service: RunningService, target: str, tmp_path: Path) -> None:
     service.load(shop())
     copied(service, target, "--cut-over")
     assert "nothing to do" in run(service, target, "--cut-over").output
@@ -369,7 +369,7 @@ def test_a_target_that_holds_anything_else_is_refused(service: RunningService, t
     assert "already and is open" in run(service, keys_only, status=1).output
 
 
-def test_what_differs_after_all_is_named_and_told_by_the_exit_status(
+def test_a_remaining_difference_is_named_and_sets_the_exit_status(
     service: RunningService, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A target that loses a bill between the pass and the proof: here by a hand from outside."""
@@ -414,7 +414,7 @@ def test_every_table_of_the_server_is_copied_or_accounted_for() -> None:
         (".", "postgresql://u:hush/x@h/d", "--to is not a valid address"),
     ],
 )
-def test_addresses_of_no_use_are_refused_without_their_password(source: str, to: str, complaint: str) -> None:
+def test_unusable_addresses_are_refused_without_showing_their_password(source: str, to: str, complaint: str) -> None:
     result = CliRunner().invoke(program, ["copy", "--from", source, "--to", to], env=dict(os.environ))
     assert complaint in result.output
     assert "hush" not in result.output

@@ -35,14 +35,14 @@ async def old_ids_stay_taken(cursors: Cursors) -> None:
     assert await cursors.find(LISTING, "b_1") is None
 
 
-def test_a_folder_of_the_version_before(tmp_path: Path) -> None:
+def test_a_folder_of_the_previous_version_is_migrated(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path_of(tmp_path, "usage"))) as old:
         old.executescript(scripts("usage")[0][2] + OLD + "; PRAGMA user_version = 1;")
     with closing(SqliteCursors(tmp_path, SystemClock())) as cursors:
         asyncio.run(old_ids_stay_taken(cursors))
 
 
-def test_a_database_of_the_version_before() -> None:
+def test_a_database_of_the_previous_version_is_migrated() -> None:
     server = servers.postgres(18)
     server.command("CREATE DATABASE of_the_version_before")
     url = server.url("of_the_version_before")

@@ -86,7 +86,7 @@ def nodes(request: pytest.FixtureRequest) -> Iterator[TwoNodes]:
     nodes.close()
 
 
-def test_a_key_is_told_what_all_servers_have_reached_and_never_less_than_before(nodes: TwoNodes) -> None:
+def test_a_key_is_given_the_horizon_that_all_servers_have_reached_and_never_an_older_one(nodes: TwoNodes) -> None:
     nodes.primary_reaches(1000)
     assert nodes.told(0, reached=900) == 1000
     assert nodes.told(0, reached=1100) == 1100
@@ -94,27 +94,27 @@ def test_a_key_is_told_what_all_servers_have_reached_and_never_less_than_before(
     assert nodes.told(0, reached=1200) == 1200
 
 
-def test_another_node_tells_it_no_less(nodes: TwoNodes) -> None:
+def test_another_node_gives_no_older_horizon(nodes: TwoNodes) -> None:
     nodes.told(0, reached=1100)
     assert nodes.told(1, reached=1000) == 1100
     assert nodes.told(1, reached=1300) == 1300
     assert nodes.told(0, reached=1200) == 1300
 
 
-def test_a_key_is_not_held_to_what_another_key_was_told(nodes: TwoNodes) -> None:
+def test_the_floor_of_one_key_does_not_bind_another(nodes: TwoNodes) -> None:
     nodes.told(0, OTHER, reached=1)
     nodes.told(0, reached=5000)
     assert nodes.told(0, OTHER, reached=1000) == 1000
 
 
-def test_a_successor_by_rotation_is_told_no_less_than_its_predecessor(nodes: TwoNodes) -> None:
+def test_a_successor_by_rotation_is_given_no_older_horizon_than_its_predecessor(nodes: TwoNodes) -> None:
     nodes.told(0, reached=1100)
     assert nodes.told(1, SUCCESSOR, reached=1000) == 1100
     assert nodes.told(1, SUCCESSOR, reached=1500) == 1500
     assert nodes.told(0, reached=1000) == 1500
 
 
-def test_where_nobody_knows_what_it_was_told_it_is_told_the_primarys_horizon(nodes: TwoNodes) -> None:
+def test_a_key_without_a_known_floor_is_given_the_primarys_horizon(nodes: TwoNodes) -> None:
     nodes.told(0, reached=1100)
     nodes.forget()
     nodes.primary_reaches(2000)
@@ -122,11 +122,11 @@ def test_where_nobody_knows_what_it_was_told_it_is_told_the_primarys_horizon(nod
     assert nodes.told(1, reached=1000) == 2000
 
 
-def test_a_store_of_one_server_tells_its_own(nodes: TwoNodes) -> None:
+def test_a_store_with_one_server_gives_its_own_horizon(nodes: TwoNodes) -> None:
     assert nodes.told(0, reached=None) is None
 
 
-def test_several_keys_are_admitted_at_once(nodes: TwoNodes) -> None:
+def test_concurrent_requests_of_several_keys_are_admitted(nodes: TwoNodes) -> None:
     async def ask() -> list[Admitted | TooFast]:
         keys = (KEY, OTHER, SUCCESSOR, KEY)
         return await asyncio.gather(*(nodes.meters[0].admit(key) for key in keys))

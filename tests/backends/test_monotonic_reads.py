@@ -82,7 +82,7 @@ def test_a_copy_is_exact_when_a_replica_crosses_the_lag_limit_and_comes_back(fle
     assert reader.failed == []
 
 
-def test_a_replica_that_is_paused_within_the_limit_holds_server_time_back_and_nothing_else(fleet_of: Make) -> None:
+def test_a_replica_paused_within_the_limit_only_holds_server_time_back(fleet_of: Make) -> None:
     fleet = fleet_of(replicas=1)
     reader = Reader(fleet, fleet.key())
     reader.until(lambda: reader.mark is not None)
@@ -114,7 +114,7 @@ def test_a_copy_is_exact_through_a_failover(fleet_of: Make, nodes: int) -> None:
     assert [status for status, _ in reader.failed if status >= 500] == []
 
 
-def test_a_rotated_key_is_not_told_less_than_its_predecessor(fleet_of: Make) -> None:
+def test_a_rotated_key_is_not_given_an_older_horizon_than_its_predecessor(fleet_of: Make) -> None:
     fleet = fleet_of(nodes=2)
     fleet.delay(1, 1_000)
     reader = Reader(fleet, fleet.key())
@@ -127,7 +127,7 @@ def test_a_rotated_key_is_not_told_less_than_its_predecessor(fleet_of: Make) -> 
     assert reader.failed == []
 
 
-def test_a_meter_that_loses_its_memory_lets_nobody_go_back(fleet_of: Make) -> None:
+def test_a_meter_that_loses_its_memory_gives_nobody_an_older_horizon(fleet_of: Make) -> None:
     fleet = fleet_of(nodes=2)
     fleet.delay(1, 1_000)
     reader = Reader(fleet, fleet.key())
@@ -160,7 +160,7 @@ def test_readers_that_share_a_key_and_a_mark_all_end_with_an_exact_copy(fleet_of
         assert reader.failed == []
 
 
-def test_by_day_a_page_has_every_change_that_its_caller_was_told_of(fleet_of: Make) -> None:
+def test_a_page_by_day_has_every_change_up_to_the_callers_floor(fleet_of: Make) -> None:
     """It may have later ones too: the next page need not have those."""
     fleet = fleet_of()
     fleet.delay(1, 1_000)
@@ -180,7 +180,7 @@ def test_by_day_a_page_has_every_change_that_its_caller_was_told_of(fleet_of: Ma
     assert reader.failed == []
 
 
-def test_a_lineage_holds_its_horizon_whatever_a_node_offers(fleet_of: Make) -> None:
+def test_a_lineage_keeps_its_floor_whatever_a_node_offers(fleet_of: Make) -> None:
     """The rule itself, asked of the meters directly."""
     fleet = fleet_of(nodes=2)
     reader = Reader(fleet, fleet.key())

@@ -71,7 +71,7 @@ def test_a_migration_says_which_older_programs_it_suits() -> None:
     assert connections.oldest_for(7, "-- Drops a column.\nALTER TABLE ...") == 7
 
 
-def test_bodies_lie_in_their_rows_uncompressed(server: Postgres, tmp_path: Path) -> None:
+def test_bodies_are_stored_in_their_rows_uncompressed(server: Postgres, tmp_path: Path) -> None:
     database, url = server.fresh_database()
     service = RunningService(tmp_path, store=url)
     of = shop()
@@ -116,7 +116,7 @@ def test_each_role_can_do_its_work(shared: dict[str, str], tmp_path: Path) -> No
     node.close()
 
 
-def test_a_node_on_a_store_that_nobody_loaded_is_told_to_load_first(shared: dict[str, str], tmp_path: Path) -> None:
+def test_a_node_on_an_empty_store_is_asked_to_load_first(shared: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(StoreMismatch, match="counterfoil load"):
         RunningService(tmp_path, store=shared["serving"])
 
@@ -135,7 +135,7 @@ def test_a_node_on_a_store_that_nobody_loaded_is_told_to_load_first(shared: dict
         ("administration", "DELETE FROM keys"),
     ],
 )
-def test_no_role_can_do_another_ones_work(shared: dict[str, str], role: str, statement: str) -> None:
+def test_no_role_can_do_the_work_of_another(shared: dict[str, str], role: str, statement: str) -> None:
     with connect(shared[role]) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute(statement.encode())
 
@@ -146,9 +146,7 @@ def rights_told(url: str) -> dict[str, str]:
     return {name: str(value) for name, value in told.items()}
 
 
-def test_the_doctor_frowns_at_serving_with_the_rights_of_an_owner_or_a_loader(
-    server: Postgres, shared: dict[str, str]
-) -> None:
+def test_the_doctor_warns_about_serving_with_an_owner_or_loader_login(server: Postgres, shared: dict[str, str]) -> None:
     told = rights_told(shared["owner"])
     assert told["status"] == "warn"
     assert "owns the schema" in told["says"]
@@ -163,7 +161,7 @@ def test_the_doctor_frowns_at_serving_with_the_rights_of_an_owner_or_a_loader(
 @pytest.mark.parametrize(
     ("role", "work"), [("serving", "serve"), ("loading", "load"), ("administration", "issue keys")]
 )
-def test_the_doctor_is_content_with_a_login_for_one_kind_of_work(shared: dict[str, str], role: str, work: str) -> None:
+def test_the_doctor_accepts_a_login_with_one_role(shared: dict[str, str], role: str, work: str) -> None:
     told = rights_told(shared[role])
     assert (told["status"], told["says"]) == (
         "ok",
@@ -171,7 +169,7 @@ def test_the_doctor_is_content_with_a_login_for_one_kind_of_work(shared: dict[st
     )
 
 
-def test_the_doctor_knows_whether_the_secret_fits_and_changes_nothing(shared: dict[str, str], tmp_path: Path) -> None:
+def test_the_doctor_checks_the_secret_and_changes_nothing(shared: dict[str, str], tmp_path: Path) -> None:
     def told(secret: str = SECRET) -> tuple[str, str]:
         asked = {"COUNTERFOIL_SECRET": secret, "COUNTERFOIL_SECRET_FILE": str(tmp_path / "secret")}
         result = CliRunner().invoke(program, ["doctor", "--store", shared["owner"], "--json"], env=asked)
@@ -200,14 +198,14 @@ def test_a_node_whose_login_may_not_serve_does_not_start(shared: dict[str, str],
 # --- when it is away -----------------------------------------------------------
 
 
-def test_no_secret_is_made_up_while_nobody_can_tell_whether_there_was_one(tmp_path: Path) -> None:
+def test_no_secret_is_generated_while_an_existing_one_might_be_unreadable(tmp_path: Path) -> None:
     away = settings.load({"store": "postgresql://u@127.0.0.1:1/db", "secret_file": str(tmp_path / "secret")}, {})
     with pytest.raises(StoreUnavailable):
         bootstrap.deployment_secret(away)
     assert not (tmp_path / "secret").exists()
 
 
-def test_the_doctor_says_that_the_meter_is_away(shared: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_reports_an_unavailable_meter(shared: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     def told(meter: str) -> str:
         monkeypatch.setenv("COUNTERFOIL_METER", meter)
         result = CliRunner().invoke(program, ["doctor", "--store", shared["owner"], "--json"])
@@ -239,7 +237,7 @@ def test_a_server_that_is_killed_is_answered_with_503_and_comes_back_by_itself(o
     service.close()
 
 
-def test_a_server_that_freezes_costs_a_request_its_time_limit_and_no_more(own: Postgres, tmp_path: Path) -> None:
+def test_a_frozen_server_delays_a_request_by_its_time_limit_at_most(own: Postgres, tmp_path: Path) -> None:
     service = RunningService(tmp_path, store=own.fresh_database()[1])
     key = service.key(shop="s")
     service.get("shops", key)
@@ -255,7 +253,7 @@ def test_a_server_that_freezes_costs_a_request_its_time_limit_and_no_more(own: P
     service.close()
 
 
-def test_a_crowd_that_the_server_cannot_take_is_sent_away_in_time_and_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_too_many_concurrent_callers_are_refused_in_time_and_nothing_leaks(tmp_path: Path) -> None:
     database, url = servers.postgres(18).fresh_database()
     service = RunningService(tmp_path, store=url, meter=servers.valkey().url)
     of = shop()

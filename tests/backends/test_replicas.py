@@ -149,7 +149,7 @@ def ids(page: dict[str, Any]) -> list[str]:
     return [row["id"] for row in page["data"]]
 
 
-def test_a_replica_that_is_behind_gives_an_older_server_time_and_no_hole(cluster: Cluster) -> None:
+def test_a_lagging_replica_gives_an_older_server_time_and_no_gap(cluster: Cluster) -> None:
     of, replica = shop(), cluster.replicas[0]
     first, second = bill(of), bill(of)
     cluster.load(of, first)
@@ -168,7 +168,7 @@ def test_a_replica_that_is_behind_gives_an_older_server_time_and_no_hole(cluster
     assert second["id"] in ids(bill_list(cluster, key, of, updatedSince=behind["serverTime"]))
 
 
-def test_a_later_page_of_a_walk_comes_only_from_a_server_that_has_reached_its_first(wider: Cluster) -> None:
+def test_a_later_page_of_a_pass_comes_only_from_a_server_that_has_reached_the_first(wider: Cluster) -> None:
     cluster = wider
     of = shop()
     cluster.load(of)
@@ -189,7 +189,7 @@ def test_a_later_page_of_a_walk_comes_only_from_a_server_that_has_reached_its_fi
                 assert ids(page) + ids(after) == [record["id"] for record in listed[:4]]
 
 
-def test_what_a_replica_does_not_have_yet_is_asked_of_the_primary(cluster: Cluster) -> None:
+def test_the_primary_is_asked_for_what_a_replica_does_not_have_yet(cluster: Cluster) -> None:
     sister, replica = branch(), cluster.replicas[0]
     cluster.load(sister)
     cluster.settled()
@@ -239,7 +239,7 @@ def test_a_replica_that_dies_costs_no_request_and_comes_back_by_itself(cluster: 
     cluster.until_role(replica, "replica")
 
 
-def test_a_replica_that_freezes_holds_a_read_up_for_a_moment_only(cluster: Cluster) -> None:
+def test_a_replica_that_freezes_delays_a_read_only_briefly(cluster: Cluster) -> None:
     of, replica = shop(), cluster.replicas[0]
     cluster.load(of, bill(of))
     key = cluster.service.key(shop=of["id"], per_min=1000)
@@ -257,7 +257,7 @@ def test_a_replica_that_freezes_holds_a_read_up_for_a_moment_only(cluster: Clust
     cluster.until_role(replica, "replica")
 
 
-def test_while_the_primary_is_away_keys_hold_as_long_as_a_revocation_may_take(cluster: Cluster) -> None:
+def test_without_a_primary_keys_stay_valid_as_long_as_a_revocation_may_take(cluster: Cluster) -> None:
     of = shop()
     cluster.load(of, bill(of))
     key = cluster.service.key(shop=of["id"], per_min=1000)
@@ -275,7 +275,7 @@ def test_while_the_primary_is_away_keys_hold_as_long_as_a_revocation_may_take(cl
     assert len(ids(bill_list(cluster, key, of, updatedSince=EVER))) == 1
 
 
-def test_keys_of_a_replica_count_as_far_as_its_horizon_proves_them_new(cluster: Cluster, run: Run) -> None:
+def test_keys_read_from_a_replica_count_only_if_its_horizon_proves_them_recent(cluster: Cluster, run: Run) -> None:
     """A node that is cut off from the primary alone, and a replica that is not."""
     clock, replica = ManualClock(), cluster.replicas[0]
     key_id = cluster.service.key(shop="s").split("_")[2]
@@ -306,7 +306,7 @@ def test_keys_of_a_replica_count_as_far_as_its_horizon_proves_them_new(cluster: 
 # --- without a primary, and with the next ------------------------------------------
 
 
-def test_a_walk_goes_on_without_a_primary_and_with_the_next_one(cluster: Cluster) -> None:
+def test_a_pass_continues_without_a_primary_and_with_the_next_one(cluster: Cluster) -> None:
     of = shop()
     listed = bills(of, 9)
     cluster.load(of, *listed)
@@ -368,7 +368,7 @@ def test_a_cursor_that_no_replica_has_yet_is_found_without_the_primary_or_not_an
     assert cluster.service.error("transactions", key, **asked) == "auth_unavailable"
 
 
-def test_personal_data_leaves_without_a_primary_once_that_is_on_record(cluster: Cluster) -> None:
+def test_personal_data_is_returned_without_a_primary_once_the_disclosure_is_recorded(cluster: Cluster) -> None:
     of = branch()
     cluster.load(of, base(of), member(of))
     key = cluster.service.key(shop=of["id"], per_min=1000, personal_data=True)
@@ -384,7 +384,7 @@ def test_personal_data_leaves_without_a_primary_once_that_is_on_record(cluster: 
     assert recorded == [(1,)]
 
 
-def test_the_operator_sees_each_server_and_a_frozen_one_costs_a_moment_only(cluster: Cluster) -> None:
+def test_readiness_reports_each_server_and_a_frozen_one_delays_it_only_briefly(cluster: Cluster) -> None:
     cluster.tick()
     cluster.settled()
     cluster.primary.freeze_all(signal.SIGSTOP)
@@ -398,7 +398,7 @@ def test_the_operator_sees_each_server_and_a_frozen_one_costs_a_moment_only(clus
     assert [server.role.value for server in look.servers()] == ["primary", "replica"]
 
 
-def test_the_doctor_names_each_server_and_frowns_when_one_is_away(cluster: Cluster) -> None:
+def test_the_doctor_names_each_server_and_warns_about_an_unavailable_one(cluster: Cluster) -> None:
     def told() -> list[tuple[str, str]]:
         service = cluster.service.settings
         seen = checks.servers(bootstrap.inspection(service).servers(), service.replica_lag_ms)
@@ -430,7 +430,7 @@ def test_a_primary_that_freezes_does_not_hold_the_horizon_of_the_next(cluster: C
     assert cluster.service.ledger.advance_horizon() == cluster.service.clock.now_ms()
 
 
-def test_a_new_primary_goes_on_from_the_highest_horizon_that_was_given_out(wider: Cluster) -> None:
+def test_a_new_primary_continues_from_the_highest_horizon_given_out(wider: Cluster) -> None:
     cluster = wider
     behind, ahead = cluster.replicas
     of = shop()

@@ -94,7 +94,7 @@ def shops_of(services: list[RunningService]) -> list[tuple[str, dict[str, Any]]]
     return [(key, shop) for key in keys for shop in agreed(services, key, "shops")["data"]]
 
 
-def test_every_list_is_the_same_to_the_byte_whatever_the_page_size(services: list[RunningService]) -> None:
+def test_every_list_is_identical_on_every_back_end_at_any_page_size(services: list[RunningService]) -> None:
     shops = shops_of(services)
     assert shops
     for limit, (key, shop) in zip((1, 3, 7, 50, 200, 200, 200, 200), shops * 8, strict=False):
@@ -108,7 +108,7 @@ def test_every_list_is_the_same_to_the_byte_whatever_the_page_size(services: lis
             read_all(services, key, "members", providerId=shop["providerId"], limit=limit)
 
 
-def test_every_single_record_is_the_same_to_the_byte(services: list[RunningService]) -> None:
+def test_every_single_record_is_identical_on_every_back_end(services: list[RunningService]) -> None:
     for key, shop in shops_of(services):
         bills = agreed(services, key, "transactions", shopId=shop["shopId"], updatedSince=EVER)["data"]
         for bill in bills[:20]:
@@ -117,7 +117,7 @@ def test_every_single_record_is_the_same_to_the_byte(services: list[RunningServi
                 agreed(services, key, f"members/{bill['memberId']}")
 
 
-def test_every_refusal_is_the_same_to_the_byte(services: list[RunningService]) -> None:
+def test_every_refusal_is_identical_on_every_back_end(services: list[RunningService]) -> None:
     key, shop = shops_of(services)[0]
     for path, query in (
         ("transactions", {}),
@@ -135,7 +135,7 @@ def test_every_refusal_is_the_same_to_the_byte(services: list[RunningService]) -
         assert agreed(services, key, path, **query)["ok"] is False
 
 
-def test_usage_is_the_same_to_the_byte(services: list[RunningService]) -> None:
+def test_usage_is_identical_on_every_back_end(services: list[RunningService]) -> None:
     key = same_key(services, Scope("shop", "anything"))
     for _ in range(3):
         agreed(services, key, "usage")

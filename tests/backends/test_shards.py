@@ -167,13 +167,13 @@ def test_a_franchises_key_looks_for_one_bill_and_one_member_in_the_parts_of_its_
 
 
 @pytest.mark.parametrize("path", ["transactions/nobody's", "members/m1_nobody"])
-def test_what_is_not_there_is_not_looked_for_elsewhere(group: Group, asked: list[Asked], path: str) -> None:
+def test_a_missing_row_is_not_looked_up_on_another_server(group: Group, asked: list[Asked], path: str) -> None:
     table = "bills" if path.startswith("transactions") else "members"
     assert group.service.error(path, group.franchise_key) == "not_found"
     assert group.parts_planned(asked) == group.parts_of(table, *group.mine)
 
 
-def test_no_read_of_a_divided_table_was_forgotten(group: Group, asked: list[Asked]) -> None:
+def test_every_read_of_a_distributed_table_is_covered(group: Group, asked: list[Asked]) -> None:
     of = group.mine[0]
     for key in (group.franchise_key, group.shop_key):
         walk(group, key, "transactions", shopId=of["id"], **NEW_YEAR)
@@ -196,7 +196,7 @@ def touches_a_divided_table(statement: str) -> bool:
     return bool(re.search(rf"(FROM|JOIN) ({'|'.join(DISTRIBUTED)})\b", statement))
 
 
-def test_what_the_address_sets_for_its_sessions_is_left_to_it() -> None:
+def test_session_options_in_the_address_are_respected() -> None:
     """Citus plans a statement over several shards only with its values known."""
     url = servers.postgres(18).fresh_database()[1]
 

@@ -70,7 +70,9 @@ def counts(metered: MeterAndStore, times: int, key: Key = KEY) -> list[int]:
     return [verdict.count for _ in range(times) if isinstance(verdict := metered.admit(key), Admitted)]
 
 
-def test_a_meter_that_was_flushed_goes_on_with_the_days_count_and_says_so(metered: MeterAndStore, own: Valkey) -> None:
+def test_a_flushed_meter_continues_with_the_count_of_the_day_and_reports_it(
+    metered: MeterAndStore, own: Valkey
+) -> None:
     assert counts(metered, 4) == [1, 2, 3, 4]
     metered.meter.flush()
     own.command("FLUSHALL")
@@ -80,7 +82,7 @@ def test_a_meter_that_was_flushed_goes_on_with_the_days_count_and_says_so(metere
     ]
 
 
-def test_a_new_day_is_no_loss(metered: MeterAndStore) -> None:
+def test_the_first_request_of_a_day_is_not_taken_for_lost_memory(metered: MeterAndStore) -> None:
     counts(metered, 3)
     assert metered.events == []
 
@@ -103,7 +105,7 @@ def test_a_script_that_the_server_has_forgotten_is_sent_again(metered: MeterAndS
     assert counts(metered, 1) == [2]
 
 
-def test_while_the_meter_is_away_nobody_is_let_through_and_it_comes_back_by_itself(
+def test_nobody_is_admitted_while_the_meter_is_unavailable_and_it_recovers_automatically(
     metered: MeterAndStore, own: Valkey
 ) -> None:
     counts(metered, 2)

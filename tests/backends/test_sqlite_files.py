@@ -30,7 +30,7 @@ def test_another_process_that_closes_the_file_leaves_the_log_of_this_one_alone(t
         assert (tmp_path / "usage.sqlite3-wal").exists()
 
 
-def test_a_long_log_is_begun_anew_even_when_it_is_never_moved_whole(
+def test_a_long_log_is_restarted_even_if_it_is_never_moved_completely(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "LONG_LOG_BYTES", 100_000)
@@ -52,7 +52,7 @@ def test_a_long_log_is_begun_anew_even_when_it_is_never_moved_whole(
         assert log.stat().st_size == length
 
 
-def test_a_short_log_is_left_to_its_writers(tmp_path: Path) -> None:
+def test_a_short_log_is_left_to_the_writing_processes(tmp_path: Path) -> None:
     statements: list[str] = []
     with closing(read_write(tmp_path, "usage")) as keeper, closing(read_write(tmp_path, "usage")) as writer:
         commit(writer, 200)
@@ -68,7 +68,7 @@ def commit(connection: sqlite3.Connection, times: int) -> None:
             connection.execute(ONE_MORE)
 
 
-def test_who_commits_onto_ten_megabytes_of_usage_log_is_not_the_one_to_move_it(tmp_path: Path) -> None:
+def test_a_commit_does_not_checkpoint_ten_megabytes_of_usage_log(tmp_path: Path) -> None:
     with closing(read_write(tmp_path, "usage")) as connection:
         before = path_of(tmp_path, "usage").stat().st_size
         commit(connection, 5_000)
@@ -77,7 +77,7 @@ def test_who_commits_onto_ten_megabytes_of_usage_log_is_not_the_one_to_move_it(t
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_files_are_made_for_their_owner_alone(tmp_path: Path, name: Name) -> None:
+def test_files_are_readable_by_their_owner_only(tmp_path: Path, name: Name) -> None:
     with closing(read_write(tmp_path / "store", name)):
         modes = {stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "store").iterdir()}
     assert modes == {0o600}

@@ -214,7 +214,7 @@ def test_the_horizon_waits_for_a_worker_that_hangs_while_it_writes(two_shops: Tw
 # --- a writer that dies ------------------------------------------------------------------
 
 
-def test_a_batch_that_was_cut_off_is_published_as_far_as_it_came_and_loaded_again(two_shops: TwoShops) -> None:
+def test_an_interrupted_batch_is_published_up_to_where_it_stopped_and_can_be_loaded_again(two_shops: TwoShops) -> None:
     stamp = two_shops.start_writing()
     cluster().coordinator.command(f"SELECT pg_terminate_backend({two_shops.writer._line().info.backend_pid}, 5000)")
     two_shops.finish_writing()

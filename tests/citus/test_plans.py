@@ -15,8 +15,8 @@ from counterfoil.backends.postgres.citus_layout import DISTRIBUTED
 SMALL = ("horizon", "shops", "bases")
 
 # One is about the address alone, the other about the statements for one server.
-del test_what_the_address_sets_for_its_sessions_is_left_to_it  # noqa: F821
-del test_no_read_of_a_divided_table_was_forgotten  # noqa: F821
+del test_session_options_in_the_address_are_respected  # noqa: F821
+del test_every_read_of_a_distributed_table_is_covered  # noqa: F821
 
 
 @pytest.fixture(scope="module")  # type: ignore[no-redef]  # in the place of the one imported
@@ -25,7 +25,7 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
         yield group
 
 
-def test_every_statement_that_joins_a_small_table_to_a_distributed_one_is_asked_in_two_parts() -> None:
+def test_every_join_of_a_small_and_a_distributed_table_is_split_into_two_statements() -> None:
     joined = {text for text in _statements() if _reads(text, SMALL) and _reads(text, DISTRIBUTED)}
     assert joined == citus_reads.PARTS.keys()
     assert not any(_reads(parts.head, DISTRIBUTED) or _reads(parts.rows, SMALL) for parts in citus_reads.PARTS.values())

@@ -66,7 +66,7 @@ def ask(address: str, key: str) -> httpx.Response:
     return httpx.get(address, headers={"Authorization": f"Bearer {key}"})
 
 
-def test_the_line_of_json_tells_all_that_a_caller_needs_and_the_service_answers(tmp_path: Path) -> None:
+def test_the_json_line_has_all_that_a_caller_needs_and_the_service_answers(tmp_path: Path) -> None:
     with demo(*SMALL, "--json", scratch=tmp_path) as process:
         told = read_line(process)
         keys, ids, base = {key["purpose"]: key for key in told["keys"]}, told["samples"], told["baseUrl"]
@@ -107,7 +107,7 @@ def test_every_curl_line_of_the_page_works_when_pasted(tmp_path: Path) -> None:
             assert answer.json().get("data", True)
 
 
-def test_the_page_is_the_last_that_a_starting_demo_says(tmp_path: Path) -> None:
+def test_the_demo_prints_its_page_last(tmp_path: Path) -> None:
     with demo(*SMALL, scratch=tmp_path, log=subprocess.STDOUT) as process:
         page = read_page(process)
         assert any('"type":"request"' in line for line in page[: page.index(next(filter(PAGE_BEGINS.match, page)))])
@@ -117,7 +117,7 @@ def test_the_page_is_the_last_that_a_starting_demo_says(tmp_path: Path) -> None:
         assert json.loads(process.stdout.readline())["request_id"] == "mine"
 
 
-def test_a_port_in_use_is_told_before_any_work(counterfoil: Command, store: Path) -> None:
+def test_a_port_in_use_is_reported_before_any_work(counterfoil: Command, store: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

@@ -38,18 +38,18 @@ def checks(counterfoil: Command, status: int = 0) -> dict[str, list[dict[str, An
     return found
 
 
-def test_a_sound_installation_is_found_sound(loaded: Command) -> None:
+def test_a_healthy_installation_passes_every_check(loaded: Command) -> None:
     found = checks(loaded)
     assert {check["status"] for group in found.values() for check in group} == {"ok"}
     assert {"settings", "store", "secret", "books", "keys", "usage", "writing", "clock", "disk"} <= set(found)
 
 
-def test_the_report_is_a_line_a_check(loaded: Command) -> None:
+def test_the_report_has_one_line_per_check(loaded: Command) -> None:
     lines = loaded("doctor").stdout.splitlines()
     assert all(line.startswith("ok ") for line in lines)
 
 
-def test_a_store_that_is_not_there_yet_is_no_failure_and_stays_away(counterfoil: Command, store: Path) -> None:
+def test_a_store_that_does_not_exist_yet_is_not_a_failure_and_is_not_created(counterfoil: Command, store: Path) -> None:
     found = checks(counterfoil)
     assert found["store"][0]["status"] == "warn"
     assert not store.exists()
@@ -88,7 +88,7 @@ def test_a_secret_too_short_to_be_one_fails(loaded: Command, store: Path) -> Non
     assert checks(loaded, status=1)["secret"][0]["status"] == "fail"
 
 
-def test_files_that_others_can_read_are_told_with_the_command_that_mends_it(loaded: Command, store: Path) -> None:
+def test_files_that_others_can_read_are_reported_with_the_command_that_fixes_it(loaded: Command, store: Path) -> None:
     for path in (store / "secret", store / "keys.sqlite3"):
         path.chmod(0o644)
     store.chmod(0o755)
@@ -110,7 +110,7 @@ def test_a_schema_of_a_newer_version_fails_with_what_to_do(loaded: Command, stor
     assert "Run that version" in checks(loaded, status=1)["books"][0]["says"]
 
 
-def test_a_horizon_ahead_of_the_clock_is_told(loaded: Command, store: Path) -> None:
+def test_a_horizon_ahead_of_the_clock_is_reported(loaded: Command, store: Path) -> None:
     with sqlite3.connect(store / "books.sqlite3") as connection:
         connection.execute("UPDATE horizon SET at = at + 3600000")
     connection.close()
@@ -119,7 +119,7 @@ def test_a_horizon_ahead_of_the_clock_is_told(loaded: Command, store: Path) -> N
     assert "was set back" in found["clock"][0]["says"]
 
 
-def test_with_the_clock_behind_the_horizon_nothing_is_claimed_about_a_service_or_a_load(
+def test_with_the_clock_behind_the_horizon_the_doctor_claims_nothing_about_a_service_or_a_load(
     loaded: Command, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with sqlite3.connect(store / "books.sqlite3") as connection:
@@ -141,7 +141,9 @@ def test_a_clock_from_before_2024_fails() -> None:
     assert local.clock(None, 1_000_000_000_000).status == "fail"
 
 
-def test_a_port_that_another_program_has_is_told(loaded: Command, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_used_by_another_program_is_reported(
+    loaded: Command, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with sqlite3.connect(store / "books.sqlite3") as connection:
         connection.execute("UPDATE horizon SET at = at - 60000")
     connection.close()
@@ -162,7 +164,7 @@ def test_a_port_that_another_program_has_is_told(loaded: Command, store: Path, m
         (3600, "warn", "The latest load did not finish: it stopped after 2 lines, 60 minutes ago"),
     ],
 )
-def test_how_long_a_load_has_written_nothing_tells_whether_it_runs_or_broke_off(
+def test_the_time_since_the_last_write_tells_a_running_load_from_an_interrupted_one(
     loaded: Command, store: Path, seconds_ago: int, status: str, says: str
 ) -> None:
     with sqlite3.connect(store / "books.sqlite3") as connection:
@@ -174,7 +176,7 @@ def test_how_long_a_load_has_written_nothing_tells_whether_it_runs_or_broke_off(
     assert found["says"].startswith(says)
 
 
-def test_looking_leaves_no_file_behind(loaded: Command, store: Path) -> None:
+def test_read_only_commands_leave_no_file_behind(loaded: Command, store: Path) -> None:
     before = {path.name for path in store.iterdir()}
     loaded("doctor")
     left = {path.name for path in store.iterdir()} - before

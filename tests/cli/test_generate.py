@@ -22,7 +22,7 @@ def test_records_go_to_standard_output_and_follow_from_the_seed(counterfoil: Com
 
 
 @pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
-def test_a_folder_gets_a_file_a_kind_that_loads_without_a_reject(
+def test_a_folder_gets_a_file_per_kind_that_loads_without_rejects(
     counterfoil: Command, tmp_path: Path, packing: str
 ) -> None:
     out = tmp_path / "world"
@@ -43,7 +43,7 @@ def test_compressed_output_is_the_same_each_time(counterfoil: Command) -> None:
     assert len(gzip.decompress(first).splitlines()) == 182
 
 
-def test_a_folder_that_cannot_be_written_is_one_sentence(counterfoil: Command, tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported_in_one_sentence(counterfoil: Command, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     result = counterfoil.bare("generate", *PLAN, "--out", tmp_path / "file", status=1)
     assert result.stderr.startswith("counterfoil: File exists")

@@ -17,9 +17,7 @@ def issue(counterfoil: Command, *arguments: str) -> dict[str, Any]:
     return issued
 
 
-def test_an_issued_key_is_printed_once_and_its_secret_is_nowhere_in_the_store(
-    counterfoil: Command, store: Path
-) -> None:
+def test_an_issued_key_is_printed_once_and_its_secret_is_not_stored(counterfoil: Command, store: Path) -> None:
     text = counterfoil("keys", "issue", "--franchise", "fr_a", "--label", "ERP").stdout
     (key,) = re.findall(PATTERN, text)
     secret = key.rpartition("_")[2]
@@ -28,7 +26,7 @@ def test_an_issued_key_is_printed_once_and_its_secret_is_nowhere_in_the_store(
     assert all(secret.encode() not in file.read_bytes() for file in store.rglob("*") if file.is_file())
 
 
-def test_what_is_printed_is_what_the_store_accepts(counterfoil: Command, store: Path) -> None:
+def test_the_printed_key_is_the_one_that_the_store_accepts(counterfoil: Command, store: Path) -> None:
     issued = issue(counterfoil)
     credential = presented(f"Bearer {issued['key']}")
     assert credential
@@ -45,7 +43,7 @@ def test_the_stores_files_are_private(counterfoil: Command, store: Path) -> None
     assert {stat.S_IMODE(file.stat().st_mode) for file in store.iterdir()} == {0o600}
 
 
-def test_a_key_has_the_contracts_limits_and_no_permission_unless_told_otherwise(counterfoil: Command) -> None:
+def test_a_key_has_the_contracts_limits_and_no_permission_by_default(counterfoil: Command) -> None:
     plain = issue(counterfoil)
     assert (plain["perMin"], plain["perDay"], plain["permissions"]) == (60, 10_000, [])
     granted = issue(
@@ -109,7 +107,7 @@ def test_an_update_of_nothing_is_misuse(counterfoil: Command) -> None:
     counterfoil("keys", "update", issue(counterfoil)["keyId"], status=2)
 
 
-def test_a_successor_may_do_the_same_beside_the_old_key(counterfoil: Command) -> None:
+def test_a_successor_has_the_same_permissions_while_the_old_key_still_works(counterfoil: Command) -> None:
     old = issue(counterfoil, "--label", "ERP", "--per-min", "5", "--personal-data")
     new = counterfoil.json("keys", "rotate", old["keyId"])
     same = ("label", "scope", "permissions", "perMin", "perDay")
@@ -119,7 +117,7 @@ def test_a_successor_may_do_the_same_beside_the_old_key(counterfoil: Command) ->
     assert not counterfoil.json("keys", "show", old["keyId"])["revoked"]
 
 
-def test_a_revocation_is_for_good_and_can_be_repeated(counterfoil: Command) -> None:
+def test_a_revocation_is_permanent_and_idempotent(counterfoil: Command) -> None:
     key_id = issue(counterfoil)["keyId"]
     first = counterfoil.json("keys", "revoke", key_id)
     assert first["revoked"]
@@ -131,7 +129,7 @@ def test_a_revocation_is_for_good_and_can_be_repeated(counterfoil: Command) -> N
 
 
 @pytest.mark.parametrize("action", [("show",), ("rotate",), ("revoke",), ("update", "--label", "x")])
-def test_an_unknown_key_is_one_sentence(counterfoil: Command, action: tuple[str, ...]) -> None:
+def test_an_unknown_key_is_reported_in_one_sentence(counterfoil: Command, action: tuple[str, ...]) -> None:
     issue(counterfoil)
     result = counterfoil("keys", action[0], "A" * 12, *action[1:], status=1)
     assert result.stderr == (

@@ -67,7 +67,7 @@ def test_several_sources_are_one_load_in_the_order_given(counterfoil: Command, f
     assert told["source"] == "z-shops.ndjson, a-bills.ndjson"
 
 
-def test_a_line_that_is_no_record_is_set_aside_and_the_rest_is_loaded(counterfoil: Command) -> None:
+def test_a_line_that_is_not_a_record_is_rejected_and_the_rest_is_loaded(counterfoil: Command) -> None:
     told = counterfoil.json("load", "-", stdin=lines(*SHOPS, b"***", b'{"kind":"bill","id":"x"}', bill(1)), status=3)
     assert (told["added"], told["setAside"]) == (3, 2)
     assert told["reasons"] == {"not_json": 1, "no_shop": 1}
@@ -78,13 +78,13 @@ def test_a_line_that_is_no_record_is_set_aside_and_the_rest_is_loaded(counterfoi
     ]
 
 
-def test_the_summary_says_why_lines_were_set_aside(counterfoil: Command, store: Path) -> None:
+def test_the_summary_says_why_lines_were_rejected(counterfoil: Command, store: Path) -> None:
     text = counterfoil("load", "-", stdin=lines(bill(1)), status=3).stdout
     assert "rejected      1: the line is a bill of a shop that is not loaded yet" in text
     assert f"rejects file  {store}/rejects/stdin-" in text
 
 
-def test_the_rejects_file_is_private_and_loads_once_the_cause_is_mended(counterfoil: Command, folder: Path) -> None:
+def test_the_rejects_file_is_private_and_loads_once_the_cause_is_fixed(counterfoil: Command, folder: Path) -> None:
     rejects = Path(counterfoil.json("load", folder / "a-bills.ndjson", status=3)["rejectsFile"])
     assert stat.S_IMODE(rejects.stat().st_mode) == 0o600
     assert stat.S_IMODE(rejects.parent.stat().st_mode) == 0o700
@@ -108,15 +108,15 @@ def test_a_named_rejects_file_is_used_and_never_written_over(counterfoil: Comman
 
 
 @pytest.mark.parametrize("name", ["missing.ndjson", "missing"])
-def test_a_source_that_is_not_there_is_one_sentence(counterfoil: Command, tmp_path: Path, name: str) -> None:
+def test_a_missing_source_is_reported_in_one_sentence(counterfoil: Command, tmp_path: Path, name: str) -> None:
     assert "there is no file or folder" in counterfoil("load", tmp_path / name, status=1).stderr
 
 
-def test_a_folder_without_records_is_one_sentence(counterfoil: Command, tmp_path: Path) -> None:
+def test_a_folder_without_records_is_reported_in_one_sentence(counterfoil: Command, tmp_path: Path) -> None:
     assert "holds no file that ends in" in counterfoil("load", tmp_path, status=1).stderr
 
 
-def test_a_file_that_breaks_off_is_told_with_what_was_loaded(counterfoil: Command, tmp_path: Path) -> None:
+def test_a_truncated_file_is_reported_with_what_was_loaded(counterfoil: Command, tmp_path: Path) -> None:
     cut = tmp_path / "cut.ndjson.gz"
     padded = [bill(number)[:-1] + b',"ignored":"%s"}' % (b"-" * 2_000) for number in range(1_500)]
     cut.write_bytes(gzip.compress(lines(*SHOPS, *padded))[:-2_000])
@@ -133,7 +133,7 @@ def test_a_store_with_another_secret_is_refused(
     assert "not the one this store was built with" in counterfoil("load", folder, status=1).stderr
 
 
-def test_ctrl_c_ends_with_what_was_written_and_says_how_to_go_on(counterfoil: Command, store: Path) -> None:
+def test_ctrl_c_keeps_what_was_written_and_says_how_to_resume(counterfoil: Command, store: Path) -> None:
     load = subprocess.Popen(
         [*PYTHON, "load", "-", "--batch", "50", "--store", store],
         stdin=subprocess.PIPE,

@@ -44,7 +44,7 @@ def test_without_a_schema_other_commands_name_the_command_that_helps(bare: str) 
     assert "counterfoil migrate" in at(bare)("keys", "list", status=1).output
 
 
-def test_keys_usage_and_doctor_work_over_a_server(bare: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_keys_usage_and_doctor_work_on_postgresql(bare: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     at(bare)("migrate")
     at(bare)("keys", "issue", "--shop", "sh_1", "--label", "till")
@@ -85,7 +85,9 @@ def test_the_settings_command_shows_the_address_without_its_password() -> None:
         ({"meter": "redis://u:hush@m"}, "requires a shared store"),
     ],
 )
-def test_an_address_of_no_known_kind_is_refused_without_its_password(flags: dict[str, str], complaint: str) -> None:
+def test_an_address_of_an_unknown_kind_is_refused_without_showing_its_password(
+    flags: dict[str, str], complaint: str
+) -> None:
     with pytest.raises(SettingsError, match=complaint) as told:
         load(flags, environment={})
     assert "hush" not in str(told.value)

@@ -21,7 +21,7 @@ def test_help_lists_every_command(counterfoil: Command) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help_of_its_own(counterfoil: Command, name: str) -> None:
+def test_every_command_has_its_own_help(counterfoil: Command, name: str) -> None:
     assert counterfoil.bare(name, "--help").stdout.startswith(f"Usage: program {name}")
 
 
@@ -114,7 +114,7 @@ def test_a_demo_on_two_equal_ports_is_misuse_even_if_the_port_is_in_use(counterf
     assert "must be different" in result.stderr
 
 
-def test_a_setting_that_cannot_be_used_is_one_sentence_and_status_1(
+def test_an_unusable_setting_is_reported_in_one_sentence_with_exit_status_1(
     counterfoil: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COUNTERFOIL_PORT", "many")
@@ -123,9 +123,7 @@ def test_a_setting_that_cannot_be_used_is_one_sentence_and_status_1(
 
 
 @pytest.mark.parametrize("arguments", [("keys", "list"), ("usage",), ("prune",)])
-def test_a_command_that_only_looks_makes_no_store(
-    counterfoil: Command, store: Path, arguments: tuple[str, ...]
-) -> None:
+def test_a_read_only_command_creates_no_store(counterfoil: Command, store: Path, arguments: tuple[str, ...]) -> None:
     result = counterfoil(*arguments, status=1)
     assert result.stderr.startswith(f"counterfoil: there is no store at {store}")
     assert not store.exists()
@@ -134,7 +132,7 @@ def test_a_command_that_only_looks_makes_no_store(
 @pytest.mark.parametrize(
     "arguments", [("keys", "list"), ("keys", "issue", "--shop", "sh_1"), ("load", "-"), ("serve",)]
 )
-def test_a_store_that_is_a_file_instead_of_a_folder_is_told(
+def test_a_store_that_is_a_file_instead_of_a_folder_is_reported(
     counterfoil: Command, store: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     store.write_text("not a folder")
@@ -147,7 +145,7 @@ def test_a_store_that_is_a_file_instead_of_a_folder_is_told(
     assert store.read_text() == "not a folder"
 
 
-def test_a_store_that_is_no_database_is_one_sentence(counterfoil: Command, store: Path) -> None:
+def test_a_store_that_is_not_a_database_is_reported_in_one_sentence(counterfoil: Command, store: Path) -> None:
     store.mkdir()
     (store / "keys.sqlite3").write_bytes(b"not a database " * 1000)
     result = counterfoil("keys", "list", status=1)
@@ -177,7 +175,7 @@ class TooBusy(StoreUnavailable):
         (TooBusy("ask again"), "the store is unavailable: ask again"),
     ],
 )
-def test_an_error_of_a_foreseen_kind_is_told_as_such_whatever_its_own_name_is(
+def test_an_error_of_an_expected_kind_is_reported_as_such_whatever_its_class_name(
     error: Exception, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail() -> None:
@@ -188,7 +186,7 @@ def test_an_error_of_a_foreseen_kind_is_told_as_such_whatever_its_own_name_is(
     assert capsys.readouterr().err == f"counterfoil: {says}\n"
 
 
-def test_what_nobody_foresaw_is_a_sentence_and_the_traceback_comes_on_request(
+def test_an_unexpected_error_is_one_sentence_with_a_traceback_on_request(
     counterfoil: Command, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counterfoil("keys", "issue", "--shop", "sh_1")
@@ -207,7 +205,7 @@ def test_what_nobody_foresaw_is_a_sentence_and_the_traceback_comes_on_request(
     assert "Traceback" in debugged.stderr
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_a_reader_that_closes_the_pipe_is_not_an_error() -> None:
     command = subprocess.Popen([*PYTHON, "generate", "--bills", "2000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert command.stdout
     assert command.stderr
@@ -219,7 +217,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert errors == b""
 
 
-def test_a_full_disk_under_the_output_is_told() -> None:
+def test_a_full_disk_under_the_output_is_reported() -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run([*PYTHON, "schema", "bill"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1

@@ -25,7 +25,9 @@ def test_the_table_names_every_setting_with_its_origin_and_help() -> None:
     assert all(row["origin"] == "default" and row["help"] for row in rows.values())
 
 
-def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_override_the_environment_which_overrides_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "counterfoil.toml"
     file.write_text('store = "from-file"\nport = 9000\nworkers = 3\n')
     monkeypatch.setenv("COUNTERFOIL_STORE", "from-environment")
@@ -59,7 +61,7 @@ def test_secrets_are_masked_wherever_they_come_from(tmp_path: Path, monkeypatch:
     ("content", "says"),
     [("nonsense = 1\n", "contains unknown settings: nonsense"), ("[[[\n", "is not valid TOML")],
 )
-def test_a_settings_file_that_cannot_be_used_is_told(tmp_path: Path, content: str, says: str) -> None:
+def test_an_unusable_settings_file_is_reported(tmp_path: Path, content: str, says: str) -> None:
     file = tmp_path / "counterfoil.toml"
     file.write_text(content)
     result = CliRunner().invoke(program, ["--config", str(file), "settings"])
@@ -82,7 +84,7 @@ def test_one_port_on_two_hosts_and_an_admin_listener_that_is_off_are_allowed() -
     assert load({"port": 0, "admin_port": 0}, {}).admin_port == 0
 
 
-def test_a_settings_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_settings_file_is_reported(tmp_path: Path) -> None:
     result = CliRunner().invoke(program, ["--config", str(tmp_path / "none.toml"), "settings"])
     assert result.exit_code == 1
     assert "cannot read the settings file" in result.stderr
@@ -91,6 +93,6 @@ def test_a_settings_file_that_is_not_there_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "store", ["postgresql:/u@h/db", "sqlite:/var/lib/counterfoil", "posgresql://u@h/db", "u:p@h/db"]
 )
-def test_an_address_with_a_slip_in_it_is_not_taken_for_a_folder(store: str) -> None:
+def test_an_address_with_a_typo_is_not_taken_for_a_folder(store: str) -> None:
     with pytest.raises(SettingsError, match="store must be a folder or start with postgresql://"):
         load({"store": store}, {})

@@ -23,25 +23,25 @@ def in_a_shell(*arguments: object, closing: str = "", encoding: str = "utf-8") -
 @pytest.mark.parametrize(
     "arguments", [("--help",), ("settings",), ("generate", "--bills", "1"), ("schema", "bill"), ("keys", "list")]
 )
-def test_a_closed_standard_output_is_one_sentence(arguments: tuple[str, ...]) -> None:
+def test_a_closed_standard_output_is_reported_in_one_sentence(arguments: tuple[str, ...]) -> None:
     done = in_a_shell(*arguments, closing=">&-")
     assert done.returncode == 1
     assert done.stderr.decode().startswith("counterfoil: standard output is closed")
     assert done.stderr.count(b"\n") == 1
 
 
-def test_no_key_is_issued_to_a_closed_standard_output(store: Path) -> None:
+def test_no_key_is_issued_if_standard_output_is_closed(store: Path) -> None:
     assert in_a_shell("keys", "issue", "--shop", "sh_1", "--store", store, closing=">&-").returncode == 1
     assert not store.exists()
 
 
-def test_a_closed_standard_error_keeps_no_command_from_its_work(counterfoil: Command, store: Path) -> None:
+def test_every_command_works_with_a_closed_standard_error(counterfoil: Command, store: Path) -> None:
     assert in_a_shell("keys", "issue", "--shop", "sh_1", "--store", store, closing="2>&-").returncode == 0
     assert in_a_shell("nonsense", closing="2>&-").returncode == 2
     assert len(counterfoil.json("keys", "list")) == 1
 
 
-def test_a_closed_standard_input_is_told_by_a_load_and_no_matter_to_others(counterfoil: Command, store: Path) -> None:
+def test_a_closed_standard_input_fails_a_load_from_it_and_nothing_else(counterfoil: Command, store: Path) -> None:
     done = in_a_shell("load", "-", "--store", store, closing="<&-")
     assert (done.returncode, done.stderr) == (1, b"counterfoil: standard input is closed\n")
     key_id = counterfoil.json("keys", "issue", "--shop", "sh_1")["keyId"]
@@ -49,7 +49,7 @@ def test_a_closed_standard_input_is_told_by_a_load_and_no_matter_to_others(count
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
-def test_letters_that_the_output_cannot_carry_are_spelt_out(counterfoil: Command, store: Path, encoding: str) -> None:
+def test_characters_that_the_output_cannot_encode_are_escaped(counterfoil: Command, store: Path, encoding: str) -> None:
     counterfoil("keys", "issue", "--shop", "sh_1", "--label", THAI)
     done = in_a_shell("keys", "list", "--store", store, encoding=encoding)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -64,13 +64,13 @@ def test_json_says_the_same_in_every_encoding(counterfoil: Command, store: Path,
     assert json.loads(done.stdout.decode(encoding))[0]["label"] == label
 
 
-def test_an_error_about_letters_that_standard_error_cannot_carry_is_one_sentence(store: Path) -> None:
+def test_an_error_with_characters_that_standard_error_cannot_encode_is_one_sentence(store: Path) -> None:
     done = in_a_shell("load", THAI, "--store", store, encoding="latin-1")
     assert done.returncode == 1
     assert done.stderr.startswith(b"counterfoil: there is no file or folder \\u0e2a")
 
 
-def test_a_source_whose_name_is_no_text_is_loaded(counterfoil: Command, store: Path, tmp_path: Path) -> None:
+def test_a_source_with_an_undecodable_name_is_loaded(counterfoil: Command, store: Path, tmp_path: Path) -> None:
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + ODD_NAME))
     odd.write_bytes(b"\n".join([*SHOPS, b"not a record"]))
     told = counterfoil.json("load", odd, status=3)
@@ -79,7 +79,7 @@ def test_a_source_whose_name_is_no_text_is_loaded(counterfoil: Command, store: P
     assert "odd-" in counterfoil("load", odd, status=3).stdout
 
 
-def test_a_folder_and_a_rejects_file_whose_names_are_no_text_are_used(counterfoil: Command, tmp_path: Path) -> None:
+def test_a_folder_and_a_rejects_file_may_have_undecodable_names(counterfoil: Command, tmp_path: Path) -> None:
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/in-\xff"))
     folder.mkdir()
     (folder / "shops.ndjson").write_bytes(b"\n".join([*SHOPS, b"not a record"]))
@@ -88,13 +88,13 @@ def test_a_folder_and_a_rejects_file_whose_names_are_no_text_are_used(counterfoi
     assert rejects.exists()
 
 
-def test_a_source_that_is_not_there_and_whose_name_is_no_text_is_one_sentence(store: Path) -> None:
+def test_a_missing_source_with_an_undecodable_name_is_reported_in_one_sentence(store: Path) -> None:
     done = in_a_shell("load", os.fsdecode(b"none-\xff"), "--store", store)
     assert done.returncode == 1
     assert done.stderr.startswith(b"counterfoil: there is no file or folder none-")
 
 
-def test_a_store_whose_name_is_no_text_is_shown_and_used(tmp_path: Path) -> None:
+def test_a_store_with_an_undecodable_name_is_shown_and_used(tmp_path: Path) -> None:
     store = os.fsdecode(os.fsencode(tmp_path) + b"/store-\xff")
     assert in_a_shell("keys", "issue", "--shop", "sh_1", "--store", store).returncode == 0
     for arguments in (("settings",), ("settings", "--json"), ("doctor",), ("doctor", "--json"), ("keys", "list")):

@@ -64,7 +64,7 @@ def test_tables_fit_a_narrow_terminal(store: Path) -> None:
     assert max(len(line) for line in shown.splitlines()) <= 80
 
 
-def test_bars_are_for_terminals(counterfoil: Command, store: Path) -> None:
+def test_progress_bars_are_shown_on_terminals_only(counterfoil: Command, store: Path) -> None:
     key_id = counterfoil.json("keys", "issue", "--shop", "sh_1", "--label", "ERP")["keyId"]
     with closing(SqliteUsage(store, SystemClock())) as usage:
         asyncio.run(usage.admit(Key(key_id=key_id, scope=Scope("shop", "sh_1"))))
@@ -86,7 +86,7 @@ def test_a_load_shows_its_progress_on_a_terminal_and_only_a_summary_in_a_pipe(
     assert "Loading" not in result.stdout
 
 
-def test_a_revocation_is_asked_for_on_a_terminal_and_no_keeps_the_key(counterfoil: Command, store: Path) -> None:
+def test_a_revocation_is_confirmed_on_a_terminal_and_no_keeps_the_key(counterfoil: Command, store: Path) -> None:
     key_id = counterfoil.json("keys", "issue", "--shop", "sh_1")["keyId"]
     asked = on_terminal("keys", "revoke", key_id, "--store", store, typed=b"n\n")
     assert "This cannot be undone" in asked
@@ -95,7 +95,7 @@ def test_a_revocation_is_asked_for_on_a_terminal_and_no_keeps_the_key(counterfoi
     assert counterfoil.json("keys", "show", key_id)["revoked"]
 
 
-def test_a_revocation_is_not_asked_for_with_yes(counterfoil: Command, store: Path) -> None:
+def test_yes_skips_the_confirmation_of_a_revocation(counterfoil: Command, store: Path) -> None:
     key_id = counterfoil.json("keys", "issue", "--shop", "sh_1")["keyId"]
     assert "undone" not in on_terminal("keys", "revoke", key_id, "--yes", "--store", store)
     assert counterfoil.json("keys", "show", key_id)["revoked"]

@@ -64,7 +64,7 @@ def test_all_keys_are_shown_without_a_key_id(counterfoil: Command, store: Path, 
     assert sorted(spent["total"] for spent in counterfoil.json("usage", "--days", 1)) == [0, 2]
 
 
-def test_a_pipe_gets_lines_without_bars(counterfoil: Command, store: Path, key_id: str) -> None:
+def test_a_pipe_gets_lines_without_progress_bars(counterfoil: Command, store: Path, key_id: str) -> None:
     spend(store, key_id, 2)
     lines = counterfoil("usage", key_id).stdout.splitlines()
     assert lines[0].split() == ["key", "ID", "day", "count", "quota"]
@@ -73,7 +73,7 @@ def test_a_pipe_gets_lines_without_bars(counterfoil: Command, store: Path, key_i
     assert "█" not in "".join(lines)
 
 
-def test_an_unknown_key_is_told(counterfoil: Command, key_id: str) -> None:
+def test_an_unknown_key_id_is_reported(counterfoil: Command, key_id: str) -> None:
     assert "there is no key" in counterfoil("usage", "A" * 12, status=1).stderr
 
 
@@ -89,7 +89,7 @@ def test_disclosures_say_which_key_saw_how_many_members_of_which_base(
     assert "mb_a" in counterfoil("usage", "--disclosures").stdout
 
 
-def test_without_disclosures_there_is_a_note_and_no_line(counterfoil: Command, key_id: str) -> None:
+def test_without_disclosures_a_note_is_printed_instead_of_a_table(counterfoil: Command, key_id: str) -> None:
     result = counterfoil("usage", "--disclosures")
     assert result.stdout == ""
     assert "no request has returned personal data" in result.stderr

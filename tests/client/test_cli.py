@@ -73,7 +73,7 @@ def copy_owner(service: RunningService, branch: r.Record, tmp_path: Path) -> Cop
 # --- pull ------------------------------------------------------------------------------
 
 
-def test_a_pull_tells_what_it_did(copy_owner: CopyOwner) -> None:
+def test_a_pull_reports_what_it_did(copy_owner: CopyOwner) -> None:
     told = copy_owner("pull").stdout
     assert "counterfoil.duckdb" in told
     assert "1 of 1 read" in told
@@ -82,7 +82,7 @@ def test_a_pull_tells_what_it_did(copy_owner: CopyOwner) -> None:
     assert (copy_owner.folder / "counterfoil.duckdb").exists()
 
 
-def test_a_pull_tells_machines_in_json(copy_owner: CopyOwner) -> None:
+def test_a_pull_reports_in_json_on_request(copy_owner: CopyOwner) -> None:
     told = copy_owner.json("pull", "--to", "x.duckdb")
     assert (told["status"], told["target"], told["billsWritten"], told["membersWritten"]) == ("ok", "x.duckdb", 19, 6)
     assert told["requestsLeft"] == 1_000_000 - told["requests"]
@@ -156,7 +156,7 @@ def test_a_wrong_key_fails_with_what_the_service_said(copy_owner: CopyOwner) -> 
     assert "request " in result.stderr
 
 
-def test_a_spent_quota_is_status_4_and_says_when_it_ends(copy_owner: CopyOwner) -> None:
+def test_a_spent_quota_gives_exit_status_4_and_says_when_it_resets(copy_owner: CopyOwner) -> None:
     copy_owner.take_key(per_min=1000, per_day=8)
     told = copy_owner.json("pull", "--limit", 2, status=4)
     assert told["status"] == "quota"
@@ -167,7 +167,7 @@ def test_a_spent_quota_is_status_4_and_says_when_it_ends(copy_owner: CopyOwner) 
     assert "Run the same command to resume" in result.stderr
 
 
-def test_a_service_that_is_away_is_status_5(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_service_gives_exit_status_5(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counterfoil.client.retry.FIRST_PAUSE_SEC", 0.001)
     url = f"http://127.0.0.1:{free_port()}/ext/v1"
     result = copy_owner.bare("pull", "--url", url, "--key-file", str(copy_owner.key_file), status=5)
@@ -175,7 +175,7 @@ def test_a_service_that_is_away_is_status_5(copy_owner: CopyOwner, monkeypatch: 
     assert TRIES == 8
 
 
-def test_a_service_in_trouble_is_status_5_too(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_service_gives_exit_status_5_too(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("counterfoil.client.retry.FIRST_PAUSE_SEC", 0.001)
     copy_owner("pull")
     copy_owner.service.load(r.bill(copy_owner.branch))
@@ -191,14 +191,14 @@ def test_a_path_below_which_there_is_no_api_is_named(copy_owner: CopyOwner) -> N
     assert "/ext; its address most often ends in /ext/v1" in result.stderr
 
 
-def test_a_user_in_the_url_would_displace_the_key_and_is_refused(copy_owner: CopyOwner) -> None:
+def test_a_user_in_the_url_is_refused_because_it_would_replace_the_key(copy_owner: CopyOwner) -> None:
     url = copy_owner.service.url.replace("http://", "http://me:sesame@")
     result = copy_owner.bare("pull", "--url", url, "--key-file", str(copy_owner.key_file), status=2)
     assert "no user and no password" in result.stderr
     assert "sesame" not in result.output
 
 
-def test_a_password_that_would_be_taken_for_a_host_is_not_told(copy_owner: CopyOwner) -> None:
+def test_a_password_that_could_be_taken_for_a_host_is_not_shown(copy_owner: CopyOwner) -> None:
     result = copy_owner("pull", "--to", "postgresql://me:open@sesame@db.example.com/copy", status=2)
     assert "%40" in result.stderr
     assert "sesame" not in result.output
@@ -212,7 +212,7 @@ def test_another_address_is_refused_until_it_is_adopted(copy_owner: CopyOwner) -
     copy_owner("pull")
 
 
-def test_a_target_that_is_in_use_is_one_sentence(copy_owner: CopyOwner) -> None:
+def test_a_target_in_use_is_reported_in_one_sentence(copy_owner: CopyOwner) -> None:
     (copy_owner.folder / "copy.duckdb").write_bytes(b"no database")
     result = copy_owner("pull", "--to", "copy.duckdb", status=1)
     assert result.stderr.startswith("counterfoil: cannot open copy.duckdb as a DuckDB file")
@@ -227,7 +227,7 @@ def test_a_missing_extra_is_named(copy_owner: CopyOwner, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("written", "seconds"), [("30s", 30), ("5m", 300), ("12h", 43_200), ("1d", 86_400)])
-def test_lengths_of_time_are_read(written: str, seconds: float) -> None:
+def test_durations_are_parsed(written: str, seconds: float) -> None:
     assert duration(written) == seconds
 
 
@@ -254,7 +254,7 @@ def told(process: "subprocess.Popen[str]") -> Any:
     return json.loads(process.stdout.readline())
 
 
-def test_a_pull_that_keeps_running_brings_what_comes_until_it_is_stopped(copy_owner: CopyOwner) -> None:
+def test_a_pull_that_keeps_running_brings_new_data_until_it_is_stopped(copy_owner: CopyOwner) -> None:
     with kept(copy_owner, "1s") as process:
         assert told(process)["billsWritten"] == 19
         copy_owner.service.load(r.bill(copy_owner.branch))
@@ -265,7 +265,7 @@ def test_a_pull_that_keeps_running_brings_what_comes_until_it_is_stopped(copy_ow
         assert process.wait(10) == 130
 
 
-def test_a_pull_that_is_told_to_stop_closes_its_copy_and_dies_of_it(copy_owner: CopyOwner) -> None:
+def test_a_pull_that_is_terminated_closes_its_copy_and_dies_of_the_signal(copy_owner: CopyOwner) -> None:
     with kept(copy_owner, "1h") as process:
         told(process)
         process.send_signal(signal.SIGTERM)
@@ -283,13 +283,13 @@ def test_the_file_can_be_read_between_two_runs(copy_owner: CopyOwner) -> None:
 # --- reconcile ---------------------------------------------------------------------------
 
 
-def test_a_copy_that_agrees_is_status_0(copy_owner: CopyOwner) -> None:
+def test_a_copy_without_differences_gives_exit_status_0(copy_owner: CopyOwner) -> None:
     copy_owner("pull")
     assert "matches the service" in copy_owner("reconcile").stdout
     assert copy_owner.json("reconcile")["equal"] is True
 
 
-def test_a_removed_bill_is_named_and_mended(copy_owner: CopyOwner) -> None:
+def test_a_removed_bill_is_reported_and_repaired(copy_owner: CopyOwner) -> None:
     gone = r.bill(copy_owner.branch, closedAt="2025-12-24T12:00:00+07:00", amounts={"net": 120.5})
     copy_owner.service.load(gone)
     copy_owner("pull")
@@ -303,7 +303,7 @@ def test_a_removed_bill_is_named_and_mended(copy_owner: CopyOwner) -> None:
     assert "matches the service" in copy_owner("reconcile").stdout
 
 
-def test_a_target_that_was_never_pulled_is_no_copy(copy_owner: CopyOwner) -> None:
+def test_a_target_that_was_never_pulled_is_not_a_copy(copy_owner: CopyOwner) -> None:
     assert "run `counterfoil pull` first" in copy_owner("reconcile", status=1).stderr
     assert not (copy_owner.folder / "counterfoil.duckdb").exists(), "a comparison makes no target"
     copy_owner.key_file.write_text("cf_live_unknownkey00_" + "x" * 40)
@@ -311,7 +311,7 @@ def test_a_target_that_was_never_pulled_is_no_copy(copy_owner: CopyOwner) -> Non
     assert "run `counterfoil pull` first" in copy_owner("reconcile", status=1).stderr
 
 
-def test_a_copy_that_was_not_read_to_its_end_is_not_called_equal(copy_owner: CopyOwner) -> None:
+def test_an_incomplete_comparison_does_not_report_a_copy_as_equal(copy_owner: CopyOwner) -> None:
     copy_owner.take_key(per_min=1000, per_day=16)
     copy_owner("pull", "--limit", 2, status=4)
     copy_owner.take_key(**PLENTY)
@@ -320,7 +320,7 @@ def test_a_copy_that_was_not_read_to_its_end_is_not_called_equal(copy_owner: Cop
     assert "--adopt" in told["error"]
 
 
-def test_a_comparison_that_is_cut_short_tells_what_it_found(copy_owner: CopyOwner) -> None:
+def test_an_interrupted_comparison_reports_what_it_found(copy_owner: CopyOwner) -> None:
     copy_owner.take_key(per_min=1000, per_day=74)
     gone = r.bill(copy_owner.branch, closedAt="2025-12-24T12:00:00+07:00")
     copy_owner.service.load(gone)
@@ -333,7 +333,7 @@ def test_a_comparison_that_is_cut_short_tells_what_it_found(copy_owner: CopyOwne
     assert 0 < spent["days"] < told["days"]
 
 
-def test_a_spent_quota_ends_a_comparison_with_status_4(copy_owner: CopyOwner) -> None:
+def test_a_spent_quota_ends_a_comparison_with_exit_status_4(copy_owner: CopyOwner) -> None:
     copy_owner.take_key(per_min=1000, per_day=60)
     copy_owner("pull")
     for _ in range(3):

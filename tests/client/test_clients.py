@@ -117,7 +117,7 @@ def test_an_instant_without_a_zone_is_refused_before_it_is_sent(call: Caller, ke
         call(key, "bills", shop["id"], updated_since=datetime(2026, 1, 1))  # noqa: DTZ001 - that is the point
 
 
-def test_pages_tell_what_is_left_of_the_day(call: Caller, key: str, shop: r.Record) -> None:
+def test_pages_say_how_much_of_the_day_quota_is_left(call: Caller, key: str, shop: r.Record) -> None:
     pages = call(key, "bill_pages", shop["id"], updated_since=r.EVER, limit=2)
     assert [len(page.data) for page in pages] == [2, 2, 1]
     assert [page.remaining for page in pages] == [999_998, 999_997, 999_996]
@@ -131,7 +131,7 @@ def test_one_bill_is_read_by_its_id_whatever_the_id(
         assert call(key, "bill", bill_id)["id"] == bill_id
 
 
-def test_money_is_decimal_and_exact_wherever_it_stands(
+def test_money_is_decimal_and_exact_in_every_field(
     call: Caller, key: str, shop: r.Record, service: RunningService
 ) -> None:
     lines = [r.line(qty=0.1, unitPrice="19.99", total=2, options=[{"id": "o", "qty": 3}])]
@@ -169,7 +169,7 @@ def test_a_lookup_gives_the_token(call: Caller, shop: r.Record, service: Running
     assert call(key, "lookup", shop["providerId"], ACCOUNT) == service.token("found")
 
 
-def test_usage_tells_what_the_key_may_do(call: Caller, key: str) -> None:
+def test_usage_reports_the_permissions_of_the_key(call: Caller, key: str) -> None:
     usage = call(key, "usage")
     assert (usage["scope"], usage["rate"]["perMin"], len(usage["days"])) == ("franchise", 1_000_000, 7)
     assert usage["today"]["count"] == 1
@@ -189,7 +189,7 @@ def test_a_wrong_key_is_refused_at_once(call: Caller, key: str) -> None:
     assert call.slept == []
 
 
-def test_the_client_keeps_below_the_ceiling_that_the_service_tells(
+def test_the_client_stays_within_the_limit_that_the_service_reports(
     call: Caller, shop: r.Record, service: RunningService
 ) -> None:
     key = service.key(franchise=shop["franchiseId"], per_min=5)
@@ -210,7 +210,9 @@ def test_a_full_minute_is_waited_out_as_long_as_the_service_says(
     assert call.slept == [40.0]
 
 
-def test_a_spent_quota_is_raised_with_the_time_it_ends(call: Caller, shop: r.Record, service: RunningService) -> None:
+def test_a_spent_quota_is_raised_with_the_time_of_its_reset(
+    call: Caller, shop: r.Record, service: RunningService
+) -> None:
     key = service.key(franchise=shop["franchiseId"], per_day=3)
     with pytest.raises(QuotaSpent) as told:
         call(key, "shops", steps=5)
@@ -219,7 +221,7 @@ def test_a_spent_quota_is_raised_with_the_time_it_ends(call: Caller, shop: r.Rec
     assert call.slept == []
 
 
-def test_a_service_that_is_away_is_unreachable_after_eight_tries(call: Caller, key: str) -> None:
+def test_an_unavailable_service_is_unreachable_after_eight_attempts(call: Caller, key: str) -> None:
     with pytest.raises(Unreachable, match="cannot be reached"):
         call(key, "shops", url=f"http://127.0.0.1:{free_port()}/ext/v1")
     assert call.slept == [0.5, 1, 2, 4, 8, 16, 32]
@@ -231,18 +233,18 @@ def test_another_path_of_the_service_is_a_refusal(call: Caller, key: str, servic
 
 
 @pytest.mark.parametrize("url", ["", "nonsense", "ftp://example.com/v1", "http://", "http://a b/", "http://x/v1?y=1"])
-def test_what_is_no_base_url_is_told_before_anything_is_sent(call: Caller, key: str, url: str) -> None:
+def test_an_invalid_base_url_is_reported_before_anything_is_sent(call: Caller, key: str, url: str) -> None:
     with pytest.raises(ValueError, match="URL"):
         call(key, "shops", url=url)
 
 
 @pytest.mark.parametrize("key", ["", "two words", "ก", "line\nbreak"])
-def test_what_is_no_key_is_told_before_anything_is_sent(call: Caller, key: str) -> None:
+def test_a_malformed_key_is_reported_before_anything_is_sent(call: Caller, key: str) -> None:
     with pytest.raises(ValueError, match="no API key"):
         call(key, "shops")
 
 
-def test_tasks_that_share_a_client_learn_the_ceiling_once(
+def test_tasks_that_share_a_client_learn_the_limit_once(
     key: str, service: RunningService, runner: asyncio.Runner
 ) -> None:
     async def ask_together() -> None:
@@ -263,14 +265,16 @@ def test_a_closed_client_ends_the_waits_of_others(service: RunningService, shop:
         client.shops()
 
 
-def test_answers_travel_packed(call: Caller, key: str, shop: r.Record, service: RunningService) -> None:
+def test_the_client_asks_for_compressed_answers(
+    call: Caller, key: str, shop: r.Record, service: RunningService
+) -> None:
     assert len(call(key, "bills", shop["id"], updated_since=r.EVER)) == 5
     packed = [event for event in service.events if getattr(event, "encoding", None) == "zstd"]
     assert packed
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b"5", b'{"ok":true}', b'{"data":7}', b"\xff", b'{"data":[1]}'])
-def test_an_answer_of_something_else_is_no_answer(call: Caller, key: str, body: bytes) -> None:
+def test_an_answer_from_another_kind_of_service_is_rejected(call: Caller, key: str, body: bytes) -> None:
     with (
         scripted_service(lambda _path, _headers: (200, {}, body)) as url,
         pytest.raises(NotThisService, match="address right"),
@@ -278,7 +282,7 @@ def test_an_answer_of_something_else_is_no_answer(call: Caller, key: str, body: 
         call(key, "shops" if body != b'{"data":[1]}' else "usage", url=url, per_min=5)
 
 
-def test_fields_that_this_release_does_not_know_pass_through(call: Caller, key: str, shop: r.Record) -> None:
+def test_unknown_fields_pass_through(call: Caller, key: str, shop: r.Record) -> None:
     with newer_service(call.service) as url:
         bill = call(key, "bills", shop["id"], updated_since=r.EVER, url=url)[0]
     assert bill["later"] == {"than": [Decimal("1.5"), "this"]}

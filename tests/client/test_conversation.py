@@ -58,37 +58,37 @@ def test_a_full_minute_is_waited_out_and_never_given_up() -> None:
     assert steps == [Send(CALL), Sleep(7.0)] * 50 + [Send(CALL)]
 
 
-def test_the_wait_is_taken_from_the_body_where_a_proxy_ate_the_header() -> None:
+def test_the_wait_is_taken_from_the_body_if_a_proxy_removed_the_header() -> None:
     steps, _ = held(refused(429, "rate_limited", retryAfterSec=9), OK)
     assert steps[1] == Sleep(9.0)
 
 
-def test_the_ceiling_is_learned_from_a_refusal() -> None:
+def test_the_limit_is_learned_from_a_refusal() -> None:
     pace = Pace(1000)
     held(refused(429, "rate_limited", limit=2, retryAfterSec=1), OK, pace=pace)
     assert pace.claim(0.0) > 0
 
 
-def test_a_failure_that_passes_costs_nothing_but_time() -> None:
+def test_a_temporary_failure_only_costs_time() -> None:
     steps, end = held(Failed("reset"), refused(500, "internal"), refused(503, "auth_unavailable"), OK)
     assert end == OK
     assert [step.seconds for step in steps if isinstance(step, Sleep)] == [0.5, 1.0, 2.0]
 
 
-def test_a_failure_that_stays_is_raised_after_eight_tries() -> None:
+def test_a_permanent_failure_is_raised_after_eight_attempts() -> None:
     steps, end = held(*[Failed("ConnectError: refused")] * TRIES)
     assert isinstance(end, Unreachable)
     assert "ConnectError: refused" in str(end)
     assert steps.count(Send(CALL)) == TRIES
 
 
-def test_full_minutes_between_failures_use_no_try_up() -> None:
+def test_full_minutes_do_not_count_as_failed_attempts() -> None:
     full = refused(429, "rate_limited", {"retry-after": "1"})
     outcomes = [outcome for _ in range(TRIES - 1) for outcome in (Failed("reset"), full)]
     assert held(*outcomes, OK)[1] == OK
 
 
-def test_a_spent_quota_says_when_to_come_back() -> None:
+def test_a_spent_quota_says_when_to_retry() -> None:
     _, end = held(refused(429, "quota_exceeded"))
     assert isinstance(end, QuotaSpent)
     assert end.resumes_at.isoformat() == "1970-01-02T00:00:00+07:00"
@@ -103,7 +103,7 @@ def test_any_other_refusal_is_raised_with_its_code_and_request_id() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"\xff\xfe", b"[]", b'{"error":5}', b'"x"'])
-def test_the_error_page_of_a_proxy_is_tried_again_when_its_service_is_away(body: bytes) -> None:
+def test_the_error_page_of_a_proxy_with_an_unavailable_service_is_retried(body: bytes) -> None:
     assert held(Received(502, {}, body), OK)[1] == OK
 
 
@@ -115,13 +115,13 @@ def test_the_page_of_another_service_is_raised_at_once(status: int) -> None:
     assert len(steps) == 1
 
 
-def test_a_message_of_another_kind_is_no_trouble() -> None:
+def test_a_message_of_another_kind_is_harmless() -> None:
     _, end = held(refused(404, "not_found", message={"th": "ไม่พบ"}))
     assert isinstance(end, Refusal)
     assert end.code == "not_found"
 
 
-def test_no_request_is_sent_before_its_place_in_the_minute_is_free() -> None:
+def test_no_request_is_sent_before_the_minute_has_a_free_slot() -> None:
     pace = Pace(1)
     assert pace.claim(0.0) == 0.0
     talk = conversation(CALL, pace, AROUND)

@@ -167,7 +167,7 @@ def test_a_shop_that_leaves_keeps_its_bills_and_one_that_returns_is_read_in_full
 
 
 @pytest.mark.parametrize("client", EXAMPLES, indirect=True)
-def test_a_full_read_shows_what_reads_by_change_do_not(
+def test_a_full_read_shows_what_a_read_by_change_does_not(
     client: Client, copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     gone, undated_gone, reimported = r.bill(branch), r.bill(branch, closedAt=None), r.bill(branch)

@@ -11,19 +11,19 @@ from counterfoil.client.pace import WINDOW_SEC, Pace
 MINUTE = 60.0
 
 
-def test_nothing_waits_while_the_ceiling_is_not_known() -> None:
+def test_requests_do_not_wait_while_the_limit_is_unknown() -> None:
     pace = Pace()
     assert [pace.claim(0.0) for _ in range(1000)] == [0.0] * 1000
 
 
-def test_requests_sent_before_the_ceiling_was_known_count() -> None:
+def test_requests_sent_before_the_limit_was_known_count() -> None:
     pace = Pace()
     pace.claim(0.0)
     pace.learn(2)
     assert [pace.claim(1.0), pace.claim(1.0)] == [0.0, WINDOW_SEC - 1.0]
 
 
-def test_a_request_that_does_not_fit_is_told_when_to_ask_again() -> None:
+def test_a_request_over_the_limit_is_told_when_to_retry() -> None:
     pace = Pace(3)
     for second in (0.0, 10.0, 20.0):
         assert pace.claim(second) == 0.0
@@ -32,7 +32,7 @@ def test_a_request_that_does_not_fit_is_told_when_to_ask_again() -> None:
     assert pace.claim(WINDOW_SEC) == 10.0
 
 
-def test_a_ceiling_that_was_lowered_holds_from_then_on() -> None:
+def test_a_lowered_limit_applies_from_then_on() -> None:
     pace = Pace(10)
     for _ in range(5):
         pace.claim(0.0)
@@ -42,7 +42,7 @@ def test_a_ceiling_that_was_lowered_holds_from_then_on() -> None:
 
 
 @given(st.integers(1, 5), st.lists(st.floats(0, 40), min_size=1, max_size=60))
-def test_no_minute_ever_holds_more_than_the_ceiling(per_min: int, pauses: list[float]) -> None:
+def test_no_minute_ever_exceeds_the_limit(per_min: int, pauses: list[float]) -> None:
     pace, now, sent = Pace(per_min), 0.0, []
     for pause in pauses:
         now += pause
@@ -53,7 +53,7 @@ def test_no_minute_ever_holds_more_than_the_ceiling(per_min: int, pauses: list[f
         assert sum(first <= other < first + MINUTE for other in sent) <= per_min
 
 
-def test_threads_together_take_no_more_than_the_ceiling() -> None:
+def test_threads_together_stay_within_the_limit() -> None:
     pace = Pace(50)
     with ThreadPoolExecutor(8) as pool:
         waits = list(pool.map(lambda _: pace.claim(0.0), range(400)))

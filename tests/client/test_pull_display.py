@@ -21,7 +21,7 @@ def shown(tally: Tally, width: int) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
-def test_everything_fits_a_terminal_of_eighty_columns(width: int) -> None:
+def test_all_output_fits_a_terminal_of_eighty_columns(width: int) -> None:
     tally = Tally(
         shops=12, shops_done=6, bases=1, requests=99, bills_read=123_456, remaining=999_680, reading=NAME, begun=0.5
     )
@@ -31,7 +31,7 @@ def test_everything_fits_a_terminal_of_eighty_columns(width: int) -> None:
     assert second.startswith("  ครัวลำดวน Lamduan Kitchen [/bold] [red]: 2026-05-14")
 
 
-def test_a_guess_at_the_time_left_needs_something_behind() -> None:
+def test_the_remaining_time_is_estimated_only_after_some_progress() -> None:
     assert time_left(Tally(shops=10), 30) == ""
     assert time_left(Tally(shops=10, shops_done=5), 30) == "30 s left"
     assert time_left(Tally(shops=10, shops_done=1), 60) == "9 min left"
@@ -44,6 +44,6 @@ def test_the_members_are_the_last_stage() -> None:
     assert tally.part == pytest.approx(2 / 3)
 
 
-def test_what_is_not_known_yet_is_left_out() -> None:
+def test_unknown_quantities_are_not_displayed() -> None:
     tally = Tally(bills_read=7)
     assert (speed(tally, 0.1), allowance(tally), tally.part) == ("7 bills", "", 0)

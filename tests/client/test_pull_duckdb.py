@@ -39,7 +39,7 @@ def test_a_shop_that_appears_later_is_read_from_its_beginning(
     assert_equal(copy)
 
 
-def test_a_removed_shop_is_marked_and_goes_on_from_its_mark_when_it_comes_back(
+def test_a_removed_shop_is_marked_and_continues_from_its_mark_when_it_returns(
     copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     copy.pull()
@@ -52,7 +52,7 @@ def test_a_removed_shop_is_marked_and_goes_on_from_its_mark_when_it_comes_back(
     assert_equal(copy)
 
 
-def test_a_quota_spent_in_the_middle_keeps_what_was_read_and_the_next_day_goes_on(
+def test_a_pull_that_spends_its_quota_keeps_what_it_read_and_continues_the_next_day(
     service: RunningService, branch: r.Record, target: Target
 ) -> None:
     copy = Copy(service, service.key(franchise=branch["franchiseId"], per_min=100_000, per_day=16), target)
@@ -74,7 +74,7 @@ def test_a_quota_spent_in_the_middle_keeps_what_was_read_and_the_next_day_goes_o
     assert copy.held() == plenty.served()
 
 
-def test_a_copy_of_one_key_is_not_taken_over_by_another_unless_told_to(
+def test_a_copy_of_one_key_is_pulled_with_another_only_on_request(
     copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     copy.pull()
@@ -98,7 +98,7 @@ def test_a_copy_made_by_a_newer_program_is_left_alone(copy: Copy) -> None:
         copy.pull()
 
 
-def test_members_are_read_as_often_as_asked_for(copy: Copy, branch: r.Record, service: RunningService) -> None:
+def test_members_are_read_at_the_requested_interval(copy: Copy, branch: r.Record, service: RunningService) -> None:
     copy.pull(members_every_sec=3600)
     service.load(r.member(branch))
     service.clock.advance(1801)
@@ -117,16 +117,14 @@ def test_since_limits_how_far_back_bills_are_read(copy: Copy) -> None:
     assert {None, "2026-01-01"} <= days
 
 
-def test_a_pull_that_was_limited_goes_on_with_all_changes(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
+def test_a_limited_pull_continues_with_all_changes(copy: Copy, branch: r.Record, service: RunningService) -> None:
     copy.pull(since=date(2025, 12, 31))
     service.load(r.bill(branch, id="old but new", closedAt="2025-02-02T12:00:00+07:00"))
     copy.pull(since=date(2025, 12, 31))
     assert (branch["id"], "old but new") in copy.held()["bills"]
 
 
-def test_a_file_that_another_process_has_open_is_told_in_a_sentence(copy: Copy, tmp_path: Path) -> None:
+def test_a_file_that_another_process_has_open_is_reported_in_one_sentence(copy: Copy, tmp_path: Path) -> None:
     copy.pull()
     holding = "import duckdb, sys; db = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
     other = subprocess.Popen(
@@ -150,14 +148,14 @@ def test_nothing_is_left_beside_the_file(copy: Copy, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"no database", b"x" * 5000])
-def test_a_file_that_is_no_database_is_told_in_a_sentence(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_database_is_reported_in_one_sentence(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "copy.duckdb").write_bytes(content)
     with pytest.raises(SinkError, match=r"cannot open .* as a DuckDB file"):
         duckdb_target(tmp_path)()
 
 
 @pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\0" + bytes(4080)])
-def test_a_file_of_another_kind_is_said_to_be_one_whatever_its_name(tmp_path: Path, content: bytes) -> None:
+def test_a_file_of_another_format_is_recognised_whatever_its_name(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "clock.duckdb").write_bytes(content)
     with pytest.raises(SinkError, match=r"cannot open .* as a DuckDB file: it is none"):
         DuckDBSink(tmp_path / "clock.duckdb")

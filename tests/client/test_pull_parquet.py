@@ -77,7 +77,7 @@ def test_only_the_files_of_tables_that_changed_are_written(
     assert renewed(before, seen(folder)) == {"shops"}
 
 
-def test_what_a_run_wrote_but_did_not_publish_is_published_by_the_next(
+def test_the_next_run_publishes_what_a_run_wrote_but_did_not_publish(
     copy: Copy, folder: Path, branch: r.Record, service: RunningService
 ) -> None:
     class Unpublished(ParquetSink):
@@ -100,13 +100,13 @@ def test_a_file_that_somebody_deleted_is_written_again(copy: Copy, folder: Path)
     assert set(seen(folder)) == FILES
 
 
-def test_a_target_that_cannot_be_a_folder_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_a_target_that_cannot_be_a_folder_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "parquet").write_text("a file")
     with pytest.raises(SinkError, match="cannot open"):
         parquet_target(tmp_path)()
 
 
-def test_files_that_no_pull_has_made_are_not_written_over(tmp_path: Path) -> None:
+def test_files_that_no_pull_created_are_not_overwritten(tmp_path: Path) -> None:
     theirs = tmp_path / "parquet" / "bills.parquet"
     theirs.parent.mkdir()
     theirs.write_text("precious")

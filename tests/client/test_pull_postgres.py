@@ -32,7 +32,7 @@ def test_columns_have_the_types_that_a_data_engineer_expects(copy: Copy) -> None
     assert types["order_ids"] == "ARRAY"
 
 
-def test_a_second_pull_into_the_same_schema_is_told_in_a_sentence(copy: Copy, url: str) -> None:
+def test_a_second_pull_into_the_same_schema_is_refused_in_one_sentence(copy: Copy, url: str) -> None:
     class Impatient(PostgresSink):
         LOCK_WAIT = "SET lock_timeout = '50ms'"
 
@@ -43,7 +43,7 @@ def test_a_second_pull_into_the_same_schema_is_told_in_a_sentence(copy: Copy, ur
     Impatient(url).close()
 
 
-def test_copies_in_two_schemas_of_one_database_do_not_meet(
+def test_copies_in_two_schemas_of_one_database_are_separate(
     url: str, copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
@@ -80,12 +80,12 @@ def test_a_connection_that_breaks_leaves_the_copy_as_it_was(
     assert_equal(copy)
 
 
-def test_a_server_that_is_away_is_told_in_a_sentence() -> None:
+def test_an_unavailable_server_is_reported_in_one_sentence() -> None:
     with pytest.raises(SinkError, match="cannot connect to PostgreSQL"):
         PostgresSink(f"postgresql://nobody@127.0.0.1:{free_port()}/none")
 
 
-def test_ids_with_signs_that_mean_something_to_the_driver_are_plain_text(url: str, service: RunningService) -> None:
+def test_ids_with_characters_special_to_the_driver_are_plain_text(url: str, service: RunningService) -> None:
     shop = r.branch(id="100% s? ' \" \\", providerId="%s ?", franchiseId="f")
     service.load(shop, r.member(shop, labels=["%", "?", "\\"]), r.bill(shop, id="%s ? %(x)s"))
     copy = Copy(service, service.key(franchise="f", **PLENTY), lambda: PostgresSink(url))

@@ -23,7 +23,7 @@ def test_a_copy_that_was_just_pulled_differs_nowhere(copy: Copy) -> None:
     assert copy.reconcile() == []
 
 
-def test_what_changed_since_the_pull_is_no_difference(copy: Copy, branch: r.Record, service: RunningService) -> None:
+def test_a_change_since_the_pull_is_not_a_difference(copy: Copy, branch: r.Record, service: RunningService) -> None:
     moving = r.bill(branch, closedAt="2025-12-24T12:00:00+07:00")
     service.load(moving)
     copy.pull()
@@ -79,7 +79,7 @@ def test_history_that_was_imported_after_the_first_pull_is_found(
     assert_equal(copy)
 
 
-def test_rows_that_somebody_spoiled_are_mended(copy: Copy) -> None:
+def test_damaged_rows_are_repaired(copy: Copy) -> None:
     copy.pull()
     for spoil in (
         "UPDATE bills SET net = 1 WHERE bill_date = '2025-02-14'",
@@ -105,7 +105,7 @@ def test_a_bill_that_came_back_on_an_earlier_day_is_moved_and_not_lost(
     assert copy.reconcile() == []
 
 
-def test_a_bill_of_a_till_whose_clock_stood_at_its_beginning_costs_no_request_a_month(
+def test_a_bill_from_a_till_with_a_reset_clock_does_not_cost_a_request_per_month(
     copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     ancient = r.bill(branch, closedAt="1970-01-02T12:00:00+07:00")
@@ -127,7 +127,7 @@ def test_since_limits_how_far_back_it_looks(copy: Copy, branch: r.Record, servic
     assert [found.day for found in copy.reconcile()] == ["2025-03-03"]
 
 
-def test_days_before_a_limited_pull_are_brought_by_a_longer_look(copy: Copy) -> None:
+def test_days_before_a_limited_pull_are_added_by_a_longer_reconcile(copy: Copy) -> None:
     copy.pull(since=date(2026, 1, 1))
     copy.reconcile(fix=True)
     assert_equal(copy)

@@ -28,7 +28,7 @@ def test_a_full_minute_is_waited_out_as_the_service_says(header: object, seconds
 
 
 @pytest.mark.parametrize("nonsense", ["soon", "Wed, 21 Oct 2026 07:28:00 GMT", "nan", "inf", "1e9", "-5"])
-def test_a_wait_that_cannot_be_meant_is_a_short_one(nonsense: str) -> None:
+def test_an_implausible_retry_after_is_replaced_by_a_short_wait(nonsense: str) -> None:
     verdict = reaction("rate_limited", 429, nonsense)
     assert isinstance(verdict, Retry)
     assert 1 <= verdict.pause_sec <= 60
@@ -45,7 +45,7 @@ def test_the_thai_day_ends_at_thai_midnight_wherever_the_client_is(hour: str) ->
 
 
 @pytest.mark.parametrize(("code", "status"), [("internal", 500), ("auth_unavailable", 503), ("something_new", 502)])
-def test_what_passes_by_itself_is_tried_again(code: str, status: int) -> None:
+def test_temporary_failures_are_retried(code: str, status: int) -> None:
     assert isinstance(reaction(code, status), Retry)
 
 
@@ -63,7 +63,7 @@ def test_what_passes_by_itself_is_tried_again(code: str, status: int) -> None:
         ("something_new", 409),
     ],
 )
-def test_what_would_stay_the_same_is_raised_at_once(code: str, status: int) -> None:
+def test_permanent_failures_are_raised_at_once(code: str, status: int) -> None:
     assert reaction(code, status) == Raise()
 
 
@@ -74,7 +74,7 @@ def test_pauses_grow_and_the_last_failure_is_raised() -> None:
 
 
 @pytest.mark.parametrize("luck", [0.0, 0.3, 1.0])
-def test_two_clients_that_failed_together_do_not_come_back_together(luck: float) -> None:
+def test_two_clients_that_failed_together_retry_at_different_times(luck: float) -> None:
     verdict = after_failure(4, luck)
     assert isinstance(verdict, Retry)
     assert verdict.pause_sec == pytest.approx(4 * (0.5 + luck / 2))

@@ -77,7 +77,7 @@ def _planned(text: str) -> bool:
     return verb in ("SELECT", "UPDATE", "DELETE") and not asked_for_all
 
 
-def test_no_statement_goes_through_a_table_that_grows(seen: tuple[Path, list[Seen]]) -> None:
+def test_no_statement_scans_a_growing_table(seen: tuple[Path, list[Seen]]) -> None:
     store, statements = seen
     scans = {
         f"{line}: {' '.join(text.split())}"
@@ -93,7 +93,7 @@ def test_no_statement_goes_through_a_table_that_grows(seen: tuple[Path, list[See
     assert not scans
 
 
-def test_no_list_is_sorted_when_it_is_asked_for(seen: tuple[Path, list[Seen]]) -> None:
+def test_no_list_is_sorted_at_request_time(seen: tuple[Path, list[Seen]]) -> None:
     store, statements = seen
     sorting = {
         " ".join(text.split())
@@ -123,9 +123,7 @@ def test_no_list_is_sorted_when_it_is_asked_for(seen: tuple[Path, list[Seen]]) -
         ("usage", "UPDATE cursors SET expired", "cursors_by_end (ends_at<?"),
     ],
 )
-def test_a_statement_goes_by_its_index(
-    seen: tuple[Path, list[Seen]], database: str, statement: str, index: str
-) -> None:
+def test_a_statement_uses_its_index(seen: tuple[Path, list[Seen]], database: str, statement: str, index: str) -> None:
     store, statements = seen
     texts = {text for known, text in statements if known == database and statement in " ".join(text.split())}
     assert texts
@@ -162,9 +160,7 @@ def server() -> Iterator[psycopg.Connection[Any]]:
 
 
 @pytest.mark.parametrize("name", sorted(_constants()))
-def test_on_postgresql_no_read_needs_to_go_through_a_table_that_grows(
-    server: psycopg.Connection[Any], name: str
-) -> None:
+def test_on_postgresql_no_read_needs_to_scan_a_growing_table(server: psycopg.Connection[Any], name: str) -> None:
     cursor = psycopg.RawCursor(server)
     plan = "\n".join(row[0] for row in cursor.execute(f"EXPLAIN (GENERIC_PLAN) {_constants()[name]}".encode()))
     scanned = {table for table in re.findall(r"Seq Scan on (\w+)", plan) if table in GROWING}

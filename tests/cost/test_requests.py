@@ -113,7 +113,7 @@ def test_a_request_costs_the_same_however_much_the_store_holds(measured: Measure
     assert more < (40 if request_ == "poll" else 10)
 
 
-def test_a_page_costs_the_same_however_often_it_was_asked_for(measured: Measured) -> None:
+def test_a_page_costs_the_same_however_often_it_was_requested(measured: Measured) -> None:
     path, query = measured.questions()["page"]
     costs = []
     for _ in range(2):
@@ -123,7 +123,7 @@ def test_a_page_costs_the_same_however_often_it_was_asked_for(measured: Measured
     assert abs(costs[1] - costs[0]) < 50
 
 
-def test_going_on_costs_the_same_however_often_the_first_page_was_asked_for(measured: Measured) -> None:
+def test_continuing_costs_the_same_however_often_the_first_page_was_requested(measured: Measured) -> None:
     path, query = measured.questions()["changes"]
     cursor = json.decode(measured.worker.ask(path, measured.key, **query).body)["nextCursor"]
     costs = []
@@ -154,7 +154,7 @@ def test_a_page_of_bills_is_held_in_memory_twice_at_most(measured: Measured) -> 
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
-def test_a_packed_page_is_a_fifth_of_its_size_or_less(measured: Measured, encoding: str) -> None:
+def test_a_compressed_page_has_at_most_a_fifth_of_its_size(measured: Measured, encoding: str) -> None:
     path, query = measured.questions()["page"]
     packed = measured.worker.ask(path, measured.key, encoding=encoding, **query)
     assert 5 * len(packed.body) <= len(measured.grown["page"].body)

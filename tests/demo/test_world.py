@@ -355,27 +355,27 @@ def expiries(member: Record, holding: str) -> list[str]:
 
 
 @pytest.mark.parametrize("feature", IN_THE_GROUP)
-def test_the_group_has(feature: str, delivered: DeliveredWorld) -> None:
+def test_the_generated_group_has(feature: str, delivered: DeliveredWorld) -> None:
     assert IN_THE_GROUP[feature](delivered.group)
 
 
 @pytest.mark.parametrize("feature", ON_A_SHOP)
-def test_some_shop_has(feature: str, delivered: DeliveredWorld) -> None:
+def test_some_generated_shop_has(feature: str, delivered: DeliveredWorld) -> None:
     assert any(map(ON_A_SHOP[feature], delivered.of("shop")))
 
 
 @pytest.mark.parametrize("feature", ON_A_BILL)
-def test_some_bill_has(feature: str, bills: list[Record]) -> None:
+def test_some_generated_bill_has(feature: str, bills: list[Record]) -> None:
     assert any(map(ON_A_BILL[feature], bills))
 
 
 @pytest.mark.parametrize("feature", ON_A_LINE)
-def test_some_line_has(feature: str, bills: list[Record]) -> None:
+def test_some_generated_line_has(feature: str, bills: list[Record]) -> None:
     assert any(ON_A_LINE[feature](line) for bill in bills for line in bill["lines"])
 
 
 @pytest.mark.parametrize("feature", ON_A_MEMBER)
-def test_some_member_has(feature: str, members: list[Record]) -> None:
+def test_some_generated_member_has(feature: str, members: list[Record]) -> None:
     assert any(map(ON_A_MEMBER[feature], members))
 
 
@@ -396,7 +396,7 @@ def test_bills_name_members_that_are_there_and_some_that_never_were(bills: list[
     assert 0 < len(named - loaded) < 500
 
 
-def test_accounts_stand_under_current_older_and_foreign_channels(
+def test_accounts_exist_under_current_older_and_foreign_channels(
     delivered: DeliveredWorld, members: list[Record]
 ) -> None:
     bases = delivered.of("base")
@@ -460,13 +460,13 @@ def test_every_bill_names_its_shop_and_every_member_its_base(delivered: Delivere
     assert {member["providerId"] for member in delivered.of("member")} <= bases
 
 
-def test_only_a_small_part_is_spoiled() -> None:
+def test_only_a_small_part_of_the_records_is_dirty() -> None:
     undamaged = set(world(WorldPlan(until=UNTIL, bills=2_000, members=300, mess=0)))
     spoiled = sum(line not in undamaged for line in world(WorldPlan(until=UNTIL, bills=2_000, members=300)))
     assert 0.005 < spoiled / len(undamaged) < 0.02
 
 
-def test_lines_that_are_no_records_come_apart_from_the_world() -> None:
+def test_lines_that_are_not_records_are_generated_separately() -> None:
     lines = list(dirty_lines())
     assert len(lines) == len(set(lines)) > 8
     assert sum(is_record(line) for line in lines) == 1  # a record but for its shop, which nobody knows
@@ -519,7 +519,7 @@ def test_no_bill_is_delivered_before_it_was_closed(delivered: DeliveredWorld) ->
         assert all((closed_ms(bill) or 0) <= delivery.moment_ms for bill in bills)
 
 
-def test_nothing_is_told_of_the_time_after_now(delivered_in_august: DeliveredWorld) -> None:
+def test_no_answer_covers_the_time_after_now(delivered_in_august: DeliveredWorld) -> None:
     assert delivered_in_august.deliveries[-1].moment_ms == AFTERNOON
     latest = max(closed_ms(bill) or 0 for bill in delivered_in_august.of("bill"))
     assert thai_day(latest) == date(2026, 8, 15)
@@ -528,7 +528,7 @@ def test_nothing_is_told_of_the_time_after_now(delivered_in_august: DeliveredWor
     assert max(sign_ups) < "2026-08-15T15:00"
 
 
-def test_what_was_delivered_in_august_is_delivered_just_so_in_a_demo_of_september(
+def test_deliveries_of_august_are_identical_in_a_demo_of_september(
     delivered_in_august: DeliveredWorld,
 ) -> None:
     evenings = len(delivered_in_august.deliveries) - 1

@@ -83,7 +83,7 @@ def process_of(told: Any, part: str) -> int:
     return int(found[1])
 
 
-def test_one_command_starts_and_fills_it_and_the_loss_of_a_node_is_not_noticed(open_folder: Path) -> None:
+def test_one_command_starts_a_cluster_that_survives_the_loss_of_a_node(open_folder: Path) -> None:
     with started(*PYTHON, "demo", *SMALL, scratch=open_folder / "a") as (process, told):
         key = next(key for key in told["keys"] if key["purpose"] == "franchise")
         asked = {"Authorization": f"Bearer {key['key']}"}
@@ -117,7 +117,7 @@ def test_one_command_starts_and_fills_it_and_the_loss_of_a_node_is_not_noticed(o
 
 
 @pytest.mark.skipif(not HAPROXY, reason="HAProxy is not installed")
-def test_without_the_meter_the_front_passes_on_what_the_nodes_say(open_folder: Path) -> None:
+def test_without_a_meter_the_load_balancer_passes_the_nodes_answers_on(open_folder: Path) -> None:
     """None is ready then. A front that answered for them would do so in HTML, and go on when the meter is back."""
     with started(*PYTHON, "demo", *SMALL, scratch=open_folder / "a") as (_, told):
         key = next(key for key in told["keys"] if key["purpose"] == "franchise")

@@ -56,7 +56,7 @@ class Restored(Server):
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
 
 
-def test_a_store_comes_back_as_it_was_before_the_accident_and_no_mark_of_a_client_breaks(
+def test_a_store_is_restored_to_the_moment_before_an_accident_and_the_marks_of_clients_stay_valid(
     vault: Path, tmp_path: Path
 ) -> None:
     server = Postgres(

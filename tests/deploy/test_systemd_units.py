@@ -75,7 +75,7 @@ def run_load(spool: Path, store: Path) -> int:
     return status
 
 
-def test_a_load_takes_what_was_delivered_and_puts_it_away(tmp_path: Path) -> None:
+def test_a_load_takes_what_was_delivered_and_archives_it(tmp_path: Path) -> None:
     spool, store = tmp_path / "spool", tmp_path / "store"
     spool.mkdir()
     assert run_load(spool, store) == 0
@@ -100,7 +100,7 @@ def test_a_load_that_fails_is_tried_again_before_anything_newer(tmp_path: Path) 
     assert sorted(file.name for file in (spool / "loaded").iterdir()) == ["a.ndjson", "b.ndjson"]
 
 
-def test_a_delivery_with_lines_set_aside_is_put_away_and_the_unit_fails(tmp_path: Path) -> None:
+def test_a_delivery_with_rejects_is_archived_and_the_unit_fails(tmp_path: Path) -> None:
     spool, store = tmp_path / "spool", tmp_path / "store"
     (spool / "incoming").mkdir(parents=True)
     (spool / "incoming" / "a.ndjson").write_bytes(SHOP + b"nonsense\n")

@@ -153,11 +153,11 @@ def test_a_bill_without_a_usable_id_is_refused() -> None:
         bill_from({"id": None}, RIVERSIDE, token_of)
 
 
-def test_an_id_in_figures_is_read_as_its_digits() -> None:
+def test_a_numeric_id_is_read_as_its_digits() -> None:
     assert bill(id=900, receiptNumber=17, deviceId=3, orderIds=[1, "2", "", None]).order_ids == ["1", "2"]
 
 
-def test_what_the_till_says_of_the_customer_is_not_kept() -> None:
+def test_customer_data_from_the_till_is_not_stored() -> None:
     assert bill(customerName="Somchai", phone="0812345678", note="no peanuts", slip={"ref": 1}) == bill()
 
 
@@ -205,11 +205,11 @@ def test_a_bill_closed_before_closing_time_is_accounted_to_the_day_before() -> N
     assert bill(closedAt=AFTER_MIDNIGHT).business_date == "2026-01-31"
 
 
-def test_the_tills_trading_day_counts_more_than_the_closing_time() -> None:
+def test_the_tills_trading_day_takes_precedence_over_the_closing_time() -> None:
     assert bill(closedAt=AFTER_MIDNIGHT, tradingDay="20260203").business_date == "2026-02-03"
 
 
-def test_a_trading_day_that_cannot_be_read_leaves_it_to_the_closing_time() -> None:
+def test_with_an_unreadable_trading_day_the_closing_time_decides() -> None:
     assert bill(closedAt=AFTER_MIDNIGHT, tradingDay="soon").business_date == "2026-01-31"
 
 
@@ -233,7 +233,7 @@ def test_a_bill_without_a_readable_time_keeps_its_trading_day() -> None:
     assert bill(tradingDay="2026-01-31").business_date == "2026-01-31"
 
 
-def test_the_instant_and_the_stamp_stay_at_hand_for_the_store() -> None:
+def test_the_instant_and_the_stamp_are_available_to_the_store() -> None:
     found = closed(closedAt=EVENING, tradingDay="2026-01-31")
     assert (found.closed_at, found.trading_day) == (1769857509120, date(2026, 1, 31))
 
@@ -264,7 +264,7 @@ def test_a_table_makes_a_bill_dine_in() -> None:
 
 
 @pytest.mark.parametrize("nothing", [None, "", " ", {}, {"name": "Elephant"}, {"id": ""}, [], True])
-def test_a_channel_that_cannot_be_read_leaves_it_to_the_table(nothing: object) -> None:
+def test_with_an_unreadable_channel_the_table_decides(nothing: object) -> None:
     assert channel(channel=nothing, table={"name": "A1"}) == Channel(code="dine_in", name=None)
 
 
@@ -285,14 +285,14 @@ def test_a_buffet_is_known_by_the_id_of_its_package() -> None:
     assert bill(buffetPackageId="bf_1", serviceType="alacarte").service_type == "bf_1"
 
 
-def test_a_normal_sale_is_what_the_till_calls_it() -> None:
+def test_the_name_of_a_normal_sale_is_the_tills() -> None:
     assert bill(buffetPackageId="", serviceType="alacarte").service_type == "alacarte"
 
 
 # --- lines -----------------------------------------------------------------
 
 
-def test_a_price_that_was_recorded_stands_whatever_the_total_says() -> None:
+def test_a_recorded_price_is_kept_whatever_the_total() -> None:
     assert line(qty=2, unitPrice="45.00", total=120).unit_price == 45
 
 
@@ -301,12 +301,12 @@ def test_a_price_of_zero_was_recorded() -> None:
 
 
 @pytest.mark.parametrize("price", [None, "", "free", True, float("nan")])
-def test_a_price_that_cannot_be_read_is_the_total_shared_by_the_quantity(price: object) -> None:
+def test_an_unreadable_price_is_the_total_divided_by_the_quantity(price: object) -> None:
     assert line(qty="3", unitPrice=price, total="100.00").unit_price == 33.333333
 
 
 @pytest.mark.parametrize(("qty", "total"), [(None, 100), ("some", 100), (0, 100), ("0.0", 100), (2, None), (2, "")])
-def test_a_price_is_null_where_it_cannot_be_worked_out(qty: object, total: object) -> None:
+def test_a_price_that_cannot_be_calculated_is_null(qty: object, total: object) -> None:
     assert line(qty=qty, total=total).unit_price is None
 
 
@@ -323,16 +323,16 @@ def test_a_returned_line_keeps_its_sign() -> None:
 
 
 @pytest.mark.parametrize("qty", [None, "", "lots", False, [], float("inf")])
-def test_an_option_without_a_readable_quantity_was_taken_once(qty: object) -> None:
+def test_an_option_without_a_readable_quantity_has_quantity_one(qty: object) -> None:
     assert line(options=[{"id": "x", "qty": qty}]).options[0].qty == 1
 
 
-def test_an_option_taken_no_times_was_taken_no_times() -> None:
+def test_an_option_with_quantity_zero_keeps_it() -> None:
     assert line(options=[{"id": "x", "qty": 0}]).options[0].qty == 0
 
 
 @pytest.mark.parametrize("options", [None, "", {}, "egg", [None, "egg", 5]])
-def test_options_that_cannot_be_read_are_none(options: object) -> None:
+def test_unreadable_options_are_an_empty_list(options: object) -> None:
     assert line(options=options).options == []
 
 
@@ -361,7 +361,7 @@ def test_a_cancelled_line_stays_on_the_bill() -> None:
     assert line(cancelled=1).cancelled
 
 
-def test_the_marks_of_a_line_are_down_unless_the_till_put_them_up() -> None:
+def test_the_flags_of_a_line_are_false_unless_the_till_set_them() -> None:
     assert (line().cancelled, line().vat, line().is_tip) == (False, False, False)
 
 
@@ -396,7 +396,7 @@ AMOUNTS = {
 
 
 @pytest.mark.parametrize(("written", "published"), AMOUNTS.items())
-def test_an_amount_stands_under_its_published_name(written: str, published: str) -> None:
+def test_an_amount_has_its_published_name(written: str, published: str) -> None:
     assert getattr(amounts(**{written: "1,250.50"}), published) == 1250.5
 
 
@@ -429,7 +429,7 @@ def test_the_vat_type_is_an_open_string_and_may_be_empty(vat_type: str) -> None:
 
 
 @pytest.mark.parametrize("vat_type", [None, 7, True, {}])
-def test_a_vat_type_that_is_no_string_is_null(vat_type: object) -> None:
+def test_a_vat_type_that_is_not_a_string_is_null(vat_type: object) -> None:
     assert amounts(vatType=vat_type).vat_type is None
 
 
@@ -438,13 +438,13 @@ def test_a_promotion_without_a_readable_amount_takes_nothing_off(amount: object)
     assert amounts(campaigns=[{"id": "k", "amount": amount}]).campaign[0].amount == 0
 
 
-def test_coupons_are_told_apart_from_campaigns() -> None:
+def test_coupons_are_distinguished_from_campaigns() -> None:
     found = amounts(coupons=[{"id": 5, "name": "Free tea", "amount": "35"}])
     assert (found.campaign, [coupon.amount for coupon in found.coupon]) == ([], [35])
 
 
 @pytest.mark.parametrize("change", [None, "", " "])
-def test_no_change_recorded_is_no_change_given(change: object) -> None:
+def test_a_payment_without_recorded_change_gave_none(change: object) -> None:
     assert payment(name="Cash", amount=100, change=change).change == 0
 
 
@@ -453,7 +453,7 @@ def test_change_that_cannot_be_read_is_null(change: object) -> None:
     assert payment(amount=100, change=change).change is None
 
 
-def test_a_payment_that_says_nothing_of_change_gave_none() -> None:
+def test_a_payment_without_a_change_field_gave_no_change() -> None:
     assert payment(amount=100).change == 0
 
 
@@ -475,12 +475,12 @@ def test_the_reason_of_a_void_is_kept() -> None:
 
 
 @pytest.mark.parametrize("void", ["wrong table", " maybe ", "ลูกค้ายกเลิก", "2"])
-def test_words_instead_of_a_flag_are_the_reason_of_a_void(void: str) -> None:
+def test_text_instead_of_a_flag_is_the_reason_of_a_void(void: str) -> None:
     assert (bill(void=void).status, bill(void=void).void_reason) == ("void", void)
 
 
 @pytest.mark.parametrize("void", [" Yes ", "TRUE", "1"])
-def test_a_flag_in_words_is_no_reason(void: str) -> None:
+def test_words_that_only_state_the_flag_are_not_a_reason(void: str) -> None:
     assert (bill(void=void).status, bill(void=void).void_reason) == ("void", None)
 
 
@@ -530,7 +530,7 @@ def test_a_category_that_became_a_grouping_leaves_the_lines() -> None:
     assert [item.category for item in reread(found, TOKYO).items] == [["c2"], [], None]
 
 
-def test_the_stamp_of_the_last_change_is_left_to_the_store() -> None:
+def test_the_store_sets_the_stamp_of_the_last_change() -> None:
     found = closed(closedAt=EVENING)
     stamped = replace(found.bill, updated_at="2026-02-01T00:00:00.000+07:00")
     assert reread(replace(found, bill=stamped), TOKYO).updated_at == stamped.updated_at
@@ -539,7 +539,7 @@ def test_the_stamp_of_the_last_change_is_left_to_the_store() -> None:
 # --- what the facts hide or lend -------------------------------------------
 
 
-def test_nothing_is_withheld_from_an_ordinary_bill() -> None:
+def test_an_ordinary_bill_is_published_completely() -> None:
     ordinary = closed(
         closedAt=EVENING,
         tradingDay="2026-01-31",
@@ -549,7 +549,7 @@ def test_nothing_is_withheld_from_an_ordinary_bill() -> None:
     assert ordinary.withheld is None
 
 
-def test_what_the_facts_hid_or_lent_is_kept_beside_the_bill() -> None:
+def test_what_the_facts_hid_or_supplied_is_stored_with_the_bill() -> None:
     found = closed(
         INDEPENDENT,
         closedAt="2026-01-31T18:05:09.5",
@@ -567,12 +567,12 @@ def test_what_the_facts_hid_or_lent_is_kept_beside_the_bill() -> None:
     assert msgspec.json.decode(msgspec.json.encode(found.withheld), type=Withheld) == found.withheld
 
 
-def test_the_head_offices_products_come_back_with_the_franchise() -> None:
+def test_the_head_offices_products_return_with_the_franchise() -> None:
     found = closed(INDEPENDENT, lines=[{}, {"rootId": "r1"}])
     assert [item.root_id for item in reread(found, RIVERSIDE).items] == [None, "r1"]
 
 
-def test_a_category_that_was_taken_for_a_grouping_comes_back_in_its_place() -> None:
+def test_a_category_that_was_mistaken_for_a_grouping_returns_to_its_position() -> None:
     found = closed(lines=[{"categoryIds": ["c9", "best", "c1"]}])
     assert reread(found, replace(RIVERSIDE, groupings=())).items[0].category == ["c9", "best", "c1"]
 
@@ -623,7 +623,7 @@ bills = st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS.split(), anythin
 
 
 @given(bills)
-def test_whatever_stands_in_its_fields_a_bill_can_be_published_and_stored(fields: dict[str, Any]) -> None:
+def test_a_bill_with_any_field_values_can_be_published_and_stored(fields: dict[str, Any]) -> None:
     found = closed(**fields)
     written = msgspec.json.encode(found.bill)
     assert msgspec.json.decode(written, type=Bill) == found.bill

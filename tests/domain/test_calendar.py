@@ -70,7 +70,7 @@ def test_the_offset_is_right_on_both_sides_of_a_clock_change_at_an_odd_minute(di
 
 
 @given(st.integers(0, LAST), st.sampled_from(ZONES))
-def test_an_instant_survives_the_way_to_a_clock_and_back(instant: int, zone: ZoneInfo) -> None:
+def test_an_instant_survives_conversion_to_a_zone_and_back(instant: int, zone: ZoneInfo) -> None:
     assert to_ms(from_ms(instant, zone)) == instant
 
 
@@ -94,12 +94,12 @@ def test_an_instant_survives_the_way_to_a_clock_and_back(instant: int, zone: Zon
         "x" * 5000,
     ],
 )
-def test_a_name_that_is_no_iana_zone_names_no_zone(name: str | None) -> None:
+def test_a_name_that_is_not_an_iana_zone_is_ignored(name: str | None) -> None:
     assert zone_named(name) is None
 
 
 @pytest.mark.parametrize("name", ["Asia/Tokyo", "UTC", "America/Argentina/Ushuaia"])
-def test_an_iana_name_names_its_zone(name: str) -> None:
+def test_an_iana_name_is_read_as_its_zone(name: str) -> None:
     assert zone_named(name) == ZoneInfo(name)
 
 
@@ -117,7 +117,7 @@ def test_a_day_is_written_without_dashes_as_text_and_as_a_number() -> None:
 
 
 @pytest.mark.parametrize(("clock", "days_back"), [("00:00", 1), ("01:59", 1), ("02:00", 0), ("12:00", 0), ("23:59", 0)])
-def test_what_is_closed_before_a_closing_time_at_night_belongs_to_the_day_before(clock: str, days_back: int) -> None:
+def test_a_bill_closed_before_a_closing_time_at_night_belongs_to_the_day_before(clock: str, days_back: int) -> None:
     local = datetime.combine(date(2026, 3, 1), time.fromisoformat(clock))
     assert trading_day(local, TWO_AT_NIGHT) == date(2026, 3, 1) - timedelta(days=days_back)
 

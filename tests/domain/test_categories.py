@@ -29,11 +29,11 @@ def test_depth_follows_from_the_parents_where_none_was_recorded() -> None:
     assert levels({"id": "c", "parentId": "b"}, {"id": "b", "parentId": "a"}, {"id": "a"}) == {"a": 1, "b": 2, "c": 3}
 
 
-def test_a_recorded_depth_counts_more_than_the_parents() -> None:
+def test_a_recorded_depth_takes_precedence_over_the_parents() -> None:
     assert levels({"id": "a"}, {"id": "b", "parentId": "a", "level": 5}) == {"a": 1, "b": 5}
 
 
-def test_depth_is_counted_on_from_a_recorded_one() -> None:
+def test_depth_is_counted_from_a_recorded_one() -> None:
     assert levels({"id": "b", "parentId": "gone", "level": "3"}, {"id": "c", "parentId": "b"}) == {"b": 3, "c": 4}
 
 
@@ -42,7 +42,7 @@ def test_a_recorded_depth_that_cannot_be_one_is_counted_from_the_parents(level: 
     assert levels({"id": "a"}, {"id": "b", "parentId": "a", "level": level})["b"] == 2
 
 
-def test_below_a_deleted_parent_there_is_no_depth_all_the_way_down() -> None:
+def test_no_category_below_a_deleted_parent_has_a_depth() -> None:
     assert levels({"id": "b", "parentId": "gone"}, {"id": "c", "parentId": "b"}) == {"b": None, "c": None}
 
 
@@ -50,7 +50,7 @@ def test_a_deleted_parent_is_still_named() -> None:
     assert categories_from([{"id": "b", "parentId": "gone"}])[0][0].parent_id == "gone"
 
 
-def test_categories_that_lie_below_one_another_have_no_depth() -> None:
+def test_categories_in_a_cycle_have_no_depth() -> None:
     assert levels({"id": "a", "parentId": "b"}, {"id": "b", "parentId": "a"}, {"id": "c", "parentId": "a"}) == {
         "a": None,
         "b": None,
@@ -62,7 +62,7 @@ def test_a_category_below_itself_has_no_depth() -> None:
     assert levels({"id": "a", "parentId": "a"}) == {"a": None}
 
 
-def test_a_very_deep_tree_is_read_to_its_ground() -> None:
+def test_a_very_deep_tree_is_read_completely() -> None:
     records = [{"id": str(depth), "parentId": str(depth - 1)} for depth in range(5000, 1, -1)]
     assert levels(*records, {"id": "1"})["5000"] == 5000
 
@@ -83,7 +83,7 @@ def test_categories_without_a_depth_come_last() -> None:
     assert order({"id": "x", "parentId": "gone"}, {"id": "y", "parentId": "gone"}, {"id": "a"}) == ["a", "x", "y"]
 
 
-def test_of_two_categories_with_one_id_the_later_counts_in_the_place_of_the_earlier() -> None:
+def test_of_two_categories_with_one_id_the_later_replaces_the_earlier_at_its_position() -> None:
     categories, _ = categories_from([{"id": "a", "name": "Old"}, {"id": "b"}, {"id": "a", "name": "New"}])
     assert [(category.id, category.name) for category in categories] == [("a", "New"), ("b", None)]
 
@@ -95,7 +95,7 @@ def test_a_category_without_an_id_is_left_out() -> None:
     assert order({"name": "Nameless"}, {"id": ""}, {"id": "a"}) == ["a"]
 
 
-def test_a_category_id_in_figures_is_read_as_its_digits() -> None:
+def test_a_numeric_category_id_is_read_as_its_digits() -> None:
     assert levels({"id": 7}, {"id": 8, "parentId": 7}) == {"7": 1, "8": 2}
 
 
@@ -116,21 +116,21 @@ def test_a_category_visible_in_one_channel_is_not_hidden() -> None:
 
 
 @pytest.mark.parametrize("visible_in", [None, "", "dine_in", {}])
-def test_a_record_of_visibility_that_cannot_be_read_hides_nothing(visible_in: object) -> None:
+def test_an_unreadable_visibility_hides_nothing(visible_in: object) -> None:
     assert not hidden(visibleIn=visible_in)
 
 
-def test_a_promotional_grouping_is_not_listed_but_told_apart() -> None:
+def test_a_promotional_grouping_is_recognised_and_not_listed() -> None:
     categories, groupings = categories_from([{"id": "best", "grouping": "yes"}, {"id": "a"}])
     assert ([category.id for category in categories], groupings) == (["a"], frozenset({"best"}))
 
 
-def test_below_a_promotional_grouping_there_is_no_depth() -> None:
+def test_no_category_below_a_promotional_grouping_has_a_depth() -> None:
     assert levels({"id": "best", "grouping": True}, {"id": "a", "parentId": "best"}) == {"a": None}
 
 
 @pytest.mark.parametrize("value", [None, "a", {}, 5, [None, 5, "a", []]])
-def test_what_is_no_list_of_categories_is_an_empty_one(value: object) -> None:
+def test_a_value_that_is_not_a_list_of_categories_is_an_empty_one(value: object) -> None:
     assert categories_from(value) == ([], frozenset())
 
 
@@ -144,7 +144,7 @@ tangles = st.lists(
 
 
 @given(tangles)
-def test_however_parents_are_tangled_each_category_comes_once_and_in_order(records: list[dict[str, Any]]) -> None:
+def test_each_category_appears_once_and_in_order_whatever_its_parents(records: list[dict[str, Any]]) -> None:
     categories, groupings = categories_from(records)
     seen = [category.id for category in categories]
     depths = [category.level if category.level is not None else 10**6 for category in categories]

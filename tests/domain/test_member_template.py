@@ -65,7 +65,7 @@ def kept(record: StoredMember, formed: bool) -> bytes:
 
 
 @given(st.lists(st.tuples(records, st.booleans()), max_size=4), bases, clocks, st.booleans())
-def test_a_page_of_forms_and_of_records_from_before_them_is_its_members_published(
+def test_a_page_of_templates_and_older_records_publishes_the_same_members(
     page: list[tuple[StoredMember, bool]], base: Base | None, now: int, personal_data: bool
 ) -> None:
     stored = NEXT.join([kept(record, formed) for record, formed in page])
@@ -74,22 +74,20 @@ def test_a_page_of_forms_and_of_records_from_before_them_is_its_members_publishe
 
 
 @given(records, bases, st.lists(clocks, min_size=2, max_size=5))
-def test_one_form_serves_whichever_way_the_clock_goes(
-    record: StoredMember, base: Base | None, moments: list[int]
-) -> None:
+def test_one_template_serves_at_any_time(record: StoredMember, base: Base | None, moments: list[int]) -> None:
     stored = template_of(record)
     for now in moments:
         assert fill_in(stored, base, now, False) == json.encode(published(record, base, now, False))
 
 
-def test_without_the_permission_no_personal_data_leave_the_form() -> None:
+def test_without_the_permission_no_personal_data_is_published() -> None:
     stored = template_of(somebody(tel="0812345678", email="a@b"))
     assert b"0812345678" in fill_in(stored, None, NOW, True)
     for part in (b"0812345678", b"a@b", b'"tel"', b'"email"'):
         assert part not in fill_in(stored, None, NOW, False)
 
 
-def test_neither_accounts_nor_channels_leave_the_form() -> None:
+def test_neither_accounts_nor_channels_are_published() -> None:
     stored = template_of(somebody(messaging=[{"channel": "bot_7", "userId": "U1"}]))
     answer = fill_in(stored, None, NOW, True)
     assert b"bot_7" not in answer
@@ -97,7 +95,7 @@ def test_neither_accounts_nor_channels_leave_the_form() -> None:
 
 
 @pytest.mark.parametrize("neighbours", [0, 1, 3])
-def test_a_form_with_a_piece_missing_or_too_many_is_refused_and_moves_no_piece_of_its_neighbours(
+def test_a_template_with_too_few_or_too_many_parts_is_refused_and_leaves_the_others_alone(
     neighbours: int,
 ) -> None:
     sound = [template_of(somebody(tel="0812345678"))] * neighbours

@@ -125,7 +125,7 @@ def test_a_member_of_which_only_the_ids_are_known_has_nulls_zeros_and_empty_list
 
 
 @pytest.mark.parametrize("day", ["2025-03-01", "20250301", 20250301])
-def test_somebody_who_signed_up_on_a_day_did_so_when_it_began_in_thailand(day: object) -> None:
+def test_a_sign_up_on_a_day_is_at_its_start_in_thailand(day: object) -> None:
     assert shown(createdAt=day).created_date == "2025-03-01T00:00:00.000+07:00"
 
 
@@ -139,7 +139,7 @@ def test_a_member_and_a_bill_turn_the_same_internal_id_into_the_same_token() -> 
     assert kept(id=4711).token == kept(id="4711").token == token_of("4711")
 
 
-def test_nothing_that_is_never_returned_is_kept() -> None:
+def test_unpublished_data_is_not_stored() -> None:
     private = {
         "name": "Somchai Jaidee",
         "nickname": "Chai",
@@ -208,7 +208,7 @@ def test_a_phone_number_recorded_as_a_number_is_kept_as_its_digits(tel: object, 
 
 
 @pytest.mark.parametrize("tel", [None, "", " ", True, 1.5, {}, ["081"]])
-def test_what_is_no_phone_number_is_none(tel: object) -> None:
+def test_a_value_that_is_not_a_phone_number_is_null(tel: object) -> None:
     assert not shown(tel=tel).has_tel
 
 
@@ -237,7 +237,7 @@ def test_points_are_usable_up_to_the_instant_at_which_they_expire() -> None:
     assert shown(points=[{"amount": 10, "expireAt": SOON}]).points == 10
 
 
-def test_points_are_gone_at_the_instant_at_which_they_expire() -> None:
+def test_points_expire_exactly_at_their_expiry() -> None:
     assert shown(points=[{"amount": 10, "expireAt": JUST_NOW}]).points == 0
 
 
@@ -255,7 +255,7 @@ def test_points_that_expire_on_a_day_are_usable_through_that_thai_day(day: objec
 
 
 @pytest.mark.parametrize("far", ["9999-12-31", "9999-12-31T23:59:59Z", 253_402_300_799, 10**15])
-def test_an_expiry_in_the_far_future_is_the_last_instant_there_is_for_lots_and_coupons_alike(far: object) -> None:
+def test_an_expiry_in_the_far_future_is_the_last_representable_instant_for_lots_and_coupons_alike(far: object) -> None:
     member = kept(points=[{"amount": 10, "expireAt": far}], coupons=[{"expireAt": far}])
     assert member.points == [Lot(10, LAST_INSTANT)]
     assert member.coupons[0].expire_at == "9999-12-31T16:59:59.999+07:00"
@@ -276,17 +276,17 @@ def test_lots_that_expire_together_are_kept_as_one() -> None:
     assert kept(points=movements).points == [Lot(8.5, NOW + 1), Lot(3, None)]
 
 
-def test_lots_that_cancel_out_leave_no_trace() -> None:
+def test_lots_that_cancel_out_are_dropped() -> None:
     assert kept(points=[{"amount": 5}, {"amount": -5}]).points == []
 
 
 @pytest.mark.parametrize("points", [-5, "-5", [{"amount": 5}, {"amount": -9, "expireAt": SOON}]])
-def test_nobody_has_less_than_no_points(points: object) -> None:
+def test_points_are_never_negative(points: object) -> None:
     assert shown(points=points).points == 0
 
 
 @pytest.mark.parametrize("points", [None, "", "many", True, {}, [5, None, "x"], [{"amount": "x"}], float("nan")])
-def test_points_that_cannot_be_read_are_none(points: object) -> None:
+def test_unreadable_points_count_as_none(points: object) -> None:
     assert shown(points=points).points == 0
 
 
@@ -315,7 +315,7 @@ def test_until_its_base_is_known_a_member_has_no_tier_and_no_credit() -> None:
 
 
 @pytest.mark.parametrize("rank", [3, 1.5, True, None, "", " ", {}])
-def test_a_rank_that_is_no_text_is_null(rank: object) -> None:
+def test_a_rank_that_is_not_text_is_null(rank: object) -> None:
     assert shown(rank=rank).rank is None
 
 
@@ -325,7 +325,7 @@ def test_a_rank_level_is_a_whole_number_in_quotes_or_not(level: object, read: in
 
 
 @pytest.mark.parametrize("level", [-1, 1.5, "", "gold", None, True, [], float("inf"), "๑", 2**63])
-def test_a_rank_level_that_is_no_position_is_null(level: object) -> None:
+def test_a_rank_level_that_is_not_a_position_is_null(level: object) -> None:
     assert shown(rankLevel=level).rank_level is None
 
 
@@ -343,7 +343,7 @@ def test_where_tiers_progress_by_themselves_the_level_names_the_tier(rank: str |
     assert shown(base(autoTiers=True), rank=rank, rankLevel=1).rank_name == "Gold"
 
 
-def test_the_code_counts_more_than_the_level() -> None:
+def test_the_tier_code_takes_precedence_over_the_level() -> None:
     assert shown(base(autoTiers=True), rank="silver", rankLevel=1).rank_name == "Silver"
 
 
@@ -351,7 +351,7 @@ def test_a_level_beyond_the_tier_list_has_no_name() -> None:
     assert shown(base(autoTiers=True), rankLevel=2).rank_name is None
 
 
-def test_a_tier_without_code_or_name_keeps_its_place_in_the_list() -> None:
+def test_a_tier_without_code_or_name_keeps_its_position_in_the_list() -> None:
     assert base(tiers=[{"code": "a"}, {}, None, {"name": "C"}]).tiers == [
         Tier("a", None),
         Tier(None, None),
@@ -370,11 +370,11 @@ def test_a_used_coupon_stays_in_the_wallet() -> None:
 
 
 @pytest.mark.parametrize("status", [None, "", "expired", 1, True, ["used"]])
-def test_a_coupon_in_no_known_state_has_none(status: object) -> None:
+def test_a_coupon_in_an_unknown_state_has_no_state(status: object) -> None:
     assert shown(coupons=[{"status": status}]).coupons[0].status is None
 
 
-def test_another_brands_coupons_never_appear() -> None:
+def test_coupons_of_another_brand_never_appear() -> None:
     wallet = [{"code": "A", "providerId": "mb_b"}, {"code": "B", "providerId": "mb_a"}, {"code": "C"}]
     assert [coupon.code for coupon in shown(coupons=wallet).coupons] == ["B", "C"]
 
@@ -402,7 +402,7 @@ def test_visits_are_counted_and_the_latest_day_is_kept() -> None:
 
 
 @pytest.mark.parametrize("visits", [None, 7, "2026-01-01", {}, []])
-def test_somebody_without_readable_visits_has_never_come(visits: object) -> None:
+def test_a_member_without_readable_visits_has_none(visits: object) -> None:
     assert (shown(visits=visits).visit_count, shown(visits=visits).last_visit) == (0, None)
 
 
@@ -418,7 +418,7 @@ def test_an_account_recorded_twice_is_kept_once() -> None:
 
 
 @pytest.mark.parametrize("user_id", [None, "", " ", 5, True, {}])
-def test_an_account_without_a_user_id_is_none(user_id: object) -> None:
+def test_an_account_without_a_user_id_is_ignored(user_id: object) -> None:
     assert kept(messaging=[{"userId": user_id}, "U", None]).accounts == []
 
 
@@ -427,7 +427,7 @@ def test_an_account_under_the_current_or_an_older_channel_counts(channel: object
     assert shown(messaging=[{"channel": channel, "userId": SOMEBODY}]).has_messaging
 
 
-def test_an_account_under_a_channel_that_the_base_never_had_counts_for_nothing() -> None:
+def test_an_account_under_a_channel_that_the_base_never_had_is_ignored() -> None:
     assert not shown(messaging=[{"channel": "bot_9", "userId": SOMEBODY}]).has_messaging
 
 
@@ -468,7 +468,7 @@ BASE_FIELDS = "tiers autoTiers creditEnabled messagingChannel olderMessagingChan
     st.fixed_dictionaries({}, optional=dict.fromkeys(BASE_FIELDS.split(), anything)),
     st.booleans(),
 )
-def test_whatever_stands_in_its_fields_a_member_can_be_stored_and_published(
+def test_a_member_with_any_field_values_can_be_stored_and_published(
     fields: dict[str, Any], base_fields: dict[str, Any], personal_data: bool
 ) -> None:
     record = msgspec.json.decode(msgspec.json.encode(kept(**fields)), type=StoredMember)

@@ -45,12 +45,12 @@ anything_in_json = st.recursive(
 # --- text ------------------------------------------------------------------
 
 
-def test_text_is_kept_to_the_letter() -> None:
+def test_text_is_kept_exactly() -> None:
     assert text("  ผัดไทย พิเศษ \n") == "  ผัดไทย พิเศษ \n"
 
 
 @pytest.mark.parametrize("value", ["", " ", "\t\n", "\u00a0", "\0", " \0 ", None, 5, 5.0, True, [], {}, ["a"]])
-def test_what_holds_no_letter_is_not_text(value: object) -> None:
+def test_a_value_without_visible_characters_is_not_text(value: object) -> None:
     assert text(value) is None
 
 
@@ -58,7 +58,7 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:
     assert text(json.loads(r'"a\ud800b"')) == "a\ufffdb"
 
 
-def test_a_whole_surrogate_pair_stays_the_character_it_is() -> None:
+def test_a_complete_surrogate_pair_is_kept_as_its_character() -> None:
     assert text(json.loads(r'"\ud83c\udf5c"')) == "🍜"
 
 
@@ -75,15 +75,15 @@ def test_an_id_is_text_or_the_digits_of_a_whole_number(value: object, read: str)
 
 
 @pytest.mark.parametrize("value", [True, False, 1.5, 1e300, float("nan"), float("inf"), 10**400, "", " ", None, {}, []])
-def test_what_is_neither_text_nor_a_whole_number_is_no_id(value: object) -> None:
+def test_a_value_that_is_neither_text_nor_a_whole_number_is_not_an_id(value: object) -> None:
     assert ident(value) is None
 
 
-def test_a_float_too_large_to_tell_two_ids_apart_is_no_id() -> None:
+def test_a_float_too_large_to_be_exact_is_not_an_id() -> None:
     assert ident(2.0**53) is None
 
 
-def test_a_number_with_more_digits_than_python_will_write_is_nothing_at_all() -> None:
+def test_a_number_with_more_digits_than_python_will_write_is_null() -> None:
     assert (ident(10**5000), number(10**5000), instant(10**5000, THAI_TIME), day(10**5000, THAI_TIME)) == (None,) * 4
 
 
@@ -93,14 +93,14 @@ def test_a_record_without_the_id_that_it_is_stored_by_is_unusable() -> None:
 
 
 @pytest.mark.parametrize("value", ["a" * 512, "ก" * 170, "\U0001f35c" * 128, 4711, 10**30, " A "])
-def test_a_record_id_may_have_512_bytes(value: object) -> None:
+def test_a_record_id_may_be_512_bytes_long(value: object) -> None:
     assert record_id(value) == ident(value) == str(value)
 
 
 @pytest.mark.parametrize(
     "value", ["a" * 513, "ก" * 171, "\U0001f35c" * 129, "a\0b", "\0", "a\ud800", "\udc00", "", " ", None, True, 1.5, {}]
 )
-def test_an_id_that_no_store_could_tell_from_others_is_no_record_id(value: object) -> None:
+def test_an_id_that_no_store_could_tell_from_others_is_not_a_record_id(value: object) -> None:
     assert record_id(value) is None
     with pytest.raises(Unreadable):
         identifier({"id": value}, "id")
@@ -154,7 +154,7 @@ def test_a_number_is_read_in_quotes_or_without(value: object, read: float) -> No
         *(True, False, None, [], [1], {}),
     ],
 )
-def test_what_is_no_finite_number_is_not_read_as_one(value: object) -> None:
+def test_a_value_that_is_not_a_finite_number_is_not_read_as_one(value: object) -> None:
     assert number(value) is None
     assert money(value) is None
 
@@ -243,12 +243,12 @@ def test_eight_digits_are_a_day_and_never_an_epoch(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", ["2026-01-31", " 2026-01-31 ", "20260131", 20260131])
-def test_where_a_day_will_do_it_begins_at_its_midnight(value: object) -> None:
+def test_a_day_given_as_a_start_begins_at_its_midnight(value: object) -> None:
     assert beginning(value, THAI_TIME) == instant("2026-01-31T00:00:00+07:00", THAI_TIME)
 
 
 @pytest.mark.parametrize("value", ["2026-01-31", " 2026-01-31 ", "20260131", 20260131])
-def test_what_expires_on_a_day_expires_with_its_last_millisecond(value: object) -> None:
+def test_an_expiry_given_as_a_day_is_its_last_millisecond(value: object) -> None:
     assert expiry(value, THAI_TIME) == instant("2026-01-31T23:59:59.999+07:00", THAI_TIME)
 
 
@@ -258,7 +258,7 @@ def test_a_time_that_begins_or_expires_something_is_read_as_any_other(value: obj
 
 
 @pytest.mark.parametrize("value", [None, "", "never", "2026-02-30", 20261399, 99999999, "1969-12-31T00:00:00Z", -1, {}])
-def test_what_is_neither_time_nor_day_begins_and_expires_nothing(value: object) -> None:
+def test_a_value_that_is_neither_a_time_nor_a_day_is_neither_a_start_nor_an_expiry(value: object) -> None:
     assert (beginning(value, THAI_TIME), expiry(value, THAI_TIME)) == (None, None)
 
 
@@ -266,7 +266,7 @@ def test_what_is_neither_time_nor_day_begins_and_expires_nothing(value: object) 
     "value",
     ["9999-12-31", 99991231, "9999-12-31T23:59:59Z", "9999-12-31T23:59:59-12:00", 253_402_300_799, 10**15, 2**63 - 1],
 )
-def test_an_expiry_beyond_what_every_clock_can_show_is_the_last_instant_that_it_can(value: object) -> None:
+def test_an_expiry_beyond_the_calendar_is_its_last_instant(value: object) -> None:
     assert expiry(value, THAI_TIME) == LAST_INSTANT
     assert instant(value, THAI_TIME) is None
 
@@ -293,7 +293,7 @@ def test_a_time_without_an_offset_is_read_on_the_given_clock() -> None:
         *(True, None, [], {}, [1769857509], float("nan"), 1e300, 10**400),
     ],
 )
-def test_what_is_no_time_is_not_read_as_one(value: object) -> None:
+def test_an_invalid_time_is_not_read_as_one(value: object) -> None:
     assert instant(value, THAI_TIME) is None
 
 
@@ -352,7 +352,7 @@ def test_a_day_is_read_as_written_or_as_the_day_of_a_time(value: object, read: d
         [],
     ],
 )
-def test_what_is_no_day_is_not_read_as_one(value: object) -> None:
+def test_an_invalid_day_is_not_read_as_one(value: object) -> None:
     assert day(value, THAI_TIME) is None
 
 
@@ -360,14 +360,14 @@ def test_what_is_no_day_is_not_read_as_one(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", [True, 1, 1.0, "true", "TRUE", " Yes ", "1"])
-def test_a_flag_is_up_when_it_says_so_in_any_of_the_known_ways(value: object) -> None:
+def test_every_known_spelling_of_a_set_flag_is_true(value: object) -> None:
     assert flag(value) is True
 
 
 @pytest.mark.parametrize(
     "value", [False, 0, "false", "0", "no", "", "on", "y", 2, -1, float("nan"), None, [], [True], {"a": 1}]
 )
-def test_a_flag_is_down_when_it_says_anything_else(value: object) -> None:
+def test_any_other_flag_value_is_false(value: object) -> None:
     assert flag(value) is False
 
 
@@ -376,7 +376,7 @@ def test_elements_that_cannot_be_read_are_left_out_of_a_list() -> None:
 
 
 @pytest.mark.parametrize("value", [None, "a", {"0": "a"}, 5, True])
-def test_what_is_no_list_is_an_empty_one(value: object) -> None:
+def test_a_value_that_is_not_a_list_is_an_empty_one(value: object) -> None:
     assert [*pos_values.texts(value), *pos_values.objects(value), *pos_values.listing(value)] == []
 
 
@@ -384,7 +384,7 @@ def test_what_is_no_list_is_an_empty_one(value: object) -> None:
 
 
 @given(anything_in_json)
-def test_no_reader_ever_raises_and_all_they_give_can_be_published(value: object) -> None:
+def test_no_parser_raises_and_every_result_can_be_published(value: object) -> None:
     read = [
         text(value),
         ident(value),

@@ -120,13 +120,13 @@ def test_an_instant_is_read_at_any_precision_and_offset(text: str, ms: int) -> N
         "2026-01-01T00:00:00.Z",
     ],
 )
-def test_what_is_no_instant_is_a_bad_query(text: str) -> None:
+def test_an_invalid_instant_is_a_bad_query(text: str) -> None:
     with pytest.raises(Refused, match="bad_query"):
         instant(text)
 
 
 @given(st.from_regex(r"\A[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9]\.[0-9]{3}\Z"))
-def test_an_instant_written_like_server_time_is_what_it_is_with_an_offset_of_nothing(text: str) -> None:
+def test_an_instant_with_z_equals_one_with_a_zero_offset(text: str) -> None:
     """The two are read in different ways."""
     assert read(f"{text}Z") == read(f"{text}+00:00")
 

@@ -88,7 +88,7 @@ def test_midnight_at_the_end_of_the_day_is_a_closing_time() -> None:
 
 
 @pytest.mark.parametrize("written", [None, "", "24:30", "25:00", "2am", "02.00", "๐๒:๐๐", 2, 200, {}, True])
-def test_a_closing_time_that_cannot_be_read_is_none(written: object) -> None:
+def test_an_unreadable_closing_time_is_ignored(written: object) -> None:
     assert facts(closingTime=written).closing_time() is None
 
 
@@ -121,7 +121,7 @@ anything = st.recursive(
 
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(RIVERSIDE.keys() - {"id"}, anything)))
 @settings(deadline=None)  # the first to name a time zone waits for the list of them
-def test_whatever_stands_in_its_fields_a_shop_can_be_published_and_stored(fields: dict[str, Any]) -> None:
+def test_a_shop_with_any_field_values_can_be_published_and_stored(fields: dict[str, Any]) -> None:
     published, kept = shop_from({**fields, "id": "sh_01"})
     assert msgspec.json.decode(msgspec.json.encode(published), type=Shop) == published
     assert msgspec.json.decode(msgspec.json.encode(kept), type=ShopFacts) == kept

@@ -70,7 +70,7 @@ def used(running: ServeProcess, key: str) -> int:
 
 
 @TOGETHER
-def test_it_answers_the_public_on_one_port_and_the_operator_on_another(service: ServeProcess) -> None:
+def test_the_api_and_the_admin_listener_have_separate_ports(service: ServeProcess) -> None:
     assert len(service.get("shops", service.key("any")).json()["data"]) == 1
     assert service.admin("live").json() == {"live": True}
     assert service.admin("ready").json()["checked"] == ["books", "keys", "usage", "horizon", "admissions", "api"]
@@ -140,7 +140,7 @@ def test_the_horizon_moves_while_nothing_is_loaded(service: ServeProcess) -> Non
 
 
 @TOGETHER
-def test_a_load_beside_a_running_service_is_seen_at_once(service: ServeProcess) -> None:
+def test_a_load_during_service_is_visible_at_once(service: ServeProcess) -> None:
     key = service.key("any")
     since = service.get("shops", key).json()["serverTime"]
     service.deployment.load({"kind": "bill", "id": "b_new", "shopId": "sh_1", "closedAt": 1767000000}, b"nonsense")
@@ -185,7 +185,7 @@ def test_the_log_has_one_json_line_a_request_and_no_query_and_no_secret(service:
 
 
 @TOGETHER
-def test_keys_that_vanish_are_told_and_found_again(service: ServeProcess) -> None:
+def test_keys_that_disappear_are_reported_and_found_again(service: ServeProcess) -> None:
     key = service.key("any")
     used_before = used(service, key)
     files = list(service.deployment.store.glob("keys.sqlite3*"))
@@ -239,7 +239,7 @@ def test_books_that_cannot_be_read_are_a_500_with_the_allowance_and_recover(serv
 
 
 @TOGETHER
-def test_a_full_disk_lets_nobody_through_uncounted_and_recovers_by_itself(service: ServeProcess) -> None:
+def test_a_full_disk_admits_nobody_uncounted_and_the_meter_recovers_automatically(service: ServeProcess) -> None:
     """The workers may write no byte more, which is what a full disk comes to."""
     key = service.key("full disk")
     assert used(service, key) == 1
@@ -308,7 +308,7 @@ def test_workers_whose_supervisor_is_killed_while_they_start_end_too(deployment:
     until(lambda: not any(alive(pid) for pid in workers), "the workers had ended")
 
 
-def test_a_stop_answers_the_request_under_way_and_leaves_nothing_behind(deployment: Deployment) -> None:
+def test_a_stop_answers_the_requests_in_progress_and_leaves_nothing_behind(deployment: Deployment) -> None:
     deployment.issue({"k": {}})
     running = deployment.start()
     key = running.key("k")
@@ -345,14 +345,14 @@ def test_a_second_stop_and_an_interrupt_are_orderly_too(deployment: Deployment) 
 # --- starts that must not happen -------------------------------------------------------
 
 
-def test_a_port_in_use_is_one_clear_sentence(deployment: Deployment) -> None:
+def test_a_port_in_use_is_reported_in_one_sentence(deployment: Deployment) -> None:
     with socket.create_server(("127.0.0.1", deployment.port)):
         sentence = deployment.refusal()
     assert sentence == f"counterfoil: cannot listen on 127.0.0.1:{deployment.port}: Address already in use"
     assert list(deployment.counters.iterdir()) == []
 
 
-def test_an_admin_port_in_use_is_one_clear_sentence(deployment: Deployment) -> None:
+def test_an_admin_port_in_use_is_reported_in_one_sentence(deployment: Deployment) -> None:
     with socket.create_server(("127.0.0.1", deployment.admin_port)):
         sentence = deployment.refusal()
     assert f"127.0.0.1:{deployment.admin_port}: Address already in use" in sentence
@@ -381,7 +381,7 @@ def test_a_store_from_a_newer_version_is_refused_and_left_alone(deployment: Depl
         assert database.execute("PRAGMA user_version").fetchone() == (99,)
 
 
-def test_a_worker_refuses_a_store_that_nobody_brought_up_to_date(tmp_path: Path) -> None:
+def test_a_worker_refuses_a_store_that_needs_migrations(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path)
     with deployment.database("books") as database:
         database.execute("PRAGMA user_version = 0")
@@ -389,18 +389,18 @@ def test_a_worker_refuses_a_store_that_nobody_brought_up_to_date(tmp_path: Path)
         bootstrap.service(deployment.settings, lambda _: None)
 
 
-def test_a_file_that_is_no_database_is_refused(deployment: Deployment) -> None:
+def test_a_file_that_is_not_a_database_is_refused(deployment: Deployment) -> None:
     (deployment.store / "keys.sqlite3").write_bytes(b"something else entirely" * 500)
     assert "not a database" in deployment.refusal()
 
 
-def test_a_store_that_cannot_be_made_is_refused(deployment: Deployment) -> None:
+def test_a_store_that_cannot_be_created_is_refused(deployment: Deployment) -> None:
     (deployment.folder / "file").touch()
     sentence = deployment.refusal(COUNTERFOIL_STORE=str(deployment.folder / "file" / "store"))
     assert "Not a directory" in sentence
 
 
-def test_a_store_made_by_a_start_is_its_owner_s_alone(deployment: Deployment) -> None:
+def test_a_store_created_at_start_is_readable_by_its_owner_only(deployment: Deployment) -> None:
     running = deployment.start()
     modes = {file.name: file.stat().st_mode & 0o777 for file in deployment.store.iterdir() if file.is_file()}
     assert running.stop() == 0

@@ -54,7 +54,7 @@ def run(*command: str, cwd: Path) -> None:
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 
 
-def test_schemathesis_finds_nothing_in_the_live_service(demo: Demo, tmp_path: Path) -> None:
+def test_schemathesis_finds_no_fault_in_the_live_service(demo: Demo, tmp_path: Path) -> None:
     samples = demo.shown.samples
     (tmp_path / "schemathesis.toml").write_text(
         "[parameters]\n"

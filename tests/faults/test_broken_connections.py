@@ -15,7 +15,7 @@ END_THE_OTHERS = """
 
 
 @pytest.mark.long
-def test_a_connection_whose_server_said_good_bye_is_not_used_twice() -> None:
+def test_a_connection_closed_by_the_server_is_not_reused() -> None:
     """A server that goes down says so before it hangs up: for a moment the connection looks whole."""
     server = servers.postgres(18)
     database, url = server.fresh_database()

@@ -56,7 +56,7 @@ def test_nothing_leaks_through_many_cuts(multi_node: MultiNodeDeployment) -> Non
 
 
 @pytest.mark.long
-def test_a_slow_store_makes_slow_answers_and_no_wrong_ones(multi_node: MultiNodeDeployment) -> None:
+def test_a_slow_store_causes_slow_answers_but_no_wrong_ones(multi_node: MultiNodeDeployment) -> None:
     node = multi_node.node()
     client = node.client()
     quick = client.ask(BY_DAY)

@@ -25,7 +25,9 @@ def cluster() -> Iterator[Cluster]:
     cluster.remove()
 
 
-def test_readers_outlive_the_primary_and_nothing_is_lost(tmp_path: Path, cluster: Cluster, valkey: Valkey) -> None:
+def test_reads_continue_after_the_primary_is_killed_and_nothing_is_lost(
+    tmp_path: Path, cluster: Cluster, valkey: Valkey
+) -> None:
     scenario = FailoverScenario(tmp_path, cluster, valkey)
     try:
         with scenario:

@@ -37,7 +37,7 @@ def reseeded(node: Node) -> list[int]:
 
 
 @pytest.mark.long
-def test_a_meter_that_lost_its_memory_while_the_store_is_away_lets_nobody_through(
+def test_a_meter_that_lost_its_memory_while_the_store_is_unavailable_admits_nobody(
     multi_node: MultiNodeDeployment,
 ) -> None:
     multi_node.issue("counted", per_min=1000, per_day=PER_DAY)

@@ -24,7 +24,9 @@ def assert_refused(calls: list[Call], within_sec: float) -> None:
     assert max(call.took for call in calls) < within_sec
 
 
-def test_a_dead_meter_is_told_at_once_and_a_new_one_is_found_by_itself(multi_node: MultiNodeDeployment) -> None:
+def test_a_dead_meter_is_reported_at_once_and_its_successor_is_found_automatically(
+    multi_node: MultiNodeDeployment,
+) -> None:
     node = multi_node.node()
     client = node.client()
     assert client.ask(BY_DAY).status == 200
@@ -36,7 +38,7 @@ def test_a_dead_meter_is_told_at_once_and_a_new_one_is_found_by_itself(multi_nod
 
 @pytest.mark.long
 @pytest.mark.parametrize("befalls", ["freezes", "is silent", "trickles"])
-def test_a_meter_that_does_not_answer_costs_everyone_the_same_short_time(
+def test_an_unresponsive_meter_delays_every_caller_by_the_same_short_time(
     multi_node: MultiNodeDeployment, befalls: str
 ) -> None:
     node = multi_node.node()
@@ -59,7 +61,7 @@ def test_a_meter_that_does_not_answer_costs_everyone_the_same_short_time(
 
 @pytest.mark.long
 @pytest.mark.parametrize("befalls", ["is killed", "is cut off", "freezes", "is silent"])
-def test_a_node_that_knows_no_keys_yet_lets_nobody_through_while_the_store_is_away(
+def test_a_node_without_keys_admits_nobody_while_the_store_is_unavailable(
     multi_node: MultiNodeDeployment, befalls: str
 ) -> None:
     node = multi_node.node()
@@ -86,9 +88,7 @@ def test_a_node_that_knows_no_keys_yet_lets_nobody_through_while_the_store_is_aw
 
 @pytest.mark.long
 @pytest.mark.parametrize("befalls", ["is killed", "is cut off", "is silent"])
-def test_where_the_store_counts_a_dead_store_is_a_gate_that_stays_shut(
-    multi_node: MultiNodeDeployment, befalls: str
-) -> None:
+def test_if_the_store_is_the_meter_a_dead_store_admits_nobody(multi_node: MultiNodeDeployment, befalls: str) -> None:
     node = multi_node.node(meter=False)
     client = node.client()
     assert client.ask(BY_DAY).status == 200

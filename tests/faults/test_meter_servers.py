@@ -51,7 +51,9 @@ def assert_it_survives(multi_node: MultiNodeDeployment, node: Node, doomed: Valk
     assert counted <= answered + sum(call.status == 503 for call in caller.seen) + 1
 
 
-def test_sentinels_lead_to_the_next_primary(multi_node: MultiNodeDeployment, started: list[Valkey]) -> None:
+def test_after_a_failure_sentinels_name_the_next_primary(
+    multi_node: MultiNodeDeployment, started: list[Valkey]
+) -> None:
     started.append(replica_of(multi_node.valkey))
     sentinel = Valkey(sentinel_of=multi_node.valkey)
     started.append(sentinel)
@@ -61,7 +63,9 @@ def test_sentinels_lead_to_the_next_primary(multi_node: MultiNodeDeployment, sta
     assert_it_survives(multi_node, node, multi_node.valkey)
 
 
-def test_a_cluster_goes_on_without_one_of_its_primaries(multi_node: MultiNodeDeployment, started: list[Valkey]) -> None:
+def test_a_valkey_cluster_survives_the_loss_of_a_primary(
+    multi_node: MultiNodeDeployment, started: list[Valkey]
+) -> None:
     primaries = make_cluster(started)
     for number in range(KEYS):
         multi_node.issue(f"k{number}", per_min=5, per_day=1000)

@@ -17,7 +17,7 @@ MINUTE = 60.0
 
 @pytest.mark.long
 @pytest.mark.parametrize("meter", [True, False], ids=["counted by the meter", "counted by the store"])
-def test_no_minute_holds_more_than_the_limit_and_nobody_who_fits_is_refused(
+def test_no_minute_exceeds_the_limit_and_no_request_within_it_is_refused(
     multi_node: MultiNodeDeployment, meter: bool
 ) -> None:
     multi_node.issue("tight", per_min=PER_MIN, per_day=1_000_000)
@@ -38,7 +38,7 @@ def test_no_minute_holds_more_than_the_limit_and_nobody_who_fits_is_refused(
     assert wronged(admitted, refused) == []
 
 
-def test_the_checker_finds_one_too_many_and_one_too_few() -> None:
+def test_the_checker_detects_one_admission_too_many_and_one_too_few() -> None:
     some = [Call(number, number + 0.5, 200) for number in range(PER_MIN)]
     one_more, refused = Call(50, 50.5, 200), Call(50, 50.5, 429)
     assert (crowded(some), wronged(some, [refused])) == ([], [])

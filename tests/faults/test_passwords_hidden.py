@@ -63,7 +63,7 @@ def assert_hidden(text: str) -> None:
 @pytest.mark.parametrize(
     ("store", "meter"), [*((store, "") for store in SLIPS), *((STORE, meter) for meter in METER_SLIPS)]
 )
-def test_an_address_that_does_not_work_is_told_without_its_password(
+def test_an_address_that_does_not_work_is_reported_without_its_password(
     monkeypatch: pytest.MonkeyPatch, store: str, meter: str
 ) -> None:
     for name, value in (("STORE", store), ("METER", meter), ("SECRET", SECRET)):
@@ -75,13 +75,15 @@ def test_an_address_that_does_not_work_is_told_without_its_password(
 @pytest.mark.long
 @pytest.mark.parametrize("words", [["settings"], ["migrate"], ["keys", "list"], ["usage"], ["serve"]], ids=" ".join)
 @pytest.mark.parametrize("store", SLIPS)
-def test_no_command_shows_it(store: str, words: list[str]) -> None:
+def test_no_command_shows_a_password(store: str, words: list[str]) -> None:
     listening = ["--port", str(free_port()), "--admin-port", "0"] if words == ["serve"] else []
     assert_hidden(said(store, f"redis://:{CANARY}@{CLOSED}/0", *words, *listening))
 
 
 @pytest.mark.long
-def test_a_service_whose_servers_fail_shows_it_nowhere(multi_node: MultiNodeDeployment, tmp_path: Path) -> None:
+def test_a_service_whose_servers_fail_shows_the_password_nowhere(
+    multi_node: MultiNodeDeployment, tmp_path: Path
+) -> None:
     """With the right passwords, with servers that go away, and with a password that has become wrong."""
     multi_node.valkey.command(f"CONFIG SET requirepass {CANARY}")
     deployment = Deployment(

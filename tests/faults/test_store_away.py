@@ -33,7 +33,7 @@ def locked(multi_node: MultiNodeDeployment, table: str) -> Iterator[None]:
         yield
 
 
-def test_a_dead_store_is_a_failure_that_still_tells_the_days_figures(multi_node: MultiNodeDeployment) -> None:
+def test_a_dead_store_causes_failures_that_still_carry_the_day_quota(multi_node: MultiNodeDeployment) -> None:
     multi_node.issue("counted", per_min=1000, per_day=50)
     node = multi_node.node()
     client = node.client("counted")
@@ -75,7 +75,7 @@ def test_a_store_that_does_not_answer_is_a_failure_in_its_time(multi_node: Multi
 
 
 @pytest.mark.long
-def test_a_key_that_cannot_be_looked_up_is_not_called_wrong(multi_node: MultiNodeDeployment) -> None:
+def test_a_key_that_cannot_be_looked_up_is_not_reported_as_invalid(multi_node: MultiNodeDeployment) -> None:
     node = multi_node.node()
     assert node.client().ask(BY_DAY).status == 200
     node.store_proxy.cut()
@@ -96,7 +96,7 @@ def test_a_query_past_its_time_limit_is_a_failure_and_the_next_one_is_not(multi_
 
 
 @pytest.mark.long
-def test_once_the_bound_on_revocation_has_run_out_nobody_is_let_through(
+def test_nobody_is_admitted_once_keys_are_older_than_a_revocation_may_take(
     tmp_path: Path, postgres: Postgres, valkey: Valkey
 ) -> None:
     service = RunningService(tmp_path, store=postgres.fresh_database()[1], meter=valkey.url)

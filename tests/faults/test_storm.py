@@ -14,7 +14,7 @@ SLACK_SEC = 10.0
 
 
 @pytest.mark.long
-def test_a_crowd_is_served_to_the_last(multi_node: MultiNodeDeployment) -> None:
+def test_hundreds_of_concurrent_callers_are_all_served(multi_node: MultiNodeDeployment) -> None:
     node = multi_node.node()
     seen = call_concurrently(node.port, multi_node.key(), BY_DAY, CROWD)
     assert {call.status for call in seen} <= {200, 503}
@@ -24,7 +24,7 @@ def test_a_crowd_is_served_to_the_last(multi_node: MultiNodeDeployment) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("meter", [True, False], ids=["counted by the meter", "counted by the store"])
-def test_when_every_connection_is_taken_the_crowd_waits_to_a_bound_and_is_refused(
+def test_when_every_connection_is_in_use_callers_wait_for_a_limited_time_and_are_refused(
     multi_node: MultiNodeDeployment, meter: bool
 ) -> None:
     multi_node.issue("counted", per_min=1_000_000, per_day=1_000_000)

@@ -87,6 +87,6 @@ def test_a_refused_page_learns_nothing_about_its_key(shared_service: RunningServ
     )
 
 
-def test_an_origin_that_is_no_text_is_an_origin(shared_service: RunningService, key: str) -> None:
+def test_an_origin_header_of_any_bytes_marks_a_browser(shared_service: RunningService, key: str) -> None:
     answer = raw_http.send(shared_service, raw_http.request(b"/ext/v1/shops", b"Origin: \xff\xfe", key=key))
     assert answer.status == 403

@@ -31,7 +31,7 @@ def test_past_the_quota_requests_are_refused_until_the_next_day(shared_service: 
         assert (answer.status_code, answer.json()["error"]) == (429, "quota_exceeded")
 
 
-def test_the_refusal_has_neither_retry_after_nor_the_fields_of_the_minute(shared_service: RunningService) -> None:
+def test_the_refusal_has_neither_retry_after_nor_minute_fields(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s", per_day=1)
     shared_service.get("shops", key)
     answer = shared_service.get("shops", key)
@@ -39,7 +39,7 @@ def test_the_refusal_has_neither_retry_after_nor_the_fields_of_the_minute(shared
     assert "retry-after" not in answer.headers
 
 
-def test_past_the_quota_nothing_is_left_and_never_less(shared_service: RunningService) -> None:
+def test_past_the_quota_the_remaining_allowance_is_zero(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s", per_day=1)
     shared_service.get("shops", key)
     assert [allowance(shared_service.get("shops", key)) for _ in range(3)] == [("1", "0")] * 3
@@ -92,14 +92,14 @@ def test_the_default_quota_is_10000(shared_service: RunningService) -> None:
     assert allowance(shared_service.get("shops", shared_service.key(shop="s"))) == ("10000", "9999")
 
 
-def test_every_key_has_a_quota_of_its_own(shared_service: RunningService) -> None:
+def test_every_key_has_its_own_quota(shared_service: RunningService) -> None:
     spent, other = shared_service.key(shop="s", per_day=1), shared_service.key(shop="s", per_day=5)
     shared_service.get("shops", spent)
     shared_service.get("shops", spent)
     assert allowance(shared_service.get("shops", other)) == ("5", "4")
 
 
-def test_a_quota_changed_meanwhile_counts_at_once(service: RunningService) -> None:
+def test_a_changed_quota_applies_at_once(service: RunningService) -> None:
     key = service.key(shop="s", per_day=1)
     service.get("shops", key)
     key_issuing.update(service.key_store, key.split("_")[2], key_issuing.KeyChanges(per_day=3))
@@ -155,7 +155,7 @@ def test_a_crash_is_answered_500_with_the_allowance(service: RunningService) -> 
     assert (answer.status_code, answer.json()["error"], *allowance(answer)) == (500, "internal", "9", "8")
 
 
-def test_the_service_goes_on_after_a_failure(service: RunningService) -> None:
+def test_the_service_keeps_working_after_a_failure(service: RunningService) -> None:
     key = service.key(shop="s", per_day=9)
     with table_missing(service, "books", "shops"):
         service.get("shops", key)

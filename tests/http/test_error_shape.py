@@ -182,7 +182,7 @@ def check_headers(problem: Problem, answer: httpx.Response) -> None:
 
 
 @pytest.mark.parametrize("code", BY_CODE)
-def test_a_message_says_nothing_of_the_machinery(shared_service: RunningService, full_key: str, code: str) -> None:
+def test_a_message_does_not_reveal_internals(shared_service: RunningService, full_key: str, code: str) -> None:
     for source in list(SOURCES[code].values())[:1]:
         text = source(shared_service, full_key).text.lower()
         assert not [word for word in ("sqlite", "traceback", "python", "counterfoil", "/", "select ") if word in text]

@@ -82,9 +82,7 @@ def test_every_answer_is_private_and_to_be_checked(answers: dict[str, Any], kind
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_answer_varies_with_the_key_the_encoding_and_the_marks_of_a_browser(
-    answers: dict[str, Any], kind: str
-) -> None:
+def test_every_answer_varies_with_the_key_the_encoding_and_browser_headers(answers: dict[str, Any], kind: str) -> None:
     varies = {name.strip().lower() for name in answers[kind].headers["vary"].split(",")}
     assert varies >= {"accept-encoding", "authorization", "origin", "sec-fetch-site"}
 
@@ -177,7 +175,7 @@ def test_the_tag_of_a_member_changes_when_points_expire(service: RunningService)
     assert service.get(path, key, headers={"if-none-match": before}).status_code == 200
 
 
-def test_the_tag_tells_a_last_page_from_one_that_is_followed(shared_service: RunningService) -> None:
+def test_the_tag_of_a_last_page_differs_from_that_of_a_page_with_a_successor(shared_service: RunningService) -> None:
     of = shop()
     shared_service.load(of, *bills(of, 2))
     key = shared_service.key(shop=of["id"])
@@ -186,7 +184,7 @@ def test_the_tag_tells_a_last_page_from_one_that_is_followed(shared_service: Run
     assert full.headers["etag"] != last.headers["etag"]
 
 
-def test_the_tag_of_a_member_tells_whether_personal_data_is_shown(shared_service: RunningService) -> None:
+def test_the_tag_of_a_member_depends_on_whether_personal_data_is_shown(shared_service: RunningService) -> None:
     of = branch()
     person = member(of)
     shared_service.load(of, person)
@@ -211,7 +209,7 @@ def condition(pattern: str, tag: str) -> str:
 
 @pytest.mark.parametrize("pattern", MATCHING)
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_what_the_caller_holds_already_is_not_sent_again(
+def test_an_answer_that_the_caller_already_has_is_not_sent_again(
     shared_service: RunningService, small: str, pattern: str, method: str
 ) -> None:
     tag = shared_service.get("shops", small).headers["etag"]

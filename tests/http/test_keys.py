@@ -108,11 +108,11 @@ def _with_id(known: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["key", "api_key", "apiKey", "access_token", "token", "authorization"])
-def test_a_key_in_the_query_string_is_no_key(shared_service: RunningService, name: str) -> None:
+def test_a_key_in_the_query_string_is_ignored(shared_service: RunningService, name: str) -> None:
     assert shared_service.get(f"shops?{name}={shared_service.key(shop='s')}").status_code == 401
 
 
-def test_a_key_in_the_body_is_no_key(shared_service: RunningService) -> None:
+def test_a_key_in_the_body_is_ignored(shared_service: RunningService) -> None:
     content = f'{{"authorization":"Bearer {shared_service.key(shop="s")}"}}'
     answer = shared_service.server.client.request("GET", f"{shared_service.url}/ext/v1/shops", content=content)
     assert answer.status_code == 401
@@ -123,14 +123,14 @@ def test_every_endpoint_needs_a_key(shared_service: RunningService, path: str) -
     assert seen(refusal(shared_service, None, path)) == seen(refusal(shared_service, None))
 
 
-def test_a_refused_caller_is_told_how_to_present_a_key(shared_service: RunningService) -> None:
+def test_a_refusal_says_how_to_present_a_key(shared_service: RunningService) -> None:
     assert refusal(shared_service, None).headers["www-authenticate"].startswith("Bearer")
 
 
 # --- 401 key_revoked -----------------------------------------------------------------------
 
 
-def test_a_revoked_key_is_told_so(shared_service: RunningService) -> None:
+def test_a_revoked_key_gets_key_revoked(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s")
     key_issuing.revoke(shared_service.key_store, key_id(key), shared_service.clock.now_ms())
     shared_service.clock.advance(1)
@@ -138,7 +138,7 @@ def test_a_revoked_key_is_told_so(shared_service: RunningService) -> None:
     assert (answer.status_code, answer.json()["error"]) == (401, "key_revoked")
 
 
-def test_a_revocation_works_within_the_rings_refresh_even_for_a_busy_key(service: RunningService) -> None:
+def test_a_revocation_takes_effect_within_the_refresh_interval_even_for_a_busy_key(service: RunningService) -> None:
     key = service.key(shop="s", per_min=1000)
     for _ in range(10):
         assert service.get("shops", key).status_code == 200
@@ -152,7 +152,7 @@ def test_a_revocation_works_within_the_rings_refresh_even_for_a_busy_key(service
     assert statuses[-2:] == [401, 401]
 
 
-def test_the_rings_refresh_is_within_the_five_minutes_promised() -> None:
+def test_the_key_refresh_interval_is_within_the_five_minutes_promised() -> None:
     assert REFRESH_SEC < FIVE_MINUTES
 
 
@@ -204,7 +204,7 @@ def test_a_key_issued_while_the_service_runs_is_known_within_the_refresh(service
     assert service.get("shops", key).status_code == 200
 
 
-def test_a_successor_works_beside_the_old_key(service: RunningService) -> None:
+def test_a_successor_works_while_the_old_key_still_works(service: RunningService) -> None:
     old = service.key(shop="s", per_day=77)
     new = key_issuing.rotate(service.key_store, key_id(old), secrets.token_bytes, service.clock.now_ms()).text
     answers = [service.get("shops", key) for key in (old, new)]
@@ -225,7 +225,7 @@ def test_a_permission_granted_later_works_within_the_refresh(service: RunningSer
 
 
 @pytest.mark.parametrize("trouble", KEY_FILE_PROBLEMS)
-def test_while_keys_cannot_be_read_nobody_is_let_through(service: RunningService, trouble: str) -> None:
+def test_nobody_is_admitted_while_keys_cannot_be_read(service: RunningService, trouble: str) -> None:
     key = service.key(shop="s")
     service.get("shops", key)
     with keys_unreadable(service, trouble):
@@ -248,7 +248,7 @@ def test_while_keys_cannot_be_read_a_bad_key_is_answered_like_a_good_one(service
         assert seen(service.get("shops", key)) == seen(refusal(service, None)) == seen(refusal(service, "Bearer x"))
 
 
-def test_a_refusal_for_want_of_keys_carries_no_allowance_and_no_retry_after(service: RunningService) -> None:
+def test_a_refusal_because_keys_are_unreadable_has_no_allowance_and_no_retry_after(service: RunningService) -> None:
     with keys_unreadable(service):
         headers = service.get("shops", "any").headers
     assert not [name for name in headers if name.startswith("x-ratelimit") or name == "retry-after"]
@@ -261,7 +261,7 @@ def test_while_keys_cannot_be_read_nothing_is_counted(service: RunningService) -
     assert service.data("usage", key)["today"]["count"] == 1
 
 
-def test_while_counts_cannot_be_kept_nobody_is_let_through(service: RunningService) -> None:
+def test_nobody_is_admitted_while_counts_cannot_be_stored(service: RunningService) -> None:
     key = service.key(shop="s")
     service.get("shops", key)
     with table_missing(service, "usage", "admissions"):
@@ -270,7 +270,7 @@ def test_while_counts_cannot_be_kept_nobody_is_let_through(service: RunningServi
         assert not [name for name in answer.headers if name.startswith("x-ratelimit")]
 
 
-def test_counting_goes_on_where_it_was_once_counts_can_be_kept_again(service: RunningService) -> None:
+def test_counting_continues_once_counts_can_be_stored_again(service: RunningService) -> None:
     key = service.key(shop="s")
     service.get("shops", key)
     with table_missing(service, "usage", "admissions"):

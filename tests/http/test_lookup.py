@@ -76,7 +76,7 @@ def test_personal_data_access_does_not_grant_the_lookup(shared_service: RunningS
     assert ask(shared_service, key, of).json()["error"] == "lookup_not_enabled"
 
 
-def test_the_permission_gates_only_this_endpoint(shared_service: RunningService) -> None:
+def test_the_permission_is_needed_for_this_endpoint_only(shared_service: RunningService) -> None:
     of = branch()
     record = member(of)
     shared_service.load(of, record)

@@ -222,7 +222,7 @@ def test_a_field_of_a_coupon_follows_its_rule(
     assert coupon[field] == shown
 
 
-def test_another_brands_coupons_never_appear(shared_service: RunningService) -> None:
+def test_coupons_of_another_brand_never_appear(shared_service: RunningService) -> None:
     coupons = [{"code": "mine"}, {"code": "theirs", "providerId": "another-base"}]
     assert [coupon["code"] for coupon in read(shared_service, coupons=coupons)["coupons"]] == ["mine"]
 
@@ -328,7 +328,7 @@ def test_the_token_stays_when_the_member_changes(shared_service: RunningService)
     assert tokens(shared_service, of, key) == before
 
 
-def test_two_records_of_one_person_have_a_token_each(shared_service: RunningService) -> None:
+def test_two_records_of_one_person_have_different_tokens(shared_service: RunningService) -> None:
     of = branch()
     of, key = open_base(shared_service, member(of), member(of), of=of)
     assert len(set(tokens(shared_service, of, key))) == 2
@@ -396,7 +396,7 @@ def test_a_base_shared_by_two_franchises_is_read_by_both(shared_service: Running
     assert [len(rows(shared_service, one, key)) for key in keys] == [1, 1]
 
 
-def test_a_franchise_id_is_no_provider_id(shared_service: RunningService) -> None:
+def test_a_franchise_id_is_not_a_provider_id(shared_service: RunningService) -> None:
     of, key = open_base(shared_service)
     assert shared_service.error("members", key, providerId=of["franchiseId"]) == "provider_not_in_scope"
 
@@ -418,7 +418,7 @@ def test_a_base_that_does_not_exist_is_answered_like_one_outside_the_scope(share
     assert (unknown.status_code, unknown.content) == (outside.status_code, outside.content)
 
 
-def test_a_base_that_was_never_loaded_has_its_members_all_the_same(shared_service: RunningService) -> None:
+def test_members_of_a_base_that_was_never_loaded_are_listed(shared_service: RunningService) -> None:
     of = branch()
     shared_service.load(of, member(of))
     assert len(rows(shared_service, of, shared_service.key(shop=of["id"]))) == 1
@@ -500,7 +500,7 @@ def test_the_cursor_is_the_token_of_the_last_row(shared_service: RunningService)
     assert body["nextCursor"] == body["data"][-1]["memberId"]
 
 
-def test_a_pass_is_not_thrown_off_when_the_sign_up_of_its_cursors_member_is_mended(
+def test_a_pass_is_unaffected_when_the_sign_up_of_its_cursors_member_is_corrected(
     shared_service: RunningService,
 ) -> None:
     of = branch()
@@ -541,7 +541,7 @@ def test_a_token_of_another_base_is_a_bad_cursor(shared_service: RunningService)
 
 
 @pytest.mark.parametrize("cursor", ["", "m1_", "m1_unknown", "m2_abc", "null", "\x00", "x" * 3000])
-def test_a_cursor_that_is_no_token_of_the_base_is_a_bad_cursor(shared_service: RunningService, cursor: str) -> None:
+def test_a_cursor_that_is_not_a_token_of_the_base_is_a_bad_cursor(shared_service: RunningService, cursor: str) -> None:
     of = branch()
     of, key = open_base(shared_service, member(of), of=of)
     assert shared_service.error("members", key, providerId=of["providerId"], cursor=cursor) == "bad_cursor"
@@ -558,7 +558,7 @@ def test_a_removed_member_is_no_longer_listed(shared_service: RunningService) ->
 
 
 @pytest.mark.parametrize("personal_data", [True, False])
-def test_a_member_from_before_forms_is_answered_like_any_other_and_gets_its_form_by_the_next_load(
+def test_a_member_from_before_templates_is_answered_like_any_other_and_gets_a_template_with_the_next_load(
     service: RunningService, personal_data: bool
 ) -> None:
     of = branch()

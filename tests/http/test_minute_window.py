@@ -51,7 +51,7 @@ GAPS = st.one_of(
 
 @settings(max_examples=80, deadline=None)
 @given(per_min=st.integers(1, 4), gaps=st.lists(GAPS, min_size=1, max_size=30))
-def test_a_request_is_admitted_exactly_when_it_fits(
+def test_a_request_is_admitted_exactly_when_it_is_within_the_limit(
     shared_service: RunningService, per_min: int, gaps: list[int]
 ) -> None:
     key = shared_service.key(shop="s", per_min=per_min, per_day=A_LOT)
@@ -70,7 +70,7 @@ def test_a_request_is_admitted_exactly_when_it_fits(
 
 @settings(max_examples=40, deadline=None)
 @given(moves=st.lists(st.tuples(st.integers(0, 30_000_000), st.sampled_from([0, -86_400, -61, -1, 1, 61, 86_400]))))
-def test_the_window_takes_no_notice_of_steps_of_the_wall_clock(
+def test_steps_of_the_wall_clock_do_not_affect_the_window(
     shared_service: RunningService, moves: list[tuple[int, int]]
 ) -> None:
     key = shared_service.key(shop="s", per_min=2, per_day=A_LOT)
@@ -89,7 +89,7 @@ def test_the_window_takes_no_notice_of_steps_of_the_wall_clock(
 
 @settings(max_examples=40, deadline=None)
 @given(moves=st.lists(st.tuples(st.integers(0, 30_000_000), st.integers(1, 5)), max_size=20))
-def test_a_changed_ceiling_counts_from_the_next_request_on(
+def test_a_changed_limit_applies_from_the_next_request(
     shared_service: RunningService, moves: list[tuple[int, int]]
 ) -> None:
     key = shared_service.key(shop="s", per_min=3, per_day=A_LOT)
@@ -105,7 +105,7 @@ def test_a_changed_ceiling_counts_from_the_next_request_on(
 
 
 @pytest.mark.parametrize("per_min", [1, 2, 7])
-def test_a_burst_up_to_the_ceiling_is_admitted_and_no_more(shared_service: RunningService, per_min: int) -> None:
+def test_a_burst_is_admitted_up_to_the_limit_and_no_further(shared_service: RunningService, per_min: int) -> None:
     key = shared_service.key(shop="s", per_min=per_min)
     assert statuses(shared_service, key, per_min + 2) == [200] * per_min + [429] * 2
 
@@ -119,7 +119,7 @@ def test_a_slot_is_free_again_exactly_60_seconds_after_it_was_taken(service: Run
     assert ask(service, key).status_code == 200
 
 
-def test_the_window_rolls_and_does_not_start_afresh_at_the_full_minute(service: RunningService) -> None:
+def test_the_window_rolls_and_does_not_reset_at_the_full_minute(service: RunningService) -> None:
     key = service.key(shop="s", per_min=2)
     service.clock.advance(59)
     ask(service, key)
@@ -128,7 +128,7 @@ def test_the_window_rolls_and_does_not_start_afresh_at_the_full_minute(service: 
     assert ask(service, key).status_code == 429
 
 
-def test_the_default_ceiling_is_60(shared_service: RunningService) -> None:
+def test_the_default_limit_is_60_per_minute(shared_service: RunningService) -> None:
     assert statuses(shared_service, shared_service.key(shop="s"), 62) == [200] * 60 + [429] * 2
 
 
@@ -147,7 +147,7 @@ def test_after_retry_after_seconds_a_request_is_admitted(shared_service: Running
 
 
 @pytest.mark.parametrize("passed", [0, 0.5, 29.25, 57])
-def test_a_second_before_that_it_is_not(shared_service: RunningService, passed: float) -> None:
+def test_a_second_before_that_the_id_is_still_taken(shared_service: RunningService, passed: float) -> None:
     key = shared_service.key(shop="s", per_min=1)
     ask(shared_service, key)
     shared_service.clock.advance(passed)
@@ -155,7 +155,7 @@ def test_a_second_before_that_it_is_not(shared_service: RunningService, passed: 
     assert ask(shared_service, key).status_code == 429
 
 
-def test_the_refusal_says_when_to_come_back_and_what_the_ceiling_is(shared_service: RunningService) -> None:
+def test_the_refusal_says_when_to_retry_and_what_the_limit_is(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s", per_min=2)
     ask(shared_service, key)
     shared_service.clock.advance(10)
@@ -178,7 +178,7 @@ def test_the_refusal_carries_no_daily_allowance(shared_service: RunningService) 
     assert not [name for name in ask(shared_service, key).headers if name.startswith("x-ratelimit")]
 
 
-def test_the_ceiling_of_the_minute_stands_in_no_header(shared_service: RunningService) -> None:
+def test_the_minute_limit_is_in_no_header(shared_service: RunningService) -> None:
     answer = ask(shared_service, shared_service.key(shop="s", per_min=4321))
     assert not [name for name, value in answer.headers.items() if "4321" in value]
 
@@ -213,13 +213,13 @@ def test_requests_that_fail_take_a_slot(shared_service: RunningService) -> None:
 # --- who shares a window ---------------------------------------------------------------------------
 
 
-def test_every_key_has_a_window_of_its_own(shared_service: RunningService) -> None:
+def test_every_key_has_its_own_window(shared_service: RunningService) -> None:
     full, other = shared_service.key(shop="s", per_min=1), shared_service.key(shop="s", per_min=1)
     assert statuses(shared_service, full, 2) == [200, 429]
     assert ask(shared_service, other).status_code == 200
 
 
-def test_requests_that_arrive_together_share_the_window_exactly(shared_service: RunningService) -> None:
+def test_concurrent_requests_share_the_window_exactly(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s", per_min=10)
     with ThreadPoolExecutor(16) as crowd:
         found = list(crowd.map(lambda _: ask(shared_service, key).status_code, range(60)))

@@ -178,7 +178,7 @@ def test_bodies_may_grow_new_fields(described: Json) -> None:
         assert "additionalProperties" not in node, where
 
 
-def test_numbers_and_nullables_are_plain_types(described: Json) -> None:
+def test_numbers_and_nullable_fields_have_plain_types(described: Json) -> None:
     schemas = described["components"]["schemas"]
     assert all("anyOf" not in node for _, node in objects(schemas))
     assert schemas["Amounts"]["properties"]["net"]["type"] == ["number", "null"]
@@ -188,7 +188,7 @@ def test_numbers_and_nullables_are_plain_types(described: Json) -> None:
 
 
 @pytest.mark.parametrize(("schema", "field"), [("Channel", "code"), ("Bill", "serviceType"), ("Amounts", "vatType")])
-def test_an_open_string_says_that_it_is_open(described: Json, schema: str, field: str) -> None:
+def test_an_open_string_is_documented_as_open(described: Json, schema: str, field: str) -> None:
     open_string = described["components"]["schemas"][schema]["properties"][field]
     assert open_string["type"] == ["string", "null"]
     assert "enum" not in open_string

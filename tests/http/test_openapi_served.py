@@ -18,30 +18,30 @@ def described(service: RunningService) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("key", [None, "nonsense", "cf_live_abcdefghijkl_" + "0" * 49])
-def test_it_needs_no_key_and_looks_at_none(shared_service: RunningService, key: str | None) -> None:
+def test_the_document_needs_no_key_and_ignores_one(shared_service: RunningService, key: str | None) -> None:
     assert shared_service.get("openapi.json", key).status_code == 200
 
 
-def test_it_counts_for_nobody(shared_service: RunningService) -> None:
+def test_requests_for_the_document_are_not_counted(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s")
     for _ in range(3):
         shared_service.get("openapi.json", key)
     assert shared_service.data("usage", key)["today"]["count"] == 1
 
 
-def test_it_carries_no_allowance(shared_service: RunningService) -> None:
+def test_the_document_carries_no_allowance(shared_service: RunningService) -> None:
     answer = shared_service.get("openapi.json", shared_service.key(shop="s"))
     assert not [name for name in answer.headers if name.startswith("x-ratelimit")]
 
 
-def test_it_is_served_even_to_a_key_whose_minute_is_full(shared_service: RunningService) -> None:
+def test_the_document_is_served_even_to_a_key_whose_minute_is_full(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s", per_min=1)
     shared_service.get("shops", key)
     assert shared_service.error("shops", key) == "rate_limited"
     assert shared_service.get("openapi.json", key).status_code == 200
 
 
-def test_it_is_served_while_the_keys_cannot_be_read(service: RunningService) -> None:
+def test_the_document_is_served_while_keys_cannot_be_read(service: RunningService) -> None:
     key = service.key(shop="s")
     service.get("shops", key)
     with keys_unreadable(service):
@@ -49,21 +49,21 @@ def test_it_is_served_while_the_keys_cannot_be_read(service: RunningService) -> 
         assert service.get("openapi.json").status_code == 200
 
 
-def test_it_is_the_document_as_it_is_made(shared_service: RunningService) -> None:
+def test_the_served_document_is_the_generated_one(shared_service: RunningService) -> None:
     assert shared_service.get("openapi.json").content == document(shared_service.settings.prefix)
 
 
-def test_it_is_openapi_3_1_and_says_its_version(shared_service: RunningService) -> None:
+def test_the_document_is_openapi_3_1_and_has_a_version(shared_service: RunningService) -> None:
     found = described(shared_service)
     assert found["openapi"].startswith("3.1.")
     assert found["info"]["version"] == API_VERSION
 
 
-def test_what_is_served_is_described_and_what_is_described_is_served(shared_service: RunningService) -> None:
+def test_what_is_served_is_documented_and_what_is_documented_is_served(shared_service: RunningService) -> None:
     assert set(described(shared_service)["paths"]) == {f"/v1/{route.path}" for route in ROUTES}
 
 
-def test_every_described_path_answers_a_good_key(shared_service: RunningService) -> None:
+def test_every_documented_path_answers_a_valid_key(shared_service: RunningService) -> None:
     of = shop()
     shared_service.load(of)
     key = shared_service.key(shop=of["id"])
@@ -73,7 +73,7 @@ def test_every_described_path_answers_a_good_key(shared_service: RunningService)
         assert message != "There is no such path."
 
 
-def test_its_server_address_holds_the_prefix(shared_service: RunningService) -> None:
+def test_the_server_address_in_the_document_has_the_prefix(shared_service: RunningService) -> None:
     assert described(shared_service)["servers"][0]["url"] == shared_service.settings.prefix
 
 
@@ -82,7 +82,7 @@ def test_parameters_change_nothing(shared_service: RunningService, query: dict[s
     assert shared_service.get("openapi.json", **query).content == document(shared_service.settings.prefix)
 
 
-def test_it_answers_head_and_if_none_match_like_any_other(shared_service: RunningService) -> None:
+def test_the_document_supports_head_and_if_none_match(shared_service: RunningService) -> None:
     tag = shared_service.get("openapi.json").headers["etag"]
     assert shared_service.get("openapi.json", method="HEAD").headers["etag"] == tag
     assert shared_service.get("openapi.json", headers={"if-none-match": tag}).status_code == 304
@@ -93,5 +93,5 @@ def test_a_web_page_is_refused_here_too(shared_service: RunningService) -> None:
     assert (answer.status_code, answer.json()["error"]) == (403, "cross_origin_refused")
 
 
-def test_it_can_only_be_read(shared_service: RunningService) -> None:
+def test_the_document_is_read_only(shared_service: RunningService) -> None:
     assert shared_service.get("openapi.json", method="DELETE").status_code == 405

@@ -82,7 +82,7 @@ def test_the_prefix_is_a_setting(tmp_path: Any) -> None:
 # --- 3. key before minute --------------------------------------------------------------
 
 
-def test_a_revoked_key_is_told_so_however_full_its_minute(service: RunningService) -> None:
+def test_a_revoked_key_gets_key_revoked_even_in_a_full_minute(service: RunningService) -> None:
     key = service.key(shop="s", per_min=1, per_day=1)
     for _ in range(3):
         service.get("shops", key)
@@ -107,7 +107,7 @@ def test_an_invalid_key_is_refused_before_its_parameters_are_looked_at(shared_se
 # --- 4. minute before day ------------------------------------------------------------------
 
 
-def test_a_full_minute_is_told_before_a_spent_quota(shared_service: RunningService) -> None:
+def test_a_full_minute_is_reported_before_a_spent_quota(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s", per_min=2, per_day=1)
     shared_service.get("shops", key)
     answers = [code(shared_service.get("shops", key)) for _ in range(2)]
@@ -118,7 +118,7 @@ def test_a_full_minute_is_told_before_a_spent_quota(shared_service: RunningServi
 
 
 @pytest.mark.parametrize("path", ["members/lookup", "members?updatedSince=x", "transactions", "transactions/none"])
-def test_a_spent_quota_is_told_before_anything_about_the_request(shared_service: RunningService, path: str) -> None:
+def test_a_spent_quota_is_reported_before_anything_about_the_request(shared_service: RunningService, path: str) -> None:
     key = shared_service.key(shop="s", per_day=1)
     shared_service.get("shops", key)
     assert code(shared_service.get(path, key)) == (429, "quota_exceeded")
@@ -140,7 +140,7 @@ def branches(shared_service: RunningService) -> tuple[Record, Record, str, str]:
     "query",
     [{}, {"providerId": ""}, {"providerId": "theirs", "messagingUserId": USER}, {"messagingUserId": "x"}],
 )
-def test_a_missing_permission_is_told_before_parameters_and_scope(
+def test_a_missing_permission_is_reported_before_parameters_and_scope(
     shared_service: RunningService, branches: tuple[Record, Record, str, str], query: Record
 ) -> None:
     assert code(shared_service.get("members/lookup", branches[2], **query)) == (403, "lookup_not_enabled")
@@ -149,7 +149,7 @@ def test_a_missing_permission_is_told_before_parameters_and_scope(
 @pytest.mark.parametrize(
     "query", [{}, {"providerId": ""}, {"providerId": "elsewhere"}, {"providerId": "elsewhere", "cursor": ""}]
 )
-def test_not_supported_is_told_before_parameters_scope_and_cursor(
+def test_not_supported_is_reported_before_parameters_scope_and_cursor(
     shared_service: RunningService, branches: tuple[Record, Record, str, str], query: Record
 ) -> None:
     assert code(shared_service.get("members", branches[2], updatedSince="", **query)) == (400, "not_supported")
@@ -164,14 +164,14 @@ def test_not_supported_is_told_before_parameters_scope_and_cursor(
         ("members/lookup", {"providerId": "elsewhere", "messagingUserId": "x"}),
     ],
 )
-def test_bad_parameters_are_told_before_the_scope(
+def test_bad_parameters_are_reported_before_the_scope(
     shared_service: RunningService, branches: tuple[Record, Record, str, str], path: str, query: Record
 ) -> None:
     assert code(shared_service.get(path, branches[3], **query)) == (400, "bad_query")
 
 
 @pytest.mark.parametrize("cursor", ["", "nonsense"])
-def test_the_scope_is_told_before_the_cursor(
+def test_the_scope_is_checked_before_the_cursor(
     shared_service: RunningService, branches: tuple[Record, Record, str, str], cursor: str
 ) -> None:
     _, theirs, key, _ = branches
@@ -180,7 +180,7 @@ def test_the_scope_is_told_before_the_cursor(
     assert [code(bills), code(members)] == [(403, "shop_not_in_scope"), (403, "provider_not_in_scope")]
 
 
-def test_the_scope_is_told_before_the_cursor_to_a_franchise_too_whatever_bills_the_shop_has(
+def test_the_scope_is_checked_before_the_cursor_for_a_franchise_too_whatever_bills_the_shop_has(
     shared_service: RunningService,
 ) -> None:
     mine, theirs = branch(), branch()
@@ -198,7 +198,7 @@ def test_the_scope_is_told_before_the_cursor_to_a_franchise_too_whatever_bills_t
         assert asked(their_key, outside["id"], "nonsense", "") == {(400, "bad_cursor")}
 
 
-def test_a_cursor_is_told_bad_even_where_the_list_is_empty(shared_service: RunningService) -> None:
+def test_a_bad_cursor_is_refused_even_in_an_empty_list(shared_service: RunningService) -> None:
     key = shared_service.key(shop="never-loaded")
     assert code(shared_service.get("transactions", key, shopId="never-loaded", cursor="x", **NEW_YEAR)) == (
         400,
@@ -206,7 +206,7 @@ def test_a_cursor_is_told_bad_even_where_the_list_is_empty(shared_service: Runni
     )
 
 
-def test_the_scope_is_told_before_existence(
+def test_the_scope_is_checked_before_existence(
     shared_service: RunningService, branches: tuple[Record, Record, str, str]
 ) -> None:
     _, theirs, _, key = branches
@@ -227,7 +227,9 @@ def test_the_scope_is_told_before_existence(
     ],
     ids=["browser", "unknown path", "method", "openapi.json"],
 )
-def test_what_ends_before_the_key_is_not_counted(shared_service: RunningService, refused: dict[str, Any]) -> None:
+def test_requests_refused_before_the_key_check_are_not_counted(
+    shared_service: RunningService, refused: dict[str, Any]
+) -> None:
     key = shared_service.key(shop="s")
     shared_service.get(**refused, key=key)
     assert shared_service.data("usage", key)["today"]["count"] == 1
@@ -252,7 +254,9 @@ def test_requests_with_a_wrong_secret_are_not_counted_for_the_key(shared_service
     ],
     ids=["permission", "not supported", "parameter", "scope", "cursor", "bill", "member"],
 )
-def test_what_fails_in_the_handler_is_counted(shared_service: RunningService, path: str, query: Record) -> None:
+def test_requests_that_fail_in_the_handler_are_counted(
+    shared_service: RunningService, path: str, query: Record
+) -> None:
     key = shared_service.key(shop="s")
     assert shared_service.get(path, key, **query).status_code >= 400
     assert shared_service.data("usage", key)["today"]["count"] == 2

@@ -61,21 +61,21 @@ def test_a_last_page_that_is_exactly_full_is_followed_by_an_empty_one(service: R
 
 @pytest.mark.parametrize("query", [CHANGES, DAYS])
 @pytest.mark.parametrize("limit", range(1, 8))
-def test_a_quiet_walk_reads_every_row_once(
+def test_an_undisturbed_pass_reads_every_row_once(
     service: RunningService, key: str, query: dict[str, str], limit: int
 ) -> None:
     ids, cursor, _ = page(service, key, limit=limit, **query)
     assert [*ids, *rest(service, key, cursor, limit=limit, **query)] == ["b1", "b2", "b3", "b4", "b5", "b6"]
 
 
-def test_a_walk_goes_on_from_its_place_when_the_cursors_row_has_changed(service: RunningService, key: str) -> None:
+def test_a_pass_continues_at_its_position_when_the_cursors_row_has_changed(service: RunningService, key: str) -> None:
     _, cursor, _ = page(service, key, limit=2, **CHANGES)
     service.clock.advance(1)
     service.load(bill(2, void=True))
     assert list(rest(service, key, cursor, limit=2, **CHANGES)) == ["b3", "b4", "b5", "b6"]
 
 
-def test_a_row_that_changed_during_a_walk_comes_in_the_next_one(service: RunningService, key: str) -> None:
+def test_a_row_that_changed_during_a_pass_comes_in_the_next_one(service: RunningService, key: str) -> None:
     _, cursor, server_time = page(service, key, limit=2, **CHANGES)
     service.clock.advance(1)
     service.load(bill(2, void=True))
@@ -83,26 +83,28 @@ def test_a_row_that_changed_during_a_walk_comes_in_the_next_one(service: Running
     assert page(service, key, shopId="s", updatedSince=server_time)[0] == ["b2"]
 
 
-def test_all_pages_of_a_walk_carry_the_server_time_of_the_first(service: RunningService, key: str) -> None:
+def test_all_pages_of_a_pass_have_the_server_time_of_the_first(service: RunningService, key: str) -> None:
     _, cursor, first = page(service, key, limit=2, **CHANGES)
     service.clock.advance(60)
     service.load(bill(9))
     assert page(service, key, cursor, limit=2, **CHANGES)[2] == first
 
 
-def test_a_walk_by_day_goes_on_from_its_place_when_the_cursors_row_has_moved(service: RunningService, key: str) -> None:
+def test_a_pass_by_day_continues_at_its_position_when_the_cursors_row_has_moved(
+    service: RunningService, key: str
+) -> None:
     _, cursor, _ = page(service, key, limit=2, **DAYS)
     service.load(bill(2) | {"closedAt": "2026-01-20T12:00:00+07:00"})
     assert list(rest(service, key, cursor, limit=2, **DAYS)) == ["b3", "b4", "b5", "b6", "b2"]
 
 
-def test_a_walk_by_day_goes_on_when_the_cursors_row_has_left_the_range(service: RunningService, key: str) -> None:
+def test_a_pass_by_day_continues_when_the_cursors_row_has_left_the_range(service: RunningService, key: str) -> None:
     _, cursor, _ = page(service, key, limit=2, **DAYS)
     service.load(bill(2) | {"closedAt": "2026-03-20T12:00:00+07:00"})
     assert list(rest(service, key, cursor, limit=2, **DAYS)) == ["b3", "b4", "b5", "b6"]
 
 
-def test_a_walk_ends_although_every_page_is_followed_by_a_change(service: RunningService, key: str) -> None:
+def test_a_pass_ends_although_every_page_is_followed_by_a_change(service: RunningService, key: str) -> None:
     ids, cursor, _ = page(service, key, limit=1, **CHANGES)
     for change in range(20):
         if cursor is None:
@@ -139,7 +141,9 @@ def test_a_retried_page_is_the_same_page(service: RunningService, key: str) -> N
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5])
-def test_two_walks_of_one_key_at_once_do_not_disturb_each_other(service: RunningService, key: str, limit: int) -> None:
+def test_two_concurrent_passes_of_one_key_do_not_affect_each_other(
+    service: RunningService, key: str, limit: int
+) -> None:
     ids, cursor, _ = page(service, key, limit=limit, **CHANGES)
     service.clock.advance(1)
     service.load(*(bill(int(read[1:]), receiptNumber="changed") for read in ids))
@@ -150,7 +154,7 @@ def test_two_walks_of_one_key_at_once_do_not_disturb_each_other(service: Running
     assert (set(ids), set(others)) == (everything, everything)
 
 
-def test_the_slower_of_two_walks_that_met_keeps_its_place_when_a_third_comes_by(
+def test_the_slower_of_two_passes_at_one_position_keeps_its_position_when_a_third_joins(
     service: RunningService, key: str
 ) -> None:
     starts = [page(service, key, limit=2, **CHANGES)[1] for _ in range(2)]
@@ -167,7 +171,7 @@ def test_the_slower_of_two_walks_that_met_keeps_its_place_when_a_third_comes_by(
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-def test_a_second_full_walk_after_changes_sees_full_pages_and_ends(
+def test_a_second_full_pass_after_changes_gets_full_pages_and_ends(
     service: RunningService, key: str, limit: int
 ) -> None:
     _, cursor, _ = page(service, key, limit=limit, **CHANGES)
@@ -184,14 +188,14 @@ def test_a_plain_id_that_was_never_handed_out_is_a_bad_cursor(service: RunningSe
     assert service.error("transactions", key, cursor="b4", **DAYS) == "bad_cursor"
 
 
-def test_a_cursor_whose_row_is_gone_is_a_bad_cursor(service: RunningService, key: str) -> None:
+def test_a_cursor_whose_row_no_longer_exists_is_a_bad_cursor(service: RunningService, key: str) -> None:
     _, cursor, _ = page(service, key, limit=2, **CHANGES)
     service.load({"kind": "bill", "id": "b2", "shopId": "s", "removed": True})
     assert service.error("transactions", key, cursor=cursor, **CHANGES) == "bad_cursor"
 
 
 @pytest.mark.parametrize("cursor", ["", "nonsense", "b2 ", "B2", "b2\x00", "%", "ก" * 300])
-def test_what_is_no_row_is_a_bad_cursor(service: RunningService, key: str, cursor: str) -> None:
+def test_a_value_that_is_not_a_row_is_a_bad_cursor(service: RunningService, key: str, cursor: str) -> None:
     assert service.error("transactions", key, cursor=cursor, **CHANGES) == "bad_cursor"
 
 
@@ -205,7 +209,7 @@ def test_a_cursor_of_another_shop_is_a_bad_cursor(service: RunningService, key: 
     assert service.error("transactions", key, cursor="b8", **CHANGES) == "bad_cursor"
 
 
-def test_a_bill_from_before_change_tracking_is_no_cursor_by_change(service: RunningService, key: str) -> None:
+def test_a_bill_from_before_change_tracking_is_not_a_cursor_by_change(service: RunningService, key: str) -> None:
     service.load(bill(8, history=True))
     assert service.error("transactions", key, cursor="b8", **CHANGES) == "bad_cursor"
 
@@ -232,7 +236,7 @@ def test_a_stamp_lies_above_every_server_time_given_out_whatever_the_clock_does(
     assert page(service, key, shopId="s", updatedSince=server_time)[0][-1] == "b2"
 
 
-def test_a_member_walk_goes_on_from_its_place_when_the_cursors_member_signed_up_at_another_time(
+def test_a_pass_through_members_continues_at_its_position_when_the_sign_up_of_the_cursors_member_changed(
     service: RunningService,
 ) -> None:
     def member(number: int, day: int) -> dict[str, Any]:
@@ -246,7 +250,7 @@ def test_a_member_walk_goes_on_from_its_place_when_the_cursors_member_signed_up_
     assert ids == [service.token(member_id) for member_id in ("3", "4", "5", "2")]
 
 
-def test_a_walk_by_day_keeps_its_server_time_beside_a_later_walk(service: RunningService, key: str) -> None:
+def test_a_pass_by_day_keeps_its_server_time_beside_a_later_pass(service: RunningService, key: str) -> None:
     """Otherwise a bill voided behind the first reader would lie before the mark it is given at the end."""
     _, cursor, first = page(service, key, limit=2, **DAYS)
     service.clock.advance(1)
@@ -255,7 +259,7 @@ def test_a_walk_by_day_keeps_its_server_time_beside_a_later_walk(service: Runnin
     assert page(service, key, cursor, limit=2, **DAYS)[2] == first
 
 
-def test_a_walk_by_day_keeps_its_server_time_when_a_later_walk_is_through_before_it(
+def test_a_pass_by_day_keeps_its_server_time_when_a_later_pass_ends_before_it(
     service: RunningService, key: str
 ) -> None:
     _, cursor, first = page(service, key, limit=2, **DAYS)
@@ -266,7 +270,7 @@ def test_a_walk_by_day_keeps_its_server_time_when_a_later_walk_is_through_before
     assert page(service, key, cursor, limit=2, **DAYS)[2] == first
 
 
-def test_a_walk_by_change_beside_a_later_one_misses_nothing_whichever_mark_is_kept(
+def test_a_pass_by_change_beside_a_later_one_misses_nothing_whichever_mark_is_kept(
     service: RunningService, key: str
 ) -> None:
     _, cursor, first = page(service, key, limit=2, **CHANGES)
@@ -283,7 +287,7 @@ def test_a_walk_by_change_beside_a_later_one_misses_nothing_whichever_mark_is_ke
     assert all({"b1", "b6"} <= read | set(ids) for ids in later.values())
 
 
-def test_a_successor_by_rotation_goes_on_with_its_predecessors_walk(service: RunningService, key: str) -> None:
+def test_a_successor_by_rotation_continues_its_predecessors_pass(service: RunningService, key: str) -> None:
     _, cursor, _ = page(service, key, limit=2, **CHANGES)
     service.clock.advance(1)
     service.load(bill(2, void=True))
@@ -298,7 +302,7 @@ def test_a_key_works_as_soon_as_it_is_issued(service: RunningService, key: str) 
 
 
 @pytest.mark.parametrize("query", [CHANGES, DAYS])
-def test_a_first_page_asked_for_a_hundred_times_holds_every_one_of_its_walks(
+def test_a_first_page_requested_a_hundred_times_serves_every_one_of_its_passes(
     service: RunningService, key: str, query: dict[str, str]
 ) -> None:
     _, cursor, first = page(service, key, limit=2, **query)

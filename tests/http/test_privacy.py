@@ -178,22 +178,22 @@ def logged(service: RunningService, folder: Path) -> str:
 # --- never returned, never stored, never logged ----------------------------------------------------------
 
 
-def test_there_is_something_to_look_for() -> None:
+def test_the_deployment_contains_the_values_that_must_not_leak() -> None:
     assert len(NEVER) > 45
 
 
 @pytest.mark.parametrize("value", [*NEVER, "NEVER-base-secret", "NEVER-other-brands-coupon", EARLIER_VISIT, str(LOT)])
-def test_what_is_never_returned_is_in_no_answer(private: RunningService, value: str) -> None:
+def test_unpublished_data_is_in_no_answer(private: RunningService, value: str) -> None:
     key = full_key(private)
     assert not [answer.url for answer in everything(private, key) if value in answer.text]
 
 
 @pytest.mark.parametrize("value", [*NEVER, "NEVER-base-secret", "NEVER-other-brands-coupon", EARLIER_VISIT, str(LOT)])
-def test_what_is_never_returned_is_in_no_file_of_the_store(private: RunningService, value: str) -> None:
+def test_unpublished_data_is_in_no_file_of_the_store(private: RunningService, value: str) -> None:
     assert not [name for name, content in store_bytes(private).items() if value.encode() in content]
 
 
-def test_what_is_never_returned_is_not_in_the_log(private: RunningService, tmp_path: Path) -> None:
+def test_unpublished_data_is_not_in_the_log(private: RunningService, tmp_path: Path) -> None:
     log = logged(private, tmp_path)
     assert not [value for value in NEVER if value in log]
 
@@ -271,7 +271,7 @@ def test_phone_and_email_are_not_logged(private: RunningService, tmp_path: Path,
     assert value not in logged(private, tmp_path)
 
 
-def test_phone_and_email_are_not_kept_with_what_keys_spend(private: RunningService) -> None:
+def test_phone_and_email_are_not_stored_with_usage(private: RunningService) -> None:
     everything(private, full_key(private))
     files = {
         name: content for name, content in store_bytes(private).items() if not name.startswith(("books", "members"))
@@ -299,14 +299,14 @@ def test_phone_and_email_are_not_kept_with_what_keys_spend(private: RunningServi
     ],
     ids=str,
 )
-def test_the_log_tells_nothing_of_what_was_asked(
+def test_the_log_does_not_contain_parameters(
     private: RunningService, tmp_path: Path, path: str, query: Record, told: str
 ) -> None:
     private.get(path, full_key(private), **query)
     assert told not in logged(private, tmp_path)
 
 
-def test_a_token_that_was_looked_up_is_not_logged(private: RunningService, tmp_path: Path) -> None:
+def test_a_looked_up_token_is_not_logged(private: RunningService, tmp_path: Path) -> None:
     private.get("members/lookup", full_key(private), providerId="private-base", messagingUserId=USER)
     assert private.token(INTERNAL_ID) not in logged(private, tmp_path)
 
@@ -340,7 +340,7 @@ def test_one_line_is_logged_for_each_request(private: RunningService) -> None:
     assert len(private.events_so_far()) - before == 5
 
 
-def test_a_crash_is_logged_without_any_value(service: RunningService, tmp_path: Path) -> None:
+def test_a_crash_is_logged_without_values(service: RunningService, tmp_path: Path) -> None:
     of = branch()
     someone = member(of, tel=TEL)
     service.load(of, someone)
@@ -353,7 +353,7 @@ def test_a_crash_is_logged_without_any_value(service: RunningService, tmp_path: 
     assert service.token(someone["id"]) not in log
 
 
-def test_a_failing_store_is_logged_without_any_value(service: RunningService, tmp_path: Path) -> None:
+def test_a_failing_store_is_logged_without_values(service: RunningService, tmp_path: Path) -> None:
     of = shop(id="told-shop")
     service.load(of)
     key = service.key(shop="told-shop")

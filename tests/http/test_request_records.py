@@ -49,7 +49,7 @@ def test_a_record_holds_these_fields_and_no_others(shared_service: RunningServic
     assert [name for name in settled(shared_service, key)[0] if name != "number"] == COLUMNS
 
 
-def test_a_record_says_which_key_asked_for_what_when_and_what_became_of_it(service: RunningService) -> None:
+def test_a_record_says_which_key_requested_what_when_and_with_which_outcome(service: RunningService) -> None:
     key = service.key(shop="s")
     service.get("transactions/x", key)
     (row,) = settled(service, key)
@@ -151,7 +151,7 @@ def test_a_disclosure_leaves_one_record_and_not_two(shared_service: RunningServi
     assert len(settled(shared_service, key)) == 1
 
 
-def test_what_cannot_be_put_on_record_is_not_disclosed(service: RunningService) -> None:
+def test_personal_data_is_not_returned_if_the_disclosure_cannot_be_recorded(service: RunningService) -> None:
     of, (person, *_), key = open_base(service, 1)
     with table_missing(service, "usage", "requests"):
         answer = service.get("members", key, providerId=of["providerId"])
@@ -159,7 +159,7 @@ def test_what_cannot_be_put_on_record_is_not_disclosed(service: RunningService) 
     assert person["tel"] not in answer.text
 
 
-def test_what_was_not_disclosed_is_not_recorded_as_disclosed(service: RunningService) -> None:
+def test_data_that_was_not_disclosed_is_not_recorded_as_disclosed(service: RunningService) -> None:
     of, _, key = open_base(service, 1)
     with table_missing(service, "usage", "requests"):
         service.get("members", key, providerId=of["providerId"])

@@ -160,7 +160,7 @@ def test_an_expired_cursor_does_not_become_valid_at_another_position(
 @every_list
 @every_limit
 @pytest.mark.parametrize("other_reads", ["while ahead", "afterwards"])
-def test_a_clock_that_was_days_ahead_leaves_a_cursor_at_its_position_or_ends_it(
+def test_a_clock_that_was_days_ahead_expires_a_cursor_but_never_moves_it(
     shared_service: RunningService, kind: type[Listing], limit: int, other_reads: str
 ) -> None:
     listing = kind(shared_service, some_rows(limit))
@@ -296,7 +296,7 @@ def test_a_successor_of_a_rotated_key_uses_the_cursors_of_its_lineage(
 
 
 @every_list
-def test_another_key_is_handed_the_bare_id_of_a_row_that_is_held_by_the_first(
+def test_another_key_gets_the_plain_id_of_a_row_although_the_first_key_holds_it(
     shared_service: RunningService, kind: type[Listing]
 ) -> None:
     listing = kind(shared_service, 10)
@@ -518,7 +518,7 @@ def test_a_pass_ends_although_a_row_moves_after_every_page(shared_service: Runni
 
 @every_list
 @every_limit
-def test_readers_that_follow_each_other_all_read_everything(
+def test_overlapping_readers_all_read_everything(
     shared_service: RunningService, kind: type[Listing], limit: int
 ) -> None:
     listing = kind(shared_service, some_rows(limit))

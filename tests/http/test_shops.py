@@ -233,7 +233,7 @@ def test_promotional_groupings_are_not_listed(shared_service: RunningService) ->
     assert [row["id"] for row in rows] == ["c1"]
 
 
-def test_translated_names_and_images_are_left_out(shared_service: RunningService) -> None:
+def test_translated_names_and_images_are_not_published(shared_service: RunningService) -> None:
     (category,) = categories(
         shared_service, {"id": "c1", "name": "Soups", "nameEn": "Soup!", "image": "https://x.example/i.png"}
     )

@@ -391,7 +391,7 @@ def test_a_bills_times_carry_the_offset_of_its_shop(shared_service: RunningServi
     assert found["updatedAt"].endswith(shown[-6:])
 
 
-def test_a_linked_bill_carries_the_members_token_whether_or_not_the_member_is_loaded(
+def test_a_linked_bill_has_the_members_token_even_if_the_member_is_not_loaded(
     shared_service: RunningService,
 ) -> None:
     assert read(shared_service, shop(), memberId="never-loaded")["memberId"] == shared_service.token("never-loaded")
@@ -421,7 +421,7 @@ def test_a_missing_bill_and_one_out_of_scope_are_answered_alike(shared_service: 
     assert (missing.status_code, missing.json()["error"]) == (404, "not_found")
 
 
-def test_a_neighbours_bill_is_not_found_by_a_shops_key(shared_service: RunningService) -> None:
+def test_a_bill_of_another_shop_is_not_found_with_a_shops_key(shared_service: RunningService) -> None:
     franchise = fresh("franchise")
     mine, neighbour = branch(franchiseId=franchise), branch(franchiseId=franchise)
     record = bill(neighbour)
@@ -461,7 +461,7 @@ def test_two_shops_may_use_one_bill_id_and_each_key_reads_its_own(shared_service
 @pytest.mark.parametrize(
     "odd", ["with space", "a/b", "a?b", "a#b", "100%", "a%2Fb", "ใบเสร็จ", "+", "..", ".", "x" * 512, "a\nb", "'; --"]
 )
-def test_a_bill_is_found_by_its_id_whatever_its_letters(shared_service: RunningService, odd: str) -> None:
+def test_a_bill_is_found_by_an_id_of_any_characters(shared_service: RunningService, odd: str) -> None:
     of = shop()
     shared_service.load(of, bill(of, id=odd))
     # A client must not resolve dots that belong to an id.
@@ -472,7 +472,7 @@ def test_a_bill_is_found_by_its_id_whatever_its_letters(shared_service: RunningS
 @pytest.mark.parametrize(
     "change", [str.lower, str.upper, lambda known: known[:-1], lambda known: known + "x", lambda known: f" {known}"]
 )
-def test_an_id_counts_to_the_letter(shared_service: RunningService, change: Any) -> None:
+def test_ids_are_case_sensitive(shared_service: RunningService, change: Any) -> None:
     of = shop()
     record = bill(of, id=fresh("Bill"))
     shared_service.load(of, record)

@@ -182,7 +182,7 @@ def test_an_instant_in_the_future_gives_an_empty_page(shared_service: RunningSer
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_a_change_that_shows_moves_updated_at(shared_service: RunningService, change: Record) -> None:
+def test_a_visible_change_moves_updated_at(shared_service: RunningService, change: Record) -> None:
     of = shop()
     record = bill(of)
     of, key = open_shop(shared_service, record, of=of)
@@ -207,7 +207,7 @@ def test_a_change_that_shows_moves_updated_at(shared_service: RunningService, ch
     ],
     ids=lambda change: next(iter(change), "nothing"),
 )
-def test_a_change_that_does_not_show_leaves_updated_at_alone(shared_service: RunningService, change: Record) -> None:
+def test_an_invisible_change_leaves_updated_at_alone(shared_service: RunningService, change: Record) -> None:
     of = shop()
     record = bill(of)
     of, key = open_shop(shared_service, record, of=of)
@@ -315,7 +315,7 @@ def test_the_offset_of_an_instant_counts(
     assert [len(ids(shared_service, of, key, since)) for since in (at, after)] == [1, 0]
 
 
-def test_a_plus_that_arrived_as_a_blank_is_a_plus(
+def test_a_plus_that_was_decoded_as_a_space_is_a_plus(
     shared_service: RunningService, stamped: tuple[Record, str, str]
 ) -> None:
     of, key, instant = stamped
@@ -352,7 +352,7 @@ def test_a_plus_that_arrived_as_a_blank_is_a_plus(
         "2026-01-01T00:00:00Z\x00",
     ],
 )
-def test_what_is_no_instant_is_a_bad_query(shared_service: RunningService, since: str) -> None:
+def test_an_invalid_instant_is_a_bad_query(shared_service: RunningService, since: str) -> None:
     of, key = open_shop(shared_service)
     answer = shared_service.get("transactions", key, shopId=of["id"], updatedSince=since)
     assert (answer.status_code, answer.json()["error"]) == (400, "bad_query")
@@ -367,7 +367,7 @@ def test_an_instant_without_an_offset_is_refused_with_the_reason(shared_service:
 
 
 @pytest.mark.parametrize("since", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z", "0001-01-01T00:00:00+23:59"])
-def test_the_ends_of_the_calendar_can_be_asked_for(shared_service: RunningService, since: str) -> None:
+def test_the_first_and_last_day_of_the_calendar_can_be_requested(shared_service: RunningService, since: str) -> None:
     of, key = open_shop(shared_service)
     assert ids(shared_service, of, key, since) == []
 
@@ -419,7 +419,7 @@ def test_the_server_time_follows_the_clock_while_nothing_changes(service: Runnin
     assert passed.total_seconds() == pytest.approx(90, abs=0.1)
 
 
-def test_without_the_ticker_the_server_time_goes_stale_and_never_wrong(service: RunningService) -> None:
+def test_without_the_horizon_updates_server_time_becomes_old_but_never_wrong(service: RunningService) -> None:
     of = shop()
     of, key = open_shop(service, of=of)
     before = server_time(service, key)
@@ -463,7 +463,7 @@ def test_an_exactly_full_last_page_is_followed_by_an_empty_one(shared_service: R
     assert (body["data"], body["nextCursor"]) == ([], None)
 
 
-def test_nothing_is_passed_over_when_the_row_of_the_cursor_changes(shared_service: RunningService) -> None:
+def test_nothing_is_skipped_when_the_row_of_the_cursor_changes(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 6)
     of, key = open_shop(shared_service, *records, of=of)
@@ -474,7 +474,7 @@ def test_nothing_is_passed_over_when_the_row_of_the_cursor_changes(shared_servic
     assert set(rest) >= {record["id"] for record in records[2:]}
 
 
-def test_a_bill_changed_during_a_walk_is_found_from_the_walks_server_time(shared_service: RunningService) -> None:
+def test_a_bill_changed_during_a_pass_is_found_from_the_server_time_of_the_pass(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 6)
     of, key = open_shop(shared_service, *records, of=of)
@@ -484,7 +484,7 @@ def test_a_bill_changed_during_a_walk_is_found_from_the_walks_server_time(shared
     assert ids(shared_service, of, key, last["serverTime"]) == [records[0]["id"]]
 
 
-def test_every_page_of_a_walk_carries_the_server_time_of_the_first(shared_service: RunningService) -> None:
+def test_every_page_of_a_pass_has_the_server_time_of_the_first(shared_service: RunningService) -> None:
     of = shop()
     of, key = open_shop(shared_service, *bills(of, 6), of=of)
     first = page(shared_service, of, key, EVER, limit=2)
@@ -494,7 +494,7 @@ def test_every_page_of_a_walk_carries_the_server_time_of_the_first(shared_servic
 
 
 @pytest.mark.parametrize("cursor", ["", "no-such-bill", "m1_abc", "\x00"])
-def test_a_cursor_that_is_no_bill_of_the_list_is_a_bad_cursor(shared_service: RunningService, cursor: str) -> None:
+def test_a_cursor_that_is_not_a_bill_of_the_list_is_a_bad_cursor(shared_service: RunningService, cursor: str) -> None:
     of = shop()
     of, key = open_shop(shared_service, bill(of), of=of)
     assert shared_service.error("transactions", key, shopId=of["id"], updatedSince=EVER, cursor=cursor) == "bad_cursor"
@@ -507,7 +507,7 @@ def test_a_cursor_of_the_list_by_day_is_a_bad_cursor(shared_service: RunningServ
     assert shared_service.error("transactions", key, shopId=of["id"], updatedSince=EVER, cursor=cursor) == "bad_cursor"
 
 
-def test_a_bill_without_updated_at_is_no_cursor_here(shared_service: RunningService) -> None:
+def test_a_bill_without_updated_at_is_not_a_cursor_by_change(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of, history=True)
     of, key = open_shop(shared_service, record, of=of)

@@ -265,7 +265,7 @@ def test_a_shop_outside_the_scope_is_refused(shared_service: RunningService) -> 
         assert (answer.status_code, answer.json()["error"]) == (403, "shop_not_in_scope")
 
 
-def test_a_neighbour_in_the_same_franchise_is_outside_a_shop_keys_scope(shared_service: RunningService) -> None:
+def test_another_shop_of_the_same_franchise_is_outside_the_scope_of_a_shops_key(shared_service: RunningService) -> None:
     franchise = fresh("franchise")
     mine, neighbour = branch(franchiseId=franchise), branch(franchiseId=franchise)
     shared_service.load(mine, neighbour)
@@ -286,7 +286,7 @@ def test_a_shop_that_does_not_exist_is_answered_like_one_outside_the_scope(
 
 
 @pytest.mark.parametrize("change", [str.upper, lambda known: known + " ", lambda known: known[:-1]])
-def test_a_shop_id_counts_to_the_letter(shared_service: RunningService, change: Any) -> None:
+def test_shop_ids_are_compared_exactly(shared_service: RunningService, change: Any) -> None:
     of, key = open_shop(shared_service, of=shop(id=fresh("Shop")))
     assert shared_service.error("transactions", key, shopId=change(of["id"]), **NEW_YEAR) == "shop_not_in_scope"
 
@@ -320,7 +320,7 @@ def test_unknown_parameters_are_ignored(shared_service: RunningService) -> None:
     )
 
 
-def test_the_names_of_parameters_count_to_the_letter(shared_service: RunningService) -> None:
+def test_parameter_names_are_compared_exactly(shared_service: RunningService) -> None:
     of, key = open_shop(shared_service)
     assert shared_service.error("transactions", key, shopId=of["id"], From="20260101", To="20260101") == "bad_query"
 
@@ -420,7 +420,7 @@ def test_a_page_may_end_among_bills_closed_in_the_same_instant(shared_service: R
     assert sorted(chain(*pages)) == sorted(record["id"] for record in records)
 
 
-def test_the_same_page_can_be_asked_for_again(shared_service: RunningService) -> None:
+def test_the_same_page_can_be_requested_again(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 5)
     of, key = open_shop(shared_service, *records, of=of)
@@ -429,7 +429,7 @@ def test_the_same_page_can_be_asked_for_again(shared_service: RunningService) ->
     assert pages == [[record["id"] for record in records[2:4]]] * 3
 
 
-def test_a_walk_is_not_thrown_off_when_the_row_of_its_cursor_moves(shared_service: RunningService) -> None:
+def test_a_pass_is_unaffected_when_the_row_of_its_cursor_moves(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 5)
     of, key = open_shop(shared_service, *records, of=of)
@@ -439,7 +439,7 @@ def test_a_walk_is_not_thrown_off_when_the_row_of_its_cursor_moves(shared_servic
     assert rest == [record["id"] for record in (*records[2:], records[1])]
 
 
-def test_a_walk_goes_on_when_the_row_of_its_cursor_leaves_the_range(shared_service: RunningService) -> None:
+def test_a_pass_continues_when_the_row_of_its_cursor_leaves_the_range(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 5)
     of, key = open_shop(shared_service, *records, of=of)
@@ -448,7 +448,7 @@ def test_a_walk_goes_on_when_the_row_of_its_cursor_leaves_the_range(shared_servi
     assert ids(shared_service, of, key, limit=10, cursor=cursor, **NEW_YEAR) == [record["id"] for record in records[2:]]
 
 
-def test_every_page_of_a_walk_carries_the_server_time_of_the_first(shared_service: RunningService) -> None:
+def test_every_page_of_a_pass_has_the_server_time_of_the_first(shared_service: RunningService) -> None:
     of = shop()
     of, key = open_shop(shared_service, *bills(of, 5), of=of)
     first = shared_service.get("transactions", key, shopId=of["id"], limit=2, **NEW_YEAR).json()
@@ -459,7 +459,7 @@ def test_every_page_of_a_walk_carries_the_server_time_of_the_first(shared_servic
     assert last["serverTime"] == first["serverTime"]
 
 
-def test_two_keys_walk_through_one_list_without_disturbing_each_other(shared_service: RunningService) -> None:
+def test_two_keys_read_one_list_without_affecting_each_other(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 6)
     of, mine = open_shop(shared_service, *records, of=of)
@@ -476,7 +476,7 @@ def test_two_keys_walk_through_one_list_without_disturbing_each_other(shared_ser
 @pytest.mark.parametrize(
     "cursor", ["", "no-such-bill", "m1_abc", "0", "null", "\x00", "%00", "' OR 1=1 --", "x" * 5000]
 )
-def test_a_cursor_that_is_no_bill_of_the_list_is_a_bad_cursor(shared_service: RunningService, cursor: str) -> None:
+def test_a_cursor_that_is_not_a_bill_of_the_list_is_a_bad_cursor(shared_service: RunningService, cursor: str) -> None:
     of = shop()
     of, key = open_shop(shared_service, *bills(of, 3), of=of)
     answer = shared_service.get("transactions", key, shopId=of["id"], cursor=cursor, **NEW_YEAR)
@@ -517,7 +517,7 @@ def test_a_cursor_from_outside_the_range_is_a_bad_cursor(shared_service: Running
     )
 
 
-def test_a_member_token_is_no_cursor_of_the_bill_list(shared_service: RunningService) -> None:
+def test_a_member_token_is_not_a_cursor_of_the_bill_list(shared_service: RunningService) -> None:
     of = branch()
     someone = member(of)
     of, key = open_shop(shared_service, bill(of, memberId=someone["id"]), of=of)

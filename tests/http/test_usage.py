@@ -41,7 +41,7 @@ def test_the_scope_is_what_the_key_is_bound_to(shared_service: RunningService, s
     assert usage(shared_service, shared_service.key(**{scope: "x"}))["scope"] == scope
 
 
-def test_a_key_has_60_a_minute_and_10000_a_day_unless_it_was_given_others(shared_service: RunningService) -> None:
+def test_a_key_has_60_requests_per_minute_and_10000_per_day_by_default(shared_service: RunningService) -> None:
     assert usage(shared_service, shared_service.key(shop="s"))["rate"] == {"perMin": 60, "perDay": 10_000}
     assert usage(shared_service, shared_service.key(shop="s", per_min=5, per_day=7))["rate"] == {
         "perMin": 5,
@@ -49,7 +49,7 @@ def test_a_key_has_60_a_minute_and_10000_a_day_unless_it_was_given_others(shared
     }
 
 
-def test_this_very_request_is_counted(shared_service: RunningService) -> None:
+def test_the_usage_request_itself_is_counted(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s", per_day=100)
     counted = [usage(shared_service, key)["today"] for _ in range(3)]
     assert [(today["count"], today["remaining"]) for today in counted] == [(1, 99), (2, 98), (3, 97)]

@@ -81,11 +81,11 @@ def reason_of(line: bytes) -> str:
     ],
     ids=lambda value: value[:40].decode("latin-1") if isinstance(value, bytes) else value,
 )
-def test_a_line_that_is_no_record_is_set_aside_with_its_reason(line: bytes, reason: str) -> None:
+def test_a_line_that_is_not_a_record_is_rejected_with_its_reason(line: bytes, reason: str) -> None:
     assert reason_of(line) == reason
 
 
-def test_every_documented_reason_has_its_words() -> None:
+def test_every_documented_reason_has_a_text() -> None:
     page = Path(__file__).parents[2].joinpath("docs/source-records.md").read_text(encoding="utf-8")
     table = page.partition("## Lines that are set aside")[2]
     assert all(f"| `{reason}` |" in table for reason in REASONS)
@@ -108,19 +108,19 @@ def test_every_documented_reason_has_its_words() -> None:
     ],
     ids=lambda line: line[:40].decode("latin-1"),
 )
-def test_a_line_that_is_merely_careless_is_a_record(line: bytes) -> None:
+def test_a_carelessly_written_line_is_a_record(line: bytes) -> None:
     change = READER.change(record_in(line))
     assert isinstance(change, PutShop)
     assert change.shop.shop_id == "1"
 
 
-def test_an_id_of_512_bytes_is_kept_to_the_letter() -> None:
+def test_an_id_of_512_bytes_is_kept_exactly() -> None:
     change = READER.change(record_in(b'{"kind":"shop","id":"' + b"a" * 512 + b'"}'))
     assert isinstance(change, PutShop)
     assert change.shop.shop_id == "a" * 512
 
 
-def test_a_number_of_a_thousand_digits_costs_its_field_and_not_the_record() -> None:
+def test_a_number_of_a_thousand_digits_loses_its_field_and_not_the_record() -> None:
     line = b'{"kind":"member","id":"1","providerId":"mb","points":' + b"9" * 10_000 + b"}"
     change = READER.change(record_in(line))
     assert isinstance(change, PutMember)
@@ -128,7 +128,7 @@ def test_a_number_of_a_thousand_digits_costs_its_field_and_not_the_record() -> N
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_do_more_than_be_set_aside(line: bytes) -> None:
+def test_any_bytes_are_at_worst_rejected(line: bytes) -> None:
     assert reason_of(line) in REASONS
 
 
@@ -143,7 +143,7 @@ def test_no_bytes_do_more_than_be_set_aside(line: bytes) -> None:
     ),
     st.sampled_from(["shop", "base", "member", "bill", "reject"]),
 )
-def test_no_object_does_more_than_be_set_aside(record: dict[str, Any], kind: str) -> None:
+def test_any_object_is_at_worst_rejected(record: dict[str, Any], kind: str) -> None:
     with contextlib.suppress(Rejected):
         READER.change(record_in(json.dumps({**record, "kind": kind}).encode("utf-8", "surrogatepass")))
 
@@ -155,7 +155,9 @@ def rejects_in(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
-def test_a_reject_says_where_the_line_stood_and_what_it_was(store: Store, clock: ManualClock, tmp_path: Path) -> None:
+def test_a_reject_gives_the_position_and_the_content_of_the_line(
+    store: Store, clock: ManualClock, tmp_path: Path
+) -> None:
     file = tmp_path / "rejects.ndjson"
     load(store, clock, [shop(), b'{"kind":"till"}', b"\xff\xfe"], rejects=file)
     assert rejects_in(file) == [
@@ -165,13 +167,13 @@ def test_a_reject_says_where_the_line_stood_and_what_it_was(store: Store, clock:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_no_rejects_no_file(store: Store, clock: ManualClock, tmp_path: Path) -> None:
+def test_without_rejects_there_is_no_rejects_file(store: Store, clock: ManualClock, tmp_path: Path) -> None:
     summary = load(store, clock, [shop()], rejects=tmp_path / "rejects.ndjson")
     assert summary.rejects_file is None
     assert not (tmp_path / "rejects.ndjson").exists()
 
 
-def test_a_rejects_file_is_loadable_once_the_cause_is_mended(
+def test_a_rejects_file_is_loadable_once_the_cause_is_fixed(
     open_store: OpenStore, store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
     file = tmp_path / "rejects.ndjson"
@@ -184,7 +186,7 @@ def test_a_rejects_file_is_loadable_once_the_cause_is_mended(
     assert open_store.bill("b_2") is not None
 
 
-def test_a_reject_that_is_set_aside_again_is_still_loadable(
+def test_a_reject_that_is_rejected_again_is_still_loadable(
     open_store: OpenStore, store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
     files = [tmp_path / f"rejects-{n}.ndjson" for n in range(4)]
@@ -198,7 +200,7 @@ def test_a_reject_that_is_set_aside_again_is_still_loadable(
     assert open_store.bill("b_1") is not None
 
 
-def test_a_long_line_that_was_set_aside_is_still_loadable(
+def test_a_long_rejected_line_is_still_loadable(
     open_store: OpenStore, store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
     """In a rejects file every quote takes two letters, so the line there is longer than lines may be."""
@@ -211,7 +213,7 @@ def test_a_long_line_that_was_set_aside_is_still_loadable(
     assert len(open_store.bill("b_1")["orderIds"]) == 1_500_000
 
 
-def test_a_line_too_long_to_load_stays_set_aside(store: Store, clock: ManualClock, tmp_path: Path) -> None:
+def test_a_line_too_long_to_load_stays_rejected(store: Store, clock: ManualClock, tmp_path: Path) -> None:
     long = tmp_path / "long.ndjson"
     long.write_bytes(b'{"kind":"shop","id":"1","name":"' + b'\\"' * 9_000_000 + b'"}\n' + b'{"kind":"shop","id":"2"}\n')
     first, second = tmp_path / "first.ndjson", tmp_path / "second.ndjson"

@@ -88,7 +88,7 @@ def test_a_rewrite_left_over_from_a_killed_load_is_finished_by_the_next_one(
     assert {found["timestamp"][-6:] for found in open_store.by_day()} == {"+09:00"}
 
 
-def test_the_summary_tells_every_outcome(store: Store, clock: ManualClock) -> None:
+def test_the_summary_reports_every_outcome(store: Store, clock: ManualClock) -> None:
     load(store, clock, [shop(rev=2), bill("b_1", rev=2), bill("b_2"), bill("b_3")])
     summary = load(
         store,
@@ -124,7 +124,7 @@ def test_progress_is_shown_after_every_batch_and_kept_with_it(store: Store, cloc
     assert (seen.lines, seen.changed, seen.rejected, seen.finished) == (7, 6, 1, True)
 
 
-def test_a_load_that_breaks_off_is_not_finished(store: Store, clock: ManualClock) -> None:
+def test_an_interrupted_load_is_not_finished(store: Store, clock: ManualClock) -> None:
     def broken() -> Iterator[Any]:
         yield shop()
         yield bill()
@@ -162,7 +162,7 @@ def test_bills_read_before_another_loader_moved_the_facts_are_projected_again(
     assert {found["timestamp"][-6:] for found in open_store.by_day()} == {"+09:00"}
 
 
-def test_what_follows_a_bill_that_is_projected_again_still_follows_it(
+def test_records_keep_their_order_when_a_bill_is_projected_again(
     open_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
     """A removal in the same batch must not be overtaken by the bill it removes."""
@@ -182,7 +182,7 @@ def test_what_follows_a_bill_that_is_projected_again_still_follows_it(
     assert summary.outcomes.total() == summary.lines == 4
 
 
-def test_facts_that_move_with_every_batch_delay_nothing_for_ever(
+def test_facts_that_change_with_every_batch_do_not_stall_a_load(
     open_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
     open_store.put(shop())
@@ -272,7 +272,7 @@ def test_two_loaders_at_once_lose_nothing(store: Store, tmp_path: Path) -> None:
     assert visible_world(store) == _undisturbed(tmp_path, whole)
 
 
-def test_two_loaders_that_disagree_on_a_shop_leave_its_bills_under_one_of_the_two(
+def test_when_two_loaders_disagree_on_a_shop_its_bills_follow_one_of_them(
     open_store: OpenStore, store: Store, tmp_path: Path
 ) -> None:
     zones = ("Asia/Tokyo", "Asia/Kolkata")

@@ -33,7 +33,7 @@ def ids(name: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("packing", PACK)
-def test_a_file_is_read_plain_or_packed(tmp_path: Path, packing: str) -> None:
+def test_a_file_may_be_plain_or_compressed(tmp_path: Path, packing: str) -> None:
     file = tmp_path / f"all.ndjson{packing}"
     file.write_bytes(PACK[packing](written(shop("a"), shop("b"))))
     lines = list(source(str(file)).lines())
@@ -69,7 +69,7 @@ def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
     assert ids(file) == ["a", "b"]
 
 
-def test_line_ends_may_be_those_of_windows(tmp_path: Path) -> None:
+def test_windows_line_ends_are_accepted(tmp_path: Path) -> None:
     file = tmp_path / "a.ndjson"
     file.write_bytes(written(shop("a"), shop("b")).replace(b"\n", b"\r\n"))
     assert ids(file) == ["a", "b"]
@@ -94,7 +94,7 @@ def many() -> bytes:
 
 @pytest.mark.parametrize("packing", [".gz", ".zst"])
 @pytest.mark.parametrize("keep", [0.999, 0.5, 0.01])
-def test_a_truncated_file_is_told_with_its_name_and_line(tmp_path: Path, packing: str, keep: float) -> None:
+def test_a_truncated_file_is_reported_with_its_name_and_line(tmp_path: Path, packing: str, keep: float) -> None:
     file = tmp_path / f"cut.ndjson{packing}"
     packed = PACK[packing](many())
     file.write_bytes(packed[: int(len(packed) * keep)])
@@ -103,7 +103,7 @@ def test_a_truncated_file_is_told_with_its_name_and_line(tmp_path: Path, packing
 
 
 @pytest.mark.parametrize("packing", [".gz", ".zst"])
-def test_a_damaged_file_is_told_too(tmp_path: Path, packing: str) -> None:
+def test_a_damaged_file_is_reported_too(tmp_path: Path, packing: str) -> None:
     file = tmp_path / f"bad.ndjson{packing}"
     packed = bytearray(PACK[packing](many()))
     for at in range(len(packed) // 2, len(packed) // 2 + 200):
@@ -114,14 +114,14 @@ def test_a_damaged_file_is_told_too(tmp_path: Path, packing: str) -> None:
 
 
 @pytest.mark.parametrize("packing", [".gz", ".zst"])
-def test_a_file_that_is_not_what_its_name_says_is_told(tmp_path: Path, packing: str) -> None:
+def test_a_file_that_does_not_match_its_name_is_reported(tmp_path: Path, packing: str) -> None:
     file = tmp_path / f"plain.ndjson{packing}"
     file.write_bytes(written(shop("a")))
     with pytest.raises(SourceError, match="breaks off after line 0"):
         ids(file)
 
 
-def test_what_came_before_the_break_is_loaded_and_a_whole_file_mends_it(
+def test_the_lines_before_a_truncation_are_loaded_and_the_whole_file_completes_them(
     store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
     file = tmp_path / "cut.ndjson.gz"
@@ -136,12 +136,12 @@ def test_what_came_before_the_break_is_loaded_and_a_whole_file_mends_it(
     assert summary.outcomes.total() == 40
 
 
-def test_a_source_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_source_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="there is no file or folder"):
         source(str(tmp_path / "nowhere.ndjson"))
 
 
-def test_a_file_tells_how_far_it_has_been_read(tmp_path: Path) -> None:
+def test_a_file_reports_how_far_it_has_been_read(tmp_path: Path) -> None:
     file = tmp_path / "a.ndjson"
     file.write_bytes(many())
     opened = source(str(file))
@@ -178,12 +178,12 @@ def test_a_bill_with_nan_is_still_read_after_its_shop(tmp_path: Path) -> None:
     assert [line.source for line in source(str(tmp_path)).lines()] == ["2.ndjson", "1.ndjson"]
 
 
-def test_a_shop_that_speaks_of_a_bill_is_no_bill(tmp_path: Path) -> None:
+def test_a_shop_record_that_mentions_a_bill_is_not_a_bill(tmp_path: Path) -> None:
     (tmp_path / "1.ndjson").write_bytes(written(bill("b"), shop("s", name="bill")))
     assert ids(tmp_path) == ["s", "b"]
 
 
-def test_a_line_that_is_no_record_is_read_once(tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_record_is_read_once(tmp_path: Path) -> None:
     (tmp_path / "1.ndjson").write_bytes(b'hello\n{"kind":"bill"\n\xff"bill"\n[[["bill"\n')
     assert len(list(source(str(tmp_path)).lines())) == 4
 
@@ -199,13 +199,13 @@ def test_bills_in_a_rejects_file_beside_the_shops_are_read_after_them(
     assert open_store.bill("b_1") is not None
 
 
-def test_a_folder_without_records_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_records_is_reported(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     with pytest.raises(SourceError, match="holds no file"):
         source(str(tmp_path))
 
 
-def test_a_folder_tells_how_far_it_has_been_read(tmp_path: Path) -> None:
+def test_a_folder_reports_how_far_it_has_been_read(tmp_path: Path) -> None:
     (tmp_path / "1.ndjson").write_bytes(written(bill("b"), shop("s")))
     (tmp_path / "2.ndjson").write_bytes(written(shop("s")))
     opened = source(str(tmp_path))

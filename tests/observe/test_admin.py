@@ -26,7 +26,7 @@ def listening(
     admin.stop()
 
 
-def test_it_is_alive_whatever_is_not_ready() -> None:
+def test_the_service_is_live_even_when_it_is_not_ready() -> None:
     with listening(ready=lambda: [Readiness("books", "gone")]) as admin:
         answer = admin.get("/live")
     assert (answer.status_code, answer.json()) == (200, {"live": True})
@@ -48,7 +48,7 @@ def test_not_ready_says_what_is_missing_and_why() -> None:
     assert answer.json()["notReady"] == {"keys": "cannot open keys.sqlite3", "api": "silent"}
 
 
-def test_readiness_is_asked_anew_each_time() -> None:
+def test_readiness_is_checked_on_each_request() -> None:
     checks = [Readiness("books", "gone")]
     with listening(ready=lambda: checks) as admin:
         assert admin.get("/ready").status_code == 503
@@ -66,7 +66,7 @@ def test_metrics_are_what_prometheus_reads() -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/ext/v1/shops", "/live/", "/metricss", "//live"])
-def test_there_is_nothing_else(path: str) -> None:
+def test_no_other_path_is_served(path: str) -> None:
     with listening() as admin:
         answer = admin.get(path)
     assert answer.status_code == 404
@@ -98,7 +98,7 @@ def test_a_request_with_too_many_headers_is_refused_in_json_too() -> None:
     assert answer.json() == {"failed": "Request Header Fields Too Large"}
 
 
-def test_a_caller_that_says_nothing_keeps_nobody_waiting() -> None:
+def test_a_silent_connection_delays_nobody() -> None:
     with listening() as admin:
         silent = [socket.create_connection((admin.base_url.host, admin.base_url.port or 0)) for _ in range(20)]
         assert admin.get("/live").status_code == 200
@@ -106,7 +106,7 @@ def test_a_caller_that_says_nothing_keeps_nobody_waiting() -> None:
             one.close()
 
 
-def test_a_caller_that_leaves_before_the_answer_is_no_incident(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_caller_that_disconnects_before_the_answer_is_not_an_error(capfd: pytest.CaptureFixture[str]) -> None:
     with listening() as admin:
         for _ in range(5):
             with socket.create_connection((admin.base_url.host, admin.base_url.port or 0)) as caller:
@@ -116,7 +116,7 @@ def test_a_caller_that_leaves_before_the_answer_is_no_incident(capfd: pytest.Cap
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_check_that_fails_is_answered_and_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_crashing_readiness_check_is_reported_without_its_details(capfd: pytest.CaptureFixture[str]) -> None:
     def broken() -> list[Readiness]:
         raise RuntimeError("a secret detail")
 

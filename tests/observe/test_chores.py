@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> Iterator[Settings]:
     assert not said
 
 
-def test_what_workers_write_is_moved_out_of_the_usage_log(store: Settings) -> None:
+def test_the_supervisor_checkpoints_what_workers_write_to_the_usage_log(store: Settings) -> None:
     with closing(read_write(store.store, "usage")) as worker:
         before = path_of(store.store, "usage").stat().st_size
         with writing(worker, 10):
@@ -38,9 +38,9 @@ def test_what_workers_write_is_moved_out_of_the_usage_log(store: Settings) -> No
         until(lambda: path_of(store.store, "usage").stat().st_size > before + 60 * ROWS, "the log is moved")
 
 
-def test_the_usage_log_is_moved_while_a_load_holds_the_books(store: Settings) -> None:
+def test_the_usage_log_is_checkpointed_while_a_load_writes_the_books(store: Settings) -> None:
     with closing(read_write(store.store, "books")) as loader, writing(loader, 10):
-        test_what_workers_write_is_moved_out_of_the_usage_log(store)
+        test_the_supervisor_checkpoints_what_workers_write_to_the_usage_log(store)
 
 
 def test_the_horizon_moves_while_nothing_is_loaded(store: Settings) -> None:

@@ -73,7 +73,7 @@ def test_a_request_line_carries_what_an_operator_asks_for(file: tuple[Path, int]
     assert (line["personal_base"], line["personal_members"]) == ("mb_a", 3)
 
 
-def test_lines_wait_for_each_other_and_are_written_together(file: tuple[Path, int]) -> None:
+def test_log_lines_are_buffered_and_written_together(file: tuple[Path, int]) -> None:
     path, descriptor = file
     later = Later()
     log = JsonLog(descriptor, lambda: START_MS, later)
@@ -88,7 +88,7 @@ def test_lines_wait_for_each_other_and_are_written_together(file: tuple[Path, in
     assert len(later.due) == 2
 
 
-def test_many_lines_do_not_wait(file: tuple[Path, int]) -> None:
+def test_many_log_lines_are_written_at_once(file: tuple[Path, int]) -> None:
     path, descriptor = file
     log = JsonLog(descriptor, lambda: START_MS, Later())
     while not path.read_bytes():
@@ -104,7 +104,7 @@ def test_a_line_end_in_a_value_does_not_end_the_line(file: tuple[Path, int]) -> 
     assert lines(path)[0]["detail"] == 'two\nlines "quoted" \u2028 ไทย'
 
 
-def test_a_reader_that_has_gone_takes_nothing_down_with_it() -> None:
+def test_a_broken_log_pipe_does_not_stop_the_service() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     log = JsonLog(writing, lambda: START_MS, Later())
@@ -114,7 +114,7 @@ def test_a_reader_that_has_gone_takes_nothing_down_with_it() -> None:
     os.close(writing)
 
 
-def test_lines_go_through_a_pipe_that_takes_less_than_a_whole_write_at_once() -> None:
+def test_lines_pass_through_a_pipe_that_accepts_partial_writes() -> None:
     reading, writing = os.pipe()
     log = JsonLog(writing, lambda: START_MS, Later())
     expected = 0
@@ -132,7 +132,7 @@ def test_lines_go_through_a_pipe_that_takes_less_than_a_whole_write_at_once() ->
     assert len([json.loads(line) for line in bytes(received).splitlines()]) == expected
 
 
-def test_the_server_s_own_words_are_json_too_and_show_no_values() -> None:
+def test_messages_of_the_http_server_are_json_too_and_show_no_values() -> None:
     try:
         raise ValueError("a value that nobody may see")
     except ValueError:

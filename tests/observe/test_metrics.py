@@ -73,18 +73,18 @@ def test_requests_are_counted_by_route_status_and_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("problem", TABLE, ids=lambda problem: problem.code)
-def test_every_row_of_the_error_table_has_a_counter_of_its_own(tmp_path: Path, problem: object) -> None:
+def test_every_row_of_the_error_table_has_its_own_counter(tmp_path: Path, problem: object) -> None:
     status, code = problem.status, problem.code  # type: ignore[attr-defined]
     found = counted(tmp_path, served(status=status, error=code))
     assert found["counterfoil_requests_total", labels(route="shops", status=str(status), error=code)] == 1
 
 
-def test_an_outcome_that_nobody_foresaw_is_counted_as_other(tmp_path: Path) -> None:
+def test_an_unexpected_outcome_is_counted_as_other(tmp_path: Path) -> None:
     found = counted(tmp_path, served(status=418, error="teapot"))
     assert found["counterfoil_requests_total", labels(route="shops", status="other", error="")] == 1
 
 
-def test_no_two_outcomes_share_a_place() -> None:
+def test_no_two_outcomes_share_a_counter() -> None:
     places = [
         LAYOUT.outcome(route, int(status) if status != "other" else 0, code)
         for route in LAYOUT.routes
@@ -96,7 +96,7 @@ def test_no_two_outcomes_share_a_place() -> None:
     assert sorted(places) == list(range(LAYOUT.slots))
 
 
-def test_the_gate_s_verdicts_leave_out_who_never_came_to_it(tmp_path: Path) -> None:
+def test_admission_metrics_exclude_requests_refused_earlier(tmp_path: Path) -> None:
     found = counted(
         tmp_path,
         served(),
@@ -163,14 +163,14 @@ def test_the_counts_of_several_workers_add_up_and_a_killed_one_s_stay(tmp_path: 
     assert samples(tmp_path)["counterfoil_requests_total", labels(route="shops", status="200", error="")] == 600
 
 
-def test_a_page_taken_up_again_goes_on_where_it_stood(tmp_path: Path) -> None:
+def test_a_counter_file_that_is_reopened_keeps_its_counts(tmp_path: Path) -> None:
     """As when a new worker gets the process id of a dead one."""
     counted(tmp_path, served())
     found = counted(tmp_path, served())
     assert found["counterfoil_requests_total", labels(route="shops", status="200", error="")] == 2
 
 
-def test_a_page_that_is_not_whole_yet_or_of_another_layout_is_left_out(tmp_path: Path) -> None:
+def test_an_incomplete_counter_file_or_one_of_another_layout_is_ignored(tmp_path: Path) -> None:
     counted(tmp_path, served())
     (tmp_path / "1.counters").touch()
     (tmp_path / "2.counters").write_bytes(b"\x01" * 80)

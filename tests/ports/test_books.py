@@ -63,7 +63,7 @@ def test_a_shop_is_in_scope_when_it_is_the_scope_or_one_of_its_branches(open_sto
     assert known("shop", "sh_3") == []
 
 
-def test_bills_of_a_shop_that_is_not_in_scope_are_no_page(open_store: OpenStore, run: Run) -> None:
+def test_a_shop_outside_the_scope_gives_no_page(open_store: OpenStore, run: Run) -> None:
     open_store.put(shop("sh_1"), shop("sh_2", franchiseId="fr_b"))
     open_store.put(bill("b_1"))
 
@@ -93,7 +93,7 @@ def test_bills_follow_their_shop_from_one_franchise_to_another(open_store: OpenS
     assert pages() == [False, True]
 
 
-def test_ids_are_compared_to_the_letter(open_store: OpenStore, run: Run) -> None:
+def test_ids_are_compared_exactly(open_store: OpenStore, run: Run) -> None:
     open_store.put(shop("Sh_1"), shop("ｓh_1"))
     assert not run(open_store.books.has_shop(FRANCHISE, "sh_1"))
     assert not run(open_store.books.has_shop(FRANCHISE, "SH_1"))
@@ -152,7 +152,7 @@ def test_a_bill_without_a_readable_time_is_in_no_day_but_can_be_read_by_id_and_b
     assert open_store.bill()["billDate"] is None
 
 
-def test_a_walk_by_day_meets_every_bill_once_whatever_the_page_size(open_store: OpenStore) -> None:
+def test_a_pass_by_day_reads_every_bill_once_at_any_page_size(open_store: OpenStore) -> None:
     open_store.put(shop())
     open_store.put(*(bill(f"b_{n:02}", closedAt=AT.format(1 + n % 3)) for n in range(20)))
     whole = ids(open_store.by_day())
@@ -330,7 +330,7 @@ def test_members_come_by_sign_up_oldest_first_and_those_without_one_last(open_st
     assert tokens_on(page) == [PSEUDONYMS.member_token(i) for i in ("3", "2", "1")]
 
 
-def test_a_walk_through_members_meets_each_once(open_store: OpenStore, run: Run) -> None:
+def test_a_pass_through_members_reads_each_once(open_store: OpenStore, run: Run) -> None:
     open_store.put(*(member(str(n), createdAt=AT.format(1 + n % 2) if n % 5 else None) for n in range(17)))
     for limit in (1, 4, 17):
         met: list[str] = []
@@ -417,7 +417,7 @@ def test_an_unlinked_account_is_no_longer_found(open_store: OpenStore, run: Run)
     assert run(open_store.books.accounts("mb_a", hashed)).accounts == []
 
 
-def test_what_is_never_returned_is_never_stored(open_store: OpenStore, store: Store) -> None:
+def test_unpublished_data_is_never_stored(open_store: OpenStore, store: Store) -> None:
     user = "U" + "0123456789abcdef" * 2
     open_store.put(shop(address="1 Private Lane", tel="021234567"))
     open_store.put(

@@ -35,7 +35,7 @@ def test_a_cursor_that_was_not_handed_out_is_not_found(cursors: OpenCursors, run
     assert run(cursors.find(BY_CHANGE, cursor)) is None
 
 
-def test_another_worker_finds_it_too(store: Store, clock: ManualClock, cursors: OpenCursors, run: Run) -> None:
+def test_another_worker_finds_the_cursor_too(store: Store, clock: ManualClock, cursors: OpenCursors, run: Run) -> None:
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     assert run(store.cursors(clock).find(BY_CHANGE, "b_1")) == held(HERE, 1000)
 
@@ -121,7 +121,7 @@ def test_a_cursor_is_valid_for_seven_days(cursors: OpenCursors, clock: ManualClo
 
 
 @pytest.mark.parametrize("listing", [BY_CHANGE, BY_DAY])
-def test_use_makes_a_cursor_valid_for_another_seven_days(
+def test_using_a_cursor_extends_its_validity_by_seven_days(
     cursors: OpenCursors, clock: ManualClock, run: Run, listing: Listing
 ) -> None:
     run(cursors.hand_out(listing, held(HERE, 1000), "f_1"))
@@ -131,7 +131,7 @@ def test_use_makes_a_cursor_valid_for_another_seven_days(
         assert run(cursors.find(listing, "b_1")) == held(HERE, 1000)
 
 
-def test_handing_it_out_again_does_too(cursors: OpenCursors, clock: ManualClock, run: Run) -> None:
+def test_handing_out_a_cursor_again_extends_its_validity(cursors: OpenCursors, clock: ManualClock, run: Run) -> None:
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     clock.advance(6 * DAY)
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1100), "f_1"))
@@ -178,7 +178,7 @@ def test_an_id_does_not_get_another_position_while_the_clock_is_ahead(
     assert run(cursors.find(BY_CHANGE, "b_1")) is None
 
 
-def test_a_cursor_that_the_clock_was_past_is_valid_again_if_nobody_pruned(
+def test_a_cursor_that_expired_on_a_wrong_clock_is_valid_again_unless_it_was_pruned(
     cursors: OpenCursors, clock: ManualClock, run: Run
 ) -> None:
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
@@ -210,7 +210,9 @@ def test_many_cursors_expire_in_one_call(cursors: OpenCursors, clock: ManualCloc
     assert run(cursors.find(BY_DAY, "b_1")) == held(HERE, 1000)
 
 
-def test_hundreds_of_readers_at_one_position_are_one_cursor(cursors: OpenCursors, clock: ManualClock, run: Run) -> None:
+def test_hundreds_of_readers_at_one_position_share_one_cursor(
+    cursors: OpenCursors, clock: ManualClock, run: Run
+) -> None:
     for reader in range(300):
         assert run(cursors.hand_out(BY_CHANGE, held(HERE, 1000 + reader), f"f_{reader}")) == "b_1"
         clock.advance(1)

@@ -39,7 +39,7 @@ def test_a_key_comes_back_as_it_was_put_in(store: Store, clock: ManualClock, run
     assert store.key_store().find("k_1") == KEY
 
 
-def test_an_unknown_key_is_nothing(store: Store, clock: ManualClock, run: Run) -> None:
+def test_an_unknown_key_is_not_found(store: Store, clock: ManualClock, run: Run) -> None:
     with_keys(store, KEY)
     ring = store.key_lookup(clock)
     for key_id in ("", "k_2", "K_1", "k_1 ", "\ud800"):
@@ -109,7 +109,7 @@ def test_a_change_that_fails_changes_nothing(store: Store) -> None:
     assert key_store.change("k_1", lambda key: replace(key, label="")) == replace(KEY, label="")
 
 
-def test_keys_out_of_reach_are_an_error_and_not_an_empty_ring(store: Store, clock: ManualClock, run: Run) -> None:
+def test_unreadable_keys_are_an_error_and_not_an_empty_key_list(store: Store, clock: ManualClock, run: Run) -> None:
     with_keys(store, KEY)
     ring = store.key_lookup(clock)
     run(ring.find("k_1"))
@@ -122,7 +122,7 @@ def test_keys_out_of_reach_are_an_error_and_not_an_empty_ring(store: Store, cloc
     assert run(ring.find("k_1")) == StoredKey(KEY, DIGEST)
 
 
-def test_an_operator_at_work_never_makes_the_keys_unavailable(store: Store, clock: ManualClock, run: Run) -> None:
+def test_changing_keys_never_makes_them_unavailable(store: Store, clock: ManualClock, run: Run) -> None:
     """Each command opens the key_store and closes it again, which tidies the file up."""
     with_keys(store, replace(KEY, label=""))
     ring = store.key_lookup(clock)
@@ -143,7 +143,7 @@ def test_an_operator_at_work_never_makes_the_keys_unavailable(store: Store, cloc
     assert run(ring.find("k_1")).key.label == "60"
 
 
-def test_keys_of_a_foreign_schema_are_out_of_reach(store: Store, clock: ManualClock, run: Run) -> None:
+def test_keys_of_another_schema_cannot_be_read(store: Store, clock: ManualClock, run: Run) -> None:
     """As when another version brings the store up to date under a running service."""
     with_keys(store, KEY)
     ring = store.key_lookup(clock)
@@ -154,7 +154,7 @@ def test_keys_of_a_foreign_schema_are_out_of_reach(store: Store, clock: ManualCl
         run(ring.find("k_1"))
 
 
-def test_a_full_disk_costs_the_change_and_no_key(store: Store, clock: ManualClock, run: Run) -> None:
+def test_a_full_disk_fails_the_change_and_loses_no_key(store: Store, clock: ManualClock, run: Run) -> None:
     with_keys(store, KEY)
     key_store = store.key_store()
     with store.out_of_space(), pytest.raises(StoreUnavailable):

@@ -63,7 +63,9 @@ def test_a_record_loaded_twice_changes_nothing(open_store: OpenStore, record: di
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_whatever_shows_moves_the_stamp(open_store: OpenStore, clock: ManualClock, change: dict[str, Any]) -> None:
+def test_every_visible_change_moves_the_stamp(
+    open_store: OpenStore, clock: ManualClock, change: dict[str, Any]
+) -> None:
     open_store.put(shop())
     open_store.put(bill())
     before = open_store.stamp()
@@ -85,7 +87,7 @@ def test_whatever_shows_moves_the_stamp(open_store: OpenStore, clock: ManualCloc
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_what_does_not_show_moves_no_stamp(open_store: OpenStore, clock: ManualClock, change: dict[str, Any]) -> None:
+def test_an_invisible_change_moves_no_stamp(open_store: OpenStore, clock: ManualClock, change: dict[str, Any]) -> None:
     open_store.put(shop())
     open_store.put(bill())
     before = open_store.bill()
@@ -94,7 +96,7 @@ def test_what_does_not_show_moves_no_stamp(open_store: OpenStore, clock: ManualC
     assert open_store.bill() == before
 
 
-def test_a_trading_day_that_did_not_show_is_still_remembered(open_store: OpenStore) -> None:
+def test_an_invisible_trading_day_is_still_stored(open_store: OpenStore) -> None:
     """It equalled the computed day; under another closing time it no longer does."""
     open_store.put(shop(closingTime="02:00"))
     open_store.put(bill(closedAt=AFTER_MIDNIGHT))
@@ -113,7 +115,7 @@ def test_a_change_back_is_a_change(open_store: OpenStore) -> None:
     assert open_store.stamp() != first
 
 
-def test_the_last_of_several_records_in_one_transaction_counts(open_store: OpenStore) -> None:
+def test_the_last_of_several_records_in_one_transaction_wins(open_store: OpenStore) -> None:
     open_store.put(shop())
     assert open_store.put(bill(cashier="A"), bill(cashier="B"), bill("b_2")) == [ADDED, CHANGED, ADDED]
     assert open_store.bill()["cashier"] == "B"
@@ -219,7 +221,7 @@ def test_a_removal_only_ever_raises_the_revision_that_it_leaves(open_store: Open
 
 
 @REMOVABLE
-def test_a_record_without_a_revision_comes_back_whatever_was_removed(open_store: OpenStore, record: Any) -> None:
+def test_a_record_without_a_revision_returns_after_any_removal(open_store: OpenStore, record: Any) -> None:
     open_store.put(shop("sh_1"))
     open_store.put(gone(record(), rev=5))
     assert open_store.put(record()) in ([ADDED], [CHANGED])
@@ -331,7 +333,7 @@ def test_a_bill_of_an_unknown_shop_is_refused(open_store: OpenStore) -> None:
     assert open_store.ledger.apply([stray, change]) == [Outcome.UNKNOWN_SHOP, ADDED]
 
 
-def test_a_bill_projected_under_facts_that_have_moved_is_left_to_be_projected_again(open_store: OpenStore) -> None:
+def test_a_bill_projected_under_outdated_facts_must_be_projected_again(open_store: OpenStore) -> None:
     open_store.put(shop())
     outdated = open_store.change(bill())
     open_store.put(shop(timezone="Asia/Tokyo"))
@@ -437,7 +439,7 @@ def test_a_shop_record_that_was_wrong_for_a_while_leaves_no_trace_on_bills(
     assert open_store.put(*(bill("b_1", shop_id, **sold) for shop_id in ("sh_1", "sh_2", "sh_3"))) == [UNCHANGED] * 3
 
 
-def test_a_time_on_another_clock_moves_the_bill_in_the_list_too(open_store: OpenStore) -> None:
+def test_a_new_time_zone_moves_a_timed_bill_in_the_list_too(open_store: OpenStore) -> None:
     open_store.put(shop(timezone="America/New_York"))
     open_store.put(bill("b_1", closedAt="2025-12-31T10:00:00"), bill("b_2", closedAt="2025-12-31T12:00:00+07:00"))
     assert [found["id"] for found in open_store.by_day()] == ["b_2", "b_1"]
@@ -446,7 +448,7 @@ def test_a_time_on_another_clock_moves_the_bill_in_the_list_too(open_store: Open
     assert [found["id"] for found in open_store.by_day()] == ["b_1", "b_2"]
 
 
-def test_what_a_later_record_says_of_what_is_hidden_is_remembered(open_store: OpenStore) -> None:
+def test_what_a_later_record_says_about_hidden_fields_is_stored(open_store: OpenStore) -> None:
     """It moves no stamp, since nothing of it shows, until the shop's record lets it show."""
     open_store.put(shop(franchiseId=None))
     open_store.put(bill(lines=[{"rootId": "r_1"}]))
@@ -483,7 +485,7 @@ def test_a_renamed_channel_rewrites_only_the_bills_that_show_its_label(
     [{"name": "Renamed"}, {"timezone": "Asia/Jakarta"}, {"providerId": "mb_b"}, {"categories": [{"id": "c"}]}],
     ids=lambda change: next(iter(change)),
 )
-def test_a_setting_that_does_not_show_on_bills_moves_no_stamp(open_store: OpenStore, change: dict[str, Any]) -> None:
+def test_a_setting_that_is_not_visible_on_bills_moves_no_stamp(open_store: OpenStore, change: dict[str, Any]) -> None:
     open_store.put(shop())
     open_store.put(bill())
     before = open_store.bill()
@@ -513,7 +515,7 @@ def test_bills_are_rewritten_a_few_at_a_time_each_with_a_stamp_above_the_last(op
     assert len({found["updatedAt"] for found in open_store.by_change(since=since)}) == 3
 
 
-def test_a_rewrite_that_was_interrupted_goes_on(open_store: OpenStore, store: Store, clock: ManualClock) -> None:
+def test_an_interrupted_rewrite_is_continued(open_store: OpenStore, store: Store, clock: ManualClock) -> None:
     open_store.put(shop())
     open_store.put(*(bill(f"b_{n}") for n in range(7)))
     open_store.put(shop(timezone="Asia/Tokyo"))
@@ -537,7 +539,7 @@ def test_a_rewrite_that_could_not_be_written_is_done_again(open_store: OpenStore
     assert {found["timestamp"][-6:] for found in open_store.by_change()} == {"+09:00"}
 
 
-def test_facts_that_move_during_a_rewrite_are_applied_to_all_bills(open_store: OpenStore) -> None:
+def test_facts_that_change_during_a_rewrite_are_applied_to_all_bills(open_store: OpenStore) -> None:
     open_store.put(shop())
     open_store.put(*(bill(f"b_{n}") for n in range(7)))
     open_store.put(shop(timezone="Asia/Tokyo"))
@@ -579,7 +581,7 @@ def test_every_transaction_gets_a_stamp_above_every_horizon_given_out(
         assert given_out >= stamp
 
 
-def test_on_a_clock_that_runs_the_stamp_is_the_time(open_store: OpenStore, clock: ManualClock) -> None:
+def test_on_a_running_clock_the_stamp_is_the_current_time(open_store: OpenStore, clock: ManualClock) -> None:
     open_store.put(shop())
     clock.advance(1)
     open_store.put(bill())
@@ -628,7 +630,7 @@ def test_a_transaction_after_a_failed_one_sees_what_others_wrote_meanwhile(
     assert open_store.put(bill("b_1")) == [ADDED]
 
 
-def test_a_full_disk_costs_the_transaction_and_nothing_else(
+def test_a_full_disk_fails_the_transaction_and_nothing_else(
     open_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
     open_store.put(shop())
@@ -646,7 +648,7 @@ def test_a_full_disk_costs_the_transaction_and_nothing_else(
     assert open_store.stamp() == open_store.horizon() == clock.now_ms()
 
 
-def test_nobody_sees_a_transaction_before_it_is_whole_nor_a_horizon_that_vouches_for_it(
+def test_nobody_sees_an_unfinished_transaction_or_a_horizon_that_covers_it(
     open_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
     """The writer stops between its stamp and its commit, while the clock runs on and the ticker ticks."""
@@ -693,7 +695,7 @@ def _tick(store: Store, clock: ManualClock) -> int:
         ledger.close()
 
 
-def test_a_reader_beside_three_writers_is_never_told_a_horizon_too_early(open_store: OpenStore, store: Store) -> None:
+def test_a_reader_beside_three_writers_is_never_given_a_horizon_too_early(open_store: OpenStore, store: Store) -> None:
     """Two loaders and a ticker in processes of their own, a reader here: what a horizon vouched for is complete."""
     open_store.put(shop())
     context = get_context("spawn")

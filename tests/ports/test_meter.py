@@ -48,7 +48,7 @@ def admitted(run: Run, usage: OpenUsage, key: Key = KEY, tries: int = 1) -> int:
 # --- the minute --------------------------------------------------------------
 
 
-def test_a_minute_holds_its_number_and_not_one_more(store: Store, clock: ManualClock, run: Run) -> None:
+def test_a_minute_admits_its_limit_and_not_one_more(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     assert admitted(run, usage, tries=10) == 3
     clock.advance(59.999999)
@@ -67,7 +67,7 @@ def test_the_window_rolls_with_each_request_and_not_with_the_minute(store: Store
         clock.advance(20)
 
 
-def test_the_refused_are_told_when_to_come_back(store: Store, clock: ManualClock, run: Run) -> None:
+def test_refusals_say_when_to_retry(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     admitted(run, usage, tries=3)
     assert run(usage.admit(KEY)) == TooFast(60)
@@ -79,7 +79,7 @@ def test_the_refused_are_told_when_to_come_back(store: Store, clock: ManualClock
     assert isinstance(run(usage.admit(KEY)), Admitted)
 
 
-def test_the_refused_enter_neither_the_window_nor_the_count(store: Store, clock: ManualClock, run: Run) -> None:
+def test_refused_requests_enter_neither_the_window_nor_the_count(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     admitted(run, usage, tries=50)
     assert run(usage.counts(KEY, [NEW_YEAR])) == {NEW_YEAR: 3}
@@ -92,7 +92,7 @@ def test_the_refused_enter_neither_the_window_nor_the_count(store: Store, clock:
     pauses=st.lists(st.sampled_from([0, 0.5, 1, 9.999999, 10, 20, 30, 59.999999, 60]), max_size=60),
 )
 @settings(max_examples=40, deadline=None, derandomize=True)
-def test_in_no_minute_too_many_and_none_refused_that_fits(
+def test_no_minute_admits_too_many_and_no_request_within_the_limit_is_refused(
     store: Store, run: Run, per_min: int, pauses: list[float]
 ) -> None:
     """Compared with the definition itself, over any pattern of requests."""
@@ -124,7 +124,7 @@ def test_a_lower_limit_counts_what_was_admitted_under_the_higher(store: Store, c
     assert admitted(run, usage, replace(KEY, per_min=2), 5) == 2
 
 
-def test_a_higher_limit_gives_the_difference_at_once(store: Store, clock: ManualClock, run: Run) -> None:
+def test_a_raised_limit_applies_at_once(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     assert admitted(run, usage, tries=5) == 3
     assert admitted(run, usage, replace(KEY, per_min=8), 20) == 5
@@ -151,7 +151,7 @@ def test_keys_do_not_share_a_window(store: Store, clock: ManualClock, run: Run) 
         assert admitted(run, usage, replace(KEY, key_id=f"k_{n}"), 4) == 3
 
 
-def test_requests_of_many_keys_that_arrive_together_are_each_judged_by_their_own(
+def test_concurrent_requests_of_many_keys_are_each_counted_for_their_own_key(
     store: Store, clock: ManualClock, run: Run
 ) -> None:
     usage = store.usage(clock)
@@ -167,7 +167,7 @@ def test_requests_of_many_keys_that_arrive_together_are_each_judged_by_their_own
     assert run(crowd()) == {f"k_{n}": 1 + n for n in range(10)}
 
 
-def test_requests_that_arrive_together_get_numbers_of_their_own(store: Store, clock: ManualClock, run: Run) -> None:
+def test_concurrent_requests_get_different_counts(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     key = replace(KEY, per_min=100)
 
@@ -195,7 +195,7 @@ def test_a_request_given_up_while_it_waits_disturbs_nobody(store: Store, clock: 
 # --- the day -----------------------------------------------------------------
 
 
-def test_the_count_starts_afresh_at_midnight_in_thailand(store: Store, clock: ManualClock, run: Run) -> None:
+def test_the_count_resets_at_midnight_in_thailand(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     assert run(usage.admit(KEY)) == Admitted(NEW_YEAR, 1)
     clock.advance(MIDNIGHT_SEC - 0.001)
@@ -256,7 +256,7 @@ def test_a_wall_clock_that_steps_neither_opens_nor_closes_the_window(
     assert admitted(run, usage, tries=5) == 3
 
 
-def test_a_wall_clock_that_steps_back_over_midnight_goes_on_with_that_days_count(
+def test_a_wall_clock_that_steps_back_over_midnight_continues_with_that_days_count(
     store: Store, clock: ManualClock, run: Run
 ) -> None:
     usage = store.usage(clock)
@@ -298,7 +298,7 @@ def test_a_reboot_neither_opens_nor_closes_the_window(
     assert run(usage.counts(KEY, [NEW_YEAR])) == {NEW_YEAR: 6}
 
 
-def test_after_a_reboot_with_a_wall_clock_set_back_the_window_errs_on_the_closed_side(
+def test_after_a_reboot_with_a_wall_clock_set_back_the_window_admits_too_few_rather_than_too_many(
     store: Store, clock: ManualClock, run: Run
 ) -> None:
     usage = store.usage(clock)
@@ -335,7 +335,7 @@ def test_window_and_count_survive_a_restart(store: Store, clock: ManualClock, ru
     assert run(usage.counts(KEY, [NEW_YEAR])) == {NEW_YEAR: 3}
 
 
-def test_a_full_disk_refuses_and_lets_nobody_through_uncounted(store: Store, clock: ManualClock, run: Run) -> None:
+def test_a_full_disk_admits_nobody_uncounted(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     admitted(run, usage)
     with store.out_of_space():
@@ -415,7 +415,7 @@ def test_counts_stay_exact_when_a_process_is_killed_in_the_middle(store: Store, 
     assert run(usage.admit(key)).count == counted + 1
 
 
-def test_the_window_of_a_killed_process_still_binds_the_others(store: Store, run: Run) -> None:
+def test_the_requests_of_a_killed_process_still_count_for_the_others(store: Store, run: Run) -> None:
     key = replace(KEY, per_min=20)
     process, pipe = _start(store, other_processes.request_admissions_forever, key)
     granted = 0

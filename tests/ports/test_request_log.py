@@ -35,7 +35,7 @@ def test_a_disclosure_is_kept_before_the_call_returns(store: Store, clock: Manua
     assert store.usage(clock).disclosures(10) == [at(clock)]
 
 
-def test_an_ordinary_record_is_no_disclosure(store: Store, clock: ManualClock, run: Run) -> None:
+def test_an_ordinary_record_is_not_a_disclosure(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
 
     async def note() -> None:
@@ -46,7 +46,7 @@ def test_an_ordinary_record_is_no_disclosure(store: Store, clock: ManualClock, r
     assert usage.disclosures(10) == []
 
 
-def test_a_record_noted_is_written_when_the_worker_stops(store: Store, clock: ManualClock, run: Run) -> None:
+def test_a_queued_record_is_written_when_the_worker_stops(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
 
     async def note() -> None:
@@ -58,7 +58,7 @@ def test_a_record_noted_is_written_when_the_worker_stops(store: Store, clock: Ma
     assert len(store.usage(clock).disclosures(10)) == 3
 
 
-def test_a_record_noted_rides_along_with_the_next_admission(store: Store, clock: ManualClock, run: Run) -> None:
+def test_a_queued_record_is_written_with_the_next_admission(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
 
     async def note_and_admit() -> None:
@@ -143,9 +143,7 @@ def test_pruning_leaves_the_minute_and_the_day_alone(store: Store, clock: Manual
     assert sum(run(usage.counts(KEY, [date(2026, 1, 1)])).values()) == 2
 
 
-def test_the_count_of_a_key_at_rest_goes_after_four_hundred_days_too(
-    store: Store, clock: ManualClock, run: Run
-) -> None:
+def test_counts_of_inactive_keys_are_deleted_after_400_days_too(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     run(usage.admit(KEY))
     clock.advance(402 * DAY)

@@ -208,7 +208,7 @@ def test_every_fault_has_a_scenario() -> None:
 
 
 @pytest.mark.parametrize("fault", SCENARIOS)
-def test_the_shipped_service_comes_through_every_scenario(fault: str) -> None:
+def test_the_shipped_service_passes_every_scenario(fault: str) -> None:
     play(LaggingReplicaMachine if issubclass(MACHINES[fault], LaggingReplicaMachine) else SyncMachine, SCENARIOS[fault])
 
 

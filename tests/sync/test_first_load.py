@@ -18,7 +18,7 @@ class LoadedMeanwhile(SqliteBooks):
         return await super().horizon()
 
 
-def test_a_shop_that_is_loaded_while_its_key_asks_gives_its_bills_then_or_at_the_next_poll(tmp_path: Path) -> None:
+def test_a_shop_loaded_during_a_request_gives_its_bills_then_or_at_the_next_poll(tmp_path: Path) -> None:
     service = InProcessService(tmp_path, StoreParts(books=LoadedMeanwhile))
     shop = branch()
     key, sold = service.key(shop=shop["id"]), bill(shop)

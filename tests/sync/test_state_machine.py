@@ -44,16 +44,16 @@ def test_every_copy_is_what_the_service_holds_after_each_quiet_point() -> None:
     run(SyncMachine, examples=8, steps=25)
 
 
-def test_the_same_holds_over_http() -> None:
+def test_every_copy_over_http_is_what_the_service_holds() -> None:
     run(SyncMachineOverHttp, examples=2, steps=15)
 
 
-def test_the_same_holds_with_replicas_that_lag() -> None:
+def test_every_copy_from_lagging_replicas_is_what_the_service_holds() -> None:
     run(LaggingReplicaMachine, examples=4, steps=25)
 
 
 @pytest.mark.long
-def test_the_same_holds_with_replicas_that_lag_over_ten_thousand_steps() -> None:
+def test_every_copy_from_lagging_replicas_is_what_the_service_holds_over_ten_thousand_steps() -> None:
     run(LaggingReplicaMachine, examples=250, steps=50)
 
 
@@ -62,15 +62,15 @@ def test_every_copy_is_what_the_service_holds_over_ten_thousand_steps() -> None:
     run(SyncMachine, examples=250, steps=50)
 
 
-def test_the_same_holds_on_postgresql() -> None:
+def test_every_copy_on_postgresql_is_what_the_service_holds() -> None:
     run(SyncMachineOnPostgres, examples=2, steps=15)
 
 
 @pytest.mark.long
-def test_the_same_holds_on_postgresql_over_ten_thousand_steps() -> None:
+def test_every_copy_on_postgresql_is_what_the_service_holds_over_ten_thousand_steps() -> None:
     run(SyncMachineOnPostgres, examples=250, steps=50)
 
 
 @pytest.mark.long
-def test_the_same_holds_over_http_at_length() -> None:
+def test_every_copy_over_http_is_what_the_service_holds_over_many_steps() -> None:
     run(SyncMachineOverHttp, examples=25, steps=50)

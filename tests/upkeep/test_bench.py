@@ -63,7 +63,7 @@ def test_services_on_the_same_records_pass_the_check_before_the_benchmark(pair: 
     assert check(ours, [theirs], pair.workloads()) == 3
 
 
-def test_a_contestant_that_answers_otherwise_is_not_timed(pair: Pair) -> None:
+def test_a_contestant_with_different_answers_is_not_timed(pair: Pair) -> None:
     changed = pair.bills[1] | {"cashier": "Somebody else"}
     pair.load(pair.bills[0], changed, pair.bills[2])
     ours, theirs = pair.running()
@@ -78,13 +78,13 @@ def test_a_contestant_that_leaves_a_bill_out_is_not_timed(pair: Pair) -> None:
         check(ours, [theirs], pair.workloads())
 
 
-def test_the_page_on_performance_tells_what_the_results_tell() -> None:
+def test_the_performance_page_matches_the_results() -> None:
     told = publish.PLACE.search(publish.PAGE.read_text("utf-8"))
     assert told is not None
     assert told[0] == publish.targets()
 
 
-def test_every_plot_on_the_page_on_performance_is_there() -> None:
+def test_every_plot_on_the_performance_page_exists() -> None:
     plots = re.findall(r"\]\((\.\./bench/results/[\w.-]+)\)", publish.PAGE.read_text("utf-8"))
     assert plots
     assert [plot for plot in plots if not (publish.PAGE.parent / plot).exists()] == []

@@ -95,7 +95,7 @@ def test_a_clause_names_a_test_that_exists(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=IDS)
-def test_a_cell_holds_references_and_nothing_else(row: Row) -> None:
+def test_a_cell_contains_only_references(row: Row) -> None:
     assert [_REFERENCE.sub("", cell).replace("<br>", "") for cell in (row.implemented, row.proved)] == ["", ""]
 
 
@@ -138,7 +138,7 @@ def genuine(service: RunningService) -> httpx.Response:
     return service.get("shops", service.key(shop="s"), headers={"accept-encoding": "identity"})
 
 
-def test_every_answer_a_test_gets_is_held_against_the_document(genuine: httpx.Response) -> None:
+def test_every_answer_in_a_test_is_checked_against_the_document(genuine: httpx.Response) -> None:
     OpenApiDocument("/ext").check("shops", "GET", genuine)
 
 
@@ -151,25 +151,25 @@ def test_every_answer_a_test_gets_is_held_against_the_document(genuine: httpx.Re
         {"ok": True, "data": []},
     ],
 )
-def test_a_body_that_is_not_as_described_is_found_out(genuine: httpx.Response, spoilt: Any) -> None:
+def test_a_body_that_does_not_match_the_document_is_detected(genuine: httpx.Response, spoilt: Any) -> None:
     headers = {name: value for name, value in genuine.headers.items() if name != "content-length"}
     with pytest.raises(AssertionError, match="body"):
         OpenApiDocument("/ext").check("shops", "GET", answer(headers=headers, body=spoilt))
 
 
-def test_a_status_that_is_not_described_is_found_out(genuine: httpx.Response) -> None:
+def test_an_undocumented_status_is_detected(genuine: httpx.Response) -> None:
     with pytest.raises(AssertionError, match="not documented"):
         OpenApiDocument("/ext").check("shops", "GET", httpx.Response(418, headers=genuine.headers))
 
 
 @pytest.mark.parametrize("name", ["x-request-id", "x-ratelimit-limit", "etag", "vary", "cache-control"])
-def test_a_header_that_is_described_and_missing_is_found_out(genuine: httpx.Response, name: str) -> None:
+def test_a_missing_documented_header_is_detected(genuine: httpx.Response, name: str) -> None:
     genuine.headers.pop(name)
     with pytest.raises(AssertionError, match=name):
         OpenApiDocument("/ext").check("shops", "GET", genuine)
 
 
-def test_a_header_that_is_not_described_is_found_out(genuine: httpx.Response) -> None:
+def test_an_undocumented_header_is_detected(genuine: httpx.Response) -> None:
     genuine.headers["access-control-allow-origin"] = "*"
     with pytest.raises(AssertionError, match="access-control-allow-origin"):
         OpenApiDocument("/ext").check("shops", "GET", genuine)

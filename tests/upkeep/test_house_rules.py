@@ -42,7 +42,7 @@ def written_in(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=named)
-def test_a_source_file_can_be_read_in_one_sitting(path: Path) -> None:
+def test_a_source_file_has_at_most_450_lines(path: Path) -> None:
     assert len(path.read_text("utf-8").splitlines()) <= LONGEST
 
 
@@ -68,7 +68,7 @@ def test_the_name_of_a_test_is_a_sentence(path: Path) -> None:
     assert short == []
 
 
-def test_no_test_carries_the_name_of_another_in_its_file() -> None:
+def test_test_names_are_unique_in_their_file() -> None:
     """The later one would silently replace the earlier."""
     for path in TESTS:
         names = [test.name for test in written_in(path)]
