@@ -23,11 +23,11 @@ BACK_ENDS = ("sqlite", "postgres")
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunningService]]:
     """The same world loaded into every back end, in two deliveries and with a shop that changed its clock between."""
-    with ExitStack() as open_houses:
+    with ExitStack() as open_services:
         services = [
-            open_houses.enter_context(closing(RunningService(tmp_path_factory.mktemp(kind), **place)))
+            open_services.enter_context(closing(RunningService(tmp_path_factory.mktemp(kind), **place)))
             for kind in BACK_ENDS
-            for place in [open_houses.enter_context(backend_settings(kind))]
+            for place in [open_services.enter_context(backend_settings(kind))]
         ]
         lines = lines_of_a_world()
         for service in services:

@@ -151,13 +151,13 @@ def test_two_lists_of_one_bill_are_written_once(copy: Copy, branch: r.Record, se
 
 
 def test_a_copy_made_by_an_earlier_release_gets_the_columns_it_lacks(
-    copy: Copy, branch: r.Record, house: House
+    copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     copy.pull()
     for column in ("bills.cashier", "payments.change", "members.rank"):
         table, name = column.split(".")
         copy.rows(f"ALTER TABLE {table} DROP COLUMN {name}")
-    house.load(r.bill(branch, cashier="Ying"))
+    service.load(r.bill(branch, cashier="Ying"))
     copy.pull()
     assert copy.rows("SELECT cashier FROM bills WHERE cashier IS NOT NULL") == [("Ying",)]
     assert copy.reconcile(fix=True) == []

@@ -23,19 +23,19 @@ class Pair:
     """Two services that were told the same records, or nearly the same."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self._houses = [RunningService(folder / name) for name in ("ours", "theirs")]
-        for service in self._houses:
+        self._services = [RunningService(folder / name) for name in ("ours", "theirs")]
+        for service in self._services:
             stack.callback(service.close)
         self.shop = records.shop(franchiseId=FRANCHISE)
         self.bills = [records.bill(self.shop) for _ in range(3)]
 
     def load(self, *theirs: Any) -> None:
-        ours, other = self._houses
+        ours, other = self._services
         ours.load(self.shop, *self.bills)
         other.load(self.shop, *theirs)
 
     def running(self) -> list[Running]:
-        return [_running(service) for service in self._houses]
+        return [_running(service) for service in self._services]
 
     def workloads(self) -> list[Workload]:
         page = Backfill(0, 1, self.shop["id"], 20260101, 20260101, None)
