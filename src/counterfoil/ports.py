@@ -15,11 +15,9 @@ from msgspec import Struct
 
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.allowance import Admitted, TooFast
-from counterfoil.domain.bills import ClosedBill
-from counterfoil.domain.members import Base, StoredMember
+from counterfoil.domain.changes import Change, KnownFacts, Outcome
+from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Listing, Position, StoredCursor
-from counterfoil.domain.resources import Shop
-from counterfoil.domain.shops import ShopFacts
 
 
 class StoreUnavailable(Exception):
@@ -245,68 +243,6 @@ class Cursors(Protocol):
 
 
 # --- writing the books -------------------------------------------------------
-
-
-class PutShop(Struct, frozen=True):
-    shop: Shop
-    facts: ShopFacts
-    rev: float | None
-
-
-class RemoveShop(Struct, frozen=True):
-    shop_id: str
-    rev: float | None
-
-
-class PutBase(Struct, frozen=True):
-    base: Base
-    rev: float | None
-
-
-class PutMember(Struct, frozen=True):
-    record: StoredMember
-    rev: float | None
-
-
-class RemoveMember(Struct, frozen=True):
-    token: str
-    rev: float | None
-
-
-class KnownFacts(Struct, frozen=True):
-    """A shop's facts and their version."""
-
-    version: int
-    facts: ShopFacts
-
-
-class PutBill(Struct, frozen=True):
-    """A bill as it reads under one version of its shop's facts."""
-
-    closed: ClosedBill
-    known: KnownFacts
-    rev: float | None
-
-
-class RemoveBill(Struct, frozen=True):
-    shop_id: str
-    bill_id: str
-    rev: float | None
-
-
-Change = PutShop | RemoveShop | PutBase | PutMember | RemoveMember | PutBill | RemoveBill
-
-
-class Outcome(Enum):
-    """The result of a change."""
-
-    ADDED = "added"
-    CHANGED = "changed"
-    UNCHANGED = "unchanged"
-    LATE = "late"
-    REMOVED = "removed"
-    UNKNOWN_SHOP = "unknown_shop"
-    FACTS_MOVED = "facts_moved"
 
 
 class LoadProgress(Struct):

@@ -13,9 +13,10 @@ from citus.cluster import Node, cluster
 from citus.store import CitusStore
 from counterfoil.backends.postgres.citus_ledger import DistributedLedger
 from counterfoil.backends.postgres.ledger import PostgresLedger
-from counterfoil.backends.postgres.rows import BillRow
+from counterfoil.domain.changes import Outcome, PutMember
+from counterfoil.domain.rows import BillRow
 from counterfoil.machine.clock import SystemClock
-from counterfoil.ports import Outcome, PutMember, StoreUnavailable
+from counterfoil.ports import StoreUnavailable
 from ports.conftest import Run
 from ports.open_store import PSEUDONYMS, OpenStore, base, bill, gone, member, shop
 from waiting import until

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import json as msgspec_json
 
+from counterfoil.domain.changes import PutMember, PutShop
 from counterfoil.ingest.lines import MAX_LINE, REASONS, Reader, Rejected, record_in, reject
 from counterfoil.ingest.sources import source
-from counterfoil.ports import PutMember, PutShop
 from ingest.loaders import load
 from ports.backends import Store
 from ports.open_store import PSEUDONYMS, OpenStore, base, bill, member, shop

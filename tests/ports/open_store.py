@@ -6,10 +6,11 @@ from datetime import date, datetime
 from typing import Any
 
 from counterfoil.domain.access import Scope
+from counterfoil.domain.changes import Change, Outcome
 from counterfoil.domain.paging import Position
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.lines import Reader
-from counterfoil.ports import BillPage, Change, Clock, Outcome
+from counterfoil.ports import BillPage, Clock
 from ports.backends import OpenLedger, Store
 
 PSEUDONYMS = Pseudonyms(b"a deployment secret for the ports' tests")

@@ -39,13 +39,11 @@ class StampBeforeLock(SqliteLedger):
     def _draw(self) -> int:
         return max(self._clock.now_ms(), self._horizon() + 1)
 
-    def _take_stamp(self) -> None:
+    def _take_stamp(self) -> int:
         if self._used is None:
-            super()._take_stamp()
-            return
-        self._shops.clear()
-        self._stamp = self._used
+            return super()._take_stamp()
         self._connection.execute("UPDATE horizon SET at = max(at, ?)", (self._used,))
+        return self._used
 
 
 class StampsOutOfOrder(StampBeforeLock):

@@ -14,10 +14,11 @@ from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
 from counterfoil.cli.progress import progress
 from counterfoil.cli.terminal import fields, print_json
+from counterfoil.domain.changes import Outcome
 from counterfoil.ingest.lines import REASONS
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import SUFFIXES, Source, SourceError, SourceLine, source
-from counterfoil.ports import Outcome, StoreUnavailable
+from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings
 
 SET_ASIDE = 3

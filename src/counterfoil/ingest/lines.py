@@ -11,11 +11,7 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from counterfoil.domain.bills import bill_from
-from counterfoil.domain.members import base_from, member_from
-from counterfoil.domain.pos_values import flag, number, record_id
-from counterfoil.domain.shops import shop_from
-from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ports import (
+from counterfoil.domain.changes import (
     Change,
     KnownFacts,
     PutBase,
@@ -26,6 +22,10 @@ from counterfoil.ports import (
     RemoveMember,
     RemoveShop,
 )
+from counterfoil.domain.members import base_from, member_from
+from counterfoil.domain.pos_values import flag, number, record_id
+from counterfoil.domain.shops import shop_from
+from counterfoil.domain.tokens import Pseudonyms
 
 KINDS = ("shop", "base", "member", "bill")
 MAX_LINE = 8 * 1024 * 1024

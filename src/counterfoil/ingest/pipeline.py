@@ -12,20 +12,11 @@ from typing import IO
 
 from msgspec import Struct, field, json
 
+from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutBill, PutShop, RemoveBill, RemoveShop
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.lines import UNKNOWN_SHOP, Reader, Rejected, record_in, reject
 from counterfoil.ingest.sources import Source, SourceLine
-from counterfoil.ports import (
-    Change,
-    KnownFacts,
-    Ledger,
-    LoadProgress,
-    Outcome,
-    PutBill,
-    PutShop,
-    RemoveBill,
-    RemoveShop,
-)
+from counterfoil.ports import Ledger, LoadProgress
 
 REWRITE_BATCH = 500
 # The facts of at most this many shops are held in memory.

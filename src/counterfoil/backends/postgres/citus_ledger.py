@@ -15,11 +15,11 @@ docs/decisions/0013 explains why this is correct.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import starmap
 from typing import Any
 
 from psycopg import Connection
 
-from counterfoil.backends.postgres.batch import Batch, Draft, Wanted, wanted
 from counterfoil.backends.postgres.citus_layout import is_distributed
 from counterfoil.backends.postgres.connections import STATEMENT_SEC, connect, translated
 from counterfoil.backends.postgres.ledger import (
@@ -38,22 +38,9 @@ from counterfoil.backends.postgres.ledger import (
     columns,
     only,
 )
-from counterfoil.backends.postgres.rows import (
-    BillRow,
-    MemberRow,
-    Row,
-    ShopRow,
-    account_values,
-    base_row,
-    bill_row,
-    bill_values,
-    facts_values,
-    member_row,
-    member_values,
-    removals_of,
-    settled_values,
-    shop_row,
-)
+from counterfoil.backends.postgres.revisions import rev_text
+from counterfoil.domain.batch import Batch, NeededRows
+from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
 from counterfoil.ports import StoreUnavailable
 
 # Rows per statement: PostgreSQL accepts at most 65,535 values.
@@ -180,33 +167,33 @@ class DistributedLedger(PostgresLedger):
     def _publish(self, stamp: int) -> None:
         """Do nothing: `_writing` moves the horizon once everything under this stamp has been acknowledged."""
 
-    def _open(self, drafts: Sequence[Draft]) -> tuple[Batch, int]:
-        asked = wanted(drafts)
+    def _open(self, needed: NeededRows) -> tuple[Batch, int]:
         connection = self._line()
         stamp, now = self._take_stamp()
-        shops = [shop_row(row) for row in all_rows(asked_rows(connection, SHOPS, asked.shops))]
-        removals = asked_rows(connection, REMOVALS, *columns(asked.removals)) if asked.removals else None
+        shops = list(starmap(ShopRow, all_rows(asked_rows(connection, SHOPS, needed.shops))))
+        removals = asked_rows(connection, REMOVALS, *columns(needed.removals)) if needed.removals else None
         batch = Batch(
             stamp,
-            only(connection.execute(LAST_SHOP))[0] if asked.new_shops else 0,
+            only(connection.execute(LAST_SHOP))[0] if needed.new_shops else 0,
             shops,
-            self._known_bills(asked, shops),
-            map(base_row, all_rows(asked_rows(connection, BASES, asked.bases))),
-            self._known_members(asked),
-            removals_of(all_rows(removals)),
+            self._known_bills(needed, shops),
+            starmap(BaseRow, all_rows(asked_rows(connection, BASES, needed.bases))),
+            self._known_members(needed),
+            {row[:3]: row[3] for row in all_rows(removals)},
         )
         return batch, now
 
-    def _known_bills(self, asked: Wanted, shops: Iterable[ShopRow]) -> Iterator[BillRow]:
+    def _known_bills(self, needed: NeededRows, shops: Iterable[ShopRow]) -> Iterator[BillRow]:
         """Yield the stored bills, with one statement per shop, on one shard, by primary key."""
         for shop in shops:
-            ids = [bill_id for shop_id, bill_id in asked.bills if shop_id == shop.shop_id]
+            ids = [bill_id for shop_id, bill_id in needed.bills if shop_id == shop.shop_id]
             if ids:
-                yield from map(bill_row, self._line().execute(_BILLS, (shop.number, ids), binary=True))
+                found = self._line().execute(_BILLS, (shop.number, ids), binary=True)
+                yield from starmap(BillRow, all_rows(found))
 
-    def _known_members(self, asked: Wanted) -> list[MemberRow]:
+    def _known_members(self, needed: NeededRows) -> list[MemberRow]:
         """Return rows from all bases, since a member may have moved; if a writer died meanwhile, the newest is last."""
-        found = [member_row(row) for row in all_rows(asked_rows(self._line(), MEMBERS, asked.tokens))]
+        found = starmap(MemberRow, all_rows(asked_rows(self._line(), MEMBERS, needed.tokens)))
         return sorted(found, key=lambda row: float("-inf") if row.rev is None else row.rev)
 
     def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
@@ -214,14 +201,14 @@ class DistributedLedger(PostgresLedger):
             self._line().execute(_REMOVE_BILLS, (shop, [bill_id for _, bill_id in of_shop]))
 
     def _put_bills(self, rows: Sequence[BillRow]) -> None:
-        for _, of_shop in _grouped(bill_values(row) for row in rows):
+        for _, of_shop in _grouped(row.values(rev_text(row.rev)) for row in rows):
             self._insert(PUT_BILLS, _BILL, of_shop)
 
     def _settle_bills(self, rows: Sequence[BillRow]) -> None:
-        self._settle(_SETTLE_BILLS, map(settled_values, rows))
+        self._settle(_SETTLE_BILLS, (row.settled_values(rev_text(row.rev)) for row in rows))
 
     def _settle_facts(self, rows: Sequence[BillRow]) -> None:
-        self._settle(_SETTLE_FACTS, map(facts_values, rows))
+        self._settle(_SETTLE_FACTS, (row.facts_values() for row in rows))
 
     def _settle(self, statement: str, rows: Iterable[Row]) -> None:
         for shop, of_shop in _grouped(rows):
@@ -238,7 +225,7 @@ class DistributedLedger(PostgresLedger):
             rows = [row for _, row in of_base]
             with self._line().transaction():
                 self._line().execute(_REMOVE_ACCOUNTS, (provider_id, [row.token for row in rows]))
-                self._insert(PUT_MEMBERS, _MEMBER, [member_values(row) for row in rows])
+                self._insert(PUT_MEMBERS, _MEMBER, [row.values(rev_text(row.rev)) for row in rows])
                 self._insert(ADD_ACCOUNTS, _ACCOUNT, account_values(rows))
         for provider_id, gone in _grouped(batch.removed_members()):
             tokens = [token for _, token in gone]

@@ -12,7 +12,7 @@ from psycopg.errors import LockNotAvailable
 
 from counterfoil.backends.postgres.connections import ReconnectingConnection, translated
 from counterfoil.backends.postgres.deployment import FILLING, row_of
-from counterfoil.backends.postgres.rows import rev_of
+from counterfoil.backends.postgres.revisions import rev_of
 from counterfoil.copying.stores import CopyRefused
 from counterfoil.copying.tables import HOUR_MS, REQUESTS, TABLES, CopiedTable, Row
 

@@ -9,34 +9,19 @@ server's, so that the clocks of loaders need not agree.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import starmap
 from typing import Any
 
-from msgspec import json
 from psycopg import Connection, Cursor
 from psycopg.errors import InsufficientPrivilege
 
-from counterfoil.backends.postgres.batch import Batch, Draft, drafted, rewritten, wanted
 from counterfoil.backends.postgres.connections import STATEMENT_SEC, ReconnectingConnection, translated
 from counterfoil.backends.postgres.deployment import fingerprint_of
-from counterfoil.backends.postgres.rows import (
-    BillRow,
-    Row,
-    account_values,
-    base_row,
-    bill_row,
-    bill_values,
-    facts_values,
-    member_row,
-    member_values,
-    outdated_row,
-    removals_of,
-    rev_text,
-    settled_values,
-    shop_row,
-    shop_values,
-)
-from counterfoil.domain.shops import ShopFacts
-from counterfoil.ports import Change, KnownFacts, LoadProgress, Outcome, StoreMismatch
+from counterfoil.backends.postgres.revisions import loaded, rev_text
+from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten
+from counterfoil.domain.changes import Change, KnownFacts, Outcome
+from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, OutdatedBill, Row, ShopRow, account_values
+from counterfoil.ports import LoadProgress, StoreMismatch
 
 CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _LOCK = f"SELECT at, {CLOCK} FROM horizon FOR UPDATE"  # noqa: S608 - a constant
@@ -152,8 +137,6 @@ _FORGET_LOADS = "DELETE FROM loads WHERE number <= %s - 100"
 
 _SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s) ON CONFLICT DO NOTHING"
 
-_facts = json.Decoder(ShopFacts).decode
-
 
 class PostgresLedger:
     """The write side of the books. Uses the server's clock unless the caller passes one."""
@@ -174,7 +157,7 @@ class PostgresLedger:
     def facts(self, shop_id: str) -> KnownFacts | None:
         with translated():
             row = self._line().execute(_FACTS, (shop_id,), binary=True).fetchone()
-        return KnownFacts(row[0], _facts(row[1])) if row else None
+        return known_facts(*row) if row else None
 
     def begin_load(self, source: str) -> LoadProgress:
         with self._writing():
@@ -185,10 +168,11 @@ class PostgresLedger:
         return LoadProgress(number)
 
     def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
-        drafts = drafted(changes)
+        ready = prepared(changes)
+        needed = needed_rows(ready)
         with self._writing():
-            batch, now = self._open(drafts)
-            outcomes = [batch.apply(draft) for draft in drafts]
+            batch, now = self._open(needed)
+            outcomes = batch.apply(ready)
             self._write(batch)
             self._publish(batch.stamp)
             if progress:
@@ -203,11 +187,11 @@ class PostgresLedger:
                 return False
             stamp, _ = self._take_stamp()
             number, version, facts = shop
-            known = KnownFacts(version, _facts(facts))
+            known = known_facts(version, facts)
             # Bills up to the last one rewritten are done; after a restart the shop is read from its first bill again.
             after = self._rewritten.get((number, version), "")
-            found = self._line().execute(_OUTDATED_BILLS, (number, after, version, most), binary=True).fetchall()
-            bills = [rewritten(outdated_row(row), number, known, stamp) for row in found]
+            found = all_rows(self._line().execute(_OUTDATED_BILLS, (number, after, version, most), binary=True))
+            bills = [rewritten(OutdatedBill(*row[1:]), number, known, stamp) for row in found]
             self._put_bills([bill for bill in bills if bill.body is not None])
             self._settle_facts([bill for bill in bills if bill.body is None])
             self._publish(stamp)
@@ -253,58 +237,54 @@ class PostgresLedger:
         """Move the horizon to this transaction's stamp; it becomes visible together with the rows."""
         self._line().execute(_SET_HORIZON, (stamp,))
 
-    def _open(self, drafts: Sequence[Draft]) -> tuple[Batch, int]:
+    def _open(self, needed: NeededRows) -> tuple[Batch, int]:
         """Take the write lock and, under it, read the rows that the batch concerns, in one round trip."""
-        asked = wanted(drafts)
         connection = self._line()
         lock = connection.execute(_LOCK, binary=True)
-        last_shop = connection.execute(LAST_SHOP, binary=True) if asked.new_shops else None
-        shops = asked_rows(connection, SHOPS, asked.shops)
-        bills = asked_rows(connection, _BILLS, *columns(asked.bills)) if asked.bills else None
-        bases = asked_rows(connection, BASES, asked.bases)
-        members = asked_rows(connection, MEMBERS, asked.tokens)
-        removals = asked_rows(connection, REMOVALS, *columns(asked.removals)) if asked.removals else None
+        last_shop = connection.execute(LAST_SHOP, binary=True) if needed.new_shops else None
+        shops = asked_rows(connection, SHOPS, needed.shops)
+        bills = asked_rows(connection, _BILLS, *columns(needed.bills)) if needed.bills else None
+        bases = asked_rows(connection, BASES, needed.bases)
+        members = asked_rows(connection, MEMBERS, needed.tokens)
+        removals = asked_rows(connection, REMOVALS, *columns(needed.removals)) if needed.removals else None
         stamp, now = self._stamp_of(lock)
         batch = Batch(
             stamp,
             only(last_shop)[0] if last_shop else 0,
-            map(shop_row, all_rows(shops)),
-            map(bill_row, all_rows(bills)),
-            map(base_row, all_rows(bases)),
-            map(member_row, all_rows(members)),
-            removals_of(all_rows(removals)),
+            starmap(ShopRow, all_rows(shops)),
+            starmap(BillRow, all_rows(bills)),
+            starmap(BaseRow, all_rows(bases)),
+            starmap(MemberRow, all_rows(members)),
+            {row[:3]: row[3] for row in all_rows(removals)},
         )
         return batch, now
 
     def _write(self, batch: Batch) -> None:
-        self._put_small_tables(batch)
+        self._do(_PUT_SHOPS, [row.values(rev_text(row.rev)) for row in batch.written_shops()])
+        self._do(_REMEMBER_REMOVALS, [(*removal, rev_text(rev)) for removal, rev in batch.remembered.items()])
+        self._do(_PUT_BASES, [row.values(rev_text(row.rev)) for row in batch.written_bases()])
         self._remove_bills(batch.removed_bills())
-        self._put_bills(batch.written_bills())
+        self._put_bills([*batch.added_bills(), *batch.changed_bills()])
         self._settle_bills(batch.settled_bills())
         self._put_members(batch)
-
-    def _put_small_tables(self, batch: Batch) -> None:
-        self._do(_PUT_SHOPS, [shop_values(row) for row in batch.written_shops()])
-        self._do(_REMEMBER_REMOVALS, [(*removal, rev_text(rev)) for removal, rev in batch.remembered.items()])
-        self._do(_PUT_BASES, [(row.provider_id, rev_text(row.rev), row.body) for row in batch.written_bases()])
 
     def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
         self._do(_REMOVE_BILLS, keys)
 
     def _put_bills(self, rows: Sequence[BillRow]) -> None:
-        self._do(PUT_BILLS.format(rows=_BILL_ARRAYS), [bill_values(row) for row in rows])
+        self._do(PUT_BILLS.format(rows=_BILL_ARRAYS), [row.values(rev_text(row.rev)) for row in rows])
 
     def _settle_bills(self, rows: Sequence[BillRow]) -> None:
-        self._do(_SETTLE_BILLS, [settled_values(row) for row in rows])
+        self._do(_SETTLE_BILLS, [row.settled_values(rev_text(row.rev)) for row in rows])
 
     def _settle_facts(self, rows: Sequence[BillRow]) -> None:
-        self._do(_SETTLE_FACTS, [facts_values(row) for row in rows])
+        self._do(_SETTLE_FACTS, [row.facts_values() for row in rows])
 
     def _put_members(self, batch: Batch) -> None:
         written, gone = batch.written_members(), batch.removed_members()
         self._do(_REMOVE_MEMBERS, gone)
         self._do(_REMOVE_ACCOUNTS, [*gone, *((row.provider_id, row.token) for row in written)])
-        self._do(PUT_MEMBERS.format(rows=_MEMBER_ARRAYS), [member_values(row) for row in written])
+        self._do(PUT_MEMBERS.format(rows=_MEMBER_ARRAYS), [row.values(rev_text(row.rev)) for row in written])
         self._do(ADD_ACCOUNTS.format(rows=_ACCOUNT_ARRAYS), account_values(written))
 
     def _do(self, statement: str, rows: Sequence[Row]) -> None:
@@ -346,8 +326,9 @@ def asked_rows(connection: Connection[Any], statement: str, *values: Sequence[ob
     return connection.execute(statement.encode(), values, binary=True)
 
 
-def all_rows(cursor: Cursor[Any] | None) -> list[Any]:
-    return cursor.fetchall() if cursor else []
+def all_rows(cursor: Cursor[Any] | None) -> list[Row]:
+    """Return the rows, with revisions as they were loaded."""
+    return [loaded(row) for row in cursor] if cursor else []
 
 
 def only(cursor: Cursor[Any]) -> Any:

@@ -1,25 +1,20 @@
-"""Applies a batch of changes to the rows that it concerns, in memory, one change after the other.
+"""Decides what becomes of a batch of changes: applies them, one after the other, to the rows that they concern.
 
-The ledger reads those rows under the write lock, has the changes applied here,
-and writes the resulting rows at the end: two round trips per batch, however
-many changes it has.
+A ledger reads those rows under the write lock, has the changes applied here in
+memory, and writes the resulting rows at the end. Whatever does not depend on
+the rows is computed before the lock is taken.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
-from hashlib import blake2b
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct, json
 from msgspec.structs import replace
 
-from counterfoil.backends.postgres.rows import NO_DAY, BaseRow, BillRow, MemberRow, Outdated, Removal, ShopRow
 from counterfoil.domain.bills import ClosedBill, Withheld, under_facts
 from counterfoil.domain.calendar import as_number, iso
-from counterfoil.domain.member_template import template_of
-from counterfoil.domain.resources import Bill
-from counterfoil.domain.shops import ShopFacts
-from counterfoil.ports import (
+from counterfoil.domain.changes import (
     Change,
     KnownFacts,
     Outcome,
@@ -27,100 +22,79 @@ from counterfoil.ports import (
     PutBill,
     PutMember,
     PutShop,
+    RecordKey,
     RemoveBill,
     RemoveMember,
     RemoveShop,
 )
+from counterfoil.domain.member_template import template_of
+from counterfoil.domain.resources import Bill
+from counterfoil.domain.rows import NO_DAY, BaseRow, BillRow, MemberRow, OutdatedBill, ShopRow, digest_of
+from counterfoil.domain.shops import ShopFacts
 
 UNSTAMPED = b'"updatedAt":null'
 
 _bill = json.Decoder(Bill).decode
+_facts = json.Decoder(ShopFacts).decode
 _withheld = json.Decoder(Withheld).decode
 _encode = json.Encoder().encode
 
 
-class Draft(Struct, frozen=True):
+class PreparedChange(Struct, frozen=True):
     """A change, with everything that can be computed before the lock is taken."""
 
     change: Any
+    key: RecordKey
     body: bytes = b""
     digest: bytes = b""
     facts: bytes = b""
     form: bytes = b""
 
 
-def _drafted(change: Change) -> Draft:
+def prepared(changes: Iterable[Change]) -> list[PreparedChange]:
+    return [_prepared(change) for change in changes]
+
+
+def _prepared(change: Change) -> PreparedChange:
     match change:
-        case PutShop():
-            return Draft(change, _encode(change.shop), facts=_encode(change.facts))
         case PutBill():
             body = _encode(change.closed.bill)
-            return Draft(change, body, digest_of(body))
+            return PreparedChange(change, change.key, body, digest_of(body))
+        case PutShop():
+            return PreparedChange(change, change.key, _encode(change.shop), facts=_encode(change.facts))
         case PutBase():
-            return Draft(change, _encode(change.base))
+            return PreparedChange(change, change.key, _encode(change.base))
         case PutMember():
-            return Draft(change, _encode(change.record), form=template_of(change.record))
+            return PreparedChange(change, change.key, _encode(change.record), form=template_of(change.record))
         case RemoveShop() | RemoveBill() | RemoveMember():
-            return Draft(change)
+            return PreparedChange(change, change.key)
     raise KeyError(change)
 
 
-def drafted(changes: Sequence[Change]) -> list[Draft]:
-    return [_drafted(change) for change in changes]
-
-
-class Wanted(Struct):
-    """Identifies the rows that a batch concerns."""
+class NeededRows(Struct):
+    """Identifies the rows that a batch concerns, each once."""
 
     shops: list[str]
     bills: list[tuple[str, str]]
     bases: list[str]
     tokens: list[str]
-    removals: list[Removal]
+    removals: list[RecordKey]
     new_shops: bool
 
 
-def wanted(drafts: Iterable[Draft]) -> Wanted:
-    shops: dict[str, None] = {}
-    bills: dict[tuple[str, str], None] = {}
-    bases: dict[str, None] = {}
-    tokens: dict[str, None] = {}
-    removals: dict[Removal, None] = {}
-    new_shops = False
-    for draft in drafts:
-        removal = _removal(draft.change)
-        match draft.change:
-            case PutShop() | RemoveShop():
-                shops[removal[2]] = None
-                new_shops = new_shops or isinstance(draft.change, PutShop)
-            case PutBill() | RemoveBill():
-                shops[removal[0]] = None
-                bills[removal[0], removal[2]] = None
-            case PutBase(base=base):
-                bases[base.provider_id] = None
-            case PutMember() | RemoveMember():
-                tokens[removal[2]] = None
-        if draft.change.rev is not None:
-            removals[removal] = None
-    return Wanted(list(shops), list(bills), list(bases), list(tokens), list(removals), new_shops)
-
-
-def _removal(change: Change) -> Removal:
-    match change:
-        case PutShop():
-            return "", "shop", change.shop.shop_id
-        case RemoveShop():
-            return "", "shop", change.shop_id
-        case PutBill():
-            return change.closed.bill.shop_id, "bill", change.closed.bill.id
-        case RemoveBill():
-            return change.shop_id, "bill", change.bill_id
-        case PutMember():
-            return "", "member", change.record.token
-        case RemoveMember():
-            return "", "member", change.token
-        case PutBase():
-            return "", "base", change.base.provider_id
+def needed_rows(changes: Sequence[PreparedChange]) -> NeededRows:
+    of_kind: dict[str, dict[RecordKey, None]] = {"shop": {}, "bill": {}, "base": {}, "member": {}}
+    for one in changes:
+        of_kind[one.key[1]][one.key] = None
+    shops = [*(shop_id for _, _, shop_id in of_kind["shop"]), *(shop_id for shop_id, _, _ in of_kind["bill"])]
+    return NeededRows(
+        list(dict.fromkeys(shops)),
+        [(shop_id, bill_id) for shop_id, _, bill_id in of_kind["bill"]],
+        [provider_id for _, _, provider_id in of_kind["base"]],
+        [token for _, _, token in of_kind["member"]],
+        list(dict.fromkeys(one.key for one in changes if one.change.rev is not None)),
+        any(isinstance(one.change, PutShop) for one in changes),
+    )
 
 
 class Batch:
@@ -134,7 +108,7 @@ class Batch:
         bills: Iterable[BillRow],
         bases: Iterable[BaseRow],
         members: Iterable[MemberRow],
-        removals: Mapping[Removal, float | None],
+        removals: Mapping[RecordKey, float | None],
     ) -> None:
         self.stamp = stamp
         self._last_shop = last_shop
@@ -145,32 +119,26 @@ class Batch:
         stored = list(members)
         self.members = {row.token: row for row in stored}
         self._removals = dict(removals)
-        self.remembered: dict[Removal, float] = {}
+        self.remembered: dict[RecordKey, float] = {}
         self._stored_bills = set(self.bills)
         self._stored_members = {(row.provider_id, row.token) for row in stored}
-        self._apply: dict[type, Callable[[Draft, Any], Outcome]] = {
-            PutShop: self._put_shop,
-            RemoveShop: self._remove_shop,
-            PutBase: self._put_base,
-            PutMember: self._put_member,
-            RemoveMember: self._remove_member,
-            PutBill: self._put_bill,
-            RemoveBill: self._remove_bill,
-        }
 
-    def apply(self, draft: Draft) -> Outcome:
-        return self._apply[type(draft.change)](draft, draft.change)
+    def apply(self, changes: Iterable[PreparedChange]) -> list[Outcome]:
+        return [self._APPLY[type(one.change)](self, one, one.change) for one in changes]
 
     # --- rows to write -----------------------------------------------------------
 
-    def written_bills(self) -> list[BillRow]:
-        return [row for row in self.bills.values() if row.body is not None]
+    def added_bills(self) -> list[BillRow]:
+        return [row for key, row in self.bills.items() if row.body is not None and key not in self._stored_bills]
+
+    def changed_bills(self) -> list[BillRow]:
+        return [row for key, row in self.bills.items() if row.body is not None and key in self._stored_bills]
 
     def settled_bills(self) -> list[BillRow]:
         return [row for row in self.bills.values() if row.settled and row.body is None]
 
     def removed_bills(self) -> list[tuple[int, str]]:
-        return [place for place in self._stored_bills if place not in self.bills]
+        return [key for key in self._stored_bills if key not in self.bills]
 
     def written_shops(self) -> list[ShopRow]:
         return [row for row in self.shops.values() if row.dirty]
@@ -191,45 +159,35 @@ class Batch:
 
     # --- shops -------------------------------------------------------------------
 
-    def _put_shop(self, draft: Draft, change: PutShop) -> Outcome:
+    def _put_shop(self, ready: PreparedChange, change: PutShop) -> Outcome:
         shop, known = change.shop, self.shops.get(change.shop.shop_id)
         if known is None:
-            if self._removed_since(change):
+            if self._removed_since(ready):
                 return Outcome.LATE
             self._last_shop += 1
-            self.shops[shop.shop_id] = ShopRow(
-                self._last_shop,
-                shop.shop_id,
-                shop.franchise_id,
-                shop.provider_id,
-                removed=False,
-                rev=change.rev,
-                facts_version=1,
-                applied_version=1,
-                facts=draft.facts,
-                body=draft.body,
-                dirty=True,
-            )
-            return Outcome.ADDED
-        if _is_late(change.rev, known.rev):
+        elif _is_late(change.rev, known.rev):
             return Outcome.LATE
-        if (known.body, known.facts, known.removed, known.rev) == (draft.body, draft.facts, False, change.rev):
+        elif (known.body, known.facts, known.removed, known.rev) == (ready.body, ready.facts, False, change.rev):
             return Outcome.UNCHANGED
-        known.facts_version += known.facts != draft.facts
-        known.franchise_id, known.provider_id = shop.franchise_id, shop.provider_id
-        known.removed, known.rev, known.facts, known.body, known.dirty = (
-            False,
-            change.rev,
-            draft.facts,
-            draft.body,
-            True,
+        self.shops[shop.shop_id] = ShopRow(
+            known.number if known else self._last_shop,
+            shop.shop_id,
+            shop.franchise_id,
+            shop.provider_id,
+            removed=False,
+            rev=change.rev,
+            facts_version=known.facts_version + (known.facts != ready.facts) if known else 1,
+            applied_version=known.applied_version if known else 1,
+            facts=ready.facts,
+            body=ready.body,
+            dirty=True,
         )
-        return Outcome.CHANGED
+        return Outcome.CHANGED if known else Outcome.ADDED
 
-    def _remove_shop(self, _: Draft, change: RemoveShop) -> Outcome:
+    def _remove_shop(self, ready: PreparedChange, change: RemoveShop) -> Outcome:
         known = self.shops.get(change.shop_id)
         if known is None:
-            self._remember_removal(change)
+            self._remember_removal(ready)
             return Outcome.UNCHANGED
         if known.removed:
             if change.rev is not None and not _is_late(change.rev, known.rev):
@@ -242,21 +200,18 @@ class Batch:
 
     # --- removals ----------------------------------------------------------------
 
-    def _remember_removal(self, change: Change) -> None:
-        if change.rev is None:
-            return
-        removal = _removal(change)
-        known = self._removals.get(removal)
-        if known is None or known < change.rev:
-            self._removals[removal] = self.remembered[removal] = change.rev
+    def _remember_removal(self, ready: PreparedChange) -> None:
+        rev, known = ready.change.rev, self._removals.get(ready.key)
+        if rev is not None and (known is None or known < rev):
+            self._removals[ready.key] = self.remembered[ready.key] = rev
 
-    def _removed_since(self, change: Change) -> bool:
+    def _removed_since(self, ready: PreparedChange) -> bool:
         """Return whether a record that is not stored was removed at a later revision than this."""
-        return _is_late(change.rev, self._removals.get(_removal(change)))
+        return _is_late(ready.change.rev, self._removals.get(ready.key))
 
     # --- bills -------------------------------------------------------------------
 
-    def _put_bill(self, draft: Draft, change: PutBill) -> Outcome:
+    def _put_bill(self, ready: PreparedChange, change: PutBill) -> Outcome:
         closed, bill = change.closed, change.closed.bill
         shop = self.shops.get(bill.shop_id)
         if shop is None:
@@ -265,51 +220,27 @@ class Batch:
             return Outcome.FACTS_MOVED
         known = self.bills.get((shop.number, bill.id))
         if known is None:
-            if self._removed_since(change):
+            if self._removed_since(ready):
                 return Outcome.LATE
             stamp = None if closed.history else self.stamp
-            self._write(shop.number, closed, change.known, draft.body, draft.digest, change.rev, stamp)
+            self.bills[shop.number, bill.id] = _written(shop.number, change, ready.body, ready.digest, stamp)
             return Outcome.ADDED
         if _is_late(change.rev, known.rev):
             return Outcome.LATE
-        if draft.digest == known.digest:
+        if ready.digest == known.digest:
             settled = (_day_text(closed.trading_day), change.rev, _withheld_json(closed))
             known.settled = known.settled or settled != (known.trading_day, known.rev, known.withheld)
             known.trading_day, known.rev, known.withheld = settled
             return Outcome.UNCHANGED
-        self._write(shop.number, closed, change.known, draft.body, draft.digest, change.rev, self.stamp)
+        self.bills[shop.number, bill.id] = _written(shop.number, change, ready.body, ready.digest, self.stamp)
         return Outcome.CHANGED
 
-    def _write(
-        self,
-        shop: int,
-        closed: ClosedBill,
-        known: KnownFacts,
-        body: bytes,
-        digest: bytes,
-        rev: float | None,
-        stamp: int | None,
-    ) -> None:
-        self.bills[shop, closed.bill.id] = BillRow(
-            shop,
-            closed.bill.id,
-            _day_text(closed.trading_day),
-            rev,
-            digest,
-            _day_number(closed.bill.bill_date),
-            closed.closed_at,
-            stamp,
-            known.version,
-            _withheld_json(closed),
-            body if stamp is None else stamped(body, stamp, known.facts),
-        )
-
-    def _remove_bill(self, _: Draft, change: RemoveBill) -> Outcome:
+    def _remove_bill(self, ready: PreparedChange, change: RemoveBill) -> Outcome:
         shop = self.shops.get(change.shop_id)
         known = self.bills.get((shop.number, change.bill_id)) if shop else None
         if known and _is_late(change.rev, known.rev):
             return Outcome.LATE
-        self._remember_removal(change)
+        self._remember_removal(ready)
         if not known:
             return Outcome.UNCHANGED
         del self.bills[known.shop, change.bill_id]
@@ -317,43 +248,58 @@ class Batch:
 
     # --- membership --------------------------------------------------------------
 
-    def _put_base(self, draft: Draft, change: PutBase) -> Outcome:
+    def _put_base(self, ready: PreparedChange, change: PutBase) -> Outcome:
         known = self.bases.get(change.base.provider_id)
         if known and _is_late(change.rev, known.rev):
             return Outcome.LATE
-        if known and (known.rev, known.body) == (change.rev, draft.body):
+        if known and (known.rev, known.body) == (change.rev, ready.body):
             return Outcome.UNCHANGED
-        self.bases[change.base.provider_id] = BaseRow(change.base.provider_id, change.rev, draft.body, dirty=True)
+        self.bases[change.base.provider_id] = BaseRow(change.base.provider_id, change.rev, ready.body, dirty=True)
         return Outcome.CHANGED if known else Outcome.ADDED
 
-    def _put_member(self, draft: Draft, change: PutMember) -> Outcome:
+    def _put_member(self, ready: PreparedChange, change: PutMember) -> Outcome:
         record = change.record
         known = self.members.get(record.token)
         if known and _is_late(change.rev, known.rev):
             return Outcome.LATE
-        same = known and (known.rev, known.kept) == (change.rev, draft.body)
-        if known and same and known.form == draft.form:
+        same = known and (known.rev, known.kept) == (change.rev, ready.body)
+        if known and same and known.form == ready.form:
             return Outcome.UNCHANGED
-        if not known and self._removed_since(change):
+        if not known and self._removed_since(ready):
             return Outcome.LATE
-        row = MemberRow(record.provider_id, record.token, change.rev, draft.body, draft.form, record)
+        row = MemberRow(record.provider_id, record.token, change.rev, ready.body, ready.form, record)
         self.members[record.token] = row
         if same:
             return Outcome.UNCHANGED
         return Outcome.CHANGED if known else Outcome.ADDED
 
-    def _remove_member(self, _: Draft, change: RemoveMember) -> Outcome:
+    def _remove_member(self, ready: PreparedChange, change: RemoveMember) -> Outcome:
         known = self.members.get(change.token)
         if known and _is_late(change.rev, known.rev):
             return Outcome.LATE
-        self._remember_removal(change)
+        self._remember_removal(ready)
         if not known:
             return Outcome.UNCHANGED
         del self.members[change.token]
         return Outcome.REMOVED
 
+    # In the class: methods bound to a batch would keep it in memory until the garbage collector runs.
+    _APPLY: ClassVar[dict[type, Callable[["Batch", PreparedChange, Any], Outcome]]] = {
+        PutShop: _put_shop,
+        RemoveShop: _remove_shop,
+        PutBase: _put_base,
+        PutMember: _put_member,
+        RemoveMember: _remove_member,
+        PutBill: _put_bill,
+        RemoveBill: _remove_bill,
+    }
 
-def rewritten(row: Outdated, shop: int, known: KnownFacts, stamp: int) -> BillRow:
+
+def known_facts(version: int, facts: bytes) -> KnownFacts:
+    return KnownFacts(version, _facts(facts))
+
+
+def rewritten(row: OutdatedBill, shop: int, known: KnownFacts, stamp: int) -> BillRow:
     """Return the bill under its shop's new facts; it has a body, newly stamped, only if the body changes."""
     stored = ClosedBill(
         bill=_bill(row.body),
@@ -364,20 +310,27 @@ def rewritten(row: Outdated, shop: int, known: KnownFacts, stamp: int) -> BillRo
     )
     closed = under_facts(stored, known.facts)
     written_at = None if row.updated_at is None else iso(row.updated_at, known.facts.zone())
-    as_it_was = _encode(replace(closed.bill, updated_at=written_at)) == row.body
-    plain = b"" if as_it_was else _encode(replace(closed.bill, updated_at=None))
+    change = PutBill(closed, known, row.rev)
+    if _encode(replace(closed.bill, updated_at=written_at)) == row.body:
+        return replace(_written(shop, change, b"", b"", None), body=None)
+    body = _encode(replace(closed.bill, updated_at=None))
+    return _written(shop, change, body, digest_of(body), stamp)
+
+
+def _written(shop: int, change: PutBill, body: bytes, digest: bytes, stamp: int | None) -> BillRow:
+    closed, known = change.closed, change.known
     return BillRow(
         shop,
-        row.bill_id,
+        closed.bill.id,
         _day_text(closed.trading_day),
-        row.rev,
-        digest_of(plain),
+        change.rev,
+        digest,
+        _withheld_json(closed),
         _day_number(closed.bill.bill_date),
         closed.closed_at,
         stamp,
         known.version,
-        _withheld_json(closed),
-        None if as_it_was else stamped(plain, stamp, known.facts),
+        body if stamp is None else stamped(body, stamp, known.facts),
     )
 
 
@@ -385,10 +338,6 @@ def stamped(body: bytes, stamp: int, facts: ShopFacts) -> bytes:
     """Return the body with `updatedAt` set. Quotes in values are escaped, so the first match is the field."""
     updated_at = iso(stamp, facts.zone()).encode()
     return body.replace(UNSTAMPED, b'"updatedAt":"%b"' % updated_at, 1)
-
-
-def digest_of(unstamped: bytes) -> bytes:
-    return blake2b(unstamped, digest_size=16).digest()
 
 
 def _withheld_json(closed: ClosedBill) -> bytes | None:

@@ -1,0 +1,21 @@
+"""Revisions as PostgreSQL stores them: numbers of any length and precision."""
+
+from decimal import Decimal
+
+from counterfoil.domain.rows import Row
+
+
+def rev_of(kept: Decimal | None) -> float | None:
+    """Return a revision as it was loaded: a whole number of any length as an integer, any other as a float."""
+    if kept is None:
+        return None
+    return int(kept) if kept == kept.to_integral_value() else float(kept)
+
+
+def loaded(row: Row) -> Row:
+    """Return a row with its revision as it was loaded. No other column of the books is a decimal."""
+    return tuple([rev_of(value) if isinstance(value, Decimal) else value for value in row])
+
+
+def rev_text(rev: float | None) -> str | None:
+    return None if rev is None else repr(rev)

@@ -1,0 +1,151 @@
+"""Rows of the books as a ledger reads them under the write lock and writes them back.
+
+The stores differ in how they keep a revision, so what a row writes takes the
+revision as an argument, in the store's form.
+"""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any
+
+from msgspec import Struct
+
+from counterfoil.domain.members import StoredMember
+
+Row = tuple[Any, ...]
+
+# The day of a bill without a readable time.
+NO_DAY = 0
+# Members whose sign-up time cannot be read come last.
+NEVER = 2**62
+
+
+class ShopRow(Struct):
+    number: int
+    shop_id: str
+    franchise_id: str | None
+    provider_id: str | None
+    removed: bool
+    rev: float | None
+    facts_version: int
+    applied_version: int
+    facts: bytes
+    body: bytes
+    dirty: bool = False
+
+    def values(self, rev: object) -> Row:
+        return (
+            self.number,
+            self.shop_id,
+            self.franchise_id,
+            self.provider_id,
+            self.removed,
+            rev,
+            self.facts_version,
+            self.applied_version,
+            self.facts,
+            self.body,
+        )
+
+
+class BillRow(Struct):
+    """A bill as it is or will be stored. `body` is never read from the store: it is set only if it is to be written."""
+
+    shop: int
+    bill_id: str
+    trading_day: str | None
+    rev: float | None
+    digest: bytes
+    withheld: bytes | None
+    bill_day: int = NO_DAY
+    closed_at: int | None = None
+    updated_at: int | None = None
+    facts_version: int = 0
+    body: bytes | None = None
+    settled: bool = False
+
+    def values(self, rev: object) -> Row:
+        return (
+            self.shop,
+            self.bill_id,
+            self.bill_day,
+            self.closed_at,
+            self.updated_at,
+            self.trading_day,
+            rev,
+            self.facts_version,
+            self.digest,
+            seal_of(self.body or b""),
+            self.withheld,
+            self.body,
+        )
+
+    def settled_values(self, rev: object) -> Row:
+        """Return what is written if the body stays and the record does not."""
+        return self.shop, self.bill_id, self.trading_day, rev, self.withheld
+
+    def facts_values(self) -> Row:
+        """Return what is written if the body stays under its shop's new facts."""
+        return self.shop, self.bill_id, self.facts_version, self.trading_day, self.withheld
+
+
+class OutdatedBill(Struct, frozen=True):
+    """A stored bill that has not been rewritten under its shop's current facts yet."""
+
+    closed_at: int | None
+    updated_at: int | None
+    trading_day: str | None
+    rev: float | None
+    withheld: bytes | None
+    body: bytes
+
+
+class BaseRow(Struct):
+    provider_id: str
+    rev: float | None
+    body: bytes
+    dirty: bool = False
+
+    def values(self, rev: object) -> Row:
+        return self.provider_id, rev, self.body
+
+
+class MemberRow(Struct):
+    """A member as it is or will be stored; `record` is set only if it is to be written."""
+
+    provider_id: str
+    token: str
+    rev: float | None
+    kept: bytes
+    form: bytes | None
+    record: StoredMember | None = None
+
+    def values(self, rev: object) -> Row:
+        created_at = NEVER if self.record is None or self.record.created_at is None else self.record.created_at
+        return self.provider_id, self.token, created_at, rev, self.kept, self.form
+
+
+def account_values(rows: Iterable[MemberRow]) -> list[Row]:
+    return [
+        (
+            record.provider_id,
+            record.token,
+            place,
+            account.user,
+            # A person's most recent record comes first, so one without a creation time is sorted as the oldest.
+            -1 if record.created_at is None else record.created_at,
+            account.channel,
+        )
+        for record in (row.record for row in rows)
+        if record
+        for place, account in enumerate(record.accounts)
+    ]
+
+
+def digest_of(unstamped: bytes) -> bytes:
+    """Return the hash of a bill's body without its stamp, which tells whether a record changes the body."""
+    return blake2b(unstamped, digest_size=16).digest()
+
+
+def seal_of(finished: bytes) -> bytes:
+    return blake2b(finished, digest_size=8).digest()

@@ -1,0 +1,268 @@
+"""What becomes of a change: its outcome, and the rows that a ledger then writes. No store is needed."""
+
+from typing import Any
+
+import pytest
+from msgspec import json
+from msgspec.structs import replace
+
+from counterfoil.domain.batch import Batch, known_facts, needed_rows, prepared, rewritten
+from counterfoil.domain.bills import bill_from
+from counterfoil.domain.changes import (
+    Change,
+    KnownFacts,
+    Outcome,
+    PutBase,
+    PutBill,
+    PutMember,
+    PutShop,
+    RemoveBill,
+    RemoveMember,
+    RemoveShop,
+)
+from counterfoil.domain.members import base_from, member_from
+from counterfoil.domain.rows import NEVER, NO_DAY, OutdatedBill, account_values, digest_of, seal_of
+from counterfoil.domain.shops import shop_from
+
+ADDED, CHANGED, UNCHANGED = Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED
+LATE, REMOVED, UNKNOWN_SHOP, FACTS_MOVED = Outcome.LATE, Outcome.REMOVED, Outcome.UNKNOWN_SHOP, Outcome.FACTS_MOVED
+
+STAMP = 1_769_857_509_120
+STAMPED = '"updatedAt":"2026-01-31T18:05:09.120+07:00"'
+SHOP: dict[str, Any] = {"kind": "shop", "id": "sh_1", "timezone": "Asia/Bangkok", "closingTime": "02:00"}
+FACTS = KnownFacts(1, shop_from(SHOP)[1])
+TOKYO = KnownFacts(2, shop_from({**SHOP, "timezone": "Asia/Tokyo"})[1])
+
+
+def put_shop(rev: float | None = None, **fields: Any) -> PutShop:
+    return PutShop(*shop_from({**SHOP, **fields}), rev)
+
+
+def put_bill(bill_id: str = "b_1", rev: float | None = None, known: KnownFacts = FACTS, **fields: Any) -> PutBill:
+    day = {"closedAt": "2025-12-31T18:05:00+07:00", "tradingDay": "2025-12-31"}
+    return PutBill(bill_from({"id": bill_id, "shopId": "sh_1", **day, **fields}, known.facts, str.upper), known, rev)
+
+
+def put_member(rev: float | None = None, base: str = "mb_a", **fields: Any) -> PutMember:
+    record = {"id": "4711", "providerId": base, **fields}
+    return PutMember(member_from(record, str.upper, str.lower), rev)
+
+
+def put_base(rev: float | None = None, **fields: Any) -> PutBase:
+    return PutBase(base_from({"id": "mb_a", **fields}), rev)
+
+
+def applied(*changes: Change, to: Batch | None = None, stamp: int = STAMP) -> tuple[list[Outcome], Batch]:
+    """Apply changes to the rows that another batch leaves behind, as if they had been stored and read again."""
+    before = to or Batch(0, 0, [], [], [], [], {})
+    batch = Batch(
+        stamp,
+        max((row.number for row in before.shops.values()), default=0),
+        [replace(row, dirty=False) for row in before.shops.values()],
+        [replace(row, body=None, settled=False) for row in before.bills.values()],
+        [replace(row, dirty=False) for row in before.bases.values()],
+        [replace(row, record=None) for row in before.members.values()],
+        before.remembered,
+    )
+    return batch.apply(prepared(changes)), batch
+
+
+def written(batch: Batch) -> dict[str, int]:
+    """Count the rows that a ledger would write."""
+    found: dict[str, Any] = {
+        "shops": batch.written_shops(),
+        "added": batch.added_bills(),
+        "changed": batch.changed_bills(),
+        "settled": batch.settled_bills(),
+        "removed": batch.removed_bills(),
+        "bases": batch.written_bases(),
+        "members": batch.written_members(),
+        "removed members": batch.removed_members(),
+        "removals": batch.remembered,
+    }
+    return {name: len(rows) for name, rows in found.items() if rows}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "removal"),
+    [
+        (put_shop(3), put_shop(4, name="New"), RemoveShop("sh_1", 5)),
+        (put_bill(rev=3), put_bill(rev=4, cashier="Noi"), RemoveBill("sh_1", "b_1", 5)),
+        (put_member(3), put_member(4, tel="0812345678"), RemoveMember("4711", 5)),
+        (put_base(3), put_base(4, creditEnabled=True), None),
+    ],
+    ids=["shop", "bill", "member", "base"],
+)
+def test_a_record_is_added_repeated_changed_overtaken_and_removed(
+    first: Any, second: Any, removal: Change | None
+) -> None:
+    _, batch = applied(put_shop())
+    if isinstance(first, PutShop):
+        batch = Batch(0, 0, [], [], [], [], {})
+    for change, outcome in [(first, ADDED), (first, UNCHANGED), (second, CHANGED), (first, LATE), (second, UNCHANGED)]:
+        outcomes, batch = applied(change, to=batch)
+        assert outcomes == [outcome]
+        assert bool(written(batch)) == (outcome in (ADDED, CHANGED))
+    if removal:
+        early: Any = replace(removal, rev=2)
+        assert applied(early, to=batch)[0] == [LATE]
+        outcomes, batch = applied(removal, first, removal, to=batch)
+        assert outcomes == [REMOVED, LATE, UNCHANGED]
+
+
+def test_a_removal_that_arrives_first_keeps_older_records_out() -> None:
+    cases: list[tuple[Change, Change, Change]] = [
+        (RemoveShop("sh_1", 5), put_shop(4), put_shop(5)),
+        (RemoveBill("sh_1", "b_1", 5), put_bill(rev=4), put_bill(rev=5)),
+        (RemoveMember("4711", 5), put_member(4), put_member(5)),
+    ]
+    for removal, late, newer in cases:
+        start = None if isinstance(removal, RemoveShop) else applied(put_shop())[1]
+        outcomes, batch = applied(removal, late, to=start)
+        assert outcomes == [UNCHANGED, LATE]
+        assert written(batch) == {"removals": 1}
+        assert batch.remembered == {removal.key: 5}
+        assert applied(late, newer, to=batch)[0] == [LATE, ADDED]
+
+
+def test_an_earlier_removal_does_not_lower_the_revision_of_a_later_one() -> None:
+    _, batch = applied(RemoveMember("4711", 5))
+    outcomes, batch = applied(RemoveMember("4711", 4), put_member(4), to=batch)
+    assert outcomes == [UNCHANGED, LATE]
+    assert batch.remembered == {}
+
+
+def test_a_bill_needs_its_shop_and_the_current_facts_of_it() -> None:
+    assert applied(put_bill())[0] == [UNKNOWN_SHOP]
+    outcomes, batch = applied(put_shop(), put_bill(), put_shop(timezone="Asia/Tokyo"), put_bill("b_2"))
+    assert outcomes == [ADDED, ADDED, CHANGED, FACTS_MOVED]
+    assert applied(put_bill("b_2", known=TOKYO), to=batch)[0] == [ADDED]
+
+
+def test_only_other_facts_raise_the_version_of_the_facts() -> None:
+    _, batch = applied(put_shop())
+    tokyo = put_shop(timezone="Asia/Tokyo")
+    for change, version in [(put_shop(name="New"), 1), (tokyo, 2), (tokyo, 2)]:
+        _, batch = applied(change, to=batch)
+        assert batch.shops["sh_1"].facts_version == version
+        assert batch.shops["sh_1"].applied_version == 1
+
+
+def test_a_removed_shop_keeps_its_row_and_number() -> None:
+    _, batch = applied(put_shop(), put_shop(id="sh_2"))
+    assert [row.number for row in batch.written_shops()] == [1, 2]
+    assert applied(RemoveShop("sh_1", 1), put_shop(2), to=batch)[0] == [REMOVED, CHANGED]
+    assert batch.shops["sh_1"].number == 1
+
+
+def test_a_new_bill_is_stamped_and_sealed_and_its_digest_ignores_the_stamp() -> None:
+    _, batch = applied(put_shop(), put_bill(rev=7))
+    (row,) = batch.added_bills()
+    change = put_bill(rev=7)
+    assert row.body is not None
+    assert STAMPED in row.body.decode()
+    assert row.digest == digest_of(json.encode(change.closed.bill))
+    assert row.values("rev") == (
+        1,
+        "b_1",
+        20251231,
+        change.closed.closed_at,
+        STAMP,
+        "2025-12-31",
+        "rev",
+        1,
+        row.digest,
+        seal_of(row.body),
+        None,
+        row.body,
+    )
+
+
+def test_a_bill_without_a_readable_time_has_no_day() -> None:
+    _, batch = applied(put_shop(), put_bill(closedAt="?", tradingDay=None))
+    assert [(row.bill_day, row.closed_at) for row in batch.added_bills()] == [(NO_DAY, None)]
+
+
+def test_history_has_no_stamp_until_it_changes() -> None:
+    _, batch = applied(put_shop(), put_bill(history=True))
+    (row,) = batch.added_bills()
+    assert row.updated_at is None
+    assert b'"updatedAt":null' in (row.body or b"")
+    _, batch = applied(put_bill(history=True, cashier="Noi"), to=batch)
+    assert [row.updated_at for row in batch.changed_bills()] == [STAMP]
+
+
+def test_what_does_not_show_is_stored_without_a_new_stamp() -> None:
+    _, batch = applied(put_shop(), put_bill(rev=1))
+    outcomes, batch = applied(put_bill(rev=2), to=batch)
+    assert outcomes == [UNCHANGED]
+    assert written(batch) == {"settled": 1}
+    assert batch.settled_bills()[0].settled_values("rev") == (1, "b_1", "2025-12-31", "rev", None)
+
+
+def test_a_batch_writes_only_how_it_leaves_a_bill() -> None:
+    outcomes, batch = applied(put_shop(), put_bill(), put_bill(cashier="Noi"), RemoveBill("sh_1", "b_1", None))
+    assert outcomes == [ADDED, ADDED, CHANGED, REMOVED]
+    assert written(batch) == {"shops": 1}
+    _, batch = applied(put_bill(), to=applied(put_shop())[1])
+    outcomes, batch = applied(RemoveBill("sh_1", "b_1", None), put_bill(), to=batch)
+    assert outcomes == [REMOVED, ADDED]
+    assert written(batch) == {"changed": 1}
+
+
+def test_a_member_that_moves_leaves_its_old_base_and_takes_its_accounts_along() -> None:
+    user = "U" + "0af1" * 8
+    accounts = [{"channel": "bot_1", "userId": user}, {"channel": "bot_2", "userId": user}]
+    _, batch = applied(put_member(messaging=accounts))
+    outcomes, batch = applied(put_member(base="mb_b", messaging=accounts), to=batch)
+    assert outcomes == [CHANGED]
+    assert batch.removed_members() == [("mb_a", "4711")]
+    (row,) = batch.written_members()
+    assert row.values("rev")[:4] == ("mb_b", "4711", NEVER, "rev")
+    # Without a sign-up time the record comes last among the members, and is the oldest among a person's records.
+    assert account_values([row]) == [
+        ("mb_b", "4711", 0, user.lower(), -1, "bot_1"),
+        ("mb_b", "4711", 1, user.lower(), -1, "bot_2"),
+    ]
+
+
+def test_a_member_without_a_template_gets_one_and_stays_unchanged() -> None:
+    _, batch = applied(put_member())
+    batch.members["4711"].form = None
+    outcomes, batch = applied(put_member(), to=batch)
+    assert outcomes == [UNCHANGED]
+    assert [row.form is not None for row in batch.written_members()] == [True]
+
+
+def test_new_facts_rewrite_a_bill_and_stamp_it_only_if_its_body_changes() -> None:
+    _, batch = applied(put_shop(), put_bill(rev=7))
+    (row,) = batch.added_bills()
+    stored = OutdatedBill(row.closed_at, row.updated_at, row.trading_day, row.rev, row.withheld, row.body or b"")
+    same = rewritten(stored, 1, replace(FACTS, version=2), STAMP + 1)
+    assert same.body is None
+    assert same.facts_values() == (1, "b_1", 2, "2025-12-31", None)
+    moved = rewritten(stored, 1, TOKYO, STAMP + 1)
+    assert b'"updatedAt":"2026-01-31T20:05:09.121+09:00"' in (moved.body or b"")
+    assert (moved.rev, moved.updated_at, moved.facts_version) == (7, STAMP + 1, 2)
+    assert moved.digest != row.digest
+
+
+def test_the_rows_a_batch_needs_are_named_once() -> None:
+    changes: list[Change] = [
+        put_shop(1),
+        put_bill(),
+        put_bill(),
+        RemoveBill("sh_2", "b_1", 3),
+        put_member(),
+        put_base(),
+    ]
+    needed = needed_rows(prepared(changes))
+    assert needed.shops == ["sh_1", "sh_2"]
+    assert needed.bills == [("sh_1", "b_1"), ("sh_2", "b_1")]
+    assert (needed.bases, needed.tokens, needed.new_shops) == (["mb_a"], ["4711"], True)
+    assert needed.removals == [("", "shop", "sh_1"), ("sh_2", "bill", "b_1")]
+    assert not needed_rows(prepared([put_bill()])).new_shops
+
+
+def test_stored_facts_are_read_back() -> None:
+    assert known_facts(1, json.encode(FACTS.facts)) == FACTS
