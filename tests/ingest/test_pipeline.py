@@ -3,14 +3,18 @@
 import json
 import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from counterfoil.ingest.pipeline import Summary
+from counterfoil.backends.sqlite.ledger import SqliteLedger
+from counterfoil.domain.changes import Change, Outcome
+from counterfoil.ingest.lines import Reader
+from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import source
 from counterfoil.machine.clock import SystemClock
+from counterfoil.ports import LoadProgress
 from ingest.loaders import (
     IterableSource,
     lines_of_a_world,
@@ -21,7 +25,7 @@ from ingest.loaders import (
     visible_world,
 )
 from ports.backends import BACKENDS, Store
-from ports.open_store import OpenStore, base, bill, gone, member, shop
+from ports.open_store import PSEUDONYMS, OpenStore, base, bill, gone, member, shop
 from running_service import ManualClock
 
 SPAWN = get_context("spawn")
@@ -195,6 +199,34 @@ def test_facts_that_change_with_every_batch_do_not_stall_a_load(
     assert load(store, clock, IterableSource(stream()), batch=3).outcomes == {"added": 12}
     open_store.rewrite()
     assert {found["timestamp"][-6:] for found in open_store.by_day()} == {"+05:30"}
+
+
+class LedgerThatLosesAShop(SqliteLedger):
+    """Deletes a shop behind the loader's back, as soon as the loader has to read a bill of it again."""
+
+    def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
+        outcomes = super().apply(changes, progress)
+        if Outcome.FACTS_MOVED in outcomes:
+            self._connection.execute("DELETE FROM shops WHERE id = 'sh_1'")
+        return outcomes
+
+
+def test_a_bill_whose_shop_disappears_before_it_is_read_again_is_rejected(tmp_path: Path, clock: ManualClock) -> None:
+    ledger = LedgerThatLosesAShop(tmp_path, clock, PSEUDONYMS.fingerprint())
+    reader = Reader(PSEUDONYMS, ledger.facts)
+    ledger.apply([reader.change(shop())])
+
+    def stream() -> Iterator[Any]:
+        yield bill("b_1")
+        yield member()
+        yield gone(bill("b_1"))
+        ledger.apply([reader.change(shop(timezone="Asia/Tokyo"))])
+
+    summary = Pipeline(ledger, PSEUDONYMS, RejectsFile(tmp_path / "rejects"), 500).load(IterableSource(stream()))
+    ledger.close()
+    assert summary.rejected == {"unknown_shop": 1}
+    assert summary.outcomes == {"added": 1, "unchanged": 1}
+    assert json.loads((tmp_path / "rejects").read_bytes())["line"] == 1
 
 
 # --- killed, and side by side ------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import IO
 
 from msgspec import Struct, field, json
 
-from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutBill, PutShop, RemoveBill, RemoveShop
+from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutShop, RecordKey, RemoveShop
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.lines import UNKNOWN_SHOP, Reader, Rejected, record_in, reject
 from counterfoil.ingest.sources import Source, SourceLine
@@ -123,18 +123,21 @@ class Pipeline:
     def _write(self, batch: list[tuple[SourceLine, Change]], summary: Summary, progress: LoadProgress) -> None:
         """Write a batch; retry the bills whose shop's facts changed in the meantime until none is left.
 
-        Later changes to such a bill are retried after it, so that a removal still comes last.
+        Later changes to such a bill are retried after it, so that a removal still comes last. A bill whose shop has
+        disappeared is rejected.
         """
         while batch:
             outcomes = self._ledger.apply([change for _, change in batch], self._brought_up(progress, summary))
             again: list[tuple[SourceLine, Change]] = []
-            moved: set[tuple[str, str]] = set()
+            moved: set[RecordKey] = set()
             for (line, change), outcome in zip(batch, outcomes, strict=True):
-                bill = _bill_of(change)
-                if bill and (outcome is Outcome.FACTS_MOVED or bill in moved):
-                    moved.add(bill)
-                    self._known.pop(bill[0], None)
-                    again.append((line, self._reader.change(record_in(line.text))))
+                if outcome is Outcome.FACTS_MOVED or change.key in moved:
+                    moved.add(change.key)
+                    self._known.pop(change.key[0], None)
+                    try:
+                        again.append((line, self._reader.change(record_in(line.text))))
+                    except Rejected as aside:
+                        self._set_aside(line, aside.reason, summary)
                 elif outcome is Outcome.UNKNOWN_SHOP:
                     self._set_aside(line, UNKNOWN_SHOP, summary)
                 else:
@@ -164,14 +167,3 @@ class Pipeline:
     def _set_aside(self, line: SourceLine, reason: str, summary: Summary) -> None:
         self._rejects.add(line, reason)
         summary.rejected[reason] += 1
-
-
-def _bill_of(change: Change) -> tuple[str, str] | None:
-    """Return the shop id and the bill id of a change to a bill; None for other changes."""
-    match change:
-        case PutBill():
-            return change.closed.bill.shop_id, change.closed.bill.id
-        case RemoveBill():
-            return change.shop_id, change.bill_id
-        case _:
-            return None
