@@ -27,6 +27,7 @@ from counterfoil.ingest.sources import Source, SourceLine
 from counterfoil.observe.events import Event
 from counterfoil.serving.server import BACKLOG, LIMITS
 from openapi_check import openapi_document
+from waiting import until
 
 SECRET = "a deployment secret for tests only, long enough"
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z, 07:00 in Thailand
@@ -234,11 +235,12 @@ class ServerThread:
             await asyncio.wait(ending, timeout=5)
 
     def _wait_until_it_answers(self) -> None:
-        for _ in range(2000):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
-                return
-            threading.Event().wait(0.005)
-        raise AssertionError("the server did not start")
+        until(self._accepts, "the server accepts connections")
+
+    def _accepts(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+            return True
+        return False
 
 
 def free_port() -> int:

@@ -15,7 +15,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -26,6 +25,7 @@ from typing import Any
 import psycopg
 
 from counterfoil.backends.postgres.connections import migrate
+from waiting import until
 
 PATIENCE_SEC = 20.0
 HIGHEST_PORT = 55_535
@@ -116,14 +116,17 @@ class Server:
             )
 
     def await_answer(self, ask: Callable[[], object], *failures: type[Exception]) -> None:
-        for _ in range(int(PATIENCE_SEC / 0.01)):
+        """Repeat `ask` until it succeeds. These failures mean that the server is not ready yet."""
+
+        def succeeds() -> bool:
             with contextlib.suppress(*failures):
                 ask()
-                return
+                return True
             assert self.process is not None
             assert self.process.poll() is None, self.log.read_text("utf-8", "replace")
-            threading.Event().wait(0.01)
-        raise AssertionError(f"no answer: {self.log.read_text('utf-8', 'replace')}")
+            return False
+
+        until(succeeds, f"the server answers; its log is {self.log}", PATIENCE_SEC)
 
     def signal(self, number: int) -> None:
         if self.process and self.process.poll() is None:

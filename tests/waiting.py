@@ -1,5 +1,6 @@
 """Waiting for something that another process or thread does. This is the only module of the tests that pauses."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -18,3 +19,8 @@ def until(condition: Callable[[], T | None], what: str, patience_sec: float = PA
             return found
         assert time.monotonic() < deadline, f"after {patience_sec:g} seconds it was still not true that {what}"
         time.sleep(PAUSE_SEC)
+
+
+async def latency(seconds: float) -> None:
+    """Delay the traffic of a simulated network. A test itself waits for a condition instead."""
+    await asyncio.sleep(seconds)

@@ -18,6 +18,7 @@ from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.events import CountsReseeded, Event
 from counterfoil.ports import StoreUnavailable
 from servers import Valkey
+from waiting import until
 
 KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), per_min=5, per_day=1000)
 
@@ -89,14 +90,8 @@ def test_the_first_request_of_a_day_is_not_taken_for_lost_memory(metered: MeterA
 
 def test_counts_reach_the_store_by_themselves_within_a_second(metered: MeterAndStore) -> None:
     counts(metered, 3)
-
-    async def wait_for_them() -> None:
-        day = thai_day(SystemClock().now_ms())
-        async with asyncio.timeout(1.0):
-            while await metered.totals.counts(KEY, [day]) != {day: 3}:
-                await asyncio.wait({asyncio.ensure_future(asyncio.Event().wait())}, timeout=0.01)
-
-    metered.runner.run(wait_for_them())
+    day = thai_day(SystemClock().now_ms())
+    until(lambda: metered.runner.run(metered.totals.counts(KEY, [day])) == {day: 3}, "the store has the counts", 1.0)
 
 
 def test_a_script_that_the_server_has_forgotten_is_sent_again(metered: MeterAndStore, own: Valkey) -> None:

@@ -111,14 +111,15 @@ def run_killing(folder: Path, kills: int, seed: int) -> tuple[KillableProcesses,
 
 def _kill_while_loading(processes: KillableProcesses, node: Node) -> None:
     """A loader that was at work when its node was killed is counted."""
-    processes.let_work("loader", processes.chance.uniform(0.4, 1.4))
+    processes.let_work("loader", processes.chance.uniform(0.1, 0.4))
     at_work = processes.running["loader"].poll() is None
     killed = node.kill()
     processes.kills[f"{node.port} at work"] += at_work
-    processes.let_work("loader", processes.chance.uniform(0.0, 0.5))
+    # The watcher keeps the server busy even while a node is down.
+    processes.let_work("server", processes.chance.uniform(0.0, 0.2))
     killed.start()
     for who in ("loader", "puller"):
-        processes.let_work(who, processes.chance.uniform(0.0, 1.0))
+        processes.let_work(who, processes.chance.uniform(0.0, 0.3))
         processes.kill(who)
 
 

@@ -207,3 +207,10 @@ def taken(caller: socket.socket) -> bool:
         if local.endswith(f":{theirs:04X}") and remote.endswith(f":{ours:04X}"):
             return inode != "0" and queues.endswith(":00000000")
     return False
+
+
+def is_pending(pid: int, number: signal.Signals) -> bool:
+    """Return whether this signal was sent to a process that has not received it yet, because it is frozen."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    (pending,) = [line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd:")]
+    return bool(int(pending, 16) & 1 << (number - 1))

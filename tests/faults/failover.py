@@ -25,6 +25,7 @@ from faults.http_clients import Call, RepeatingClient, longest_gap
 from faults.patroni import Cluster
 from running_service import RecordSource
 from servers import Valkey
+from waiting import PATIENCE_SEC, until
 
 PLENTY = 1_000_000_000
 # From its start on the bridge over a missing primary needs this long until it vouches for cursors.
@@ -78,7 +79,8 @@ class Loader:
                     Pipeline(ledger, bootstrap.pseudonyms(self._settings), self._rejects, 500).load(RecordSource(bills))
             except StoreUnavailable as error:
                 self.failures.append(str(error))
-                self._stop.wait(0.02)
+                if self._stop.wait(0.02):
+                    return
             else:
                 self.acknowledged |= versions
                 self.times.append(time.monotonic())
@@ -154,7 +156,7 @@ class FailoverScenario:
         self.puller.start()
         for caller in self.callers:
             caller.__enter__()
-        self.wait(SETTLING_SEC)
+        self._until_called_for(SETTLING_SEC)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -168,14 +170,14 @@ class FailoverScenario:
     def fail(self, what: str, kill: Callable[[], None], back: Callable[[], None]) -> None:
         """Let it happen, wait until all is whole again, and see what it did."""
         calm_from = time.monotonic()
-        self.wait(CALM_SEC)
+        self._until_called_for(CALM_SEC)
         struck = time.monotonic()
         kill()
         self._until_written_after(struck)
         over = time.monotonic()
         back()
         self.cluster.wait_until_whole()
-        self.wait(0.5)
+        self._until_called_for(0.5)
         seen = [_between(caller.seen, struck, time.monotonic()) for caller in self.callers]
         often = [caller for caller, every in zip(self.callers, QUESTIONS.values(), strict=True) if every == OFTEN_SEC]
         meanwhile = [_between(caller.seen, struck, over) for caller in often]
@@ -191,16 +193,18 @@ class FailoverScenario:
             )
         )
 
-    def wait(self, seconds: float) -> None:
-        threading.Event().wait(seconds)
+    def _until_called_for(self, seconds: float) -> None:
+        """Return when every client has an answer from this many seconds later, so that there is enough to measure."""
+        moment = time.monotonic() + seconds
+        until(
+            lambda: all(caller.seen and caller.seen[-1].ended > moment for caller in self.callers),
+            f"every client was answered over {seconds:g} seconds",
+            seconds + PATIENCE_SEC,
+        )
 
     def _until_written_after(self, moment: float) -> None:
-        end = time.monotonic() + 90
-        while time.monotonic() < end:
-            if self.loader.times and self.loader.times[-1] > moment + 0.3:
-                return
-            self.wait(0.05)
-        raise AssertionError(f"nothing could be written any more: {self.loader.failures[-1:]}")
+        times = self.loader.times
+        until(lambda: times and times[-1] > moment + 0.3, "bills were written after the failure", 90)
 
     # --- what must hold at the end ---------------------------------------------------
 

@@ -73,10 +73,11 @@ class RepeatingClient:
         self._thread = threading.Thread(target=self._ask_on, daemon=True)
 
     def _ask_on(self) -> None:
-        while not self._stop.is_set():
+        stopped = False
+        while not stopped:
             seen = self._client.ask(self._path)
             self.seen.append(seen if self._keep_data else Call(*_facts(seen)))
-            self._stop.wait(self._every_sec)
+            stopped = self._stop.wait(self._every_sec)
         self._client.close()
 
     def __enter__(self) -> "RepeatingClient":

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 
 from running_service import free_port
+from waiting import latency
 
 CHUNK = 65_536
 # Closing with this set sends a reset instead of a farewell.
@@ -26,6 +27,7 @@ class Proxy:
         self.throttle: int | None = None
         # Whether the server's hanging up is kept from the caller.
         self.hides_disconnect = False
+        self.hidden_disconnects = 0
         self._tls = tls
         self._open: set[asyncio.StreamWriter] = set()
         self._pumps: set[asyncio.Task[None]] = set()
@@ -97,13 +99,14 @@ class Proxy:
             writer.transport.abort()
 
     async def _drained(self) -> None:
-        for pump in self._pumps:
-            pump.cancel()
-        await asyncio.gather(*self._pumps, return_exceptions=True)
-        # A caller may have come in just before the door was shut; and what is aborted is closed a turn later.
-        await asyncio.sleep(0.02)
-        self._break_all()
-        await asyncio.sleep(0.02)
+        # The task of a connection that was accepted just before the proxy stopped listening starts in this turn.
+        await asyncio.sleep(0)
+        while pumps := asyncio.all_tasks() - {asyncio.current_task()}:
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.wait(pumps)
+        # An aborted connection is closed in the next turn of the loop.
+        await asyncio.sleep(0)
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -132,13 +135,14 @@ class Proxy:
         while data := await reader.read(CHUNK):
             await self._flowing.wait()
             if self.delay_sec:
-                await asyncio.sleep(self.delay_sec)
+                await latency(self.delay_sec)
             step = self.throttle or len(data)
             for start in range(0, len(data), step):
                 await self._flowing.wait()
                 writer.write(data[start : start + step])
                 await writer.drain()
                 if self.throttle:
-                    await asyncio.sleep(0.01)
+                    await latency(0.01)
         if not self.hides_disconnect:
             raise ConnectionResetError
+        self.hidden_disconnects += 1

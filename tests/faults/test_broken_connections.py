@@ -8,6 +8,7 @@ import servers
 from counterfoil.backends.postgres.connections import Pool
 from counterfoil.ports import StoreUnreachable
 from faults.proxy import Proxy
+from waiting import until
 
 END_THE_OTHERS = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}' AND pid <> pg_backend_pid()
@@ -26,7 +27,7 @@ def test_a_connection_closed_by_the_server_is_not_reused() -> None:
         pool = Pool(url.replace(str(server.port), str(proxy.port)), size=1)
         before = await pool.row("SELECT 6")
         await asyncio.to_thread(server.command, END_THE_OTHERS.format(database))
-        await asyncio.wait({asyncio.ensure_future(asyncio.Event().wait())}, timeout=0.2)
+        await asyncio.to_thread(until, lambda: proxy.hidden_disconnects, "the server has disconnected")
         with pytest.raises(StoreUnreachable):
             await pool.row("SELECT 6")
         after = await pool.row("SELECT 7")

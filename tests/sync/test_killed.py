@@ -6,9 +6,8 @@ import pytest
 
 from sync.killable_processes import KillableProcesses
 
-VICTIMS = ("loader", "puller", "server")
-# Who is done sooner than that is given less time, so that a fast machine's are killed at work too.
-LONGEST_SEC, SHORTEST_SEC = 1.5, 0.3
+# The CPU time that each needs for 400 bills. One that is done sooner gets less time, so that it is killed at work too.
+WORK_SEC = {"loader": 0.35, "puller": 0.9, "server": 0.1}
 
 
 def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProcesses:
@@ -17,19 +16,19 @@ def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProc
     Of each at least an eighth.
     """
     processes = KillableProcesses(folder, bills, seed)
-    longest = dict.fromkeys(VICTIMS, LONGEST_SEC)
+    longest = {victim: seconds * bills / 400 for victim, seconds in WORK_SEC.items()}
     version = 0
     try:
         processes.start("server", version)
-        while processes.kills.total() < kills or min(processes.kills[victim] for victim in VICTIMS) < kills / 8:
+        while processes.kills.total() < kills or min(processes.kills[victim] for victim in WORK_SEC) < kills / 8:
             version += 1
             assert version <= kills, f"too few could be killed at work: {processes.kills}"
             processes.start("loader", version)
             processes.start("puller", version)
-            for victim in processes.chance.sample(VICTIMS, 3):
-                processes.let_work(victim, processes.chance.uniform(0.2, longest[victim]))
+            for victim in processes.chance.sample(list(WORK_SEC), 3):
+                processes.let_work(victim, processes.chance.uniform(longest[victim] / 4, longest[victim]))
                 if not processes.kill(victim):
-                    longest[victim] = max(SHORTEST_SEC, longest[victim] * 0.8)
+                    longest[victim] = max(WORK_SEC[victim] / 4, longest[victim] * 0.8)
                 if victim == "server":
                     processes.start("server", version)
         processes.start("loader", version)
