@@ -11,7 +11,7 @@ from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option
 from counterfoil.cli.progress import progress
 from counterfoil.cli.terminal import DisplayColumn, fields, print_json, table
-from counterfoil.copying.copy import Copy, CopyReport, Stage
+from counterfoil.copying.copy import Copy, CopyReport, CopyStage
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.settings import DATABASES, SettingsError, check_address, without_password
 
@@ -63,15 +63,15 @@ class CopyProgress:
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self._shown = ExitStack()
-        self._stage: Stage | None = None
+        self._stage: CopyStage | None = None
 
-    def __call__(self, stage: Stage, seen: int, moved: int) -> None:
+    def __call__(self, stage: CopyStage, seen: int, moved: int) -> None:
         # Verifying reads the rows of both sides.
-        total = self._rows * (2 if stage is Stage.VERIFYING else 1)
+        total = self._rows * (2 if stage is CopyStage.VERIFYING else 1)
         if stage is not self._stage:
             self._shown.close()
             self._stage, self._meter = stage, self._shown.enter_context(progress(stage.value, total or None, "rows"))
-        self._meter(min(seen, total), seen if stage is Stage.VERIFYING else moved)
+        self._meter(min(seen, total), seen if stage is CopyStage.VERIFYING else moved)
 
     def close(self) -> None:
         self._shown.close()

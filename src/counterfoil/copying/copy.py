@@ -48,14 +48,14 @@ class CopyReport(Struct, kw_only=True):
     nothing_to_do: bool = False
 
 
-class Stage(Enum):
+class CopyStage(Enum):
     COPYING = "Copying"
     CATCHING_UP = "Catching up"
     VERIFYING = "Verifying"
 
 
 # Called with the stage, the number of rows it has processed, and how many of them it had to move.
-Progress = Callable[[Stage, int, int], None]
+Progress = Callable[[CopyStage, int, int], None]
 
 
 class Copy:
@@ -65,7 +65,7 @@ class Copy:
         self._source = source
         self._target = target
         self._on_progress = on_progress
-        self._stage = Stage.COPYING
+        self._stage = CopyStage.COPYING
         self._seen = self._moved = 0
         self.report = CopyReport()
 
@@ -129,7 +129,7 @@ class Copy:
     # --- a pass --------------------------------------------------------------------
 
     def _pass(self, tables: Iterable[CopiedTable], since: int = 0) -> int:
-        self._stage = Stage.CATCHING_UP if self.report.passes else Stage.COPYING
+        self._stage = CopyStage.CATCHING_UP if self.report.passes else CopyStage.COPYING
         self.report.passes += 1
         moved = self._seen = self._moved = 0
         for table in tables:
@@ -201,7 +201,7 @@ class Copy:
     def _verify(self, tables: Iterable[CopiedTable], since: int = 0) -> None:
         """Read every column of every row again on both sides, bodies included, and report the differences."""
         found: list[TableDifference] = []
-        self._stage, self._seen, self._moved = Stage.VERIFYING, 0, 0
+        self._stage, self._seen, self._moved = CopyStage.VERIFYING, 0, 0
         for table in tables:
             here, there = self._sums(table, self._source, since), self._sums(table, self._target, since)
             for group in here.keys() | there.keys():
