@@ -402,7 +402,7 @@ def test_the_doctor_names_each_server_and_warns_about_an_unavailable_one(cluster
     def told() -> list[tuple[str, str]]:
         service = cluster.service.settings
         seen = checks.servers(bootstrap.inspection(service).servers(), service.replica_lag_ms)
-        return [(found.status, found.says.split(" ", 1)[1]) for found in seen]
+        return [(found.status, found.message.split(" ", 1)[1]) for found in seen]
 
     cluster.tick()
     cluster.replicas[0].wait_until_caught_up(cluster.primary)

@@ -10,13 +10,13 @@ from counterfoil import bootstrap
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option
 from counterfoil.cli.progress import progress
-from counterfoil.cli.terminal import DisplayColumn, fields, print_json, table
+from counterfoil.cli.terminal import DisplayColumn, print_fields, print_json, print_table
 from counterfoil.copying.copy import Copy, CopyReport, CopyStage
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.settings import DATABASES, SettingsError, check_address, without_password
 
 DIFFERENT = 3
-MOST_SHOWN = 20
+MAX_LISTED = 20
 
 
 @click.command()
@@ -43,16 +43,16 @@ def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
     folder, database = _folder(source), _database(target)
     began = time.perf_counter()
     with (
-        closing(bootstrap.copy_source(folder)) as leaving,
-        closing(bootstrap.copy_target(database)) as arriving,
-        closing(CopyProgress(leaving.size())) as bars,
+        closing(bootstrap.copy_source(folder)) as source_store,
+        closing(bootstrap.copy_target(database)) as target_store,
+        closing(CopyProgress(source_store.size())) as on_progress,
     ):
         try:
-            report = Copy(leaving, arriving, bars).run(without_password(database) if cut_over else "")
+            report = Copy(source_store, target_store, on_progress).run(without_password(database) if cut_over else "")
         except KeyboardInterrupt:
             click.echo("Stopped. Progress saved. Run the same command to resume.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
-    _tell(report, time.perf_counter() - began, as_json, folder)
+    _print_report(report, time.perf_counter() - began, as_json, folder)
     if not report.verified and not report.nothing_to_do:
         raise click.exceptions.Exit(DIFFERENT)
 
@@ -80,23 +80,23 @@ class CopyProgress:
 def _folder(source: str) -> Path:
     if "://" in source or not (path := Path(source.removeprefix("sqlite:")).expanduser()).is_dir():
         raise SettingsError(
-            f"--from must be the folder of a store, such as sqlite:/var/lib/counterfoil, not {_shown(source)}"
+            f"--from must be the folder of a store, such as sqlite:/var/lib/counterfoil, not {_masked(source)}"
         )
     return path
 
 
 def _database(target: str) -> str:
     if not target.startswith(DATABASES):
-        raise SettingsError(f"--to must start with {DATABASES[0]}, not {_shown(target)}")
+        raise SettingsError(f"--to must start with {DATABASES[0]}, not {_masked(target)}")
     check_address("--to", target)
     return target
 
 
-def _shown(address: str) -> str:
+def _masked(address: str) -> str:
     return repr(without_password(address))
 
 
-def _tell(report: CopyReport, seconds: float, as_json: bool, folder: Path) -> None:
+def _print_report(report: CopyReport, seconds: float, as_json: bool, folder: Path) -> None:
     if as_json:
         print_json({**_view(report), "seconds": round(seconds, 3)})
         return
@@ -111,9 +111,9 @@ def _tell(report: CopyReport, seconds: float, as_json: bool, folder: Path) -> No
     ]
     pairs += [("verified", ", ".join(f"{count:,} {name}" for name, count in report.rows.items() if count))]
     pairs += [("as of", iso_utc(report.horizon))]
-    fields(pairs)
+    print_fields(pairs)
     if report.differences:
-        _tell_differences(report)
+        _print_differences(report)
     elif report.opened:
         click.echo(
             "Both are equal. The target is open and the source is retired. Start the nodes with "
@@ -127,16 +127,16 @@ def _passes(number: int) -> str:
     return "1 pass" if number == 1 else f"{number} passes"
 
 
-def _tell_differences(report: CopyReport) -> None:
+def _print_differences(report: CopyReport) -> None:
     columns = [
         DisplayColumn("table"),
         DisplayColumn("group"),
-        DisplayColumn("at source", right=True),
-        DisplayColumn("at target", right=True),
+        DisplayColumn("at source", align_right=True),
+        DisplayColumn("at target", align_right=True),
     ]
-    shown = report.differences[:MOST_SHOWN]
-    table(columns, [(one.table, one.group, one.at_source, one.at_target) for one in shown])
-    more = len(report.differences) - len(shown)
+    listed = report.differences[:MAX_LISTED]
+    print_table(columns, [(one.table, one.group, one.at_source, one.at_target) for one in listed])
+    more = len(report.differences) - len(listed)
     click.echo(f"{f'... and {more:,} more. ' if more else ''}The stores differ. Run the same command again to fix it.")
 
 

@@ -15,11 +15,11 @@ from typing import NoReturn
 import click
 from msgspec.structs import replace
 
-from counterfoil.cli.demopage import print_environment, print_line, print_page, print_places
-from counterfoil.cli.generate import last_whole_day
+from counterfoil.cli.demopage import print_addresses, print_environment, print_json_line, print_page
+from counterfoil.cli.generate import yesterday_in_thailand
 from counterfoil.cli.options import settings_from
 from counterfoil.cli.progress import progress
-from counterfoil.cli.terminal import note, print_json
+from counterfoil.cli.terminal import print_json, print_note
 from counterfoil.demo import showcase
 from counterfoil.demo.cluster import LocalCluster
 from counterfoil.demo.showcase import Showcase
@@ -31,8 +31,8 @@ from counterfoil.serving import supervisor
 from counterfoil.settings import Settings, SettingsError
 
 LAST_PORT = 65_535
-WATCH_SEC = 0.2
-LOG_SETTLES_SEC = 4 * FLUSH_SEC
+POLL_SEC = 0.2
+LOG_DELAY_SEC = 4 * FLUSH_SEC
 
 
 @click.command()
@@ -78,7 +78,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Create a realistic restaurant group with months of bills, issue a key of every kind, and serve the API."""
-    plan = WorldPlan(until=until.date() if until else last_whole_day(), seed=seed, bills=bills)
+    plan = WorldPlan(until=until.date() if until else yesterday_in_thailand(), seed=seed, bills=bills)
     if empty and not cluster:
         raise click.UsageError("--empty requires --cluster.")
     if cluster:
@@ -86,12 +86,12 @@ def command(
             raise click.UsageError(
                 "--cluster cannot be used with --store, --workers or --admin-port, and --host must be loopback."
             )
-        _serve_cluster(_ports(host, port, None)[0], None if empty else plan, seed, as_json)
+        _serve_cluster(_choose_ports(host, port, None)[0], None if empty else plan, seed, as_json)
         return
     if port and port == admin_port:
         raise click.UsageError("--port and --admin-port must be different.")
-    port, admin_port = _ports(host, port, admin_port)
-    with _stopped_cleanly(), _folder(store) as folder:
+    port, admin_port = _choose_ports(host, port, admin_port)
+    with sigterm_as_interrupt(), _store_folder(store) as folder:
         settings = settings_from(
             ctx,
             store=folder,
@@ -104,73 +104,75 @@ def command(
         if settings.log == "stdout":
             # Standard output is reserved for the page, or for the JSON line that callers read first.
             settings = replace(settings, log="stderr")
-        shown = _build(settings, plan)
-        supervisor.serve(settings, on_ready=lambda: _present(settings, shown, as_json))
+        demo = _fill_store(settings, plan)
+        supervisor.serve(settings, on_ready=lambda: _print_ready(settings, demo, as_json))
 
 
 def _serve_cluster(port: int, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
     """Serve from a local cluster. It is filled before the nodes start, so that each month keeps its own stamps."""
-    with _stopped_cleanly(), _folder(None) as folder:
+    with sigterm_as_interrupt(), _store_folder(None) as folder:
         cluster = LocalCluster(Path(folder), showcase.secret_of(seed), port)
         with closing(cluster), suppress(KeyboardInterrupt):
-            note("starting PostgreSQL, its replica and Valkey.")
+            print_note("starting PostgreSQL, its replica and Valkey.")
             cluster.start_stores()
-            shown = _build(cluster.settings(), plan) if plan else None
-            note("starting the nodes.")
+            demo = _fill_store(cluster.settings(), plan) if plan else None
+            print_note("starting the nodes.")
             cluster.start_nodes()
             with suppress(OSError):
-                _present_cluster(cluster, shown, as_json)
+                _print_cluster_ready(cluster, demo, as_json)
                 sys.stdout.flush()
-            _watch(cluster)
+            _report_exits(cluster)
 
 
-def _present_cluster(cluster: LocalCluster, shown: Showcase | None, as_json: bool) -> None:
-    settings, places, environment = cluster.settings(), cluster.places(), cluster.environment()
-    if as_json and shown:
-        print_line(settings, shown, cluster=dict(places), environment=environment)
+def _print_cluster_ready(cluster: LocalCluster, demo: Showcase | None, as_json: bool) -> None:
+    settings, addresses, environment = cluster.settings(), cluster.addresses(), cluster.environment()
+    if as_json and demo:
+        print_json_line(settings, demo, cluster=dict(addresses), environment=environment)
     elif as_json:
-        print_json({"cluster": dict(places), "environment": environment})
-    elif shown:
-        print_page(settings, shown, places)
+        print_json({"cluster": dict(addresses), "environment": environment})
+    elif demo:
+        print_page(settings, demo, addresses)
         print_environment("To run commands such as `counterfoil doctor` in another terminal:", environment)
     else:
-        print_places(places)
+        print_addresses(addresses)
         print_environment(
             "To fill it with `counterfoil load` and `counterfoil keys issue` from another terminal:", environment
         )
 
 
-def _watch(cluster: LocalCluster) -> NoReturn:
+def _report_exits(cluster: LocalCluster) -> NoReturn:
     """Report parts that exit; leave the others running so that the effect can be observed."""
     while True:
         for name, status in cluster.ended():
-            note(f"{name} exited with status {status}.")
-        time.sleep(WATCH_SEC)
+            print_note(f"{name} exited with status {status}.")
+        time.sleep(POLL_SEC)
 
 
-def _build(settings: Settings, plan: WorldPlan) -> Showcase:
+def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
     def randomness(purpose: str) -> Randomness:
         # Anyone who knows the seed can derive these keys, which is acceptable
         # on loopback only.
         return showcase.drawn_from(plan.seed, purpose) if is_loopback(settings.host) else secrets.token_bytes
 
     if not is_loopback(settings.host):
-        note("this demo can be reached from other machines, so its keys are random instead of derived from the seed.")
-    with progress("Creating a restaurant group", plan.bills, "bills") as meter:
-        return showcase.build(settings, plan, randomness, lambda bills: meter(bills, bills))
+        print_note(
+            "this demo can be reached from other machines, so its keys are random instead of derived from the seed."
+        )
+    with progress("Creating a restaurant group", plan.bills, "bills") as show_progress:
+        return showcase.build(settings, plan, randomness, lambda bills: show_progress(bills, bills))
 
 
-def _present(settings: Settings, shown: Showcase, as_json: bool) -> None:
+def _print_ready(settings: Settings, demo: Showcase, as_json: bool) -> None:
     """Print the page or the JSON line once the service is ready; keep serving if standard output is closed."""
     if not as_json:
         # Wait for the log lines of the readiness check, so that the page is printed last.
-        time.sleep(LOG_SETTLES_SEC)
+        time.sleep(LOG_DELAY_SEC)
     with suppress(OSError):
-        (print_line if as_json else print_page)(settings, shown)
+        (print_json_line if as_json else print_page)(settings, demo)
         sys.stdout.flush()
 
 
-def _ports(host: str, port: int, admin_port: int | None) -> tuple[int, int]:
+def _choose_ports(host: str, port: int, admin_port: int | None) -> tuple[int, int]:
     """Return the ports to use. Fail early if one is taken, before the data is created."""
     chosen = port or free_port(host)
     if not is_free(host, chosen):
@@ -181,7 +183,7 @@ def _ports(host: str, port: int, admin_port: int | None) -> tuple[int, int]:
 
 
 @contextmanager
-def _folder(store: str | None) -> Iterator[str]:
+def _store_folder(store: str | None) -> Iterator[str]:
     if store is not None:
         yield store
         return
@@ -190,14 +192,14 @@ def _folder(store: str | None) -> Iterator[str]:
 
 
 @contextmanager
-def _stopped_cleanly() -> Iterator[None]:
+def sigterm_as_interrupt() -> Iterator[None]:
     """Handle SIGTERM like Ctrl-C, so that the temporary folder is deleted."""
 
     def stop(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - a signal handler's signature
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    previous_handler = signal.signal(signal.SIGTERM, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)

@@ -6,16 +6,16 @@ from urllib.parse import quote
 import click
 
 from counterfoil.cli.keys import key_view, permissions
-from counterfoil.cli.terminal import fields, print_json
-from counterfoil.demo.showcase import Showcase, ShownKey
+from counterfoil.cli.terminal import print_fields, print_json
+from counterfoil.demo.showcase import DemoKey, Showcase
 from counterfoil.machine.addresses import url
 from counterfoil.settings import Settings
 
 # The parts of a cluster and their addresses.
-Places = Sequence[tuple[str, str]]
+Addresses = Sequence[tuple[str, str]]
 
 
-def print_line(settings: Settings, shown: Showcase, **more: object) -> None:
+def print_json_line(settings: Settings, demo: Showcase, **more: object) -> None:
     base = _base_url(settings)
     print_json(
         {
@@ -23,19 +23,19 @@ def print_line(settings: Settings, shown: Showcase, **more: object) -> None:
             "openapi": f"{base}/openapi.json",
             "admin": url(settings.admin_host, settings.admin_port),
             "store": str(settings.store),
-            "keys": [_key_view(key) for key in shown.keys],
-            "samples": shown.samples,
+            "keys": [_key_view(key) for key in demo.keys],
+            "samples": demo.samples,
             **more,
         }
     )
 
 
-def _key_view(shown: ShownKey) -> dict[str, object]:
-    role = shown.role
+def _key_view(demo_key: DemoKey) -> dict[str, object]:
+    role = demo_key.role
     return {
         "purpose": role.purpose,
-        "key": shown.text,
-        **key_view(shown.key),
+        "key": demo_key.text,
+        **key_view(demo_key.key),
         "shopId": role.shop_ids[0],
         "shopIds": role.shop_ids,
         "providerId": role.provider_ids[0] if role.provider_ids else None,
@@ -43,30 +43,30 @@ def _key_view(shown: ShownKey) -> dict[str, object]:
     }
 
 
-def print_page(settings: Settings, shown: Showcase, places: Places = ()) -> None:
+def print_page(settings: Settings, demo: Showcase, addresses: Addresses = ()) -> None:
     base = _base_url(settings)
     _heading("Counterfoil demo", base)
     click.echo(
-        f"An invented restaurant group: {shown.franchises} franchises, {shown.shops} shops, {shown.members:,} members\n"
-        f"and {shown.bills:,} bills from {shown.first_day} to {shown.last_day}.\n"
-        f"{shown.set_aside:,} invalid lines were rejected, on purpose.\n"
+        f"An invented restaurant group: {demo.franchises} franchises, {demo.shops} shops, {demo.members:,} members\n"
+        f"and {demo.bills:,} bills from {demo.first_day} to {demo.last_day}.\n"
+        f"{demo.set_aside:,} invalid lines were rejected, on purpose.\n"
     )
-    if places:
-        print_places(places)
+    if addresses:
+        print_addresses(addresses)
     _heading("Keys")
-    for shown_key in shown.keys:
-        _print_key(shown_key)
+    for demo_key in demo.keys:
+        _print_key(demo_key)
     click.echo()
     _heading("Try it")
-    for what, line in curl_lines(base, shown):
+    for what, line in curl_lines(base, demo):
         click.secho(f"# {what}", dim=True)
         click.echo(line)
     click.echo()
 
 
-def print_places(places: Places) -> None:
+def print_addresses(addresses: Addresses) -> None:
     _heading("Cluster")
-    fields(places)
+    print_fields(addresses)
     click.echo()
 
 
@@ -76,23 +76,28 @@ def print_environment(what_for: str, environment: Mapping[str, str]) -> None:
         click.echo(f"export {name}={value}")
 
 
-def _print_key(shown: ShownKey) -> None:
+def _print_key(demo_key: DemoKey) -> None:
     """Print the key on its own line, so that it fits a narrow terminal."""
-    key = shown.key
-    about = [key.label, key.scope.kind, *permissions(key), f"{_short(key.per_min)}/min, {_short(key.per_day)}/day"]
+    key = demo_key.key
+    about = [
+        key.label,
+        key.scope.kind,
+        *permissions(key),
+        f"{_format_limit(key.per_min)}/min, {_format_limit(key.per_day)}/day",
+    ]
     state = click.style("  revoked", fg="red") if key.revoked_at is not None else ""
-    click.echo(f"{click.style(f'{shown.role.purpose:<14}', fg='cyan')}  {' · '.join(about)}{state}")
-    click.secho(f"  {shown.text}", bold=True)
+    click.echo(f"{click.style(f'{demo_key.role.purpose:<14}', fg='cyan')}  {' · '.join(about)}{state}")
+    click.secho(f"  {demo_key.text}", bold=True)
 
 
-def _short(limit: int) -> str:
+def _format_limit(limit: int) -> str:
     return f"{limit // 1_000_000}M" if limit and limit % 1_000_000 == 0 else f"{limit:,}"
 
 
-def curl_lines(base: str, shown: Showcase) -> list[tuple[str, str]]:
+def curl_lines(base: str, demo: Showcase) -> list[tuple[str, str]]:
     """Return a curl command for each endpoint, each complete by itself."""
-    ids = shown.samples
-    chain, personal, lookup = (shown.key(purpose).text for purpose in ("franchise", "personal data", "lookup"))
+    ids = demo.samples
+    chain, personal, lookup = (demo.key(purpose).text for purpose in ("franchise", "personal data", "lookup"))
     by_day = f"shopId={ids.shop_id}&from={ids.from_}&to={ids.to}&limit=2"
     by_change = f"shopId={ids.shop_id}&updatedSince={ids.updated_since}&limit=2"
     who = f"providerId={ids.provider_id}&messagingUserId={ids.messaging_user_id}"

@@ -12,19 +12,19 @@ from counterfoil import bootstrap
 from counterfoil.cli.checks import cluster, local
 from counterfoil.cli.checks.local import Finding, Status
 from counterfoil.cli.options import json_option, store_option
-from counterfoil.cli.terminal import on_terminal, print_json
+from counterfoil.cli.terminal import is_terminal, print_json
 from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import Settings, SettingsError, load
 
 INDENT = 18
-MARKS: dict[Status, tuple[str, str]] = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
+SYMBOLS: dict[Status, tuple[str, str]] = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
 
 
 class Diagnosis(NamedTuple):
     findings: list[Finding]
 
     @property
-    def healthy(self) -> bool:
+    def is_healthy(self) -> bool:
         return not any(finding.status == "fail" for finding in self.findings)
 
 
@@ -40,11 +40,11 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
     """
     diagnosis = _diagnose(ctx, store)
     if as_json:
-        print_json({"healthy": diagnosis.healthy, "checks": diagnosis.findings})
+        print_json({"healthy": diagnosis.is_healthy, "checks": diagnosis.findings})
     else:
         for finding in diagnosis.findings:
-            _tell(finding)
-    if not diagnosis.healthy:
+            _print_finding(finding)
+    if not diagnosis.is_healthy:
         raise click.exceptions.Exit(1)
 
 
@@ -56,14 +56,14 @@ def _diagnose(ctx: click.Context, store: str | None) -> Diagnosis:
     read = Finding(
         "settings", "ok", "Settings are valid." if ctx.obj is None else f"Settings are valid, including {ctx.obj}."
     )
-    return Diagnosis([read, *_examine(settings)])
+    return Diagnosis([read, *_run_checks(settings)])
 
 
-def _examine(settings: Settings) -> list[Finding]:
+def _run_checks(settings: Settings) -> list[Finding]:
     clock = SystemClock()
     if settings.database:
-        at_hand = [local.clock(None, clock.now_ms()), *local.ports(settings, "still")]
-        return [*cluster.examine(settings), *at_hand]
+        local_checks = [local.clock(None, clock.now_ms()), *local.ports(settings, "still")]
+        return [*cluster.check_cluster(settings), *local_checks]
     if not settings.store.is_dir():
         is_file = settings.store.is_file()
         return [
@@ -78,7 +78,7 @@ def _examine(settings: Settings) -> list[Finding]:
     if moved:
         return [moved]
     horizon = inspection.horizon()
-    pulse = local.pulse_of(horizon, clock.now_ms())
+    motion = local.horizon_motion(horizon, clock.now_ms())
     return [
         local.store_folder(settings),
         *local.secret(settings, inspection.fingerprint() if problems["books"] is None else None),
@@ -87,25 +87,28 @@ def _examine(settings: Settings) -> list[Finding]:
         local.clock(horizon, clock.now_ms()),
         local.disk(settings),
         local.horizon(horizon, clock.now_ms(), served=not local.is_port_free(settings)),
-        *local.latest_load(inspection.latest_load(clock.now_ms()), pulse),
-        *local.ports(settings, pulse),
+        *local.latest_load(inspection.latest_load(clock.now_ms()), motion),
+        *local.ports(settings, motion),
     ]
 
 
-def _tell(finding: Finding) -> None:
-    mark, colour = MARKS[finding.status]
-    drawn = on_terminal(sys.stdout)
-    status = f"{mark} {finding.status}" if drawn else finding.status
-    lines = [*_lines(finding.says, drawn), *(click.style(line, fg=colour) for line in _lines(finding.advice, drawn))]
+def _print_finding(finding: Finding) -> None:
+    symbol, colour = SYMBOLS[finding.status]
+    on_screen = is_terminal(sys.stdout)
+    status = f"{symbol} {finding.status}" if on_screen else finding.status
+    lines = [
+        *_lines(finding.message, on_screen),
+        *(click.style(line, fg=colour) for line in _lines(finding.advice, on_screen)),
+    ]
     head = f"{click.style(f'{status:<6}', fg=colour)}  {click.style(f'{finding.check:<8}', bold=True)}  "
     for line in lines:
         click.echo(head + line)
         head = " " * INDENT
 
 
-def _lines(text: str, drawn: bool) -> list[str]:
+def _lines(text: str, on_screen: bool) -> list[str]:
     """Wrap text between words on a terminal; leave it whole elsewhere."""
-    if not drawn:
+    if not on_screen:
         return [text] if text else []
     width = max(30, shutil.get_terminal_size().columns - INDENT)
     return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)

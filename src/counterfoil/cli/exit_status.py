@@ -12,7 +12,7 @@ import click
 from msgspec import Struct
 
 from counterfoil.cli.main import FAILED, INTERRUPTED
-from counterfoil.cli.terminal import note
+from counterfoil.cli.terminal import print_note
 from counterfoil.client import QuotaSpent, Refusal, Unreachable
 from counterfoil.client.errors import CopyMismatch, CounterfoilError
 from counterfoil.client.sinks import SinkError
@@ -27,38 +27,38 @@ class ExitStatus(Struct, frozen=True):
     resumes_at: datetime | None = None
 
     @property
-    def passes(self) -> bool:
+    def can_retry(self) -> bool:
         """Whether the next run may succeed without intervention; a wrong key or copy stays wrong."""
         return self.exit_code in (0, QUOTA_SPENT, UNREACHABLE) or self.status == "target"
 
 
-FORESEEN = (CounterfoilError, SinkError, CopyMismatch, KeyboardInterrupt)
+EXPECTED_ERRORS = (CounterfoilError, SinkError, CopyMismatch, KeyboardInterrupt)
 
 
 def exit_status(error: BaseException) -> ExitStatus:
     """Return the ending for one of the FORESEEN errors."""
-    said = str(error)
+    message = str(error)
     match error:
         case KeyboardInterrupt():
             return ExitStatus("interrupted", INTERRUPTED)
         case QuotaSpent():
-            return ExitStatus("quota", QUOTA_SPENT, said, error.resumes_at)
+            return ExitStatus("quota", QUOTA_SPENT, message, error.resumes_at)
         case Unreachable():
-            return ExitStatus("unreachable", UNREACHABLE, said)
+            return ExitStatus("unreachable", UNREACHABLE, message)
         case Refusal():
             # Server errors are temporary, however long they last.
-            return ExitStatus(error.code, UNREACHABLE if error.status >= 500 else FAILED, said)
+            return ExitStatus(error.code, UNREACHABLE if error.status >= 500 else FAILED, message)
         case SinkError():
-            return ExitStatus("target", FAILED, said)
-    return ExitStatus("failed", FAILED, said)
+            return ExitStatus("target", FAILED, message)
+    return ExitStatus("failed", FAILED, message)
 
 
-def print_error(ended: ExitStatus, kept: str) -> None:
-    """Print the error on standard error, followed by `kept` if the work can be resumed."""
-    if ended.error:
-        click.echo(f"counterfoil: {' '.join(ended.error.split())}", err=True)
-    if ended.status == "interrupted" or (ended.exit_code and ended.passes and ended.status != "target"):
-        note(kept)
+def print_error(outcome: ExitStatus, resume_note: str) -> None:
+    """Print the error on standard error, followed by `resume_note` if the work can be resumed."""
+    if outcome.error:
+        click.echo(f"counterfoil: {' '.join(outcome.error.split())}", err=True)
+    if outcome.status == "interrupted" or (outcome.exit_code and outcome.can_retry and outcome.status != "target"):
+        print_note(resume_note)
 
 
 def exit_with(exit_code: int) -> None:
@@ -67,20 +67,20 @@ def exit_with(exit_code: int) -> None:
 
 
 @contextmanager
-def tidy_when_told_to_stop() -> Iterator[None]:
+def sigterm_as_interrupt() -> Iterator[None]:
     """Handle SIGTERM like Ctrl-C, so that the copy is closed; then let the signal end the process."""
-    told = False
+    is_terminated = False
 
     def stop(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - a signal handler's signature
-        nonlocal told
-        told = True
+        nonlocal is_terminated
+        is_terminated = True
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    previous_handler = signal.signal(signal.SIGTERM, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
-        if told:
+        signal.signal(signal.SIGTERM, previous_handler)
+        if is_terminated:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)

@@ -12,7 +12,7 @@ import click
 from backports import zstd
 
 from counterfoil.cli.progress import progress
-from counterfoil.cli.terminal import on_terminal, print_json
+from counterfoil.cli.terminal import is_terminal, print_json
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.demo.worldgen.world import world
 from counterfoil.domain.calendar import thai_day
@@ -21,12 +21,12 @@ from counterfoil.settings import SettingsError
 
 FILES = {b"base": "bases", b"shop": "shops", b"member": "members", b"bill": "bills"}
 # Every record starts with its kind: {"kind":"bill",...
-KIND_AT = len('{"kind":"')
-SHOW_EVERY = 500
+KIND_OFFSET = len('{"kind":"')
+PROGRESS_EVERY = 500
 STANDARD_OUTPUT = "-"
 
 
-def last_whole_day() -> date:
+def yesterday_in_thailand() -> date:
     """Return yesterday in Thailand time. Only whole days are generated, so that two runs on one day agree."""
     return thai_day(SystemClock().now_ms()) - timedelta(days=1)
 
@@ -71,14 +71,14 @@ def command(
     """Write invented but realistic source records as NDJSON, in constant memory."""
     if as_gzip and as_zstd:
         raise click.UsageError("Use --gzip or --zstd, not both.", click.get_current_context())
-    packing = "gz" if as_gzip else "zst" if as_zstd else None
-    plan = _plan(bills, shops, members, seed, until.date() if until else last_whole_day(), days)
+    compression = "gz" if as_gzip else "zst" if as_zstd else None
+    plan = _plan(bills, shops, members, seed, until.date() if until else yesterday_in_thailand(), days)
     if out == STANDARD_OUTPUT:
         if as_json:
             raise click.UsageError("--json requires --out DIR, because the records go to standard output.")
-        _to_standard_output(plan, packing)
+        _to_standard_output(plan, compression)
         return
-    written = _to_folder(plan, Path(out), packing)
+    written = _to_folder(plan, Path(out), compression)
     if as_json:
         print_json(written)
         return
@@ -97,29 +97,29 @@ def _plan(bills: int, shops: int | None, members: int | None, seed: int, until: 
     )
 
 
-def _to_standard_output(plan: WorldPlan, packing: str | None) -> None:
+def _to_standard_output(plan: WorldPlan, compression: str | None) -> None:
     out = sys.stdout.buffer
-    if packing and on_terminal(sys.stdout):
+    if compression and is_terminal(sys.stdout):
         raise SettingsError("will not write compressed records to a terminal. Use --out DIR or redirect the output.")
-    with _packed(out, packing) as packed:
-        for line in _counted(plan, shown=not on_terminal(sys.stdout)):
-            packed.write(line + b"\n")
+    with _compressing(out, compression) as output:
+        for line in _lines_with_progress(plan, show_progress=not is_terminal(sys.stdout)):
+            output.write(line + b"\n")
     out.flush()
 
 
-def _to_folder(plan: WorldPlan, folder: Path, packing: str | None) -> dict[str, int]:
+def _to_folder(plan: WorldPlan, folder: Path, compression: str | None) -> dict[str, int]:
     """Write one file per kind; rename them when all are complete, so that an interrupted run leaves none."""
     folder.mkdir(parents=True, exist_ok=True)
-    suffix = f".ndjson.{packing}" if packing else ".ndjson"
+    suffix = f".ndjson.{compression}" if compression else ".ndjson"
     paths = {kind: folder / f"{name}{suffix}" for kind, name in FILES.items()}
     drafts = {kind: path.with_name(f"{path.name}.partial") for kind, path in paths.items()}
     written = dict.fromkeys(paths, 0)
     try:
         with ExitStack() as stack:
             raw = {kind: stack.enter_context(draft.open("wb")) for kind, draft in drafts.items()}
-            files = {kind: stack.enter_context(_packed(file, packing)) for kind, file in raw.items()}
-            for line in _counted(plan, shown=True):
-                kind = line[KIND_AT : line.index(b'"', KIND_AT)]
+            files = {kind: stack.enter_context(_compressing(file, compression)) for kind, file in raw.items()}
+            for line in _lines_with_progress(plan, show_progress=True):
+                kind = line[KIND_OFFSET : line.index(b'"', KIND_OFFSET)]
                 files[kind].write(line + b"\n")
                 written[kind] += 1
         for kind, draft in drafts.items():
@@ -130,23 +130,23 @@ def _to_folder(plan: WorldPlan, folder: Path, packing: str | None) -> dict[str, 
     return {str(paths[kind]): count for kind, count in written.items()}
 
 
-def _counted(plan: WorldPlan, shown: bool) -> Iterator[bytes]:
-    """Yield the generated lines, with a progress bar if `shown`."""
-    if not shown:
+def _lines_with_progress(plan: WorldPlan, show_progress: bool) -> Iterator[bytes]:
+    """Yield the generated lines, with a progress bar if `show_progress`."""
+    if not show_progress:
         yield from world(plan)
         return
     total = plan.bills + plan.members + plan.shops
-    with progress("Generating", total, "records") as meter:
+    with progress("Generating", total, "records") as update:
         for count, line in enumerate(world(plan)):
-            if count % SHOW_EVERY == 0:
-                meter(count, count)
+            if count % PROGRESS_EVERY == 0:
+                update(count, count)
             yield line
 
 
 @contextmanager
-def _packed(raw: IO[bytes], packing: str | None) -> Iterator[IO[bytes]]:
+def _compressing(raw: IO[bytes], compression: str | None) -> Iterator[IO[bytes]]:
     """Yield a file that compresses to `raw`; `raw` stays open."""
-    match packing:
+    match compression:
         case "gz":
             # The header has no name and no time, so that the same plan gives the same bytes.
             with gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0) as file:

@@ -11,7 +11,7 @@ import click
 
 from counterfoil import bootstrap, key_issuing
 from counterfoil.cli.options import existing_store, json_option, settings_from, store_option
-from counterfoil.cli.terminal import DisplayColumn, fields, note, on_terminal, print_json, table
+from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_fields, print_json, print_note, print_table
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.credentials import ID_LENGTH
@@ -26,11 +26,11 @@ LIMIT = click.IntRange(1, key_issuing.MOST)
 
 def key_id(value: str) -> str:
     """Parse a key ID. Refuse a complete key, because shell history and process lists would expose it."""
-    whole = _WHOLE_KEY.fullmatch(value)
-    if whole:
+    complete_key = _WHOLE_KEY.fullmatch(value)
+    if complete_key:
         raise click.BadParameter(
             "that is a complete key with its secret, which shell history and process lists expose. "
-            f"Use only the key ID: {whole[1]}"
+            f"Use only the key ID: {complete_key[1]}"
         )
     if not _KEY_ID.fullmatch(value):
         # The value is not quoted because it may be a secret.
@@ -60,10 +60,10 @@ def key_view(key: Key) -> dict[str, object]:
     }
 
 
-def on_one_key(function: Callable[..., None]) -> Callable[..., None]:
+def single_key_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add the parameters that every single-key command takes: KEYID, --store and --json."""
-    taken: Callable[..., None] = store_option(json_option(click.pass_context(function)))
-    return click.argument("keyid", type=key_id)(taken)
+    decorated: Callable[..., None] = store_option(json_option(click.pass_context(function)))
+    return click.argument("keyid", type=key_id)(decorated)
 
 
 @click.group()
@@ -109,14 +109,14 @@ def issue(
         messaging_lookup=messaging_lookup,
     )
     settings = settings_from(ctx, store=store)
-    with _cabinet(settings) as key_store:
+    with _open_key_store(settings) as key_store:
         issued = key_issuing.issue(key_store, grant, secrets.token_bytes, _now())
     if not bootstrap.inspection(settings).knows(grant.scope):
-        note(
+        print_note(
             f"{grant.scope.kind} {grant.scope.id} is not loaded yet; until it is, the key can read nothing. "
             "If the ID is wrong, revoke this key and issue another."
         )
-    _show_issued(issued, as_json)
+    _print_issued(issued, as_json)
 
 
 @command.command(name="list")
@@ -126,25 +126,25 @@ def issue(
 @click.pass_context
 def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) -> None:
     """List all keys, oldest first."""
-    with _cabinet(existing_store(ctx, store)) as key_store:
+    with _open_key_store(existing_store(ctx, store)) as key_store:
         keys = [key for key in key_store.all() if not (active and key.revoked_at is not None)]
     if as_json:
         print_json([key_view(key) for key in keys])
     elif not keys:
-        note("no keys found. Run `counterfoil keys issue` to create one.")
-    elif on_terminal(sys.stdout):
+        print_note("no keys found. Run `counterfoil keys issue` to create one.")
+    elif is_terminal(sys.stdout):
         for key in keys:
-            _draw(key)
+            _print_on_two_lines(key)
     else:
-        table(_COLUMNS, [_row(key) for key in keys])
+        print_table(_COLUMNS, [_row(key) for key in keys])
 
 
 @command.command()
-@on_one_key
+@single_key_options
 def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> None:
     """Show one key. Its secret is not stored and cannot be shown again."""
-    with _cabinet(existing_store(ctx, store)) as key_store:
-        _show(key_issuing.find(key_store, keyid), as_json)
+    with _open_key_store(existing_store(ctx, store)) as key_store:
+        _print_key(key_issuing.find(key_store, keyid), as_json)
 
 
 @command.command()
@@ -153,7 +153,7 @@ def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> No
 @click.option("--per-day", type=LIMIT, help="Requests per day (Thailand time).")
 @click.option("--personal-data/--no-personal-data", default=None, help="Allow reading members' tel and email.")
 @click.option("--messaging-lookup/--no-messaging-lookup", default=None, help="Allow looking up members.")
-@on_one_key
+@single_key_options
 def update(
     ctx: click.Context,
     keyid: str,
@@ -166,54 +166,54 @@ def update(
     as_json: bool,
 ) -> None:
     """Change a key's label, limits or permissions. Its scope and secret never change."""
-    amendment = key_issuing.KeyChanges(
+    changes = key_issuing.KeyChanges(
         label=label,
         per_min=per_min,
         per_day=per_day,
         personal_data=personal_data,
         messaging_lookup=messaging_lookup,
     )
-    if not amendment.given():
+    if not changes.given():
         raise click.UsageError("Nothing to change. Set at least one option.", ctx)
-    with _cabinet(existing_store(ctx, store)) as key_store:
-        _show(key_issuing.update(key_store, keyid, amendment), as_json)
+    with _open_key_store(existing_store(ctx, store)) as key_store:
+        _print_key(key_issuing.update(key_store, keyid, changes), as_json)
 
 
 @command.command()
-@on_one_key
+@single_key_options
 def rotate(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> None:
     """Issue a successor with the same scope, limits and permissions.
 
     The old key stays valid until it is revoked.
     """
-    with _cabinet(existing_store(ctx, store)) as key_store:
+    with _open_key_store(existing_store(ctx, store)) as key_store:
         issued = key_issuing.rotate(key_store, keyid, secrets.token_bytes, _now())
-    _show_issued(issued, as_json)
+    _print_issued(issued, as_json)
     if not as_json:
         click.echo(f"Once the old key is no longer in use, run: counterfoil keys revoke {keyid}")
 
 
 @command.command()
 @click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
-@on_one_key
+@single_key_options
 def revoke(ctx: click.Context, keyid: str, yes: bool, store: str | None, as_json: bool) -> None:
     """Revoke a key permanently. A running service refuses it within 1 second."""
-    with _cabinet(existing_store(ctx, store)) as key_store:
+    with _open_key_store(existing_store(ctx, store)) as key_store:
         before = key_issuing.find(key_store, keyid)
-        if before.revoked_at is None and not yes and on_terminal(sys.stdin):
+        if before.revoked_at is None and not yes and is_terminal(sys.stdin):
             name = f"{keyid} ({before.label})" if before.label else keyid
             click.confirm(f"Revoke {name}? This cannot be undone", abort=True, err=True)
         after = key_issuing.revoke(key_store, keyid, _now())
     if as_json:
         print_json(key_view(after))
     elif before.revoked_at is not None:
-        click.echo(f"Key {keyid} was already revoked at {_when(before.revoked_at)}.")
+        click.echo(f"Key {keyid} was already revoked at {_format_time(before.revoked_at)}.")
     else:
         click.echo(f"Revoked key {keyid}. A running service refuses it within 1 second.")
 
 
 @contextmanager
-def _cabinet(settings: Settings) -> Iterator[KeyStore]:
+def _open_key_store(settings: Settings) -> Iterator[KeyStore]:
     with closing(bootstrap.key_store(settings)) as key_store:
         yield key_store
 
@@ -230,7 +230,7 @@ def _now() -> int:
     return SystemClock().now_ms()
 
 
-def _when(instant: int) -> str:
+def _format_time(instant: int) -> str:
     return datetime.fromtimestamp(instant / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
@@ -240,19 +240,19 @@ _COLUMNS = (
     DisplayColumn("key ID"),
     DisplayColumn("label"),
     DisplayColumn("scope"),
-    DisplayColumn("/min", right=True),
-    DisplayColumn("/day", right=True),
+    DisplayColumn("/min", align_right=True),
+    DisplayColumn("/day", align_right=True),
     DisplayColumn("permissions"),
     DisplayColumn("state"),
 )
 
 
-def _draw(key: Key) -> None:
+def _print_on_two_lines(key: Key) -> None:
     """Print a key on two lines, which leaves room for long labels on a narrow terminal."""
     state = click.style("  revoked", fg="red") if key.revoked_at is not None else ""
-    may = "".join(click.style(f"  +{permission}", fg="cyan") for permission in permissions(key))
+    granted_flags = "".join(click.style(f"  +{permission}", fg="cyan") for permission in permissions(key))
     about = f"{key.scope.kind} {key.scope.id} · {key.per_min:,}/min, {key.per_day:,}/day"
-    click.echo(f"{click.style(key.key_id, bold=True)}  {key.label or '-'}{may}{state}")
+    click.echo(f"{click.style(key.key_id, bold=True)}  {key.label or '-'}{granted_flags}{state}")
     click.secho(f"{'':<{ID_LENGTH}}  {about}", dim=True)
 
 
@@ -268,28 +268,28 @@ def _row(key: Key) -> tuple[str, ...]:
     )
 
 
-def _show_issued(issued: key_issuing.Issued, as_json: bool) -> None:
+def _print_issued(issued: key_issuing.Issued, as_json: bool) -> None:
     if as_json:
         print_json({"key": issued.text, **key_view(issued.key)})
         return
     click.echo(click.style(issued.text, bold=True))
     click.echo("\nThis key is shown only once: the store keeps only a hash of it. Save it in a safe place now.\n")
-    _show(issued.key, as_json=False)
+    _print_key(issued.key, as_json=False)
 
 
-def _show(key: Key, as_json: bool) -> None:
+def _print_key(key: Key, as_json: bool) -> None:
     if as_json:
         print_json(key_view(key))
         return
-    fields(
+    print_fields(
         [
             ("key ID", click.style(key.key_id, bold=True)),
             ("label", key.label or "-"),
             ("scope", f"{key.scope.kind} {key.scope.id}"),
             ("limits", f"{key.per_min:,} requests per minute, {key.per_day:,} per day (Thailand time)"),
             ("permissions", ", ".join(permissions(key)) or "none"),
-            ("issued", _when(key.created_at)),
+            ("issued", _format_time(key.created_at)),
             *([("successor of", key.successor_of)] if key.successor_of else []),
-            ("state", "active" if key.revoked_at is None else f"revoked {_when(key.revoked_at)}"),
+            ("state", "active" if key.revoked_at is None else f"revoked {_format_time(key.revoked_at)}"),
         ]
     )

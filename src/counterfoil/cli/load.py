@@ -13,7 +13,7 @@ from counterfoil import bootstrap
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
 from counterfoil.cli.progress import progress
-from counterfoil.cli.terminal import fields, print_json
+from counterfoil.cli.terminal import print_fields, print_json
 from counterfoil.domain.changes import Outcome
 from counterfoil.ingest.lines import REASONS
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
@@ -21,7 +21,7 @@ from counterfoil.ingest.sources import SUFFIXES, Source, SourceError, SourceLine
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings
 
-SET_ASIDE = 3
+SOME_REJECTED = 3
 OUTCOMES = tuple(
     outcome.value for outcome in (Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED, Outcome.LATE, Outcome.REMOVED)
 )
@@ -90,13 +90,13 @@ def command(
     """
     settings = settings_from(ctx, batch=batch, store=store)
     records = SourceList([source(name) for name in sources])
-    file = RejectsFile(_named(rejects) if rejects else _unused(settings, records.name))
-    report = _load(settings, records, file, as_json)
-    _tell(report, as_json)
+    rejects_file = RejectsFile(_require_new_file(rejects) if rejects else _new_rejects_path(settings, records.name))
+    report = _load(settings, records, rejects_file, as_json)
+    _print_report(report, as_json)
     if report.interrupted:
         raise click.exceptions.Exit(INTERRUPTED)
     if report.summary.rejected:
-        raise click.exceptions.Exit(SET_ASIDE)
+        raise click.exceptions.Exit(SOME_REJECTED)
 
 
 def _load(settings: Settings, records: Source, rejects: RejectsFile, as_json: bool) -> LoadReport:
@@ -105,11 +105,11 @@ def _load(settings: Settings, records: Source, rejects: RejectsFile, as_json: bo
     began = time.perf_counter()
     report = LoadReport(summary=Summary(source=records.name), rejects=rejects, seconds=0)
     pseudonyms = bootstrap.pseudonyms(settings)
-    with closing(bootstrap.ledger(settings)) as ledger, progress("Loading", records.total, "lines") as meter:
+    with closing(bootstrap.ledger(settings)) as ledger, progress("Loading", records.total, "lines") as show_progress:
 
         def show(summary: Summary) -> None:
             report.summary = summary
-            meter(records.position(), summary.lines)
+            show_progress(records.position(), summary.lines)
 
         try:
             Pipeline(ledger, pseudonyms, rejects, settings.batch, show).load(records)
@@ -118,7 +118,7 @@ def _load(settings: Settings, records: Source, rejects: RejectsFile, as_json: bo
         except (SourceError, StoreUnavailable):
             report.seconds = time.perf_counter() - began
             if report.summary.lines:
-                _tell(report, as_json)
+                _print_report(report, as_json)
             raise
         finally:
             rejects.close()
@@ -126,14 +126,14 @@ def _load(settings: Settings, records: Source, rejects: RejectsFile, as_json: bo
     return report
 
 
-def _named(rejects: Path) -> Path:
+def _require_new_file(rejects: Path) -> Path:
     """Refuse an existing file: it may hold earlier rejects, or be a source of this load."""
     if rejects.exists():
         raise click.BadParameter(f"{rejects} already exists. Choose a new file name.", param_hint="--rejects")
     return rejects
 
 
-def _unused(settings: Settings, name: str) -> Path:
+def _new_rejects_path(settings: Settings, name: str) -> Path:
     first = name.partition(", ")[0]
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         first = first.removesuffix(suffix)
@@ -149,7 +149,7 @@ def _unused(settings: Settings, name: str) -> Path:
 # --- the summary -------------------------------------------------------------------
 
 
-def _tell(report: LoadReport, as_json: bool) -> None:
+def _print_report(report: LoadReport, as_json: bool) -> None:
     summary = report.summary
     if as_json:
         print_json(_view(report))
@@ -159,7 +159,7 @@ def _tell(report: LoadReport, as_json: bool) -> None:
     pairs += [("rejected", f"{count:,}: the line {REASONS[reason]}") for reason, count in summary.rejected.items()]
     if report.rejects.used:
         pairs.append(("rejects file", str(report.rejects.path)))
-    fields(pairs)
+    print_fields(pairs)
     if report.interrupted:
         click.echo("Stopped. Progress saved. Run the same command to resume.")
     elif report.rejects.used:

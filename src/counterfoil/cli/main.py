@@ -17,8 +17,8 @@ import click
 
 from counterfoil.cli.colour import wants_colour
 
-FAILED, MISUSED, INTERRUPTED = 1, 2, 130
-FIRST_OF_OUR_OWN = 3
+FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
+FIRST_FREE_DESCRIPTOR = 3
 
 # Name and description. The implementation is the function `command` in the module of the same name.
 COMMANDS = {
@@ -41,7 +41,7 @@ MODULES = {"settings": "show_settings"}
 
 # Errors whose message is meant for the operator, each with its prefix. Listed by
 # name, so that commands that do not use the store need not import it.
-FORESEEN = {
+EXPECTED_ERRORS = {
     "SettingsError": "",
     "SourceError": "",
     "KeyIssuingError": "",
@@ -84,7 +84,7 @@ class Program(click.Group):
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         extra["standalone_mode"] = False
-        sys.exit(_status(lambda: super(Program, self).main(*args, **extra)))
+        sys.exit(_run_command(lambda: super(Program, self).main(*args, **extra)))
 
 
 @click.command(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -109,62 +109,62 @@ def program(ctx: click.Context, config: Path | None) -> None:
 
 
 def run() -> NoReturn:
-    _settle_streams()
+    _prepare_streams()
     program.main(prog_name="counterfoil")
 
 
-def _settle_streams() -> None:
+def _prepare_streams() -> None:
     """Escape characters that a stream cannot encode, and keep descriptors 0 to 2 from being reused for files."""
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) < FIRST_OF_OUR_OWN:
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) < FIRST_FREE_DESCRIPTOR:
         pass
     os.close(descriptor)
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - stays open until the process exits
     if sys.stdout is None:
-        sys.exit(_tell("standard output is closed. To discard the output, redirect it to /dev/null.", FAILED))
+        sys.exit(_print_error("standard output is closed. To discard the output, redirect it to /dev/null.", FAILED))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
-def _status(call: Callable[[], object]) -> int:
+def _run_command(call: Callable[[], object]) -> int:
     """Run the command, report any error, and return the exit status."""
     try:
         status = call()
         sys.stdout.flush()
     except click.UsageError as error:
-        return _misused(error)
+        return _report_usage_error(error)
     except click.ClickException as error:
-        return _tell(error.format_message(), FAILED)
+        return _print_error(error.format_message(), FAILED)
     except (KeyboardInterrupt, click.Abort):
-        return _tell("interrupted", INTERRUPTED)
+        return _print_error("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        return _nobody_reads()
+        return _handle_closed_pipe()
     except Exception as error:  # noqa: BLE001 - last resort: no traceback unless asked for
-        return _tell(_sentence(error), FAILED)
+        return _print_error(_error_message(error), FAILED)
     return status if isinstance(status, int) else 0
 
 
-def _tell(sentence: str, status: int) -> int:
+def _print_error(message: str, status: int) -> int:
     if os.environ.get("COUNTERFOIL_DEBUG", "") not in ("", "0"):
         traceback.print_exc()
-    click.echo(f"counterfoil: {' '.join(sentence.split())}", err=True)
+    click.echo(f"counterfoil: {' '.join(message.split())}", err=True)
     return status
 
 
-def _misused(error: click.UsageError) -> int:
+def _report_usage_error(error: click.UsageError) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
-        return MISUSED
+        return USAGE_ERROR
     command = error.ctx.command_path if error.ctx else "counterfoil"
-    return _tell(f"{error.format_message()} Try `{command} --help`.", MISUSED)
+    return _print_error(f"{error.format_message()} Try `{command} --help`.", USAGE_ERROR)
 
 
-def _sentence(error: Exception) -> str:
+def _error_message(error: Exception) -> str:
     name = type(error).__name__
     for kind in type(error).__mro__:
-        if kind.__name__ in FORESEEN:
-            return FORESEEN[kind.__name__] + str(error)
+        if kind.__name__ in EXPECTED_ERRORS:
+            return EXPECTED_ERRORS[kind.__name__] + str(error)
     if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) in EXTRAS:
         return (
             f"the package {package} is not installed; it is part of the extra `{EXTRAS[package]}`. "
@@ -179,7 +179,7 @@ def _sentence(error: Exception) -> str:
     )
 
 
-def _nobody_reads() -> int:
+def _handle_closed_pipe() -> int:
     """Handle a closed output pipe (as with `| head`): exit without a message."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED

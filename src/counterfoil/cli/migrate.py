@@ -28,8 +28,8 @@ def command(ctx: click.Context, roles: bool, distribute: bool, store: str | None
     distributed = bootstrap.distribute(settings) if distribute else []
     granted = bootstrap.make_roles(settings) if roles else []
     if as_json:
-        told = {"migrations": done, "distributed": distributed, "roles": granted}
-        print_json({"store": displayed(settings, "store"), **told})
+        changes = {"migrations": done, "distributed": distributed, "roles": granted}
+        print_json({"store": displayed(settings, "store"), **changes})
         return
     click.echo(f"Applied {', '.join(done)}." if done else "The schema is up to date.")
     if distribute:

@@ -18,25 +18,25 @@ class ProgressDisplay(Protocol):
 @contextmanager
 def progress(what: str, total: int | None, unit: str) -> Iterator[ProgressDisplay]:
     """Show a progress bar; show nothing when standard error is not a terminal."""
-    if not terminal.on_terminal(sys.stderr):
+    if not terminal.is_terminal(sys.stderr):
         yield lambda position, count: None  # noqa: ARG005 - a display that shows nothing
         return
-    with _bar(total is None) as shown:
-        task = shown.add_task(what, total=total, counted="", rate="")
+    with _bar(total is None) as bar:
+        task = bar.add_task(what, total=total, counted="", rate="")
 
         def show(position: int, count: int) -> None:
-            elapsed = shown.tasks[0].elapsed or 0
+            elapsed = bar.tasks[0].elapsed or 0
             rate = f"{count / elapsed:,.0f}/s" if elapsed > 0.2 else ""
-            shown.update(task, completed=position, counted=f"{count:,} {unit}", rate=rate)
+            bar.update(task, completed=position, counted=f"{count:,} {unit}", rate=rate)
 
         yield show
 
 
-def _bar(endless: bool) -> Progress:
+def _bar(is_indeterminate: bool) -> Progress:
     counted = (TextColumn("{task.fields[counted]}"), TextColumn("[cyan]{task.fields[rate]}"))
     # The bar disappears when the work is done, because the summary follows.
     console = terminal.console(sys.stderr)
-    if endless:
+    if is_indeterminate:
         return Progress(SpinnerColumn(), TextColumn("{task.description}"), *counted, console=console, transient=True)
     return Progress(
         TextColumn("{task.description}"),

@@ -8,19 +8,19 @@ import click
 from msgspec import Struct, structs
 
 from counterfoil.cli.exit_status import (
-    FORESEEN,
+    EXPECTED_ERRORS,
     QUOTA_SPENT,
     ExitStatus,
     exit_status,
     exit_with,
     print_error,
-    tidy_when_told_to_stop,
+    sigterm_as_interrupt,
 )
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option
 from counterfoil.cli.pull_progress import pull_progress
 from counterfoil.cli.remote import Remote, duration, remote_options, since_option
-from counterfoil.cli.terminal import fields, print_json
+from counterfoil.cli.terminal import print_fields, print_json
 from counterfoil.client.pages import Tally
 from counterfoil.client.pull import Options, Puller
 from counterfoil.domain.calendar import from_ms, to_ms
@@ -28,7 +28,7 @@ from counterfoil.machine.clock import SystemClock
 
 ONE_DAY_SEC = 86_400.0
 # If the two clocks differ, the quota may still be exhausted for a moment after midnight.
-ASK_AGAIN_MS = 900_000
+QUOTA_RETRY_MS = 900_000
 
 
 class PullReport(Struct):
@@ -37,7 +37,7 @@ class PullReport(Struct):
     target: str
     tally: Tally
     seconds: float = 0.0
-    ended: ExitStatus = ExitStatus()
+    outcome: ExitStatus = ExitStatus()
 
 
 @click.command()
@@ -70,18 +70,18 @@ def command(
     tomorrow, Thailand time), 5 the service cannot be reached, 130 interrupted,
     1 failed.
     """
-    passes = members_every if members_every is not None else ONE_DAY_SEC if every else 0.0
-    options = Options(since=since, members_every_sec=passes, limit=limit, adopt=adopt)
-    with tidy_when_told_to_stop():
+    members_interval = members_every if members_every is not None else ONE_DAY_SEC if every else 0.0
+    options = Options(since=since, members_every_sec=members_interval, limit=limit, adopt=adopt)
+    with sigterm_as_interrupt():
         report = pull_once(remote, options)
-        _tell(report, as_json)
-        while every is not None and report.ended.passes:
-            _wait(report, every)
-            again = pull_once(remote, structs.replace(options, adopt=False))
-            again.ended = _doubted(report.ended, again.ended)
-            report = again
-            _tell(report, as_json)
-    exit_with(report.ended.exit_code)
+        _print_report(report, as_json)
+        while every is not None and report.outcome.can_retry:
+            _wait_for_next_run(report, every)
+            next_report = pull_once(remote, structs.replace(options, adopt=False))
+            next_report.outcome = _retry_sooner(report.outcome, next_report.outcome)
+            report = next_report
+            _print_report(report, as_json)
+    exit_with(report.outcome.exit_code)
 
 
 def pull_once(remote: Remote, options: Options) -> PullReport:
@@ -94,8 +94,8 @@ def pull_once(remote: Remote, options: Options) -> PullReport:
             report.tally = puller.tally
             with closing(puller):
                 puller.run()
-    except FORESEEN as error:
-        report.ended = exit_status(error)
+    except EXPECTED_ERRORS as error:
+        report.outcome = exit_status(error)
     report.seconds = time.perf_counter() - began
     return report
 
@@ -103,32 +103,32 @@ def pull_once(remote: Remote, options: Options) -> PullReport:
 # --- repeated runs -----------------------------------------------------------------
 
 
-def _wait(report: PullReport, every_sec: float) -> None:
+def _wait_for_next_run(report: PullReport, every_sec: float) -> None:
     seconds = every_sec - report.seconds
-    if report.ended.resumes_at:
-        seconds = (to_ms(report.ended.resumes_at) - SystemClock().now_ms()) / 1000 + 1
+    if report.outcome.resumes_at:
+        seconds = (to_ms(report.outcome.resumes_at) - SystemClock().now_ms()) / 1000 + 1
     try:
         time.sleep(max(0.0, seconds))
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def _doubted(before: ExitStatus, after: ExitStatus) -> ExitStatus:
+def _retry_sooner(before: ExitStatus, after: ExitStatus) -> ExitStatus:
     """If the quota is used up twice in a row, the service's day has not ended yet: retry soon."""
     if before.exit_code == after.exit_code == QUOTA_SPENT:
-        return structs.replace(after, resumes_at=from_ms(SystemClock().now_ms() + ASK_AGAIN_MS, UTC))
+        return structs.replace(after, resumes_at=from_ms(SystemClock().now_ms() + QUOTA_RETRY_MS, UTC))
     return after
 
 
 # --- the summary -------------------------------------------------------------------
 
 
-def _tell(report: PullReport, as_json: bool) -> None:
+def _print_report(report: PullReport, as_json: bool) -> None:
     if as_json:
         print_json(_view(report))
     elif report.tally.requests:
-        fields(_summary(report))
-    print_error(report.ended, "progress saved. Run the same command to resume.")
+        print_fields(_summary(report))
+    print_error(report.outcome, "progress saved. Run the same command to resume.")
 
 
 def _summary(report: PullReport) -> list[tuple[str, str]]:
@@ -152,9 +152,9 @@ def _summary(report: PullReport) -> list[tuple[str, str]]:
 
 
 def _view(report: PullReport) -> dict[str, object]:
-    tally, ended = report.tally, report.ended
+    tally, outcome = report.tally, report.outcome
     return {
-        "status": ended.status,
+        "status": outcome.status,
         "target": report.target,
         "shops": tally.shops,
         "shopsRead": tally.shops_done,
@@ -168,6 +168,6 @@ def _view(report: PullReport) -> dict[str, object]:
         "seconds": round(report.seconds, 3),
         "waitingSeconds": round(tally.waiting_sec, 3),
         "writingSeconds": round(tally.writing_sec, 3),
-        "resumesAt": ended.resumes_at.isoformat() if ended.resumes_at else None,
-        "error": ended.error,
+        "resumesAt": outcome.resumes_at.isoformat() if outcome.resumes_at else None,
+        "error": outcome.error,
     }

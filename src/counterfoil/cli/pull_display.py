@@ -11,9 +11,9 @@ from counterfoil.cli import terminal
 from counterfoil.client.pages import Tally
 
 # Before this, the rate is too unreliable to show.
-SETTLED_SEC = 0.2
+MIN_RATE_SEC = 0.2
 # Once this share of the work is done, the remaining time can be estimated.
-TELLING_PART = 0.02
+MIN_ESTIMATE_SHARE = 0.02
 FIELDS = ("speed", "allowance", "left")
 
 
@@ -60,7 +60,7 @@ def stage(tally: Tally) -> str:
 
 def speed(tally: Tally, elapsed: float) -> str:
     counted = f"{tally.members_read:,} members" if tally.members_read else f"{tally.bills_read:,} bills"
-    rate = (tally.bills_read + tally.members_read) / elapsed if elapsed > SETTLED_SEC else 0.0
+    rate = (tally.bills_read + tally.members_read) / elapsed if elapsed > MIN_RATE_SEC else 0.0
     return f"{counted}, {rate:,.0f}/s" if rate else counted
 
 
@@ -70,7 +70,7 @@ def allowance(tally: Tally) -> str:
 
 def time_left(tally: Tally, elapsed: float) -> str:
     """Estimate the time left from the time taken so far."""
-    if tally.part < TELLING_PART:
+    if tally.part < MIN_ESTIMATE_SHARE:
         return ""
     seconds = elapsed * (1 - tally.part) / tally.part
     if seconds < 90:

@@ -4,14 +4,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from counterfoil.cli.terminal import on_terminal
+from counterfoil.cli.terminal import is_terminal
 from counterfoil.client.pages import Tally
 
 
 @contextmanager
 def pull_progress() -> Iterator[Callable[[Tally], None]]:
     """Yield a function that shows a tally; it does nothing when standard error is not a terminal."""
-    if not on_terminal(sys.stderr):
+    if not is_terminal(sys.stderr):
         yield lambda _: None
         return
     # Imported here because rich takes as long to import as everything else together.

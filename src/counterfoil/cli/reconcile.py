@@ -9,17 +9,17 @@ from msgspec import Struct, field
 
 from counterfoil.cli.exit_status import (
     DIFFERENT,
-    FORESEEN,
+    EXPECTED_ERRORS,
     ExitStatus,
     exit_status,
     exit_with,
     print_error,
-    tidy_when_told_to_stop,
+    sigterm_as_interrupt,
 )
 from counterfoil.cli.options import json_option
 from counterfoil.cli.pull_progress import pull_progress
 from counterfoil.cli.remote import Remote, remote_options, since_option
-from counterfoil.cli.terminal import DisplayColumn, note, print_json, table
+from counterfoil.cli.terminal import DisplayColumn, print_json, print_note, print_table
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.pages import Tally
 from counterfoil.client.reconcile import Difference, Reconciler, Totals
@@ -32,11 +32,11 @@ class Comparison(Struct):
     unread: list[str] = field(default_factory=list)
     days: int = 0
     tally: Tally = field(default_factory=Tally)
-    ended: ExitStatus = ExitStatus()
+    outcome: ExitStatus = ExitStatus()
 
     @property
     def is_equal(self) -> bool:
-        return not (self.found or self.unread or self.ended.exit_code)
+        return not (self.found or self.unread or self.outcome.exit_code)
 
 
 @click.command()
@@ -52,11 +52,11 @@ def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> 
     fixed, 3 days differ, 4 the day's quota is used up, 5 the service cannot be
     reached, 130 interrupted, 1 failed.
     """
-    with tidy_when_told_to_stop():
+    with sigterm_as_interrupt():
         comparison = compare(remote, since=since, fix=fix)
-        _tell(comparison, as_json)
-    ended = comparison.ended.exit_code
-    exit_with(ended or (DIFFERENT if comparison.unread or (comparison.found and not fix) else 0))
+        _print_report(comparison, as_json)
+    outcome = comparison.outcome.exit_code
+    exit_with(outcome or (DIFFERENT if comparison.unread or (comparison.found and not fix) else 0))
 
 
 def compare(remote: Remote, *, since: date | None, fix: bool) -> Comparison:
@@ -72,70 +72,74 @@ def compare(remote: Remote, *, since: date | None, fix: bool) -> Comparison:
                 comparison.found.append(difference)
                 comparison.days = reconciler.days
             comparison.days = reconciler.days
-    except FORESEEN as error:
-        comparison.ended = exit_status(error)
+    except EXPECTED_ERRORS as error:
+        comparison.outcome = exit_status(error)
     return comparison
 
 
 # --- the result --------------------------------------------------------------------
 
 
-def _tell(comparison: Comparison, as_json: bool) -> None:
+def _print_report(comparison: Comparison, as_json: bool) -> None:
     if as_json:
         print_json(_view(comparison))
     elif comparison.tally.requests:
         if comparison.found:
-            _draw(comparison.found)
+            _print_differences(comparison.found)
         for shop_id in comparison.unread:
-            note(f"shop {shop_id} has not been fully pulled yet, so it was not compared; run `counterfoil pull` first.")
-        click.echo(_sentence(comparison))
-    print_error(comparison.ended, "fixed days stay fixed. Run the same command to compare again from the start.")
+            print_note(
+                f"shop {shop_id} has not been fully pulled yet, so it was not compared; run `counterfoil pull` first."
+            )
+        click.echo(_summary(comparison))
+    print_error(comparison.outcome, "fixed days stay fixed. Run the same command to compare again from the start.")
 
 
-def _sentence(comparison: Comparison) -> str:
+def _summary(comparison: Comparison) -> str:
     found = comparison.found
-    said = f"{comparison.days:,} days compared in {comparison.tally.requests:,} requests: "
+    prefix = f"{comparison.days:,} days compared in {comparison.tally.requests:,} requests: "
     if found:
         differ = "1 differs" if len(found) == 1 else f"{len(found):,} differ"
-        return f"{said}{differ} from the service.{' All were fixed.' if found[0].mended else ''}"
+        return f"{prefix}{differ} from the service.{' All were fixed.' if found[0].mended else ''}"
     if comparison.is_equal:
-        return f"{said}the copy matches the service."
-    return f"{said}no differences so far."
+        return f"{prefix}the copy matches the service."
+    return f"{prefix}no differences so far."
 
 
-def _draw(found: list[Difference]) -> None:
+def _print_differences(found: list[Difference]) -> None:
     """Print both sides in one cell, service before copy, so that the table fits most terminals."""
-    counted = [DisplayColumn(name, right=True, whole=True) for name in ("bills", "net: service / copy", "voids")]
+    count_columns = [
+        DisplayColumn(name, align_right=True, no_wrap=True) for name in ("bills", "net: service / copy", "voids")
+    ]
     columns = [
-        DisplayColumn("shop", "cyan", whole=True),
-        DisplayColumn("day", whole=True),
-        *counted,
+        DisplayColumn("shop", "cyan", no_wrap=True),
+        DisplayColumn("day", no_wrap=True),
+        *count_columns,
         DisplayColumn("in the copy"),
     ]
-    table(columns, [_row(difference) for difference in found])
+    print_table(columns, [_row(difference) for difference in found])
 
 
 def _row(difference: Difference) -> tuple[str, ...]:
-    there, here = difference.service, difference.copy
+    service, copy = difference.service, difference.copy
     return (
         difference.shop_id,
         difference.day or "no date",
-        f"{there.count:,} / {here.count:,}",
-        f"{_money(there.net)} / {_money(here.net)}",
-        f"{there.voids:,} / {here.voids:,}",
-        _what(difference),
+        f"{service.count:,} / {copy.count:,}",
+        f"{_money(service.net)} / {_money(copy.net)}",
+        f"{service.voids:,} / {copy.voids:,}",
+        _describe(difference),
     )
 
 
-def _what(difference: Difference) -> str:
+def _describe(difference: Difference) -> str:
     counts = {"missing": difference.missing, "extra": difference.removed, "different": difference.different}
     return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
 
 
 def _view(comparison: Comparison) -> dict[str, object]:
-    tally, ended = comparison.tally, comparison.ended
+    tally, outcome = comparison.tally, comparison.outcome
     return {
-        "status": ended.status,
+        "status": outcome.status,
         "equal": comparison.is_equal,
         "days": comparison.days,
         "bills": tally.bills_read,
@@ -143,7 +147,7 @@ def _view(comparison: Comparison) -> dict[str, object]:
         "requestsLeft": tally.remaining,
         "unread": comparison.unread,
         "differences": [_difference(difference) for difference in comparison.found],
-        "error": ended.error,
+        "error": outcome.error,
     }
 
 

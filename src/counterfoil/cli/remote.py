@@ -34,24 +34,24 @@ class Remote(Struct, frozen=True):
         return Client(self.url, self.key)
 
 
-def duration(written: str) -> float:
+def duration(text: str) -> float:
     """Parse a duration such as `30s`, `5m`, `12h` or `1d`; return seconds."""
-    found = _DURATION.fullmatch(written.strip())
-    if not found or not int(found[1]):
-        raise click.BadParameter(f"{written!r} is not a valid duration. Use a form such as 30s, 5m, 12h or 1d.")
-    return int(found[1]) * _SECONDS[found[2]]
+    match = _DURATION.fullmatch(text.strip())
+    if not match or not int(match[1]):
+        raise click.BadParameter(f"{text!r} is not a valid duration. Use a form such as 30s, 5m, 12h or 1d.")
+    return int(match[1]) * _SECONDS[match[2]]
 
 
-def past_day(written: str) -> date:
+def past_day(text: str) -> date:
     """Parse a date that is not in the future."""
     try:
-        day = date.fromisoformat(written)
+        day = date.fromisoformat(text)
     except ValueError:
         raise click.BadParameter(
-            f"{written!r} is not a valid date. Use the form YYYY-MM-DD, such as 2026-01-31."
+            f"{text!r} is not a valid date. Use the form YYYY-MM-DD, such as 2026-01-31."
         ) from None
     if day > from_ms(SystemClock().now_ms(), UTC).date() + timedelta(days=1):
-        raise click.BadParameter(f"{written} is in the future.")
+        raise click.BadParameter(f"{text} is in the future.")
     return day
 
 
@@ -89,14 +89,14 @@ def remote_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _remote(url: str, key: str, target_name: str) -> Remote:
     try:
-        remote = Remote(_whole(url), key, destination(target_name))
+        remote = Remote(_with_api_path(url), key, destination(target_name))
         remote.client().close()
     except ValueError as error:
         raise click.UsageError(f"{error}.") from error
     return remote
 
 
-def _whole(url: str) -> str:
+def _with_api_path(url: str) -> str:
     """Add the default API path to a URL without a path."""
     return url if urlsplit(url).path.strip("/") else url.rstrip("/") + API_PATH
 

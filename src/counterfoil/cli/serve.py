@@ -5,7 +5,7 @@ import sys
 import click
 
 from counterfoil.cli.options import setting_option, settings_from, store_option
-from counterfoil.cli.terminal import on_terminal
+from counterfoil.cli.terminal import is_terminal
 from counterfoil.machine.addresses import url
 from counterfoil.serving import supervisor
 from counterfoil.settings import LOG_TARGETS, Settings, displayed
@@ -28,15 +28,15 @@ def command(ctx: click.Context, /, **flags: object) -> None:
     listener answers /live, /ready and /metrics.
     """
     settings = settings_from(ctx, **flags)
-    supervisor.serve(settings, on_ready=lambda: _greet(settings))
+    supervisor.serve(settings, on_ready=lambda: _print_addresses(settings))
 
 
-def _greet(settings: Settings) -> None:
+def _print_addresses(settings: Settings) -> None:
     """Print the addresses on a terminal; the log has them for programs."""
-    if not on_terminal(sys.stderr):
+    if not is_terminal(sys.stderr):
         return
     address, store = url(settings.host, settings.port, settings.prefix + "/v1"), displayed(settings, "store")
-    say = f"Serving {address} from {store}. Press Ctrl-C to stop."
-    click.secho(say, err=True, bold=True)
+    message = f"Serving {address} from {store}. Press Ctrl-C to stop."
+    click.secho(message, err=True, bold=True)
     admin = url(settings.admin_host, settings.admin_port) if settings.admin_port else "off"
     click.echo(f"Admin listener: {admin} (/live, /ready, /metrics)", err=True)

@@ -5,7 +5,7 @@ import os
 import click
 
 from counterfoil.cli.options import json_option, store_option
-from counterfoil.cli.terminal import DisplayColumn, print_json, table
+from counterfoil.cli.terminal import DisplayColumn, print_json, print_table
 from counterfoil.settings import TABLE, collect, displayed, resolve
 
 
@@ -16,16 +16,16 @@ from counterfoil.settings import TABLE, collect, displayed, resolve
 def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
     """Print every setting with its value, the origin of the value, and its meaning."""
     sources = collect({"store": store}, os.environ, ctx.obj)
-    settled = resolve(sources)
+    settings = resolve(sources)
     rows = [
-        (setting.name, displayed(settled, setting.name), sources[setting.name].origin, setting.help)
+        (setting.name, displayed(settings, setting.name), sources[setting.name].origin, setting.help)
         for setting in TABLE
     ]
     if as_json:
         names = ("name", "value", "origin", "help")
         print_json([dict(zip(names, row, strict=True)) for row in rows])
         return
-    table(
+    print_table(
         (
             DisplayColumn("setting", "bold"),
             DisplayColumn("value", "cyan"),

@@ -13,21 +13,21 @@ from counterfoil.cli.colour import wants_colour
 if TYPE_CHECKING:
     from rich.console import Console
 
-FULL = "█"
-PARTS = " ▏▎▍▌▋▊▉"
-GAP = "  "
+FULL_BLOCK = "█"
+EIGHTH_BLOCKS = " ▏▎▍▌▋▊▉"
+COLUMN_GAP = "  "
 
 
 class DisplayColumn(NamedTuple):
-    """A column of a table. A `whole` column is never truncated or wrapped on a narrow terminal."""
+    """A column of a table. A `no_wrap` column is never truncated or wrapped on a narrow terminal."""
 
     name: str
     style: str = ""
-    right: bool = False
-    whole: bool = False
+    align_right: bool = False
+    no_wrap: bool = False
 
 
-def on_terminal(stream: IO[str] | None) -> bool:
+def is_terminal(stream: IO[str] | None) -> bool:
     """Return whether the stream is a terminal. It is None if it was closed before the process started."""
     return stream is not None and stream.isatty()
 
@@ -42,39 +42,39 @@ def print_json(value: object) -> None:
     click.echo(text)
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """Print a note on standard error that is neither a result nor an error."""
     click.echo(f"counterfoil: note: {text}", err=True)
 
 
-def table(columns: Sequence[DisplayColumn], rows: Sequence[Sequence[object]]) -> None:
+def print_table(columns: Sequence[DisplayColumn], rows: Sequence[Sequence[object]]) -> None:
     """Print a table: drawn on a terminal, aligned columns in a pipe."""
     cells = [[str(cell) for cell in row] for row in rows]
-    if on_terminal(sys.stdout):
-        _draw(columns, cells)
+    if is_terminal(sys.stdout):
+        _print_drawn(columns, cells)
     else:
-        _plain([[column.name for column in columns], *cells], [column.right for column in columns])
+        _print_plain([[column.name for column in columns], *cells], [column.align_right for column in columns])
 
 
-def _draw(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str]]) -> None:
+def _print_drawn(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str]]) -> None:
     # Imported here because rich takes as long to import as everything else, and piped output does not need it.
     from rich import box  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold dim")
+    rich_table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold dim")
     for column in columns:
-        drawn.add_column(
+        rich_table.add_column(
             column.name,
             style=column.style,
-            justify="right" if column.right else "left",
-            no_wrap=column.whole,
+            justify="right" if column.align_right else "left",
+            no_wrap=column.no_wrap,
             overflow="fold",
         )
     for row in cells:
         # Wrapped in Text because user input may look like markup.
-        drawn.add_row(*(Text(cell) for cell in row))
-    console(sys.stdout).print(drawn)
+        rich_table.add_row(*(Text(cell) for cell in row))
+    console(sys.stdout).print(rich_table)
 
 
 def console(stream: IO[str]) -> "Console":
@@ -84,14 +84,14 @@ def console(stream: IO[str]) -> "Console":
     return Console(file=stream, highlight=False, color_system="auto" if wants_colour() else None)
 
 
-def _plain(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
+def _print_plain(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
     widths = [max(len(row[i]) for row in rows) for i in range(len(right))]
     for row in rows:
-        fields = [
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(row, widths, right, strict=True)
+        print_fields = [
+            cell.rjust(width) if align_right else cell.ljust(width)
+            for cell, width, align_right in zip(row, widths, right, strict=True)
         ]
-        click.echo(GAP.join(fields).rstrip())
+        click.echo(COLUMN_GAP.join(print_fields).rstrip())
 
 
 def bar(part: float, width: int) -> str:
@@ -99,11 +99,11 @@ def bar(part: float, width: int) -> str:
     whole, eighths = divmod(round(max(0.0, min(1.0, part)) * width * 8), 8)
     if whole == 0 and eighths == 0 and part > 0:
         eighths = 1
-    return (FULL * whole + (PARTS[eighths] if eighths else "")).ljust(width)
+    return (FULL_BLOCK * whole + (EIGHTH_BLOCKS[eighths] if eighths else "")).ljust(width)
 
 
-def fields(pairs: Sequence[tuple[str, str]]) -> None:
+def print_fields(pairs: Sequence[tuple[str, str]]) -> None:
     """Print names and values, one pair per line."""
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
-        click.echo(click.style(name.ljust(width), dim=True) + GAP + value)
+        click.echo(click.style(name.ljust(width), dim=True) + COLUMN_GAP + value)

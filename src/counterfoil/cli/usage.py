@@ -12,7 +12,7 @@ from msgspec import Struct
 from counterfoil import bootstrap, key_issuing
 from counterfoil.cli.keys import key_id
 from counterfoil.cli.options import existing_store, json_option, store_option
-from counterfoil.cli.terminal import DisplayColumn, bar, note, on_terminal, print_json, table
+from counterfoil.cli.terminal import DisplayColumn, bar, is_terminal, print_json, print_note, print_table
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import DAILY_TOTAL_DAYS
 from counterfoil.domain.calendar import compact, days_until, iso_utc, thai_day
@@ -20,9 +20,9 @@ from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import RequestRecord
 from counterfoil.settings import Settings
 
-WIDEST_BAR = 48
-NEARLY = 0.8
-ALL_DISCLOSURES = 100_000
+MAX_BAR_WIDTH = 48
+NEARLY_USED_UP = 0.8
+MAX_DISCLOSURES = 100_000
 
 
 class KeyUsage(Struct, frozen=True):
@@ -57,69 +57,69 @@ def command(
 ) -> None:
     """Show the requests per day (Thailand time) of KEYID, or of every key."""
     settings = existing_store(ctx, store)
-    keys = _keys(settings, keyid)
+    keys = _read_keys(settings, keyid)
     if disclosures:
-        _show_disclosures(_disclosures(settings, keyid, latest), as_json)
+        _print_disclosures(_read_disclosures(settings, keyid, latest), as_json)
         return
-    spent = _spent(settings, keys, days)
+    usages = _usage_per_key(settings, keys, days)
     if as_json:
-        print_json([_view(one) for one in spent])
-    elif on_terminal(sys.stdout):
-        _draw(spent)
+        print_json([_view(one) for one in usages])
+    elif is_terminal(sys.stdout):
+        _print_bars(usages)
     else:
-        _list(spent)
+        _print_list(usages)
 
 
-def _keys(settings: Settings, keyid: str | None) -> list[Key]:
+def _read_keys(settings: Settings, keyid: str | None) -> list[Key]:
     with closing(bootstrap.key_store(settings)) as key_store:
         return key_store.all() if keyid is None else [key_issuing.find(key_store, keyid)]
 
 
-def _spent(settings: Settings, keys: Sequence[Key], days: int) -> list[KeyUsage]:
+def _usage_per_key(settings: Settings, keys: Sequence[Key], days: int) -> list[KeyUsage]:
     span = days_until(thai_day(SystemClock().now_ms()), days)
     with closing(bootstrap.usage(settings)) as usage:
         totals: Mapping[str, Mapping[date, int]] = usage.totals(days)
     return [KeyUsage(key, [(day, totals.get(key.key_id, {}).get(day, 0)) for day in span]) for key in keys]
 
 
-def _view(spent: KeyUsage) -> dict[str, object]:
-    key = spent.key
+def _view(usages: KeyUsage) -> dict[str, object]:
+    key = usages.key
     return {
         "keyId": key.key_id,
         "label": key.label,
         "perMin": key.per_min,
         "perDay": key.per_day,
         "revoked": key.revoked_at is not None,
-        "days": [{"date": compact(day), "count": count} for day, count in spent.days],
-        "total": spent.total,
+        "days": [{"date": compact(day), "count": count} for day, count in usages.days],
+        "total": usages.total,
     }
 
 
-def _list(spent: Sequence[KeyUsage]) -> None:
+def _print_list(usages: Sequence[KeyUsage]) -> None:
     columns = (
         DisplayColumn("key ID"),
         DisplayColumn("day"),
-        DisplayColumn("count", right=True),
-        DisplayColumn("quota", right=True),
+        DisplayColumn("count", align_right=True),
+        DisplayColumn("quota", align_right=True),
     )
-    rows = [(one.key.key_id, day.isoformat(), count, one.key.per_day) for one in spent for day, count in one.days]
+    rows = [(one.key.key_id, day.isoformat(), count, one.key.per_day) for one in usages for day, count in one.days]
     if rows:
-        table(columns, rows)
+        print_table(columns, rows)
     else:
-        note("no keys found. Run `counterfoil keys issue` to create one.")
+        print_note("no keys found. Run `counterfoil keys issue` to create one.")
 
 
-def _draw(spent: Sequence[KeyUsage]) -> None:
+def _print_bars(usages: Sequence[KeyUsage]) -> None:
     """Print a block of bars for each key that was used, and one line for the others."""
-    used = [one for one in spent if one.total] if len(spent) > 1 else list(spent)
-    width = max(10, min(WIDEST_BAR, shutil.get_terminal_size().columns - 32))
+    used = [one for one in usages if one.total] if len(usages) > 1 else list(usages)
+    width = max(10, min(MAX_BAR_WIDTH, shutil.get_terminal_size().columns - 32))
     for one in used:
         click.echo(_heading(one.key))
-        most = max(count for _, count in one.days) or 1
+        busiest = max(count for _, count in one.days) or 1
         for day, count in one.days:
-            click.echo(_line(day, count, most, one.key.per_day, width))
+            click.echo(_day_line(day, count, busiest, one.key.per_day, width))
         click.echo()
-    idle = [one.key.label or one.key.key_id for one in spent if one not in used]
+    idle = [one.key.label or one.key.key_id for one in usages if one not in used]
     if idle:
         click.secho(f"No requests: {', '.join(idle)}", dim=True)
 
@@ -130,38 +130,39 @@ def _heading(key: Key) -> str:
     return f"{click.style(key.key_id, bold=True)}  {key.label}{revoked}{quota}"
 
 
-def _line(day: date, count: int, most: int, quota: int, width: int) -> str:
+def _day_line(day: date, count: int, busiest: int, quota: int, width: int) -> str:
     """Return one day's line: the bar's length is relative to the busiest day, its colour to the quota."""
-    part = count / quota
-    colour = "red" if part >= 1 else "yellow" if part >= NEARLY else "green"
-    drawn = click.style(bar(count / most, width), fg=colour)
-    return f"{click.style(f'{day:%a %d %b}', dim=True)}  {drawn} {count:>9,} {click.style(f'{part:>6.1%}', dim=True)}"
+    share = count / quota
+    colour = "red" if share >= 1 else "yellow" if share >= NEARLY_USED_UP else "green"
+    percent = click.style(f"{share:>6.1%}", dim=True)
+    coloured_bar = click.style(bar(count / busiest, width), fg=colour)
+    return f"{click.style(f'{day:%a %d %b}', dim=True)}  {coloured_bar} {count:>9,} {percent}"
 
 
 # --- personal data ---------------------------------------------------------------
 
 
-def _disclosures(settings: Settings, keyid: str | None, latest: int) -> list[RequestRecord]:
+def _read_disclosures(settings: Settings, keyid: str | None, latest: int) -> list[RequestRecord]:
     with closing(bootstrap.usage(settings)) as usage:
-        records = usage.disclosures(latest if keyid is None else ALL_DISCLOSURES)
+        records = usage.disclosures(latest if keyid is None else MAX_DISCLOSURES)
     return [record for record in records if keyid in (None, record.key_id)][:latest]
 
 
-def _show_disclosures(records: Sequence[RequestRecord], as_json: bool) -> None:
+def _print_disclosures(records: Sequence[RequestRecord], as_json: bool) -> None:
     rows = [(iso_utc(one.at), one.key_id, one.route, one.personal_base or "", one.personal_members) for one in records]
     if as_json:
         names = ("at", "keyId", "route", "providerId", "members")
         print_json([dict(zip(names, row, strict=True)) for row in rows])
     elif rows:
-        table(
+        print_table(
             (
-                DisplayColumn("time", whole=True),
-                DisplayColumn("key ID", "bold", whole=True),
+                DisplayColumn("time", no_wrap=True),
+                DisplayColumn("key ID", "bold", no_wrap=True),
                 DisplayColumn("route"),
                 DisplayColumn("base", "cyan"),
-                DisplayColumn("members", right=True),
+                DisplayColumn("members", align_right=True),
             ),
             rows,
         )
     else:
-        note("no request has returned personal data in the last 90 days.")
+        print_note("no request has returned personal data in the last 90 days.")

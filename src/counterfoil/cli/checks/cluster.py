@@ -7,37 +7,37 @@ from counterfoil.cli.checks.local import Finding, secret
 from counterfoil.ports import Inspection, Permissions, ServerState, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, displayed
 
-READ_ON = "See docs/operate-postgresql.md."
+SEE_DOCS = "See docs/operate-postgresql.md."
 
 
-def examine(settings: Settings) -> Iterator[Finding]:
+def check_cluster(settings: Settings) -> Iterator[Finding]:
     """Check the PostgreSQL store and the meter as this machine sees them."""
     inspection = bootstrap.inspection(settings)
     (problem,) = inspection.problems().values()
     if problem:
-        yield Finding("store", "fail", f"{problem.rstrip('.')}.", READ_ON)
+        yield Finding("store", "fail", f"{problem.rstrip('.')}.", SEE_DOCS)
     else:
         yield Finding("store", "ok", f"{displayed(settings, 'store')} is reachable, schema up to date.")
-        yield from _usable_store(settings, inspection)
+        yield from _check_store(settings, inspection)
     if settings.meter:
         yield meter(displayed(settings, "meter"), bootstrap.meter_problem(settings))
 
 
-def _usable_store(settings: Settings, inspection: Inspection) -> Iterator[Finding]:
+def _check_store(settings: Settings, inspection: Inspection) -> Iterator[Finding]:
     yield from servers(inspection.servers(), settings.replica_lag_ms)
     seen = inspection.permissions()
     if seen is None:
         return
     yield permissions(seen)
     if seen.serves or seen.loads:
-        yield from _secret(settings, inspection)
+        yield from _check_secret(settings, inspection)
 
 
-def _secret(settings: Settings, inspection: Inspection) -> Iterator[Finding]:
+def _check_secret(settings: Settings, inspection: Inspection) -> Iterator[Finding]:
     try:
         built_with = inspection.fingerprint()
     except (StoreMismatch, StoreUnavailable) as error:
-        yield Finding("secret", "fail", f"{str(error).rstrip('.')}.", READ_ON)
+        yield Finding("secret", "fail", f"{str(error).rstrip('.')}.", SEE_DOCS)
     else:
         yield from secret(settings, built_with)
 
@@ -65,25 +65,25 @@ def _server(server: ServerState, furthest: int, lag_ms: int) -> Finding:
         return Finding("server", "ok", f"{server.name} is the primary.")
     behind = furthest - server.horizon
     if behind > lag_ms:
-        says = f"{server.name} is {behind / 1000:,.1f} s behind, so it is not read from."
-        return Finding("server", "warn", says, "Check its log, and pg_stat_replication on the primary.")
+        message = f"{server.name} is {behind / 1000:,.1f} s behind, so it is not read from."
+        return Finding("server", "warn", message, "Check its log, and pg_stat_replication on the primary.")
     return Finding("server", "ok", f"{server.name} is a replica, {behind:,} ms behind.")
 
 
 def permissions(seen: Permissions) -> Finding:
     """Warn if the login can do more than serve: a node that faces the network should have no other permission."""
     named = (("owns the schema", seen.owns), ("may write the books", seen.loads), ("may issue keys", seen.issues_keys))
-    more = [what for what, may in named if may]
-    if seen.serves and more:
+    extra = [what for what, is_granted in named if is_granted]
+    if seen.serves and extra:
         return Finding(
             "rights",
             "warn",
-            f"The login {seen.login} has more permissions than serving needs: it {' and '.join(more)}.",
+            f"The login {seen.login} has more permissions than serving needs: it {' and '.join(extra)}.",
             "Use a separate login for serving: run `counterfoil migrate --roles` once, "
             "then `CREATE ROLE cf_api LOGIN IN ROLE counterfoil_serving`, and put that login in COUNTERFOIL_STORE.",
         )
-    work = "serve" if seen.serves else "load" if seen.loads else "issue keys" if seen.issues_keys else "do nothing here"
-    return Finding("rights", "ok", f"The login {seen.login} can {work} and nothing else.")
+    task = "serve" if seen.serves else "load" if seen.loads else "issue keys" if seen.issues_keys else "do nothing here"
+    return Finding("rights", "ok", f"The login {seen.login} can {task} and nothing else.")
 
 
 def meter(address: str, problem: str | None) -> Finding:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from counterfoil import bootstrap
 from counterfoil.domain.calendar import iso_utc
@@ -19,20 +19,20 @@ from counterfoil.settings import Settings
 
 Status = Literal["ok", "warn", "fail"]
 # Whether the horizon is moving. With "ahead" the clock is behind the horizon, so this cannot be determined.
-Pulse = Literal["moving", "still", "ahead"]
+HorizonMotion = Literal["moving", "still", "ahead"]
 
 YEAR_2024_MS = 1_704_067_200_000
-AHEAD_MS = 2_000
-TICKING_MS = 5_000
+CLOCK_BEHIND_MS = 2_000
+MOVING_MS = 5_000
 QUIET_LOAD_MS, STALLED_LOAD_MS = 15_000, 120_000
-LITTLE_DISK, TOO_LITTLE_DISK = 1 << 30, 64 << 20
+LOW_DISK_BYTES, CRITICAL_DISK_BYTES = 1 << 30, 64 << 20
 WRITE_TEST_BYTES = 1 << 16
 
 
 class Finding(Struct, frozen=True):
     check: str
     status: Status
-    says: str
+    message: str = field(name="says")
     advice: str = ""
 
 
@@ -71,11 +71,11 @@ def store_folder(settings: Settings) -> Finding:
 
 def moved_store(problems: Mapping[str, str | None]) -> Finding | None:
     """Return a failure if the store was moved to another place; no other check matters then."""
-    said = next((problem for problem in problems.values() if problem and "was moved to" in problem), None)
-    if said is None:
+    problem = next((problem for problem in problems.values() if problem and "was moved to" in problem), None)
+    if problem is None:
         return None
     advice = "Point COUNTERFOIL_STORE there. Delete this folder once you have verified the new store."
-    return Finding("store", "fail", f"{said[0].upper()}{said[1:]}.", advice)
+    return Finding("store", "fail", f"{problem[0].upper()}{problem[1:]}.", advice)
 
 
 def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterator[Finding]:
@@ -84,19 +84,19 @@ def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterato
         if not path.exists():
             yield Finding(name, "ok", "Does not exist yet; it is created on first use.")
         elif problem is not None:
-            yield Finding(name, "fail", f"{problem.rstrip('.')}.", _advice_on(problem))
+            yield Finding(name, "fail", f"{problem.rstrip('.')}.", _database_advice(problem))
         else:
-            yield _readable(name, path)
+            yield _file_modes(name, path)
 
 
-def _advice_on(problem: str) -> str:
+def _database_advice(problem: str) -> str:
     """Return advice for a database problem; a schema mismatch already includes its own."""
     return (
         "" if "schema" in problem else "Check the file's owner and the disk. If the file is damaged, restore a backup."
     )
 
 
-def _readable(name: str, path: Path) -> Finding:
+def _file_modes(name: str, path: Path) -> Finding:
     files = [path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")]
     open_files = [file for file in files if file.exists() and _mode(file) & 0o077]
     if open_files:
@@ -107,9 +107,9 @@ def _readable(name: str, path: Path) -> Finding:
 
 def write_test(settings: Settings) -> Finding:
     """Write a temporary file to disk and delete it; no database is touched."""
-    trial = settings.store / f".doctor-{secrets.token_hex(4)}"
+    test_file = settings.store / f".doctor-{secrets.token_hex(4)}"
     try:
-        with trial.open("xb") as file:
+        with test_file.open("xb") as file:
             file.write(bytes(WRITE_TEST_BYTES))
             file.flush()
             os.fsync(file.fileno())
@@ -121,26 +121,28 @@ def write_test(settings: Settings) -> Finding:
             "Free some disk space, or make the user that runs Counterfoil the owner of the folder.",
         )
     finally:
-        trial.unlink(missing_ok=True)
+        test_file.unlink(missing_ok=True)
     return Finding("writing", "ok", "The folder is writable.")
 
 
-def latest_load(load: LatestLoad | None, pulse: Pulse) -> Iterator[Finding]:
+def latest_load(load: LatestLoad | None, motion: HorizonMotion) -> Iterator[Finding]:
     if load is None:
         return
-    again = "Run the same `counterfoil load` again; records that are already loaded are skipped."
-    lines, age = f"{load.lines:,} lines", _ago(load.idle_ms)
+    retry_advice = "Run the same `counterfoil load` again; records that are already loaded are skipped."
+    lines, age = f"{load.lines:,} lines", _format_duration(load.idle_ms)
     if load.finished:
         yield Finding("load", "ok", f"The latest load finished after {lines}.")
-    elif pulse == "ahead":
-        says = f"The latest load has not finished ({lines}). It may be running; the clock is too far behind to tell."
-        yield Finding("load", "warn", says, f"If it is no longer running: {again[0].lower()}{again[1:]}")
+    elif motion == "ahead":
+        message = f"The latest load has not finished ({lines}). It may be running; the clock is too far behind to tell."
+        yield Finding(
+            "load", "warn", message, f"If it is no longer running: {retry_advice[0].lower()}{retry_advice[1:]}"
+        )
     elif load.idle_ms > STALLED_LOAD_MS:
-        says = f"The latest load did not finish: it stopped after {lines}, {age} ago."
-        yield Finding("load", "warn", says, again)
+        message = f"The latest load did not finish: it stopped after {lines}, {age} ago."
+        yield Finding("load", "warn", message, retry_advice)
     elif load.idle_ms > QUIET_LOAD_MS:
-        says = f"A load is waiting or was stopped: {lines} so far, nothing written for {age}."
-        yield Finding("load", "ok", says, "Run `counterfoil doctor` again in two minutes.")
+        message = f"A load is waiting or was stopped: {lines} so far, nothing written for {age}."
+        yield Finding("load", "ok", message, "Run `counterfoil doctor` again in two minutes.")
     else:
         yield Finding("load", "ok", f"A load is running: {lines} so far.")
 
@@ -161,7 +163,7 @@ def secret(settings: Settings, built_with: str | None) -> Iterator[Finding]:
         )
         return
     if built_with is not None:
-        yield _comparison(fits=bootstrap.pseudonyms(settings).fingerprint() == built_with)
+        yield _secret_match(matches=bootstrap.pseudonyms(settings).fingerprint() == built_with)
 
 
 def _secret_file(file: Path, built: bool) -> Finding:
@@ -187,8 +189,8 @@ def _secret_file(file: Path, built: bool) -> Finding:
     return Finding("secret", "ok", f"{file} exists and is private. Keep a copy in a safe place.")
 
 
-def _comparison(*, fits: bool) -> Finding:
-    if fits:
+def _secret_match(*, matches: bool) -> Finding:
+    if matches:
         return Finding("secret", "ok", "It is the secret that this store was built with.")
     return Finding(
         "secret",
@@ -201,10 +203,10 @@ def _comparison(*, fits: bool) -> Finding:
 # --- clock, disk, ports ------------------------------------------------------------
 
 
-def pulse_of(horizon: int | None, now: int) -> Pulse:
-    if horizon is None or now - horizon >= TICKING_MS:
+def horizon_motion(horizon: int | None, now: int) -> HorizonMotion:
+    if horizon is None or now - horizon >= MOVING_MS:
         return "still"
-    return "ahead" if horizon - now > AHEAD_MS else "moving"
+    return "ahead" if horizon - now > CLOCK_BEHIND_MS else "moving"
 
 
 def clock(horizon: int | None, now: int) -> Finding:
@@ -212,12 +214,12 @@ def clock(horizon: int | None, now: int) -> Finding:
         return Finding(
             "clock", "fail", f"The clock says {iso_utc(now)}, which is years in the past.", "Set the clock; use NTP."
         )
-    if horizon is not None and pulse_of(horizon, now) == "ahead":
+    if horizon is not None and horizon_motion(horizon, now) == "ahead":
         return Finding(
             "clock",
             "warn",
             f"The clock says {iso_utc(now)}, but the horizon is {iso_utc(horizon)}: "
-            f"the clock was set back by {_ago(horizon - now)}, or was ahead before.",
+            f"the clock was set back by {_format_duration(horizon - now)}, or was ahead before.",
             "Check it against NTP. No data is lost: until the clock catches up, new stamps are just above the horizon.",
         )
     return Finding("clock", "ok", f"{iso_utc(now)}.")
@@ -226,32 +228,33 @@ def clock(horizon: int | None, now: int) -> Finding:
 def disk(settings: Settings) -> Finding:
     folder = next(path for path in (settings.store.absolute(), *settings.store.absolute().parents) if path.is_dir())
     free = shutil.disk_usage(folder).free
-    says = f"{free / (1 << 30):,.1f} GiB free under {folder}."
-    if free < TOO_LITTLE_DISK:
+    message = f"{free / (1 << 30):,.1f} GiB free under {folder}."
+    if free < CRITICAL_DISK_BYTES:
         return Finding(
-            "disk", "fail", says, "Free disk space now: on a full disk, loads fail and every request is refused."
+            "disk", "fail", message, "Free disk space now: on a full disk, loads fail and every request is refused."
         )
-    if free < LITTLE_DISK:
-        return Finding("disk", "warn", says, "Free disk space soon.")
-    return Finding("disk", "ok", says)
+    if free < LOW_DISK_BYTES:
+        return Finding("disk", "warn", message, "Free disk space soon.")
+    return Finding("disk", "ok", message)
 
 
 def horizon(found: int | None, now: int, served: bool) -> Finding:
     """Check whether a service is moving the horizon, and whether that matches the port's state."""
     if not found:
         return Finding("service", "ok", "Nothing has been loaded or served from this store yet.")
-    pulse = pulse_of(found, now)
-    if pulse == "moving":
+    motion = horizon_motion(found, now)
+    if motion == "moving":
         return Finding("service", "ok", "A service is running on this store, or a load has just finished.")
-    if pulse == "ahead":
+    if motion == "ahead":
         return Finding(
             "service",
             "warn",
-            f"The clock is behind the horizon by {_ago(found - now)}, so it is unknown whether a service is running; "
+            f"The clock is behind the horizon by {_format_duration(found - now)}, "
+            "so it is unknown whether a service is running; "
             f"{'something' if served else 'nothing'} is listening on the port.",
             "Fix the clock first. A running service answers /ready on its admin listener.",
         )
-    age = _ago(now - found)
+    age = _format_duration(now - found)
     if served:
         return Finding(
             "service",
@@ -270,7 +273,7 @@ def is_port_free(settings: Settings) -> bool:
     return is_free(settings.host, settings.port)
 
 
-def ports(settings: Settings, pulse: Pulse) -> Iterator[Finding]:
+def ports(settings: Settings, motion: HorizonMotion) -> Iterator[Finding]:
     listeners = [("port", settings.host, settings.port)]
     if settings.admin_port:
         listeners.append(("admin", settings.admin_host, settings.admin_port))
@@ -278,9 +281,9 @@ def ports(settings: Settings, pulse: Pulse) -> Iterator[Finding]:
         address = f"{host}:{port}"
         if is_free(host, port):
             yield Finding(name, "ok", f"{address} is free.")
-        elif pulse == "ahead":
+        elif motion == "ahead":
             yield Finding(name, "ok", f"{address} is in use, by this service or by another program.")
-        elif pulse == "moving":
+        elif motion == "moving":
             yield Finding(name, "ok", f"{address} is in use, as expected while the service is running.")
         else:
             yield Finding(
@@ -292,7 +295,7 @@ def _mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def _ago(span_ms: int) -> str:
+def _format_duration(span_ms: int) -> str:
     seconds = max(0, span_ms) // 1000
     for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * size:
