@@ -27,7 +27,7 @@ import httpx
 
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.client import Client
-from counterfoil.client.conversation import Call, Received
+from counterfoil.client.conversation import Call, HttpResponse
 from counterfoil.client.pull import Options, Puller
 from counterfoil.client.sinks.duckdb import DuckDBSink
 from counterfoil.domain.access import Scope
@@ -66,10 +66,10 @@ class MeasuredClient(Client):
     asking_sec = 0.0
     asking_cpu_sec = 0.0
 
-    def ask(self, call: Call) -> Received:
+    def send(self, call: Call) -> HttpResponse:
         began, cpu = time.perf_counter(), time.thread_time()
         try:
-            return super().ask(call)
+            return super().send(call)
         finally:
             self.asking_sec += time.perf_counter() - began
             self.asking_cpu_sec += time.thread_time() - cpu

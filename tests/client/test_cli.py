@@ -20,7 +20,7 @@ from client.pulled_copy import PLENTY
 from client.targets import postgres_url
 from counterfoil.cli.main import program
 from counterfoil.cli.remote import duration
-from counterfoil.client.retry import TRIES
+from counterfoil.client.retry import MAX_TRIES
 from running_service import RunningService, free_port
 
 PYTHON = (sys.executable, "-m", "counterfoil")
@@ -172,7 +172,7 @@ def test_an_unavailable_service_gives_exit_status_5(copy_owner: CopyOwner, monke
     url = f"http://127.0.0.1:{free_port()}/ext/v1"
     result = copy_owner.bare("pull", "--url", url, "--key-file", str(copy_owner.key_file), status=5)
     assert "cannot be reached" in result.stderr
-    assert TRIES == 8
+    assert MAX_TRIES == 8
 
 
 def test_a_failing_service_gives_exit_status_5_too(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,13 +188,13 @@ def test_a_failing_service_gives_exit_status_5_too(copy_owner: CopyOwner, monkey
 def test_a_path_below_which_there_is_no_api_is_named(copy_owner: CopyOwner) -> None:
     words = ("--url", f"{copy_owner.service.url}/ext", "--key-file", str(copy_owner.key_file))
     result = copy_owner.bare("pull", *words, status=1)
-    assert "/ext; its address most often ends in /ext/v1" in result.stderr
+    assert "/ext. The address usually ends in /ext/v1." in result.stderr
 
 
 def test_a_user_in_the_url_is_refused_because_it_would_replace_the_key(copy_owner: CopyOwner) -> None:
     url = copy_owner.service.url.replace("http://", "http://me:sesame@")
     result = copy_owner.bare("pull", "--url", url, "--key-file", str(copy_owner.key_file), status=2)
-    assert "no user and no password" in result.stderr
+    assert "must not contain a user name or a password" in result.stderr
     assert "sesame" not in result.output
 
 

@@ -33,7 +33,7 @@ class Caller:
         with_url = options.pop("url", f"{self.service.url}/ext/v1")
         per_min = options.pop("per_min", None)
         steps = options.pop("steps", None)
-        made: dict[str, Any] = {"per_min": per_min, "around": self._around()}
+        made: dict[str, Any] = {"per_min": per_min, "environment": self._environment()}
         if self._kind is Client:
             with Client(with_url, key, sleep=self._sleep, **made) as client:
                 return [_blocking(getattr(client, method)(*arguments, **options)) for _ in range(steps or 1)][-1]
@@ -48,7 +48,7 @@ class Caller:
                 result = await result if inspect.isawaitable(result) else [row async for row in result]
             return result
 
-    def _around(self) -> Environment:
+    def _environment(self) -> Environment:
         clock = self.service.clock
         return Environment(lambda: clock.steady_us() / 1e6, lambda: clock.now_ms() / 1000, lambda: 1.0)
 
@@ -240,7 +240,7 @@ def test_an_invalid_base_url_is_reported_before_anything_is_sent(call: Caller, k
 
 @pytest.mark.parametrize("key", ["", "two words", "ก", "line\nbreak"])
 def test_a_malformed_key_is_reported_before_anything_is_sent(call: Caller, key: str) -> None:
-    with pytest.raises(ValueError, match="no API key"):
+    with pytest.raises(ValueError, match="not a valid API key"):
         call(key, "shops")
 
 
@@ -277,7 +277,7 @@ def test_the_client_asks_for_compressed_answers(
 def test_an_answer_from_another_kind_of_service_is_rejected(call: Caller, key: str, body: bytes) -> None:
     with (
         scripted_service(lambda _path, _headers: (200, {}, body)) as url,
-        pytest.raises(NotThisService, match="address right"),
+        pytest.raises(NotThisService, match="not from the Counterfoil API"),
     ):
         call(key, "shops" if body != b'{"data":[1]}' else "usage", url=url, per_min=5)
 

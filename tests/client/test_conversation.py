@@ -9,9 +9,9 @@ import pytest
 from counterfoil.client.conversation import (
     Call,
     Environment,
-    Failed,
+    HttpResponse,
+    NoResponse,
     Outcome,
-    Received,
     Send,
     Sleep,
     Step,
@@ -19,19 +19,19 @@ from counterfoil.client.conversation import (
 )
 from counterfoil.client.errors import CounterfoilError, NotThisService, QuotaSpent, Refusal, Unreachable
 from counterfoil.client.pace import Pace
-from counterfoil.client.retry import TRIES
+from counterfoil.client.retry import MAX_TRIES
 
 CALL = Call("shops")
-OK = Received(200, {}, b"{}")
-AROUND = Environment(steady=lambda: 0.0, now=lambda: 0.0, luck=lambda: 1.0)
+OK = HttpResponse(200, {}, b"{}")
+AROUND = Environment(monotonic=lambda: 0.0, now=lambda: 0.0, random_number=lambda: 1.0)
 
 
-def refused(status: int, code: str, headers: Mapping[str, str] | None = None, **fields: Any) -> Received:
+def refused(status: int, code: str, headers: Mapping[str, str] | None = None, **fields: Any) -> HttpResponse:
     body = {"ok": False, "error": code, "message": "because", **fields}
-    return Received(status, {"x-request-id": "r-1", **(headers or {})}, msgspec.json.encode(body))
+    return HttpResponse(status, {"x-request-id": "r-1", **(headers or {})}, msgspec.json.encode(body))
 
 
-def held(*outcomes: Outcome, pace: Pace | None = None) -> tuple[list[Step], Received | CounterfoilError]:
+def held(*outcomes: Outcome, pace: Pace | None = None) -> tuple[list[Step], HttpResponse | CounterfoilError]:
     """The steps of a conversation in which these outcomes come one after the other, and what it ended with."""
     coming = iter(outcomes)
     talk = conversation(CALL, pace or Pace(1000), AROUND)
@@ -41,7 +41,7 @@ def held(*outcomes: Outcome, pace: Pace | None = None) -> tuple[list[Step], Rece
         try:
             steps.append(talk.send(outcome))
         except StopIteration as end:
-            answer: Received = end.value
+            answer: HttpResponse = end.value
             return steps, answer
         except CounterfoilError as error:
             return steps, error
@@ -66,25 +66,25 @@ def test_the_wait_is_taken_from_the_body_if_a_proxy_removed_the_header() -> None
 def test_the_limit_is_learned_from_a_refusal() -> None:
     pace = Pace(1000)
     held(refused(429, "rate_limited", limit=2, retryAfterSec=1), OK, pace=pace)
-    assert pace.claim(0.0) > 0
+    assert pace.reserve(0.0) > 0
 
 
 def test_a_temporary_failure_only_costs_time() -> None:
-    steps, end = held(Failed("reset"), refused(500, "internal"), refused(503, "auth_unavailable"), OK)
+    steps, end = held(NoResponse("reset"), refused(500, "internal"), refused(503, "auth_unavailable"), OK)
     assert end == OK
     assert [step.seconds for step in steps if isinstance(step, Sleep)] == [0.5, 1.0, 2.0]
 
 
 def test_a_permanent_failure_is_raised_after_eight_attempts() -> None:
-    steps, end = held(*[Failed("ConnectError: refused")] * TRIES)
+    steps, end = held(*[NoResponse("ConnectError: refused")] * MAX_TRIES)
     assert isinstance(end, Unreachable)
     assert "ConnectError: refused" in str(end)
-    assert steps.count(Send(CALL)) == TRIES
+    assert steps.count(Send(CALL)) == MAX_TRIES
 
 
 def test_full_minutes_do_not_count_as_failed_attempts() -> None:
     full = refused(429, "rate_limited", {"retry-after": "1"})
-    outcomes = [outcome for _ in range(TRIES - 1) for outcome in (Failed("reset"), full)]
+    outcomes = [outcome for _ in range(MAX_TRIES - 1) for outcome in (NoResponse("reset"), full)]
     assert held(*outcomes, OK)[1] == OK
 
 
@@ -104,12 +104,12 @@ def test_any_other_refusal_is_raised_with_its_code_and_request_id() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"\xff\xfe", b"[]", b'{"error":5}', b'"x"'])
 def test_the_error_page_of_a_proxy_with_an_unavailable_service_is_retried(body: bytes) -> None:
-    assert held(Received(502, {}, body), OK)[1] == OK
+    assert held(HttpResponse(502, {}, body), OK)[1] == OK
 
 
 @pytest.mark.parametrize("status", [301, 404, 410])
 def test_the_page_of_another_service_is_raised_at_once(status: int) -> None:
-    steps, end = held(Received(status, {}, b"<html>no such page</html>"))
+    steps, end = held(HttpResponse(status, {}, b"<html>no such page</html>"))
     assert isinstance(end, NotThisService)
     assert str(status) in str(end)
     assert len(steps) == 1
@@ -123,6 +123,6 @@ def test_a_message_of_another_kind_is_harmless() -> None:
 
 def test_no_request_is_sent_before_the_minute_has_a_free_slot() -> None:
     pace = Pace(1)
-    assert pace.claim(0.0) == 0.0
+    assert pace.reserve(0.0) == 0.0
     talk = conversation(CALL, pace, AROUND)
     assert next(talk) == Sleep(61.0)

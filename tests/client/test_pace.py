@@ -13,32 +13,32 @@ MINUTE = 60.0
 
 def test_requests_do_not_wait_while_the_limit_is_unknown() -> None:
     pace = Pace()
-    assert [pace.claim(0.0) for _ in range(1000)] == [0.0] * 1000
+    assert [pace.reserve(0.0) for _ in range(1000)] == [0.0] * 1000
 
 
 def test_requests_sent_before_the_limit_was_known_count() -> None:
     pace = Pace()
-    pace.claim(0.0)
-    pace.learn(2)
-    assert [pace.claim(1.0), pace.claim(1.0)] == [0.0, WINDOW_SEC - 1.0]
+    pace.reserve(0.0)
+    pace.set_limit(2)
+    assert [pace.reserve(1.0), pace.reserve(1.0)] == [0.0, WINDOW_SEC - 1.0]
 
 
 def test_a_request_over_the_limit_is_told_when_to_retry() -> None:
     pace = Pace(3)
     for second in (0.0, 10.0, 20.0):
-        assert pace.claim(second) == 0.0
-    assert pace.claim(30.0) == WINDOW_SEC - 30.0
-    assert pace.claim(WINDOW_SEC) == 0.0
-    assert pace.claim(WINDOW_SEC) == 10.0
+        assert pace.reserve(second) == 0.0
+    assert pace.reserve(30.0) == WINDOW_SEC - 30.0
+    assert pace.reserve(WINDOW_SEC) == 0.0
+    assert pace.reserve(WINDOW_SEC) == 10.0
 
 
 def test_a_lowered_limit_applies_from_then_on() -> None:
     pace = Pace(10)
     for _ in range(5):
-        pace.claim(0.0)
-    pace.learn(2)
-    assert pace.claim(1.0) > 0
-    assert pace.claim(WINDOW_SEC) == 0.0
+        pace.reserve(0.0)
+    pace.set_limit(2)
+    assert pace.reserve(1.0) > 0
+    assert pace.reserve(WINDOW_SEC) == 0.0
 
 
 @given(st.integers(1, 5), st.lists(st.floats(0, 40), min_size=1, max_size=60))
@@ -46,7 +46,7 @@ def test_no_minute_ever_exceeds_the_limit(per_min: int, pauses: list[float]) -> 
     pace, now, sent = Pace(per_min), 0.0, []
     for pause in pauses:
         now += pause
-        while (wait := pace.claim(now)) > 0:
+        while (wait := pace.reserve(now)) > 0:
             now += wait
         sent.append(now)
     for first in sent:
@@ -56,5 +56,5 @@ def test_no_minute_ever_exceeds_the_limit(per_min: int, pauses: list[float]) -> 
 def test_threads_together_stay_within_the_limit() -> None:
     pace = Pace(50)
     with ThreadPoolExecutor(8) as pool:
-        waits = list(pool.map(lambda _: pace.claim(0.0), range(400)))
+        waits = list(pool.map(lambda _: pace.reserve(0.0), range(400)))
     assert waits.count(0.0) == 50

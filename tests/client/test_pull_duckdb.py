@@ -94,7 +94,7 @@ def test_a_copy_made_by_a_newer_program_is_left_alone(copy: Copy) -> None:
     with sink.transaction():
         sink.save_state(b'{"format":99,"shops":[]}')
     sink.close()
-    with pytest.raises(CopyMismatch, match="newer Counterfoil"):
+    with pytest.raises(CopyMismatch, match="Upgrade Counterfoil"):
         copy.pull()
 
 
@@ -150,26 +150,28 @@ def test_nothing_is_left_beside_the_file(copy: Copy, tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"no database", b"x" * 5000])
 def test_a_file_that_is_not_a_database_is_reported_in_one_sentence(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "copy.duckdb").write_bytes(content)
-    with pytest.raises(SinkError, match=r"cannot open .* as a DuckDB file"):
+    with pytest.raises(SinkError, match="is not a DuckDB file"):
         duckdb_target(tmp_path)()
 
 
 @pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\0" + bytes(4080)])
 def test_a_file_of_another_format_is_recognised_whatever_its_name(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "clock.duckdb").write_bytes(content)
-    with pytest.raises(SinkError, match=r"cannot open .* as a DuckDB file: it is none"):
+    with pytest.raises(SinkError, match="is not a DuckDB file"):
         DuckDBSink(tmp_path / "clock.duckdb")
     assert (tmp_path / "clock.duckdb").read_bytes() == content
 
 
 def test_the_farthest_day_back_is_the_first_of_the_calendar(copy: Copy) -> None:
     assert pull_state.window_start(date(1, 1, 20), date.min) == pull_state.window_start(date(1, 1, 20)) == date.min
-    call = calls.bills("s", first=date(1, 1, 1), last=date(999, 12, 31), updated_since=pull_state.beginning(date.min))
+    call = calls.bills(
+        "s", first=date(1, 1, 1), last=date(999, 12, 31), updated_since=pull_state.start_of_day(date.min)
+    )
     assert dict(call.query)["from"] == "00010101"
     assert dict(call.query)["to"] == "09991231"
     with Client(copy.url, copy.key) as client:
         [shop] = client.shops()
-        assert list(client.bills(shop["shopId"], updated_since=pull_state.beginning(date.min)))
+        assert list(client.bills(shop["shopId"], updated_since=pull_state.start_of_day(date.min)))
 
 
 def test_bills_without_a_date_count_from_the_first_moment_of_a_day_anywhere(

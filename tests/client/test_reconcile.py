@@ -49,9 +49,9 @@ def test_a_removed_bill_is_found_and_dropped(
     copy.pull()
     [found] = copy.reconcile()
     assert (found.day, found.removed, found.missing, found.different) == (closed_at and closed_at[:10], 1, 0, 0)
-    assert not found.mended
-    [mended] = copy.reconcile(fix=True)
-    assert mended.mended
+    assert not found.is_fixed
+    [is_fixed] = copy.reconcile(fix=True)
+    assert is_fixed.is_fixed
     assert copy.reconcile() == []
     if closed_at:
         assert_equal(copy)

@@ -5,8 +5,8 @@ from datetime import datetime
 import pytest
 
 from counterfoil.client.retry import (
-    LONGEST_PAUSE_SEC,
-    TRIES,
+    MAX_PAUSE_SEC,
+    MAX_TRIES,
     Raise,
     Retry,
     Stop,
@@ -68,9 +68,9 @@ def test_permanent_failures_are_raised_at_once(code: str, status: int) -> None:
 
 
 def test_pauses_grow_and_the_last_failure_is_raised() -> None:
-    pauses = [after_failure(tries, 1.0) for tries in range(1, TRIES)]
+    pauses = [after_failure(tries, 1.0) for tries in range(1, MAX_TRIES)]
     assert pauses == [Retry(seconds) for seconds in (0.5, 1, 2, 4, 8, 16, 32)]
-    assert after_failure(TRIES, 1.0) == Raise()
+    assert after_failure(MAX_TRIES, 1.0) == Raise()
 
 
 @pytest.mark.parametrize("luck", [0.0, 0.3, 1.0])
@@ -78,4 +78,4 @@ def test_two_clients_that_failed_together_retry_at_different_times(luck: float) 
     verdict = after_failure(4, luck)
     assert isinstance(verdict, Retry)
     assert verdict.pause_sec == pytest.approx(4 * (0.5 + luck / 2))
-    assert verdict.pause_sec <= LONGEST_PAUSE_SEC
+    assert verdict.pause_sec <= MAX_PAUSE_SEC

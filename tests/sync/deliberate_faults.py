@@ -7,8 +7,8 @@ from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.cursors import SqliteCursors
 from counterfoil.backends.sqlite.files import read_only
 from counterfoil.backends.sqlite.ledger import SqliteLedger
-from counterfoil.client.pull import Puller, ShopHead
-from counterfoil.client.pull_state import State, written
+from counterfoil.client.pull import ListedShop, Puller
+from counterfoil.client.pull_state import State, encode
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.allowance import Admitted, TooFast
 from counterfoil.domain.paging import Listing, Position, StoredCursor
@@ -192,11 +192,11 @@ class MarkAfterTheLastPage(Reader):
 
 
 class PullerThatMarksLate(Puller):
-    def _read_shop(self, state: State, head: ShopHead, mark: str) -> None:
+    def _read_shop(self, state: State, head: ListedShop, mark: str) -> None:
         super()._read_shop(state, head, mark)
         state.shops[head.shop_id].mark = self._client.shop_page().server_time
         with self._sink.transaction():
-            self._sink.save_state(written(state))
+            self._sink.save_state(encode(state))
 
 
 class CopyThatMarksLate(PulledCopy):

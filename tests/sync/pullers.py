@@ -77,7 +77,7 @@ class PulledCopy:
             self.begun.setdefault(shop["shopId"], number)
         self.sink.dies_at, self.sink.after_it = dies_at, after_it
         with self._client(before) as client:
-            puller = self.puller(client, self.sink, Options(limit=self.limit, pages_a_batch=2))
+            puller = self.puller(client, self.sink, Options(limit=self.limit, pages_per_batch=2))
             try:
                 puller.run()
             except SimulatedCrash:
@@ -89,7 +89,7 @@ class PulledCopy:
     def reconcile(self) -> None:
         with self._client(lambda: None) as client:
             for difference in Reconciler(client, self.sink, fix=True, limit=self.limit).run():
-                assert difference.mended
+                assert difference.is_fixed
 
     def _client(self, before: Callable[[], None]) -> Client:
         return Client("http://service/ext/v1", self.key, transport=InProcess(self.service, before))

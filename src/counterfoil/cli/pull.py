@@ -87,7 +87,7 @@ def command(
 def pull_once(remote: Remote, options: Options) -> PullReport:
     """Run one pull. The target is open only during the run, so that others can read it in between."""
     began = time.perf_counter()
-    report = PullReport(remote.destination.shown, Tally())
+    report = PullReport(remote.destination.display_name, Tally())
     try:
         with closing(remote.destination.open()) as sink, remote.client() as client, pull_progress() as show:
             puller = Puller(client, sink, options, show)

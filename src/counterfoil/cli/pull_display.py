@@ -39,8 +39,8 @@ class PullDisplay(Progress):
         self.update(
             self._task,
             description=stage(tally),
-            total=1.0 if tally.part else None,
-            completed=tally.part,
+            total=1.0 if tally.share_done else None,
+            completed=tally.share_done,
             speed=speed(tally, elapsed),
             allowance=allowance(tally),
             left=time_left(tally, elapsed),
@@ -70,9 +70,9 @@ def allowance(tally: Tally) -> str:
 
 def time_left(tally: Tally, elapsed: float) -> str:
     """Estimate the time left from the time taken so far."""
-    if tally.part < MIN_ESTIMATE_SHARE:
+    if tally.share_done < MIN_ESTIMATE_SHARE:
         return ""
-    seconds = elapsed * (1 - tally.part) / tally.part
+    seconds = elapsed * (1 - tally.share_done) / tally.share_done
     if seconds < 90:
         return f"{seconds:.0f} s left"
     return f"{seconds / 60:.0f} min left" if seconds < 5400 else f"{seconds / 3600:.1f} h left"

@@ -63,8 +63,8 @@ def compare(remote: Remote, *, since: date | None, fix: bool) -> Comparison:
     """Run one comparison."""
     comparison = Comparison()
     try:
-        if not remote.destination.is_there():
-            raise CopyMismatch(f"there is no copy at {remote.destination.shown}; run `counterfoil pull` first")
+        if not remote.destination.exists():
+            raise CopyMismatch(f"there is no copy at {remote.destination.display_name}. Run `counterfoil pull` first.")
         with closing(remote.destination.open()) as sink, remote.client() as client, pull_progress() as show:
             reconciler = Reconciler(client, sink, since=since, fix=fix, on_progress=show)
             comparison.unread, comparison.tally = reconciler.unread, reconciler.tally
@@ -99,7 +99,7 @@ def _summary(comparison: Comparison) -> str:
     prefix = f"{comparison.days:,} days compared in {comparison.tally.requests:,} requests: "
     if found:
         differ = "1 differs" if len(found) == 1 else f"{len(found):,} differ"
-        return f"{prefix}{differ} from the service.{' All were fixed.' if found[0].mended else ''}"
+        return f"{prefix}{differ} from the service.{' All were fixed.' if found[0].is_fixed else ''}"
     if comparison.is_equal:
         return f"{prefix}the copy matches the service."
     return f"{prefix}no differences so far."
@@ -160,7 +160,7 @@ def _difference(difference: Difference) -> dict[str, object]:
         "missing": difference.missing,
         "removed": difference.removed,
         "different": difference.different,
-        "mended": difference.mended,
+        "mended": difference.is_fixed,
     }
 
 

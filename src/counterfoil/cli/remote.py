@@ -13,7 +13,7 @@ import click
 from msgspec import Struct
 
 from counterfoil.client import Client
-from counterfoil.client.sinks.opening import KINDS, Destination, destination
+from counterfoil.client.sinks.opening import TARGET_KINDS, Destination, parse_destination
 from counterfoil.domain.calendar import from_ms
 from counterfoil.machine.clock import SystemClock
 
@@ -78,7 +78,7 @@ def remote_options(command: Callable[..., None]) -> Callable[..., None]:
         default="counterfoil.duckdb",
         show_default=True,
         metavar="TARGET",
-        help=f"Where the copy is kept: {KINDS}",
+        help=f"Where the copy is kept: {TARGET_KINDS}",
     )
     @wraps(command)
     def with_remote(url: str, key_file: Path | None, bare_key: str | None, target_name: str, **others: Any) -> None:
@@ -89,7 +89,7 @@ def remote_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _remote(url: str, key: str, target_name: str) -> Remote:
     try:
-        remote = Remote(_with_api_path(url), key, destination(target_name))
+        remote = Remote(_with_api_path(url), key, parse_destination(target_name))
         remote.client().close()
     except ValueError as error:
         raise click.UsageError(f"{error}.") from error

@@ -95,7 +95,7 @@ def _print_plain(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
 
 
 def bar(part: float, width: int) -> str:
-    """Return a bar that fills `part` of the width, to an eighth of a character."""
+    """Return a bar that fills `share_done` of the width, to an eighth of a character."""
     whole, eighths = divmod(round(max(0.0, min(1.0, part)) * width * 8), 8)
     if whole == 0 and eighths == 0 and part > 0:
         eighths = 1

@@ -1,4 +1,4 @@
-"""The clients: a blocking one and one for asyncio. Both drive the same `conversation`.
+"""The clients: a blocking one and one for asyncio. Both run the same `conversation`.
 
 with Client("http://127.0.0.1:8000/ext/v1", key) as api:
     for shop in api.shops():
@@ -18,19 +18,19 @@ import httpx
 
 from counterfoil.client import calls, models
 from counterfoil.client.calls import Paging, Selection
-from counterfoil.client.connection import TIMEOUT_SEC, address, headers, received
-from counterfoil.client.conversation import Call, Environment, Failed, Received, Send, Sleep, conversation
+from counterfoil.client.connection import TIMEOUT_SEC, checked_url, request_headers, to_response
+from counterfoil.client.conversation import Call, Environment, HttpResponse, NoResponse, Send, Sleep, conversation
 from counterfoil.client.errors import Unreachable
 from counterfoil.client.models import Bill, Member, Page, Shop, Usage
 from counterfoil.client.pace import Pace
 
 Row = TypeVar("Row")
 
-_AROUND = Environment(time.monotonic, time.time, random.random)
+SYSTEM_ENVIRONMENT = Environment(time.monotonic, time.time, random.random)
 
 
 class Client:
-    """The blocking client. Unless `per_min` is given, the service is asked for it. Threads may share a client."""
+    """The blocking client. Unless `per_min` is given, it is read from the service. Threads may share a client."""
 
     def __init__(
         self,
@@ -41,15 +41,15 @@ class Client:
         timeout_sec: float = TIMEOUT_SEC,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], object] | None = None,
-        around: Environment = _AROUND,
+        environment: Environment = SYSTEM_ENVIRONMENT,
     ) -> None:
-        self.base_url = address(base_url)
-        self._http = httpx.Client(headers=headers(key), timeout=timeout_sec, transport=transport)
+        self.base_url = checked_url(base_url)
+        self._http = httpx.Client(headers=request_headers(key), timeout=timeout_sec, transport=transport)
         self._pace = Pace(per_min)
-        self._learning = threading.Lock()
+        self._limit_lock = threading.Lock()
         self._closed = threading.Event()
         self._sleep = sleep or self._closed.wait
-        self._around = around
+        self._environment = environment
 
     def __enter__(self) -> Self:
         return self
@@ -68,8 +68,8 @@ class Client:
         return list(self.shop_page().data)
 
     def shop_page(self) -> Page[Shop]:
-        """Return the shops, with the `server_time` of the answer, which is the mark for the next run."""
-        return calls.page(self.ask(calls.SHOPS), models.shop)
+        """Return the shops, with the `server_time` of the response, which is the mark for the next run."""
+        return calls.parse_page(self.send(calls.SHOPS), models.shop)
 
     def bills(self, shop_id: str, **selection: Unpack[Selection]) -> Iterator[Bill]:
         for page in self.bill_pages(shop_id, **selection):
@@ -77,70 +77,70 @@ class Client:
 
     def bill_pages(self, shop_id: str, **selection: Unpack[Selection]) -> Iterator[Page[Bill]]:
         """Yield the pages of a list of bills. Give `first` and `last` (dates), or `updated_since`."""
-        return self._pages(calls.bills(shop_id, **selection), models.exact_bill)
+        return self._pages(calls.bills(shop_id, **selection), models.with_decimal_amounts)
 
     def bill(self, bill_id: str) -> Bill:
-        return calls.one(self.ask(calls.bill(bill_id)), models.exact_bill)
+        return calls.parse_object(self.send(calls.bill(bill_id)), models.with_decimal_amounts)
 
     def members(self, provider_id: str, **paging: Unpack[Paging]) -> Iterator[Member]:
         for page in self.member_pages(provider_id, **paging):
             yield from page.data
 
     def member_pages(self, provider_id: str, **paging: Unpack[Paging]) -> Iterator[Page[Member]]:
-        return self._pages(calls.members(provider_id, **paging), models.exact_member)
+        return self._pages(calls.members(provider_id, **paging), models.with_decimal_balances)
 
     def member(self, token: str) -> Member:
-        return calls.one(self.ask(calls.member(token)), models.exact_member)
+        return calls.parse_object(self.send(calls.member(token)), models.with_decimal_balances)
 
     def lookup(self, provider_id: str, messaging_user_id: str) -> str:
         """Return the member's token."""
-        return calls.one(self.ask(calls.lookup(provider_id, messaging_user_id)), models.token)
+        return calls.parse_object(self.send(calls.lookup(provider_id, messaging_user_id)), models.token)
 
     def usage(self) -> Usage:
         """Return the key's limits and usage, and adjust the client's own rate limit to them."""
-        usage = calls.one(self._hold(calls.USAGE), models.usage)
-        self._pace.learn(usage["rate"]["perMin"])
+        usage = calls.parse_object(self._run(calls.USAGE), models.usage)
+        self._pace.set_limit(usage["rate"]["perMin"])
         return usage
 
-    def ask(self, call: Call) -> Received:
-        """Make any call and return the raw answer."""
-        if not self._pace.known:
-            with self._learning:
-                if not self._pace.known:
+    def send(self, call: Call) -> HttpResponse:
+        """Send any call and return the raw response."""
+        if not self._pace.has_limit:
+            with self._limit_lock:
+                if not self._pace.has_limit:
                     self.usage()
-        return self._hold(call)
+        return self._run(call)
 
-    def _pages(self, call: Call, exact: Callable[[dict[str, Any]], Row]) -> Iterator[Page[Row]]:
+    def _pages(self, call: Call, convert: Callable[[dict[str, Any]], Row]) -> Iterator[Page[Row]]:
         while True:
-            page = calls.page(self.ask(call), exact)
+            page = calls.parse_page(self.send(call), convert)
             yield page
             if page.next_cursor is None:
                 return
-            call = calls.following(call, page.next_cursor)
+            call = calls.next_page(call, page.next_cursor)
 
-    def _hold(self, call: Call) -> Received:
-        talk = conversation(call, self._pace, self._around)
-        step = next(talk)
+    def _run(self, call: Call) -> HttpResponse:
+        steps = conversation(call, self._pace, self._environment)
+        step = next(steps)
         while True:
             outcome = None
             match step:
-                case Send(asked):
-                    outcome = self._send(asked)
+                case Send(call_to_send):
+                    outcome = self._send(call_to_send)
                 case Sleep(seconds):
                     self._sleep(seconds)
             if self._closed.is_set():
-                raise Unreachable("this client has been closed")
+                raise Unreachable("the client was closed during the call")
             try:
-                step = talk.send(outcome)
+                step = steps.send(outcome)
             except StopIteration as end:
-                answer: Received = end.value
-                return answer
+                response: HttpResponse = end.value
+                return response
 
-    def _send(self, call: Call) -> Received | Failed:
+    def _send(self, call: Call) -> HttpResponse | NoResponse:
         try:
-            return received(self._http.get(f"{self.base_url}/{call.path}", params=call.query))
+            return to_response(self._http.get(f"{self.base_url}/{call.path}", params=call.query))
         except httpx.HTTPError as error:
-            return Failed(f"{type(error).__name__}: {error}")
+            return NoResponse(f"{type(error).__name__}: {error}")
 
 
 class AsyncClient:
@@ -155,14 +155,14 @@ class AsyncClient:
         timeout_sec: float = TIMEOUT_SEC,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        around: Environment = _AROUND,
+        environment: Environment = SYSTEM_ENVIRONMENT,
     ) -> None:
-        self.base_url = address(base_url)
-        self._http = httpx.AsyncClient(headers=headers(key), timeout=timeout_sec, transport=transport)
+        self.base_url = checked_url(base_url)
+        self._http = httpx.AsyncClient(headers=request_headers(key), timeout=timeout_sec, transport=transport)
         self._pace = Pace(per_min)
-        self._learning = asyncio.Lock()
+        self._limit_lock = asyncio.Lock()
         self._sleep = sleep
-        self._around = around
+        self._environment = environment
 
     async def __aenter__(self) -> Self:
         return self
@@ -179,7 +179,7 @@ class AsyncClient:
         return list((await self.shop_page()).data)
 
     async def shop_page(self) -> Page[Shop]:
-        return calls.page(await self.ask(calls.SHOPS), models.shop)
+        return calls.parse_page(await self.send(calls.SHOPS), models.shop)
 
     async def bills(self, shop_id: str, **selection: Unpack[Selection]) -> AsyncIterator[Bill]:
         async for page in self.bill_pages(shop_id, **selection):
@@ -187,10 +187,10 @@ class AsyncClient:
                 yield bill
 
     def bill_pages(self, shop_id: str, **selection: Unpack[Selection]) -> AsyncIterator[Page[Bill]]:
-        return self._pages(calls.bills(shop_id, **selection), models.exact_bill)
+        return self._pages(calls.bills(shop_id, **selection), models.with_decimal_amounts)
 
     async def bill(self, bill_id: str) -> Bill:
-        return calls.one(await self.ask(calls.bill(bill_id)), models.exact_bill)
+        return calls.parse_object(await self.send(calls.bill(bill_id)), models.with_decimal_amounts)
 
     async def members(self, provider_id: str, **paging: Unpack[Paging]) -> AsyncIterator[Member]:
         async for page in self.member_pages(provider_id, **paging):
@@ -198,52 +198,52 @@ class AsyncClient:
                 yield member
 
     def member_pages(self, provider_id: str, **paging: Unpack[Paging]) -> AsyncIterator[Page[Member]]:
-        return self._pages(calls.members(provider_id, **paging), models.exact_member)
+        return self._pages(calls.members(provider_id, **paging), models.with_decimal_balances)
 
     async def member(self, token: str) -> Member:
-        return calls.one(await self.ask(calls.member(token)), models.exact_member)
+        return calls.parse_object(await self.send(calls.member(token)), models.with_decimal_balances)
 
     async def lookup(self, provider_id: str, messaging_user_id: str) -> str:
-        return calls.one(await self.ask(calls.lookup(provider_id, messaging_user_id)), models.token)
+        return calls.parse_object(await self.send(calls.lookup(provider_id, messaging_user_id)), models.token)
 
     async def usage(self) -> Usage:
-        usage = calls.one(await self._hold(calls.USAGE), models.usage)
-        self._pace.learn(usage["rate"]["perMin"])
+        usage = calls.parse_object(await self._run(calls.USAGE), models.usage)
+        self._pace.set_limit(usage["rate"]["perMin"])
         return usage
 
-    async def ask(self, call: Call) -> Received:
-        if not self._pace.known:
-            async with self._learning:
-                if not self._pace.known:
+    async def send(self, call: Call) -> HttpResponse:
+        if not self._pace.has_limit:
+            async with self._limit_lock:
+                if not self._pace.has_limit:
                     await self.usage()
-        return await self._hold(call)
+        return await self._run(call)
 
-    async def _pages(self, call: Call, exact: Callable[[dict[str, Any]], Row]) -> AsyncIterator[Page[Row]]:
+    async def _pages(self, call: Call, convert: Callable[[dict[str, Any]], Row]) -> AsyncIterator[Page[Row]]:
         while True:
-            page = calls.page(await self.ask(call), exact)
+            page = calls.parse_page(await self.send(call), convert)
             yield page
             if page.next_cursor is None:
                 return
-            call = calls.following(call, page.next_cursor)
+            call = calls.next_page(call, page.next_cursor)
 
-    async def _hold(self, call: Call) -> Received:
-        talk = conversation(call, self._pace, self._around)
-        step = next(talk)
+    async def _run(self, call: Call) -> HttpResponse:
+        steps = conversation(call, self._pace, self._environment)
+        step = next(steps)
         while True:
             outcome = None
             match step:
-                case Send(asked):
-                    outcome = await self._send(asked)
+                case Send(call_to_send):
+                    outcome = await self._send(call_to_send)
                 case Sleep(seconds):
                     await self._sleep(seconds)
             try:
-                step = talk.send(outcome)
+                step = steps.send(outcome)
             except StopIteration as end:
-                answer: Received = end.value
-                return answer
+                response: HttpResponse = end.value
+                return response
 
-    async def _send(self, call: Call) -> Received | Failed:
+    async def _send(self, call: Call) -> HttpResponse | NoResponse:
         try:
-            return received(await self._http.get(f"{self.base_url}/{call.path}", params=call.query))
+            return to_response(await self._http.get(f"{self.base_url}/{call.path}", params=call.query))
         except httpx.HTTPError as error:
-            return Failed(f"{type(error).__name__}: {error}")
+            return NoResponse(f"{type(error).__name__}: {error}")

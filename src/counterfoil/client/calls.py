@@ -1,4 +1,4 @@
-"""Build calls and parse their answers; both clients use this."""
+"""Build calls and parse responses; both clients use this."""
 
 from collections.abc import Callable
 from datetime import date, datetime
@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from counterfoil.client.conversation import Call, Received
+from counterfoil.client.conversation import Call, HttpResponse
 from counterfoil.client.errors import NotThisService
 from counterfoil.client.models import Page
 
@@ -21,14 +21,14 @@ _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
 class Paging(TypedDict, total=False):
-    """Where in a list to begin, and the number of rows per page."""
+    """Where to start in a list, and the number of rows per page."""
 
     limit: int
     cursor: str | None
 
 
 class Selection(Paging, total=False):
-    """Which bills of a shop: those dated `first` to `last`, or those that changed at or after `updated_since`."""
+    """The bills to read: those dated `first` to `last`, or those that changed at or after `updated_since`."""
 
     first: date | None
     last: date | None
@@ -44,14 +44,14 @@ def bills(
     limit: int = MAX_LIMIT,
     cursor: str | None = None,
 ) -> Call:
-    """Return the call for `first` and `last`, or for `updated_since`. The service refuses neither and both."""
+    """Return the call for `first` and `last`, or for `updated_since`. The service refuses both and neither."""
     query = [("shopId", shop_id), ("limit", str(limit))]
     if first is not None:
-        query.append(("from", _day(first)))
+        query.append(("from", _format_day(first)))
     if last is not None:
-        query.append(("to", _day(last)))
+        query.append(("to", _format_day(last)))
     if updated_since is not None:
-        query.append(("updatedSince", _instant(updated_since)))
+        query.append(("updatedSince", _format_instant(updated_since)))
     if cursor is not None:
         query.append(("cursor", cursor))
     return Call("transactions", tuple(query))
@@ -80,55 +80,58 @@ SHOPS = Call("shops")
 USAGE = Call("usage")
 
 
-def page(answer: Received, exact: Callable[[dict[str, Any]], Row]) -> Page[Row]:
-    body = read(answer, _decode)
+def parse_page(response: HttpResponse, convert: Callable[[dict[str, Any]], Row]) -> Page[Row]:
+    body = decode_body(response, _decode)
     try:
-        rows = [exact(row) for row in body["data"]]
-        return Page(rows, body.get("nextCursor"), body["serverTime"], remaining(answer))
+        rows = [convert(row) for row in body["data"]]
+        return Page(rows, body.get("nextCursor"), body["serverTime"], remaining(response))
     except (KeyError, TypeError, AttributeError) as error:
-        raise _foreign(answer) from error
+        raise _not_this_service(response) from error
 
 
-def one(answer: Received, exact: Callable[[dict[str, Any]], Row]) -> Row:
+def parse_object(response: HttpResponse, convert: Callable[[dict[str, Any]], Row]) -> Row:
     try:
-        return exact(read(answer, _decode)["data"])
+        return convert(decode_body(response, _decode)["data"])
     except (KeyError, TypeError, AttributeError) as error:
-        raise _foreign(answer) from error
+        raise _not_this_service(response) from error
 
 
-def read(answer: Received, decode: Callable[[bytes], Body]) -> Body:
-    """Decode the body of an answer; raise `NotThisService` if it is not from this API, but from a proxy, say."""
+def decode_body(response: HttpResponse, decode: Callable[[bytes], Body]) -> Body:
+    """Decode the body of a response; raise `NotThisService` if it is not from this API (a proxy, for example)."""
     try:
-        return decode(answer.body)
+        return decode(response.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _foreign(answer) from error
+        raise _not_this_service(response) from error
 
 
-def remaining(answer: Received) -> int | None:
-    """Return what is left of the day's quota, or None if the answer does not say."""
-    left = answer.headers.get("x-ratelimit-remaining", "")
+def remaining(response: HttpResponse) -> int | None:
+    """Return what is left of the day's quota, or None if the response does not say."""
+    left = response.headers.get("x-ratelimit-remaining", "")
     return int(left) if left.isdecimal() else None
 
 
-def _foreign(answer: Received) -> NotThisService:
+def _not_this_service(response: HttpResponse) -> NotThisService:
     return NotThisService(
-        "the answer was 200 but not one of this API; is the address right?", answer.headers.get("x-request-id")
+        "the response was 200, but it is not from the Counterfoil API. Check the base URL.",
+        response.headers.get("x-request-id"),
     )
 
 
-def following(call: Call, cursor: str) -> Call:
+def next_page(call: Call, cursor: str) -> Call:
     """Return the same call with another cursor."""
     return Call(call.path, (*(pair for pair in call.query if pair[0] != "cursor"), ("cursor", cursor)))
 
 
-def _day(day: date) -> str:
+def _format_day(day: date) -> str:
     """Return a day as eight digits. strftime does not always pad years before 1000."""
     return day.isoformat().replace("-", "")
 
 
-def _instant(moment: datetime | str) -> str:
+def _format_instant(moment: datetime | str) -> str:
     if isinstance(moment, str):
         return moment
     if moment.tzinfo is None:
-        raise ValueError("updated_since needs a time zone: without one the instant it means is ambiguous")
+        raise ValueError(
+            "updated_since has no time zone, so its instant is ambiguous. Use a datetime with a time zone."
+        )
     return moment.isoformat()

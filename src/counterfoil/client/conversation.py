@@ -1,7 +1,7 @@
-"""One call, from the first try to the final answer, without doing any I/O.
+"""One call, from the first attempt to the final response, without doing any I/O.
 
 `conversation` is a generator: it yields what to do next (send or sleep) and
-receives the outcome. Both clients drive it, so they react in the same way.
+receives the outcome. Both clients run it, so they behave in the same way.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -29,34 +29,34 @@ class Sleep(Struct, frozen=True):
     seconds: float
 
 
-class Received(Struct, frozen=True):
-    """An HTTP answer. Look headers up by their lower-case name."""
+class HttpResponse(Struct, frozen=True):
+    """An HTTP response. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
 
-class Failed(Struct, frozen=True):
-    """The request failed without an HTTP answer."""
+class NoResponse(Struct, frozen=True):
+    """The request failed without an HTTP response."""
 
     reason: str
 
 
 Step = Send | Sleep
-Outcome = Received | Failed | None
+Outcome = HttpResponse | NoResponse | None
 
 
 class Environment(Struct, frozen=True):
     """Clocks and a source of random numbers, which tests replace."""
 
-    steady: Callable[[], float]
+    monotonic: Callable[[], float]
     now: Callable[[], float]
-    luck: Callable[[], float]
+    random_number: Callable[[], float]
 
 
-class _Refused(Struct):
-    """The fields of an error answer that the client uses. Only `error` must have the right type."""
+class _ErrorBody(Struct):
+    """The fields of an error response that the client uses. Only `error` must have the right type."""
 
     error: str
     message: object = ""
@@ -64,23 +64,23 @@ class _Refused(Struct):
     limit: object = None
 
 
-_decode_refusal = msgspec.json.Decoder(_Refused).decode
+_decode_error = msgspec.json.Decoder(_ErrorBody).decode
 
 
-def conversation(call: Call, pace: Pace, around: Environment) -> Generator[Step, Outcome, Received]:
-    """Return the final answer to a call, or raise the error that it ended with."""
+def conversation(call: Call, pace: Pace, environment: Environment) -> Generator[Step, Outcome, HttpResponse]:
+    """Return the final response to a call, or raise the error that it ended with."""
     tries = 0
     while True:
-        wait = pace.claim(around.steady())
+        wait = pace.reserve(environment.monotonic())
         if wait > 0:
             yield Sleep(wait)
             continue
         outcome = yield Send(call)
-        if isinstance(outcome, Received) and outcome.status == 200:
+        if isinstance(outcome, HttpResponse) and outcome.status == 200:
             return outcome
         tries += 1
-        verdict, error = _judge(outcome, tries, pace, around)
-        match verdict:
+        decision, error = _decide(outcome, tries, pace, environment)
+        match decision:
             case retry.Retry(pause_sec):
                 # Hitting the rate limit is not a failure, so it does not count as a try.
                 tries -= isinstance(error, Refusal) and error.code == "rate_limited"
@@ -89,31 +89,37 @@ def conversation(call: Call, pace: Pace, around: Environment) -> Generator[Step,
                 raise error
 
 
-def _judge(outcome: Outcome, tries: int, pace: Pace, around: Environment) -> tuple[retry.Verdict, CounterfoilError]:
-    if not isinstance(outcome, Received):
-        reason = outcome.reason if outcome else "no answer"
-        return retry.after_failure(tries, around.luck()), Unreachable(f"the service cannot be reached: {reason}")
+def _decide(
+    outcome: Outcome, tries: int, pace: Pace, environment: Environment
+) -> tuple[retry.Decision, CounterfoilError]:
+    if not isinstance(outcome, HttpResponse):
+        reason = outcome.reason if outcome else "no response"
+        return retry.after_failure(tries, environment.random_number()), Unreachable(
+            f"the service cannot be reached: {reason}"
+        )
     request_id = outcome.headers.get("x-request-id")
     try:
-        refused = _decode_refusal(outcome.body)
+        error_body = _decode_error(outcome.body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _judge_foreign(outcome.status, request_id, tries, around)
-    if isinstance(refused.limit, int) and refused.error == "rate_limited":
-        pace.learn(refused.limit)
-    waiting = outcome.headers.get("retry-after") or refused.retry_after_sec
-    verdict = retry.after_refusal(refused.error, outcome.status, waiting, tries, around.now(), around.luck())
-    if isinstance(verdict, retry.Stop):
-        return verdict, QuotaSpent(str(refused.message), request_id, verdict.resumes_at)
-    return verdict, Refusal(outcome.status, refused.error, str(refused.message), request_id)
+        return _decide_on_foreign(outcome.status, request_id, tries, environment)
+    if isinstance(error_body.limit, int) and error_body.error == "rate_limited":
+        pace.set_limit(error_body.limit)
+    retry_after = outcome.headers.get("retry-after") or error_body.retry_after_sec
+    decision = retry.after_refusal(
+        error_body.error, outcome.status, retry_after, tries, environment.now(), environment.random_number()
+    )
+    if isinstance(decision, retry.Stop):
+        return decision, QuotaSpent(str(error_body.message), request_id, decision.resumes_at)
+    return decision, Refusal(outcome.status, error_body.error, str(error_body.message), request_id)
 
 
-def _judge_foreign(
-    status: int, request_id: str | None, tries: int, around: Environment
-) -> tuple[retry.Verdict, CounterfoilError]:
-    """Judge an answer that is not from the API: a proxy that cannot reach the service, or another service."""
-    said = f"the answer was {status} without one of the API's error codes"
+def _decide_on_foreign(
+    status: int, request_id: str | None, tries: int, environment: Environment
+) -> tuple[retry.Decision, CounterfoilError]:
+    """Decide about a response that is not from the API: a proxy cannot reach the service, or it is another service."""
+    reason = f"the response was {status} without one of the API's error codes"
     if status >= 500 or status == 429:
-        return retry.after_failure(tries, around.luck()), Unreachable(
-            f"the service cannot be reached: {said}", request_id
+        return retry.after_failure(tries, environment.random_number()), Unreachable(
+            f"the service cannot be reached: {reason}", request_id
         )
-    return retry.Raise(), NotThisService(f"{said}; is the address right?", request_id)
+    return retry.Raise(), NotThisService(f"{reason}. Check the base URL.", request_id)

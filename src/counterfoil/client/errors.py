@@ -12,11 +12,11 @@ class CounterfoilError(Exception):
 
 
 class Unreachable(CounterfoilError):
-    """The service did not answer, or only a proxy did, after all retries."""
+    """After all retries, the service did not respond, or only a proxy did."""
 
 
 class NotThisService(CounterfoilError):
-    """The answer is not one of this API. Most often the address is wrong."""
+    """The response is not from this API. Most often the base URL is wrong."""
 
 
 class Refusal(CounterfoilError):
@@ -42,5 +42,5 @@ class CopyMismatch(Exception):
 
 
 def is_bad_cursor(error: CounterfoilError) -> bool:
-    """Whether the cursor is not valid (it has expired, say, or its row was removed): start the list again."""
+    """Return whether the cursor is not valid, for example because it expired or its row was removed."""
     return isinstance(error, Refusal) and error.code == "bad_cursor"

@@ -15,28 +15,28 @@ from counterfoil.client.pages import Pages, Tally
 from counterfoil.client.pull_state import BaseState, State
 from counterfoil.client.sinks import Sink
 
-MOST_RESTARTS = 100
+MAX_RESTARTS = 100
 
 
-class _MemberHead(Struct):
+class _MemberId(Struct):
     member_id: str | None = msgspec.field(name="memberId", default=None)
 
 
-_head = msgspec.json.Decoder(_MemberHead).decode
+_decode_member_id = msgspec.json.Decoder(_MemberId).decode
 
 
 class MemberPass:
     """Reads bases in full. Each batch of pages is committed together with the progress of the pass."""
 
-    def __init__(self, pages: Pages, sink: Sink, tally: Tally, limit: int, pages_a_batch: int) -> None:
+    def __init__(self, pages: Pages, sink: Sink, tally: Tally, limit: int, pages_per_batch: int) -> None:
         self._pages = pages
         self._sink = sink
         self._tally = tally
         self._limit = limit
-        self._pages_a_batch = pages_a_batch
+        self._pages_per_batch = pages_per_batch
 
     def read(self, state: State, provider_id: str, mark: str, every_sec: float) -> None:
-        """Finish the pass of an earlier run, then read a whole pass if the last one began `every_sec` ago or more."""
+        """Finish the pass of an earlier run, then run a new one if the last one began `every_sec` ago or earlier."""
         base = state.bases.setdefault(provider_id, BaseState())
         self._tally.reading = f"members of {provider_id}"
         if base.began is not None:
@@ -51,8 +51,8 @@ class MemberPass:
         restarts = 0
         while base.began is not None:
             batch = self._read_batch(base, provider_id, mark)
-            if batch.error is not None and is_bad_cursor(batch.error) and restarts < MOST_RESTARTS:
-                # The cursor is no longer valid, so the pass starts again, and so does its record of members seen.
+            if batch.error is not None and is_bad_cursor(batch.error) and restarts < MAX_RESTARTS:
+                # The cursor is no longer valid, so the pass starts again, with an empty record of members seen.
                 restarts += 1
                 base.cursor = None
                 continue
@@ -61,9 +61,9 @@ class MemberPass:
                 raise batch.error
 
     def _read_batch(self, base: BaseState, provider_id: str, mark: str) -> "_MemberBatch":
-        """Read some pages from the base's cursor on. An error ends the batch; the pages before it are complete."""
-        batch = _MemberBatch(afresh=base.cursor is None)
-        for _ in range(self._pages_a_batch):
+        """Read some pages, starting at the base's cursor. If a page fails, the pages before it are kept."""
+        batch = _MemberBatch(is_first=base.cursor is None)
+        for _ in range(self._pages_per_batch):
             try:
                 page = self._pages.fetch(calls.members(provider_id, limit=self._limit, cursor=base.cursor))
             except CounterfoilError as error:
@@ -71,39 +71,39 @@ class MemberPass:
                 break
             self._tally.members_read += len(page.data)
             for row in page.data:
-                member_id = _head(row).member_id
+                member_id = _decode_member_id(row).member_id
                 # If a member is returned twice, the later row counts. Rows without a token cannot be identified.
                 if member_id is not None:
                     batch.latest[member_id] = row
             base.cursor, base.asked = page.next_cursor, mark
             batch.pages += 1
             if base.cursor is None:
-                batch.last = True
+                batch.is_last = True
                 break
         return batch
 
     def _write(self, state: State, base: BaseState, provider_id: str, mark: str, batch: "_MemberBatch") -> None:
         if not batch.pages:
             return
-        if batch.last:
+        if batch.is_last:
             base.passed, base.began = base.began, None
         began = time.monotonic()
         with self._sink.transaction():
-            if batch.afresh:
+            if batch.is_first:
                 self._sink.open_pass(provider_id)
             rows = [bytes(row) for row in batch.latest.values()]
             self._tally.members_written += self._sink.put_members(provider_id, rows)
-            if batch.last:
+            if batch.is_last:
                 self._tally.members_vanished += self._sink.close_pass(provider_id, mark)
-            self._sink.save_state(pull_state.written(state))
+            self._sink.save_state(pull_state.encode(state))
         self._tally.writing_sec += time.monotonic() - began
 
 
 class _MemberBatch(Struct):
-    """The newest row of each member, by token. `afresh`: first batch of the pass; `last`: last batch of the pass."""
+    """The newest row of each member, by token. The flags mark the first and the last batch of a pass."""
 
-    afresh: bool
-    last: bool = False
+    is_first: bool
+    is_last: bool = False
     pages: int = 0
     latest: dict[str, Raw] = msgspec.field(default_factory=dict)
     error: CounterfoilError | None = None

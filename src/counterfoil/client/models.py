@@ -191,27 +191,27 @@ def token(record: dict[str, Any]) -> str:
     return str(record["memberId"])
 
 
-def exact_bill(bill: dict[str, Any]) -> Bill:
+def with_decimal_amounts(bill: dict[str, Any]) -> Bill:
     """Convert the bill's whole numbers, which are decoded as int, to Decimal; return the bill."""
     amounts = bill["amounts"]
-    _exact(amounts, _AMOUNTS)
+    _convert_to_decimal(amounts, _AMOUNTS)
     for promotion in (*amounts["campaign"], *amounts["coupon"]):
-        _exact(promotion, ("amount",))
+        _convert_to_decimal(promotion, ("amount",))
     for payment in bill["payments"]:
-        _exact(payment, _PAYMENT)
+        _convert_to_decimal(payment, _PAYMENT)
     for item in bill["items"]:
-        _exact(item, _ITEM)
+        _convert_to_decimal(item, _ITEM)
         for option in item["options"]:
-            _exact(option, ("qty",))
+            _convert_to_decimal(option, ("qty",))
     return bill  # type: ignore[return-value]  # a plain dictionary with the right keys
 
 
-def exact_member(member: dict[str, Any]) -> Member:
-    _exact(member, _MEMBER)
+def with_decimal_balances(member: dict[str, Any]) -> Member:
+    _convert_to_decimal(member, _MEMBER)
     return member  # type: ignore[return-value]  # a plain dictionary with the right keys
 
 
-def _exact(record: dict[str, Any], names: tuple[str, ...]) -> None:
+def _convert_to_decimal(record: dict[str, Any], names: tuple[str, ...]) -> None:
     for name in names:
         value = record.get(name)
         if type(value) is int:

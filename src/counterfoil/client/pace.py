@@ -3,7 +3,7 @@
 from collections import deque
 from threading import Lock
 
-# One second more than the service's minute window, because requests may take differently long to arrive.
+# One second more than the service's minute window, because some requests take longer to arrive than others.
 WINDOW_SEC = 61.0
 
 
@@ -16,15 +16,15 @@ class Pace:
         self._lock = Lock()
 
     @property
-    def known(self) -> bool:
+    def has_limit(self) -> bool:
         return self._per_min is not None
 
-    def learn(self, per_min: int) -> None:
-        """Set the limit per minute to what the service reports; it may change while we run."""
+    def set_limit(self, per_min: int) -> None:
+        """Set the limit per minute to what the service reports, which may change during a run."""
         with self._lock:
             self._per_min = max(1, per_min)
 
-    def claim(self, now: float) -> float:
+    def reserve(self, now: float) -> float:
         """Count a request and return 0; if the minute is full, return the seconds to wait before trying again."""
         with self._lock:
             if self._per_min is not None and len(self._sent) >= self._per_min:

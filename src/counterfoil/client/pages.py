@@ -1,4 +1,4 @@
-"""Pages for a pull. Rows stay raw JSON bytes, and the next page is fetched while the last ones are written."""
+"""Pages for a pull. Rows stay raw JSON bytes, and the next page is fetched while earlier ones are written."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from counterfoil.client import calls
 from counterfoil.client.api import Client
-from counterfoil.client.conversation import Call, Received
+from counterfoil.client.conversation import Call, HttpResponse
 
 JOIN_SEC = 2.0
 
@@ -40,14 +40,14 @@ class Tally(Struct):
     members_vanished: int = 0
     remaining: int | None = None
     reading: str = ""
-    begun: float = 0.0
+    list_share_done: float = 0.0
     writing_sec: float = 0.0
     waiting_sec: float = 0.0
 
     @property
-    def part(self) -> float:
-        """The share of the work that is done, from 0 to 1; `begun` is that share of the list being read."""
-        return min(1.0, (self.shops_done + self.bases_done + self.begun) / max(1, self.shops + self.bases))
+    def share_done(self) -> float:
+        """The share of the work that is done, from 0 to 1; `list_share_done` is that share of the list being read."""
+        return min(1.0, (self.shops_done + self.bases_done + self.list_share_done) / max(1, self.shops + self.bases))
 
 
 _decode = msgspec.json.Decoder(RawPage).decode
@@ -60,54 +60,54 @@ class Pages:
         self._client = client
         self._tally = tally
         self._on_progress = on_progress
-        self._ahead = _Ahead(client.ask)
+        self._fetcher = _FetchThread(client.send)
 
     def close(self) -> None:
-        self._ahead.close()
+        self._fetcher.close()
 
     def fetch(self, call: Call) -> RawPage:
-        return self.take(self.start(call))
+        return self.wait_for(self.start(call))
 
-    def start(self, call: Call) -> "Future[Received]":
-        return self._ahead.start(call)
+    def start(self, call: Call) -> "Future[HttpResponse]":
+        return self._fetcher.start(call)
 
-    def take(self, coming: "Future[Received]") -> RawPage:
+    def wait_for(self, pending: "Future[HttpResponse]") -> RawPage:
         """Wait for a page and return it."""
         began = time.monotonic()
         try:
-            answer = coming.result()
+            response = pending.result()
         finally:
             self._tally.waiting_sec += time.monotonic() - began
             self._tally.requests += 1
-        self._tally.remaining = calls.remaining(answer)
+        self._tally.remaining = calls.remaining(response)
         self._on_progress(self._tally)
-        return calls.read(answer, _decode)
+        return calls.decode_body(response, _decode)
 
 
-class _Ahead:
-    """A thread that makes the calls. `close` waits for it only briefly, so that a hanging service delays no stop."""
+class _FetchThread:
+    """A thread that sends the calls. `close` waits for it only briefly, in case the service hangs."""
 
-    def __init__(self, ask: Callable[[Call], Received]) -> None:
-        self._ask = ask
-        self._wanted: SimpleQueue[tuple[Call, Future[Received]] | None] = SimpleQueue()
+    def __init__(self, send: Callable[[Call], HttpResponse]) -> None:
+        self._send = send
+        self._queue: SimpleQueue[tuple[Call, Future[HttpResponse]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="page-ahead", daemon=True)
         self._thread.start()
 
-    def start(self, call: Call) -> "Future[Received]":
-        coming: Future[Received] = Future()
-        self._wanted.put((call, coming))
-        return coming
+    def start(self, call: Call) -> "Future[HttpResponse]":
+        pending: Future[HttpResponse] = Future()
+        self._queue.put((call, pending))
+        return pending
 
     def close(self) -> None:
-        self._wanted.put(None)
+        self._queue.put(None)
         self._thread.join(JOIN_SEC)
 
     def _run(self) -> None:
-        while (wanted := self._wanted.get()) is not None:
-            call, coming = wanted
-            if not coming.set_running_or_notify_cancel():
+        while (job := self._queue.get()) is not None:
+            call, pending = job
+            if not pending.set_running_or_notify_cancel():
                 continue
             try:
-                coming.set_result(self._ask(call))
+                pending.set_result(self._send(call))
             except BaseException as error:  # noqa: BLE001 - raised again where the page is awaited
-                coming.set_exception(error)
+                pending.set_exception(error)

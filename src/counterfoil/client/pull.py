@@ -23,36 +23,36 @@ from counterfoil.client.pull_state import Origin, ShopPass, ShopState, State
 from counterfoil.client.sinks import Sink
 
 # A batch of pages is written in one transaction, because a transaction costs more than a page.
-PAGES_A_BATCH = 25
+PAGES_PER_BATCH = 25
 BATCH_BYTES = 16 * 1024 * 1024
 BATCH_SEC = 5.0
-# Give up on a list after this many restarts, so that a pull cannot go on forever.
-MOST_RESTARTS = 100
+# Give up on a list after this many restarts, so that a pull cannot run forever.
+MAX_RESTARTS = 100
 
 
 class Options(Struct, frozen=True, kw_only=True):
     since: date | None = None
     members_every_sec: float = 0.0
     limit: int = calls.MAX_LIMIT
-    pages_a_batch: int = PAGES_A_BATCH
+    pages_per_batch: int = PAGES_PER_BATCH
     adopt: bool = False
 
 
-class ShopHead(Struct):
-    """The fields of a shop that a pull needs."""
+class ListedShop(Struct):
+    """The fields of a listed shop that a pull needs."""
 
     shop_id: str = msgspec.field(name="shopId")
     shop_name: str | None = msgspec.field(name="shopName", default=None)
     provider_id: str | None = msgspec.field(name="providerId", default=None)
 
 
-class _BillHead(Struct):
+class _BillDates(Struct):
     bill_date: str | None = msgspec.field(name="billDate", default=None)
     updated_at: str | None = msgspec.field(name="updatedAt", default=None)
 
 
-_shop_head = msgspec.json.Decoder(ShopHead).decode
-_bill_head = msgspec.json.Decoder(_BillHead).decode
+_decode_shop = msgspec.json.Decoder(ListedShop).decode
+_decode_bill_dates = msgspec.json.Decoder(_BillDates).decode
 
 
 class Puller:
@@ -76,18 +76,18 @@ class Puller:
 
     def run(self) -> Tally:
         """Bring the copy up to date. If a run is interrupted, the next run continues where it stopped."""
-        state = pull_state.read(self._sink.state())
-        pull_state.claim(state, self._origin(), adopt=self._options.adopt)
+        state = pull_state.decode(self._sink.state())
+        pull_state.record_origin(state, self._origin(), adopt=self._options.adopt)
         self.tally.reading = "shops"
         shops = self._pages.fetch(calls.SHOPS)
-        heads = [_shop_head(row) for row in shops.data]
-        with self._writing(state):
+        listed = [_decode_shop(row) for row in shops.data]
+        with self._transaction(state):
             self._sink.put_shops([bytes(row) for row in shops.data], shops.server_time)
-        bases = list(dict.fromkeys(head.provider_id for head in heads if head.provider_id))
-        self.tally.shops, self.tally.bases = len(heads), len(bases)
-        for head in heads:
-            with self._left_out_of_scope():
-                self._read_shop(state, head, self._mark(shops))
+        bases = list(dict.fromkeys(shop.provider_id for shop in listed if shop.provider_id))
+        self.tally.shops, self.tally.bases = len(listed), len(bases)
+        for shop in listed:
+            with self._skip_if_out_of_scope():
+                self._read_shop(state, shop, self._mark(shops))
                 self.tally.shops_done += 1
         self._read_members(state, bases, shops.server_time)
         self._sink.publish()
@@ -104,79 +104,85 @@ class Puller:
 
     # --- bills ---------------------------------------------------------------------
 
-    def _read_shop(self, state: State, head: ShopHead, mark: str) -> None:
-        """Finish the journey of an earlier run, if there is one, then read the changes up to `mark`."""
-        shop = state.shops.setdefault(head.shop_id, ShopState())
-        while shop.mark != mark:
-            journey = self._journey(shop, mark)
-            for rows, after in self._batches(head, journey, mark):
-                shop.journey = after
-                shop.mark = shop.mark if after else journey.mark
-                with self._writing(state):
-                    self.tally.bills_written += self._sink.put_bills(head.shop_id, rows)
+    def _read_shop(self, state: State, shop: ListedShop, mark: str) -> None:
+        """Finish the pass of an earlier run, if there is one, then read the changes up to `mark`."""
+        shop_state = state.shops.setdefault(shop.shop_id, ShopState())
+        while shop_state.mark != mark:
+            shop_pass = self._next_pass(shop_state, mark)
+            for rows, after in self._batches(shop, shop_pass, mark):
+                shop_state.shop_pass = after
+                shop_state.mark = shop_state.mark if after else shop_pass.mark
+                with self._transaction(state):
+                    self.tally.bills_written += self._sink.put_bills(shop.shop_id, rows)
 
-    def _journey(self, shop: ShopState, mark: str) -> ShopPass:
-        if shop.journey:
-            return pull_state.trusted(shop.journey, mark)
+    def _next_pass(self, shop: ShopState, mark: str) -> ShopPass:
+        if shop.shop_pass:
+            return pull_state.without_stale_cursor(shop.shop_pass, mark)
         if shop.mark:
             return pull_state.increment(mark, shop.mark)
         return pull_state.first_pass(mark, self._options.since)
 
-    def _batches(self, head: ShopHead, journey: ShopPass, mark: str) -> Iterator[tuple[list[bytes], ShopPass | None]]:
-        """Yield batches of rows, each with the journey after it. The next page is fetched while a batch is written."""
+    def _batches(
+        self, shop: ListedShop, shop_pass: ShopPass, mark: str
+    ) -> Iterator[tuple[list[bytes], ShopPass | None]]:
+        """Yield batches of rows, each with the pass after it. The next page is fetched while a batch is written."""
         batch = _BillBatch()
         restarts = 0
-        at: ShopPass | None = journey
-        coming = self._pages.start(_call(head.shop_id, journey, self._options.limit))
-        while at is not None:
-            self._tell(head, at)
+        current: ShopPass | None = shop_pass
+        pending = self._pages.start(_call(shop.shop_id, shop_pass, self._options.limit))
+        while current is not None:
+            self._report_reading(shop, current)
             try:
-                page = self._pages.take(coming)
+                page = self._pages.wait_for(pending)
             except CounterfoilError as error:
                 restarts += 1
-                if not is_bad_cursor(error) or restarts > MOST_RESTARTS:
-                    yield batch.rows, at  # Save what was read, so that the next run does not read it again.
+                if not is_bad_cursor(error) or restarts > MAX_RESTARTS:
+                    yield batch.rows, current  # Save what was read, so that the next run does not read it again.
                     raise
-                at = pull_state.restarted(at)
+                current = pull_state.restarted(current)
             else:
-                batch.add(self._wanted(at, page))
-                at = pull_state.turned(at, page.next_cursor, len(page.data), mark, self._options.since)
-            if at is not None:
-                coming = self._pages.start(_call(head.shop_id, at, self._options.limit))
-            if at is None or batch.is_full(self._options.pages_a_batch):
-                yield batch.rows, at
+                batch.add(self._rows_to_write(current, page))
+                current = pull_state.after_page(current, page.next_cursor, len(page.data), mark, self._options.since)
+            if current is not None:
+                pending = self._pages.start(_call(shop.shop_id, current, self._options.limit))
+            if current is None or batch.is_full(self._options.pages_per_batch):
+                yield batch.rows, current
                 batch = _BillBatch()
 
-    def _wanted(self, journey: ShopPass, page: RawPage) -> list[bytes]:
-        """Return the page's rows, without those whose day the windows of this first reading cover."""
+    def _rows_to_write(self, shop_pass: ShopPass, page: RawPage) -> list[bytes]:
+        """Return the page's rows, without those whose day the windows of this first pass cover."""
         self.tally.bills_read += len(page.data)
-        reached = _bill_head(page.data[-1]).updated_at if page.data else None
-        self.tally.begun = pull_state.part(journey, reached, self._options.since)
-        if journey.known_from is None:
+        reached = _decode_bill_dates(page.data[-1]).updated_at if page.data else None
+        self.tally.list_share_done = pull_state.share_done(shop_pass, reached, self._options.since)
+        if shop_pass.known_from is None:
             return [bytes(row) for row in page.data]
-        return [bytes(row) for row in page.data if not pull_state.shown_before(journey, _bill_head(row).bill_date)]
+        return [
+            bytes(row) for row in page.data if not pull_state.is_covered(shop_pass, _decode_bill_dates(row).bill_date)
+        ]
 
-    def _tell(self, head: ShopHead, journey: ShopPass) -> None:
-        name = head.shop_name or head.shop_id
-        if journey.first is not None:
-            self.tally.reading = f"{name}: {journey.first} to {journey.last}"
+    def _report_reading(self, shop: ListedShop, shop_pass: ShopPass) -> None:
+        name = shop.shop_name or shop.shop_id
+        if shop_pass.first is not None:
+            self.tally.reading = f"{name}: {shop_pass.first} to {shop_pass.last}"
         else:
-            what = "changes" if journey.known_from is None else "bills without a date"
+            what = "changes" if shop_pass.known_from is None else "bills without a date"
             self.tally.reading = f"{name}: {what}"
 
     # --- members -------------------------------------------------------------------
 
     def _read_members(self, state: State, bases: list[str], mark: str) -> None:
-        passing = MemberPass(self._pages, self._sink, self.tally, self._options.limit, self._options.pages_a_batch)
+        member_pass = MemberPass(
+            self._pages, self._sink, self.tally, self._options.limit, self._options.pages_per_batch
+        )
         for provider_id in bases:
-            with self._left_out_of_scope():
-                passing.read(state, provider_id, mark, self._options.members_every_sec)
+            with self._skip_if_out_of_scope():
+                member_pass.read(state, provider_id, mark, self._options.members_every_sec)
                 self.tally.bases_done += 1
 
     @contextmanager
-    def _left_out_of_scope(self) -> Iterator[None]:
+    def _skip_if_out_of_scope(self) -> Iterator[None]:
         """Skip a shop or base that left the key's scope after the shops were listed; the next run does not see it."""
-        self.tally.begun = 0.0
+        self.tally.list_share_done = 0.0
         try:
             yield
         except Refusal as refusal:
@@ -187,12 +193,12 @@ class Puller:
     # --- writing -------------------------------------------------------------------
 
     @contextmanager
-    def _writing(self, state: State) -> Iterator[None]:
+    def _transaction(self, state: State) -> Iterator[None]:
         """Commit rows and progress in one transaction."""
         began = time.monotonic()
         with self._sink.transaction():
             yield
-            self._sink.save_state(pull_state.written(state))
+            self._sink.save_state(pull_state.encode(state))
         self.tally.writing_sec += time.monotonic() - began
 
 
@@ -221,13 +227,14 @@ def origin_of(client: Client) -> Origin:
     except Refusal as refusal:
         if refusal.code == "not_found":  # This service has no API at this address.
             raise NotThisService(
-                f"there is no API at {client.base_url}; its address most often ends in /ext/v1", refusal.request_id
+                f"there is no Counterfoil API at {client.base_url}. The address usually ends in /ext/v1.",
+                refusal.request_id,
             ) from refusal
         raise
     return Origin(client.base_url, usage["keyId"], usage["scope"])
 
 
-def _call(shop_id: str, journey: ShopPass, limit: int) -> Call:
-    if journey.since is not None:
-        return calls.bills(shop_id, updated_since=journey.since, limit=limit, cursor=journey.cursor)
-    return calls.bills(shop_id, first=journey.first, last=journey.last, limit=limit, cursor=journey.cursor)
+def _call(shop_id: str, shop_pass: ShopPass, limit: int) -> Call:
+    if shop_pass.since is not None:
+        return calls.bills(shop_id, updated_since=shop_pass.since, limit=limit, cursor=shop_pass.cursor)
+    return calls.bills(shop_id, first=shop_pass.first, last=shop_pass.last, limit=limit, cursor=shop_pass.cursor)

@@ -1,7 +1,7 @@
 """The progress of a pull, which is stored in the copy with its rows.
 
 Every shop has its own mark, the instant from which its changes are read next.
-While a shop is being read, its journey holds the position. These are pure
+While a shop is being read, its pass holds the position. These are pure
 values. Every instant comes from the service, never from this machine's clock.
 """
 
@@ -15,10 +15,10 @@ from counterfoil.client.errors import CopyMismatch
 FORMAT = 1
 WINDOW_DAYS = 31
 EMPTY_WINDOWS = 12
-# The service accepts a cursor for 7 days after its last use, and answers bad_cursor after that. The client starts a
-# list again long before, without asking: the result is the same, and it never depends on how long cursors live.
+# The service accepts a cursor for 7 days after its last use and then refuses it with bad_cursor. The client restarts a
+# list much earlier, so that it does not depend on how long cursors are valid.
 CURSOR_LIFE_SEC = 36 * 3600
-BEFORE_EVERYTHING = "1970-01-01T00:00:00Z"
+BEFORE_ALL_BILLS = "1970-01-01T00:00:00Z"
 
 
 class Origin(Struct, frozen=True):
@@ -30,12 +30,12 @@ class Origin(Struct, frozen=True):
 
 
 class ShopPass(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The position in the bills of one shop. `mark` becomes the shop's mark when the journey ends.
+    """The position in the bills of one shop. `mark` becomes the shop's mark when the pass ends.
 
-    An increment reads the changes since `since`. A first reading reads windows
+    An increment reads the changes since `since`. A first pass reads windows
     (`first` to `last`), newest first, and then the changes, for bills that no
     window shows. `empty` counts the empty windows in a row; `seen` says whether
-    this window had a bill. When the windows are done, they covered the days
+    this window had a bill. When all windows are read, they covered the days
     `known_from` to `known_to`. `asked` is the service's time in the run that
     received the cursor.
     """
@@ -53,8 +53,10 @@ class ShopPass(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ShopState(Struct, omit_defaults=True):
+    """A shop's mark, and its pass while it is being read. The copy stores the pass under its former name."""
+
     mark: str | None = None
-    journey: ShopPass | None = None
+    shop_pass: ShopPass | None = field(default=None, name="journey")
 
 
 class BaseState(Struct, omit_defaults=True):
@@ -73,30 +75,30 @@ class State(Struct, omit_defaults=True):
     bases: dict[str, BaseState] = field(default_factory=dict)
 
 
-class _Format(Struct):
+class _FormatOnly(Struct):
     format: int = FORMAT
 
 
-def read(state: bytes | None) -> State:
+def decode(state: bytes | None) -> State:
     if not state:
         return State()
-    found = json.decode(state, type=_Format).format
+    found = json.decode(state, type=_FormatOnly).format
     if found > FORMAT:
         raise CopyMismatch(
-            f"this copy has format {found}, and this program knows up to {FORMAT}: "
-            "it was made by a newer Counterfoil. Use that version, or pull into another target."
+            f"this copy has format {found}, but this version of Counterfoil supports only formats up to {FORMAT}. "
+            "Upgrade Counterfoil, or pull into another target."
         )
     return json.decode(state, type=State)
 
 
-def written(state: State) -> bytes:
+def encode(state: State) -> bytes:
     return json.encode(state)
 
 
-# --- whose copy it is ------------------------------------------------------------
+# --- the origin of a copy ------------------------------------------------------------
 
 
-def claim(state: State, origin: Origin, *, adopt: bool) -> None:
+def record_origin(state: State, origin: Origin, *, adopt: bool) -> None:
     """Record the copy's origin. Raise `CopyMismatch` if it has a different one, unless `adopt` is set."""
     known = state.origin
     if known is None or known == origin:
@@ -111,7 +113,7 @@ def claim(state: State, origin: Origin, *, adopt: bool) -> None:
     state.origin = origin
     # A cursor is valid for one key lineage only, and the new key may belong to another one.
     for shop in state.shops.values():
-        shop.journey = shop.journey and restarted(shop.journey)
+        shop.shop_pass = shop.shop_pass and restarted(shop.shop_pass)
     for base in state.bases.values():
         base.cursor = None
 
@@ -121,7 +123,7 @@ def claim(state: State, origin: Origin, *, adopt: bool) -> None:
 
 def latest_day(mark: str) -> date:
     """Return the last day of the newest window: 31 days ahead, for tills whose clock is ahead."""
-    return _instant(mark).date() + timedelta(days=WINDOW_DAYS)
+    return _parse_instant(mark).date() + timedelta(days=WINDOW_DAYS)
 
 
 def first_pass(mark: str, oldest: date | None) -> ShopPass:
@@ -133,56 +135,56 @@ def increment(mark: str, since: str) -> ShopPass:
     return ShopPass(mark=mark, since=since)
 
 
-def turned(journey: ShopPass, cursor: str | None, rows: int, asked: str, oldest: date | None) -> ShopPass | None:
-    """Return the journey after a page: the next page, the window before, the undated bills, or None at the end."""
-    seen = journey.seen or rows > 0
+def after_page(shop_pass: ShopPass, cursor: str | None, rows: int, asked: str, oldest: date | None) -> ShopPass | None:
+    """Return the pass after a page: at the next page, an earlier window or the undated bills; None at the end."""
+    seen = shop_pass.seen or rows > 0
     if cursor is not None:
-        return replace(journey, cursor=cursor, asked=asked, seen=seen)
-    if journey.first is None:
+        return replace(shop_pass, cursor=cursor, asked=asked, seen=seen)
+    if shop_pass.first is None:
         return None
-    empty = 0 if seen else journey.empty + 1
-    on = replace(journey, cursor=None, seen=False, empty=empty)
-    if journey.first <= oldest if oldest else empty >= EMPTY_WINDOWS:
-        return replace(on, first=None, last=None, since=beginning(oldest), known_from=journey.first)
-    last = journey.first - timedelta(days=1)
-    return replace(on, first=window_start(last, oldest), last=last)
+    empty = 0 if seen else shop_pass.empty + 1
+    next_pass = replace(shop_pass, cursor=None, seen=False, empty=empty)
+    if shop_pass.first <= oldest if oldest else empty >= EMPTY_WINDOWS:
+        return replace(next_pass, first=None, last=None, since=start_of_day(oldest), known_from=shop_pass.first)
+    last = shop_pass.first - timedelta(days=1)
+    return replace(next_pass, first=window_start(last, oldest), last=last)
 
 
-def restarted(journey: ShopPass) -> ShopPass:
-    """Return the journey at the start of its list, for a cursor that is invalid or old."""
-    return replace(journey, cursor=None)
+def restarted(shop_pass: ShopPass) -> ShopPass:
+    """Return the pass at the start of its list, because its cursor is invalid or old."""
+    return replace(shop_pass, cursor=None)
 
 
-def trusted(journey: ShopPass, mark: str) -> ShopPass:
-    return restarted(journey) if journey.cursor is not None and is_stale(journey.asked, mark) else journey
+def without_stale_cursor(shop_pass: ShopPass, mark: str) -> ShopPass:
+    return restarted(shop_pass) if shop_pass.cursor is not None and is_stale(shop_pass.asked, mark) else shop_pass
 
 
-def shown_before(journey: ShopPass, bill_date: str | None) -> bool:
-    """Whether the windows of this first reading cover the bill's day.
+def is_covered(shop_pass: ShopPass, bill_date: str | None) -> bool:
+    """Return whether the windows of this first pass cover the bill's day.
 
-    Then it was read there, or has changed since and the next increment reads it.
+    If so, it was read there, or it has changed since and the next increment reads it.
     """
-    if bill_date is None or journey.known_from is None or journey.known_to is None:
+    if bill_date is None or shop_pass.known_from is None or shop_pass.known_to is None:
         return False
-    return journey.known_from.isoformat() <= bill_date <= journey.known_to.isoformat()
+    return shop_pass.known_from.isoformat() <= bill_date <= shop_pass.known_to.isoformat()
 
 
-def part(journey: ShopPass, reached: str | None, oldest: date | None) -> float:
+def share_done(shop_pass: ShopPass, reached: str | None, oldest: date | None) -> float:
     """Return an estimate of the share that is done, from 0 to 1. `reached` is the last row's `updatedAt`."""
-    if journey.known_to is None:
-        return _part_of_increment(journey, reached)
-    if journey.first is None or journey.last is None:
+    if shop_pass.known_to is None:
+        return _increment_share_done(shop_pass, reached)
+    if shop_pass.first is None or shop_pass.last is None:
         return 0.5  # The windows are done, and the list by change reads every bill a second time.
     if oldest is None:
         return 0.0
-    return 0.5 * (journey.known_to - journey.last).days / max(1, (journey.known_to - oldest).days + 1)
+    return 0.5 * (shop_pass.known_to - shop_pass.last).days / max(1, (shop_pass.known_to - oldest).days + 1)
 
 
-def _part_of_increment(journey: ShopPass, reached: str | None) -> float:
-    if journey.since is None or reached is None:
+def _increment_share_done(shop_pass: ShopPass, reached: str | None) -> float:
+    if shop_pass.since is None or reached is None:
         return 0.0
-    length = seconds_between(journey.since, journey.mark)
-    return min(1.0, max(0.0, seconds_between(journey.since, reached) / length)) if length > 0 else 0.0
+    length = seconds_between(shop_pass.since, shop_pass.mark)
+    return min(1.0, max(0.0, seconds_between(shop_pass.since, reached) / length)) if length > 0 else 0.0
 
 
 # --- the members of a base ---------------------------------------------------------
@@ -200,16 +202,16 @@ def is_stale(asked: str, mark: str) -> bool:
 
 
 def seconds_between(earlier: str, later: str) -> float:
-    return (_instant(later) - _instant(earlier)).total_seconds()
+    return (_parse_instant(later) - _parse_instant(earlier)).total_seconds()
 
 
-def _instant(written: str) -> datetime:
-    return datetime.fromisoformat(written)
+def _parse_instant(text: str) -> datetime:
+    return datetime.fromisoformat(text)
 
 
-def beginning(day: date | None) -> str:
+def start_of_day(day: date | None) -> str:
     """Return the instant at which a day begins anywhere (UTC+14); without a day, an instant before all bills."""
-    return f"{day}T00:00:00+14:00" if day else BEFORE_EVERYTHING
+    return f"{day}T00:00:00+14:00" if day else BEFORE_ALL_BILLS
 
 
 def window_start(last: date, oldest: date | None = None) -> date:

@@ -24,7 +24,7 @@ from counterfoil.client.pull_state import EMPTY_WINDOWS
 from counterfoil.client.sinks import CopiedBill, Sink
 from counterfoil.client.sinks.newest import instant_us
 
-MOST_RESTARTS = 100
+MAX_RESTARTS = 100
 
 
 class Totals(Struct, frozen=True):
@@ -49,14 +49,14 @@ class Difference(Struct, frozen=True, kw_only=True):
     missing: int
     removed: int
     different: int
-    mended: bool
+    is_fixed: bool
 
 
 class _Amounts(Struct):
     net: Decimal | None = None
 
 
-class _BillHead(Struct):
+class _ComparedFields(Struct):
     """The fields of a bill that are compared."""
 
     id: str
@@ -66,8 +66,8 @@ class _BillHead(Struct):
     updated_at: str | None = msgspec.field(name="updatedAt", default=None)
 
 
-_head = msgspec.json.Decoder(_BillHead).decode
-_page = msgspec.json.Decoder(RawPage).decode
+_decode_bill = msgspec.json.Decoder(_ComparedFields).decode
+_decode_page = msgspec.json.Decoder(RawPage).decode
 _Bills = dict[str, CopiedBill]
 Picked = TypeVar("Picked")
 
@@ -97,10 +97,10 @@ class Reconciler:
 
     def run(self) -> Iterator[Difference]:
         """Yield differences as they are found. Shops that no pull has finished reading are listed in `unread`."""
-        state = pull_state.read(self._sink.state())
+        state = pull_state.decode(self._sink.state())
         if state.origin is None:
-            raise CopyMismatch("there is no copy here to compare; run `counterfoil pull` first")
-        pull_state.claim(state, origin_of(self._client), adopt=False)
+            raise CopyMismatch("there is no copy to compare. Run `counterfoil pull` first.")
+        pull_state.record_origin(state, origin_of(self._client), adopt=False)
         shops = self._client.shop_page()
         self.tally.shops, self.tally.requests = len(shops.data), 2
         for shop in shops.data:
@@ -120,15 +120,15 @@ class Reconciler:
         while last is not None:
             first = pull_state.window_start(last, self._since)
             self.tally.reading = f"{name}: {first} to {last}"
-            served = self._served(self._window(shop_id, first, last))
-            yield from self._compare(shop_id, mark, served, self._sink.bills_of_days(shop_id, first, last))
+            service_days = self._service_bills(self._window(shop_id, first, last))
+            yield from self._compare(shop_id, mark, service_days, self._sink.bills_of_days(shop_id, first, last))
             self.days += (last - first).days + 1
-            empty = 0 if served else empty + 1
-            last = self._before(shop_id, first, empty)
+            empty = 0 if service_days else empty + 1
+            last = self._next_window_end(shop_id, first, empty)
         self.tally.reading = f"{name}: bills without a date"
         yield from self._undated(shop_id, mark)
 
-    def _before(self, shop_id: str, first: date, empty: int) -> date | None:
+    def _next_window_end(self, shop_id: str, first: date, empty: int) -> date | None:
         """Return the last day of the next window, or None. After 12 empty windows, go to the copy's next older bill."""
         if first <= (self._since or date.min):
             return None
@@ -139,52 +139,54 @@ class Reconciler:
     # --- comparing -----------------------------------------------------------------
 
     def _compare(
-        self, shop_id: str, mark: str, served: Mapping[str, _Bills], copied: Mapping[str, list[CopiedBill]]
+        self, shop_id: str, mark: str, service_days: Mapping[str, _Bills], copy_days: Mapping[str, list[CopiedBill]]
     ) -> Iterator[Difference]:
-        held = {day: {bill.id: bill for bill in bills} for day, bills in copied.items()}
-        listed = {bill_id for bills in served.values() for bill_id in bills}
-        suspect = [day for day in sorted({*served, *held}) if served.get(day, {}) != held.get(day, {})]
-        pending = self._changed_since(shop_id, mark) if suspect else set()
-        for day in suspect:
-            there, here = _without(served.get(day, {}), pending), _without(held.get(day, {}), pending)
-            if there == here:
+        held = {day: {bill.id: bill for bill in bills} for day, bills in copy_days.items()}
+        listed = {bill_id for bills in service_days.values() for bill_id in bills}
+        differing_days = [
+            day for day in sorted({*service_days, *held}) if service_days.get(day, {}) != held.get(day, {})
+        ]
+        pending = self._changed_since(shop_id, mark) if differing_days else set()
+        for day in differing_days:
+            service, copy = _without(service_days.get(day, {}), pending), _without(held.get(day, {}), pending)
+            if service == copy:
                 continue
             if self._fix:
                 # A bill that moved to another day of this window was not removed; fixing that day moves it.
-                self._mend_day(shop_id, day, set(here) - listed)
-            yield _difference(shop_id, day, there, here, mended=self._fix)
+                self._fix_day(shop_id, day, set(copy) - listed)
+            yield _difference(shop_id, day, service, copy, is_fixed=self._fix)
 
     def _undated(self, shop_id: str, mark: str) -> Iterator[Difference]:
         """Compare undated bills, which no window shows. Without an `updatedAt` they are in no list at all."""
-        since = pull_state.beginning(self._since)
-        rows = self._list(self._changes(shop_id, since), lambda head, row: None if head.bill_date else bytes(row))
-        there = {bill_id: _bill(_head(row)) for bill_id, row in rows.items()}
-        here = {bill.id: bill for bill in self._sink.undated_bills(shop_id, since)}
-        if there == here:
+        since = pull_state.start_of_day(self._since)
+        rows = self._read_list(self._changes(shop_id, since), lambda head, row: None if head.bill_date else bytes(row))
+        service = {bill_id: _bill(_decode_bill(row)) for bill_id, row in rows.items()}
+        copy = {bill.id: bill for bill in self._sink.undated_bills(shop_id, since)}
+        if service == copy:
             return
         pending = self._changed_since(shop_id, mark)
-        there, here = _without(there, pending), _without(here, pending)
-        if there == here:
+        service, copy = _without(service, pending), _without(copy, pending)
+        if service == copy:
             return
         if self._fix:
-            self._mend(shop_id, rows, set(here) - set(there))
-        yield _difference(shop_id, None, there, here, mended=self._fix)
+            self._overwrite_bills(shop_id, rows, set(copy) - set(service))
+        yield _difference(shop_id, None, service, copy, is_fixed=self._fix)
 
     def _changed_since(self, shop_id: str, mark: str) -> set[str]:
         """Return the bills that the next pull will bring. Call this last, so that it covers what was read before."""
-        return set(self._list(self._changes(shop_id, mark), lambda head, _: head.id))
+        return set(self._read_list(self._changes(shop_id, mark), lambda head, _: head.id))
 
     # --- fixing --------------------------------------------------------------------
 
-    def _mend_day(self, shop_id: str, day: str, gone: set[str]) -> None:
-        """Read the day again and overwrite it. So whole bills are in memory only for a day that differs."""
-        that_day = date.fromisoformat(day)
-        rows = self._list(self._window(shop_id, that_day, that_day), lambda _, row: bytes(row))
-        self._mend(shop_id, rows, gone)
+    def _fix_day(self, shop_id: str, day: str, removed_ids: set[str]) -> None:
+        """Read the day again and overwrite it. Whole bills are held in memory only for a day that differs."""
+        only_day = date.fromisoformat(day)
+        rows = self._read_list(self._window(shop_id, only_day, only_day), lambda _, row: bytes(row))
+        self._overwrite_bills(shop_id, rows, removed_ids)
 
-    def _mend(self, shop_id: str, rows: Mapping[str, bytes], gone: set[str]) -> None:
+    def _overwrite_bills(self, shop_id: str, rows: Mapping[str, bytes], removed_ids: set[str]) -> None:
         with self._sink.transaction():
-            self._sink.drop_bills(shop_id, sorted(gone - set(rows)))
+            self._sink.drop_bills(shop_id, sorted(removed_ids - set(rows)))
             self._sink.put_bills(shop_id, list(rows.values()), replace=True)
 
     # --- reading -------------------------------------------------------------------
@@ -195,22 +197,22 @@ class Reconciler:
     def _changes(self, shop_id: str, since: str) -> Call:
         return calls.bills(shop_id, updated_since=since, limit=self._limit)
 
-    def _served(self, call: Call) -> dict[str, _Bills]:
+    def _service_bills(self, call: Call) -> dict[str, _Bills]:
         """Return the service's bills of a window, by day."""
         days: dict[str, _Bills] = {}
-        for bill_id, head in self._list(call, lambda head, _: head).items():
+        for bill_id, head in self._read_list(call, lambda head, _: head).items():
             if head.bill_date is not None:
                 days.setdefault(head.bill_date, {})[bill_id] = _bill(head)
         return days
 
-    def _list(self, call: Call, pick: Callable[[_BillHead, Raw], Picked | None]) -> dict[str, Picked]:
+    def _read_list(self, call: Call, pick: Callable[[_ComparedFields, Raw], Picked | None]) -> dict[str, Picked]:
         """Read a whole list; return what `pick` returns for each bill, by id. Start again on `bad_cursor`."""
-        for _ in range(MOST_RESTARTS):
+        for _ in range(MAX_RESTARTS):
             picked: dict[str, Picked] = {}
             try:
                 for page in self._pages(call):
                     for row in page.data:
-                        head = _head(row)
+                        head = _decode_bill(row)
                         part = pick(head, row)
                         if part is not None:
                             picked[head.id] = part
@@ -219,23 +221,26 @@ class Reconciler:
                     raise
                 continue
             return picked
-        raise CounterfoilError("a list was begun anew too often; run reconcile again at a quieter time")
+        raise CounterfoilError(
+            f"a list had to be restarted {MAX_RESTARTS} times because its cursor was refused. "
+            "Run `counterfoil reconcile` again later."
+        )
 
     def _pages(self, call: Call) -> Iterator[RawPage]:
         while True:
-            answer = self._client.ask(call)
-            page = calls.read(answer, _page)
+            response = self._client.send(call)
+            page = calls.decode_body(response, _decode_page)
             self.tally.requests += 1
             self.tally.bills_read += len(page.data)
-            self.tally.remaining = calls.remaining(answer)
+            self.tally.remaining = calls.remaining(response)
             self._on_progress(self.tally)
             yield page
             if page.next_cursor is None:
                 return
-            call = calls.following(call, page.next_cursor)
+            call = calls.next_page(call, page.next_cursor)
 
 
-def _bill(head: _BillHead) -> CopiedBill:
+def _bill(head: _ComparedFields) -> CopiedBill:
     return CopiedBill(head.id, instant_us(head.updated_at), head.amounts.net, head.status == "void")
 
 
@@ -243,17 +248,17 @@ def _without(bills: _Bills, ids: set[str]) -> _Bills:
     return {bill_id: bill for bill_id, bill in bills.items() if bill_id not in ids}
 
 
-def _difference(shop_id: str, day: str | None, there: _Bills, here: _Bills, *, mended: bool) -> Difference:
-    both = set(there) & set(here)
+def _difference(shop_id: str, day: str | None, service: _Bills, copy: _Bills, *, is_fixed: bool) -> Difference:
+    both = set(service) & set(copy)
     return Difference(
         shop_id=shop_id,
         day=day,
-        service=_totals(there),
-        copy=_totals(here),
-        missing=len(there) - len(both),
-        removed=len(here) - len(both),
-        different=sum(there[bill_id] != here[bill_id] for bill_id in both),
-        mended=mended,
+        service=_totals(service),
+        copy=_totals(copy),
+        missing=len(service) - len(both),
+        removed=len(copy) - len(both),
+        different=sum(service[bill_id] != copy[bill_id] for bill_id in both),
+        is_fixed=is_fixed,
     )
 
 

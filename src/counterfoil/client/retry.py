@@ -6,11 +6,11 @@ from msgspec import Struct
 
 from counterfoil.domain.calendar import THAI_TIME
 
-TRIES = 8
+MAX_TRIES = 8
 FIRST_PAUSE_SEC = 0.5
-LONGEST_PAUSE_SEC = 60.0
-# Errors that usually pass, so a retry helps.
-PASSING = frozenset({"internal", "auth_unavailable"})
+MAX_PAUSE_SEC = 60.0
+# Errors that are usually temporary, so a retry helps.
+TRANSIENT_ERRORS = frozenset({"internal", "auth_unavailable"})
 
 
 class Retry(Struct, frozen=True):
@@ -26,29 +26,31 @@ class Stop(Struct, frozen=True):
 
 
 class Raise(Struct, frozen=True):
-    """Another try would not help."""
+    """A retry would not help."""
 
 
-Verdict = Retry | Stop | Raise
+Decision = Retry | Stop | Raise
 
 
-def after_refusal(code: str, status: int, retry_after: object, tries: int, now: float, luck: float) -> Verdict:
-    """Return what to do after `tries` failures in a row. `luck` is a random number from 0 to 1."""
+def after_refusal(
+    code: str, status: int, retry_after: object, tries: int, now: float, random_number: float
+) -> Decision:
+    """Return what to do after `tries` failures in a row. `random_number` is a random number from 0 to 1."""
     if code == "rate_limited":
-        return Retry(_seconds(retry_after))
+        return Retry(_retry_after_seconds(retry_after))
     if code == "quota_exceeded":
         return Stop(next_thai_midnight(now))
-    if code in PASSING or status >= 500:
-        return after_failure(tries, luck)
+    if code in TRANSIENT_ERRORS or status >= 500:
+        return after_failure(tries, random_number)
     return Raise()
 
 
-def after_failure(tries: int, luck: float) -> Verdict:
-    """Return what to do when no answer came: back off exponentially, with jitter so that clients spread out."""
-    if tries >= TRIES:
+def after_failure(tries: int, random_number: float) -> Decision:
+    """Return what to do when there was no response: back off exponentially, with jitter so that clients spread out."""
+    if tries >= MAX_TRIES:
         return Raise()
-    ceiling = min(LONGEST_PAUSE_SEC, FIRST_PAUSE_SEC * 2 ** (tries - 1))
-    return Retry(ceiling * (0.5 + luck / 2))
+    ceiling = min(MAX_PAUSE_SEC, FIRST_PAUSE_SEC * 2 ** (tries - 1))
+    return Retry(ceiling * (0.5 + random_number / 2))
 
 
 def next_thai_midnight(now: float) -> datetime:
@@ -56,8 +58,8 @@ def next_thai_midnight(now: float) -> datetime:
     return datetime.combine(today + timedelta(days=1), datetime.min.time(), THAI_TIME)
 
 
-def _seconds(retry_after: object) -> float:
-    """Return `Retry-After` in seconds, at least 1. A date or nonsense counts as 1, an hour or more as 60."""
+def _retry_after_seconds(retry_after: object) -> float:
+    """Return `Retry-After` in seconds, at least 1. A date or an invalid value counts as 1, an hour or more as 60."""
     try:
         seconds = float(str(retry_after))
     except ValueError:

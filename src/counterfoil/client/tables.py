@@ -28,7 +28,7 @@ class Column(Struct, frozen=True):
 
     `path` is empty if the sink supplies the value. For tables made from a
     nested list the path starts at a list element, or, with `of_parent`, at the
-    row of the answer that contains the list.
+    row of the response that contains the list.
     """
 
     name: str
@@ -174,25 +174,25 @@ TABLES = (SHOPS, CATEGORIES, BILLS, BILL_ITEMS, ITEM_OPTIONS, PAYMENTS, PROMOTIO
 PARTS_OF_BILL = (BILL_ITEMS, ITEM_OPTIONS, PAYMENTS, PROMOTIONS)
 
 # The types of fields, structs and lists of structs, for engines that read JSON with a schema.
-Shape = dict[str, Any]
+JsonSchema = dict[str, Any]
 
 
-def shape(tables: Sequence[Table]) -> Shape:
-    """Return the schema of an answer's row, limited to the fields that the tables use."""
-    root: Shape = {}
+def json_schema(tables: Sequence[Table]) -> JsonSchema:
+    """Return the schema of a row of a response, limited to the fields that the tables use."""
+    root: JsonSchema = {}
     for table in tables:
         if table is PROMOTIONS:
             for kind in PROMOTION_KINDS:
-                _grow(_list_at(root, ("amounts", kind)), table)
+                _add_columns(_list_at(root, ("amounts", kind)), table)
             continue
         node = root
         for step in table.each:
             node = _list_at(node, step)
-        _grow(node, table)
+        _add_columns(node, table)
     return root
 
 
-def _grow(node: Shape, table: Table) -> None:
+def _add_columns(node: JsonSchema, table: Table) -> None:
     for column in table.columns:
         if column.path and not column.of_parent:
             target = node
@@ -201,8 +201,8 @@ def _grow(node: Shape, table: Table) -> None:
             target[column.path[-1]] = column.kind
 
 
-def _list_at(node: Shape, path: tuple[str, ...]) -> Shape:
+def _list_at(node: JsonSchema, path: tuple[str, ...]) -> JsonSchema:
     for part in path[:-1]:
         node = node.setdefault(part, {})
-    inner: Shape = node.setdefault(path[-1], [{}])[0]
+    inner: JsonSchema = node.setdefault(path[-1], [{}])[0]
     return inner

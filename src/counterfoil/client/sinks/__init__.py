@@ -23,10 +23,10 @@ class CopiedBill(Struct, frozen=True):
 
 
 class Sink(Protocol):
-    """A copy. Each row is passed as the raw JSON of one element of an answer."""
+    """A copy. Each row is passed as the raw JSON of one element of a response."""
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Commit everything that is written inside, or nothing if it fails."""
+        """Commit everything that is written inside the context, or nothing if an error is raised."""
 
     def state(self) -> bytes | None: ...
 

@@ -1,4 +1,4 @@
-"""A copy in a DuckDB file. Answers are written to a scratch file, and DuckDB's JSON reader parses them."""
+"""A copy in a DuckDB file. Rows are written to a scratch file, which DuckDB's JSON reader parses."""
 
 import shutil
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ from typing import Any
 import duckdb
 
 from counterfoil.client.sinks import SinkError
-from counterfoil.client.sinks.sql import Rows, SqlSink, literal
-from counterfoil.client.tables import Kind, Table, shape
+from counterfoil.client.sinks.sql import Rows, SqlSink, escape_quotes
+from counterfoil.client.tables import Kind, Table, json_schema
 
 # Enough for batches of ordinary bills. Each thread of the JSON reader takes 32 MB, however little there is to read.
 MEMORY_MB = 112
@@ -18,7 +18,7 @@ THREADS = 2
 ROW_BYTES = 4 * 1024 * 1024
 
 # A DuckDB file has these bytes after the checksum of its first block.
-MAGIC_AT, MAGIC = 8, b"DUCK"
+MAGIC_OFFSET, MAGIC = 8, b"DUCK"
 
 
 class DuckDBSink(SqlSink):
@@ -45,7 +45,7 @@ class DuckDBSink(SqlSink):
             _require_duckdb(path)
             self._db = duckdb.connect(str(path), config={"autoinstall_known_extensions": False})
         except (duckdb.Error, OSError) as error:
-            raise SinkError(_refused(path, error)) from error
+            raise SinkError(_open_error(path, error)) from error
         try:
             self._set_up()
         except BaseException:
@@ -58,7 +58,7 @@ class DuckDBSink(SqlSink):
         self._scratch.mkdir(mode=0o700)
         self.run(f"SET threads = {THREADS}")
         self.run(f"SET memory_limit = '{MEMORY_MB}MB'")
-        self.run(f"SET temp_directory = '{literal(str(self._scratch))}'")
+        self.run(f"SET temp_directory = '{escape_quotes(str(self._scratch))}'")
         self.run("SET preserve_insertion_order = false")
         self.run("SET TimeZone = 'UTC'")
         self.make_tables()
@@ -84,9 +84,9 @@ class DuckDBSink(SqlSink):
         if longest > self._longest:
             self._longest = longest
             self.run(f"SET memory_limit = '{MEMORY_MB + 16 * longest // 1024**2}MB'")
-        fields = ", ".join(f"{name}: '{self._type(node)}'" for name, node in shape(tables).items())
+        fields = ", ".join(f"{name}: '{self._type(node)}'" for name, node in json_schema(tables).items())
         self.run(
-            f"CREATE OR REPLACE TEMPORARY TABLE incoming AS SELECT * FROM read_json('{literal(str(scratch))}', "
+            f"CREATE OR REPLACE TEMPORARY TABLE incoming AS SELECT * FROM read_json('{escape_quotes(str(scratch))}', "
             f"format = 'newline_delimited', maximum_object_size = {self._longest}, columns = {{{fields}}})"
         )
 
@@ -115,18 +115,18 @@ class DuckDBSink(SqlSink):
 
 
 def _require_duckdb(path: Path) -> None:
-    """Reject files of other kinds, which DuckDB would also open, with extensions that it downloads."""
+    """Reject other kinds of files, which DuckDB would open with extensions that it downloads."""
     if path.exists():
         with path.open("rb") as file:
-            head = file.read(MAGIC_AT + len(MAGIC))
-        if head[MAGIC_AT:] != MAGIC:
-            raise SinkError(f"cannot open {path} as a DuckDB file: it is none; choose another target")
+            head = file.read(MAGIC_OFFSET + len(MAGIC))
+        if head[MAGIC_OFFSET:] != MAGIC:
+            raise SinkError(f"{path} exists but is not a DuckDB file. Choose another target.")
 
 
-def _refused(path: Path, error: Exception) -> str:
+def _open_error(path: Path, error: Exception) -> str:
     if "Could not set lock" in str(error):
-        return f"{path} is open in another process; a copy has one pull at a time, and no reader while it writes"
-    return f"cannot open {path} as a DuckDB file: {_first_line(error)}"
+        return f"{path} is open in another process. Close it there first: DuckDB allows no other process during a pull."
+    return f"cannot open the DuckDB file {path}: {_first_line(error)}"
 
 
 def _first_line(error: Exception) -> str:

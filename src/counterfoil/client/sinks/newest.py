@@ -11,7 +11,7 @@ from counterfoil.domain.calendar import EPOCH
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class Arrived(Struct, frozen=True):
+class ReceivedBill(Struct, frozen=True):
     """A received bill: its JSON, and when it last changed."""
 
     row: bytes
@@ -23,22 +23,22 @@ class _BillVersion(Struct):
     updated_at: str | None = msgspec.field(name="updatedAt", default=None)
 
 
-_head = msgspec.json.Decoder(_BillVersion).decode
+_decode_version = msgspec.json.Decoder(_BillVersion).decode
 
 
-def latest_bills(rows: Iterable[bytes]) -> dict[str, Arrived]:
+def latest_bills(rows: Iterable[bytes]) -> dict[str, ReceivedBill]:
     """Return bills by ID. If a bill occurs twice, the newer version is returned."""
-    latest: dict[str, Arrived] = {}
+    latest: dict[str, ReceivedBill] = {}
     for row in rows:
-        head = _head(row)
-        bill = Arrived(row, instant_us(head.updated_at))
+        head = _decode_version(row)
+        bill = ReceivedBill(row, instant_us(head.updated_at))
         if head.id not in latest or is_newer(bill, latest[head.id].changed_us):
             latest[head.id] = bill
     return latest
 
 
-def is_newer(bill: Arrived, known_us: int | None) -> bool:
-    """Whether a bill replaces what is stored: nothing, a version without `updatedAt`, or an older version."""
+def is_newer(bill: ReceivedBill, known_us: int | None) -> bool:
+    """Return whether a bill is newer than what is stored: nothing, a version without `updatedAt`, or an older one."""
     return known_us is None or (bill.changed_us is not None and bill.changed_us > known_us)
 
 

@@ -11,47 +11,47 @@ from msgspec import Struct
 from counterfoil.client.sinks import Sink, SinkError
 
 POSTGRES = ("postgresql://", "postgres://")
-KINDS = "a file ending in .duckdb, a folder ending in / (Parquet), or postgresql://..."
+TARGET_KINDS = "a file ending in .duckdb, a folder ending in / (Parquet), or postgresql://..."
 
 
 class Destination(Struct, frozen=True):
-    """Where a copy is stored. `shown` is its name without a password."""
+    """Where a copy is stored. `display_name` is its name without a password."""
 
-    shown: str
+    display_name: str
     module: str
     sink: str
-    place: Path | str
+    location: Path | str
 
     def open(self) -> Sink:
-        sink: Callable[[Path | str], Sink] = getattr(self._engine(), self.sink)
-        return sink(self.place)
+        sink: Callable[[Path | str], Sink] = getattr(self._import_engine(), self.sink)
+        return sink(self.location)
 
-    def is_there(self) -> bool:
-        """Whether there is anything to open. Always true for a database, because only its server knows."""
-        return not isinstance(self.place, Path) or self.place.exists()
+    def exists(self) -> bool:
+        """Return whether the target exists. Always true for a database, because only its server knows."""
+        return not isinstance(self.location, Path) or self.location.exists()
 
-    def _engine(self) -> Any:
+    def _import_engine(self) -> Any:
         try:
             return import_module(f"counterfoil.client.sinks.{self.module}")
         except ImportError as error:
             raise SinkError(
-                f"the package {error.name} is not installed; `pip install 'counterfoil[pull]'` brings what copies need"
+                f"the package {error.name} is not installed. To install it, run `pip install 'counterfoil[pull]'`."
             ) from error
 
 
-def destination(name: str) -> Destination:
+def parse_destination(name: str) -> Destination:
     """Return the target with this name. Raise `ValueError` if the name is not valid."""
     if name.startswith(POSTGRES):
         if urlsplit(name).netloc.count("@") > 1:
-            # libpq would take what follows the first @ as the host, and show this part of the password in errors.
-            raise ValueError("this PostgreSQL URL has more than one @; write %40 for one that belongs to the password")
+            # libpq would take what follows the first @ as the host, and quote that part of the password in errors.
+            raise ValueError("the PostgreSQL URL contains more than one @. Write an @ in the password as %40.")
         return Destination(_without_password(name), "postgres", "PostgresSink", name)
     path = Path(name).expanduser()
     if name.endswith("/") or path.is_dir():
         return Destination(f"{path}/", "parquet", "ParquetSink", path)
     if path.suffix == ".duckdb":
         return Destination(str(path), "duckdb", "DuckDBSink", path)
-    raise ValueError(f"{name!r} is no target: give {KINDS}")
+    raise ValueError(f"{name!r} is not a valid target. Use {TARGET_KINDS}")
 
 
 def _without_password(url: str) -> str:

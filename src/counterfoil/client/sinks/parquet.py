@@ -2,7 +2,7 @@
 
 Parquet files cannot be changed in place, so the copy itself is a DuckDB file
 in the folder. At the end of a run, each table that changed is written to a new
-file, which then replaces the old one. So readers never see a partial file.
+file, which then replaces the old one, so readers never see a partial file.
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.duckdb import DuckDBSink
-from counterfoil.client.sinks.sql import literal
+from counterfoil.client.sinks.sql import escape_quotes
 from counterfoil.client.tables import TABLES, Table
 
 WORKING_FILE = ".counterfoil.duckdb"
@@ -19,7 +19,7 @@ WORKING_FILE = ".counterfoil.duckdb"
 class ParquetSink(DuckDBSink):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        _require_ours(folder)
+        _require_own_folder(folder)
         super().__init__(folder / WORKING_FILE)
 
     def make_tables(self) -> None:
@@ -39,29 +39,29 @@ class ParquetSink(DuckDBSink):
                 target = self._folder / f"{table.name}.parquet"
                 if table.name in unpublished or not target.exists():
                     self._write(table, target)
-            _settle(self._folder)
+            _flush_to_disk(self._folder)
         except OSError as error:
-            raise SinkError(f"cannot write into {self._folder}: {error.strerror}") from error
+            raise SinkError(f"cannot write to {self._folder}: {error.strerror}") from error
         self.run("DELETE FROM pull_unpublished")
 
     def _write(self, table: Table, target: Path) -> None:
         draft = target.with_suffix(".parquet.new")
-        self.run(f"COPY {table.name} TO '{literal(str(draft))}' (FORMAT parquet, COMPRESSION zstd)")
-        _settle(draft)
+        self.run(f"COPY {table.name} TO '{escape_quotes(str(draft))}' (FORMAT parquet, COMPRESSION zstd)")
+        _flush_to_disk(draft)
         draft.replace(target)
 
 
-def _require_ours(folder: Path) -> None:
+def _require_own_folder(folder: Path) -> None:
     """Refuse a folder with files of these names but no working file: they are not ours, or the copy is lost."""
     foreign = [table.name for table in TABLES if (folder / f"{table.name}.parquet").exists()]
     if foreign and not (folder / WORKING_FILE).exists():
         raise SinkError(
-            f"{folder} holds {foreign[0]}.parquet but no {WORKING_FILE}, which every copy has beside its files; "
-            "move the files away or choose another folder"
+            f"{folder} contains {foreign[0]}.parquet but not {WORKING_FILE}, so it is not a complete copy. "
+            "Move the files away, or choose another folder."
         )
 
 
-def _settle(path: Path) -> None:
+def _flush_to_disk(path: Path) -> None:
     """Flush a file or folder to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -1,4 +1,4 @@
-"""A copy in PostgreSQL. Answers are sent as jsonb with COPY, and SQL extracts the columns."""
+"""A copy in PostgreSQL. Rows are sent as jsonb with COPY, and SQL extracts the columns."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 
 from counterfoil.client.sinks import SinkError
-from counterfoil.client.sinks.sql import Rows, SqlSink, literal
+from counterfoil.client.sinks.sql import Rows, SqlSink, escape_quotes
 from counterfoil.client.tables import Kind, Table
 
 _INDEXES = (
@@ -21,7 +21,7 @@ _INDEXES = (
     "CREATE INDEX IF NOT EXISTS pull_seen_of_base ON pull_seen (provider_id)",
 )
 # Fields of a bill, shop or member that the rows of its lists need.
-_PARENTS = ("shopId", "id", "memberId")
+_PARENT_FIELDS = ("shopId", "id", "memberId")
 # Two pulls into one schema would overwrite each other's work. If a pull is killed, its connection ends, and so does
 # the lock.
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil pull'), hashtext(current_schema()))"
@@ -57,7 +57,7 @@ class PostgresSink(SqlSink):
         try:
             self._db.execute(_LOCK)
         except psycopg.errors.LockNotAvailable as error:
-            raise SinkError("another pull is writing to this schema; a copy has one pull at a time") from error
+            raise SinkError("another pull is writing to this schema. Wait until it has finished.") from error
         for setting in _SETTINGS:
             self.run(setting)
         self.make_tables()
@@ -69,7 +69,7 @@ class PostgresSink(SqlSink):
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
         try:
-            cursor = self._db.execute(_with_places(statement) if values else statement, values or None)
+            cursor = self._db.execute(_with_driver_placeholders(statement) if values else statement, values or None)
             return cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
             raise SinkError(f"PostgreSQL: {_first_line(error)}") from error
@@ -87,21 +87,21 @@ class PostgresSink(SqlSink):
     def field(self, row: str, path: tuple[str, ...], kind: Kind) -> str:
         if row == "outer_row":
             return f'outer_row."{path[0]}"'
-        owner = "".join(f"->'{literal(part)}'" for part in path[:-1])
+        owner = "".join(f"->'{escape_quotes(part)}'" for part in path[:-1])
         document = row if row.startswith("e") else f"{row}.j"
         if kind is Kind.TEXTS:
-            at = f"{document}{owner}->'{literal(path[-1])}'"
+            at = f"{document}{owner}->'{escape_quotes(path[-1])}'"
             return f"CASE jsonb_typeof({at}) WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text({at})) END"
-        text = f"{document}{owner}->>'{literal(path[-1])}'"
+        text = f"{document}{owner}->>'{escape_quotes(path[-1])}'"
         return f"({text})" if kind is Kind.TEXT else f"({text})::{self.TYPES[kind]}"
 
     def each(self, source: str, lists: Sequence[tuple[str, ...]]) -> tuple[str, str]:
-        # Extract the parent's fields once per row of the answer: every access to a large document unpacks it again.
-        parents = ", ".join(f"""j->>'{name}' AS "{name}\"""" for name in _PARENTS)
+        # Extract the parent's fields once per row, because every access to a large document decompresses it again.
+        parents = ", ".join(f"""j->>'{name}' AS "{name}\"""" for name in _PARENT_FIELDS)
         joined = f"(SELECT j, {parents} FROM {source} OFFSET 0) AS outer_row"
         for depth, path in enumerate(lists, 1):
             owner = "outer_row.j" if depth == 1 else f"e{depth - 1}"
-            at = owner + "".join(f"->'{literal(part)}'" for part in path)
+            at = owner + "".join(f"->'{escape_quotes(part)}'" for part in path)
             joined += (
                 f" CROSS JOIN LATERAL jsonb_array_elements({at}) WITH ORDINALITY AS list{depth}(e{depth}, n{depth})"
             )
@@ -111,7 +111,7 @@ class PostgresSink(SqlSink):
         return f"CAST(extract(epoch FROM {column}) * 1000000 AS bigint)"
 
 
-def _with_places(statement: str) -> str:
+def _with_driver_placeholders(statement: str) -> str:
     """Replace the placeholders `?` with the driver's `%s`, and escape `%`."""
     return statement.replace("%", "%%").replace("?", "%s")
 

@@ -1,6 +1,6 @@
-"""What all SQL sinks share. How to read a value and unnest a list is up to the engine.
+"""What all SQL sinks share. Each engine has its own way to read a value and to unnest a list.
 
-Answers are put into a temporary table `incoming` unchanged, and INSERT ...
+Rows are put into a temporary table `incoming` unchanged, and INSERT ...
 SELECT statements fill the copy's tables from it. Rows that have not changed
 are not written, so a sink knows which tables changed.
 """
@@ -42,7 +42,7 @@ _OWN_TABLES = (
     "CREATE TABLE IF NOT EXISTS pull_state (one INTEGER, state VARCHAR)",
     "CREATE TABLE IF NOT EXISTS pull_seen (provider_id VARCHAR, member_id VARCHAR)",
 )
-_FOREIGN = """
+_EXISTING_TABLES = """
     SELECT table_name FROM information_schema.tables
     WHERE table_schema = current_schema() AND table_name IN ({names})
 """
@@ -50,7 +50,7 @@ _COLUMNS = """
     SELECT column_name FROM information_schema.columns
     WHERE table_schema = current_schema() AND table_name = ?
 """
-_COPIED = "SELECT CAST(bill_date AS VARCHAR), id, {changed}, net, status = 'void' FROM bills WHERE shop_id = ?"
+_SELECT_BILLS = "SELECT CAST(bill_date AS VARCHAR), id, {changed}, net, status = 'void' FROM bills WHERE shop_id = ?"
 
 
 class SqlSink(ABC):
@@ -66,7 +66,7 @@ class SqlSink(ABC):
 
     @abstractmethod
     def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
-        """Put rows of an answer into the temporary table `incoming`, with at least the fields that the tables use."""
+        """Put rows of a response into the temporary table `incoming`, with at least the fields that the tables use."""
 
     @abstractmethod
     def field(self, row: str, path: tuple[str, ...], kind: Kind) -> str:
@@ -93,9 +93,11 @@ class SqlSink(ABC):
 
     def make_tables(self) -> None:
         names = ", ".join(f"'{name}'" for name in ("pull_state", *(table.name for table in TABLES)))
-        found = {row[0] for row in self.run(_FOREIGN.format(names=names))}
+        found = {row[0] for row in self.run(_EXISTING_TABLES.format(names=names))}
         if found and "pull_state" not in found:
-            raise SinkError(f"the target holds a table `{min(found)}` that no pull has made; choose another target")
+            raise SinkError(
+                f"the target already has a table `{min(found)}` that was not created by a pull. Choose another target."
+            )
         with self.transaction():
             for statement in _OWN_TABLES:
                 self.run(statement)
@@ -134,7 +136,7 @@ class SqlSink(ABC):
 
     def put_shops(self, rows: Sequence[bytes], now: str) -> None:
         self.read(rows, (SHOPS, CATEGORIES))
-        listed = self._came("shopId")
+        listed = self._incoming_keys("shopId")
         vanished = self.run(
             f"UPDATE shops SET removed_at = CAST(? AS {self.TYPES[Kind.INSTANT]}) "
             f"WHERE removed_at IS NULL AND shop_id NOT IN {listed} RETURNING 1",
@@ -152,11 +154,11 @@ class SqlSink(ABC):
         if not rows:
             return 0
         self.read(rows, (MEMBERS, COUPONS))
-        came = self._came("memberId")
-        base = f"'{literal(provider_id)}'"
-        self.run(f"INSERT INTO pull_seen SELECT {base}, member_id FROM {came} AS came(member_id)")
-        members = self._merge(MEMBERS, "member_id", came, {"provider_id": base, "removed_at": "NULL"})
-        coupons = self._merge(COUPONS, "member_id", came)
+        incoming_keys = self._incoming_keys("memberId")
+        base = f"'{escape_quotes(provider_id)}'"
+        self.run(f"INSERT INTO pull_seen SELECT {base}, member_id FROM {incoming_keys} AS came(member_id)")
+        members = self._merge(MEMBERS, "member_id", incoming_keys, {"provider_id": base, "removed_at": "NULL"})
+        coupons = self._merge(COUPONS, "member_id", incoming_keys)
         if members:
             self.changed(MEMBERS)
         if coupons:
@@ -175,15 +177,15 @@ class SqlSink(ABC):
             self.changed(MEMBERS)
         return len(vanished)
 
-    def _came(self, field: str) -> str:
+    def _incoming_keys(self, field: str) -> str:
         return f"(SELECT {self.field('incoming', (field,), Kind.TEXT)} FROM incoming)"
 
-    def _merge(self, table: Table, key: str, came: str, supplied: dict[str, str] | None = None) -> set[str]:
+    def _merge(self, table: Table, key: str, incoming_keys: str, supplied: dict[str, str] | None = None) -> set[str]:
         """Replace the rows of every key in `incoming`; return the keys whose rows changed."""
         self.run("DROP TABLE IF EXISTS staged")
         self.run(f"CREATE TEMPORARY TABLE staged AS {self._select(table, 'incoming', supplied or {})}")
         names = _names(table)
-        copied = f"(SELECT {names} FROM {table.name} WHERE {key} IN {came})"
+        copied = f"(SELECT {names} FROM {table.name} WHERE {key} IN {incoming_keys})"
         different = {
             row[0]
             for row in self.run(
@@ -193,21 +195,23 @@ class SqlSink(ABC):
         }
         if different:
             keys = [sorted(different)]
-            self.run(f"DELETE FROM {table.name} WHERE {key} IN {_LISTED}", keys)
-            self.run(f"INSERT INTO {table.name} ({names}) SELECT * FROM staged WHERE {key} IN {_LISTED}", keys)
+            self.run(f"DELETE FROM {table.name} WHERE {key} IN {_ID_LIST}", keys)
+            self.run(f"INSERT INTO {table.name} ({names}) SELECT * FROM staged WHERE {key} IN {_ID_LIST}", keys)
         return different
 
     # --- bills -------------------------------------------------------------------------
 
     def put_bills(self, shop_id: str, rows: Sequence[bytes], *, replace: bool = False) -> int:
         latest = latest_bills(rows)
-        known = self._known(shop_id, list(latest))
-        fresh = {bill_id: bill for bill_id, bill in latest.items() if replace or is_newer(bill, known.get(bill_id))}
-        if not fresh:
+        stored_versions = self._stored_versions(shop_id, list(latest))
+        newer_bills = {
+            bill_id: bill for bill_id, bill in latest.items() if replace or is_newer(bill, stored_versions.get(bill_id))
+        }
+        if not newer_bills:
             return 0
-        if replace or not known.keys().isdisjoint(fresh):
-            self._delete_bills(shop_id, list(fresh))
-        self.read([bill.row for bill in fresh.values()], (BILLS, *PARTS_OF_BILL))
+        if replace or not stored_versions.keys().isdisjoint(newer_bills):
+            self._delete_bills(shop_id, list(newer_bills))
+        self.read([bill.row for bill in newer_bills.values()], (BILLS, *PARTS_OF_BILL))
         for table in (BILLS, *PARTS_OF_BILL):
             if table is not PROMOTIONS:
                 self.run(f"INSERT INTO {table.name} ({_names(table)}) {self._select(table, 'incoming', {})}")
@@ -216,23 +220,23 @@ class SqlSink(ABC):
             rows_of_kind = self._select(PROMOTIONS, "incoming", supplied, (("amounts", kind),))
             self.run(f"INSERT INTO promotions ({_names(PROMOTIONS)}) {rows_of_kind}")
         self.changed(BILLS, *PARTS_OF_BILL)
-        return len(fresh)
+        return len(newer_bills)
 
-    def _known(self, shop_id: str, ids: Sequence[str]) -> dict[str, int | None]:
+    def _stored_versions(self, shop_id: str, ids: Sequence[str]) -> dict[str, int | None]:
         """Return when each of these bills that the copy has last changed, by ID."""
         changed = self.microseconds("updated_at")
-        rows = self.run(f"SELECT id, {changed} FROM bills WHERE shop_id = ? AND id IN {_LISTED}", [shop_id, ids])
+        rows = self.run(f"SELECT id, {changed} FROM bills WHERE shop_id = ? AND id IN {_ID_LIST}", [shop_id, ids])
         return dict(rows)
 
     def bills_of_days(self, shop_id: str, first: date, last: date) -> dict[str, list[CopiedBill]]:
         days: dict[str, list[CopiedBill]] = {}
-        copied = _COPIED.format(changed=self.microseconds("updated_at"))
+        copied = _SELECT_BILLS.format(changed=self.microseconds("updated_at"))
         for day, *bill in self.run(f"{copied} AND bill_date BETWEEN ? AND ?", [shop_id, first, last]):
             days.setdefault(day, []).append(CopiedBill(*bill))
         return days
 
     def undated_bills(self, shop_id: str, since: str) -> list[CopiedBill]:
-        copied = _COPIED.format(changed=self.microseconds("updated_at"))
+        copied = _SELECT_BILLS.format(changed=self.microseconds("updated_at"))
         since_then = f"updated_at >= CAST(? AS {self.TYPES[Kind.INSTANT]})"
         rows = self.run(f"{copied} AND bill_date IS NULL AND {since_then}", [shop_id, since])
         return [CopiedBill(*bill) for _, *bill in rows]
@@ -248,16 +252,16 @@ class SqlSink(ABC):
             self.changed(BILLS, *PARTS_OF_BILL)
 
     def _delete_bills(self, shop_id: str, ids: Sequence[str]) -> None:
-        self.run(f"DELETE FROM bills WHERE shop_id = ? AND id IN {_LISTED}", [shop_id, ids])
+        self.run(f"DELETE FROM bills WHERE shop_id = ? AND id IN {_ID_LIST}", [shop_id, ids])
         for table in PARTS_OF_BILL:
-            self.run(f"DELETE FROM {table.name} WHERE shop_id = ? AND bill_id IN {_LISTED}", [shop_id, ids])
+            self.run(f"DELETE FROM {table.name} WHERE shop_id = ? AND bill_id IN {_ID_LIST}", [shop_id, ids])
 
-    # --- from answers to rows ------------------------------------------------------------
+    # --- from responses to rows ------------------------------------------------------------
 
     def _select(
         self, table: Table, source: str, supplied: dict[str, str], lists: tuple[tuple[str, ...], ...] = ()
     ) -> str:
-        """Return a SELECT that builds the table's rows from answers."""
+        """Return a SELECT that builds the table's rows from the incoming rows."""
         lists = lists or table.each
         rows, element = self.each(source, lists) if lists else (source, "")
         row = "outer_row" if lists else source
@@ -275,7 +279,7 @@ class SqlSink(ABC):
 
 
 # A list that is passed as one parameter.
-_LISTED = "(SELECT unnest(CAST(? AS VARCHAR[])))"
+_ID_LIST = "(SELECT unnest(CAST(? AS VARCHAR[])))"
 
 
 def _names(table: Table) -> str:
@@ -283,5 +287,5 @@ def _names(table: Table) -> str:
     return ", ".join(f'"{column.name}"' for column in table.columns)
 
 
-def literal(text: str) -> str:
+def escape_quotes(text: str) -> str:
     return text.replace("'", "''")
