@@ -14,7 +14,7 @@ from msgspec import json
 
 from bench.world import World
 from counterfoil import bootstrap
-from counterfoil.domain.members import Base, StoredMember, answering, member_from, published
+from counterfoil.domain.members import Base, StoredMember, is_current_account, member_from, published
 
 TABLES = Path(__file__).parent / "peers" / "tables.sql"
 TABLE_NAMES = ("shops", "categories", "bills", "members", "accounts")
@@ -83,7 +83,7 @@ class Published:
                 # Some tills write NaN, which only the lenient parser accepts.
                 member = member_from(lenient.loads(line), token_of, str)
                 for account in member.accounts:
-                    if answering(self._bases.get(member.provider_id), account.channel):
+                    if is_current_account(self._bases.get(member.provider_id), account.channel):
                         yield {
                             "provider_id": member.provider_id,
                             "messaging_user_id": account.user,

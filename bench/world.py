@@ -16,7 +16,7 @@ from counterfoil.domain.access import Scope
 from counterfoil.settings import Settings
 
 COUNTERFOIL = (sys.executable, "-m", "counterfoil")
-PLENTY = key_issuing.MOST
+PLENTY = key_issuing.MAX_LIMIT
 # All shops belong to one franchise, so that one key can read them all.
 GROUP = "bench"
 # A second franchise has no bills, but many branches with a long list of categories each.

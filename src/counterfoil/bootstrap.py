@@ -51,15 +51,17 @@ def deployment_secret(settings: Settings) -> bytes:
     """
     if not settings.secret and not settings.secret_file.exists() and _is_built(settings):
         raise SettingsError(
-            f"the deployment secret {settings.secret_file} is missing, and this store was built with one: "
-            "restore it from your backup; a new secret would change every member token"
+            f"the deployment secret {settings.secret_file} is missing, but this store was built with one. "
+            "Restore it from a backup: a new secret would change every member token."
         )
     try:
         secret = settings.secret.encode() if settings.secret else read_or_create(settings.secret_file)
     except OSError as error:
         raise SettingsError(f"cannot read the deployment secret {settings.secret_file}: {error.strerror}") from error
     if len(secret) < MIN_SECRET_BYTES:
-        raise SettingsError(f"the deployment secret is shorter than {MIN_SECRET_BYTES} bytes")
+        raise SettingsError(
+            f"the deployment secret must be at least {MIN_SECRET_BYTES} bytes long. Set the complete secret."
+        )
     return secret
 
 
@@ -237,7 +239,9 @@ def migrate(settings: Settings) -> list[str]:
 def distribute(settings: Settings) -> list[str]:
     """Distribute the tables of a Citus cluster over its workers; return the tables that were not distributed before."""
     if not settings.database:
-        raise SettingsError("only a store on PostgreSQL with Citus can be distributed: set COUNTERFOIL_STORE to it.")
+        raise SettingsError(
+            "--distribute requires a store on PostgreSQL with Citus. Set COUNTERFOIL_STORE to its address."
+        )
     from counterfoil.backends.postgres import citus_layout
 
     return citus_layout.distribute(settings.database)
@@ -245,7 +249,9 @@ def distribute(settings: Settings) -> list[str]:
 
 def make_roles(settings: Settings) -> list[str]:
     if not settings.database:
-        raise SettingsError("roles are for a store on PostgreSQL; the embedded store goes by the modes of its files")
+        raise SettingsError(
+            "--roles requires a store on PostgreSQL. An embedded store is protected by the modes of its files."
+        )
     from counterfoil.backends.postgres import connections
 
     connections.make_roles(settings.database)

@@ -1,6 +1,6 @@
 """Issue, update, rotate and revoke keys.
 
-These functions work on a key key_store; randomness and the time are arguments. A
+These functions work on a key store; randomness and the time are arguments. A
 secret is returned once, in `Issued`; only its hash is stored.
 """
 
@@ -15,8 +15,8 @@ from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Sco
 from counterfoil.domain.credentials import Credential
 from counterfoil.ports import KeyStore, StoredKey
 
-MOST = 1_000_000_000
-LONGEST_LABEL = 200
+MAX_LIMIT = 1_000_000_000
+MAX_LABEL_LENGTH = 200
 
 Randomness = Callable[[int], bytes]
 
@@ -45,7 +45,7 @@ class KeyChanges(Struct, frozen=True, kw_only=True):
     personal_data: bool | None = None
     messaging_lookup: bool | None = None
 
-    def given(self) -> dict[str, object]:
+    def changed_fields(self) -> dict[str, object]:
         values = {name: getattr(self, name) for name in self.__struct_fields__}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -58,7 +58,7 @@ class Issued(Struct, frozen=True):
 
 
 def issue(key_store: KeyStore, grant: Grant, random_bytes: Randomness, now_ms: int) -> Issued:
-    return import_key(key_store, grant, credentials.mint(random_bytes), now_ms)
+    return import_key(key_store, grant, credentials.generate(random_bytes), now_ms)
 
 
 def import_key(key_store: KeyStore, grant: Grant, credential: Credential, now_ms: int) -> Issued:
@@ -72,16 +72,16 @@ def rotate(key_store: KeyStore, key_id: str, random_bytes: Randomness, now_ms: i
     if old.revoked_at is not None:
         raise KeyIssuingError(f"key {key_id} is revoked and cannot be rotated; issue a new key instead.")
     successor = replace(old, created_at=now_ms, successor_of=old.key_id, family=old.lineage)
-    return _add(key_store, credentials.mint(random_bytes), successor)
+    return _add(key_store, credentials.generate(random_bytes), successor)
 
 
 def update(key_store: KeyStore, key_id: str, changes: KeyChanges) -> Key:
-    return _change(key_store, key_id, lambda key: _checked(replace(key, **changes.given())))
+    return _apply_change(key_store, key_id, lambda key: _validated(replace(key, **changes.changed_fields())))
 
 
 def revoke(key_store: KeyStore, key_id: str, now_ms: int) -> Key:
     """Revoke a key permanently. A key that is already revoked keeps its original time of revocation."""
-    return _change(
+    return _apply_change(
         key_store, key_id, lambda key: key if key.revoked_at is not None else replace(key, revoked_at=now_ms)
     )
 
@@ -89,29 +89,29 @@ def revoke(key_store: KeyStore, key_id: str, now_ms: int) -> Key:
 def find(key_store: KeyStore, key_id: str) -> Key:
     key = key_store.find(key_id)
     if key is None:
-        raise _unknown(key_id)
+        raise _unknown_key(key_id)
     return key
 
 
 def _add(key_store: KeyStore, credential: Credential, draft: Key) -> Issued:
-    key = _checked(replace(draft, key_id=credential.key_id))
+    key = _validated(replace(draft, key_id=credential.key_id))
     key_store.add(StoredKey(key, credentials.digest(credential.secret)))
-    return Issued(key, credentials.written(credential))
+    return Issued(key, credentials.format_key(credential))
 
 
-def _change(key_store: KeyStore, key_id: str, change: Callable[[Key], Key]) -> Key:
+def _apply_change(key_store: KeyStore, key_id: str, change: Callable[[Key], Key]) -> Key:
     changed = key_store.change(key_id, change)
     if changed is None:
-        raise _unknown(key_id)
+        raise _unknown_key(key_id)
     return changed
 
 
-def _checked(key: Key) -> Key:
+def _validated(key: Key) -> Key:
     for name, limit in (("per minute", key.per_min), ("per day", key.per_day)):
-        if not 1 <= limit <= MOST:
-            raise KeyIssuingError(f"the limit {name} must be between 1 and {MOST:,}, not {limit:,}.")
-    if len(key.label) > LONGEST_LABEL or not _is_one_line(key.label):
-        raise KeyIssuingError(f"a label must be one line of at most {LONGEST_LABEL} characters.")
+        if not 1 <= limit <= MAX_LIMIT:
+            raise KeyIssuingError(f"the limit {name} must be between 1 and {MAX_LIMIT:,}, not {limit:,}.")
+    if len(key.label) > MAX_LABEL_LENGTH or not _is_one_line(key.label):
+        raise KeyIssuingError(f"a label must be one line of at most {MAX_LABEL_LENGTH} characters.")
     if not key.scope.id.strip() or not _is_one_line(key.scope.id):
         raise KeyIssuingError(f"a {key.scope.kind} ID must be one line and must not be blank.")
     return key
@@ -122,5 +122,5 @@ def _is_one_line(text: str) -> bool:
     return not any(category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text)
 
 
-def _unknown(key_id: str) -> KeyIssuingError:
+def _unknown_key(key_id: str) -> KeyIssuingError:
     return KeyIssuingError(f"there is no key {key_id} in this store. Run `counterfoil keys list` to see all keys.")

@@ -28,7 +28,7 @@ from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ports import BillPage, Books, Clock, Cursors, Meter, StoreUnavailable
 
 # The number of fresh ids to try for one cursor before giving up. The last ones are long enough to be unique.
-DRAWS = 6
+MAX_CURSOR_ATTEMPTS = 6
 
 
 class Caller(Struct, frozen=True):
@@ -39,7 +39,7 @@ class Caller(Struct, frozen=True):
 
     @property
     def horizon(self) -> int | None:
-        """The serverTime of the answer, which its data must have reached; None on a store with one server."""
+        """The serverTime of the response, which its data must have reached; None on a store with one server."""
         return self.admitted.horizon
 
     @property
@@ -48,7 +48,7 @@ class Caller(Struct, frozen=True):
 
 
 class Disclosure(Struct, frozen=True):
-    """The personal data in an answer: the base and the number of members."""
+    """The personal data in a response: the base and the number of members."""
 
     provider_id: str
     members: int
@@ -97,16 +97,16 @@ class Reads:
         if scope.kind == "shop" and scope.id != question.shop_id:
             raise Refused(SHOP_NOT_IN_SCOPE)
         listing = Listing(caller.key.lineage, f"bills {question.shop_id}", _query(question.selection))
-        held = await self._resume_bills(caller, question, listing)
-        page = await self._bill_page(caller, question, held)
+        stored_cursor = await self._resume_bills(caller, question, listing)
+        page = await self._bill_page(caller, question, stored_cursor)
         if not page.continues:
             raise Refused(BAD_CURSOR)
-        horizon = held.horizon_in(listing) if held else caller.horizon or page.horizon
+        horizon = stored_cursor.horizon_in(listing) if stored_cursor else caller.horizon or page.horizon
         return Answer(
             data=[page.bodies] if page.count else [],
             horizon=horizon,
             seal=page.seal,
-            next_cursor=await self._next_cursor(listing, page.last, held, horizon),
+            next_cursor=await self._next_cursor(listing, page.last, stored_cursor, horizon),
         )
 
     async def bill(self, caller: Caller, bill_id: str) -> Answer:
@@ -119,22 +119,22 @@ class Reads:
         key, provider_id = caller.key, question.provider_id
         await self._require_provider(caller, provider_id)
         listing = Listing(key.lineage, f"members {provider_id}", BY_SIGN_UP)
-        held = None
+        stored_cursor = None
         if question.cursor is not None:
-            held = await self._cursors.find(listing, question.cursor)
-            if held is None:
+            stored_cursor = await self._cursors.find(listing, question.cursor)
+            if stored_cursor is None:
                 raise Refused(BAD_CURSOR)
-        after, reached = _start(held, caller)
+        after, reached = _start_position(stored_cursor, caller)
         page = await self._books.members(provider_id, after, question.limit, reached)
         if not page.continues:
             raise Refused(BAD_CURSOR)
-        horizon = held.horizon_in(listing) if held else caller.horizon or page.horizon
+        horizon = stored_cursor.horizon_in(listing) if stored_cursor else caller.horizon or page.horizon
         data = b"[%b]" % fill_in(page.forms, page.base, self._clock.now_ms(), key.personal_data)
         return Answer(
             data=data,
             horizon=horizon,
             seal=data,
-            next_cursor=await self._next_cursor(listing, page.last, held, horizon),
+            next_cursor=await self._next_cursor(listing, page.last, stored_cursor, horizon),
             disclosure=_disclosure(key, provider_id, page.count),
         )
 
@@ -151,7 +151,7 @@ class Reads:
         hashed = self._pseudonyms.messaging_hash(question.messaging_user_id)
         found = await self._books.accounts(question.provider_id, hashed, caller.reached)
         for account in found.accounts:
-            if members.answering(found.base, account.channel):
+            if members.is_current_account(found.base, account.channel):
                 data = json.encode(MemberReference(member_id=account.token))
                 return Answer(data=data, horizon=caller.horizon or found.horizon, seal=data)
         raise Refused(NOT_FOUND)
@@ -167,15 +167,15 @@ class Reads:
         """Return what the cursor stands for; None if the request has no cursor."""
         if question.cursor is None:
             return None
-        held = await self._cursors.find(listing, question.cursor)
-        if held is None:
+        stored_cursor = await self._cursors.find(listing, question.cursor)
+        if stored_cursor is None:
             scope = caller.key.scope
             known = scope.kind == "shop" or await self._books.has_shop(scope, question.shop_id, caller.reached)
             raise Refused(BAD_CURSOR if known else SHOP_NOT_IN_SCOPE)
-        return held
+        return stored_cursor
 
-    async def _bill_page(self, caller: Caller, question: BillList, held: StoredCursor | None) -> BillPage:
-        page = await self._bills_asked_for(caller, question, held)
+    async def _bill_page(self, caller: Caller, question: BillList, stored_cursor: StoredCursor | None) -> BillPage:
+        page = await self._query_bills(caller, question, stored_cursor)
         if page:
             return page
         if caller.key.scope.kind == "franchise":
@@ -183,45 +183,47 @@ class Reads:
         # The key is bound to a shop that was never loaded. Take the horizon, then look again: if the shop has been
         # loaded in the meantime, its bills come with their own horizon.
         horizon = await self._books.horizon()
-        page = await self._bills_asked_for(caller, question, held)
+        page = await self._query_bills(caller, question, stored_cursor)
         return page or BillPage(horizon, 0, b"", b"", None)
 
-    async def _bills_asked_for(self, caller: Caller, question: BillList, held: StoredCursor | None) -> BillPage | None:
+    async def _query_bills(
+        self, caller: Caller, question: BillList, stored_cursor: StoredCursor | None
+    ) -> BillPage | None:
         scope, shop_id, limit = caller.key.scope, question.shop_id, question.limit
-        after, reached = _start(held, caller)
+        after, reached = _start_position(stored_cursor, caller)
         match question.selection:
             case ByDay(first, last):
                 return await self._books.bills_by_day(scope, shop_id, first, last, after, limit, reached)
             case ByChange(since):
                 # The upper bound makes a pass end, however much changes in the meantime.
-                until = held.latest if held else caller.horizon
+                until = stored_cursor.latest if stored_cursor else caller.horizon
                 return await self._books.bills_by_change(scope, shop_id, since, until, after, limit, reached)
 
     async def _next_cursor(
-        self, listing: Listing, last: Position | None, held: StoredCursor | None, horizon: int
+        self, listing: Listing, last: Position | None, stored_cursor: StoredCursor | None, horizon: int
     ) -> str | None:
         """Return the cursor that continues after a page; None if the page was not full."""
         if last is None:
             return None
-        following = held.at(last) if held else StoredCursor(last, horizon, horizon)
-        cursor = await self._cursors.hand_out(listing, following, None)
-        for draw in range(DRAWS):
+        next_position = stored_cursor.at(last) if stored_cursor else StoredCursor(last, horizon, horizon)
+        cursor = await self._cursors.hand_out(listing, next_position, None)
+        for attempt in range(MAX_CURSOR_ATTEMPTS):
             if cursor is not None:
                 return cursor
-            fresh = fresh_cursor(last.id, self._new_id(), longer=draw >= DRAWS // 2)
-            cursor = await self._cursors.hand_out(listing, following, fresh)
-        raise StoreUnavailable(f"no free cursor id was found in {DRAWS} attempts")
+            fresh = fresh_cursor(last.id, self._new_id(), longer=attempt >= MAX_CURSOR_ATTEMPTS // 2)
+            cursor = await self._cursors.hand_out(listing, next_position, fresh)
+        raise StoreUnavailable(f"found no unused cursor id in {MAX_CURSOR_ATTEMPTS} attempts")
 
     async def _require_provider(self, caller: Caller, provider_id: str) -> None:
         if not await self._books.covers(caller.key.scope, provider_id, caller.reached):
             raise Refused(PROVIDER_NOT_IN_SCOPE)
 
 
-def _start(held: StoredCursor | None, caller: Caller) -> tuple[Position | None, int]:
+def _start_position(stored_cursor: StoredCursor | None, caller: Caller) -> tuple[Position | None, int]:
     """Return the position after which a page begins, and the horizon that its data must have reached."""
-    if held is None:
+    if stored_cursor is None:
         return None, caller.reached
-    return held.position, max(held.latest, caller.reached)
+    return stored_cursor.position, max(stored_cursor.latest, caller.reached)
 
 
 def require_lookup(key: Key) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from counterfoil.machine.addresses import overlap
+from counterfoil.machine.addresses import would_conflict
 
 
 class SettingsError(Exception):
@@ -82,16 +82,18 @@ TABLE = (
 BY_NAME = {setting.name: setting for setting in TABLE}
 DATABASES = ("postgresql://", "postgres://")
 METERS = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://", "redis+cluster://", "rediss+cluster://")
-# An address, or a mistyped one: a typo must not create a folder with a password in its name.
+# Matches mistyped addresses too: a typo must not create a folder with a password in its name.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+]*:")
 # The login of an address, up to its password.
 _LOGIN = re.compile(r"^([a-z+]+://[^/@:?]*):.*@|([?&](?:ssl)?password=)[^&]*")
 # A login, hosts with ports, a path and parameters. If an address has another form, the driver's error message may
 # quote a part of it, and that part may be the password.
-_CODED = "%[0-9A-Fa-f]{2}"
-_NAME = rf"(?:[^\s/@:?#%]|{_CODED})*"
-_PLACE = rf"(?:\[[0-9A-Fa-f:.]+\]|(?:[^\s/@:?#%,\[\]]|{_CODED})*)(?::\d+)?"
-_ADDRESS = re.compile(rf"[a-z+]+://(?:{_NAME}(?::{_NAME})?@)?{_PLACE}(?:,{_PLACE})*(?:[/?](?:[^\s@#%]|{_CODED})*)?")
+_PERCENT_ENCODED = "%[0-9A-Fa-f]{2}"
+_NAME = rf"(?:[^\s/@:?#%]|{_PERCENT_ENCODED})*"
+_HOST_AND_PORT = rf"(?:\[[0-9A-Fa-f:.]+\]|(?:[^\s/@:?#%,\[\]]|{_PERCENT_ENCODED})*)(?::\d+)?"
+_ADDRESS = re.compile(
+    rf"[a-z+]+://(?:{_NAME}(?::{_NAME})?@)?{_HOST_AND_PORT}(?:,{_HOST_AND_PORT})*(?:[/?](?:[^\s@#%]|{_PERCENT_ENCODED})*)?"
+)
 LOG_TARGETS = ("stderr", "stdout", "off")
 
 
@@ -125,7 +127,7 @@ class SettingSource(Struct, frozen=True):
 
 def collect(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None) -> dict[str, SettingSource]:
     """Return every setting with its origin, in the table's order."""
-    in_file = _from_file(file)
+    in_file = _read_file(file)
     found = {}
     for setting in TABLE:
         if flags.get(setting.name) is not None:
@@ -144,7 +146,7 @@ def resolve(sources: Mapping[str, SettingSource]) -> Settings:
     values: dict[str, Any] = {}
     for setting in TABLE:
         source = sources[setting.name]
-        values[setting.name] = _number(setting, source) if isinstance(setting.default, int) else str(source.value)
+        values[setting.name] = _parse_number(setting, source) if isinstance(setting.default, int) else str(source.value)
     if _SCHEME.match(values["store"]) and not values["store"].startswith(DATABASES):
         raise SettingsError(
             f"store must be a folder or start with {DATABASES[0]}, not with {_scheme(values['store'])}:", "store"
@@ -163,25 +165,25 @@ def load(
     return resolve(collect(flags or {}, os.environ if environment is None else environment, file))
 
 
-def masked(name: str, value: object) -> str:
+def mask(name: str, value: object) -> str:
     return "***" if BY_NAME[name].secret and value else without_password(str(value))
 
 
 def without_password(address: str) -> str:
     """Return the address with its password masked; return other text unchanged."""
-    meant = "://" in address or ("@" in address and _SCHEME.match(address))
-    if meant and not _ADDRESS.fullmatch(address):
+    looks_like_address = "://" in address or ("@" in address and _SCHEME.match(address))
+    if looks_like_address and not _ADDRESS.fullmatch(address):
         # The password may be anywhere in a malformed address.
         return f"{_scheme(address)}://***"
     return _LOGIN.sub(lambda found: f"{found[1]}:***@" if found[1] else f"{found[2]}***", address)
 
 
-def displayed(settings: Settings, name: str) -> str:
+def display_value(settings: Settings, name: str) -> str:
     """Return the value of a setting with secrets masked."""
-    return masked(name, settings.database if name == "store" and settings.database else getattr(settings, name))
+    return mask(name, settings.database if name == "store" and settings.database else getattr(settings, name))
 
 
-def _from_file(file: Path | None) -> dict[str, Any]:
+def _read_file(file: Path | None) -> dict[str, Any]:
     if file is None:
         return {}
     try:
@@ -192,11 +194,13 @@ def _from_file(file: Path | None) -> dict[str, Any]:
         raise SettingsError(f"{file} is not valid TOML: {error}") from error
     unknown = sorted(set(found) - set(BY_NAME))
     if unknown:
-        raise SettingsError(f"{file} contains unknown settings: {', '.join(unknown)}")
+        raise SettingsError(
+            f"{file} contains unknown settings: {', '.join(unknown)}. Run `counterfoil settings` to list all settings."
+        )
     return found
 
 
-def _number(setting: Setting, source: SettingSource) -> int:
+def _parse_number(setting: Setting, source: SettingSource) -> int:
     try:
         return msgspec.convert(source.value, int, strict=False)
     except msgspec.ValidationError:
@@ -209,9 +213,10 @@ def _check_listeners(values: Mapping[str, Any]) -> None:
     for name in ("port", "admin_port"):
         if not 0 <= values[name] <= 65535:
             raise SettingsError(f"{name} must be between 0 and 65535, not {values[name]}", name)
-    if values["port"] == values["admin_port"] != 0 and overlap(values["host"], values["admin_host"]):
+    if values["port"] == values["admin_port"] != 0 and would_conflict(values["host"], values["admin_host"]):
         raise SettingsError(
-            f"port and admin_port must differ, but both are {values['port']}; admin_port 0 turns that listener off",
+            f"port and admin_port must differ, but both are {values['port']}. "
+            "To turn the admin listener off, set admin_port to 0.",
             "port",
             "admin_port",
         )
@@ -219,9 +224,9 @@ def _check_listeners(values: Mapping[str, Any]) -> None:
 
 def _check(values: Mapping[str, Any]) -> None:
     _check_listeners(values)
-    for name, least in (("workers", 1), ("batch", 1), ("tick_ms", 10), ("grace_sec", 0), ("replica_lag_ms", 1_000)):
-        if values[name] < least:
-            raise SettingsError(f"{name} must be at least {least}, not {values[name]}", name)
+    for name, minimum in (("workers", 1), ("batch", 1), ("tick_ms", 10), ("grace_sec", 0), ("replica_lag_ms", 1_000)):
+        if values[name] < minimum:
+            raise SettingsError(f"{name} must be at least {minimum}, not {values[name]}", name)
     if values["prefix"] and (not values["prefix"].startswith("/") or values["prefix"].endswith("/")):
         raise SettingsError(
             f"prefix must be empty, or start with a slash and not end with one; it is {values['prefix']!r}", "prefix"
@@ -238,7 +243,7 @@ def _check_servers(values: Mapping[str, Any]) -> None:
         if address:
             check_address(name, address)
     if values["meter"] and not values["database"]:
-        raise SettingsError("a shared meter requires a shared store: set store to postgresql://... as well")
+        raise SettingsError("a shared meter requires a shared store. Set store to postgresql://..., or remove meter.")
 
 
 def check_address(name: str, address: str) -> None:

@@ -192,7 +192,7 @@ def test_a_node_whose_login_may_not_serve_does_not_start(shared: dict[str, str],
     words = ["serve", "--store", shared["loading"], "--port", str(free_port()), "--admin-port", "0"]
     refused = CliRunner().invoke(program, words, env={"COUNTERFOIL_SECRET": SECRET})
     assert refused.exit_code == 1
-    assert "a_counterfoil_loading may not serve" in str(refused.exception) + refused.output
+    assert "a_counterfoil_loading has no permission to serve" in str(refused.exception) + refused.output
 
 
 # --- when it is away -----------------------------------------------------------

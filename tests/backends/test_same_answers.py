@@ -55,11 +55,11 @@ def moved(lines: list[bytes]) -> dict[str, Any]:
 
 
 def same_key(services: list[RunningService], scope: Scope) -> str:
-    credential = credentials.mint(secrets.token_bytes)
+    credential = credentials.generate(secrets.token_bytes)
     for service in services:
         key_issuing.import_key(service.key_store, key_issuing.Grant(scope=scope, **BUSY), credential, 0)  # type: ignore[arg-type]
         service.clock.advance(1)
-    return credentials.written(credential)
+    return credentials.format_key(credential)
 
 
 def agreed(services: list[RunningService], key: str, path: str, **query: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli.command import SHOPS, Command
-from counterfoil.domain.credentials import PATTERN, matches, presented
+from counterfoil.domain.credentials import PATTERN, matches, parse_authorization
 
 
 def issue(counterfoil: Command, *arguments: str) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def test_an_issued_key_is_printed_once_and_its_secret_is_not_stored(counterfoil:
 
 def test_the_printed_key_is_the_one_that_the_store_accepts(counterfoil: Command, store: Path) -> None:
     issued = issue(counterfoil)
-    credential = presented(f"Bearer {issued['key']}")
+    credential = parse_authorization(f"Bearer {issued['key']}")
     assert credential
     connection = sqlite3.connect(store / "keys.sqlite3")
     (digest,) = connection.execute("SELECT secret_digest FROM keys WHERE key_id = ?", (issued["keyId"],)).fetchone()

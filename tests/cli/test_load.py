@@ -113,7 +113,7 @@ def test_a_missing_source_is_reported_in_one_sentence(counterfoil: Command, tmp_
 
 
 def test_a_folder_without_records_is_reported_in_one_sentence(counterfoil: Command, tmp_path: Path) -> None:
-    assert "holds no file that ends in" in counterfoil("load", tmp_path, status=1).stderr
+    assert "contains no file that ends in" in counterfoil("load", tmp_path, status=1).stderr
 
 
 def test_a_truncated_file_is_reported_with_what_was_loaded(counterfoil: Command, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_truncated_file_is_reported_with_what_was_loaded(counterfoil: Command,
     padded = [bill(number)[:-1] + b',"ignored":"%s"}' % (b"-" * 2_000) for number in range(1_500)]
     cut.write_bytes(gzip.compress(lines(*SHOPS, *padded))[:-2_000])
     result = counterfoil("load", cut, "--batch", 50, status=1)
-    assert "breaks off after line" in result.stderr
+    assert "cannot be read after line" in result.stderr
     assert "added" in result.stdout
 
 

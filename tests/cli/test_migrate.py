@@ -9,7 +9,7 @@ import servers
 from cli.command import Command
 from counterfoil.backends.postgres.connections import ROLES
 from counterfoil.cli.main import program
-from counterfoil.settings import SettingsError, displayed, load, without_password
+from counterfoil.settings import SettingsError, display_value, load, without_password
 
 
 @pytest.fixture
@@ -73,8 +73,8 @@ def test_a_password_in_an_address_is_never_shown(address: str, seen: str) -> Non
 
 def test_the_settings_command_shows_the_address_without_its_password() -> None:
     settings = load({"store": "postgres://api:hush@db/x", "meter": "redis://:hush@m"}, environment={})
-    assert displayed(settings, "store") == "postgres://api:***@db/x"
-    assert displayed(settings, "meter") == "redis://:***@m"
+    assert display_value(settings, "store") == "postgres://api:***@db/x"
+    assert display_value(settings, "meter") == "redis://:***@m"
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def test_another_address_is_refused_until_it_is_adopted(copy_owner: CopyOwner) -
 def test_a_target_in_use_is_reported_in_one_sentence(copy_owner: CopyOwner) -> None:
     (copy_owner.folder / "copy.duckdb").write_bytes(b"no database")
     result = copy_owner("pull", "--to", "copy.duckdb", status=1)
-    assert result.stderr.startswith("counterfoil: cannot open copy.duckdb as a DuckDB file")
+    assert result.stderr.startswith("counterfoil: copy.duckdb exists but is not a DuckDB file.")
 
 
 def test_a_missing_extra_is_named(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,11 +304,11 @@ def test_a_removed_bill_is_reported_and_repaired(copy_owner: CopyOwner) -> None:
 
 
 def test_a_target_that_was_never_pulled_is_not_a_copy(copy_owner: CopyOwner) -> None:
-    assert "run `counterfoil pull` first" in copy_owner("reconcile", status=1).stderr
+    assert "Run `counterfoil pull` first" in copy_owner("reconcile", status=1).stderr
     assert not (copy_owner.folder / "counterfoil.duckdb").exists(), "a comparison makes no target"
     copy_owner.key_file.write_text("cf_live_unknownkey00_" + "x" * 40)
     copy_owner("pull", status=1)
-    assert "run `counterfoil pull` first" in copy_owner("reconcile", status=1).stderr
+    assert "Run `counterfoil pull` first" in copy_owner("reconcile", status=1).stderr
 
 
 def test_an_incomplete_comparison_does_not_report_a_copy_as_equal(copy_owner: CopyOwner) -> None:

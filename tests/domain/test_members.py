@@ -14,8 +14,8 @@ from counterfoil.domain.members import (
     Lot,
     StoredMember,
     Tier,
-    answering,
     base_from,
+    is_current_account,
     member_from,
     published,
 )
@@ -436,12 +436,12 @@ def test_one_account_that_counts_is_enough() -> None:
 
 
 def test_every_channel_counts_while_the_base_is_not_loaded() -> None:
-    assert answering(None, "bot_9")
+    assert is_current_account(None, "bot_9")
 
 
 def test_an_account_under_a_channel_counts_for_nothing_if_the_base_declares_none() -> None:
-    assert not answering(Base(provider_id="mb_a"), "bot_9")
-    assert answering(Base(provider_id="mb_a"), None)
+    assert not is_current_account(Base(provider_id="mb_a"), "bot_9")
+    assert is_current_account(Base(provider_id="mb_a"), None)
 
 
 # --- whatever comes --------------------------------------------------------

@@ -377,7 +377,7 @@ def test_elements_that_cannot_be_read_are_left_out_of_a_list() -> None:
 
 @pytest.mark.parametrize("value", [None, "a", {"0": "a"}, 5, True])
 def test_a_value_that_is_not_a_list_is_an_empty_one(value: object) -> None:
-    assert [*pos_values.texts(value), *pos_values.objects(value), *pos_values.listing(value)] == []
+    assert [*pos_values.texts(value), *pos_values.objects(value), *pos_values.as_list(value)] == []
 
 
 # --- whatever comes --------------------------------------------------------

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from counterfoil.backends.postgres.connections import GATE_SEC
-from counterfoil.http.gate import SEAT_SEC
+from counterfoil.http.gate import MAX_WAIT_SEC
 from faults.http_clients import Call, call_concurrently
 from faults.multi_node import BY_DAY, MultiNodeDeployment
 from waiting import until
@@ -13,7 +13,7 @@ from waiting import until
 # What a busy machine may add to a bound.
 SLACK_SEC = 1.0
 # Of a crowd the last ones wait for a seat first.
-BOUND_SEC = SEAT_SEC + GATE_SEC + SLACK_SEC
+BOUND_SEC = MAX_WAIT_SEC + GATE_SEC + SLACK_SEC
 # While a node remembers its keys, this is all that a dead meter leaves to be said.
 AT_ONCE_SEC = 0.5
 

@@ -3,7 +3,7 @@
 import pytest
 
 from counterfoil.backends.postgres.connections import COMMAND_SEC, QUEUE_SEC
-from counterfoil.http.gate import SEATS
+from counterfoil.http.gate import MAX_CONCURRENT_REQUESTS
 from faults.http_clients import call_concurrently
 from faults.multi_node import BY_DAY, MultiNodeDeployment
 from faults.test_store_away import locked
@@ -18,7 +18,7 @@ def test_hundreds_of_concurrent_callers_are_all_served(multi_node: MultiNodeDepl
     node = multi_node.node()
     seen = call_concurrently(node.port, multi_node.key(), BY_DAY, CROWD)
     assert {call.status for call in seen} <= {200, 503}
-    assert sum(call.status == 200 for call in seen) > 2 * SEATS
+    assert sum(call.status == 200 for call in seen) > 2 * MAX_CONCURRENT_REQUESTS
     assert max(call.took for call in seen) < QUEUE_SEC + COMMAND_SEC + SLACK_SEC
 
 
@@ -38,5 +38,5 @@ def test_when_every_connection_is_in_use_callers_wait_for_a_limited_time_and_are
     assert (503, "auth_unavailable", False) in statuses
     assert max(call.took for call in seen) < QUEUE_SEC + COMMAND_SEC + SLACK_SEC
     # Whoever found no seat has not spent anything.
-    assert client.ask("usage").data["today"]["count"] <= SEATS + 2
+    assert client.ask("usage").data["today"]["count"] <= MAX_CONCURRENT_REQUESTS + 2
     assert {call.status for call in call_concurrently(node.port, multi_node.key(), BY_DAY, 20)} == {200}

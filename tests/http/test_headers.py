@@ -8,7 +8,7 @@ import pytest
 from backports import zstd
 
 import raw_http
-from counterfoil.http.wire import WORTH_ENCODING
+from counterfoil.http.wire import MIN_COMPRESSED_BYTES
 from records import NEW_YEAR, Record, bill, bills, branch, fresh, member, shop
 from running_service import RunningService
 
@@ -21,7 +21,7 @@ def large(shared_service: RunningService) -> str:
     franchise = fresh("franchise")
     shared_service.load(*[branch(franchiseId=franchise) for _ in range(20)])
     key = shared_service.key(franchise=franchise, per_min=10_000)
-    assert len(shared_service.get("shops", key, headers=NO_ENCODING).content) > WORTH_ENCODING
+    assert len(shared_service.get("shops", key, headers=NO_ENCODING).content) > MIN_COMPRESSED_BYTES
     return key
 
 
@@ -29,7 +29,7 @@ def large(shared_service: RunningService) -> str:
 def small(shared_service: RunningService) -> str:
     """A key whose list of shops is not worth encoding."""
     key = shared_service.key(shop="never-loaded", per_min=10_000)
-    assert len(shared_service.get("shops", key, headers=NO_ENCODING).content) < WORTH_ENCODING
+    assert len(shared_service.get("shops", key, headers=NO_ENCODING).content) < MIN_COMPRESSED_BYTES
     return key
 
 

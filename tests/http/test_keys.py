@@ -73,7 +73,7 @@ BAD_HEADERS: dict[str, Callable[[str], str | None]] = {
     "a typo in the checksum": lambda key: "Bearer " + mistyped(key, len(key) - 1),
     "a typo in the id": lambda key: "Bearer " + mistyped(key, 10),
     "upper case": lambda key: "Bearer " + key.upper(),
-    "an unknown id": lambda _: "Bearer " + credentials.written(credentials.mint(secrets.token_bytes)),
+    "an unknown id": lambda _: "Bearer " + credentials.format_key(credentials.generate(secrets.token_bytes)),
     "very long": lambda _: "Bearer " + "x" * 20_000,
 }
 
@@ -89,7 +89,7 @@ def test_a_wrong_secret_is_refused_like_an_unknown_id(shared_service: RunningSer
     # A well-formed key with a right checksum, but the secret is not that of this id.
     genuine = shared_service.key(shop="s")
     forged = _with_id(key_id(genuine))
-    assert credentials.presented(f"Bearer {forged}") is not None
+    assert credentials.parse_authorization(f"Bearer {forged}") is not None
     assert seen(refusal(shared_service, f"Bearer {forged}")) == seen(refusal(shared_service, None))
 
 
@@ -102,9 +102,9 @@ def test_a_revoked_key_with_a_wrong_secret_is_refused_like_an_unknown_id(shared_
 
 def _with_id(known: str) -> str:
     """A key that somebody who knows an id could make up."""
-    body = credentials.mint(secrets.token_bytes).secret[: credentials.RANDOM_LENGTH]
+    body = credentials.generate(secrets.token_bytes).secret[: credentials.RANDOM_LENGTH]
     checksum = credentials._checksum(known, body)
-    return credentials.written(credentials.Credential(known, body + checksum))
+    return credentials.format_key(credentials.Credential(known, body + checksum))
 
 
 @pytest.mark.parametrize("name", ["key", "api_key", "apiKey", "access_token", "token", "authorization"])

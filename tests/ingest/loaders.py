@@ -15,7 +15,7 @@ from counterfoil.demo.worldgen.world import world
 from counterfoil.domain.access import Scope
 from counterfoil.domain.member_template import NEXT
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
-from counterfoil.ingest.sources import Source, SourceLine, source
+from counterfoil.ingest.sources import Source, SourceLine, open_source
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Clock
 from ports.backends import Store
@@ -62,7 +62,7 @@ def lines_of_a_world() -> list[bytes]:
 
 
 def load_file(store: Store, path: str, batch: int) -> None:
-    load(store, SystemClock(), source(path), batch=batch)
+    load(store, SystemClock(), open_source(path), batch=batch)
 
 
 def load_and_kill_itself(store: Store, path: str, batch: int, batches: int) -> None:
@@ -75,12 +75,12 @@ def load_and_kill_itself(store: Store, path: str, batch: int, batches: int) -> N
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    load(store, SystemClock(), source(path), batch=batch, on_progress=count)
+    load(store, SystemClock(), open_source(path), batch=batch, on_progress=count)
 
 
 def load_and_report(store: Store, path: str, batch: int, results: Connection) -> None:
     """Tells after each batch, so that whoever listens can choose a moment."""
-    load(store, SystemClock(), source(path), batch=batch, on_progress=lambda summary: results.send(summary.lines))
+    load(store, SystemClock(), open_source(path), batch=batch, on_progress=lambda summary: results.send(summary.lines))
 
 
 # --- what can be seen ----------------------------------------------------------

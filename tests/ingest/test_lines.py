@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec import json as msgspec_json
 
 from counterfoil.domain.changes import PutMember, PutShop
-from counterfoil.ingest.lines import MAX_LINE, REASONS, Reader, Rejected, record_in, reject
-from counterfoil.ingest.sources import source
+from counterfoil.ingest.lines import MAX_LINE_BYTES, REASONS, Reader, Rejected, make_reject, parse_record
+from counterfoil.ingest.sources import open_source
 from ingest.loaders import load
 from ports.backends import Store
 from ports.open_store import PSEUDONYMS, OpenStore, base, bill, member, shop
@@ -25,7 +25,7 @@ DEEP = 200_000
 
 def reason_of(line: bytes) -> str:
     with pytest.raises(Rejected) as aside:
-        READER.change(record_in(line))
+        READER.change(parse_record(line))
     return aside.value.reason
 
 
@@ -72,7 +72,7 @@ def reason_of(line: bytes) -> str:
         (b'{"kind":"member","id":"1"}', "no_base"),
         (b'{"kind":"member","id":"1","providerId":[]}', "no_base"),
         (b'{"kind":"bill","id":"1","shopId":"sh_1"}', "unknown_shop"),
-        (b'{"kind":"shop","id":"1","name":"' + b"a" * MAX_LINE + b'"}', "too_long"),
+        (b'{"kind":"shop","id":"1","name":"' + b"a" * MAX_LINE_BYTES + b'"}', "too_long"),
         (b'{"kind":"reject"}', "not_json"),
         (b'{"kind":"reject","record":5}', "not_json"),
         (b'{"kind":"reject","record":"hello"}', "not_json"),
@@ -104,25 +104,25 @@ def test_every_documented_reason_has_a_text() -> None:
         b'{"kind":"shop","id":"1","x":"\\ud800"}',
         b'{"kind":"shop","id":"2","id":"1"}',
         b' {"kind":"shop",\t"id":"1"} ',
-        b'{"kind":"shop","id":"1","name":"' + b"a" * (MAX_LINE - 34) + b'"}',
+        b'{"kind":"shop","id":"1","name":"' + b"a" * (MAX_LINE_BYTES - 34) + b'"}',
     ],
     ids=lambda line: line[:40].decode("latin-1"),
 )
 def test_a_carelessly_written_line_is_a_record(line: bytes) -> None:
-    change = READER.change(record_in(line))
+    change = READER.change(parse_record(line))
     assert isinstance(change, PutShop)
     assert change.shop.shop_id == "1"
 
 
 def test_an_id_of_512_bytes_is_kept_exactly() -> None:
-    change = READER.change(record_in(b'{"kind":"shop","id":"' + b"a" * 512 + b'"}'))
+    change = READER.change(parse_record(b'{"kind":"shop","id":"' + b"a" * 512 + b'"}'))
     assert isinstance(change, PutShop)
     assert change.shop.shop_id == "a" * 512
 
 
 def test_a_number_of_a_thousand_digits_loses_its_field_and_not_the_record() -> None:
     line = b'{"kind":"member","id":"1","providerId":"mb","points":' + b"9" * 10_000 + b"}"
-    change = READER.change(record_in(line))
+    change = READER.change(parse_record(line))
     assert isinstance(change, PutMember)
     assert change.record.points == []
 
@@ -145,7 +145,7 @@ def test_any_bytes_are_at_worst_rejected(line: bytes) -> None:
 )
 def test_any_object_is_at_worst_rejected(record: dict[str, Any], kind: str) -> None:
     with contextlib.suppress(Rejected):
-        READER.change(record_in(json.dumps({**record, "kind": kind}).encode("utf-8", "surrogatepass")))
+        READER.change(parse_record(json.dumps({**record, "kind": kind}).encode("utf-8", "surrogatepass")))
 
 
 # --- the rejects file ----------------------------------------------------------
@@ -181,7 +181,7 @@ def test_a_rejects_file_is_loadable_once_the_cause_is_fixed(
     summary = load(store, clock, [tricky, b'{"kind":"bill","id":"b_2","shopId":"sh_1","x":NaN}'], rejects=file)
     assert summary.rejected == {"unknown_shop": 2}
     load(store, clock, [shop()])
-    assert load(store, clock, source(str(file))).outcomes == {"added": 2}
+    assert load(store, clock, open_source(str(file))).outcomes == {"added": 2}
     assert open_store.bill("b_1")["cashier"] == tricky["cashier"]
     assert open_store.bill("b_2") is not None
 
@@ -192,10 +192,10 @@ def test_a_reject_that_is_rejected_again_is_still_loadable(
     files = [tmp_path / f"rejects-{n}.ndjson" for n in range(4)]
     load(store, clock, [bill("b_1"), b'{"kind":"bill","id":"b_2","shopId":"sh_1","note":"\xff"}'], rejects=files[0])
     for before, after in pairwise(files):
-        load(store, clock, source(str(before)), rejects=after)
+        load(store, clock, open_source(str(before)), rejects=after)
     assert rejects_in(files[3]) == rejects_in(files[0])
     load(store, clock, [shop()])
-    summary = load(store, clock, source(str(files[3])))
+    summary = load(store, clock, open_source(str(files[3])))
     assert (summary.outcomes, summary.rejected) == ({"added": 1}, {"not_json": 1})
     assert open_store.bill("b_1") is not None
 
@@ -206,10 +206,10 @@ def test_a_long_rejected_line_is_still_loadable(
     """In a rejects file every quote takes two letters, so the line there is longer than lines may be."""
     file = tmp_path / "rejects.ndjson"
     long = bill("b_1", orderIds=["o"] * 1_500_000)
-    assert len(json.dumps(long)) < MAX_LINE
+    assert len(json.dumps(long)) < MAX_LINE_BYTES
     load(store, clock, [msgspec_json.encode(long)], rejects=file)
     load(store, clock, [shop()])
-    assert load(store, clock, source(str(file))).outcomes == {"added": 1}
+    assert load(store, clock, open_source(str(file))).outcomes == {"added": 1}
     assert len(open_store.bill("b_1")["orderIds"]) == 1_500_000
 
 
@@ -217,14 +217,14 @@ def test_a_line_too_long_to_load_stays_rejected(store: Store, clock: ManualClock
     long = tmp_path / "long.ndjson"
     long.write_bytes(b'{"kind":"shop","id":"1","name":"' + b'\\"' * 9_000_000 + b'"}\n' + b'{"kind":"shop","id":"2"}\n')
     first, second = tmp_path / "first.ndjson", tmp_path / "second.ndjson"
-    summary = load(store, clock, source(str(long)), rejects=first)
+    summary = load(store, clock, open_source(str(long)), rejects=first)
     assert (summary.lines, summary.outcomes, summary.rejected) == (2, {"added": 1}, {"too_long": 1})
-    assert load(store, clock, source(str(first)), rejects=second).rejected == {"too_long": 1}
-    assert first.stat().st_size < 4 * MAX_LINE
+    assert load(store, clock, open_source(str(first)), rejects=second).rejected == {"too_long": 1}
+    assert first.stat().st_size < 4 * MAX_LINE_BYTES
 
 
 def test_a_record_of_each_kind_in_a_rejects_file_is_unwrapped() -> None:
     for record in (shop(), base(), member()):
         line = json.dumps(record).encode()
-        wrapped = msgspec_json.encode(reject("file", 1, "not_json", line))
-        assert READER.change(record_in(wrapped)) == READER.change(record)
+        wrapped = msgspec_json.encode(make_reject("file", 1, "not_json", line))
+        assert READER.change(parse_record(wrapped)) == READER.change(record)

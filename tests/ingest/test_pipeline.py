@@ -12,7 +12,7 @@ from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.domain.changes import Change, Outcome
 from counterfoil.ingest.lines import Reader
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
-from counterfoil.ingest.sources import source
+from counterfoil.ingest.sources import open_source
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import LoadProgress
 from ingest.loaders import (
@@ -235,7 +235,7 @@ def test_a_bill_whose_shop_disappears_before_it_is_read_again_is_rejected(tmp_pa
 def _undisturbed(folder: Path, path: Path) -> dict[str, Any]:
     """What the books hold after a load that nobody disturbed."""
     store = BACKENDS[0](folder / "undisturbed")
-    load(store, SystemClock(), source(str(path)))
+    load(store, SystemClock(), open_source(str(path)))
     return visible_world(store)
 
 
@@ -262,7 +262,7 @@ def test_a_load_killed_at_batch_boundaries_and_run_again_ends_as_if_never_killed
         victim.start()
         victim.join(PATIENCE_SEC)
         assert victim.exitcode == -signal.SIGKILL
-    load(store, SystemClock(), source(str(path)))
+    load(store, SystemClock(), open_source(str(path)))
     assert visible_world(store) == _undisturbed(tmp_path, path)
 
 
@@ -281,7 +281,7 @@ def test_a_load_killed_between_batch_boundaries_ends_as_if_never_killed(store: S
         victim.join(PATIENCE_SEC)
         assert victim.exitcode == -signal.SIGKILL
         ours.close()
-    load(store, SystemClock(), source(str(path)))
+    load(store, SystemClock(), open_source(str(path)))
     assert visible_world(store) == _undisturbed(tmp_path, path)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from backports import zstd
 
-from counterfoil.ingest.sources import SourceError, source
+from counterfoil.ingest.sources import SourceError, open_source
 from ingest.loaders import load
 from ports.backends import Store
 from ports.open_store import OpenStore, bill, member, shop
@@ -26,7 +26,7 @@ def written(*records: Any) -> bytes:
 
 
 def ids(name: Path) -> list[Any]:
-    return [json.loads(line.text)["id"] for line in source(str(name)).lines()]
+    return [json.loads(line.text)["id"] for line in open_source(str(name)).lines()]
 
 
 # --- a file ------------------------------------------------------------------
@@ -36,7 +36,7 @@ def ids(name: Path) -> list[Any]:
 def test_a_file_may_be_plain_or_compressed(tmp_path: Path, packing: str) -> None:
     file = tmp_path / f"all.ndjson{packing}"
     file.write_bytes(PACK[packing](written(shop("a"), shop("b"))))
-    lines = list(source(str(file)).lines())
+    lines = list(open_source(str(file)).lines())
     assert [(line.source, line.number) for line in lines] == [(file.name, 1), (file.name, 2)]
     assert ids(file) == ["a", "b"]
 
@@ -59,7 +59,7 @@ def test_a_file_of_no_bytes_at_all_has_no_lines(tmp_path: Path, packing: str) ->
 def test_a_zstd_file_of_no_bytes_at_all_is_a_broken_one(tmp_path: Path) -> None:
     file = tmp_path / "empty.ndjson.zst"
     file.touch()
-    with pytest.raises(SourceError, match="breaks off after line 0"):
+    with pytest.raises(SourceError, match="cannot be read after line 0"):
         ids(file)
 
 
@@ -78,7 +78,7 @@ def test_windows_line_ends_are_accepted(tmp_path: Path) -> None:
 def test_blank_lines_are_skipped_and_still_numbered(tmp_path: Path) -> None:
     file = tmp_path / "a.ndjson"
     file.write_bytes(b"\n\n" + written(shop("a")) + b"   \n" + written(shop("b")))
-    assert [line.number for line in source(str(file)).lines()] == [3, 5]
+    assert [line.number for line in open_source(str(file)).lines()] == [3, 5]
 
 
 def test_several_gzip_members_and_zstd_frames_are_one_file(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_truncated_file_is_reported_with_its_name_and_line(tmp_path: Path, pac
     file = tmp_path / f"cut.ndjson{packing}"
     packed = PACK[packing](many())
     file.write_bytes(packed[: int(len(packed) * keep)])
-    with pytest.raises(SourceError, match=rf"{file.name} breaks off after line \d+"):
+    with pytest.raises(SourceError, match=rf"{file.name} cannot be read after line \d+"):
         ids(file)
 
 
@@ -109,15 +109,15 @@ def test_a_damaged_file_is_reported_too(tmp_path: Path, packing: str) -> None:
     for at in range(len(packed) // 2, len(packed) // 2 + 200):
         packed[at] ^= 0xFF
     file.write_bytes(packed)
-    with pytest.raises(SourceError, match="breaks off"):
-        list(source(str(file)).lines())
+    with pytest.raises(SourceError, match="cannot be read"):
+        list(open_source(str(file)).lines())
 
 
 @pytest.mark.parametrize("packing", [".gz", ".zst"])
 def test_a_file_that_does_not_match_its_name_is_reported(tmp_path: Path, packing: str) -> None:
     file = tmp_path / f"plain.ndjson{packing}"
     file.write_bytes(written(shop("a")))
-    with pytest.raises(SourceError, match="breaks off after line 0"):
+    with pytest.raises(SourceError, match="cannot be read after line 0"):
         ids(file)
 
 
@@ -129,22 +129,22 @@ def test_the_lines_before_a_truncation_are_loaded_and_the_whole_file_completes_t
     whole = gzip.compress(written(*(shop(f"{n}", note=noise.randbytes(100_000).hex()) for n in range(40))), 1)
     file.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(SourceError):
-        load(store, clock, source(str(file)), batch=2)
+        load(store, clock, open_source(str(file)), batch=2)
     file.write_bytes(whole)
-    summary = load(store, clock, source(str(file)), batch=2)
+    summary = load(store, clock, open_source(str(file)), batch=2)
     assert summary.outcomes["unchanged"] >= 2
     assert summary.outcomes.total() == 40
 
 
 def test_a_missing_source_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="there is no file or folder"):
-        source(str(tmp_path / "nowhere.ndjson"))
+        open_source(str(tmp_path / "nowhere.ndjson"))
 
 
 def test_a_file_reports_how_far_it_has_been_read(tmp_path: Path) -> None:
     file = tmp_path / "a.ndjson"
     file.write_bytes(many())
-    opened = source(str(file))
+    opened = open_source(str(file))
     assert opened.total == file.stat().st_size
     lines = opened.lines()
     next(lines)
@@ -168,14 +168,14 @@ def test_a_folder_is_read_bills_last_over_all_its_files_in_name_order(tmp_path: 
 
 def test_lines_of_a_folder_carry_their_file_and_number(tmp_path: Path) -> None:
     (tmp_path / "1.ndjson").write_bytes(written(bill("b_1"), shop("s_1")))
-    lines = [(line.source, line.number) for line in source(str(tmp_path)).lines()]
+    lines = [(line.source, line.number) for line in open_source(str(tmp_path)).lines()]
     assert lines == [("1.ndjson", 2), ("1.ndjson", 1)]
 
 
 def test_a_bill_with_nan_is_still_read_after_its_shop(tmp_path: Path) -> None:
     (tmp_path / "1.ndjson").write_bytes(b'{"kind":"bill","id":"b","x":NaN}\n')
     (tmp_path / "2.ndjson").write_bytes(written(shop("s")))
-    assert [line.source for line in source(str(tmp_path)).lines()] == ["2.ndjson", "1.ndjson"]
+    assert [line.source for line in open_source(str(tmp_path)).lines()] == ["2.ndjson", "1.ndjson"]
 
 
 def test_a_shop_record_that_mentions_a_bill_is_not_a_bill(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_shop_record_that_mentions_a_bill_is_not_a_bill(tmp_path: Path) -> Non
 
 def test_a_line_that_is_not_a_record_is_read_once(tmp_path: Path) -> None:
     (tmp_path / "1.ndjson").write_bytes(b'hello\n{"kind":"bill"\n\xff"bill"\n[[["bill"\n')
-    assert len(list(source(str(tmp_path)).lines())) == 4
+    assert len(list(open_source(str(tmp_path)).lines())) == 4
 
 
 def test_bills_in_a_rejects_file_beside_the_shops_are_read_after_them(
@@ -195,20 +195,20 @@ def test_bills_in_a_rejects_file_beside_the_shops_are_read_after_them(
     folder.mkdir()
     load(store, clock, [bill("b_1")], rejects=folder / "rejects.ndjson")
     (folder / "shops.ndjson").write_bytes(written(shop()))
-    assert load(store, clock, source(str(folder))).rejected == {}
+    assert load(store, clock, open_source(str(folder))).rejected == {}
     assert open_store.bill("b_1") is not None
 
 
 def test_a_folder_without_records_is_reported(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(SourceError, match="holds no file"):
-        source(str(tmp_path))
+    with pytest.raises(SourceError, match="contains no file"):
+        open_source(str(tmp_path))
 
 
 def test_a_folder_reports_how_far_it_has_been_read(tmp_path: Path) -> None:
     (tmp_path / "1.ndjson").write_bytes(written(bill("b"), shop("s")))
     (tmp_path / "2.ndjson").write_bytes(written(shop("s")))
-    opened = source(str(tmp_path))
+    opened = open_source(str(tmp_path))
     positions = [opened.position() for _ in opened.lines()]
     assert positions == sorted(positions)
     assert opened.position() == opened.total

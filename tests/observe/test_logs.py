@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from counterfoil.observe.events import Event, HandlerCrashed, ServiceChanged, StoreFailed
-from counterfoil.observe.logs import FULL_BYTES, JsonLog, ServerLine
+from counterfoil.observe.logs import MAX_BUFFER_BYTES, JsonLog, ServerLogFormatter
 from observe.counting_workers import served
 from running_service import START_MS
 
@@ -93,7 +93,7 @@ def test_many_log_lines_are_written_at_once(file: tuple[Path, int]) -> None:
     log = JsonLog(descriptor, lambda: START_MS, Later())
     while not path.read_bytes():
         log(served())
-    assert FULL_BYTES <= path.stat().st_size < FULL_BYTES + 1000
+    assert MAX_BUFFER_BYTES <= path.stat().st_size < MAX_BUFFER_BYTES + 1000
 
 
 def test_a_line_end_in_a_value_does_not_end_the_line(file: tuple[Path, int]) -> None:
@@ -137,7 +137,7 @@ def test_messages_of_the_http_server_are_json_too_and_show_no_values() -> None:
         raise ValueError("a value that nobody may see")
     except ValueError:
         said = logging.LogRecord("_granian", logging.ERROR, __file__, 1, 'worker-%d "died"', (2,), sys.exc_info())
-    line = json.loads(ServerLine().format(said))
+    line = json.loads(ServerLogFormatter().format(said))
     assert list(line)[:2] == ["at", "type"]
     assert (line["type"], line["level"], line["message"]) == ("server", "error", 'worker-2 "died"')
     assert "nobody" not in str(line)

@@ -15,7 +15,7 @@ from counterfoil.domain.problems import TABLE
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.counters import BUCKETS_US, OUTCOMES, CounterFile, last_store_failure_ms, totals
 from counterfoil.observe.events import Event, HandlerCrashed, ServiceChanged, StoreFailed
-from counterfoil.observe.metrics import families, gauge
+from counterfoil.observe.metrics import gauge, request_metrics
 from observe.counting_workers import LAYOUT, count, served
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -32,7 +32,7 @@ class Exposed(Collector):
 def samples(folder: Path) -> Samples:
     """What Prometheus reads from the exposition."""
     registry = CollectorRegistry()
-    registry.register(Exposed(list(families(LAYOUT, totals(folder, LAYOUT)))))
+    registry.register(Exposed(list(request_metrics(LAYOUT, totals(folder, LAYOUT)))))
     text = generate_latest(registry).decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value

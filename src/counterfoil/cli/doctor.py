@@ -52,7 +52,9 @@ def _diagnose(ctx: click.Context, store: str | None) -> Diagnosis:
     try:
         settings = load({"store": store}, os.environ, ctx.obj)
     except SettingsError as error:
-        return Diagnosis([Finding("settings", "fail", f"{error}.", "Fix it, then run `counterfoil doctor` again.")])
+        return Diagnosis(
+            [Finding("settings", "fail", f"{str(error).rstrip('.')}.", "Fix it, then run `counterfoil doctor` again.")]
+        )
     read = Finding(
         "settings", "ok", "Settings are valid." if ctx.obj is None else f"Settings are valid, including {ctx.obj}."
     )

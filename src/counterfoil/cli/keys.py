@@ -21,7 +21,7 @@ from counterfoil.settings import Settings
 
 _KEY_ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
 _WHOLE_KEY = re.compile(rf"cf_live_([0-9A-Za-z]{{{ID_LENGTH}}})_.*", re.ASCII | re.DOTALL)
-LIMIT = click.IntRange(1, key_issuing.MOST)
+LIMIT = click.IntRange(1, key_issuing.MAX_LIMIT)
 
 
 def key_id(value: str) -> str:
@@ -173,7 +173,7 @@ def update(
         personal_data=personal_data,
         messaging_lookup=messaging_lookup,
     )
-    if not changes.given():
+    if not changes.changed_fields():
         raise click.UsageError("Nothing to change. Set at least one option.", ctx)
     with _open_key_store(existing_store(ctx, store)) as key_store:
         _print_key(key_issuing.update(key_store, keyid, changes), as_json)

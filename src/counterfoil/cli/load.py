@@ -17,7 +17,7 @@ from counterfoil.cli.terminal import print_fields, print_json
 from counterfoil.domain.changes import Outcome
 from counterfoil.ingest.lines import REASONS
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
-from counterfoil.ingest.sources import SUFFIXES, Source, SourceError, SourceLine, source
+from counterfoil.ingest.sources import SUFFIXES, Source, SourceError, SourceLine, open_source
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings
 
@@ -89,7 +89,7 @@ def command(
     failed, 130 interrupted.
     """
     settings = settings_from(ctx, batch=batch, store=store)
-    records = SourceList([source(name) for name in sources])
+    records = SourceList([open_source(name) for name in sources])
     rejects_file = RejectsFile(_require_new_file(rejects) if rejects else _new_rejects_path(settings, records.name))
     report = _load(settings, records, rejects_file, as_json)
     _print_report(report, as_json)

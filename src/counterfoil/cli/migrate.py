@@ -5,7 +5,7 @@ import click
 from counterfoil import bootstrap
 from counterfoil.cli.options import json_option, settings_from, store_option
 from counterfoil.cli.terminal import print_json
-from counterfoil.settings import displayed
+from counterfoil.settings import display_value
 
 
 @click.command()
@@ -29,7 +29,7 @@ def command(ctx: click.Context, roles: bool, distribute: bool, store: str | None
     granted = bootstrap.make_roles(settings) if roles else []
     if as_json:
         changes = {"migrations": done, "distributed": distributed, "roles": granted}
-        print_json({"store": displayed(settings, "store"), **changes})
+        print_json({"store": display_value(settings, "store"), **changes})
         return
     click.echo(f"Applied {', '.join(done)}." if done else "The schema is up to date.")
     if distribute:

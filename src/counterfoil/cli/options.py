@@ -33,7 +33,7 @@ def settings_from(ctx: click.Context, **flags: object) -> Settings:
         settings = load(flags, file=config)
     except SettingsError as error:
         if any(flags.get(name) is not None for name in error.names):
-            raise click.UsageError(f"{error}.", ctx) from error
+            raise click.UsageError(f"{str(error).rstrip('.')}.", ctx) from error
         raise
     if settings.store.is_file():
         raise SettingsError(

@@ -92,7 +92,7 @@ def _remote(url: str, key: str, target_name: str) -> Remote:
         remote = Remote(_with_api_path(url), key, parse_destination(target_name))
         remote.client().close()
     except ValueError as error:
-        raise click.UsageError(f"{error}.") from error
+        raise click.UsageError(f"{str(error).rstrip('.')}.") from error
     return remote
 
 

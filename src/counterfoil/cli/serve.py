@@ -8,7 +8,7 @@ from counterfoil.cli.options import setting_option, settings_from, store_option
 from counterfoil.cli.terminal import is_terminal
 from counterfoil.machine.addresses import url
 from counterfoil.serving import supervisor
-from counterfoil.settings import LOG_TARGETS, Settings, displayed
+from counterfoil.settings import LOG_TARGETS, Settings, display_value
 
 
 @click.command()
@@ -35,7 +35,7 @@ def _print_addresses(settings: Settings) -> None:
     """Print the addresses on a terminal; the log has them for programs."""
     if not is_terminal(sys.stderr):
         return
-    address, store = url(settings.host, settings.port, settings.prefix + "/v1"), displayed(settings, "store")
+    address, store = url(settings.host, settings.port, settings.prefix + "/v1"), display_value(settings, "store")
     message = f"Serving {address} from {store}. Press Ctrl-C to stop."
     click.secho(message, err=True, bold=True)
     admin = url(settings.admin_host, settings.admin_port) if settings.admin_port else "off"

@@ -6,7 +6,7 @@ import click
 
 from counterfoil.cli.options import json_option, store_option
 from counterfoil.cli.terminal import DisplayColumn, print_json, print_table
-from counterfoil.settings import TABLE, collect, displayed, resolve
+from counterfoil.settings import TABLE, collect, display_value, resolve
 
 
 @click.command()
@@ -18,7 +18,7 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
     sources = collect({"store": store}, os.environ, ctx.obj)
     settings = resolve(sources)
     rows = [
-        (setting.name, displayed(settings, setting.name), sources[setting.name].origin, setting.help)
+        (setting.name, display_value(settings, setting.name), sources[setting.name].origin, setting.help)
         for setting in TABLE
     ]
     if as_json:

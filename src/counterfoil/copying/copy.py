@@ -17,12 +17,12 @@ from typing import Any
 from msgspec import Struct, msgpack
 
 from counterfoil.copying.stores import CopyRefused, CopySide, CopySource, CopyTarget
-from counterfoil.copying.tables import DESK, HOUR_MS, LOADS, SHOPS, TABLES, CopiedTable, Row
+from counterfoil.copying.tables import HOUR_MS, KEYS_AND_USAGE, LOADS, SHOPS, TABLES, CopiedTable, Row
 
 # The number of rows moved to the target in one transaction.
-PORTION = 2_000
-# Passes end after one that moved at most this many rows, or more than half as many as the pass before it: then
-# another pass would not get closer.
+BATCH_ROWS = 2_000
+# Passes are repeated until one moves at most this many rows, or more than half as many as the pass before it, because
+# a further pass would then not catch up any more.
 FEW_ROWS = 500
 
 
@@ -66,7 +66,7 @@ class Copy:
         self._target = target
         self._on_progress = on_progress
         self._stage = CopyStage.COPYING
-        self._seen = self._moved = 0
+        self._rows_seen = self._rows_moved = 0
         self.report = CopyReport()
 
     def run(self, cut_over_to: str = "") -> CopyReport:
@@ -74,27 +74,27 @@ class Copy:
         report, fingerprint = self.report, self._source.fingerprint()
         if cut_over_to and self._source.moved_to() not in ("", cut_over_to):
             raise CopyRefused(
-                f"this store was moved to {self._source.moved_to()} already, and two targets would go apart: "
-                "if that cut-over broke off, finish it with that very address"
+                f"this store was already moved to {self._source.moved_to()}, and a second target would diverge. "
+                "If that cut-over was interrupted, finish it with the same address."
             )
         if not self._target.claim(fingerprint):
             if not self._source.retired():
                 raise CopyRefused(
-                    "the target holds this store already and is open, so it may be ahead of the source; "
-                    "copy into an empty database"
+                    "the target already contains this store and is open, so it may be newer than the source. "
+                    "Copy into an empty database."
                 )
             report.nothing_to_do = report.opened = True
             return report
-        before = 0
+        previous = 0
         while True:
             with self._source.snapshot() as report.horizon:
                 moved = self._pass(TABLES)
-                settled = moved <= FEW_ROWS or (before and moved > before // 2)
-                if settled:
+                is_close = moved <= FEW_ROWS or (previous and moved > previous // 2)
+                if is_close:
                     self._verify(TABLES)
-            if settled:
+            if is_close:
                 break
-            before = moved
+            previous = moved
         if report.verified and cut_over_to:
             self._cut_over(fingerprint, cut_over_to)
         return report
@@ -109,11 +109,11 @@ class Copy:
         with self._source.held() as horizon:
             if self._loaded_since():
                 raise CopyRefused(
-                    "a load has written to the source since the copy was verified: "
-                    "stop the loads, and run the same command again"
+                    "a load has written to the source since the copy was verified. "
+                    "Stop all loads, then run the same command again."
                 )
-            self._pass(DESK, since)
-            self._verify(DESK, since)
+            self._pass(KEYS_AND_USAGE, since)
+            self._verify(KEYS_AND_USAGE, since)
             if not self.report.verified:
                 return
             self.report.horizon = horizon
@@ -131,101 +131,102 @@ class Copy:
     def _pass(self, tables: Iterable[CopiedTable], since: int = 0) -> int:
         self._stage = CopyStage.CATCHING_UP if self.report.passes else CopyStage.COPYING
         self.report.passes += 1
-        moved = self._seen = self._moved = 0
+        moved = self._rows_seen = self._rows_moved = 0
         for table in tables:
             groups = dict.fromkeys(self._source.groups(table, since)) | dict.fromkeys(self._target.groups(table, since))
             for group in groups:
-                moved += self._settle(table, group) if table.key else self._replace(table, group)
-                self._tell(0)
+                moved += self._sync_group(table, group) if table.key else self._replace_group(table, group)
+                self._report_progress(0)
         self.report.moved += moved
         return moved
 
-    def _settle(self, table: CopiedTable, group: Any) -> int:
+    def _sync_group(self, table: CopiedTable, group: Any) -> int:
         """Make a group at the target equal to the source's; return the number of rows that differed."""
-        wanted, gone, empty = self._differing(table, group)
-        if not wanted and not gone:
+        to_fetch, to_delete, empty = self._differing(table, group)
+        if not to_fetch and not to_delete:
             return 0
-        rows = self._source.picked(table, group, None if empty else wanted)
-        for portion in _portions(rows):
-            keys = [row[: len(table.key)] for row in portion]
-            self._target.move(table, group, [key for key in keys if key in gone], portion)
-            gone.difference_update(keys)
-            self._tell(len(portion))
-        if gone:
-            self._target.move(table, group, gone, [])
-        return len(wanted) + len(gone)
+        rows = self._source.picked(table, group, None if empty else to_fetch)
+        for batch in _batches(rows):
+            keys = [row[: len(table.key)] for row in batch]
+            self._target.move(table, group, [key for key in keys if key in to_delete], batch)
+            to_delete.difference_update(keys)
+            self._report_progress(len(batch))
+        if to_delete:
+            self._target.move(table, group, to_delete, [])
+        return len(to_fetch) + len(to_delete)
 
     def _differing(self, table: CopiedTable, group: Any) -> tuple[set[Row], set[Row], bool]:
         """Return the keys to fetch from the source, the keys to delete at the target, and whether that had no rows."""
         width = len(table.key)
-        there = {row[:width]: row[width:] for row in self._target.compared(table, group)}
-        empty = not there
-        wanted: set[Row] = set()
-        gone: set[Row] = set()
+        target_rows = {row[:width]: row[width:] for row in self._target.compared(table, group)}
+        empty = not target_rows
+        to_fetch: set[Row] = set()
+        to_delete: set[Row] = set()
         for row in self._source.compared(table, group):
             key = row[:width]
-            known = there.pop(key, None)
+            known = target_rows.pop(key, None)
             if known is None:
-                wanted.add(key)
+                to_fetch.add(key)
             elif known != row[width:]:
-                wanted.add(key)
-                gone.add(key)
+                to_fetch.add(key)
+                to_delete.add(key)
             else:
-                self._seen += 1
-        return wanted, gone | there.keys(), empty
+                self._rows_seen += 1
+        return to_fetch, to_delete | target_rows.keys(), empty
 
-    def _replace(self, table: CopiedTable, group: Any) -> int:
+    def _replace_group(self, table: CopiedTable, group: Any) -> int:
         """Replace a whole group of a table without a key if it differs; return the number of rows."""
-        here = _Sum()
+        source_sum = _Checksum()
         for row in self._source.compared(table, group):
-            here.add(row)
-        there = _Sum()
+            source_sum.add(row)
+        target_sum = _Checksum()
         for row in self._target.compared(table, group):
-            there.add(row)
-        if here == there:
-            self._seen += here.count
+            target_sum.add(row)
+        if source_sum == target_sum:
+            self._rows_seen += source_sum.count
             return 0
         self._target.clear(table, group)
-        for portion in _portions(self._source.picked(table, group, None)):
-            self._target.move(table, group, [], portion)
-            self._tell(len(portion))
-        return max(here.count, there.count)
+        for batch in _batches(self._source.picked(table, group, None)):
+            self._target.move(table, group, [], batch)
+            self._report_progress(len(batch))
+        return max(source_sum.count, target_sum.count)
 
-    def _tell(self, moved: int) -> None:
-        self._seen += moved
-        self._moved += moved
-        self._on_progress(self._stage, self._seen, self._moved)
+    def _report_progress(self, moved: int) -> None:
+        self._rows_seen += moved
+        self._rows_moved += moved
+        self._on_progress(self._stage, self._rows_seen, self._rows_moved)
 
     # --- verification ----------------------------------------------------------------
 
     def _verify(self, tables: Iterable[CopiedTable], since: int = 0) -> None:
         """Read every column of every row again on both sides, bodies included, and report the differences."""
         found: list[TableDifference] = []
-        self._stage, self._seen, self._moved = CopyStage.VERIFYING, 0, 0
+        self._stage, self._rows_seen, self._rows_moved = CopyStage.VERIFYING, 0, 0
         for table in tables:
-            here, there = self._sums(table, self._source, since), self._sums(table, self._target, since)
-            for group in here.keys() | there.keys():
-                ours, theirs = here.get(group, _Sum()), there.get(group, _Sum())
-                if ours != theirs:
-                    found.append(TableDifference(table.name, str(group or ""), ours.count, theirs.count))
+            source_sums = self._checksums(table, self._source, since)
+            target_sums = self._checksums(table, self._target, since)
+            for group in source_sums.keys() | target_sums.keys():
+                at_source, at_target = source_sums.get(group, _Checksum()), target_sums.get(group, _Checksum())
+                if at_source != at_target:
+                    found.append(TableDifference(table.name, str(group or ""), at_source.count, at_target.count))
             if not since:
-                self.report.rows[table.name] = sum(one.count for one in here.values())
+                self.report.rows[table.name] = sum(one.count for one in source_sums.values())
         self.report.differences = sorted(found, key=lambda one: (one.table, one.group))
         self.report.verified = not found
 
-    def _sums(self, table: CopiedTable, side: CopySide, since: int) -> dict[Any, "_Sum"]:
-        sums: dict[Any, _Sum] = {}
+    def _checksums(self, table: CopiedTable, side: CopySide, since: int) -> dict[Any, "_Checksum"]:
+        sums: dict[Any, _Checksum] = {}
         for number, (group, row) in enumerate(side.whole(table, since), 1):
             if group not in sums:
-                sums[group] = _Sum()
+                sums[group] = _Checksum()
             sums[group].add(row)
-            if number % PORTION == 0:
-                self._seen += PORTION
-                self._tell(0)
+            if number % BATCH_ROWS == 0:
+                self._rows_seen += BATCH_ROWS
+                self._report_progress(0)
         return sums
 
 
-class _Sum(Struct):
+class _Checksum(Struct):
     """The number of rows and the sum of their digests, whatever the order of the rows."""
 
     count: int = 0
@@ -237,6 +238,6 @@ class _Sum(Struct):
         self.total = (self.total + int.from_bytes(digest, "little")) % (1 << 128)
 
 
-def _portions(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    while portion := list(islice(rows, PORTION)):
-        yield portion
+def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    while batch := list(islice(rows, BATCH_ROWS)):
+        yield batch

@@ -38,11 +38,11 @@ class CopiedTable(Struct, frozen=True):
         if not self.group:
             yield from ((None, row) for row in rows)
         elif self.group == HOUR:
-            place = self.columns.index("at")
-            yield from ((row[place] // HOUR_MS, row) for row in rows)
+            index = self.columns.index("at")
+            yield from ((row[index] // HOUR_MS, row) for row in rows)
         else:
-            place = self.columns.index(self.group)
-            yield from ((row[place], row) for row in rows)
+            index = self.columns.index(self.group)
+            yield from ((row[index], row) for row in rows)
 
 
 SHOPS = CopiedTable(
@@ -88,7 +88,7 @@ BOOKS = (
     LOADS,
 )
 # The tables that the operator and the service write.
-DESK = (
+KEYS_AND_USAGE = (
     CopiedTable("keys", ("key_id",), ("secret_digest", "body")),
     CopiedTable("daily_totals", ("key_id", "day"), ("count",)),
     CopiedTable("meters", ("key_id",), ("n", "at", "ahead", "day", "count")),
@@ -100,4 +100,4 @@ DESK = (
     ),
     REQUESTS,
 )
-TABLES = BOOKS + DESK
+TABLES = BOOKS + KEYS_AND_USAGE

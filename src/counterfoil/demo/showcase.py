@@ -177,9 +177,9 @@ def _shop_role(purpose: str, label: str, shop: ShopPlan, *, revoked: bool = Fals
 
 def _hand_out(key_store: KeyStore, role: KeyRole, random_bytes: Randomness, now_ms: int) -> DemoKey:
     """Issue the key, unless an earlier run issued the same one; revoke it if its role says so."""
-    credential = credentials.mint(random_bytes)
+    credential = credentials.generate(random_bytes)
     known = key_store.find(credential.key_id)
-    issued = Issued(known, credentials.written(credential)) if known else None
+    issued = Issued(known, credentials.format_key(credential)) if known else None
     issued = issued or key_issuing.import_key(key_store, role.grant, credential, now_ms)
     key = key_issuing.revoke(key_store, issued.key.key_id, now_ms) if role.revoked else issued.key
     return DemoKey(role=role, key=key, text=issued.text)

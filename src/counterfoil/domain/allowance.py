@@ -58,7 +58,7 @@ def remaining(key: Key, count: int) -> int:
     return max(0, key.per_day - count)
 
 
-def exceeded(key: Key, count: int) -> bool:
+def is_quota_exceeded(key: Key, count: int) -> bool:
     return count > key.per_day
 
 

@@ -17,13 +17,13 @@ from counterfoil.domain.calendar import from_ms, iso, trading_day
 from counterfoil.domain.pos_values import (
     Moment,
     Record,
+    as_list,
     day_on_clock,
     flag,
     ident,
     identifier,
     idents,
     is_flag_word,
-    listing,
     moment,
     money,
     number,
@@ -66,7 +66,7 @@ class Withheld(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The trading day, where it was recorded as a time."""
 
 
-_LABELLED = Withheld(label=True)
+_LABEL_WITHHELD = Withheld(label=True)
 _NOTHING_WITHHELD = Withheld()
 
 
@@ -112,7 +112,7 @@ def bill_from(record: Record, facts: ShopFacts, token_of: Callable[[str], str]) 
         member_id=None if member is None else token_of(member),
         items=items,
         amounts=_amounts(_object(get("amounts"))),
-        payments=[_payment(payment) for payment in listing(get("payments")) if isinstance(payment, dict)],
+        payments=[_payment(payment) for payment in as_list(get("payments")) if isinstance(payment, dict)],
         status=status,
         void_reason=void_reason,
         cashier=text(get("cashier")),
@@ -133,7 +133,7 @@ def bill_from(record: Record, facts: ShopFacts, token_of: Callable[[str], str]) 
 
 
 def _roots(lines: object) -> dict[int, str]:
-    return {place: root for place, line in enumerate(objects(lines)) if (root := ident(line.get("rootId"))) is not None}
+    return {index: root for index, line in enumerate(objects(lines)) if (root := ident(line.get("rootId"))) is not None}
 
 
 def _withheld(
@@ -154,19 +154,19 @@ def _withheld(
             closed=wall_clock,
             trading=time,
         )
-    return _LABELLED if shops_label else None
+    return _LABEL_WITHHELD if shops_label else None
 
 
 def under_facts(found: ClosedBill, facts: ShopFacts) -> ClosedBill:
     """Return the bill as `bill_from` would read it under these facts; `updated_at` does not change."""
-    bill, held, zone = found.bill, found.withheld or _NOTHING_WITHHELD, facts.zone()
-    closed_at = found.closed_at if held.closed is None else on_clock(held.closed, zone)
-    stamp = found.trading_day if held.trading is None else day_on_clock(held.trading, zone)
+    bill, withheld, zone = found.bill, found.withheld or _NOTHING_WITHHELD, facts.zone()
+    closed_at = found.closed_at if withheld.closed is None else on_clock(withheld.closed, zone)
+    stamp = found.trading_day if withheld.trading is None else day_on_clock(withheld.trading, zone)
     timestamp, business_date, bill_date = _dates(closed_at, stamp, facts, zone)
-    channel, shops_label = _channel_under_facts(bill.channel, facts, lent=held.label)
-    recorded = [_as_recorded(item, place, held) for place, item in enumerate(bill.items)]
+    channel, shops_label = _channel_under_facts(bill.channel, facts, is_shops_label=withheld.label)
+    recorded = [_restore_withheld(item, index, withheld) for index, item in enumerate(bill.items)]
     items = [_item_under_facts(item, facts) for item in recorded]
-    hidden = [(place, was) for place, (was, now) in enumerate(zip(recorded, items, strict=True)) if was is not now]
+    hidden = [(index, was) for index, (was, now) in enumerate(zip(recorded, items, strict=True)) if was is not now]
     return replace(
         found,
         bill=replace(
@@ -181,27 +181,30 @@ def under_facts(found: ClosedBill, facts: ShopFacts) -> ClosedBill:
         closed_at=closed_at,
         trading_day=stamp,
         withheld=_withheld(
-            {place: was.root_id for place, was in hidden if was.root_id and not items[place].root_id},
-            {place: was.category for place, was in hidden if was.category and was.category != items[place].category},
-            held.closed,
-            held.trading,
+            {index: was.root_id for index, was in hidden if was.root_id and not items[index].root_id},
+            {index: was.category for index, was in hidden if was.category and was.category != items[index].category},
+            withheld.closed,
+            withheld.trading,
             shops_label,
         ),
     )
 
 
-def _channel_under_facts(channel: Channel, facts: ShopFacts, *, lent: bool) -> tuple[Channel, str | None]:
+def _channel_under_facts(channel: Channel, facts: ShopFacts, *, is_shops_label: bool) -> tuple[Channel, str | None]:
     """Return the channel, and its label if the label comes from the shop."""
-    if channel.code is None or (channel.name and not lent):
+    if channel.code is None or (channel.name and not is_shops_label):
         return channel, None
     label = facts.channels.get(channel.code)
     return Channel(code=channel.code, name=label), label
 
 
-def _as_recorded(item: Item, place: int, held: Withheld) -> Item:
-    if place not in held.roots and place not in held.categories:
+def _restore_withheld(item: Item, index: int, withheld: Withheld) -> Item:
+    if index not in withheld.roots and index not in withheld.categories:
         return item
-    root_id, category = held.roots.get(place, item.root_id), held.categories.get(place, item.category)
+    root_id, category = (
+        withheld.roots.get(index, item.root_id),
+        withheld.categories.get(index, item.category),
+    )
     return replace(item, root_id=root_id, category=category)
 
 
@@ -218,13 +221,13 @@ def _dates(
 ) -> tuple[str | None, str | None, str | None]:
     """Return `timestamp`, `businessDate` and `billDate`."""
     if closed_at is None:
-        return None, _written(stamp), None
+        return None, _iso_day(stamp), None
     timestamp = iso(closed_at, zone)
     accounting_day = stamp or trading_day(from_ms(closed_at, zone), facts.closing_time())
-    return timestamp, _written(accounting_day), timestamp[: len("YYYY-MM-DD")]
+    return timestamp, _iso_day(accounting_day), timestamp[: len("YYYY-MM-DD")]
 
 
-def _written(of: date | None) -> str | None:
+def _iso_day(of: date | None) -> str | None:
     return None if of is None else of.isoformat()
 
 
@@ -276,7 +279,7 @@ def _item(line: Record, facts: ShopFacts, left_out: list[str]) -> Item:
         root_id=ident(get("rootId")) if facts.franchise_id else None,
         name=text(get("name")),
         qty=qty,
-        unit_price=_shared(total, qty) if price is None else price,
+        unit_price=_computed_unit_price(total, qty) if price is None else price,
         line_total=total,
         options=[_option(option) for option in objects(options)] if options else [],
         category=_categories(get("categoryIds"), facts.groupings, left_out),
@@ -286,7 +289,7 @@ def _item(line: Record, facts: ShopFacts, left_out: list[str]) -> Item:
     )
 
 
-def _shared(total: Number | None, qty: Number | None) -> Number | None:
+def _computed_unit_price(total: Number | None, qty: Number | None) -> Number | None:
     """Return the unit price computed from the line's total, for lines without a recorded price."""
     return None if total is None or not qty else money(total / qty)
 

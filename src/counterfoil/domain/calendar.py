@@ -16,7 +16,7 @@ QUARTER_HOUR = 15 * 60 * 1000
 MS = timedelta(milliseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_ORDINAL = EPOCH.toordinal()
-NO_ZONES = {"localtime", "posixrules", "Factory"}
+NOT_ZONES = {"localtime", "posixrules", "Factory"}
 """What the machine is set to, and what stands in until it is set to something."""
 
 
@@ -38,7 +38,7 @@ def zone_named(name: str | None) -> tzinfo | None:
 @lru_cache(maxsize=1)
 def _zone_names() -> frozenset[str]:
     """Return the valid zone names. ZoneInfo also opens files that count leap seconds or hold this machine's setting."""
-    return frozenset(available_timezones() - NO_ZONES)
+    return frozenset(available_timezones() - NOT_ZONES)
 
 
 def iso(instant: int, zone: tzinfo) -> str:

@@ -37,21 +37,23 @@ def _hidden(record: Record) -> bool:
 
 def _depths(nodes: dict[str, Record]) -> dict[str, int | None]:
     """Return each category's depth: as recorded, else one below its parent, else None."""
-    depths: dict[str, int | None] = {found: level for found, record in nodes.items() if (level := _recorded(record))}
+    depths: dict[str, int | None] = {
+        found: level for found, record in nodes.items() if (level := _recorded_level(record))
+    }
     for start in nodes:
-        climbed: list[str] = []
-        at: str | None = start
-        while at is not None and at in nodes and at not in depths:
-            depths[at] = None  # ends the loop if the parents form a cycle
-            climbed.append(at)
-            at = ident(nodes[at].get("parentId"))
-        depth = 0 if at is None else depths.get(at)
-        for below in reversed(climbed):
+        path: list[str] = []
+        current: str | None = start
+        while current is not None and current in nodes and current not in depths:
+            depths[current] = None  # ends the loop if the parents form a cycle
+            path.append(current)
+            current = ident(nodes[current].get("parentId"))
+        depth = 0 if current is None else depths.get(current)
+        for below in reversed(path):
             depth = None if depth is None else depth + 1
             depths[below] = depth
     return depths
 
 
-def _recorded(record: Record) -> int | None:
+def _recorded_level(record: Record) -> int | None:
     level = number(record.get("level"))
     return level if isinstance(level, int) and level >= 1 else None

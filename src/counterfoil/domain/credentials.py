@@ -23,7 +23,7 @@ PATTERN = rf"cf_live_[0-9A-Za-z]{{{ID_LENGTH}}}_[0-9A-Za-z]{{{RANDOM_LENGTH + CH
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 _KEY = re.compile(PATTERN, re.ASCII)
 # An unknown key id is compared with this, so that it takes as long as a wrong secret.
-_NOBODY = hashlib.sha256(b"no key has this secret").digest()
+_UNKNOWN_KEY_DIGEST = hashlib.sha256(b"no key has this secret").digest()
 
 
 class Credential(Struct, frozen=True):
@@ -42,18 +42,18 @@ def base62(number: int, length: int) -> str:
     return "".join(reversed(pairs))[-length:]
 
 
-def mint(random_bytes: Callable[[int], bytes]) -> Credential:
+def generate(random_bytes: Callable[[int], bytes]) -> Credential:
     """Generate a new key from a source of randomness."""
     key_id = base62(int.from_bytes(random_bytes(12), "big"), ID_LENGTH)
     body = base62(int.from_bytes(random_bytes(32), "big"), RANDOM_LENGTH)
     return Credential(key_id, body + _checksum(key_id, body))
 
 
-def written(credential: Credential) -> str:
+def format_key(credential: Credential) -> str:
     return f"cf_live_{credential.key_id}_{credential.secret}"
 
 
-def presented(authorization: str | None) -> Credential | None:
+def parse_authorization(authorization: str | None) -> Credential | None:
     """Return the key in an Authorization header; None if there is no well-formed one."""
     scheme, _, token = (authorization or "").partition(" ")
     token = token.strip(" ")
@@ -67,10 +67,10 @@ def digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
-def matches(secret: str, kept: bytes | None) -> bool:
+def matches(secret: str, stored_digest: bytes | None) -> bool:
     """Return whether the secret matches the stored hash; takes the same time if there is none."""
-    right = hmac.compare_digest(digest(secret), kept if kept is not None else _NOBODY)
-    return right and kept is not None
+    is_equal = hmac.compare_digest(digest(secret), stored_digest if stored_digest is not None else _UNKNOWN_KEY_DIGEST)
+    return is_equal and stored_digest is not None
 
 
 def _checksum(key_id: str, body: str) -> str:

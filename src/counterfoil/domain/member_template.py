@@ -12,14 +12,14 @@ from collections.abc import Callable
 from msgspec import Raw, json
 from msgspec.structs import replace
 
-from counterfoil.domain.members import Base, Lot, StoredMember, answering, published, rank_name, usable
+from counterfoil.domain.members import Base, Lot, StoredMember, is_current_account, published, rank_name, usable_amount
 
 # JSON escapes control characters, so these bytes occur only between two pieces and between two members of a page.
 CUT = b"\x1f"
 NEXT = b"\x1e"
 
 # The number of digits of the last instant of the year 9999; instants are padded to it.
-_DIGITS = 15
+_INSTANT_DIGITS = 15
 
 PIECES = 7
 _HEAD, _TIER, _POINTS, _CREDIT, _, _CHANNELS, _PERSONAL = range(PIECES)
@@ -34,16 +34,16 @@ _channels = json.Decoder(list[str | None]).decode
 
 
 def template_of(record: StoredMember) -> bytes:
-    gap = Raw(CUT)
+    separator = Raw(CUT)
     member = published(record, None, 0, personal_data=False)
-    gapped = _encode(replace(member, rank_name=gap, credit_enabled=gap, has_messaging=gap))
-    head, _, middle, _ = gapped.split(CUT)
+    template = _encode(replace(member, rank_name=separator, credit_enabled=separator, has_messaging=separator))
+    head, _, middle, _ = template.split(CUT)
     return CUT.join(
         (
             b"," + head,
             _encode((record.rank, record.rank_level)),
-            _course(record.points),
-            _course(record.credit),
+            _amounts_over_time(record.points),
+            _amounts_over_time(record.credit),
             middle,
             _encode(list(dict.fromkeys(account.channel for account in record.accounts))),
             b',"tel":%b,"email":%b}' % (_encode(record.tel), _encode(record.email)),
@@ -51,14 +51,14 @@ def template_of(record: StoredMember) -> bytes:
     )
 
 
-def _course(lots: list[Lot]) -> bytes:
+def _amounts_over_time(lots: list[Lot]) -> bytes:
     """Return the usable amount over time: an amount, the instant it ends, the next amount, …, the final amount.
 
     All instants have the same number of digits, so that they can be compared as bytes.
     """
     ends = sorted({lot.expire_at for lot in lots if lot.expire_at is not None and lot.expire_at > 0})
-    steps = [b"%b %015d " % (_encode(usable(lots, end - 1)), end) for end in ends]
-    return b"".join(steps) + _encode(usable(lots, ends[-1] if ends else 0))
+    steps = [b"%b %015d " % (_encode(usable_amount(lots, end - 1)), end) for end in ends]
+    return b"".join(steps) + _encode(usable_amount(lots, ends[-1] if ends else 0))
 
 
 # --- reading ---------------------------------------------------------------
@@ -71,38 +71,40 @@ def fill_in(forms: bytes, base: Base | None, now_ms: int, personal_data: bool) -
     count = forms.count(NEXT) + 1
     pieces = forms.replace(NEXT, CUT).split(CUT)
     if len(pieces) != PIECES * count:
-        return b",".join([_filled_alone(one, base, now_ms, personal_data) for one in forms.split(NEXT)])
+        return b",".join([_fill_one(one, base, now_ms, personal_data) for one in forms.split(NEXT)])
     now = b"%015d" % now_ms
-    _fill(pieces, _TIER, lambda tier: _encode(rank_name(*_tier(tier), base)))
-    pieces[_POINTS::PIECES] = [b',"points":' + _left(course, now) for course in pieces[_POINTS::PIECES]]
+    _fill_kind(pieces, _TIER, lambda tier: _encode(rank_name(*_tier(tier), base)))
+    pieces[_POINTS::PIECES] = [b',"points":' + _amount_at(amounts, now) for amounts in pieces[_POINTS::PIECES]]
     pieces[_CREDIT::PIECES] = (
-        [b',"credit":' + _left(course, now) + b',"creditEnabled":true' for course in pieces[_CREDIT::PIECES]]
+        [b',"credit":' + _amount_at(amounts, now) + b',"creditEnabled":true' for amounts in pieces[_CREDIT::PIECES]]
         if base and base.credit_enabled
         else [b',"credit":0,"creditEnabled":false'] * count
     )
-    _fill(pieces, _CHANNELS, lambda channels: _encode(any(answering(base, one) for one in _channels(channels))))
+    _fill_kind(
+        pieces, _CHANNELS, lambda channels: _encode(any(is_current_account(base, one) for one in _channels(channels)))
+    )
     if not personal_data:
         pieces[_PERSONAL::PIECES] = [b"}"] * count
     pieces[_HEAD] = pieces[_HEAD][1:]
     return b"".join(pieces)
 
 
-def _filled_alone(kept: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
+def _fill_one(stored: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
     """Fill in one member from a form or a record. A form with the wrong number of pieces raises an error."""
-    if kept.count(CUT) == PIECES - 1:
-        return fill_in(kept, base, now_ms, personal_data)
-    return _encode(published(_record(kept), base, now_ms, personal_data))
+    if stored.count(CUT) == PIECES - 1:
+        return fill_in(stored, base, now_ms, personal_data)
+    return _encode(published(_record(stored), base, now_ms, personal_data))
 
 
-def _fill(pieces: list[bytes], place: int, meaning: Callable[[bytes], bytes]) -> None:
+def _fill_kind(pieces: list[bytes], index: int, render: Callable[[bytes], bytes]) -> None:
     """Fill in one kind of piece. Many members share the same value, so each distinct value is computed once."""
-    kept = pieces[place::PIECES]
-    meanings = {one: meaning(one) for one in set(kept)}
-    pieces[place::PIECES] = [meanings[one] for one in kept]
+    stored = pieces[index::PIECES]
+    rendered = {one: render(one) for one in set(stored)}
+    pieces[index::PIECES] = [rendered[one] for one in stored]
 
 
-def _left(course: bytes, now: bytes) -> bytes:
-    amount, _, rest = course.partition(b" ")
-    while rest and rest[:_DIGITS] <= now:
-        amount, _, rest = rest[_DIGITS + 1 :].partition(b" ")
+def _amount_at(amounts: bytes, now: bytes) -> bytes:
+    amount, _, rest = amounts.partition(b" ")
+    while rest and rest[:_INSTANT_DIGITS] <= now:
+        amount, _, rest = rest[_INSTANT_DIGITS + 1 :].partition(b" ")
     return amount

@@ -14,6 +14,7 @@ from msgspec import UNSET, Struct
 from counterfoil.domain.calendar import THAI_TIME, iso
 from counterfoil.domain.pos_values import (
     Record,
+    as_list,
     beginning,
     day,
     expiry,
@@ -21,7 +22,6 @@ from counterfoil.domain.pos_values import (
     ident,
     identifier,
     idents,
-    listing,
     money,
     number,
     objects,
@@ -108,12 +108,12 @@ def member_from(record: Record, token_of: Callable[[str], str], hash_of: Callabl
         token=token_of(identifier(record, "id")),
         provider_id=provider_id,
         created_at=created_at,
-        created_date=_thai(created_at),
+        created_date=_iso_thai(created_at),
         rank=text(get("rank")),
-        rank_level=_level(get("rankLevel")),
+        rank_level=_rank_level(get("rankLevel")),
         points=_lots(get("points")),
         credit=_lots(get("credit")),
-        coupons=_wallet(get("coupons"), provider_id),
+        coupons=_coupons(get("coupons"), provider_id),
         labels=texts(get("labels")),
         persona=texts(get("persona")),
         visit_count=visit_count,
@@ -124,7 +124,7 @@ def member_from(record: Record, token_of: Callable[[str], str], hash_of: Callabl
     )
 
 
-def _level(value: object) -> int | None:
+def _rank_level(value: object) -> int | None:
     level = number(value)
     return level if isinstance(level, int) and level >= 0 else None
 
@@ -141,14 +141,14 @@ def _lots(value: object) -> list[Lot]:
     return [Lot(left, at) for at in soonest_first if (left := total(amounts[at]))]
 
 
-def _wallet(value: object, provider_id: str) -> list[Coupon]:
+def _coupons(value: object, provider_id: str) -> list[Coupon]:
     return [
         Coupon(
             code=ident(coupon.get("code")),
             status=_coupon_status(coupon.get("status")),
             template_id=ident(coupon.get("templateId")),
             name=text(coupon.get("name")),
-            expire_at=_thai(expiry(coupon.get("expireAt"), THAI_TIME)),
+            expire_at=_iso_thai(expiry(coupon.get("expireAt"), THAI_TIME)),
         )
         for coupon in objects(value)
         if (ident(coupon.get("providerId")) or provider_id) == provider_id
@@ -162,7 +162,7 @@ def _coupon_status(value: object) -> CouponStatus | None:
 
 
 def _visits(value: object) -> tuple[int, str | None]:
-    moments = (visit.get("at") if isinstance(visit, dict) else visit for visit in listing(value))
+    moments = (visit.get("at") if isinstance(visit, dict) else visit for visit in as_list(value))
     days = [visited for moment in moments if (visited := day(moment, THAI_TIME))]
     return len(days), max(days).isoformat() if days else None
 
@@ -176,7 +176,7 @@ def _accounts(value: object, hash_of: Callable[[str], str]) -> list[Account]:
     return list(dict.fromkeys(accounts))
 
 
-def _thai(moment: int | None) -> str | None:
+def _iso_thai(moment: int | None) -> str | None:
     return None if moment is None else iso(moment, THAI_TIME)
 
 
@@ -191,8 +191,8 @@ def published(record: StoredMember, base: Base | None, now_ms: int, personal_dat
         rank=record.rank,
         rank_level=record.rank_level,
         rank_name=rank_name(record.rank, record.rank_level, base),
-        points=usable(record.points, now_ms),
-        credit=usable(record.credit, now_ms) if credit_enabled else 0,
+        points=usable_amount(record.points, now_ms),
+        credit=usable_amount(record.credit, now_ms) if credit_enabled else 0,
         credit_enabled=credit_enabled,
         coupons=record.coupons,
         labels=record.labels,
@@ -202,13 +202,13 @@ def published(record: StoredMember, base: Base | None, now_ms: int, personal_dat
         last_visit=record.last_visit,
         has_tel=record.tel is not None,
         has_email=record.email is not None,
-        has_messaging=_linked(record.accounts, base),
+        has_messaging=_has_current_account(record.accounts, base),
         tel=record.tel if personal_data else UNSET,
         email=record.email if personal_data else UNSET,
     )
 
 
-def answering(base: Base | None, channel: str | None) -> bool:
+def is_current_account(base: Base | None, channel: str | None) -> bool:
     """Return whether an account recorded under `channel` belongs to the base: to its current bot or an older one.
 
     If the account names no channel, or the base is not loaded yet, it does.
@@ -218,11 +218,11 @@ def answering(base: Base | None, channel: str | None) -> bool:
     return channel == base.messaging_channel or channel in base.older_messaging_channels
 
 
-def _linked(accounts: list[Account], base: Base | None) -> bool:
-    return any(answering(base, account.channel) for account in accounts)
+def _has_current_account(accounts: list[Account], base: Base | None) -> bool:
+    return any(is_current_account(base, account.channel) for account in accounts)
 
 
-def usable(lots: list[Lot], now_ms: int) -> Number:
+def usable_amount(lots: list[Lot], now_ms: int) -> Number:
     left = [lot.amount for lot in lots if lot.expire_at is None or now_ms < lot.expire_at]
     return max(0, total(left)) if left else 0
 

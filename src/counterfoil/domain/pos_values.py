@@ -18,10 +18,10 @@ from counterfoil.domain.resources import Number
 
 Record = Mapping[str, Any]
 
-LIMIT = 2**63
+WHOLE_NUMBER_LIMIT = 2**63
 """From here on no database and few clients hold a whole number."""
 
-LONGEST_WHOLE = 19
+MAX_WHOLE_DIGITS = 19
 
 MILLION = 1_000_000
 WHOLE_MILLIONTHS = 1e9
@@ -39,14 +39,14 @@ MILLISECONDS_FROM = 253_402_300_800
 FIRST_OF_EIGHT_DIGITS, FIRST_OF_NINE_DIGITS = 10**7, 10**8
 """A number of eight digits is a day, 20260131, and no epoch of the early seventies."""
 
-LONGEST_DAY = len("YYYY-MM-DD")
+MAX_DAY_LENGTH = len("YYYY-MM-DD")
 COMPACT_DAY = len("YYYYMMDD")
 END_OF_DAY = time(23, 59, 59, 999_000)
 
-LONGEST_ID = 512
+MAX_ID_BYTES = 512
 """In bytes of UTF-8: what every store can index."""
 
-SURELY_SHORT = LONGEST_ID // 4
+SHORT_ID_LENGTH = MAX_ID_BYTES // 4
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _IN_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?", re.ASCII)
@@ -94,12 +94,18 @@ def ident(value: object) -> str | None:
 
 def record_id(value: object) -> str | None:
     """Return an id to store a record under; None if storing would alter it, since it could then equal another id."""
-    if isinstance(value, str) and len(value) <= SURELY_SHORT and value.isprintable() and value and not value.isspace():
+    if (
+        isinstance(value, str)
+        and len(value) <= SHORT_ID_LENGTH
+        and value.isprintable()
+        and value
+        and not value.isspace()
+    ):
         return value
     found = ident(value)
     if found is None or (isinstance(value, str) and found != value):
         return None
-    return found if len(found.encode()) <= LONGEST_ID else None
+    return found if len(found.encode()) <= MAX_ID_BYTES else None
 
 
 def identifier(record: Record, field: str) -> str:
@@ -116,20 +122,20 @@ def identifier(record: Record, field: str) -> str:
 def number(value: object) -> Number | None:
     """Return a finite number. Whole numbers become int, so that 100 is never written as 100.0."""
     if type(value) is int:
-        return value if -LIMIT < value < LIMIT else None
+        return value if -WHOLE_NUMBER_LIMIT < value < WHOLE_NUMBER_LIMIT else None
     if type(value) is float:
         return _finite(value)
-    return _quoted_number(value.strip()) if isinstance(value, str) else None
+    return _parse_number(value.strip()) if isinstance(value, str) else None
 
 
-def _quoted_number(value: str) -> Number | None:
+def _parse_number(value: str) -> Number | None:
     if "," in value:
         if not _IN_THOUSANDS.fullmatch(value):
             return None
         value = value.replace(",", "")
     if "_" in value or not value.isascii():  # float() accepts 1_0 as 10, and Thai digits
         return None
-    if value.isdigit() and len(value) <= LONGEST_WHOLE:  # a float would round a revision in nanoseconds
+    if value.isdigit() and len(value) <= MAX_WHOLE_DIGITS:  # a float would round a revision in nanoseconds
         return number(int(value))
     try:
         return _finite(float(value))
@@ -140,13 +146,13 @@ def _quoted_number(value: str) -> Number | None:
 def money(value: object) -> Number | None:
     """Return an amount in baht, rounded to a millionth."""
     if type(value) is float:
-        return _to_a_millionth(value)
+        return _round_to_millionth(value)
     if type(value) is int:
-        return value if -LIMIT < value < LIMIT else None
+        return value if -WHOLE_NUMBER_LIMIT < value < WHOLE_NUMBER_LIMIT else None
     if value is None:
         return None
     read = number(value)
-    return _to_a_millionth(read) if type(read) is float else read
+    return _round_to_millionth(read) if type(read) is float else read
 
 
 def total(amounts: Sequence[Number]) -> Number:
@@ -158,7 +164,7 @@ def total(amounts: Sequence[Number]) -> Number:
     return money(millionths / MILLION if rest else whole) or 0
 
 
-def _to_a_millionth(value: float) -> Number | None:
+def _round_to_millionth(value: float) -> Number | None:
     if -WHOLE_MILLIONTHS < value < WHOLE_MILLIONTHS:
         millionths = round(value * MILLION)
         return millionths / MILLION if millionths % MILLION else millionths // MILLION
@@ -166,7 +172,7 @@ def _to_a_millionth(value: float) -> Number | None:
 
 
 def _finite(value: float) -> Number | None:
-    if not -LIMIT < value < LIMIT:  # NaN fails every comparison
+    if not -WHOLE_NUMBER_LIMIT < value < WHOLE_NUMBER_LIMIT:  # NaN fails every comparison
         return None
     return int(value) if value.is_integer() else value
 
@@ -180,16 +186,16 @@ Moment = int | datetime
 
 def moment(value: object) -> Moment | None:
     """Return a time as it was recorded, whether it is in range or not."""
-    if type(value) is int and FIRST_OF_NINE_DIGITS <= value < LIMIT:
+    if type(value) is int and FIRST_OF_NINE_DIGITS <= value < WHOLE_NUMBER_LIMIT:
         return value if value >= MILLISECONDS_FROM else value * 1000
     if value is None:
         return None
     if isinstance(value, str):
-        written = value.strip().upper()
-        for at in (LONGEST_DAY, COMPACT_DAY):
-            if written[at : at + 1] in _BETWEEN_DATE_AND_TIME:
-                return _written_moment(written) if _TIME.fullmatch(written, at) else None
-        if len(written) == COMPACT_DAY and written.isdigit():
+        stripped = value.strip().upper()
+        for at in (MAX_DAY_LENGTH, COMPACT_DAY):
+            if stripped[at : at + 1] in _BETWEEN_DATE_AND_TIME:
+                return _parse_iso(stripped) if _TIME.fullmatch(stripped, at) else None
+        if len(stripped) == COMPACT_DAY and stripped.isdigit():
             return None
     since_1970 = number(value)
     if since_1970 is None or FIRST_OF_EIGHT_DIGITS <= since_1970 < FIRST_OF_NINE_DIGITS:
@@ -213,13 +219,13 @@ def instant(value: object, zone: tzinfo) -> int | None:
 
 def beginning(value: object, zone: tzinfo) -> int | None:
     """Return the instant of a time, or the first instant of a day."""
-    known = _plain_day(value)
+    known = _parse_day(value)
     return on_clock(datetime.combine(known, time.min) if known else moment(value), zone)
 
 
 def expiry(value: object, zone: tzinfo) -> int | None:
     """Return the instant of a time, or the last millisecond of a day. Later than LAST_INSTANT ("never") is capped."""
-    known = _plain_day(value)
+    known = _parse_day(value)
     found = datetime.combine(known, END_OF_DAY) if known else moment(value)
     if isinstance(found, datetime):
         found = to_ms(found.replace(tzinfo=zone))
@@ -232,7 +238,7 @@ def day(value: object, zone: tzinfo) -> date | None:
 
 def recorded_day(value: object) -> date | Moment | None:
     """Return a day as it was recorded: as a date, or as a time, whose day depends on the time zone."""
-    return None if value is None else _plain_day(value) or moment(value)
+    return None if value is None else _parse_day(value) or moment(value)
 
 
 def day_on_clock(recorded: date | Moment | None, zone: tzinfo) -> date | None:
@@ -242,14 +248,14 @@ def day_on_clock(recorded: date | Moment | None, zone: tzinfo) -> date | None:
     return None if found is None else from_ms(found, zone).date()
 
 
-def _plain_day(value: object) -> date | None:
-    written = value.strip() if isinstance(value, str) else ident(value) or ""
-    return _calendar_day(written) if len(written) <= LONGEST_DAY else None
+def _parse_day(value: object) -> date | None:
+    stripped = value.strip() if isinstance(value, str) else ident(value) or ""
+    return _calendar_day(stripped) if len(stripped) <= MAX_DAY_LENGTH else None
 
 
 @lru_cache(maxsize=4096)
-def _calendar_day(written: str) -> date | None:
-    parts = _DAY.fullmatch(written)
+def _calendar_day(stripped: str) -> date | None:
+    parts = _DAY.fullmatch(stripped)
     if parts is None:
         return None
     year, month, of_month = (int(part) for part in parts.groups() if part)
@@ -259,9 +265,9 @@ def _calendar_day(written: str) -> date | None:
         return None
 
 
-def _written_moment(written: str) -> Moment | None:
+def _parse_iso(stripped: str) -> Moment | None:
     try:
-        found = datetime.fromisoformat(written)
+        found = datetime.fromisoformat(stripped)
     except ValueError:
         return None
     return to_ms(found) if found.tzinfo else found
@@ -284,7 +290,7 @@ def is_flag_word(value: str) -> bool:
     return value.strip().lower() in _FLAG_WORDS
 
 
-def listing(value: object) -> list[Any]:
+def as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
@@ -293,8 +299,8 @@ def objects(value: object) -> list[Record]:
 
 
 def texts(value: object) -> list[str]:
-    return [read for element in listing(value) if (read := text(element)) is not None]
+    return [read for element in as_list(value) if (read := text(element)) is not None]
 
 
 def idents(value: object) -> list[str]:
-    return [read for element in listing(value) if (read := ident(element)) is not None]
+    return [read for element in as_list(value) if (read := ident(element)) is not None]

@@ -35,13 +35,15 @@ KEY_REVOKED = Problem(401, "key_revoked", "This API key has been revoked.", Stag
 CROSS_ORIGIN_REFUSED = Problem(
     403,
     "cross_origin_refused",
-    "This service answers servers only; requests from web pages are refused.",
+    "Requests from web pages are refused; call this API from a server.",
     Stage.BEFORE_ADMISSION,
 )
 SHOP_NOT_IN_SCOPE = Problem(403, "shop_not_in_scope", "This key does not cover that shop.")
 PROVIDER_NOT_IN_SCOPE = Problem(403, "provider_not_in_scope", "This key does not cover that membership base.")
-LOOKUP_NOT_ENABLED = Problem(403, "lookup_not_enabled", "This key may not look members up by messaging user id.")
-NOT_FOUND = Problem(404, "not_found", "There is nothing here that this key can read.")
+LOOKUP_NOT_ENABLED = Problem(
+    403, "lookup_not_enabled", "This key has no permission to look up members by messaging user ID."
+)
+NOT_FOUND = Problem(404, "not_found", "Not found, or not readable with this key.")
 METHOD_NOT_ALLOWED = Problem(
     405,
     "method_not_allowed",
@@ -51,15 +53,15 @@ METHOD_NOT_ALLOWED = Problem(
 RATE_LIMITED = Problem(
     429,
     "rate_limited",
-    "Too many requests in the last minute; wait and try again.",
+    "Too many requests in the last minute; wait and retry.",
     Stage.BEFORE_ADMISSION,
 )
 QUOTA_EXCEEDED = Problem(429, "quota_exceeded", "The daily quota is used up; it resets at midnight, Thailand time.")
-INTERNAL = Problem(500, "internal", "Something failed on our side; try again with a growing delay.", Stage.EITHER)
+INTERNAL = Problem(500, "internal", "The service failed unexpectedly; retry with increasing delays.", Stage.EITHER)
 AUTH_UNAVAILABLE = Problem(
     503,
     "auth_unavailable",
-    "Keys cannot be checked right now; yours is fine. Try again with a growing delay.",
+    "Keys cannot be checked at the moment; this is not a problem with your key. Retry with increasing delays.",
     Stage.BEFORE_ADMISSION,
 )
 

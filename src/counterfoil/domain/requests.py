@@ -69,13 +69,13 @@ def parameters(query_string: str) -> dict[str, str]:
     for pair in query_string.split("&"):
         name, _, value = pair.partition("=")
         if "%" in pair or "+" in pair:
-            name, value = _decoded(name), _decoded(value)
+            name, value = _percent_decoded(name), _percent_decoded(value)
         if name and name not in found:
             found[name] = value
     return found
 
 
-def _decoded(text: str) -> str:
+def _percent_decoded(text: str) -> str:
     if "%" not in text and "+" not in text:
         return text
     return unquote_to_bytes(text.replace("+", " ")).decode(errors="replace")
@@ -83,7 +83,7 @@ def _decoded(text: str) -> str:
 
 def bill_list(query: dict[str, str]) -> BillList:
     shop_id = _required(query, "shopId")
-    return BillList(shop_id, _selection(query), limit(query.get("limit")), query.get("cursor"))
+    return BillList(shop_id, _parse_selection(query), limit(query.get("limit")), query.get("cursor"))
 
 
 def member_list(query: dict[str, str]) -> MemberList:
@@ -120,39 +120,39 @@ def _required(query: dict[str, str], name: str) -> str:
     return value
 
 
-def _selection(query: dict[str, str]) -> ByDay | ByChange:
+def _parse_selection(query: dict[str, str]) -> ByDay | ByChange:
     by_day = "from" in query or "to" in query
     by_change = "updatedSince" in query
     if by_day == by_change:
-        raise Refused(BAD_QUERY, "Give either from and to, or updatedSince.")
+        raise Refused(BAD_QUERY, "Use either from and to, or updatedSince.")
     if by_change:
         return ByChange(instant(query["updatedSince"]))
-    return _span(query)
+    return _parse_span(query)
 
 
-def _span(query: dict[str, str]) -> ByDay:
+def _parse_span(query: dict[str, str]) -> ByDay:
     if "from" not in query or "to" not in query:
-        raise Refused(BAD_QUERY, "from and to go together.")
-    first, last = _day(query["from"], "from"), _day(query["to"], "to")
+        raise Refused(BAD_QUERY, "from and to must be used together.")
+    first, last = _parse_day(query["from"], "from"), _parse_day(query["to"], "to")
     if first > last:
-        raise Refused(BAD_QUERY, "from lies after to.")
+        raise Refused(BAD_QUERY, "from must not be after to.")
     if (last - first).days >= MAX_SPAN_DAYS:
-        raise Refused(BAD_QUERY, f"from..to may span at most {MAX_SPAN_DAYS} days, both ends counted.")
+        raise Refused(BAD_QUERY, f"from and to may span at most {MAX_SPAN_DAYS} days, including both.")
     return ByDay(first, last)
 
 
-def _day(text: str, name: str) -> date:
+def _parse_day(text: str, name: str) -> date:
     digits = _DAY.fullmatch(text)
     try:
         if digits:
             return date(int(digits[1]), int(digits[2]), int(digits[3]))
     except ValueError:
         pass
-    raise Refused(BAD_QUERY, f"{name} must be a calendar day written YYYYMMDD.")
+    raise Refused(BAD_QUERY, f"{name} must be a calendar day in the form YYYYMMDD.")
 
 
 def instant(text: str) -> int:
-    """Return milliseconds since 1970 UTC; finer digits are dropped, which can only widen what is read."""
+    """Return milliseconds since 1970 UTC; further digits are dropped, so the result is never too late."""
     if _SERVER_TIME.fullmatch(text):
         try:
             return to_ms(datetime.fromisoformat(text))
@@ -163,15 +163,15 @@ def instant(text: str) -> int:
         raise Refused(BAD_QUERY, "updatedSince must be an ISO-8601 date and time such as 2026-01-31T18:00:00Z.")
     year, _, month, day, hour, minute, second, fraction, zulu, sign, offset_hours, offset_minutes = parts.groups()
     if not zulu and not sign:
-        raise Refused(BAD_QUERY, "updatedSince needs Z or a UTC offset: without one the instant it means is ambiguous.")
+        raise Refused(BAD_QUERY, "updatedSince needs Z or a UTC offset; without one, it is ambiguous.")
     try:
         days = date(int(year), int(month), int(day)).toordinal() - _UNIX_EPOCH_ORDINAL
     except ValueError:
-        raise Refused(BAD_QUERY, "updatedSince names a day that does not exist.") from None
+        raise Refused(BAD_QUERY, "updatedSince contains a day that does not exist.") from None
     clock = (int(hour), int(minute or 0), int(second or 0))
     offset = (int(offset_hours or 0), int(offset_minutes or 0))
     if clock > (23, 59, 59) or clock[1] > 59 or clock[2] > 59 or offset > (23, 59) or offset[1] > 59:
-        raise Refused(BAD_QUERY, "updatedSince names a time that does not exist.")
+        raise Refused(BAD_QUERY, "updatedSince contains a time that does not exist.")
     seconds = days * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2]
     # A "+" that was not percent-encoded arrives as a space.
     east = -1 if sign == "-" else 1

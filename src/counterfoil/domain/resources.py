@@ -24,17 +24,17 @@ class Resource(Struct, frozen=True, rename="camel", kw_only=True, gc=False):
 class Category(Resource, frozen=True):
     """One node of a branch's category tree, which is published flat."""
 
-    id: Annotated[str, Doc(description="The same value that stands in `items[].category`.")]
-    name: Annotated[str | None, Doc(description="Name as the shop set it; null when left empty.")]
+    id: Annotated[str, Doc(description="The same value as in `items[].category`.")]
+    name: Annotated[str | None, Doc(description="Name given by the shop; null if empty.")]
     level: Annotated[
         int | None,
-        Doc(description="1 for the top level, 2 directly below it, and so on; null when no depth can be read."),
+        Doc(description="1 for the top level, 2 directly below it, and so on; null if the depth is unknown."),
     ]
     parent_id: Annotated[
         str | None,
-        Doc(description="The category directly above; null at the top. It may name a category deleted since."),
+        Doc(description="The category directly above; null at the top. It may refer to a deleted category."),
     ]
-    hidden: Annotated[bool, Doc(description="True when no sales channel shows the category.")]
+    hidden: Annotated[bool, Doc(description="True if no sales channel shows the category.")]
 
 
 class Shop(Resource, frozen=True):
@@ -46,11 +46,11 @@ class Shop(Resource, frozen=True):
     provider_id: Annotated[str | None, Doc(description="The branch's membership base; null if it has none.")]
     timezone: Annotated[
         str | None,
-        Doc(description="IANA time zone. `from`, `to` and `billDate` are days on this clock; null is read as Thai."),
+        Doc(
+            description="IANA time zone. `from`, `to` and `billDate` are days on this clock; null means Thailand time."
+        ),
     ]
-    categories: Annotated[
-        list[Category], Doc(description="By level, top first, then in the order the shop arranged them.")
-    ]
+    categories: Annotated[list[Category], Doc(description="By level, top level first, then in the shop's own order.")]
 
 
 # --- bills -----------------------------------------------------------------
@@ -63,7 +63,7 @@ class Channel(Resource, frozen=True):
         str | None,
         Doc(
             description="`dine_in`, `take_away`, `pickup`, or the id of one of the shop's own sales channels; "
-            "an open set. Null when the bill carries no table or channel reference."
+            "an open set. Null if the bill refers to no table or channel."
         ),
     ]
     name: Annotated[str | None, Doc(description="Readable label of the channel.")]
@@ -74,7 +74,7 @@ class Option(Resource, frozen=True):
 
     choice_id: Annotated[str | None, Doc(description="The choice.")]
     choice_name: Annotated[str | None, Doc(description="Its name as printed.")]
-    qty: Annotated[Number, Doc(description="How many; 1 when the till recorded none.")]
+    qty: Annotated[Number, Doc(description="Quantity; 1 if the till recorded none.")]
 
 
 class Item(Resource, frozen=True):
@@ -86,23 +86,23 @@ class Item(Resource, frozen=True):
         Doc(description="The head office's master product; null in an independent shop. Not a variant or set parent."),
     ]
     name: Annotated[str | None, Doc(description="Product name as printed.")]
-    qty: Annotated[Number | None, Doc(description="Quantity; null when the till recorded none that can be read.")]
+    qty: Annotated[Number | None, Doc(description="Quantity; null if the till recorded none, or an unreadable one.")]
     unit_price: Annotated[
         Number | None,
-        Doc(description="THB charged per unit; `lineTotal / qty` where none was recorded, null if that is impossible."),
+        Doc(description="THB charged per unit; `lineTotal / qty` if none was recorded; null if that is impossible."),
     ]
     line_total: Annotated[Number | None, Doc(description="THB for the line.")]
     options: Annotated[list[Option], Doc(description="Chosen options and add-ons.")]
     category: Annotated[
         list[str] | None,
         Doc(
-            description="Category ids at the time of sale, top level first; [] when the product had none, "
-            "null when the till recorded nothing about it."
+            description="Category ids at the time of sale, top level first; [] if the product had none, "
+            "null if the till recorded nothing about it."
         ),
     ]
-    cancelled: Annotated[bool, Doc(description="Voided during the order; contributes to no total.")]
+    cancelled: Annotated[bool, Doc(description="Cancelled during the order; not part of any total.")]
     vat: Annotated[bool, Doc(description="VAT applies to the line.")]
-    is_tip: Annotated[bool, Doc(description="A tip and not a sold item; leave it out of product analytics.")]
+    is_tip: Annotated[bool, Doc(description="A tip, not a product; leave it out of product analytics.")]
 
 
 class Promotion(Resource, frozen=True):
@@ -110,14 +110,14 @@ class Promotion(Resource, frozen=True):
 
     id: Annotated[str | None, Doc(description="The promotion or coupon.")]
     name: Annotated[str | None, Doc(description="Its name.")]
-    amount: Annotated[Number, Doc(description="THB taken off; 0 when it gives no discount amount.")]
+    amount: Annotated[Number, Doc(description="Discount in THB; 0 if it gives none.")]
 
 
 class Amounts(Resource, frozen=True):
-    """The bill's money, in THB. Null: the shop does not run the feature or never wrote the field; 0: it is zero."""
+    """The bill's amounts, in THB. Null: the shop does not use the feature or never wrote the field."""
 
     subtotal: Annotated[
-        Number | None, Doc(description="Sum of the lines before discounts and charges, tip lines left out.")
+        Number | None, Doc(description="Sum of the lines before discounts and charges, without tip lines.")
     ]
     discount: Annotated[Number | None, Doc(description="Manual discount keyed by the cashier.")]
     campaign: Annotated[list[Promotion], Doc(description="Promotions applied.")]
@@ -149,7 +149,7 @@ class Payment(Resource, frozen=True):
     name: Annotated[str | None, Doc(description="Payment method as the shop named it.")]
     amount: Annotated[Number | None, Doc(description="THB tendered; cash may exceed the bill.")]
     change: Annotated[
-        Number | None, Doc(description="THB given back; 0 where none, null only when the record cannot be read.")
+        Number | None, Doc(description="Change given, in THB; 0 if none, null only if the record cannot be read.")
     ]
 
 
@@ -173,7 +173,7 @@ class Bill(Resource, frozen=True):
     business_date: Annotated[
         str | None,
         Doc(
-            description="Accounting day: the till's trading-day stamp, else from the bill's time and the shop's "
+            description="Accounting day: the till's trading day, or else derived from the bill's time and the shop's "
             "closing time.",
             extra_json_schema={"format": "date"},
         ),
@@ -181,15 +181,15 @@ class Bill(Resource, frozen=True):
     bill_date: Annotated[
         str | None,
         Doc(
-            description="Calendar day on the shop's clock; what `from` and `to` filter on.",
+            description="Calendar day on the shop's clock; `from` and `to` filter by it.",
             extra_json_schema={"format": "date"},
         ),
     ]
     updated_at: Annotated[
         str | None,
         Doc(
-            description="Last change of anything shown here, with the shop's UTC offset; null on a bill from before "
-            "change tracking, which no `updatedSince` read returns.",
+            description="Time of the last change to any field of the bill, with the shop's UTC offset; null on a bill "
+            "from before change tracking, which no `updatedSince` read returns.",
             extra_json_schema={"format": "date-time"},
         ),
     ]
@@ -207,8 +207,8 @@ class Bill(Resource, frozen=True):
         str | None, Doc(description="Token of the member the bill is linked to; exactly the member's `memberId`.")
     ]
     items: Annotated[list[Item], Doc(description="The lines.")]
-    amounts: Annotated[Amounts, Doc(description="The bill's money.")]
-    payments: Annotated[list[Payment], Doc(description="One element a payment; a bill may be split.")]
+    amounts: Annotated[Amounts, Doc(description="The bill's amounts.")]
+    payments: Annotated[list[Payment], Doc(description="One element per payment; a bill may be split.")]
     status: Annotated[Status, Doc(description="`completed`, or `void` once the whole bill was cancelled.")]
     void_reason: Annotated[str | None, Doc(description="Reason recorded when voided.")]
     cashier: Annotated[str | None, Doc(description="Name of the staff member who closed the bill.")]
@@ -220,11 +220,11 @@ CouponStatus = Literal["available", "used"]
 
 
 class Coupon(Resource, frozen=True):
-    """A coupon in the member's wallet; a used one stays there."""
+    """A coupon of the member. Used coupons are listed too."""
 
     code: Annotated[str | None, Doc(description="Short code shown at the counter, unique per issued coupon.")]
-    status: Annotated[CouponStatus | None, Doc(description="Whether it was redeemed; says nothing about expiry.")]
-    template_id: Annotated[str | None, Doc(description="The definition that many coupons share.")]
+    status: Annotated[CouponStatus | None, Doc(description="Whether it was redeemed; independent of expiry.")]
+    template_id: Annotated[str | None, Doc(description="The template that the coupon was issued from.")]
     name: Annotated[str | None, Doc(description="Name of the coupon.")]
     expire_at: Annotated[
         str | None,
@@ -242,15 +242,13 @@ class Member(Resource, frozen=True):
     rank: Annotated[str | None, Doc(description="Tier code stored on the record.")]
     rank_level: Annotated[
         int | None,
-        Doc(
-            description="0-based position in the base's tier list; means something where tiers progress by themselves."
-        ),
+        Doc(description="0-based position in the base's tier list; meaningful if tiers are assigned automatically."),
     ]
-    rank_name: Annotated[str | None, Doc(description="Name of the tier in the tier list as it is now.")]
+    rank_name: Annotated[str | None, Doc(description="Name of the tier in the current tier list.")]
     points: Annotated[Number, Doc(description="Points usable now, after expiry.")]
     credit: Annotated[Number, Doc(description="Store credit usable now; 0 when `creditEnabled` is false.")]
-    credit_enabled: Annotated[bool, Doc(description="Whether the base runs store credit.")]
-    coupons: Annotated[list[Coupon], Doc(description="The wallet in this base, used coupons included.")]
+    credit_enabled: Annotated[bool, Doc(description="Whether the base uses store credit.")]
+    coupons: Annotated[list[Coupon], Doc(description="The member's coupons in this base, including used ones.")]
     labels: Annotated[list[str], Doc(description="Tags the shop attached.")]
     persona: Annotated[list[str], Doc(description="Persona tags the shop attached.")]
     created_date: Annotated[
@@ -259,23 +257,24 @@ class Member(Resource, frozen=True):
     ]
     visit_count: Annotated[int, Doc(description="Recorded visits.")]
     last_visit: Annotated[
-        str | None, Doc(description="Day of the latest visit; null when never.", extra_json_schema={"format": "date"})
+        str | None,
+        Doc(description="Day of the latest visit; null if there was none.", extra_json_schema={"format": "date"}),
     ]
     has_tel: Annotated[bool, Doc(description="A phone number is on the record.")]
     has_email: Annotated[bool, Doc(description="An email address is on the record.")]
     has_messaging: Annotated[bool, Doc(description="A messaging account is linked.")]
     tel: Annotated[
         str | UnsetType | None,
-        Doc(description="Only for keys with personal-data access; null when the record has none."),
+        Doc(description="Only for keys with personal-data access; null if the record has none."),
     ] = UNSET
     email: Annotated[
         str | UnsetType | None,
-        Doc(description="Only for keys with personal-data access; null when the record has none."),
+        Doc(description="Only for keys with personal-data access; null if the record has none."),
     ] = UNSET
 
 
 class MemberReference(Resource, frozen=True):
-    """What a lookup gives: the token and nothing else."""
+    """The result of a lookup: only the token."""
 
     member_id: Annotated[str, Doc(description="Token of the member found.")]
 
@@ -284,39 +283,39 @@ class MemberReference(Resource, frozen=True):
 
 
 class Rate(Resource, frozen=True):
-    """The key's ceilings."""
+    """The key's limits."""
 
-    per_min: Annotated[int, Doc(description="Requests in any 60 seconds.")]
-    per_day: Annotated[int, Doc(description="Requests in a Thai calendar day.")]
+    per_min: Annotated[int, Doc(description="Requests per 60 seconds.")]
+    per_day: Annotated[int, Doc(description="Requests per day (Thailand time).")]
 
 
 class Today(Resource, frozen=True):
-    """What the key has spent today."""
+    """The key's usage today."""
 
     date: Annotated[str, Doc(description="Today in Thailand, YYYYMMDD.", pattern="^[0-9]{8}$")]
-    count: Annotated[int, Doc(description="Requests counted today, this one included.")]
+    count: Annotated[int, Doc(description="Requests counted today, including this one.")]
     remaining: Annotated[int, Doc(description="`perDay - count`, never below 0.")]
 
 
 class DayCount(Resource, frozen=True):
     """One day of usage."""
 
-    date: Annotated[str, Doc(description="A Thai day, YYYYMMDD.", pattern="^[0-9]{8}$")]
+    date: Annotated[str, Doc(description="A day (Thailand time), YYYYMMDD.", pattern="^[0-9]{8}$")]
     count: Annotated[int, Doc(description="Requests counted that day.")]
 
 
 class Usage(Resource, frozen=True):
-    """How much of its allowance the calling key has used."""
+    """How much of its quota the calling key has used."""
 
-    key_id: Annotated[str, Doc(description="Id of the key: the part before the secret.")]
-    label: Annotated[str, Doc(description="Label given at issue; empty if none.")]
+    key_id: Annotated[str, Doc(description="ID of the key: the part before the secret.")]
+    label: Annotated[str, Doc(description="The key's label; empty if it has none.")]
     scope: Annotated[Literal["shop", "franchise"], Doc(description="What the key is bound to.")]
-    rate: Annotated[Rate, Doc(description="The key's ceilings.")]
-    today: Annotated[Today, Doc(description="The Thai day under way.")]
+    rate: Annotated[Rate, Doc(description="The key's limits.")]
+    today: Annotated[Today, Doc(description="The current day (Thailand time).")]
     days: Annotated[
         list[DayCount],
         Doc(
-            description="The last seven Thai days, oldest first, today last.",
+            description="The last seven days (Thailand time), oldest first, today last.",
             min_length=7,
             max_length=7,
         ),

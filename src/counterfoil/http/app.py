@@ -56,7 +56,7 @@ class RouteTable:
     def __init__(self, prefix: str) -> None:
         self._root = f"{prefix}/v1/"
         self._literal = {self._root + route.path: route for route in ROUTES if "{" not in route.path}
-        self._under = {route.path.partition("{")[0]: route for route in ROUTES if "{" in route.path}
+        self._with_parameter = {route.path.partition("{")[0]: route for route in ROUTES if "{" in route.path}
 
     def find(self, path: str) -> tuple[Route, str] | None:
         route = self._literal.get(path)
@@ -65,7 +65,7 @@ class RouteTable:
         if not path.startswith(self._root):
             return None
         collection, slash, argument = path.removeprefix(self._root).partition("/")
-        route = self._under.get(collection + slash)
+        route = self._with_parameter.get(collection + slash)
         return (route, argument) if route and argument else None
 
 
@@ -78,7 +78,7 @@ class Exchange(Struct):
     caller: Caller | None = None
     disclosure: Disclosure | None = None
     error: str | None = None
-    recorded: bool = False
+    is_recorded: bool = False
     refused_key_id: str | None = None
 
 
@@ -113,22 +113,24 @@ class App:
         request_id = wire.request_id(headers.get("x-request-id")) or self._new_id()
         exchange = Exchange(request_id, scope.method)
         try:
-            reply = await self._reply(scope, headers, exchange)
-            if exchange.disclosure and reply.status == 200 and exchange.method == "GET":
-                await self._request_log.disclose(self._record(exchange, reply, began))
-                exchange.recorded = True
+            response = await self._respond(scope, headers, exchange)
+            if exchange.disclosure and response.status == 200 and exchange.method == "GET":
+                await self._request_log.disclose(self._record(exchange, response, began))
+                exchange.is_recorded = True
         except Refused as refused:
-            reply = self._refusal(refused, exchange)
+            response = self._error_response(refused, exchange)
         except StoreUnavailable as error:
             self._observe(StoreFailed(request_id=request_id, route=exchange.route, reason=str(error)))
-            reply = self._refusal(Refused(AUTH_UNAVAILABLE if isinstance(error, StoreBusy) else INTERNAL), exchange)
-        except Exception as error:  # noqa: BLE001 - last resort: answer a crash without its details
+            response = self._error_response(
+                Refused(AUTH_UNAVAILABLE if isinstance(error, StoreBusy) else INTERNAL), exchange
+            )
+        except Exception as error:  # noqa: BLE001 - last resort: report a crash without its details
             self._observe(_crash(error, exchange))
-            reply = self._refusal(Refused(INTERNAL), exchange)
-        protocol.response_bytes(reply.status, reply.headers, reply.body)
-        self._account_for(exchange, reply, began)
+            response = self._error_response(Refused(INTERNAL), exchange)
+        protocol.response_bytes(response.status, response.headers, response.body)
+        self._record_and_log(exchange, response, began)
 
-    async def _reply(self, scope: RequestScope, headers: RequestHeaders, exchange: Exchange) -> wire.Reply:
+    async def _respond(self, scope: RequestScope, headers: RequestHeaders, exchange: Exchange) -> wire.Response:
         refuse_browsers(headers)
         found = self._routes.find(scope.path)
         if not found:
@@ -138,7 +140,7 @@ class App:
         if exchange.method not in ("GET", "HEAD"):
             raise Refused(METHOD_NOT_ALLOWED)
         if route.handler is None:
-            return self._success(self._document, self._openapi, headers, exchange)
+            return self._success_response(self._document, self._openapi, headers, exchange)
         await self._gate.enter()
         try:
             exchange.caller = caller = await self._gate.admit(headers.get("authorization"))
@@ -147,62 +149,64 @@ class App:
         finally:
             self._gate.leave()
         exchange.disclosure = answer.disclosure
-        return self._success(answer, wire.success(answer), headers, exchange)
+        return self._success_response(answer, wire.success_body(answer), headers, exchange)
 
-    def _success(self, answer: Answer, body: bytes, headers: RequestHeaders, exchange: Exchange) -> wire.Reply:
-        reply = wire.Reply(200, wire.headers(exchange.request_id, exchange.caller), body)
+    def _success_response(
+        self, answer: Answer, body: bytes, headers: RequestHeaders, exchange: Exchange
+    ) -> wire.Response:
+        response = wire.Response(200, wire.response_headers(exchange.request_id, exchange.caller), body)
         tag = wire.entity_tag(answer)
-        reply.headers.append(("etag", tag))
-        if wire.unchanged(headers.get("if-none-match"), tag):
-            reply.status, reply.body = 304, b""
-            return reply
-        encoding = wire.acceptable(headers.get("accept-encoding"), len(body))
+        response.headers.append(("etag", tag))
+        if wire.matches_etag(headers.get("if-none-match"), tag):
+            response.status, response.body = 304, b""
+            return response
+        encoding = wire.choose_encoding(headers.get("accept-encoding"), len(body))
         if encoding:
-            reply.body, reply.encoding = wire.encoded(body, encoding), encoding
-            reply.headers.append(("content-encoding", encoding))
-        return reply
+            response.body, response.encoding = wire.compress(body, encoding), encoding
+            response.headers.append(("content-encoding", encoding))
+        return response
 
-    def _refusal(self, refused: Refused, exchange: Exchange) -> wire.Reply:
+    def _error_response(self, refused: Refused, exchange: Exchange) -> wire.Response:
         exchange.error = refused.problem.code
         exchange.refused_key_id = refused.key_id
         exchange.disclosure = None
         if isinstance(refused.__cause__, StoreUnavailable):
             reason = str(refused.__cause__)
             self._observe(StoreFailed(request_id=exchange.request_id, route=exchange.route, reason=reason))
-        headers = wire.headers(exchange.request_id, exchange.caller, refused) + wire.problem_headers(refused)
-        return wire.Reply(refused.problem.status, headers, wire.problem(refused))
+        headers = wire.response_headers(exchange.request_id, exchange.caller, refused) + wire.problem_headers(refused)
+        return wire.Response(refused.problem.status, headers, wire.problem_body(refused))
 
-    def _account_for(self, exchange: Exchange, reply: wire.Reply, began: int) -> None:
-        record = self._record(exchange, reply, began)
-        if exchange.caller and not exchange.recorded:
+    def _record_and_log(self, exchange: Exchange, response: wire.Response, began: int) -> None:
+        record = self._record(exchange, response, began)
+        if exchange.caller and not exchange.is_recorded:
             self._request_log.note(record)
         self._observe(
             RequestServed(
                 request_id=exchange.request_id,
                 method=exchange.method if exchange.method in METHODS else OTHER_METHOD,
                 route=exchange.route,
-                status=reply.status,
+                status=response.status,
                 error=exchange.error,
                 key_id=record.key_id or exchange.refused_key_id,
                 took_us=record.took_us,
-                sent=len(reply.body) if exchange.method != "HEAD" else 0,
-                encoding=reply.encoding,
+                sent=len(response.body) if exchange.method != "HEAD" else 0,
+                encoding=response.encoding,
                 personal_base=record.personal_base,
                 personal_members=record.personal_members,
             )
         )
 
-    def _record(self, exchange: Exchange, reply: wire.Reply, began: int) -> RequestRecord:
-        shown = exchange.disclosure if reply.status == 200 and exchange.method == "GET" else None
+    def _record(self, exchange: Exchange, response: wire.Response, began: int) -> RequestRecord:
+        disclosed = exchange.disclosure if response.status == 200 and exchange.method == "GET" else None
         return RequestRecord(
             at=self._clock.now_ms(),
             key_id=exchange.caller.key.key_id if exchange.caller else "",
             route=exchange.route,
-            status=reply.status,
+            status=response.status,
             error=exchange.error,
             took_us=(time.perf_counter_ns() - began) // 1000,
-            personal_base=shown.provider_id if shown else None,
-            personal_members=shown.members if shown else 0,
+            personal_base=disclosed.provider_id if disclosed else None,
+            personal_members=disclosed.members if disclosed else 0,
         )
 
 

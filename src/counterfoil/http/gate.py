@@ -4,7 +4,7 @@ import asyncio
 from typing import Protocol
 
 from counterfoil.domain import credentials
-from counterfoil.domain.allowance import WINDOW_SEC, TooFast, exceeded
+from counterfoil.domain.allowance import WINDOW_SEC, TooFast, is_quota_exceeded
 from counterfoil.domain.problems import (
     AUTH_UNAVAILABLE,
     CROSS_ORIGIN_REFUSED,
@@ -17,12 +17,12 @@ from counterfoil.domain.problems import (
 from counterfoil.ports import KeyLookup, Meter, StoredKey, StoreUnavailable
 from counterfoil.reads import Caller
 
-# A worker processes at most SEATS requests at once. Others wait up to SEAT_SEC for a seat and are then refused without
-# being counted, so that a slow store does not build up a queue that it can never serve.
-SEATS = 32
-SEAT_SEC = 2.0
+# A worker processes at most this many requests at once. Others wait for a free slot up to the time limit and are then
+# refused without being counted, so that a slow store does not build up a queue that it can never serve.
+MAX_CONCURRENT_REQUESTS = 32
+MAX_WAIT_SEC = 2.0
 
-# Checked when no well-formed key was presented, so that the same work is done.
+# Checked when the request has no well-formed key, so that every request takes the same steps.
 _NO_CREDENTIAL = credentials.Credential("", "")
 
 
@@ -35,14 +35,14 @@ class RequestHeaders(Protocol):
 
 
 def refuse_browsers(headers: RequestHeaders) -> None:
-    """Refuse requests made by web pages, but not those of a person who follows a link to the service."""
+    """Refuse requests made by web pages, but not a person who follows a link to the service."""
     if "origin" in headers or "access-control-request-method" in headers:
         raise Refused(CROSS_ORIGIN_REFUSED)
-    if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _follows_a_link(headers):
+    if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _is_navigation(headers):
         raise Refused(CROSS_ORIGIN_REFUSED)
 
 
-def _follows_a_link(headers: RequestHeaders) -> bool:
+def _is_navigation(headers: RequestHeaders) -> bool:
     return headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest", "document") == "document"
 
 
@@ -52,48 +52,50 @@ class Gate:
     def __init__(self, keys: KeyLookup, meter: Meter) -> None:
         self._keys = keys
         self._meter = meter
-        self._seats = asyncio.Semaphore(SEATS)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
 
     async def enter(self) -> None:
-        """Take a seat, waiting if none is free; `leave` gives it back."""
-        if not self._seats.locked():
-            await self._seats.acquire()
+        """Take a slot, waiting if none is free; `leave` releases it."""
+        if not self._slots.locked():
+            await self._slots.acquire()
             return
         try:
-            async with asyncio.timeout(SEAT_SEC):
-                await self._seats.acquire()
+            async with asyncio.timeout(MAX_WAIT_SEC):
+                await self._slots.acquire()
         except TimeoutError:
-            raise Refused(AUTH_UNAVAILABLE) from StoreUnavailable(f"{SEATS} requests are under way and none ended")
+            raise Refused(AUTH_UNAVAILABLE) from StoreUnavailable(
+                f"{MAX_CONCURRENT_REQUESTS} requests are in progress, and none finished within {MAX_WAIT_SEC:.0f} s"
+            )
 
     def leave(self) -> None:
-        self._seats.release()
+        self._slots.release()
 
     async def admit(self, authorization: str | None) -> Caller:
-        """Check the key and count the request. The quota is checked apart: its refusal has the allowance headers."""
-        credential = credentials.presented(authorization)
+        """Check the key and count the request. The quota is checked later, because its refusal has quota headers."""
+        credential = credentials.parse_authorization(authorization)
         try:
-            kept = await self._genuine(credential or _NO_CREDENTIAL)
-            if kept is None:
+            stored = await self._verified_key(credential or _NO_CREDENTIAL)
+            if stored is None:
                 raise Refused(INVALID_KEY)
-            if kept.key.revoked_at is not None:
-                raise Refused(KEY_REVOKED, key_id=kept.key.key_id)
-            verdict = await self._meter.admit(kept.key)
+            if stored.key.revoked_at is not None:
+                raise Refused(KEY_REVOKED, key_id=stored.key.key_id)
+            verdict = await self._meter.admit(stored.key)
         except StoreUnavailable as error:
             raise Refused(AUTH_UNAVAILABLE) from error
         if isinstance(verdict, TooFast):
-            raise TooManyRequests(kept.key.key_id, verdict.retry_after_sec, kept.key.per_min, WINDOW_SEC)
-        return Caller(kept.key, verdict)
+            raise TooManyRequests(stored.key.key_id, verdict.retry_after_sec, stored.key.per_min, WINDOW_SEC)
+        return Caller(stored.key, verdict)
 
-    async def _genuine(self, credential: credentials.Credential) -> StoredKey | None:
+    async def _verified_key(self, credential: credentials.Credential) -> StoredKey | None:
         """Return the key of this credential, or None. An unknown id and a wrong secret take the same steps."""
-        kept = await self._keys.find(credential.key_id)
-        if not credentials.matches(credential.secret, kept.secret_digest if kept else None):
-            kept = await self._keys.find_again(credential.key_id)
-            if not credentials.matches(credential.secret, kept.secret_digest if kept else None):
+        stored = await self._keys.find(credential.key_id)
+        if not credentials.matches(credential.secret, stored.secret_digest if stored else None):
+            stored = await self._keys.find_again(credential.key_id)
+            if not credentials.matches(credential.secret, stored.secret_digest if stored else None):
                 return None
-        return kept
+        return stored
 
 
 def require_quota(caller: Caller) -> None:
-    if exceeded(caller.key, caller.admitted.count):
+    if is_quota_exceeded(caller.key, caller.admitted.count):
         raise Refused(QUOTA_EXCEEDED)

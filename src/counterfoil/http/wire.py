@@ -1,4 +1,4 @@
-"""Bytes and headers: how answers and problems look on the wire."""
+"""The bytes and headers of responses."""
 
 import hashlib
 import re
@@ -13,20 +13,20 @@ from counterfoil.reads import Answer, Caller
 
 try:
     from isal import isal_zlib as deflate
-except ImportError:  # part of the extra `server`; the other commands do not compress answers
+except ImportError:  # part of the extra `server`; the other commands do not compress responses
     import zlib as deflate  # type: ignore[no-redef]
 
 Headers = list[tuple[str, str]]
 
-# Compressing a body with fewer bytes than this costs more than it saves.
-WORTH_ENCODING = 600
+# Compressing a smaller body costs more than it saves.
+MIN_COMPRESSED_BYTES = 600
 # Higher levels take twice the time and save 1% of the bytes: see docs/performance.md.
 GZIP_LEVEL = 1
 ZSTD_LEVEL = 1
 GZIP_WRAPPER = 31
 
 VARY = "Accept-Encoding, Authorization, Origin, Sec-Fetch-Site, Sec-Fetch-Mode, Sec-Fetch-Dest"
-_FIXED: Headers = [
+_FIXED_HEADERS: Headers = [
     ("content-type", "application/json"),
     ("cache-control", "private, no-cache"),
     ("vary", VARY),
@@ -38,7 +38,7 @@ _WEIGHT = re.compile(r"[01](?:\.[0-9]*)?", re.ASCII)
 _ENTITY_TAG = re.compile(r'(?:W/)?("[^"]*")')
 
 
-class Reply(Struct):
+class Response(Struct):
     """A response as it is passed to the server."""
 
     status: int
@@ -47,12 +47,12 @@ class Reply(Struct):
     encoding: str | None = None
 
 
-def request_id(offered: str | None) -> str | None:
+def request_id(header: str | None) -> str | None:
     """Return the caller's own request id if it is well-formed, else None."""
-    return offered if offered and _REQUEST_ID.fullmatch(offered) else None
+    return header if header and _REQUEST_ID.fullmatch(header) else None
 
 
-def success(answer: Answer) -> bytes:
+def success_body(answer: Answer) -> bytes:
     """Return the body `{"ok":true,"data":…}`; lists always have `nextCursor`, which may be null."""
     cursor = b"" if answer.next_cursor is UNSET else b',"nextCursor":%b' % json.encode(answer.next_cursor)
     tail = b'%b,"serverTime":"%b"}' % (cursor, iso_utc(answer.horizon).encode())
@@ -68,7 +68,7 @@ def success(answer: Answer) -> bytes:
     return b",".join(rows)
 
 
-def problem(refused: Refused) -> bytes:
+def problem_body(refused: Refused) -> bytes:
     body: dict[str, object] = {"ok": False, "error": refused.problem.code, "message": refused.message}
     if isinstance(refused, TooManyRequests):
         body |= {
@@ -89,9 +89,9 @@ def problem_headers(refused: Refused) -> Headers:
     return []
 
 
-def headers(request: str, caller: Caller | None, refused: Refused | None = None) -> Headers:
-    """Return the headers of an answer; with the allowance if the request passed the key and the minute window."""
-    common = [*_FIXED, ("x-request-id", request)]
+def response_headers(request: str, caller: Caller | None, refused: Refused | None = None) -> Headers:
+    """Return the headers of a response; with the quota if the request passed the key check and the minute window."""
+    common = [*_FIXED_HEADERS, ("x-request-id", request)]
     if caller and not (refused and refused.problem.stage is Stage.BEFORE_ADMISSION):
         left = allowance.remaining(caller.key, caller.admitted.count)
         common.append(("x-ratelimit-limit", str(caller.key.per_day)))
@@ -102,7 +102,7 @@ def headers(request: str, caller: Caller | None, refused: Refused | None = None)
 def entity_tag(answer: Answer) -> str:
     """Return a weak ETag, which does not depend on the encoding or on serverTime."""
     if not answer.seal and not answer.next_cursor:
-        return _TAG_OF_NOTHING
+        return _EMPTY_TAG
     hashed = hashlib.sha256(answer.seal)
     if answer.next_cursor:
         hashed.update(b"\0" + answer.next_cursor.encode())
@@ -113,11 +113,11 @@ def _tag(digest: str) -> str:
     return f'W/"{digest[:24]}"'
 
 
-# Most polls get an empty answer, so its tag is computed once.
-_TAG_OF_NOTHING = _tag(hashlib.sha256().hexdigest())
+# Most polls get an empty response, so its tag is computed once.
+_EMPTY_TAG = _tag(hashlib.sha256().hexdigest())
 
 
-def unchanged(if_none_match: str | None, tag: str) -> bool:
+def matches_etag(if_none_match: str | None, tag: str) -> bool:
     if not if_none_match:
         return False
     if if_none_match.strip() == "*":
@@ -128,15 +128,15 @@ def unchanged(if_none_match: str | None, tag: str) -> bool:
 # --- content encodings -------------------------------------------------------
 
 
-def acceptable(accept_encoding: str | None, size: int) -> str | None:
+def choose_encoding(accept_encoding: str | None, size: int) -> str | None:
     """Return zstd or gzip, whichever the caller prefers (zstd if equal); None if neither or if the body is small."""
     if not accept_encoding:
         return None
     weights = _weights(accept_encoding)
-    if size < WORTH_ENCODING and weights.get("identity", 1.0) > 0:
+    if size < MIN_COMPRESSED_BYTES and weights.get("identity", 1.0) > 0:
         return None
-    anything = weights.get("*", 0.0)
-    zstd_weight, gzip_weight = weights.get("zstd", anything), weights.get("gzip", anything)
+    wildcard = weights.get("*", 0.0)
+    zstd_weight, gzip_weight = weights.get("zstd", wildcard), weights.get("gzip", wildcard)
     best = max(zstd_weight, gzip_weight)
     if best <= 0 or best < weights.get("identity", 0.0):
         return None
@@ -155,8 +155,8 @@ def _weights(accept_encoding: str) -> dict[str, float]:
     return weights
 
 
-def encoded(body: bytes, encoding: str) -> bytes:
+def compress(body: bytes, encoding: str) -> bytes:
     if encoding == "zstd":
         return zstd.compress(body, ZSTD_LEVEL)
-    packer = deflate.compressobj(GZIP_LEVEL, deflate.DEFLATED, GZIP_WRAPPER)
-    return packer.compress(body) + packer.flush()
+    compressor = deflate.compressobj(GZIP_LEVEL, deflate.DEFLATED, GZIP_WRAPPER)
+    return compressor.compress(body) + compressor.flush()

@@ -28,9 +28,9 @@ from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import Pseudonyms
 
 KINDS = ("shop", "base", "member", "bill")
-MAX_LINE = 8 * 1024 * 1024
+MAX_LINE_BYTES = 8 * 1024 * 1024
 # The limit for a line of a rejects file, where every quote and backslash of the record takes two characters.
-MAX_WRAPPED = 2 * MAX_LINE + 4096
+MAX_REJECT_BYTES = 2 * MAX_LINE_BYTES + 4096
 
 NOT_JSON = "not_json"
 UNKNOWN_KIND = "unknown_kind"
@@ -42,7 +42,7 @@ TOO_LONG = "too_long"
 
 REASONS = {
     NOT_JSON: "is not a JSON object in UTF-8",
-    UNKNOWN_KIND: "names no kind, or none of shop, base, member, bill",
+    UNKNOWN_KIND: "has no kind, or one other than shop, base, member and bill",
     NO_ID: "has no usable id",
     NO_SHOP: "is a bill without shopId",
     NO_BASE: "is a member without providerId",
@@ -70,11 +70,11 @@ class Reject(Struct, frozen=True, omit_defaults=True):
     record_base64: str | None = msgspec.field(default=None, name="recordBase64")
 
 
-_reject = json.Decoder(Reject).decode
+_decode_reject = json.Decoder(Reject).decode
 # Every line of a rejects file begins with this.
-_WRAPPED = b'{"kind":"reject",'
+_REJECT_PREFIX = b'{"kind":"reject",'
 # A number with more digits than this fits into no field.
-LONGEST_NUMBER = 400
+MAX_DIGITS = 400
 
 
 class Reader:
@@ -84,7 +84,7 @@ class Reader:
         self._token = pseudonyms.member_token
         self._hash = pseudonyms.messaging_hash
         self._facts = facts
-        self._make: dict[str, Callable[[dict[str, Any], float | None], Change]] = {
+        self._builders: dict[str, Callable[[dict[str, Any], float | None], Change]] = {
             "shop": self._shop,
             "base": self._base,
             "member": self._member,
@@ -93,12 +93,12 @@ class Reader:
 
     def change(self, record: dict[str, Any]) -> Change:
         kind = record.get("kind")
-        make = self._make.get(kind) if isinstance(kind, str) else None
-        if make is None:
+        build = self._builders.get(kind) if isinstance(kind, str) else None
+        if build is None:
             raise Rejected(UNKNOWN_KIND)
         if record_id(record.get("id")) is None:
             raise Rejected(NO_ID)
-        return make(record, number(record.get("rev")))
+        return build(record, number(record.get("rev")))
 
     def _shop(self, record: dict[str, Any], rev: float | None) -> Change:
         if flag(record.get("removed")):
@@ -127,16 +127,16 @@ class Reader:
         return PutBill(bill_from(record, known.facts, self._token), known, rev)
 
 
-def record_in(line: bytes) -> dict[str, Any]:
+def parse_record(line: bytes) -> dict[str, Any]:
     """Return the record on a line; a line of a rejects file is unwrapped first."""
-    record = _object(line, MAX_WRAPPED if line.startswith(_WRAPPED) else MAX_LINE)
+    record = _parse_object(line, MAX_REJECT_BYTES if line.startswith(_REJECT_PREFIX) else MAX_LINE_BYTES)
     if record.get("kind") == "reject":
-        return _object(_original(record), MAX_LINE)
+        return _parse_object(_original_line(record), MAX_LINE_BYTES)
     return record
 
 
-def _object(line: bytes, longest: int) -> dict[str, Any]:
-    if len(line) > longest:
+def _parse_object(line: bytes, max_bytes: int) -> dict[str, Any]:
+    if len(line) > max_bytes:
         raise Rejected(TOO_LONG)
     try:
         record = json.decode(line)
@@ -150,42 +150,42 @@ def _object(line: bytes, longest: int) -> dict[str, Any]:
 def _decode_leniently(line: bytes) -> object:
     """Parse a line with the standard library, which accepts NaN: tills write it, although JSON does not allow it."""
     try:
-        return stdlib_json.loads(line.decode("utf-8-sig"), parse_int=_whole)
+        return stdlib_json.loads(line.decode("utf-8-sig"), parse_int=_parse_int)
     except (ValueError, RecursionError):
         raise Rejected(NOT_JSON) from None
 
 
-def _whole(digits: str) -> float:
+def _parse_int(digits: str) -> float:
     """Return the number; infinity if it is absurdly long, so that only the field is lost and not the line."""
-    return int(digits) if len(digits) <= LONGEST_NUMBER else math.inf
+    return int(digits) if len(digits) <= MAX_DIGITS else math.inf
 
 
-def _original(reject: dict[str, Any]) -> bytes:
-    text, packed = reject.get("record"), reject.get("recordBase64")
+def _original_line(reject: dict[str, Any]) -> bytes:
+    text, encoded = reject.get("record"), reject.get("recordBase64")
     if isinstance(text, str):
         return text.encode("utf-8", "replace")
     try:
-        return base64.b64decode(packed if isinstance(packed, str) else "")
+        return base64.b64decode(encoded if isinstance(encoded, str) else "")
     except ValueError:
         raise Rejected(NOT_JSON) from None
 
 
-def reject(source: str, line_number: int, reason: str, line: bytes) -> Reject:
+def make_reject(source: str, line_number: int, reason: str, line: bytes) -> Reject:
     """Return the line for the rejects file; a line that was rejected before keeps its source, number and text."""
-    before = _rejected_before(line)
+    before = _parse_reject(line)
     if before:
         return replace(before, reason=reason)
     if reason == TOO_LONG:
-        line = line[: MAX_LINE + 1]
+        line = line[: MAX_LINE_BYTES + 1]
     try:
         return Reject("reject", source, line_number, reason, record=line.decode("utf-8"))
     except UnicodeDecodeError:
         return Reject("reject", source, line_number, reason, record_base64=base64.b64encode(line).decode("ascii"))
 
 
-def _rejected_before(line: bytes) -> Reject | None:
+def _parse_reject(line: bytes) -> Reject | None:
     try:
-        found = _reject(line)
+        found = _decode_reject(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return found if found.kind == "reject" and (found.record or found.record_base64) else None

@@ -14,13 +14,13 @@ from msgspec import Struct, field, json
 
 from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutShop, RecordKey, RemoveShop
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ingest.lines import UNKNOWN_SHOP, Reader, Rejected, record_in, reject
+from counterfoil.ingest.lines import UNKNOWN_SHOP, Reader, Rejected, make_reject, parse_record
 from counterfoil.ingest.sources import Source, SourceLine
 from counterfoil.ports import Ledger, LoadProgress
 
 REWRITE_BATCH = 500
 # The facts of at most this many shops are held in memory.
-KNOWN_SHOPS = 10_000
+MAX_KNOWN_SHOPS = 10_000
 
 
 class Summary(Struct, kw_only=True):
@@ -50,7 +50,7 @@ class RejectsFile:
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             os.fchmod(descriptor, 0o600)
             self._file = os.fdopen(descriptor, "wb")
-        self._file.write(json.encode(reject(line.source, line.number, reason, line.text)) + b"\n")
+        self._file.write(json.encode(make_reject(line.source, line.number, reason, line.text)) + b"\n")
 
     @property
     def used(self) -> bool:
@@ -92,7 +92,7 @@ class Pipeline:
             self._rejects.flush()
             self._on_progress(summary)
         progress.finished = True
-        self._ledger.apply([], self._brought_up(progress, summary))
+        self._ledger.apply([], self._update_progress(progress, summary))
         self._rejects.close()
         summary.rejects_file = str(self._rejects.path) if self._rejects.used else None
         self._on_progress(summary)
@@ -104,14 +104,14 @@ class Pipeline:
         for line in source.lines():
             summary.lines += 1
             try:
-                record = record_in(line.text)
+                record = parse_record(line.text)
                 # A bill is read under the stored facts of its shop, so shops are written before it.
                 if shops_pending and record.get("kind") == "bill":
                     yield batch
                     batch, shops_pending = [], False
                 change = self._reader.change(record)
-            except Rejected as aside:
-                self._set_aside(line, aside.reason, summary)
+            except Rejected as rejected:
+                self._reject(line, rejected.reason, summary)
                 continue
             batch.append((line, change))
             shops_pending = shops_pending or isinstance(change, PutShop | RemoveShop)
@@ -127,27 +127,27 @@ class Pipeline:
         disappeared is rejected.
         """
         while batch:
-            outcomes = self._ledger.apply([change for _, change in batch], self._brought_up(progress, summary))
-            again: list[tuple[SourceLine, Change]] = []
-            moved: set[RecordKey] = set()
+            outcomes = self._ledger.apply([change for _, change in batch], self._update_progress(progress, summary))
+            to_retry: list[tuple[SourceLine, Change]] = []
+            outdated: set[RecordKey] = set()
             for (line, change), outcome in zip(batch, outcomes, strict=True):
-                if outcome is Outcome.FACTS_MOVED or change.key in moved:
-                    moved.add(change.key)
+                if outcome is Outcome.FACTS_MOVED or change.key in outdated:
+                    outdated.add(change.key)
                     self._known.pop(change.key[0], None)
                     try:
-                        again.append((line, self._reader.change(record_in(line.text))))
-                    except Rejected as aside:
-                        self._set_aside(line, aside.reason, summary)
+                        to_retry.append((line, self._reader.change(parse_record(line.text))))
+                    except Rejected as rejected:
+                        self._reject(line, rejected.reason, summary)
                 elif outcome is Outcome.UNKNOWN_SHOP:
-                    self._set_aside(line, UNKNOWN_SHOP, summary)
+                    self._reject(line, UNKNOWN_SHOP, summary)
                 else:
                     summary.outcomes[outcome.value] += 1
             if any(isinstance(change, PutShop | RemoveShop) for _, change in batch):
                 self._known.clear()
                 self._rewrite_bills()
-            batch = again
+            batch = to_retry
 
-    def _brought_up(self, progress: LoadProgress, summary: Summary) -> LoadProgress:
+    def _update_progress(self, progress: LoadProgress, summary: Summary) -> LoadProgress:
         progress.lines = summary.lines
         progress.changed = summary.changed
         progress.rejected = summary.rejected.total()
@@ -155,7 +155,7 @@ class Pipeline:
 
     def _facts(self, shop_id: str) -> KnownFacts | None:
         if shop_id not in self._known:
-            if len(self._known) >= KNOWN_SHOPS:
+            if len(self._known) >= MAX_KNOWN_SHOPS:
                 self._known.clear()
             self._known[shop_id] = self._ledger.facts(shop_id)
         return self._known[shop_id]
@@ -164,6 +164,6 @@ class Pipeline:
         while self._ledger.rewrite_bills(REWRITE_BATCH):
             pass
 
-    def _set_aside(self, line: SourceLine, reason: str, summary: Summary) -> None:
+    def _reject(self, line: SourceLine, reason: str, summary: Summary) -> None:
         self._rejects.add(line, reason)
         summary.rejected[reason] += 1

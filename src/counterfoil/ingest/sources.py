@@ -13,9 +13,9 @@ import msgspec
 from backports import zstd
 from msgspec import Struct
 
-from counterfoil.ingest.lines import MAX_WRAPPED
+from counterfoil.ingest.lines import MAX_REJECT_BYTES
 
-SUFFIXES = tuple(f".{kind}{packing}" for kind in ("ndjson", "jsonl") for packing in ("", ".gz", ".zst"))
+SUFFIXES = tuple(f".{kind}{compression}" for kind in ("ndjson", "jsonl") for compression in ("", ".gz", ".zst"))
 
 
 class SourceError(Exception):
@@ -51,22 +51,22 @@ class StandardInput(Source):
     def __init__(self) -> None:
         super().__init__("stdin", None)
         if sys.stdin is None:
-            raise SourceError("standard input is closed")
+            raise SourceError("cannot read source records: standard input is closed")
 
     def lines(self) -> Iterator[SourceLine]:
-        yield from _numbered(self.name, sys.stdin.buffer)
+        yield from _read_lines(self.name, sys.stdin.buffer)
 
 
 class File(Source):
     def __init__(self, path: Path) -> None:
-        super().__init__(printable(path.name), _size(path))
+        super().__init__(printable_name(path.name), _size(path))
         self._path = path
 
     def lines(self) -> Iterator[SourceLine]:
-        with _opened(self._path) as raw:
+        with _open_file(self._path) as raw:
             self.position = raw.tell
-            with _unpacked(self._path, raw) as text:
-                yield from _numbered(self.name, text)
+            with _decompress(self._path, raw) as text:
+                yield from _read_lines(self.name, text)
         self.position = lambda: self.total or 0
 
 
@@ -76,8 +76,8 @@ class Folder(Source):
     def __init__(self, path: Path) -> None:
         self._paths = sorted(entry for entry in path.iterdir() if entry.name.endswith(SUFFIXES) and entry.is_file())
         if not self._paths:
-            raise SourceError(f"{path} holds no file that ends in {', '.join(SUFFIXES)}")
-        super().__init__(printable(path.name), 2 * sum(_size(entry) for entry in self._paths))
+            raise SourceError(f"the folder {path} contains no file that ends in {', '.join(SUFFIXES)}")
+        super().__init__(printable_name(path.name), 2 * sum(_size(entry) for entry in self._paths))
 
     def lines(self) -> Iterator[SourceLine]:
         done = 0
@@ -90,7 +90,7 @@ class Folder(Source):
         self.position = lambda: done
 
 
-def source(name: str) -> Source:
+def open_source(name: str) -> Source:
     """Return the source of this name; `-` is standard input."""
     if name == "-":
         return StandardInput()
@@ -102,7 +102,7 @@ def source(name: str) -> Source:
     return File(path)
 
 
-def printable(name: str) -> str:
+def printable_name(name: str) -> str:
     """Return a file name as text that can be shown and stored. File names are bytes and may not be UTF-8."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
@@ -116,7 +116,7 @@ def _is_bill(line: bytes) -> bool:
             return _is_bill(head.record.encode("utf-8", "replace"))
         return head.kind == "bill"
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # The line contains NaN or is not JSON. The second reading of the folder takes it.
+        # The line contains NaN or is not JSON. It is read in the second pass over the folder.
         return True
 
 
@@ -127,14 +127,14 @@ def _size(path: Path) -> int:
         raise SourceError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_file(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except OSError as error:
         raise SourceError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _unpacked(path: Path, raw: BinaryIO) -> IO[bytes]:
+def _decompress(path: Path, raw: BinaryIO) -> IO[bytes]:
     if path.suffix == ".gz":
         return cast("IO[bytes]", io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 20))
     if path.suffix == ".zst":
@@ -142,22 +142,24 @@ def _unpacked(path: Path, raw: BinaryIO) -> IO[bytes]:
     return raw
 
 
-def _numbered(name: str, text: IO[bytes]) -> Iterator[SourceLine]:
+def _read_lines(name: str, text: IO[bytes]) -> Iterator[SourceLine]:
     """Yield the lines that are not blank with their numbers; a line that is too long is cut off."""
     number = 0
     try:
-        while line := text.readline(MAX_WRAPPED + 1):
+        while line := text.readline(MAX_REJECT_BYTES + 1):
             number += 1
-            if len(line) > MAX_WRAPPED and not line.endswith(b"\n"):
+            if len(line) > MAX_REJECT_BYTES and not line.endswith(b"\n"):
                 _skip_rest(text)
             line = line.strip()
             if line:
                 yield SourceLine(name, number, line)
     except (OSError, EOFError, zlib.error, zstd.ZstdError) as error:
-        raise SourceError(f"{name} breaks off after line {number}: {error}") from error
+        raise SourceError(
+            f"{name} cannot be read after line {number}: {error}. The file may be incomplete or damaged."
+        ) from error
 
 
 def _skip_rest(text: IO[bytes]) -> None:
-    while rest := text.readline(MAX_WRAPPED):
+    while rest := text.readline(MAX_REJECT_BYTES):
         if rest.endswith(b"\n"):
             return

@@ -4,16 +4,16 @@ import ipaddress
 import socket
 
 # Maps an address that listens on every interface to the loopback address that reaches such a listener.
-WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
+WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
 
 
-def reachable(host: str) -> str:
-    return WILDCARDS.get(host, host)
+def reachable_host(host: str) -> str:
+    return WILDCARD_HOSTS.get(host, host)
 
 
 def url(host: str, port: int, path: str = "") -> str:
     """Return the URL that reaches a listener on this host from this machine."""
-    address = reachable(host)
+    address = reachable_host(host)
     return f"http://{f'[{address}]' if ':' in address else address}:{port}{path}"
 
 
@@ -24,30 +24,30 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def overlap(host: str, other: str) -> bool:
+def would_conflict(host: str, other: str) -> bool:
     """Return whether listeners on these two hosts would conflict if they used the same port."""
     hosts = {"127.0.0.1" if one == "localhost" else one for one in (host, other)}
-    return len(hosts) == 1 or not hosts.isdisjoint(WILDCARDS)
+    return len(hosts) == 1 or not hosts.isdisjoint(WILDCARD_HOSTS)
 
 
 def is_free(host: str, port: int) -> bool:
     """Return whether the port can be bound."""
     try:
-        bound(host, port)
+        bind_port(host, port)
     except OSError:
         return False
     return True
 
 
 def free_port(host: str) -> int:
-    return bound(host, 0)
+    return bind_port(host, 0)
 
 
-def bound(host: str, port: int) -> int:
+def bind_port(host: str, port: int) -> int:
     """Bind a port briefly and return its number. Port 0 picks any free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        trial.bind((host, port))
-        found: int = trial.getsockname()[1]
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        found: int = listener.getsockname()[1]
         return found

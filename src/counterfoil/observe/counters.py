@@ -1,4 +1,4 @@
-"""Counters that the worker processes share with the supervisor, which answers `/metrics`.
+"""Counters that the worker processes share with the supervisor, which serves `/metrics`.
 
 Every worker has its own memory-mapped file: counting is one
 addition, and the counts of a killed worker can still be read.
@@ -19,21 +19,21 @@ OUTCOMES = (("200", ""), ("304", ""), *((str(problem.status), problem.code) for 
 
 
 # The numbers in the row of a route: outcomes, requests by latency bucket, the sum of latencies, bytes sent.
-_OUTCOME = {(int(status), code): place for place, (status, code) in enumerate(OUTCOMES) if status != "other"}
-_OTHER = len(OUTCOMES) - 1
-_BUCKETS = len(OUTCOMES)
-_TOOK = _BUCKETS + len(BUCKETS_US) + 1
-_SENT = _TOOK + 1
-_ROW = _SENT + 1
+_OUTCOME_INDEX = {(int(status), code): index for index, (status, code) in enumerate(OUTCOMES) if status != "other"}
+_OTHER_INDEX = len(OUTCOMES) - 1
+_BUCKETS_OFFSET = len(OUTCOMES)
+_LATENCY_OFFSET = _BUCKETS_OFFSET + len(BUCKETS_US) + 1
+_SENT_OFFSET = _LATENCY_OFFSET + 1
+_ROW_LENGTH = _SENT_OFFSET + 1
 
 
 class Layout:
-    """The index of each number on a page."""
+    """The index of each number in a counter file."""
 
     def __init__(self, routes: Iterable[str]) -> None:
         self.routes = tuple(routes)
-        self.rows = {route: index * _ROW for index, route in enumerate(self.routes)}
-        self.crashes = _ROW * len(self.routes)
+        self.rows = {route: index * _ROW_LENGTH for index, route in enumerate(self.routes)}
+        self.crashes = _ROW_LENGTH * len(self.routes)
         self.store_failures = self.crashes + 1
         self.reseeded = self.store_failures + 1
         self.server_changes = self.reseeded + 1
@@ -42,16 +42,16 @@ class Layout:
         self.slots = self.failed_at + 1
 
     def outcome(self, route: str, status: int, error: str) -> int:
-        return self.rows[route] + _OUTCOME.get((status, error), _OTHER)
+        return self.rows[route] + _OUTCOME_INDEX.get((status, error), _OTHER_INDEX)
 
     def bucket(self, route: str, took_us: int) -> int:
-        return self.rows[route] + _BUCKETS + bisect_left(BUCKETS_US, took_us)
+        return self.rows[route] + _BUCKETS_OFFSET + bisect_left(BUCKETS_US, took_us)
 
     def took(self, route: str) -> int:
-        return self.rows[route] + _TOOK
+        return self.rows[route] + _LATENCY_OFFSET
 
     def sent(self, route: str) -> int:
-        return self.rows[route] + _SENT
+        return self.rows[route] + _SENT_OFFSET
 
 
 class CounterFile:
@@ -71,12 +71,12 @@ class CounterFile:
         numbers, layout = self._numbers, self._layout
         match event:
             case RequestServed():
-                # The layout's methods are written out here, because calling them would cost more than all the rest.
+                # The layout's methods are inlined here, because calling them would cost more than everything else.
                 row = layout.rows[event.route]
-                numbers[row + _OUTCOME.get((event.status, event.error or ""), _OTHER)] += 1
-                numbers[row + _BUCKETS + bisect_left(BUCKETS_US, event.took_us)] += 1
-                numbers[row + _TOOK] += event.took_us
-                numbers[row + _SENT] += event.sent
+                numbers[row + _OUTCOME_INDEX.get((event.status, event.error or ""), _OTHER_INDEX)] += 1
+                numbers[row + _BUCKETS_OFFSET + bisect_left(BUCKETS_US, event.took_us)] += 1
+                numbers[row + _LATENCY_OFFSET] += event.took_us
+                numbers[row + _SENT_OFFSET] += event.sent
                 if event.key_id is not None and event.status < 500:
                     numbers[layout.failed_at] = 0
             case HandlerCrashed():
@@ -91,19 +91,19 @@ class CounterFile:
 
 
 def totals(folder: Path, layout: Layout) -> list[int]:
-    """Return the sums over all pages."""
+    """Return the sums over all counter files."""
     sums = [0] * layout.slots
-    for numbers in _pages(folder, layout):
+    for numbers in _counter_files(folder, layout):
         sums = [left + right for left, right in zip(sums, numbers, strict=True)]
     return sums
 
 
 def last_store_failure_ms(folder: Path, layout: Layout) -> int:
     """Return the time of the latest store failure of a worker that has not succeeded since; 0 if there is none."""
-    return max((numbers[layout.failed_at] for numbers in _pages(folder, layout)), default=0)
+    return max((numbers[layout.failed_at] for numbers in _counter_files(folder, layout)), default=0)
 
 
-def _pages(folder: Path, layout: Layout) -> Iterator[memoryview]:
+def _counter_files(folder: Path, layout: Layout) -> Iterator[memoryview]:
     for path in folder.glob("*.counters"):
         numbers = memoryview(path.read_bytes()).cast("Q")
         if len(numbers) == layout.slots:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 
 class RequestServed(Struct, frozen=True, kw_only=True, tag="request"):
-    """A request was answered. `took_us` runs from the server's call of the application to the response."""
+    """A request was served. `took_us` is the time from the server's call of the application to the response."""
 
     request_id: str
     method: str
@@ -23,7 +23,7 @@ class RequestServed(Struct, frozen=True, kw_only=True, tag="request"):
 
 
 class HandlerCrashed(Struct, frozen=True, kw_only=True, tag="crash"):
-    """A handler failed unexpectedly. Says where, but never with which values."""
+    """A handler failed unexpectedly. Contains the location of the error, but no values."""
 
     request_id: str
     route: str
@@ -40,14 +40,14 @@ class StoreFailed(Struct, frozen=True, kw_only=True, tag="store_failed"):
 
 
 class ServiceChanged(Struct, frozen=True, kw_only=True, tag="service"):
-    """The service as a whole changed: it is ready or stopped, or a chore was done, fails or works again."""
+    """The state of the service changed: it is ready or stopped, or a chore was done, failed or recovered."""
 
     what: str
     detail: str = ""
 
 
 class CountsReseeded(Struct, frozen=True, kw_only=True, tag="counts_reseeded"):
-    """The shared meter lost a key's count of the day and continues from the store's, which is at most a second old."""
+    """The shared meter lost a key's daily count and restored it from the store, which is at most a second behind."""
 
     key_id: str
     day: str
@@ -55,7 +55,7 @@ class CountsReseeded(Struct, frozen=True, kw_only=True, tag="counts_reseeded"):
 
 
 class ServerChanged(Struct, frozen=True, kw_only=True, tag="server"):
-    """A worker sees one of the store's servers in a new role: after a failover, or if a replica is lost or returns."""
+    """One of the store's servers has a new role: after a failover, or when a replica is lost or comes back."""
 
     server: str
     role: str

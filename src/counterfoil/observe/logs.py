@@ -13,35 +13,35 @@ from msgspec import json
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.observe.events import Event
 
-Later = Callable[[float, Callable[[], None]], object]
+Schedule = Callable[[float, Callable[[], None]], object]
 
 FLUSH_SEC = 0.1
-FULL_BYTES = 32_768
+MAX_BUFFER_BYTES = 32_768
 
 
 class JsonLog:
-    """Writes events to a descriptor; `later` schedules a call, as an event loop does."""
+    """Writes events to a descriptor; `schedule` schedules a call, as an event loop does."""
 
-    def __init__(self, descriptor: int, now_ms: Callable[[], int], later: Later) -> None:
+    def __init__(self, descriptor: int, now_ms: Callable[[], int], schedule: Schedule) -> None:
         self._descriptor = descriptor
         self._now_ms = now_ms
-        self._later = later
-        self._lines = bytearray()
-        self._due = False
+        self._schedule = schedule
+        self._buffer = bytearray()
+        self._flush_scheduled = False
         self._encode = json.Encoder().encode
 
     def __call__(self, event: Event) -> None:
         # The time is put in front of the other fields: {"at":"...","type":"request",...}
-        self._lines += b'{"at":"%b",%b\n' % (iso_utc(self._now_ms()).encode(), self._encode(event)[1:])
-        if len(self._lines) >= FULL_BYTES:
+        self._buffer += b'{"at":"%b",%b\n' % (iso_utc(self._now_ms()).encode(), self._encode(event)[1:])
+        if len(self._buffer) >= MAX_BUFFER_BYTES:
             self.flush()
-        elif not self._due:
-            self._due = True
-            self._later(FLUSH_SEC, self.flush)
+        elif not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._schedule(FLUSH_SEC, self.flush)
 
     def flush(self) -> None:
-        self._due = False
-        lines, self._lines = self._lines, bytearray()
+        self._flush_scheduled = False
+        lines, self._buffer = self._buffer, bytearray()
         view = memoryview(lines)
         while view:
             try:
@@ -51,7 +51,7 @@ class JsonLog:
                 return
 
 
-class ServerLine(logging.Formatter):
+class ServerLogFormatter(logging.Formatter):
     """Formats the HTTP server's own messages like events, without tracebacks, because they may contain data."""
 
     def format(self, record: logging.LogRecord) -> str:

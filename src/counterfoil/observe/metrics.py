@@ -8,13 +8,15 @@ from counterfoil.domain.problems import TABLE, Stage
 from counterfoil.observe.counters import BUCKETS_US, OUTCOMES, Layout
 
 
-def families(layout: Layout, sums: list[int]) -> Iterator[Metric]:
+def request_metrics(layout: Layout, sums: list[int]) -> Iterator[Metric]:
     """Yield the sums as Prometheus metrics."""
-    requests = CounterMetricFamily("counterfoil_requests", "Requests answered.", labels=["route", "status", "error"])
-    latency = HistogramMetricFamily("counterfoil_request_seconds", "Time to answer.", labels=["route"])
-    sent = CounterMetricFamily("counterfoil_sent_bytes", "Bytes of answers, as sent.", labels=["route"])
+    requests = CounterMetricFamily("counterfoil_requests", "Requests served.", labels=["route", "status", "error"])
+    latency = HistogramMetricFamily("counterfoil_request_seconds", "Time to serve a request.", labels=["route"])
+    sent = CounterMetricFamily(
+        "counterfoil_sent_bytes", "Bytes sent in response bodies, after compression.", labels=["route"]
+    )
     admissions = CounterMetricFamily(
-        "counterfoil_admissions", "Requests with a good key, by the gate's verdict.", labels=["verdict"]
+        "counterfoil_admissions", "Requests with a valid key, by verdict.", labels=["verdict"]
     )
     verdicts = {"admitted": 0, "rate_limited": 0, "quota_exceeded": 0}
     for route in layout.routes:
@@ -22,7 +24,7 @@ def families(layout: Layout, sums: list[int]) -> Iterator[Metric]:
             count = sums[layout.outcome(route, int(status) if status != "other" else 0, error)]
             if count:
                 requests.add_metric([route, status, error], count)
-                _add_verdict(verdicts, route, error, count)
+                _count_verdict(verdicts, route, error, count)
         _add_latency(latency, layout, sums, route)
         sent.add_metric([route], sums[layout.sent(route)])
     for verdict, count in verdicts.items():
@@ -31,18 +33,20 @@ def families(layout: Layout, sums: list[int]) -> Iterator[Metric]:
     yield latency
     yield sent
     yield admissions
-    yield CounterMetricFamily("counterfoil_crashes", "Handlers that failed unforeseen.", value=sums[layout.crashes])
+    yield CounterMetricFamily(
+        "counterfoil_crashes", "Requests that failed with an unexpected error.", value=sums[layout.crashes]
+    )
     yield CounterMetricFamily(
         "counterfoil_store_failures", "Store reads or writes that failed.", value=sums[layout.store_failures]
     )
     yield CounterMetricFamily(
         "counterfoil_counts_reseeded",
-        "Days of keys that the shared meter had forgotten; each may lack the requests of its last second.",
+        "Daily counts that the shared meter lost and restored from the store; each may lack the last second.",
         value=sums[layout.reseeded],
     )
     yield CounterMetricFamily(
         "counterfoil_server_changes",
-        "Times that a worker saw one of the store's servers in another role, its first sight of each included.",
+        "Changes of role of the store's servers as seen by the workers, including the first role of each server.",
         value=sums[layout.server_changes],
     )
 
@@ -54,15 +58,15 @@ def gauge(name: str, help_text: str, value: float) -> Metric:
 def gauges(name: str, help_text: str, labels: list[str], values: Iterable[tuple[list[str], float]]) -> Metric:
     """Return a gauge with several values, each with its labels."""
     family = GaugeMetricFamily(f"counterfoil_{name}", help_text, labels=labels)
-    for named, value in values:
-        family.add_metric(named, value)
+    for label_values, value in values:
+        family.add_metric(label_values, value)
     return family
 
 
 _BEFORE_ADMISSION = {problem.code for problem in TABLE if problem.stage is Stage.BEFORE_ADMISSION}
 
 
-def _add_verdict(verdicts: dict[str, int], route: str, error: str, count: int) -> None:
+def _count_verdict(verdicts: dict[str, int], route: str, error: str, count: int) -> None:
     if error in ("rate_limited", "quota_exceeded"):
         verdicts[error] += count
     elif error not in _BEFORE_ADMISSION and route not in ("unknown", "openapi.json"):
@@ -71,8 +75,8 @@ def _add_verdict(verdicts: dict[str, int], route: str, error: str, count: int) -
 
 def _add_latency(latency: HistogramMetricFamily, layout: Layout, sums: list[int], route: str) -> None:
     first = layout.bucket(route, 0)
-    running, buckets = 0, []
+    cumulative, buckets = 0, []
     for offset, bound in enumerate((*BUCKETS_US, None)):
-        running += sums[first + offset]
-        buckets.append(("+Inf" if bound is None else str(bound / 1e6), float(running)))
+        cumulative += sums[first + offset]
+        buckets.append(("+Inf" if bound is None else str(bound / 1e6), float(cumulative)))
     latency.add_metric([route], buckets, sums[layout.took(route)] / 1e6)

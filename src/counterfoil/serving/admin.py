@@ -23,7 +23,7 @@ class Readiness(Struct, frozen=True):
 
 
 class Admin:
-    """Runs in a thread of the supervisor, so it answers even while workers are busy or dead."""
+    """Runs in a thread of the supervisor, so it responds even while the workers are busy or dead."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Admin:
     ) -> None:
         self._ready = ready
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_Collected(metrics))
+        self._registry.register(_MetricsCollector(metrics))
         self._server = _Server((host, port), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, name="admin", daemon=True)
 
@@ -62,9 +62,9 @@ class Admin:
                 return 200, JSON, json.encode({"live": True})
             case "/ready":
                 checks = self._ready()
-                missing = {check.name: check.problem for check in checks if check.problem}
-                body = {"ready": not missing, "notReady": missing, "checked": [check.name for check in checks]}
-                return (503 if missing else 200), JSON, json.encode(body)
+                problems = {check.name: check.problem for check in checks if check.problem}
+                body = {"ready": not problems, "notReady": problems, "checked": [check.name for check in checks]}
+                return (503 if problems else 200), JSON, json.encode(body)
             case "/metrics":
                 return 200, TEXT, generate_latest(self._registry)
             case _:
@@ -78,7 +78,7 @@ class _Server(ThreadingHTTPServer):
         """Print nothing: a client that disconnects is not an error, and standard error carries the log."""
 
 
-class _Collected(Collector):
+class _MetricsCollector(Collector):
     def __init__(self, metrics: Callable[[], Iterable[Metric]]) -> None:
         self._metrics = metrics
 
@@ -104,13 +104,13 @@ def _handler(admin: Admin) -> type[BaseHTTPRequestHandler]:
         do_HEAD = do_GET  # noqa: N815
 
         def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:  # noqa: ARG002
-            """Answer in JSON also when http.server itself refuses a request, for example for its method."""
+            """Respond in JSON even if http.server itself refuses a request, for example because of its method."""
             if code == HTTPStatus.NOT_IMPLEMENTED:
                 self._send(405, JSON, json.encode({"allowed": ALLOWED}), ("allow", ", ".join(ALLOWED)))
             else:
                 self._send(code, JSON, json.encode({"failed": HTTPStatus(code).phrase}))
 
         def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - http.server's signature
-            """Log nothing, because a scrape is not worth a line."""
+            """Log nothing: scrapes would fill the log."""
 
     return Handler

@@ -6,17 +6,17 @@ from pathlib import Path
 
 from prometheus_client.core import Metric
 
-from counterfoil.machine.addresses import reachable
+from counterfoil.machine.addresses import reachable_host
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.counters import last_store_failure_ms, totals
-from counterfoil.observe.metrics import families, gauge, gauges
+from counterfoil.observe.metrics import gauge, gauges, request_metrics
 from counterfoil.ports import Inspection
 from counterfoil.serving.admin import Readiness
 from counterfoil.serving.worker import LAYOUT
 from counterfoil.settings import Settings
 
 STALE_HORIZON_MS = 5_000
-# With replicas, a node stays ready during a failover for as long as the keys it knows may be trusted.
+# With replicas, a node stays ready during a failover for as long as it may trust the keys that it has read.
 STALE_WITH_REPLICAS_MS = 270_000
 RECENT_FAILURE_MS = 15_000
 PROBE_SEC = 2.0
@@ -25,12 +25,12 @@ PROBE_SEC = 2.0
 def readiness(settings: Settings, counters: Path, inspection: Inspection) -> list[Readiness]:
     checks = [Readiness(name, problem) for name, problem in inspection.problems().items()]
     age = _horizon_age_ms(inspection)
-    bound = STALE_WITH_REPLICAS_MS if inspection.survives_primary() else STALE_HORIZON_MS
-    stale = None if age is None or age < bound else f"the horizon has not moved for {age / 1000:.0f} s"
+    max_age = STALE_WITH_REPLICAS_MS if inspection.survives_primary() else STALE_HORIZON_MS
+    problem = None if age is None or age < max_age else f"the horizon has not moved for {age / 1000:.0f} s"
     return [
         *checks,
-        Readiness("horizon", stale),
-        Readiness("admissions", _store_trouble(counters)),
+        Readiness("horizon", problem),
+        Readiness("admissions", _recent_store_failure(counters)),
         Readiness("api", probe(settings)),
     ]
 
@@ -40,17 +40,17 @@ def _horizon_age_ms(inspection: Inspection) -> int | None:
     return None if horizon is None else max(0, SystemClock().now_ms() - horizon)
 
 
-def _store_trouble(counters: Path) -> str | None:
+def _recent_store_failure(counters: Path) -> str | None:
     """Return a recent store failure of a worker, such as a full disk, which the other checks do not detect."""
     ago = SystemClock().now_ms() - last_store_failure_ms(counters, LAYOUT)
-    return f"a request failed for the store {ago / 1000:.0f} s ago" if ago < RECENT_FAILURE_MS else None
+    return f"a request failed {ago / 1000:.0f} s ago because of the store" if ago < RECENT_FAILURE_MS else None
 
 
 def metrics(counters: Path, inspection: Inspection) -> Iterator[Metric]:
-    yield from families(LAYOUT, totals(counters, LAYOUT))
+    yield from request_metrics(LAYOUT, totals(counters, LAYOUT))
     age = _horizon_age_ms(inspection)
     if age is not None:
-        yield gauge("horizon_age_seconds", "How far serverTime is behind the clock.", age / 1000)
+        yield gauge("horizon_age_seconds", "Seconds that serverTime is behind the clock.", age / 1000)
     yield from _server_gauges(inspection)
     load = inspection.latest_load(SystemClock().now_ms())
     if load:
@@ -69,26 +69,26 @@ def _server_gauges(inspection: Inspection) -> Iterator[Metric]:
     latest = max((server.horizon or 0) for server in seen)
     yield gauges(
         "server_up",
-        "1 for a server of the store that answers, by role.",
+        "1 if this server of the store responds, 0 if not, by role.",
         ["server", "role"],
         (([server.name, server.role.value], float(server.horizon is not None)) for server in seen),
     )
     yield gauges(
         "server_lag_seconds",
-        "How far a server's data is behind the newest.",
+        "Seconds that a server's data is behind the most recent server.",
         ["server"],
         (([server.name], (latest - server.horizon) / 1000) for server in seen if server.horizon is not None),
     )
 
 
 def probe(settings: Settings) -> str | None:
-    """Send a request to the public port; return the problem, or None if a worker answers."""
-    connection = http.client.HTTPConnection(reachable(settings.host), settings.port, timeout=PROBE_SEC)
+    """Send a request to the public port; return the problem, or None if a worker responds."""
+    connection = http.client.HTTPConnection(reachable_host(settings.host), settings.port, timeout=PROBE_SEC)
     try:
         connection.request("HEAD", f"{settings.prefix}/v1/openapi.json")
         status = connection.getresponse().status
-        return None if status == 200 else f"a worker answered {status}"
+        return None if status == 200 else f"a worker responded with status {status}"
     except OSError as error:
-        return f"no worker answers: {error}"
+        return f"no worker responds: {error}"
     finally:
         connection.close()

@@ -30,7 +30,7 @@ LIMITS = HTTP1Settings(header_read_timeout=HEAD_TIMEOUT_MS, keep_alive=True, max
 
 # The server writes its own messages to standard error, as JSON too.
 LOGGING = {
-    "formatters": {"json": {"()": "counterfoil.observe.logs.ServerLine"}},
+    "formatters": {"json": {"()": "counterfoil.observe.logs.ServerLogFormatter"}},
     "handlers": {
         "console": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr", "formatter": "json"},
     },
@@ -50,17 +50,17 @@ class Worker:
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         _allow_descriptors(MAX_CONNECTIONS)
-        self._watch_parent(loop)
+        self._stop_if_orphaned(loop)
 
     def __rsgi_del__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._close()
 
-    def _watch_parent(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _stop_if_orphaned(self, loop: asyncio.AbstractEventLoop) -> None:
         """Stop this worker if its supervisor was killed, so that the next supervisor has the port to itself."""
         if os.getppid() != self._parent:
             # Sent on every check, because a signal that arrives while the worker is still starting is lost.
             os.kill(os.getpid(), signal.SIGTERM)
-        loop.call_later(ORPHAN_CHECK_SEC, self._watch_parent, loop)
+        loop.call_later(ORPHAN_CHECK_SEC, self._stop_if_orphaned, loop)
 
 
 def _allow_descriptors(connections: int) -> None:

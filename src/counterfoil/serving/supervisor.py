@@ -1,6 +1,6 @@
 """Runs the service: the worker processes and the supervisor's chores.
 
-The supervisor does not answer API requests. It advances the horizon while
+The supervisor does not handle API requests. It advances the horizon while
 nothing is loaded, prunes, checkpoints, and serves the admin listener.
 """
 
@@ -15,23 +15,23 @@ from functools import partial
 from pathlib import Path
 
 from counterfoil import bootstrap
-from counterfoil.machine.addresses import bound
+from counterfoil.machine.addresses import bind_port
 from counterfoil.observe.events import Event, ServiceChanged
 from counterfoil.serving.admin import Admin
 from counterfoil.serving.chores import Chores
 from counterfoil.serving.report import metrics, probe, readiness
 from counterfoil.serving.server import HttpServer
-from counterfoil.serving.worker import log_to, worker
+from counterfoil.serving.worker import open_log, worker
 from counterfoil.settings import Settings, SettingsError
 
-START_TRIES, START_PAUSE_SEC = 1000, 0.02
+START_CHECKS, START_PAUSE_SEC = 1000, 0.02
 
 
 def serve(settings: Settings, on_ready: Callable[[], None] = lambda: None) -> None:
-    """Run the service until the process is told to stop."""
-    _require_free(settings.host, settings.port)
+    """Run the service until the process receives SIGINT or SIGTERM."""
+    _require_free_port(settings.host, settings.port)
     if settings.admin_port:
-        _require_free(settings.admin_host, settings.admin_port)
+        _require_free_port(settings.admin_host, settings.admin_port)
     bootstrap.prepare(settings)
     _require_permission(settings)
     with counters_folder(Path(tempfile.gettempdir())) as counters:
@@ -52,13 +52,13 @@ def clear_abandoned(parent: Path) -> None:
     for folder in parent.glob("counterfoil-*-*"):
         owner = folder.name.split("-")[1]
         # In a container, the previous process may have had our PID.
-        gone = owner.isdecimal() and (int(owner) == os.getpid() or not _runs(int(owner)))
+        is_abandoned = owner.isdecimal() and (int(owner) == os.getpid() or not _is_running(int(owner)))
         with suppress(OSError):
-            if gone and folder.lstat().st_uid == os.getuid():
+            if is_abandoned and folder.lstat().st_uid == os.getuid():
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _runs(process: int) -> bool:
+def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
@@ -69,7 +69,7 @@ def _runs(process: int) -> bool:
 
 
 def _serve(settings: Settings, counters: Path, on_ready: Callable[[], None]) -> None:
-    log = log_to(settings, _at_once)
+    log = open_log(settings, _call_now)
     chores = Chores(settings, log)
     admin = _admin(settings, counters)
     server = HttpServer(
@@ -79,7 +79,7 @@ def _serve(settings: Settings, counters: Path, on_ready: Callable[[], None]) -> 
         chores.start()
         if admin:
             admin.start()
-        threading.Thread(target=_announce, args=(settings, log, on_ready), name="ready", daemon=True).start()
+        threading.Thread(target=_wait_until_ready, args=(settings, log, on_ready), name="ready", daemon=True).start()
         server.run()
     finally:
         log(ServiceChanged(what="stopped"))
@@ -100,9 +100,9 @@ def _admin(settings: Settings, counters: Path) -> Admin | None:
     )
 
 
-def _announce(settings: Settings, log: Callable[[Event], None], on_ready: Callable[[], None]) -> None:
+def _wait_until_ready(settings: Settings, log: Callable[[Event], None], on_ready: Callable[[], None]) -> None:
     problem: str | None = ""
-    for _ in range(START_TRIES):
+    for _ in range(START_CHECKS):
         problem = probe(settings)
         if problem is None:
             log(ServiceChanged(what="ready", detail=f"{settings.host}:{settings.port}"))
@@ -112,20 +112,22 @@ def _announce(settings: Settings, log: Callable[[Event], None], on_ready: Callab
     log(ServiceChanged(what="not_ready", detail=problem or ""))
 
 
-def _require_free(host: str, port: int) -> None:
-    """Raise if the port is in use: workers share a port, so the server would silently share another service's."""
+def _require_free_port(host: str, port: int) -> None:
+    """Raise if the port is in use. Workers share a port, so the server would silently share it with another service."""
     try:
-        bound(host, port)
+        bind_port(host, port)
     except OSError as error:
         raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror}") from error
 
 
-def _at_once(_: float, call: Callable[[], None]) -> None:
+def _call_now(_: float, call: Callable[[], None]) -> None:
     call()
 
 
 def _require_permission(settings: Settings) -> None:
-    """Raise if the login may not read keys or count requests: it would answer every request with 503."""
+    """Raise if the login may not read keys or count requests, because every request would get a 503."""
     permissions = bootstrap.inspection(settings).permissions()
     if permissions and not permissions.serves:
-        raise SettingsError(f"the login {permissions.login} may not serve: it needs the role counterfoil_serving")
+        raise SettingsError(
+            f"the login {permissions.login} has no permission to serve. Grant it the role counterfoil_serving."
+        )

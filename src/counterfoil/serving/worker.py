@@ -20,11 +20,11 @@ LAYOUT = Layout([*(route.path for route in ROUTES), NO_ROUTE])
 
 def worker(settings: Settings, counters: Path) -> Worker:
     """Build the application. Called in each worker process."""
-    page = CounterFile(counters, LAYOUT, SystemClock().now_ms)
-    log = log_to(settings, lambda delay, call: asyncio.get_running_loop().call_later(delay, call))
+    counter_file = CounterFile(counters, LAYOUT, SystemClock().now_ms)
+    log = open_log(settings, lambda delay, call: asyncio.get_running_loop().call_later(delay, call))
 
     def observe(event: Event) -> None:
-        page(event)
+        counter_file(event)
         log(event)
 
     service = bootstrap.service(settings, observe)
@@ -36,7 +36,7 @@ def worker(settings: Settings, counters: Path) -> Worker:
     return Worker(service.app, close)
 
 
-def log_to(settings: Settings, later: Callable[[float, Callable[[], None]], object]) -> JsonLog:
+def open_log(settings: Settings, schedule: Callable[[float, Callable[[], None]], object]) -> JsonLog:
     stream = {"stdout": sys.stdout, "stderr": sys.stderr}.get(settings.log)
     descriptor = stream.fileno() if stream else os.open(os.devnull, os.O_WRONLY)
-    return JsonLog(descriptor, SystemClock().now_ms, later)
+    return JsonLog(descriptor, SystemClock().now_ms, schedule)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from counterfoil import bootstrap
 from counterfoil.cli.checks.local import Finding, secret
 from counterfoil.ports import Inspection, Permissions, ServerState, StoreMismatch, StoreUnavailable
-from counterfoil.settings import Settings, displayed
+from counterfoil.settings import Settings, display_value
 
 SEE_DOCS = "See docs/operate-postgresql.md."
 
@@ -17,10 +17,10 @@ def check_cluster(settings: Settings) -> Iterator[Finding]:
     if problem:
         yield Finding("store", "fail", f"{problem.rstrip('.')}.", SEE_DOCS)
     else:
-        yield Finding("store", "ok", f"{displayed(settings, 'store')} is reachable, schema up to date.")
+        yield Finding("store", "ok", f"{display_value(settings, 'store')} is reachable, schema up to date.")
         yield from _check_store(settings, inspection)
     if settings.meter:
-        yield meter(displayed(settings, "meter"), bootstrap.meter_problem(settings))
+        yield meter(display_value(settings, "meter"), bootstrap.meter_problem(settings))
 
 
 def _check_store(settings: Settings, inspection: Inspection) -> Iterator[Finding]:

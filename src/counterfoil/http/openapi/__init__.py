@@ -1,8 +1,8 @@
 """The OpenAPI 3.1 description of the service.
 
-Nothing is written twice: schemas come from the types of the answers, error
-schemas from the error table, and example answers from the functions that write
-answers. This package adds only what types cannot express.
+Nothing is written twice: schemas come from the types of the responses, error
+schemas from the error table, and examples from the functions that write
+responses. This package adds only what types cannot express.
 """
 
 from functools import cache
@@ -16,12 +16,12 @@ from counterfoil.http.openapi.parameters import PARAMETERS
 from counterfoil.http.openapi.responses import headers, responses
 from counterfoil.http.openapi.schemas import Json, components
 
-_ABOUT = """\
+_OVERVIEW = """\
 Read what a restaurant group sold and who its loyalty members are: branches, closed bills and memberships,
 for the servers of an ERP, a CRM, a loyalty engine or a warehouse. Nothing can be changed through this API.
 
-**Where to begin.** `GET /v1/shops` lists the branches that your key covers. Its `shopId` opens the bills of a branch,
-its `providerId` the members of a base. Several branches may share one base, so read each distinct base once.
+**Where to begin.** `GET /v1/shops` lists the branches that your key covers. Use `shopId` to read the bills of a branch
+and `providerId` to read the members of a base. Several branches may share one base: read each distinct base once.
 
 **Keeping a copy.**
 
@@ -41,18 +41,19 @@ its `providerId` the members of a base. Several branches may share one base, so 
 7. Read each distinct `providerId` in full, and replace the stored members of that base with what the pass returned.
 8. Once a week, read every shop in full again (step 2), because a read by change does not show everything.
 
-Between two full reads you are not shown that a bill was removed, nor a bill without `updatedAt` that was loaded late.
+Between two full reads you do not see that a bill was removed, nor a bill without `updatedAt` that was loaded late.
 A bill that has neither a readable date nor an `updatedAt` is in no list.
 
-**Reading answers.** Every field is present, null or [] when there is nothing to say, unless its description says
-otherwise. Ignore fields you do not know: new ones may come at any time. Identifiers are opaque. Money is in Thai baht,
-as plain numbers. Bill times carry the shop's UTC offset, member times +07:00, and `serverTime` is UTC.
+**Reading responses.** Every field is present, as null or [] if it is empty, unless its description says
+otherwise. Ignore fields you do not know: new ones may be added at any time. Identifiers are opaque. Money is in Thai
+baht, as plain numbers. Bill times carry the shop's UTC offset, member times +07:00, and `serverTime` is UTC.
 
 **Errors.** Branch on `error`; `message` is for people and may change. The checks run in this order: browser, path and
-method, key, minute, day, permission, parameters, scope, cursor, existence.
+method, key, rate limit, quota, permission, parameters, scope, cursor, existence.
 
-**Costs.** A request counts when it arrives, even when it fails or is answered 304; one refused for the minute does not.
-HEAD works wherever GET does and costs the same. Answers are compressed with zstd or gzip when `Accept-Encoding` allows.
+**Costs.** A request counts when it arrives, even if it fails or returns 304; one that exceeds the limit per minute does
+not. HEAD works wherever GET does and costs the same. Responses are compressed with zstd or gzip if `Accept-Encoding`
+allows it.
 """
 
 
@@ -65,7 +66,7 @@ def document(prefix: str) -> bytes:
             "info": {
                 "title": "Counterfoil: sales and membership read API",
                 "summary": "Shops, bills and loyalty members of a restaurant group, for reading only.",
-                "description": _ABOUT,
+                "description": _OVERVIEW,
                 "version": API_VERSION,
                 "contact": {"name": "The operator who issued your API key"},
                 "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
@@ -73,7 +74,7 @@ def document(prefix: str) -> bytes:
             "servers": [{"url": prefix or "/", "description": "The host that served this document."}],
             "security": [{"apiKey": []}],
             "tags": [{"name": name, "description": description} for name, description in TAGS.items()],
-            "paths": {f"/v1/{operation.path}": {"get": _described(operation)} for operation in OPERATIONS},
+            "paths": {f"/v1/{operation.path}": {"get": _describe(operation)} for operation in OPERATIONS},
             "components": {
                 "securitySchemes": {"apiKey": _API_KEY},
                 "parameters": PARAMETERS,
@@ -89,11 +90,11 @@ _API_KEY: Json = {
     "scheme": "bearer",
     "bearerFormat": "cf_live_{keyId}_{secret}",
     "description": f"A key issued by the operator, matching `^{PATTERN}$`. It is bound to one shop or one franchise, "
-    "and nothing in a request widens that. Keep it on a server: requests that a web page makes are refused.",
+    "and nothing in a request can widen that. Keep it on a server: requests from web pages are refused.",
 }
 
 
-def _described(operation: Operation) -> Json:
+def _describe(operation: Operation) -> Json:
     described: Json = {
         "operationId": operation.id,
         "tags": [operation.tag],

@@ -1,4 +1,4 @@
-"""Invented example data. The functions that write answers turn it into complete bodies."""
+"""Invented example data. The functions that write responses turn it into complete bodies."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -204,26 +204,26 @@ _DATA: dict[str, dict[str, Resource | Sequence[Resource]]] = {
 _CURSORS = {"listTransactions": BILL.id, "listMembers": TOKEN}
 
 
-def answers(operation: Operation) -> dict[str, Any]:
+def example_bodies(operation: Operation) -> dict[str, Any]:
     """Return example bodies of the operation, by name."""
     if operation.public:
         return {"description": DESCRIPTION}
-    return {name: _answer(operation, name, data) for name, data in _DATA[operation.id].items()}
+    return {name: _example_body(operation, name, data) for name, data in _DATA[operation.id].items()}
 
 
-def _answer(operation: Operation, name: str, data: Resource | Sequence[Resource]) -> Any:
+def _example_body(operation: Operation, name: str, data: Resource | Sequence[Resource]) -> Any:
     last_page = None if operation.paged else UNSET
     cursor = _CURSORS[operation.id] if name == "fullPage" else last_page
     answer = Answer(data=json.encode(to_builtins(data)), horizon=_SERVER_TIME, seal=b"", next_cursor=cursor)
-    return json.decode(wire.success(answer))
+    return json.decode(wire.success_body(answer))
 
 
-def refusal(problem: Problem) -> Any:
-    """Return the body of a refusal."""
-    return json.decode(wire.problem(refused(problem)))
+def example_error_body(problem: Problem) -> Any:
+    """Return the body of an error response."""
+    return json.decode(wire.problem_body(example_refusal(problem)))
 
 
-def refused(problem: Problem) -> Refused:
+def example_refusal(problem: Problem) -> Refused:
     if problem is RATE_LIMITED:
         return TooManyRequests(key_id="", retry_after_sec=17, limit=RATE.per_min, window_sec=WINDOW_SEC)
     return Refused(problem)

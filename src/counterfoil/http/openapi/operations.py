@@ -19,8 +19,8 @@ from counterfoil.domain.resources import Bill, Member, MemberReference, Shop, Us
 TAGS = {
     "Shops": "The branches that a key covers, each with its category tree.",
     "Transactions": "Closed bills of a branch, by calendar day or by last change.",
-    "Members": "Loyalty members of a membership base, as they stand now.",
-    "Usage": "What the calling key has spent of its allowance.",
+    "Members": "Loyalty members of a membership base, as of now.",
+    "Usage": "How much of its quota the calling key has used.",
     "Description": "This document.",
 }
 
@@ -33,7 +33,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     tag: str
     summary: str
     description: str
-    answer: str
+    response_schema: str
     data: Any = None
     paged: bool = False
     parameters: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Operation(Struct, frozen=True, kw_only=True):
 
 
 # Every operation has these two parameters.
-_ANY = ("requestId", "ifNoneMatch")
+_COMMON_PARAMETERS = ("requestId", "ifNoneMatch")
 
 OPERATIONS = (
     Operation(
@@ -53,25 +53,25 @@ OPERATIONS = (
         id="listShops",
         tag="Shops",
         summary="Branches the key can read.",
-        description="All of them in one answer: one row for a shop's key, one row a branch for a franchise's key. "
-        "A branch whose record was removed is left out.",
-        answer="ShopsAnswer",
+        description="All of them in one response: a single row for a key of a shop, one row per branch for a key of "
+        "a franchise. Removed branches are left out.",
+        response_schema="ShopsAnswer",
         data=list[Shop],
-        parameters=_ANY,
+        parameters=_COMMON_PARAMETERS,
     ),
     Operation(
         path="transactions",
         id="listTransactions",
         tag="Transactions",
         summary="Bills of one branch, oldest first.",
-        description="Choose one of two ways. With `from` and `to`: bills by calendar day on the shop's clock; "
+        description="There are two modes. With `from` and `to`: bills by calendar day on the shop's clock; "
         "a bill without `billDate` never appears. "
         "With `updatedSince`: bills by last change, voids included; a bill without `updatedAt` never appears. "
-        "Both ways at once, or neither, is refused with `bad_query`.",
-        answer="BillsAnswer",
+        "A request with both modes, or with neither, is refused with `bad_query`.",
+        response_schema="BillsAnswer",
         data=list[Bill],
         paged=True,
-        parameters=("shopId", "from", "to", "updatedSince", "limit", "billCursor", *_ANY),
+        parameters=("shopId", "from", "to", "updatedSince", "limit", "billCursor", *_COMMON_PARAMETERS),
         refusals=(BAD_QUERY, BAD_CURSOR, SHOP_NOT_IN_SCOPE),
     ),
     Operation(
@@ -79,11 +79,11 @@ OPERATIONS = (
         id="getTransaction",
         tag="Transactions",
         summary="One bill.",
-        description="A bill that does not exist and one of a shop that the key does not cover look the same: "
-        "`not_found`.",
-        answer="BillAnswer",
+        description="Returns `not_found` both for a bill that does not exist and for a bill of a shop that the key "
+        "does not cover.",
+        response_schema="BillAnswer",
         data=Bill,
-        parameters=("billId", *_ANY),
+        parameters=("billId", *_COMMON_PARAMETERS),
         refusals=(NOT_FOUND,),
     ),
     Operation(
@@ -91,25 +91,25 @@ OPERATIONS = (
         id="listMembers",
         tag="Members",
         summary="Members of one base, by sign-up, oldest first.",
-        description="A base is read by following `nextCursor` to its end. There is no incremental read: "
-        "a request that carries `updatedSince` is refused with `not_supported`.",
-        answer="MembersAnswer",
+        description="To read a base, follow `nextCursor` until it is null. There is no incremental read: "
+        "a request with `updatedSince` is refused with `not_supported`.",
+        response_schema="MembersAnswer",
         data=list[Member],
         paged=True,
-        parameters=("providerId", "limit", "memberCursor", *_ANY),
+        parameters=("providerId", "limit", "memberCursor", *_COMMON_PARAMETERS),
         refusals=(BAD_QUERY, BAD_CURSOR, NOT_SUPPORTED, PROVIDER_NOT_IN_SCOPE),
     ),
     Operation(
         path="members/lookup",
         id="lookupMember",
         tag="Members",
-        summary="Token of the member with a messaging user id.",
-        description="For callers that already hold the messaging user id. Needs a key with the permission "
-        "`allowMessagingLookup`, which is asked for before anything else. Of several records of one person in the base "
-        "the one created last answers. No match is `not_found`.",
-        answer="LookupAnswer",
+        summary="Token of the member with a messaging user ID.",
+        description="For callers that already have the messaging user ID. Requires a key with the permission "
+        "`allowMessagingLookup`, which is checked first. If the person has several records in the base, the one "
+        "created last is returned. If there is none, the response is `not_found`.",
+        response_schema="LookupAnswer",
         data=MemberReference,
-        parameters=("providerId", "messagingUserId", *_ANY),
+        parameters=("providerId", "messagingUserId", *_COMMON_PARAMETERS),
         refusals=(BAD_QUERY, LOOKUP_NOT_ENABLED, PROVIDER_NOT_IN_SCOPE, NOT_FOUND),
     ),
     Operation(
@@ -117,11 +117,11 @@ OPERATIONS = (
         id="getMember",
         tag="Members",
         summary="One member.",
-        description="A token that cannot be read, a member who does not exist and one of a base that the key does not "
-        "cover look the same: `not_found`.",
-        answer="MemberAnswer",
+        description="Returns `not_found` for an invalid token, for a member who does not exist, and for a member of a "
+        "base that the key does not cover.",
+        response_schema="MemberAnswer",
         data=Member,
-        parameters=("memberToken", *_ANY),
+        parameters=("memberToken", *_COMMON_PARAMETERS),
         refusals=(NOT_FOUND,),
     ),
     Operation(
@@ -129,19 +129,19 @@ OPERATIONS = (
         id="getUsage",
         tag="Usage",
         summary="Usage of the calling key.",
-        description="The key's ceilings, and its requests on each of the last seven Thai days. This request is "
-        "counted too, so `today.remaining` equals the header `X-RateLimit-Remaining`.",
-        answer="UsageAnswer",
+        description="The key's limits, and its requests on each of the last seven days (Thailand time). This request "
+        "is included, so `today.remaining` equals the header `X-RateLimit-Remaining`.",
+        response_schema="UsageAnswer",
         data=Usage,
-        parameters=_ANY,
+        parameters=_COMMON_PARAMETERS,
     ),
     Operation(
         path="openapi.json",
         id="describe",
         tag="Description",
         summary="This document.",
-        description="The description of the API in OpenAPI 3.1. Needs no key and counts for nobody.",
-        answer="Description",
-        parameters=_ANY,
+        description="The description of the API in OpenAPI 3.1. Requires no key and does not count against a quota.",
+        response_schema="Description",
+        parameters=_COMMON_PARAMETERS,
     ),
 )

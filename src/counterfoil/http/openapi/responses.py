@@ -21,29 +21,29 @@ from counterfoil.http.openapi.operations import Operation
 from counterfoil.http.openapi.schemas import Json, problem_name, reference
 
 # The refusals that every operation may return, and those that every operation with a key may return.
-_ANYWHERE = (CROSS_ORIGIN_REFUSED, METHOD_NOT_ALLOWED)
-_WITH_A_KEY = (INVALID_KEY, KEY_REVOKED, RATE_LIMITED, QUOTA_EXCEEDED, INTERNAL, AUTH_UNAVAILABLE)
+_COMMON_REFUSALS = (CROSS_ORIGIN_REFUSED, METHOD_NOT_ALLOWED)
+_KEY_REFUSALS = (INVALID_KEY, KEY_REVOKED, RATE_LIMITED, QUOTA_EXCEEDED, INTERNAL, AUTH_UNAVAILABLE)
 
-_MEANING = {
-    400: "A parameter is missing, malformed or not available here, or the cursor leads nowhere.",
+_DESCRIPTIONS = {
+    400: "A parameter is missing, malformed or not available here, or the cursor is not valid.",
     401: "The key is missing, wrong or revoked.",
-    403: "The key does not reach this far, or a web page sent the request.",
-    404: "There is nothing here that the key can read.",
-    405: "Given to every method but GET and HEAD.",
-    429: "The minute is full (`rate_limited`) or the day's quota is spent (`quota_exceeded`); the bodies differ.",
-    500: "Something failed on the service's side. Try again with a growing delay.",
-    503: "Keys cannot be checked at the moment; yours is fine. Try again with a growing delay.",
+    403: "The shop or base is outside the key's scope, the key lacks a permission, or a web page sent the request.",
+    404: "Not found, or not readable with this key.",
+    405: "Returned for every method except GET and HEAD.",
+    429: "The limit per minute (`rate_limited`) or the daily quota (`quota_exceeded`) is used up; the bodies differ.",
+    500: "The service failed unexpectedly. Retry with increasing delays.",
+    503: "Keys cannot be checked at the moment. This is not a problem with your key; retry with increasing delays.",
 }
 
-_ALWAYS = {
+_COMMON_HEADERS = {
     "X-Request-Id": "RequestId",
     "Cache-Control": "CacheControl",
     "Vary": "Vary",
     "X-Content-Type-Options": "ContentTypeOptions",
 }
-_ALLOWANCE = {"X-RateLimit-Limit": "DailyQuota", "X-RateLimit-Remaining": "DailyRemaining"}
-_ALLOWANCE_ONCE_ADMITTED = {name: f"{component}OnceAdmitted" for name, component in _ALLOWANCE.items()}
-_OF_STATUS = {
+_ALLOWANCE_HEADERS = {"X-RateLimit-Limit": "DailyQuota", "X-RateLimit-Remaining": "DailyRemaining"}
+_ALLOWANCE_ONCE_ADMITTED = {name: f"{component}OnceAdmitted" for name, component in _ALLOWANCE_HEADERS.items()}
+_STATUS_HEADERS = {
     401: {"WWW-Authenticate": "Challenge"},
     405: {"Allow": "Allow"},
     429: {"Retry-After": "RetryAfter"},
@@ -51,8 +51,8 @@ _OF_STATUS = {
 
 
 def responses(operation: Operation) -> Json:
-    """Return every status that the operation can answer with."""
-    common = _ANYWHERE if operation.public else (*_ANYWHERE, *_WITH_A_KEY)
+    """Return every status that the operation can return."""
+    common = _COMMON_REFUSALS if operation.public else (*_COMMON_REFUSALS, *_KEY_REFUSALS)
     refusals = sorted((*operation.refusals, *common), key=lambda problem: problem.status)
     described = {"200": _success(operation), "304": _unchanged(operation)}
     for status, problems in groupby(refusals, key=lambda problem: problem.status):
@@ -63,27 +63,27 @@ def responses(operation: Operation) -> Json:
 def _success(operation: Operation) -> Json:
     return {
         "description": operation.summary,
-        "headers": _references(_of_success(operation) | {"Content-Encoding": "ContentEncoding"}),
-        "content": _content(reference(operation.answer), examples.answers(operation)),
+        "headers": _references(_success_headers(operation) | {"Content-Encoding": "ContentEncoding"}),
+        "content": _content(reference(operation.response_schema), examples.example_bodies(operation)),
     }
 
 
 def _unchanged(operation: Operation) -> Json:
     return {
-        "description": "The data is still what `If-None-Match` named. No body.",
-        "headers": _references(_of_success(operation)),
+        "description": "The data has not changed since the response named in `If-None-Match`. No body.",
+        "headers": _references(_success_headers(operation)),
     }
 
 
-def _of_success(operation: Operation) -> dict[str, str]:
-    return _ALWAYS | {"ETag": "EntityTag"} | ({} if operation.public else _ALLOWANCE)
+def _success_headers(operation: Operation) -> dict[str, str]:
+    return _COMMON_HEADERS | {"ETag": "EntityTag"} | ({} if operation.public else _ALLOWANCE_HEADERS)
 
 
 def _refusal(status: int, problems: list[Problem]) -> Json:
-    bodies = {problem.code: examples.refusal(problem) for problem in problems}
+    bodies = {problem.code: examples.example_error_body(problem) for problem in problems}
     return {
-        "description": _MEANING[status],
-        "headers": _references(_ALWAYS | _allowance(problems) | _OF_STATUS.get(status, {})),
+        "description": _DESCRIPTIONS[status],
+        "headers": _references(_COMMON_HEADERS | _allowance(problems) | _STATUS_HEADERS.get(status, {})),
         "content": _content(_one_of(problems), bodies),
     }
 
@@ -91,7 +91,7 @@ def _refusal(status: int, problems: list[Problem]) -> Json:
 def _allowance(problems: list[Problem]) -> dict[str, str]:
     stages = {problem.stage for problem in problems}
     if stages == {Stage.AFTER_ADMISSION}:
-        return _ALLOWANCE
+        return _ALLOWANCE_HEADERS
     return {} if stages == {Stage.BEFORE_ADMISSION} else _ALLOWANCE_ONCE_ADMITTED
 
 
@@ -122,38 +122,46 @@ def _references(headers: dict[str, str]) -> Json:
 
 def headers() -> dict[str, Json]:
     """Return the headers by component name, with values that the service really sends as examples."""
-    sent = dict(wire.headers(examples.REQUEST_ID, caller=None))
+    sent = dict(wire.response_headers(examples.REQUEST_ID, caller=None))
     for problem in (INVALID_KEY, METHOD_NOT_ALLOWED, RATE_LIMITED):
-        sent |= wire.problem_headers(examples.refused(problem))
-    quota = _number("The key's quota for a Thai day.", examples.RATE.per_day)
-    remaining = _number("Requests left today after this one.", examples.TODAY.remaining)
+        sent |= wire.problem_headers(examples.example_refusal(problem))
+    quota = _number_header("The key's quota per day (Thailand time).", examples.RATE.per_day)
+    remaining = _number_header("Requests left today after this one.", examples.TODAY.remaining)
     return {
-        "RequestId": _text("The id of this request: yours when it was well-formed.", sent["x-request-id"]),
-        "CacheControl": _text("Answers are for one key, and kept ones are to be checked.", sent["cache-control"]),
-        "Vary": _text("The request headers that the answer depends on.", sent["vary"]),
-        "ContentTypeOptions": _text("The media type is meant as it is given.", sent["x-content-type-options"]),
-        "EntityTag": _text("Names the data, whatever `serverTime` and the encoding.", examples.ENTITY_TAG),
-        "ContentEncoding": _text("Sent when the body is compressed.", "zstd") | {"required": False},
+        "RequestId": _text_header(
+            "The ID of this request: the one you sent, if it was well-formed.", sent["x-request-id"]
+        ),
+        "CacheControl": _text_header(
+            "Responses are for one key only; a cached one must be revalidated.", sent["cache-control"]
+        ),
+        "Vary": _text_header("The request headers that the response depends on.", sent["vary"]),
+        "ContentTypeOptions": _text_header(
+            "Browsers must not guess another media type.", sent["x-content-type-options"]
+        ),
+        "EntityTag": _text_header(
+            "Identifies the data; does not depend on `serverTime` or the encoding.", examples.ENTITY_TAG
+        ),
+        "ContentEncoding": _text_header("Present if the body is compressed.", "zstd") | {"required": False},
         "DailyQuota": quota,
         "DailyRemaining": remaining,
         "DailyQuotaOnceAdmitted": _once_admitted(quota),
         "DailyRemainingOnceAdmitted": _once_admitted(remaining),
-        "Challenge": _text("How to present a key.", sent["www-authenticate"]),
-        "Allow": _text("The methods that are answered.", sent["allow"]),
-        "RetryAfter": _number("Seconds to wait; with `rate_limited` only.", int(sent["retry-after"]))
+        "Challenge": _text_header("How to send a key.", sent["www-authenticate"]),
+        "Allow": _text_header("The allowed methods.", sent["allow"]),
+        "RetryAfter": _number_header("Seconds to wait; only with `rate_limited`.", int(sent["retry-after"]))
         | {"required": False},
     }
 
 
-def _text(description: str, example: str) -> Json:
+def _text_header(description: str, example: str) -> Json:
     return {"description": description, "required": True, "schema": {"type": "string"}, "example": example}
 
 
-def _number(description: str, example: int) -> Json:
+def _number_header(description: str, example: int) -> Json:
     schema = {"type": "integer", "minimum": 0}
     return {"description": description, "required": True, "schema": schema, "example": example}
 
 
 def _once_admitted(header: Json) -> Json:
-    told = "Sent when the request came past the key and the minute."
-    return header | {"description": f"{header['description']} {told}", "required": False}
+    condition = "Present if the request passed the key check and the rate limit per minute."
+    return header | {"description": f"{header['description']} {condition}", "required": False}

@@ -1,4 +1,4 @@
-"""Schemas of all answers: the resources, the envelopes around them, and the problems.
+"""Schemas of all responses: the resources, the envelopes around them, and the errors.
 
 msgspec's schemas are correct but hard to read for client generators, so they
 are simplified: `int | float` becomes one JSON number, and a nullable type
@@ -33,13 +33,15 @@ def components(operations: Iterable[Operation]) -> dict[str, Json]:
         [operation.data for operation in keyed], ref_template="#/components/schemas/{name}"
     )
     described = {name: _resource(name, schema) for name, schema in resources.items()}
-    described |= {operation.answer: _envelope(operation, of) for operation, of in zip(keyed, data, strict=True)}
-    described |= {operation.answer: _DESCRIPTION for operation in operations if operation.public}
+    described |= {
+        operation.response_schema: _envelope(operation, of) for operation, of in zip(keyed, data, strict=True)
+    }
+    described |= {operation.response_schema: _DESCRIPTION for operation in operations if operation.public}
     return described | {problem_name(problem): _problem(problem) for problem in TABLE}
 
 
 def _resource(name: str, schema: Json) -> Json:
-    plain: Json = _plain(schema)
+    plain: Json = _simplify(schema)
     for field, described in plain["properties"].items():
         if "enum" in described:
             # Generators name an enumeration after its title; without one, a nullable enumeration becomes several types.
@@ -51,21 +53,21 @@ def _resource(name: str, schema: Json) -> Json:
 # --- simplifying msgspec's schemas ---------------------------------------------
 
 
-def _plain(node: Any) -> Any:
+def _simplify(node: Any) -> Any:
     if isinstance(node, list):
-        return [_plain(part) for part in node]
+        return [_simplify(part) for part in node]
     if not isinstance(node, dict):
         return node
-    plain = {key: _plain(value) for key, value in node.items() if key != "anyOf"}
+    plain = {key: _simplify(value) for key, value in node.items() if key != "anyOf"}
     if "anyOf" in node:
-        return plain | _united(_plain(node["anyOf"]))
+        return plain | _merge_types(_simplify(node["anyOf"]))
     if "enum" in plain:
         # The published types have only enumerations of strings.
         plain = {"type": "string"} | plain
     return plain
 
 
-def _united(alternatives: list[Json]) -> Json:
+def _merge_types(alternatives: list[Json]) -> Json:
     """Merge alternatives that differ only in their type into one schema with several types."""
     united: Json = {}
     types = [alternative["type"] for alternative in alternatives]
@@ -85,37 +87,38 @@ _SERVER_TIME: Json = {
     "type": "string",
     "format": "date-time",
     "pattern": "Z$",
-    "description": "UTC. No change that becomes visible after this answer is stamped at or before this instant.",
+    "description": "UTC. A change that becomes visible after this response never has an `updatedAt` at or before "
+    "this instant.",
 }
 _NEXT_CURSOR: Json = {
     "type": ["string", "null"],
-    "description": "Send it as `cursor`, all else unchanged, for the next page. Null, and nothing else, "
-    "means that this was the last one; after a full page an empty one may follow. It is the id of the last row, or "
-    "a fresh id of the same shape while that id is held for another position in the list: treat it as opaque.",
+    "description": "For the next page, send it as `cursor` with all other parameters unchanged. Only null means "
+    "that this was the last page; a full page may be followed by an empty one. It is the ID of the last row, or a new "
+    "ID of the same form if that ID already stands for another position in the list: treat it as opaque.",
 }
 
 
 def _envelope(operation: Operation, data: Json) -> Json:
     properties = {
-        "ok": {"type": "boolean", "const": True, "description": "True on every success."},
+        "ok": {"type": "boolean", "const": True, "description": "True if the request succeeded."},
         "data": {"description": operation.summary} | data,
         "serverTime": _SERVER_TIME,
     }
     if operation.paged:
         properties["nextCursor"] = _NEXT_CURSOR
     return {
-        "title": operation.answer,
-        "description": f"Answer to `{operation.id}`.",
+        "title": operation.response_schema,
+        "description": f"Response of `{operation.id}`.",
         "type": "object",
         "properties": properties,
         "required": list(properties),
-        "examples": list(examples.answers(operation).values())[:1],
+        "examples": list(examples.example_bodies(operation).values())[:1],
     }
 
 
 _DESCRIPTION: Json = {
     "title": "Description",
-    "description": "An OpenAPI 3.1 document; read it with a tool that knows the format.",
+    "description": "An OpenAPI 3.1 document.",
     "type": "object",
     "properties": {
         "openapi": {"type": "string", "description": "Version of the format.", "pattern": "^3\\.1\\."},
@@ -137,30 +140,30 @@ _DESCRIPTION: Json = {
 
 # --- problems ------------------------------------------------------------------
 
-_MINUTE: dict[str, Json] = {
+_RATE_LIMIT_FIELDS: dict[str, Json] = {
     "retryAfterSec": {
         "type": "integer",
         "minimum": 1,
-        "description": "Whole seconds until a request fits, unless another one takes the place.",
+        "description": "Whole seconds until a request is admitted again, if no other request comes first.",
     },
-    "limit": {"type": "integer", "description": "The ceiling that was hit: requests of this key in one window."},
+    "limit": {"type": "integer", "description": "The limit that was reached: requests of this key per window."},
     "windowSec": {"type": "integer", "description": "Length of the window in seconds."},
 }
 
 
 def _problem(problem: Problem) -> Json:
     properties: dict[str, Json] = {
-        "ok": {"type": "boolean", "const": False, "description": "False on every refusal."},
+        "ok": {"type": "boolean", "const": False, "description": "False if the request was refused."},
         "error": {"type": "string", "const": problem.code, "description": "Stable code to branch on."},
         "message": {"type": "string", "description": "For people; its wording may change."},
     }
     if problem is RATE_LIMITED:
-        properties |= _MINUTE
+        properties |= _RATE_LIMIT_FIELDS
     return {
         "title": problem_name(problem),
         "description": f"Status {problem.status}. {problem.message}",
         "type": "object",
         "properties": properties,
         "required": list(properties),
-        "examples": [examples.refusal(problem)],
+        "examples": [examples.example_error_body(problem)],
     }
