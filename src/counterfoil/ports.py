@@ -116,7 +116,7 @@ class AccountList(Struct, frozen=True):
 class Books(Protocol):
     """Read access to shops, bills and members.
 
-    A store may have replicas that lag behind. Each answer comes from a single
+    A store may have replicas that lag behind. Each result comes from a single
     server, as of that server's horizon, and only from a server whose horizon
     has reached `reached`. A store reports that something does not exist only
     after it has also asked the server that is furthest ahead.
@@ -209,7 +209,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
 class Meter(Protocol):
     """The minute window and the day quota, exact across all processes.
 
-    With several servers it also decides which horizon an answer reports as
+    With several servers it also decides which horizon a response reports as
     serverTime: never an earlier one than the key's lineage was given before, on
     any node.
     """

@@ -117,6 +117,17 @@ def test_the_demo_prints_its_page_last(tmp_path: Path) -> None:
         assert json.loads(process.stdout.readline())["request_id"] == "mine"
 
 
+def test_a_store_that_the_demo_keeps_can_be_loaded_into_later(
+    counterfoil: Command, store: Path, tmp_path: Path
+) -> None:
+    with demo(*SMALL, "--json", "--store", store, scratch=tmp_path) as process:
+        base_id = read_line(process)["samples"]["providerId"]
+    member = tmp_path / "member.ndjson"
+    member.write_text(json.dumps({"kind": "member", "id": "late", "providerId": base_id}) + "\n", "utf-8")
+    assert json.loads(counterfoil("load", "--store", store, "--json", member).stdout)["added"] == 1
+    assert (store / "secret").stat().st_mode & 0o777 == 0o600
+
+
 def test_a_port_in_use_is_reported_before_any_work(counterfoil: Command, store: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -133,8 +144,8 @@ def plan() -> WorldPlan:
 
 
 def build(store: Path, plan: WorldPlan) -> showcase.Showcase:
-    effective = settings.load({"store": str(store), "secret": showcase.secret_of(plan.seed)}, {})
-    return showcase.build(effective, plan, lambda purpose: showcase.drawn_from(plan.seed, purpose))
+    effective = settings.load({"store": str(store), "secret": showcase.demo_secret(plan.seed)}, {})
+    return showcase.build(effective, plan, lambda purpose: showcase.seeded_randomness(plan.seed, purpose))
 
 
 def rows(store: Path) -> list[list[object]]:

@@ -28,9 +28,11 @@ class Demo:
     """The demo's world, served."""
 
     def __init__(self, folder: Path) -> None:
-        flags = {"store": str(folder), "secret": showcase.secret_of(SEED), "log": "off"}
+        flags = {"store": str(folder), "secret": showcase.demo_secret(SEED), "log": "off"}
         self.settings = settings.load(flags, environment={})
-        self.shown: Showcase = showcase.build(self.settings, PLAN, lambda purpose: showcase.drawn_from(SEED, purpose))
+        self.shown: Showcase = showcase.build(
+            self.settings, PLAN, lambda purpose: showcase.seeded_randomness(SEED, purpose)
+        )
         bootstrap.ledger(self.settings).advance_horizon()
         self.server = ServerThread(bootstrap.service(self.settings, lambda _: None))
 

@@ -87,7 +87,7 @@ def test_a_line_that_is_not_a_record_is_rejected_with_its_reason(line: bytes, re
 
 def test_every_documented_reason_has_a_text() -> None:
     page = Path(__file__).parents[2].joinpath("docs/source-records.md").read_text(encoding="utf-8")
-    table = page.partition("## Lines that are set aside")[2]
+    table = page.partition("## Rejected lines")[2]
     assert all(f"| `{reason}` |" in table for reason in REASONS)
 
 

@@ -25,6 +25,7 @@ from counterfoil.demo.cluster import LocalCluster
 from counterfoil.demo.showcase import Showcase
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.key_issuing import Randomness
+from counterfoil.machine import secret_file
 from counterfoil.machine.addresses import free_port, is_free, is_loopback
 from counterfoil.observe.logs import FLUSH_SEC
 from counterfoil.serving import supervisor
@@ -99,19 +100,22 @@ def command(
             port=port,
             admin_port=admin_port,
             workers=workers,
-            secret=showcase.secret_of(seed),
+            secret=showcase.demo_secret(seed),
         )
         if settings.log == "stdout":
             # Standard output is reserved for the page, or for the JSON line that callers read first.
             settings = replace(settings, log="stderr")
         demo = _fill_store(settings, plan)
+        if store is not None:
+            # Later commands on the same store need the secret that it was built with.
+            secret_file.create(Path(store) / "secret", settings.secret)
         supervisor.serve(settings, on_ready=lambda: _print_ready(settings, demo, as_json))
 
 
 def _serve_cluster(port: int, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
     """Serve from a local cluster. It is filled before the nodes start, so that each month keeps its own stamps."""
     with sigterm_as_interrupt(), _store_folder(None) as folder:
-        cluster = LocalCluster(Path(folder), showcase.secret_of(seed), port)
+        cluster = LocalCluster(Path(folder), showcase.demo_secret(seed), port)
         with closing(cluster), suppress(KeyboardInterrupt):
             print_note("starting PostgreSQL, its replica and Valkey.")
             cluster.start_stores()
@@ -143,7 +147,7 @@ def _print_cluster_ready(cluster: LocalCluster, demo: Showcase | None, as_json: 
 def _report_exits(cluster: LocalCluster) -> NoReturn:
     """Report parts that exit; leave the others running so that the effect can be observed."""
     while True:
-        for name, status in cluster.ended():
+        for name, status in cluster.exited():
             print_note(f"{name} exited with status {status}.")
         time.sleep(POLL_SEC)
 
@@ -152,7 +156,7 @@ def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
     def randomness(purpose: str) -> Randomness:
         # Anyone who knows the seed can derive these keys, which is acceptable
         # on loopback only.
-        return showcase.drawn_from(plan.seed, purpose) if is_loopback(settings.host) else secrets.token_bytes
+        return showcase.seeded_randomness(plan.seed, purpose) if is_loopback(settings.host) else secrets.token_bytes
 
     if not is_loopback(settings.host):
         print_note(

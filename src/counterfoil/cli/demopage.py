@@ -49,7 +49,7 @@ def print_page(settings: Settings, demo: Showcase, addresses: Addresses = ()) ->
     click.echo(
         f"An invented restaurant group: {demo.franchises} franchises, {demo.shops} shops, {demo.members:,} members\n"
         f"and {demo.bills:,} bills from {demo.first_day} to {demo.last_day}.\n"
-        f"{demo.set_aside:,} invalid lines were rejected, on purpose.\n"
+        f"{demo.rejected:,} invalid lines were rejected, on purpose.\n"
     )
     if addresses:
         print_addresses(addresses)

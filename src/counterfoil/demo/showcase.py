@@ -31,8 +31,8 @@ from counterfoil.settings import Settings
 BATCH = 500
 GENEROUS_PER_MIN, GENEROUS_PER_DAY = 6_000, 1_000_000
 RECENT_DAYS = 6
-# Written exactly as the generator writes them, so that its lines need not be parsed.
-BILL, SECOND_TIME, LINKED, VOID = b'{"kind":"bill"', b'"rev":2', b'"memberId":"', b'"void"'
+# As the generator writes them, so that its lines need not be parsed.
+BILL_START, SECOND_REVISION, MEMBER_FIELD, VOID_FIELD = b'{"kind":"bill"', b'"rev":2', b'"memberId":"', b'"void"'
 
 
 class KeyRole(Struct, frozen=True, kw_only=True):
@@ -75,15 +75,15 @@ class Showcase(Struct, frozen=True, kw_only=True):
     shops: int
     members: int
     bills: int
-    set_aside: int
+    rejected: int
     first_day: date
     last_day: date
 
     def key(self, purpose: str) -> DemoKey:
-        return next(shown for shown in self.keys if shown.role.purpose == purpose)
+        return next(demo_key for demo_key in self.keys if demo_key.role.purpose == purpose)
 
 
-def drawn_from(seed: int, purpose: str) -> Randomness:
+def seeded_randomness(seed: int, purpose: str) -> Randomness:
     """Return randomness that anyone who knows the seed can reproduce. Use it only for a demo on loopback."""
     count = 0
 
@@ -95,8 +95,8 @@ def drawn_from(seed: int, purpose: str) -> Randomness:
     return random_bytes
 
 
-def secret_of(seed: int) -> str:
-    return drawn_from(seed, "deployment secret")(32).hex()
+def demo_secret(seed: int) -> str:
+    return seeded_randomness(seed, "deployment secret")(32).hex()
 
 
 def build(
@@ -110,15 +110,15 @@ def build(
     loaded = _load(settings, plan, group, on_progress)
     with closing(bootstrap.key_store(settings)) as key_store:
         issued_at = midnight_ms(plan.until)
-        keys = [_hand_out(key_store, role, randomness(role.purpose), issued_at) for role in roles(group)]
+        keys = [_issue_key(key_store, role, randomness(role.purpose), issued_at) for role in roles(group)]
     return Showcase(
         keys=keys,
-        samples=_samples(settings, plan, group, loaded.a_bill),
+        samples=_samples(settings, plan, group, loaded.sample_bill),
         franchises=len(group.franchises),
         shops=len(group.shops),
         members=plan.members,
         bills=loaded.bills,
-        set_aside=loaded.set_aside,
+        rejected=loaded.rejected,
         first_day=plan.trading_days[0],
         last_day=plan.until,
     )
@@ -129,21 +129,21 @@ def build(
 
 def roles(group: Group) -> list[KeyRole]:
     """Return a role for every kind of key."""
-    chain, shop = _chain(group), _branch(group)
-    alone = _independent(group, has_members=True)
-    without = _independent(group, has_members=False)
-    other = group.franchise_with_two_bases or chain
+    franchise, shop = _main_franchise(group), _main_shop(group)
+    independent = _independent(group, has_members=True)
+    without_members = _independent(group, has_members=False)
+    other = group.franchise_with_two_bases or franchise
     return [
-        _franchise_role("franchise", "Head office ERP", chain),
+        _franchise_role("franchise", "Head office ERP", franchise),
         _shop_role("shop", "Branch dashboard", shop),
-        _franchise_role("personal data", "Loyalty engine", chain, personal_data=True),
-        _franchise_role("lookup", "Chat bot", chain, messaging_lookup=True),
-        _shop_role("independent", "Independent shop", alone),
-        _shop_role("no members", "Shop without members", without),
+        _franchise_role("personal data", "Loyalty engine", franchise, personal_data=True),
+        _franchise_role("lookup", "Chat bot", franchise, messaging_lookup=True),
+        _shop_role("independent", "Independent shop", independent),
+        _shop_role("no members", "Shop without members", without_members),
         _franchise_role(
             "default limits", "Analytics warehouse", other, per_min=DEFAULT_PER_MIN, per_day=DEFAULT_PER_DAY
         ),
-        _franchise_role("tiny limits", "Trial account", chain, per_min=3, per_day=20),
+        _franchise_role("tiny limits", "Trial account", franchise, per_min=3, per_day=20),
         _shop_role("revoked", "Former partner", shop, revoked=True),
     ]
 
@@ -175,7 +175,7 @@ def _shop_role(purpose: str, label: str, shop: ShopPlan, *, revoked: bool = Fals
     return KeyRole(grant=grant, purpose=purpose, shop_ids=(shop.id,), provider_ids=bases, revoked=revoked)
 
 
-def _hand_out(key_store: KeyStore, role: KeyRole, random_bytes: Randomness, now_ms: int) -> DemoKey:
+def _issue_key(key_store: KeyStore, role: KeyRole, random_bytes: Randomness, now_ms: int) -> DemoKey:
     """Issue the key, unless an earlier run issued the same one; revoke it if its role says so."""
     credential = credentials.generate(random_bytes)
     known = key_store.find(credential.key_id)
@@ -185,20 +185,20 @@ def _hand_out(key_store: KeyStore, role: KeyRole, random_bytes: Randomness, now_
     return DemoKey(role=role, key=key, text=issued.text)
 
 
-def _chain(group: Group) -> Franchise:
+def _main_franchise(group: Group) -> Franchise:
     """Return the franchise whose base contains the sample member."""
     wanted = group.sample.provider_id if group.sample else None
     return next((one for one in group.franchises if wanted in one.provider_ids), group.franchises[0])
 
 
-def _branch(group: Group) -> ShopPlan:
-    first = _chain(group).shop_ids[0]
+def _main_shop(group: Group) -> ShopPlan:
+    first = _main_franchise(group).shop_ids[0]
     return next(shop for shop in group.shops if shop.id == first)
 
 
 def _independent(group: Group, has_members: bool) -> ShopPlan:
-    alone = [shop for shop in group.shops if shop.franchise_id is None]
-    return next(shop for shop in alone if (shop.provider_id is not None) is has_members)
+    independent = [shop for shop in group.shops if shop.franchise_id is None]
+    return next(shop for shop in independent if (shop.provider_id is not None) is has_members)
 
 
 # --- records -----------------------------------------------------------------
@@ -221,7 +221,7 @@ class MovingClock:
         return self._real.boot_id()
 
 
-class Delivered(Source):
+class DeliverySource(Source):
     """The lines of one delivery."""
 
     def __init__(self, lines: list[bytes]) -> None:
@@ -235,53 +235,53 @@ class Delivered(Source):
 
 class Loaded(Struct):
     bills: int = 0
-    set_aside: int = 0
-    a_bill: bytes = b""
+    rejected: int = 0
+    sample_bill: bytes = b""
 
 
 def _load(settings: Settings, plan: WorldPlan, group: Group, on_progress: Callable[[int], None]) -> Loaded:
-    """Load each delivery at its time, and finally the lines that no till should send."""
+    """Load each delivery at its time, and finally lines that are invalid on purpose."""
     real = SystemClock()
     clock, loaded = MovingClock(real), Loaded()
-    pseudonyms, here = bootstrap.pseudonyms(settings), b'"shopId":"%s"' % _branch(group).id.encode()
+    pseudonyms, shop_field = bootstrap.pseudonyms(settings), b'"shopId":"%s"' % _main_shop(group).id.encode()
     with closing(bootstrap.ledger(settings, clock)) as ledger:
 
         def deliver(lines: list[bytes]) -> None:
             rejects = RejectsFile(_rejects_file(settings, clock.moment_ms))
-            summary = Pipeline(ledger, pseudonyms, rejects, BATCH).load(Delivered(lines))
-            loaded.set_aside += summary.rejected.total()
+            summary = Pipeline(ledger, pseudonyms, rejects, BATCH).load(DeliverySource(lines))
+            loaded.rejected += summary.rejected.total()
 
         for clock.moment_ms, lines in demo_world(plan, real.now_ms()):
             deliver(lines)
-            _count(lines, here, loaded)
+            _count(lines, shop_field, loaded)
             on_progress(loaded.bills)
         deliver(list(dirty_lines()))
     return loaded
 
 
-def _count(lines: list[bytes], here: bytes, loaded: Loaded) -> None:
+def _count(lines: list[bytes], shop_field: bytes, loaded: Loaded) -> None:
     """Count the bills that are new, and pick one as a sample, preferably with a member and not voided."""
     for line in lines:
-        if line.startswith(BILL) and SECOND_TIME not in line:
+        if line.startswith(BILL_START) and SECOND_REVISION not in line:
             loaded.bills += 1
-            if here in line and ((LINKED in line and VOID not in line) or not loaded.a_bill):
-                loaded.a_bill = line
+            if shop_field in line and ((MEMBER_FIELD in line and VOID_FIELD not in line) or not loaded.sample_bill):
+                loaded.sample_bill = line
 
 
 def _rejects_file(settings: Settings, moment_ms: int) -> Path:
     return settings.store / "rejects" / f"demo-{moment_ms}.ndjson"
 
 
-def _samples(settings: Settings, plan: WorldPlan, group: Group, a_bill: bytes) -> Samples:
-    chain, sample = _chain(group), group.sample
+def _samples(settings: Settings, plan: WorldPlan, group: Group, sample_bill: bytes) -> Samples:
+    franchise, sample = _main_franchise(group), group.sample
     if sample is None:
-        raise ValueError("a demo needs members")
+        raise ValueError("a demo requires members: the plan must have at least one")
     return Samples(
-        shop_id=chain.shop_ids[0],
-        shop_ids=chain.shop_ids,
+        shop_id=franchise.shop_ids[0],
+        shop_ids=franchise.shop_ids,
         provider_id=sample.provider_id,
-        provider_ids=chain.provider_ids,
-        transaction_id=json.decode(a_bill)["id"],
+        provider_ids=franchise.provider_ids,
+        transaction_id=json.decode(sample_bill)["id"],
         member_id=bootstrap.pseudonyms(settings).member_token(sample.member_id),
         messaging_user_id=sample.messaging_user_id,
         from_=compact(plan.until - timedelta(days=RECENT_DAYS)),

@@ -23,7 +23,7 @@ DAILY_TOTAL_DAYS = 400
 class Admitted(Struct, frozen=True):
     """The request was admitted; `count` is the day's count including it.
 
-    `horizon` is what the answer reports as serverTime: the newest that the
+    `horizon` is what the response reports as serverTime: the newest that the
     key's lineage was ever given. It is None on a store with one server, whose
     horizon never moves back.
     """
@@ -63,7 +63,7 @@ def is_quota_exceeded(key: Key, count: int) -> bool:
 
 
 def usage(key: Key, admitted: Admitted, counts: dict[date, int]) -> Usage:
-    """Return the usage answer; today's count is the one that this request was given."""
+    """Return the usage report; today's count is the one that this request was given."""
     days = days_until(admitted.day, USAGE_DAYS)
     known = counts | {admitted.day: admitted.count}
     return Usage(

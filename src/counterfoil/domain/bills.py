@@ -1,7 +1,7 @@
 """Turns a raw POS bill into the published Bill.
 
 A bill is finished when it is written. Only a change of the shop's facts can
-change its answer later, and `under_facts` applies such a change. Values that
+change it later, and `under_facts` applies such a change. Values that
 the facts hid or supplied are stored beside the bill, so that the result does
 not depend on the facts under which the bill was first read.
 """
@@ -52,18 +52,18 @@ _NOTHING: Record = {}
 
 
 class Withheld(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The parts of a bill that cannot be recovered from its answer, because its shop's facts affected them."""
+    """The parts of a bill that cannot be recovered from the published bill, because its shop's facts affected them."""
 
     roots: dict[int, str] = {}
-    """`rootId` of the lines that may not show theirs, by place."""
+    """The hidden `rootId` of each line that has one, by the line's index."""
     categories: dict[int, list[str]] = {}
-    """All of a line's categories, where some are groupings, by place."""
+    """All categories of each line that also names groupings, by the line's index."""
     label: bool = False
-    """The channel's name is the shop's, not the bill's."""
+    """Whether the channel's name comes from the shop and not from the bill."""
     closed: datetime | None = None
-    """What the clock on the wall showed, where `closedAt` has no offset."""
+    """The local time, if `closedAt` has no offset."""
     trading: Moment | None = None
-    """The trading day, where it was recorded as a time."""
+    """The trading day, if it was recorded as a time."""
 
 
 _LABEL_WITHHELD = Withheld(label=True)
@@ -143,7 +143,7 @@ def _withheld(
     trading: date | Moment | None,
     shops_label: str | None,
 ) -> Withheld | None:
-    """Return what the answer withholds; None for an ordinary bill."""
+    """Return what the published bill withholds; None for an ordinary bill."""
     wall_clock = closed if type(closed) is datetime else None
     time = trading if isinstance(trading, (int, datetime)) else None
     if roots or categories or wall_clock or time is not None:

@@ -17,7 +17,7 @@ MS = timedelta(milliseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_ORDINAL = EPOCH.toordinal()
 NOT_ZONES = {"localtime", "posixrules", "Factory"}
-"""What the machine is set to, and what stands in until it is set to something."""
+"""Files that hold this machine's own setting or a placeholder for it."""
 
 
 def to_ms(moment: datetime) -> int:

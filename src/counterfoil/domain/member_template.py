@@ -1,7 +1,7 @@
-"""A member's form: the answer as it is stored, finished except for what depends on more than the record.
+"""A member's template: the published JSON as far as it depends only on the record.
 
-A form has seven pieces. The first and the fifth are finished JSON. The others
-hold what the rest of the answer is made from when it is read: the tier, the
+A template has seven pieces. The first and the fifth are finished JSON. The
+others hold what the rest of the JSON is made from when it is read: the tier, the
 points, the credit, the channels of the messaging accounts, and the personal
 data. When a page is split into pieces, each kind of piece is found at every
 seventh position, so a page is filled in kind by kind and not member by member.
@@ -65,7 +65,7 @@ def _amounts_over_time(lots: list[Lot]) -> bytes:
 
 
 def fill_in(forms: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
-    """Return the members as of now, separated by commas. A member stored before forms existed is a record."""
+    """Return the members as of now, separated by commas. A member stored before templates existed is a record."""
     if not forms:
         return b""
     count = forms.count(NEXT) + 1
@@ -90,7 +90,7 @@ def fill_in(forms: bytes, base: Base | None, now_ms: int, personal_data: bool) -
 
 
 def _fill_one(stored: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
-    """Fill in one member from a form or a record. A form with the wrong number of pieces raises an error."""
+    """Fill in one member from a template or a record. A template with the wrong number of pieces raises an error."""
     if stored.count(CUT) == PIECES - 1:
         return fill_in(stored, base, now_ms, personal_data)
     return _encode(published(_record(stored), base, now_ms, personal_data))

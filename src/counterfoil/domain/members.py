@@ -1,8 +1,8 @@
 """Turns a raw member record into what is stored, and that into what is published.
 
-A member's answer is finished when it is read: expiry depends on the time, the
-tier name and the store credit on the base, personal data on the caller.
-`published` defines the result; forms.py produces the same from prepared pieces.
+A member is finished when it is read: expiry depends on the time, the tier name
+and the store credit on the base, personal data on the caller. `published`
+defines the result; member_template.py produces the same from prepared pieces.
 What the contract never returns is not stored: visits become a count and a day,
 movements become the remaining amounts, messaging accounts become keyed hashes.
 """
@@ -40,7 +40,7 @@ class Tier(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Base(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A membership base: the settings that its members' answers depend on."""
+    """A membership base: the settings that its published members depend on."""
 
     provider_id: str
     tiers: list[Tier] = []
@@ -211,7 +211,7 @@ def published(record: StoredMember, base: Base | None, now_ms: int, personal_dat
 def is_current_account(base: Base | None, channel: str | None) -> bool:
     """Return whether an account recorded under `channel` belongs to the base: to its current bot or an older one.
 
-    If the account names no channel, or the base is not loaded yet, it does.
+    If the account names no channel, or the base is not loaded yet, it is assumed to.
     """
     if channel is None or base is None:
         return True

@@ -19,32 +19,32 @@ from counterfoil.domain.resources import Number
 Record = Mapping[str, Any]
 
 WHOLE_NUMBER_LIMIT = 2**63
-"""From here on no database and few clients hold a whole number."""
+"""Databases and most clients cannot represent a whole number of this size."""
 
 MAX_WHOLE_DIGITS = 19
 
 MILLION = 1_000_000
 WHOLE_MILLIONTHS = 1e9
-"""Below it a double holds the millionths of an amount as a whole number, exactly."""
+"""Below this, a double represents an amount in millionths exactly."""
 
 EXACT_FLOAT = 2**53
 
 FIRST_YEAR = 1970
 LAST_INSTANT = to_ms(datetime(9999, 12, 31, 10, tzinfo=UTC)) - 1
-"""The last instant whose year has four digits on every clock on earth (UTC+14)."""
+"""The last instant whose year has four digits in every time zone (up to UTC+14)."""
 
 MILLISECONDS_FROM = 253_402_300_800
-"""Below it an epoch counts seconds: it is the first second of the year 10000."""
+"""A smaller number is in seconds, a larger one in milliseconds. It is the first second of the year 10000."""
 
 FIRST_OF_EIGHT_DIGITS, FIRST_OF_NINE_DIGITS = 10**7, 10**8
-"""A number of eight digits is a day, 20260131, and no epoch of the early seventies."""
+"""A number with eight digits is a day such as 20260131, not a time in the 1970s."""
 
 MAX_DAY_LENGTH = len("YYYY-MM-DD")
 COMPACT_DAY = len("YYYYMMDD")
 END_OF_DAY = time(23, 59, 59, 999_000)
 
 MAX_ID_BYTES = 512
-"""In bytes of UTF-8: what every store can index."""
+"""The length in bytes of UTF-8 that every store can index."""
 
 SHORT_ID_LENGTH = MAX_ID_BYTES // 4
 
@@ -181,7 +181,7 @@ def _finite(value: float) -> Number | None:
 
 
 Moment = int | datetime
-"""Milliseconds since 1970; or, where no offset was recorded, what the clock on the wall showed."""
+"""Milliseconds since 1970, or local time if no offset was recorded."""
 
 
 def moment(value: object) -> Moment | None:

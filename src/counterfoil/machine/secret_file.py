@@ -6,19 +6,22 @@ from pathlib import Path
 
 
 def read_or_create(file: Path) -> bytes:
-    """Return the secret in this file, which is created if it does not exist."""
+    """Return the secret in this file, which is created with a random secret if it does not exist."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not file.exists():
-        _create(file)
+        create(file, secrets.token_hex(32))
     return file.read_bytes().strip()
 
 
-def _create(file: Path) -> None:
-    """Write the secret to a temporary file and link it into place, so that concurrent starts read the same one."""
+def create(file: Path, secret: str) -> None:
+    """Create the file with this secret; leave an existing file unchanged.
+
+    The secret is written to a temporary file and linked into place, so that concurrent starts read the same one.
+    """
     draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as out:
-        out.write(secrets.token_hex(32) + "\n")
+        out.write(secret + "\n")
     try:
         os.link(draft, file)
     except FileExistsError:

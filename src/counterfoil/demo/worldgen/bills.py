@@ -17,12 +17,12 @@ from counterfoil.demo.worldgen.ids import fresh, opaque, stream
 from counterfoil.demo.worldgen.menu import Package
 from counterfoil.demo.worldgen.plan import WorldPlan, apportion
 from counterfoil.demo.worldgen.records import BillRecord, Label, VoidNote
-from counterfoil.demo.worldgen.settlement import Check, settle, settle_as_before
+from counterfoil.demo.worldgen.settlement import Check, amounts_and_payments, legacy_amounts_and_payments
 from counterfoil.demo.worldgen.shop_style import ShopStyle
 
-WEEK = (0.8, 0.75, 0.85, 0.95, 1.4, 1.7, 1.5)
-RUSH = (0.0, 0.10, 0.17, 0.23, 0.30, 0.42, 0.55, 0.62, 0.68, 0.75, 0.86, 1.0)
-"""How much of the opening hours has passed when each further eleventh of the day's bills is closed."""
+WEEKDAY_WEIGHTS = (0.8, 0.75, 0.85, 0.95, 1.4, 1.7, 1.5)
+CLOSING_CURVE = (0.0, 0.10, 0.17, 0.23, 0.30, 0.42, 0.55, 0.62, 0.68, 0.75, 0.86, 1.0)
+"""The share of the opening hours that has passed after each eleventh of the day's bills."""
 
 VOID_REASONS = ("คีย์ผิดโต๊ะ Wrong table", "ลูกค้ายกเลิก Guest cancelled", "คิดเงินซ้ำ Rung up twice", "ทดสอบระบบ Test")
 
@@ -44,19 +44,19 @@ class Sale(NamedTuple):
     bill: BillRecord
 
 
-def trade(plan: WorldPlan, houses: list[ShopStyle]) -> Iterator[Sale]:
+def all_sales(plan: WorldPlan, styles: list[ShopStyle]) -> Iterator[Sale]:
     """Yield all sales of a world in the order in which they were closed."""
-    shares = apportion(plan.bills, [house.popularity for house in houses])
-    tills = [_Till(plan, house).sales(share) for house, share in zip(houses, shares, strict=True)]
+    shares = apportion(plan.bills, [style.popularity for style in styles])
+    tills = [_BillGenerator(plan, style).sales(share) for style, share in zip(styles, shares, strict=True)]
     return heapq.merge(*tills)
 
 
-def some_member(house: ShopStyle, draw: Random) -> str | None:
+def some_member(style: ShopStyle, draw: Random) -> str | None:
     """Return a member ID for a bill, or None if the shop has no base.
 
     Regular customers are drawn more often. A few IDs have no member record.
     """
-    base = house.base
+    base = style.base
     if base is None:
         return None
     if base.members == 0 or draw.random() < UNKNOWN_MEMBER_CHANCE:
@@ -68,50 +68,50 @@ def void_note(draw: Random) -> VoidNote:
     return VoidNote(reason=VOID_REASONS[int(draw.random() * len(VOID_REASONS))])
 
 
-class _Till:
+class _BillGenerator:
     """Generates the bills of one shop."""
 
-    def __init__(self, plan: WorldPlan, house: ShopStyle) -> None:
+    def __init__(self, plan: WorldPlan, style: ShopStyle) -> None:
         self.plan = plan
-        self.house = house
-        self.draw = stream(plan.seed, "bills", house.shop.number)
+        self.style = style
+        self.draw = stream(plan.seed, "bills", style.shop.number)
         self.tracked_from_ms = plan.tracked_from_ms
 
     def sales(self, count: int) -> Iterator[Sale]:
         days = self.plan.trading_days
-        weights = [WEEK[day.weekday()] * self.draw.uniform(0.85, 1.15) for day in days]
+        weights = [WEEKDAY_WEIGHTS[day.weekday()] * self.draw.uniform(0.85, 1.15) for day in days]
         for day, share in zip(days, apportion(count, weights), strict=True):
             yield from self._trading_day(day, share)
 
     def _trading_day(self, day: date, count: int) -> Iterator[Sale]:
-        opens, closes = self.house.hours(day)
+        opens, closes = self.style.hours(day)
         span = min(closes, self.plan.end_ms) - opens - 1
-        stamp = self.house.written_day(day)
+        stamp = self.style.written_day(day)
         receipts = f"{day:%y%m%d}-"
         for number in range(count):
-            closed_ms = opens + int(span * _rush((number + self.draw.random()) / count))
+            closed_ms = opens + int(span * _share_of_day((number + self.draw.random()) / count))
             receipt = f"{receipts}{number + 1:04}"
             if closed_ms < self.tracked_from_ms:
                 bill = self._legacy_bill(closed_ms, receipt)
             else:
                 bill = self._bill(closed_ms, stamp, receipt)
-            yield Sale(closed_ms, self.house.shop.number, bill)
+            yield Sale(closed_ms, self.style.shop.number, bill)
 
     def _bill(self, closed_ms: int, stamp: str | None, receipt: str) -> BillRecord:
-        house, draw = self.house, self.draw
+        style, draw = self.style, self.draw
         chance = draw.random
-        occasion = house.occasions[int(chance() * len(house.occasions))]
-        member = some_member(house, draw) if chance() < MEMBER_CHANCE else None
+        occasion = style.occasions[int(chance() * len(style.occasions))]
+        member = some_member(style, draw) if chance() < MEMBER_CHANCE else None
         package = occasion.package
         lines, subtotal = self._order(package)
-        tip = self._tip(lines) if house.rules.takes_tips else None
-        amounts, payments = settle(house, Check(occasion, subtotal, tip, member is not None), draw)
-        device, station = house.tills[int(chance() * len(house.tills))]
+        tip = self._tip(lines) if style.rules.takes_tips else None
+        amounts, payments = amounts_and_payments(style, Check(occasion, subtotal, tip, member is not None), draw)
+        device, station = style.tills[int(chance() * len(style.tills))]
         return BillRecord(
             id=fresh(draw),
-            shop_id=house.shop.id,
+            shop_id=style.shop.id,
             rev=1,
-            closed_at=house.written_time(closed_ms),
+            closed_at=style.written_time(closed_ms),
             trading_day=stamp,
             order_ids=[fresh(draw), fresh(draw)] if chance() < SECOND_ORDER_CHANCE else [fresh(draw)],
             receipt_number="R" + receipt,
@@ -127,23 +127,23 @@ class _Till:
             amounts=amounts,
             payments=payments,
             void=self._void() if chance() < VOID_CHANCE else None,
-            cashier=house.cashiers[int(chance() * len(house.cashiers))],
+            cashier=style.cashiers[int(chance() * len(style.cashiers))],
         )
 
     def _legacy_bill(self, closed_ms: int, receipt: str) -> BillRecord:
         """Return a bill of the previous POS: without device, trading day and channel, and with few amounts."""
-        house, draw = self.house, self.draw
-        servings = house.menu.legacy_servings
+        style, draw = self.style, self.draw
+        servings = style.menu.legacy_servings
         sold = [servings[int(draw.random() * len(servings))] for _ in range(1 + int(draw.random() * 4))]
-        amounts, payments = settle_as_before(sum(satang for satang, _ in sold), draw)
+        amounts, payments = legacy_amounts_and_payments(sum(satang for satang, _ in sold), draw)
         return BillRecord(
             id=fresh(draw),
-            shop_id=house.shop.id,
-            closed_at=house.written_time(closed_ms),
+            shop_id=style.shop.id,
+            closed_at=style.written_time(closed_ms),
             history=True,
             receipt_number="A" + receipt,
             table=self._table() if draw.random() < 0.8 else None,
-            member_id=some_member(house, draw) if draw.random() < MEMBER_CHANCE / 2 else None,
+            member_id=some_member(style, draw) if draw.random() < MEMBER_CHANCE / 2 else None,
             lines=[line for _, line in sold],
             amounts=amounts,
             payments=payments,
@@ -151,7 +151,7 @@ class _Till:
         )
 
     def _order(self, package: Package | None) -> tuple[list[Raw], int]:
-        menu, chance = self.house.menu, self.draw.random
+        menu, chance = self.style.menu, self.draw.random
         servings = menu.servings
         sold = [servings[int(chance() * len(servings))] for _ in range(1 + int(chance() * chance() * MOST_LINES))]
         if package is not None:
@@ -164,21 +164,21 @@ class _Till:
         """Return the tip in satang. Half of the tips are also a line of the bill, the others only an amount."""
         if self.draw.random() >= TIP_CHANCE:
             return 0
-        satang, line = self.house.menu.tips[int(self.draw.random() * len(self.house.menu.tips))]
+        satang, line = self.style.menu.tips[int(self.draw.random() * len(self.style.menu.tips))]
         if self.draw.random() < 0.5:
             lines.append(line)
         return satang
 
     def _table(self) -> Label:
-        tables = self.house.tables
+        tables = self.style.tables
         return tables[int(self.draw.random() * len(tables))]
 
     def _void(self) -> bool | VoidNote:
         return True if self.draw.random() < 0.1 else void_note(self.draw)
 
 
-def _rush(part: float) -> float:
+def _share_of_day(part: float) -> float:
     """Return the share of the opening hours after which this share of the day's bills is closed."""
-    step, within = divmod(part * (len(RUSH) - 1), 1)
-    before = RUSH[int(step)]
-    return before + (RUSH[min(int(step) + 1, len(RUSH) - 1)] - before) * within
+    step, within = divmod(part * (len(CLOSING_CURVE) - 1), 1)
+    before = CLOSING_CURVE[int(step)]
+    return before + (CLOSING_CURVE[min(int(step) + 1, len(CLOSING_CURVE) - 1)] - before) * within

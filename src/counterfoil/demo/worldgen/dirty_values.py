@@ -1,7 +1,7 @@
-"""Malformed values as careless tills write them. Every such record can still be loaded.
+"""Malformed values, as some tills write them. Every such record can still be loaded.
 
-docs/source-records.md says what becomes of the values. Each function below is
-one such habit of a till: it changes a few fields of a record, but not its IDs.
+docs/source-records.md defines how they are read. Each function below is one
+habit of a till: it changes a few fields of a record, but not its IDs.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,8 +14,8 @@ import msgspec
 
 from counterfoil.demo.worldgen.records import BillRecord, MemberRecord
 
-Spoiled = dict[str, Any]
-Habit = Callable[[Spoiled], None]
+RawRecord = dict[str, Any]
+Habit = Callable[[RawRecord], None]
 
 NAN_MARK = "~NaN~"
 
@@ -34,7 +34,7 @@ class DirtyWriter:
         return self._spoil(line) if self._draw.random() < self._mess else line
 
     def _spoil(self, line: bytes) -> bytes:
-        record: Spoiled = msgspec.json.decode(line)
+        record: RawRecord = msgspec.json.decode(line)
         next(self._habits[record["kind"]])(record)
         # JSON has no NaN, so the encoder cannot write it.
         return self._encode(record).replace(b'"%s"' % NAN_MARK.encode(), b"NaN")
@@ -58,129 +58,129 @@ def dirty_lines() -> Iterator[bytes]:
 # --- bills -----------------------------------------------------------------
 
 
-def quoted_money(bill: Spoiled) -> None:
+def quoted_money(bill: RawRecord) -> None:
     amounts = bill["amounts"]
     amounts["net"] = f"{amounts['net']:,.2f}"
     amounts["subtotal"] = f" {amounts['subtotal']} "
 
 
-def empty_strings(bill: Spoiled) -> None:
+def empty_strings(bill: RawRecord) -> None:
     bill["taxNumber"] = bill["cashier"] = ""
     bill["amounts"]["deliveryFee"] = ""
 
 
-def empty_change(bill: Spoiled) -> None:
+def empty_change(bill: RawRecord) -> None:
     for payment in bill["payments"]:
         payment["change"] = payment["change"] or ""
 
 
-def unreadable_change(bill: Spoiled) -> None:
+def unreadable_change(bill: RawRecord) -> None:
     for payment in bill["payments"]:
         payment["change"] = "ไม่มี"
 
 
-def quantity_not_a_number(bill: Spoiled) -> None:
+def quantity_not_a_number(bill: RawRecord) -> None:
     bill["lines"][0]["qty"] = NAN_MARK
 
 
-def missing_quantity(bill: Spoiled) -> None:
+def missing_quantity(bill: RawRecord) -> None:
     for line in bill["lines"]:
         line.pop("qty", None)
         line.pop("unitPrice", None)
 
 
-def quoted_quantity(bill: Spoiled) -> None:
+def quoted_quantity(bill: RawRecord) -> None:
     for line in bill["lines"]:
         line["qty"] = f" {line['qty']} "
 
 
-def unreadable_time(bill: Spoiled) -> None:
+def unreadable_time(bill: RawRecord) -> None:
     bill["closedAt"] = "31/12/2568 19:30"
     bill.pop("tradingDay", None)
 
 
-def missing_time(bill: Spoiled) -> None:
+def missing_time(bill: RawRecord) -> None:
     del bill["closedAt"]
 
 
-def quoted_time(bill: Spoiled) -> None:
+def quoted_time(bill: RawRecord) -> None:
     """Put epoch seconds or milliseconds in quotes. Times that are already text stay as they are."""
     bill["closedAt"] = str(bill["closedAt"])
 
 
-def binary_noise(bill: Spoiled) -> None:
+def binary_noise(bill: RawRecord) -> None:
     """Add rounding errors, as of a till that calculates in floating point."""
     amounts = bill["amounts"]
     amounts["net"] = nextafter(amounts["net"], inf)
     amounts["rounding"] = 0.1 + 0.2
 
 
-def flags_in_words(bill: Spoiled) -> None:
+def flags_in_words(bill: RawRecord) -> None:
     for line in bill["lines"]:
         line["vat"] = "Yes" if line.get("vat") else 0
         line["cancelled"] = "true" if line.get("cancelled") else "no"
 
 
-def customer_on_the_bill(bill: Spoiled) -> None:
+def customer_on_the_bill(bill: RawRecord) -> None:
     """Add personal data, which must never be stored. The person is fictitious."""
     bill["customer"] = {"name": "Invented Customer ลูกค้าสมมุติ", "tel": "000-000-0000"}
     bill["deliveryAddress"] = "0 Nowhere Road ถนนสมมุติ"
     bill["note"] = "for Invented Customer"
 
 
-def unknown_fields(bill: Spoiled) -> None:
+def unknown_fields(bill: RawRecord) -> None:
     bill["accounting"] = {"status": "synced", "batch": 17}
     bill["shift"] = {"manager": "Invented Manager", "opened": None}
     bill["lines"][0]["cost"] = 12.5
 
 
-def options_without_sense(bill: Spoiled) -> None:
+def options_without_sense(bill: RawRecord) -> None:
     bill["lines"][0]["options"] = [{"id": 77, "name": "ไม่ผัก No greens", "qty": "some"}, None, "extra"]
 
 
 # --- members ---------------------------------------------------------------
 
 
-def numeric_rank(member: Spoiled) -> None:
+def numeric_rank(member: RawRecord) -> None:
     member["rank"] = 2
 
 
-def quoted_rank_level(member: Spoiled) -> None:
+def quoted_rank_level(member: RawRecord) -> None:
     member["rankLevel"] = "1"
 
 
-def unreadable_rank_level(member: Spoiled) -> None:
+def unreadable_rank_level(member: RawRecord) -> None:
     member["rankLevel"] = ""
 
 
-def impossible_rank_level(member: Spoiled) -> None:
+def impossible_rank_level(member: RawRecord) -> None:
     member["rankLevel"] = -1
 
 
-def unreadable_sign_up(member: Spoiled) -> None:
+def unreadable_sign_up(member: RawRecord) -> None:
     member["createdAt"] = "2569-13-45"
 
 
-def quoted_points(member: Spoiled) -> None:
+def quoted_points(member: RawRecord) -> None:
     member["points"] = "1,250.00"
 
 
-def points_with_noise(member: Spoiled) -> None:
+def points_with_noise(member: RawRecord) -> None:
     member["points"] = [{"amount": 0.1 + 0.2}, {"amount": NAN_MARK}, {"amount": "12.50", "expireAt": ""}]
 
 
-def empty_contact(member: Spoiled) -> None:
+def empty_contact(member: RawRecord) -> None:
     member["tel"] = ""
     member["email"] = "   "
 
 
-def personal_fields(member: Spoiled) -> None:
+def personal_fields(member: RawRecord) -> None:
     member["name"] = "Invented Member สมาชิกสมมุติ"
     member["birthday"] = "1900-01-01"
     member["staffNotes"] = "invented"
 
 
-def visits_of_all_kinds(member: Spoiled) -> None:
+def visits_of_all_kinds(member: RawRecord) -> None:
     member["visits"] = [*member["visits"], None, "", "someday", {"at": ""}]
 
 

@@ -116,7 +116,7 @@ def is_double(number: int) -> bool:
 
 
 def _shop(plan: WorldPlan, number: int) -> ShopPlan:
-    brand, site, round_ = _place(number)
+    brand, site, round_ = _site_of(number)
     return ShopPlan(
         number=number,
         id=opaque(plan.seed, "shop", number),
@@ -129,10 +129,10 @@ def _shop(plan: WorldPlan, number: int) -> ShopPlan:
     )
 
 
-def _place(number: int) -> tuple[Brand, Site, int]:
+def _site_of(number: int) -> tuple[Brand, Site, int]:
     """Return brand, site and round of a shop. A large world repeats the group, with new franchises and bases."""
-    round_, place = divmod(number, len(SITES))
-    return *SITES[place], round_
+    round_, index = divmod(number, len(SITES))
+    return *SITES[index], round_
 
 
 def _brand_name(brand: Brand, round_: int) -> str:
@@ -152,7 +152,7 @@ def _franchises(shops: tuple[ShopPlan, ...]) -> tuple[Franchise, ...]:
     names: dict[str, str] = {}
     for shop in shops:
         if shop.franchise_id is not None:
-            brand, _, round_ = _place(shop.number)
+            brand, _, round_ = _site_of(shop.number)
             names[shop.franchise_id] = _brand_name(brand, round_)
             branches.setdefault(shop.franchise_id, []).append(shop)
     return tuple(
@@ -170,7 +170,7 @@ def _bases(plan: WorldPlan, shops: tuple[ShopPlan, ...]) -> tuple[BasePlan, ...]
     styles: dict[str, BaseStyle] = {}
     users: dict[str, dict[str, None]] = {}
     for shop in shops:
-        _, site, _ = _place(shop.number)
+        _, site, _ = _site_of(shop.number)
         if site.base and shop.provider_id:
             styles[shop.provider_id] = BASES[site.base]
             franchises = users.setdefault(shop.provider_id, {})

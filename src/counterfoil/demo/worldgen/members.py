@@ -23,19 +23,19 @@ COUPONS = ("คูปองวันเกิด Birthday treat", "ลด 50 บ
 MAIL = ("example.com", "example.org")
 
 
-def members(plan: WorldPlan, cast: Group, as_of: date) -> Iterator[MemberRecord]:
+def members(plan: WorldPlan, group: Group, as_of: date) -> Iterator[MemberRecord]:
     """Yield all members of all bases, as of the beginning of that day."""
-    for base in cast.bases:
+    for base in group.bases:
         for number in range(base.members):
-            yield _Enrolment(plan, cast, base, number, midnight_ms(as_of)).record()
+            yield _MemberGenerator(plan, group, base, number, midnight_ms(as_of)).record()
 
 
-class _Enrolment:
+class _MemberGenerator:
     """One member of one base."""
 
-    def __init__(self, plan: WorldPlan, cast: Group, base: BasePlan, number: int, now_ms: int) -> None:
+    def __init__(self, plan: WorldPlan, group: Group, base: BasePlan, number: int, now_ms: int) -> None:
         self.plan = plan
-        self.cast = cast
+        self.group = group
         self.base = base
         self.number = number
         self.now_ms = now_ms
@@ -54,7 +54,7 @@ class _Enrolment:
             rank_level=level if style.auto_tiers else None,
             points=self._holding(600, step=100),
             credit=self._holding(300, step=25) if style.credit_enabled or draw.random() < 0.05 else None,
-            coupons=[self._coupon(place) for place in range(int(draw.random() * draw.random() * 5))],
+            coupons=[self._coupon(index) for index in range(int(draw.random() * draw.random() * 5))],
             labels=self._tags(LABELS),
             persona=self._tags(PERSONA),
             visits=self._visits(),
@@ -80,12 +80,12 @@ class _Enrolment:
         span = spans[int(draw.random() * len(spans))]
         return None if span is None else iso(self.now_ms + int(draw.uniform(*span) * DAY_MS), THAI_TIME)
 
-    def _coupon(self, place: int) -> WalletCoupon:
+    def _coupon(self, index: int) -> WalletCoupon:
         draw = self.draw
         kind = int(draw.random() * len(COUPONS))
-        other = self.cast.bases[int(draw.random() * len(self.cast.bases))]
+        other = self.group.bases[int(draw.random() * len(self.group.bases))]
         return WalletCoupon(
-            code=opaque(self.base.id, "coupon", self.number, place)[:8].upper(),
+            code=opaque(self.base.id, "coupon", self.number, index)[:8].upper(),
             status="used" if draw.random() < 0.4 else "available",
             template_id=opaque(self.base.id, "coupon template", kind),
             name=COUPONS[kind],

@@ -48,19 +48,19 @@ class Menu(Struct, frozen=True, kw_only=True):
 
 
 def menu_of(shop: ShopPlan) -> Menu:
-    kitchen = _Kitchen(shop)
+    builder = _MenuBuilder(shop)
     return Menu(
-        categories=kitchen.categories(),
-        servings=tuple(serving for dish in kitchen.dishes for serving in kitchen.ways_to_sell(dish)),
-        legacy_servings=tuple(serving for dish in kitchen.dishes for serving in kitchen.ways_it_was_sold(dish)),
-        packages=tuple(kitchen.packages()),
-        included=tuple(kitchen.included(dish) for dish in kitchen.dishes[:3]),
-        cancelled=tuple(kitchen.cancelled(dish) for dish in kitchen.dishes),
+        categories=builder.categories(),
+        servings=tuple(serving for dish in builder.dishes for serving in builder.servings_of(dish)),
+        legacy_servings=tuple(serving for dish in builder.dishes for serving in builder.legacy_servings_of(dish)),
+        packages=tuple(builder.packages()),
+        included=tuple(builder.included(dish) for dish in builder.dishes[:3]),
+        cancelled=tuple(builder.cancelled(dish) for dish in builder.dishes),
         tips=tuple(_serving(tip * 100, ItemEntry(name="ทิป Tip", qty=1, total=tip, tip=True)) for tip in TIPS),
     )
 
 
-class _Kitchen:
+class _MenuBuilder:
     """Builds the lines of one shop. Product and category IDs are the shop's own; master IDs are the franchise's."""
 
     def __init__(self, shop: ShopPlan) -> None:
@@ -71,7 +71,7 @@ class _Kitchen:
     def categories(self) -> list[CategoryEntry]:
         return [self._category(shelf) for shelf in self.shelves.values() if not shelf.deleted]
 
-    def ways_to_sell(self, dish: Dish) -> Iterator[Serving]:
+    def servings_of(self, dish: Dish) -> Iterator[Serving]:
         if dish.by_weight:
             yield from (self._sold(dish, weight) for weight in WEIGHTS)
             return
@@ -82,7 +82,7 @@ class _Kitchen:
         if dish.choices:
             yield self._without_unit_price(dish)
 
-    def ways_it_was_sold(self, dish: Dish) -> Iterator[Serving]:
+    def legacy_servings_of(self, dish: Dish) -> Iterator[Serving]:
         """Yield lines as the previous POS wrote them: no master products, no unit prices, some deleted categories."""
         name, price = dish.name, dish.price
         yield _serving(

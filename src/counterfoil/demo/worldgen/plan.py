@@ -23,15 +23,15 @@ class WorldPlan(Struct, frozen=True, kw_only=True):
     shops: int = 18
     members: int = 1_500
     mess: float = 0.015
-    """The part of members and bills that arrive as careless tills write them."""
+    """The share of members and bills that have malformed values."""
 
     def __post_init__(self) -> None:
         if self.days < 1 or self.shops < 1:
-            raise ValueError("a world needs at least one day and one shop")
+            raise ValueError("days and shops must be at least 1")
         if self.bills < 0 or self.members < 0:
-            raise ValueError("a world cannot have fewer than no bills or members")
+            raise ValueError("bills and members must not be negative")
         if not 0 <= self.mess <= 1:
-            raise ValueError("mess is a part of all records, from 0 to 1")
+            raise ValueError("mess is a share of the records and must be from 0 to 1")
 
     @property
     def trading_days(self) -> list[date]:

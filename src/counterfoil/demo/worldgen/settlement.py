@@ -48,10 +48,10 @@ class Discounts(NamedTuple):
     total: int
 
 
-def settle(house: ShopStyle, check: Check, draw: Random) -> tuple[AmountsEntry, list[PaymentEntry]]:
-    rules = house.rules
+def amounts_and_payments(style: ShopStyle, check: Check, draw: Random) -> tuple[AmountsEntry, list[PaymentEntry]]:
+    rules = style.rules
     method = check.occasion.delivered_by or METHODS[int(draw.random() * len(METHODS))]
-    discounts = _discounts(house, check.subtotal, draw)
+    discounts = _discounts(style, check.subtotal, draw)
     goods = max(check.subtotal - discounts.total, 0)
     service = _service(rules, check.occasion, goods)
     delivery = _delivery(rules, check.occasion, draw)
@@ -65,55 +65,55 @@ def settle(house: ShopStyle, check: Check, draw: Random) -> tuple[AmountsEntry, 
     net = due + (rounding or 0) + (check.tip or 0)
     amounts = AmountsEntry(
         subtotal=baht(check.subtotal),
-        discount=_written(discounts.keyed),
+        discount=_optional_baht(discounts.keyed),
         campaigns=discounts.campaigns,
         coupons=discounts.coupons,
         discount_total=baht(discounts.total),
-        service_charge=_written(service),
-        delivery_fee=_written(delivery),
-        card_surcharge=_written(surcharge),
-        credit=_written(credit),
-        vat=_written(vat),
+        service_charge=_optional_baht(service),
+        delivery_fee=_optional_baht(delivery),
+        card_surcharge=_optional_baht(surcharge),
+        credit=_optional_baht(credit),
+        vat=_optional_baht(vat),
         vat_type=rules.vat_type,
-        rounding=_written(rounding),
-        tip=_written(check.tip),
+        rounding=_optional_baht(rounding),
+        tip=_optional_baht(check.tip),
         net=baht(net),
     )
     return amounts, _payments(net, method, draw)
 
 
-def settle_as_before(subtotal: int, draw: Random) -> tuple[AmountsEntry, list[PaymentEntry]]:
+def legacy_amounts_and_payments(subtotal: int, draw: Random) -> tuple[AmountsEntry, list[PaymentEntry]]:
     """Return amounts and payments as the previous POS wrote them: only `subtotal` and `net`."""
     method = METHODS[int(draw.random() * len(METHODS))]
     return AmountsEntry(subtotal=baht(subtotal), net=baht(subtotal)), _payments(subtotal, method, draw)
 
 
-def _written(satang: int | None) -> Number | None:
+def _optional_baht(satang: int | None) -> Number | None:
     return None if satang is None else baht(satang)
 
 
-def _discounts(house: ShopStyle, subtotal: int, draw: Random) -> Discounts:
-    keyed = 0 if house.rules.keyed_discounts else None
+def _discounts(style: ShopStyle, subtotal: int, draw: Random) -> Discounts:
+    keyed = 0 if style.rules.keyed_discounts else None
     if keyed is not None and draw.random() < KEYED_CHANCE:
         keyed = min(KEYED[int(draw.random() * len(KEYED))], subtotal)
-    campaigns, taken = _campaigns(house, subtotal, draw) if draw.random() < CAMPAIGN_CHANCE else (None, 0)
-    coupons, redeemed = _coupons(house, draw) if draw.random() < COUPON_CHANCE else (None, 0)
+    campaigns, taken = _campaigns(style, subtotal, draw) if draw.random() < CAMPAIGN_CHANCE else (None, 0)
+    coupons, redeemed = _coupons(style, draw) if draw.random() < COUPON_CHANCE else (None, 0)
     return Discounts(keyed, campaigns, coupons, (keyed or 0) + taken + redeemed)
 
 
-def _campaigns(house: ShopStyle, subtotal: int, draw: Random) -> tuple[list[PromotionEntry], int]:
+def _campaigns(style: ShopStyle, subtotal: int, draw: Random) -> tuple[list[PromotionEntry], int]:
     name, percent = CAMPAIGNS[int(draw.random() * len(CAMPAIGNS))]
     taken = _percent(subtotal, percent)
     # A campaign that gives something other than money has no amount.
     amount = baht(taken) if percent else None
-    return [PromotionEntry(id=opaque(house.shop.id, "promotion", name), name=name, amount=amount)], taken
+    return [PromotionEntry(id=opaque(style.shop.id, "promotion", name), name=name, amount=amount)], taken
 
 
-def _coupons(house: ShopStyle, draw: Random) -> tuple[list[PromotionEntry], int]:
+def _coupons(style: ShopStyle, draw: Random) -> tuple[list[PromotionEntry], int]:
     # A gift card is worth more than most bills. The till records its whole value as a discount, beyond the amount due.
     is_gift_card = draw.random() < GIFT_CARD_CHANCE / COUPON_CHANCE
     name, worth = GIFT_CARD if is_gift_card else COUPONS[int(draw.random() * len(COUPONS))]
-    return [PromotionEntry(id=opaque(house.shop.id, "promotion", name), name=name, amount=worth)], worth * 100
+    return [PromotionEntry(id=opaque(style.shop.id, "promotion", name), name=name, amount=worth)], worth * 100
 
 
 def _service(rules: MoneyRules, occasion: Occasion, goods: int) -> int | None:

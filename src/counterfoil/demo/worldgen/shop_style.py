@@ -70,9 +70,9 @@ class ShopStyle(Struct, frozen=True, kw_only=True):
         return to_ms(opens), to_ms(datetime.combine(last_day, closing, self.zone))
 
 
-def shop_style(plan: WorldPlan, cast: Group, shop: ShopPlan) -> ShopStyle:
+def shop_style(plan: WorldPlan, group: Group, shop: ShopPlan) -> ShopStyle:
     habits = stream(plan.seed, "habits", shop.number)
-    base = cast.base(shop.provider_id)
+    base = group.base(shop.provider_id)
     menu = menu_of(shop)
     zone = zone_named(shop.timezone) if shop.timezone != "Asia/Bangkok" else None
     channels = _channels(shop)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from counterfoil.demo.worldgen.bills import Sale, some_member, trade, void_note
+from counterfoil.demo.worldgen.bills import Sale, all_sales, some_member, void_note
 from counterfoil.demo.worldgen.dirty_values import DirtyWriter
 from counterfoil.demo.worldgen.group import Group, plan_group
 from counterfoil.demo.worldgen.ids import stream
@@ -33,11 +33,11 @@ class Delivery(NamedTuple):
 def world(plan: WorldPlan) -> Iterator[bytes]:
     """Yield every record once, without a newline: bases, shops, members, then bills in order of closing."""
     group = plan_group(plan)
-    houses = [shop_style(plan, group, shop) for shop in group.shops]
-    yield from _standing_records(plan, group, houses, plan.until)
-    scribe = _scribe(plan, "bills")
-    for sale in trade(plan, houses):
-        yield scribe.write(sale.bill)
+    styles = [shop_style(plan, group, shop) for shop in group.shops]
+    yield from _standing_records(plan, group, styles, plan.until)
+    writer = _dirty_writer(plan, "bills")
+    for sale in all_sales(plan, styles):
+        yield writer.write(sale.bill)
 
 
 def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
@@ -50,14 +50,14 @@ def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
     """
     horizon = min(now_ms, plan.end_ms - 1)
     group = plan_group(plan)
-    houses = [shop_style(plan, group, shop) for shop in group.shops]
-    sales = takewhile(lambda sale: sale.closed_ms <= horizon, trade(plan, houses))
+    styles = [shop_style(plan, group, shop) for shop in group.shops]
+    sales = takewhile(lambda sale: sale.closed_ms <= horizon, all_sales(plan, styles))
     evenings = _sold_by(_moments(plan, horizon), sales)
     first = next(evenings)
-    scribe = _scribe(plan, "bills")
-    standing = _standing_records(plan, group, houses, thai_day(horizon))
-    yield Delivery(first.moment_ms, [*standing, *(scribe.write(sale.bill) for sale in first.sales)])
-    back_office = _BackOffice(houses, scribe, stream(plan.seed, "afterthoughts"))
+    writer = _dirty_writer(plan, "bills")
+    standing = _standing_records(plan, group, styles, thai_day(horizon))
+    yield Delivery(first.moment_ms, [*standing, *(writer.write(sale.bill) for sale in first.sales)])
+    back_office = _BackOffice(styles, writer, stream(plan.seed, "afterthoughts"))
     for evening in evenings:
         lines = back_office.deliver(evening.sales, is_last=evening.moment_ms == horizon)
         if lines:
@@ -72,9 +72,9 @@ class _Evening(NamedTuple):
 class _BackOffice:
     """Decides which of an evening's bills are delivered at once, delivered late, or changed a day later."""
 
-    def __init__(self, houses: list[ShopStyle], scribe: DirtyWriter, draw: Random) -> None:
-        self._houses = houses
-        self._scribe = scribe
+    def __init__(self, styles: list[ShopStyle], writer: DirtyWriter, draw: Random) -> None:
+        self._styles = styles
+        self._dirty_writer = writer
         self._draw = draw
         self._for_tomorrow: list[bytes] = []
 
@@ -82,40 +82,40 @@ class _BackOffice:
         lines, self._for_tomorrow = self._for_tomorrow, []
         offline = set() if is_last else self._offline_shops()
         for sale in sales:
-            line = self._scribe.write(sale.bill)
+            line = self._dirty_writer.write(sale.bill)
             if sale.shop_number in offline:
                 self._for_tomorrow.append(line)
                 continue
             lines.append(line)
-            afterthought = self._afterthought(sale)
-            if afterthought is not None:
-                self._for_tomorrow.append(self._scribe.write(afterthought))
+            late_change = self._late_change(sale)
+            if late_change is not None:
+                self._for_tomorrow.append(self._dirty_writer.write(late_change))
         return lines
 
     def _offline_shops(self) -> set[int]:
-        return {shop_style.shop.number for shop_style in self._houses if self._draw.random() < OFFLINE_CHANCE}
+        return {shop_style.shop.number for shop_style in self._styles if self._draw.random() < OFFLINE_CHANCE}
 
-    def _afterthought(self, sale: Sale) -> BillRecord | None:
+    def _late_change(self, sale: Sale) -> BillRecord | None:
         bill, chance = sale.bill, self._draw.random()
         if bill.void is not None:
             return None
         if chance < LATE_VOID_CHANCE:
             return msgspec.structs.replace(bill, rev=2, void=void_note(self._draw))
         if chance < LATE_VOID_CHANCE + LATE_LINK_CHANCE and bill.member_id is None:
-            member = some_member(self._houses[sale.shop_number], self._draw)
+            member = some_member(self._styles[sale.shop_number], self._draw)
             return msgspec.structs.replace(bill, rev=2, member_id=member) if member else None
         return None
 
 
-def _standing_records(plan: WorldPlan, group: Group, houses: list[ShopStyle], as_of: date) -> Iterator[bytes]:
+def _standing_records(plan: WorldPlan, group: Group, styles: list[ShopStyle], as_of: date) -> Iterator[bytes]:
     """Yield the records without a time: bases, shops and members."""
-    scribe = _scribe(plan, "members")
+    writer = _dirty_writer(plan, "members")
     yield from (msgspec.json.encode(base_record(base)) for base in group.bases)
-    yield from (msgspec.json.encode(shop_record(one)) for one in houses)
-    yield from (scribe.write(member) for member in members(plan, group, as_of))
+    yield from (msgspec.json.encode(shop_record(one)) for one in styles)
+    yield from (writer.write(member) for member in members(plan, group, as_of))
 
 
-def _scribe(plan: WorldPlan, what: str) -> DirtyWriter:
+def _dirty_writer(plan: WorldPlan, what: str) -> DirtyWriter:
     return DirtyWriter(plan.mess, stream(plan.seed, "mess", what))
 
 
