@@ -1,14 +1,14 @@
-# Every target sets up what it needs; CI calls the same targets.
+# Every target installs what it needs; CI runs the same targets.
 
 PYTHON ?= python3
 comma := ,
 VENV := .venv
 BIN := $(VENV)/bin
-# All that tests and tools need, and what the demo alone needs.
+# Created when everything is installed, and when the packages for the demo are installed.
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
 
-# Compiled code is kept, whatever the shell says: the tests start the command hundreds of times.
+# Keep compiled code even if the shell turns it off: the tests start the command hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-long check docs format clean bench bench-quick bench-growth
@@ -17,7 +17,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 define install
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Counterfoil needs Python 3.11 or newer; set PYTHON=..."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Counterfoil requires Python 3.11 or newer. Set PYTHON=... to another interpreter."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) ..." >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(1)]' >&2
@@ -31,17 +31,17 @@ $(READY): pyproject.toml constraints.txt
 $(DEMO_READY): pyproject.toml constraints.txt
 	$(call install,server)
 
-demo: $(DEMO_READY) ## make a believable restaurant group and serve it (ARGS="--port 9000 --json")
+demo: $(DEMO_READY) ## serve an invented restaurant group (ARGS="--port 9000 --json")
 	@$(BIN)/counterfoil demo $(ARGS)
 
 test: $(READY) ## run the test suite
-	@echo "Left out, because they take minutes: PostgreSQL 16, replicas and failover, most endpoint and loading tests over PostgreSQL, long model and kill runs (make test-long); Citus, unless COUNTERFOIL_TEST_CITUS names a coordinator."
+	@echo "Not run, because they take minutes: PostgreSQL 16, replicas and failover, most endpoint and loading tests over PostgreSQL, long model and kill runs (make test-long); Citus, unless COUNTERFOIL_TEST_CITUS names a coordinator."
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not long' $(ARGS)
 
-test-long: $(READY) ## run the tests that need minutes
+test-long: $(READY) ## run the tests that take minutes
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m long $(ARGS)
 
-check: $(READY) ## formatting, lint, types, import contracts
+check: $(READY) ## check formatting, lint, types and import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -50,21 +50,21 @@ check: $(READY) ## formatting, lint, types, import contracts
 docs: $(READY) ## write the documents that are generated from the code
 	PYTHONPATH=tests $(BIN)/python -m upkeep.fields
 
-format: $(READY) ## put the code into its format
+format: $(READY) ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(READY) ## measure against what else one might use, half an hour (ARGS="--folder DIR" keeps the data)
+bench: $(READY) ## compare with alternatives in half an hour (ARGS="--folder DIR" keeps the data)
 	@bash bench/setup
 	PYTHONPATH=tests $(BIN)/python -m bench full $(ARGS)
 
-bench-quick: $(READY) ## the same in two minutes, once its contestants are installed
+bench-quick: $(READY) ## compare with alternatives in two minutes
 	@bash bench/setup
 	PYTHONPATH=tests $(BIN)/python -m bench quick $(ARGS)
 
-bench-growth: $(READY) ## page time and memory from 10^4 to 10^7 bills, half an hour and 28 GB of disk
+bench-growth: $(READY) ## measure 10^4 to 10^7 bills in half an hour; needs 28 GB of disk
 	@bash bench/setup
 	PYTHONPATH=tests $(BIN)/python -m bench growth $(ARGS)
 
-clean: ## remove what the targets made
+clean: ## remove what the targets created
 	rm -rf $(VENV) bench/.venv bench/peers/fastify/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

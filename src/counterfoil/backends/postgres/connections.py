@@ -359,7 +359,7 @@ def mismatch(number: int | None, oldest: int) -> str | None:
         return f"the database has schema {number or 0}, and this program needs {LATEST}: run `counterfoil migrate`."
     if oldest > LATEST:
         return (
-            f"the database has schema {number}, and this program knows up to {LATEST}: "
+            f"the database has schema {number}, but this version supports only schemas up to {LATEST}: "
             "it was brought up to date by a newer Counterfoil. Run that version, or restore a backup."
         )
     return None

@@ -223,7 +223,7 @@ def _check_version(connection: sqlite3.Connection, name: Name) -> None:
     found, wanted = version(connection), scripts(name)[-1][0]
     if found > wanted:
         raise StoreMismatch(
-            f"the {name} database has schema {found}, and this program knows up to {wanted}: "
+            f"the {name} database has schema {found}, but this version supports only schemas up to {wanted}: "
             "it was written by a newer Counterfoil. Run that version, or restore a backup."
         )
     if found < wanted:
