@@ -198,7 +198,7 @@ class Postgres(Server):
             raise OSError("not yet")
 
     def kill(self) -> None:
-        """Kill all processes. Otherwise the children would go on answering for a moment."""
+        """Kill all processes. Otherwise the children would still answer for a moment."""
         children = self.pids()[1:]
         super().kill()
         for pid in children:

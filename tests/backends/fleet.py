@@ -106,7 +106,7 @@ class Fleet:
         self.replicas[replica].command("SELECT pg_reload_conf()")
 
     def fail_over(self) -> None:
-        """The primary dies, and the replica that has received the most takes its place; the others follow it."""
+        """Kill the primary and promote the replica that has received the most; the others follow it."""
         self.primary.kill()
         first, *others = sorted(self.replicas, key=_received, reverse=True)
         for other in others:

@@ -1,4 +1,4 @@
-"""What a key was told is kept with its count: over nodes, rotation, and a meter that loses its memory. Real servers."""
+"""The floor of a key is stored with its count, across nodes, rotation and a flushed meter. Real servers."""
 
 import asyncio
 import secrets
@@ -22,7 +22,7 @@ SUCCESSOR = replace(KEY, key_id="k_3", family="k_1")
 
 
 class KnownServers(Servers):
-    """A primary whose replicas are only told of: a test says how far all of them have come."""
+    """A primary with simulated replicas: the test says which horizon each of them has reached."""
 
     reached: int | None = 0
 

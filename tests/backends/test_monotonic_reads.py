@@ -1,4 +1,4 @@
-"""No answer to a key comes from data older than what the key was told before. Real servers that lag and die."""
+"""No answer to a key comes from data older than the floor of the key. Real servers that lag and die."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,4 +1,4 @@
-"""Several servers: a primary with replicas that lag, die and take its place. Real servers, real replication."""
+"""Several servers: a primary with replicas that lag, die and are promoted. Real servers, real replication."""
 
 import asyncio
 import signal
@@ -87,7 +87,7 @@ class Cluster:
         return f"counterfoil:{bootstrap.pseudonyms(self.service.settings).fingerprint()[:12]}:{{bridge}}"
 
     def fail_over(self) -> None:
-        """The first replica takes the primary's place."""
+        """Promote the first replica."""
         self.replicas[0].promote()
         self.until_role(self.replicas[0], "primary")
 
@@ -102,7 +102,7 @@ class Cluster:
             replica.wait_until_caught_up(self.primary)
 
     def until_given(self, key: str, horizon: int) -> None:
-        """Wait until callers are told this horizon: the watchers have seen that every fit server has reached it."""
+        """Wait until callers get this horizon: the watchers have seen that every usable server has reached it."""
         self.until(lambda: _instant(self.service.get("shops", key)) >= horizon, f"{horizon} was given")
 
     def horizon(self) -> int:
@@ -202,7 +202,7 @@ def test_the_primary_is_asked_for_what_a_replica_does_not_have_yet(cluster: Clus
     key = cluster.service.key(franchise=of["franchiseId"], per_min=1000)
     assert cluster.service.get(f"transactions/{early['id']}", key).status_code == 200
     assert cluster.service.get(f"members/{cluster.service.token(person['id'])}", key).status_code == 200
-    # A new key is told the primary's horizon first, and then nothing older.
+    # A new key first gets the primary's horizon, and then nothing older.
     assert ids(bill_list(cluster, key, of, **NEW_YEAR)) == [early["id"], late["id"]]
     assert cluster.service.error("transactions/nobody", key) == "not_found"
     assert cluster.service.error("transactions", key, shopId=of["id"], cursor="nobody", **NEW_YEAR) == "bad_cursor"
@@ -362,7 +362,7 @@ def test_a_cursor_that_no_replica_has_yet_is_found_without_the_primary_or_not_an
     cluster.primary.kill()
     after = bill_list(cluster, key, of, cursor=page["nextCursor"], **query)
     assert ids(page) + ids(after) == [record["id"] for record in listed[:4]]
-    # Now nobody knows the cursor, nor what its holder was told.
+    # Now nobody knows the cursor or the floor of its holder.
     cluster.meter.command("FLUSHALL")
     asked = {"shopId": of["id"], "cursor": page["nextCursor"], **query}
     assert cluster.service.error("transactions", key, **asked) == "auth_unavailable"

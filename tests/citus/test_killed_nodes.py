@@ -22,7 +22,7 @@ EVER = quote("1970-01-01T00:00:00Z")
 
 
 class Watcher:
-    """Reads all changes of every shop again and again, and compares what it sees with what it was told before.
+    """Repeatedly reads all changes of every shop and compares them with the earlier answers.
 
     Once an answer has told a `serverTime`, nothing may appear at or below it,
     and no later answer may tell an earlier one.

@@ -1,4 +1,4 @@
-"""What the service itself says it holds, read with a key of its own so that nobody's cursors are disturbed."""
+"""What the service holds, read with a separate key so that nobody's cursors are affected."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta

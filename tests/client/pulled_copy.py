@@ -18,7 +18,7 @@ PLENTY: dict[str, Any] = {"per_min": 1_000_000, "per_day": 1_000_000}
 
 
 class Copy:
-    """What one key can read, kept in a target that is opened anew for every run."""
+    """What one key can read, stored in a target that is opened for every run."""
 
     def __init__(
         self, service: RunningService, key: str, target: Callable[[], SqlSink], *, personal: bool = False

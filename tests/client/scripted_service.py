@@ -1,4 +1,4 @@
-"""Other services on a free port: one that answers whatever a test likes, and ours as a later release might be."""
+"""Other services on a free port: one whose answers a test provides, and ours as a later release might be."""
 
 import json
 import threading
@@ -16,7 +16,7 @@ LATER = {"than": [1.5, "this"]}
 
 @contextmanager
 def scripted_service(answer: Answers) -> Iterator[str]:
-    """A service that answers by calling this with path and headers; its address."""
+    """Run a service that answers by calling `answer` with path and headers; yield its address."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

@@ -1,4 +1,4 @@
-"""What a terminal shows of a pull while it goes on."""
+"""What a terminal shows during a pull."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""The procedure of a pull, with DuckDB as its target: what is read when, and how it goes on after a stop."""
+"""The procedure of a pull, with DuckDB as its target: what is read when, and how it resumes after a stop."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A folder of Parquet files: whole files, written anew only when their table changed."""
+"""A folder of Parquet files, each rewritten only when its table changed."""
 
 from pathlib import Path
 

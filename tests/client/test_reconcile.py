@@ -1,4 +1,4 @@
-"""A comparison finds what the copy cannot know, and nothing else; and mends it."""
+"""A comparison finds and repairs exactly what a pull cannot notice."""
 
 from datetime import date
 from decimal import Decimal

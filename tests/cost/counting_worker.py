@@ -26,7 +26,7 @@ TRIES = 3
 
 
 class Request(Struct):
-    """What the server would tell of a request."""
+    """A request in the form that the server passes to the application."""
 
     path: str
     query_string: str
@@ -35,7 +35,7 @@ class Request(Struct):
 
 
 class Response(Struct):
-    """Where the server would take the answer."""
+    """An answer in the form that the application passes to the server."""
 
     status: int = 0
     body: bytes = b""

@@ -30,7 +30,7 @@ Seen = tuple[str, str]
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Seen]]:
-    """Every statement of a deployment that loads, changes, serves every endpoint, walks, prunes."""
+    """Every statement of a deployment that loads, changes, serves every endpoint, reads whole lists and prunes."""
     with statements_run() as statements:
         service = RunningService(tmp_path_factory.mktemp("plans"))
         _live(service)

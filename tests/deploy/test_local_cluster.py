@@ -136,7 +136,7 @@ def test_one_command_starts_a_cluster_that_survives_the_loss_of_a_node(open_fold
 
 @pytest.mark.skipif(not HAPROXY, reason="HAProxy is not installed")
 def test_without_a_meter_the_load_balancer_passes_the_nodes_answers_on(open_folder: Path) -> None:
-    """None is ready then. A front that answered for them would do so in HTML, and go on when the meter is back."""
+    """No node is ready then. If the load balancer answered for them, it would do so in HTML."""
     with started(*PYTHON, "demo", *SMALL, scratch=open_folder / "a") as (_, told):
         key = next(key for key in told["keys"] if key["purpose"] == "franchise")
         asked = {"Authorization": f"Bearer {key['key']}"}

@@ -62,7 +62,7 @@ class Deployment:
 
     @contextmanager
     def database(self, name: str) -> Iterator[sqlite3.Connection]:
-        """One of the store's files, laid hands on from outside."""
+        """Open one of the store's files, bypassing the service."""
         connection = sqlite3.connect(self.store / f"{name}.sqlite3", timeout=10, isolation_level=None)
         try:
             yield connection
@@ -81,7 +81,7 @@ class Deployment:
         }
 
     def refusal(self, **environment: str) -> str:
-        """What a start that must fail says, which is one sentence."""
+        """Start the service, which must fail; return its message, which must be one sentence."""
         done = subprocess.run(
             COMMAND,
             env=self.environment() | environment,
@@ -105,7 +105,7 @@ class Deployment:
 
 
 class ServeProcess:
-    """A service, from its start to its end."""
+    """A running `counterfoil serve`."""
 
     def __init__(self, deployment: Deployment, workers: int) -> None:
         self.deployment = deployment
@@ -200,7 +200,7 @@ def alive(pid: int) -> bool:
 
 
 def taken(caller: socket.socket) -> bool:
-    """Whether the server has accepted the connection and read all that was sent on it."""
+    """Return whether the server has accepted the connection and read all that was sent on it."""
     ours, theirs = caller.getsockname()[1], caller.getpeername()[1]
     for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
         _, local, remote, _, queues, _, _, _, _, inode, *_ = line.split()

@@ -30,7 +30,7 @@ class Moved(Deployment):
 
 
 class Caller(threading.Thread):
-    """Asks without a pause until it is refused; remembers what it was told."""
+    """Repeats requests until one is refused; records the answers."""
 
     def __init__(self, service: ServeProcess, key: str) -> None:
         super().__init__()

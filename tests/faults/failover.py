@@ -44,7 +44,7 @@ QUESTIONS = {
 
 
 class Loader:
-    """Writes new versions of bills without end; what was acknowledged is what must be found again."""
+    """Keeps writing new versions of bills. Every acknowledged version must be found again."""
 
     def __init__(self, deployment: Deployment) -> None:
         self._settings = deployment.settings
@@ -88,7 +88,7 @@ class Loader:
 
 
 class Puller:
-    """`counterfoil pull` run again and again."""
+    """Repeats `counterfoil pull`."""
 
     def __init__(self, folder: Path, url: str, key: str) -> None:
         self.copy = folder / "copy.duckdb"
@@ -104,7 +104,7 @@ class Puller:
         self._thread.start()
 
     def stop(self) -> None:
-        """When the pull under way is done, once more, so that the copy is of the end."""
+        """Wait for the current pull and pull once more, so that the copy has the final state."""
         self._stop.set()
         self._thread.join(300)
         assert not self._thread.is_alive(), "a pull hangs"
@@ -133,7 +133,7 @@ class Event(Struct, frozen=True):
 
 
 class FailoverScenario:
-    """All of them, and the questions that a test asks of them."""
+    """The cluster, the service and its clients, with what a test checks about them."""
 
     def __init__(self, folder: Path, cluster: Cluster, valkey: Valkey) -> None:
         self.cluster = cluster
@@ -168,7 +168,7 @@ class FailoverScenario:
         self.running.stop()
 
     def fail(self, what: str, kill: Callable[[], None], back: Callable[[], None]) -> None:
-        """Let it happen, wait until all is whole again, and see what it did."""
+        """Cause a failure, wait for the recovery, and record the effect."""
         calm_from = time.monotonic()
         self._until_called_for(CALM_SEC)
         struck = time.monotonic()

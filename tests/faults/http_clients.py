@@ -1,4 +1,4 @@
-"""Callers that ask without end, and remember when they asked, how long it took and what came back."""
+"""HTTP clients that record when they called, how long it took and what was answered."""
 
 import http.client
 import json
@@ -16,7 +16,7 @@ NO_ANSWER = 0
 
 
 class Call(Struct, frozen=True):
-    """One call: on the caller's steady clock, in seconds."""
+    """One call, with its times in seconds on the caller's monotonic clock."""
 
     began: float
     ended: float
@@ -31,7 +31,7 @@ class Call(Struct, frozen=True):
 
 
 class Client:
-    """One connection to one node, made again when it breaks."""
+    """One connection to one node; it reconnects after a failure."""
 
     def __init__(self, port: int, key: str, patience_sec: float = 30.0) -> None:
         self._port = port
@@ -61,7 +61,7 @@ class Client:
 
 
 class RepeatingClient:
-    """A thread that asks one node the same question again and again until it is told to stop."""
+    """A thread that repeats one request to one node until it is stopped."""
 
     def __init__(self, port: int, key: str, path: str, *, every_sec: float = 0.0, keep_data: bool = False) -> None:
         self.seen: list[Call] = []
@@ -97,7 +97,7 @@ def _facts(seen: Call) -> tuple[float, float, int, str | None, bool]:
 
 
 def call_concurrently(port: int, key: str, path: str, number: int) -> list[Call]:
-    """So many callers with a connection each, all at the same moment; what each of them got."""
+    """Call from this many connections at the same moment; return all results."""
     seen: list[Call] = []
     start = threading.Barrier(number)
 
@@ -117,6 +117,6 @@ def call_concurrently(port: int, key: str, path: str, number: int) -> list[Call]
 
 
 def longest_gap(seen: Sequence[Call], status: int = 200) -> float:
-    """The longest time, in seconds, in which no call was answered with this status."""
+    """Return the longest time in seconds in which no call was answered with this status."""
     answered = sorted(call.ended for call in seen if call.status == status)
     return max((later - earlier for earlier, later in pairwise(answered)), default=float("inf"))

@@ -1,4 +1,4 @@
-"""Nodes that share a PostgreSQL database and a Valkey: real processes, each to be cut off or killed."""
+"""Nodes that share a PostgreSQL database and a Valkey: real processes that can be disconnected or killed."""
 
 import contextlib
 import os
@@ -38,7 +38,7 @@ class MultiNodeDeployment:
         return self.office.keys[name]
 
     def node(self, *, meter: bool | str = True, workers: int = 1) -> "Node":
-        """One more: counted by the meter, by the store, or by the meter at this address."""
+        """Start another node. `meter` says whether Valkey counts its requests, or which server does."""
         node = Node(self, self._folder(f"node{len(self.nodes)}"), meter, workers)
         self.nodes.append(node)
         node.running.wait_until_ready()
@@ -69,12 +69,12 @@ class Node:
         self.running = ServeProcess(self.deployment, workers)
 
     def client(self, key: str = "plenty") -> Client:
-        """A caller with a connection of its own."""
+        """Return a client with its own connection."""
         self._clients.append(Client(self.port, self._multi_node.key(key)))
         return self._clients[-1]
 
     def kill(self) -> None:
-        """As a power cut would: the supervisor and its workers at once."""
+        """Kill the supervisor and its workers at once, as a power failure would."""
         pids = [self.running.process.pid, *self.running.pids()]
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
@@ -91,7 +91,7 @@ class Node:
         for proxy in (self.store_proxy, self.meter_proxy):
             proxy.close()
 
-    # --- what it holds ---------------------------------------------------------------
+    # --- resources ------------------------------------------------------------------
 
     def threads(self) -> int:
         return sum(len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in self.running.pids())

@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback whose traffic can be delayed, trickled, silenced, reset or cut."""
+"""A TCP proxy on loopback that can delay, throttle, block, reset or refuse connections."""
 
 import asyncio
 import contextlib
@@ -12,20 +12,20 @@ from running_service import free_port
 from waiting import latency
 
 CHUNK = 65_536
-# Closing with this set sends a reset instead of a farewell.
+# With this option, closing a connection sends a reset instead of an orderly end.
 NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class Proxy:
-    """Stands before a server's port. It lives in a thread of its own, so that a busy test does not slow it down."""
+    """A proxy to a server's port. It runs in its own thread, so that a busy test does not slow it down."""
 
     def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
         self.target = port
         self.port = free_port()
         self.delay_sec = 0.0
-        # So many bytes at a time, a hundredth of a second apart.
+        # How many bytes are passed on every hundredth of a second.
         self.throttle: int | None = None
-        # Whether the server's hanging up is kept from the caller.
+        # Whether the caller does not notice that the server disconnects.
         self.hides_disconnect = False
         self.hidden_disconnects = 0
         self._tls = tls
@@ -41,26 +41,26 @@ class Proxy:
 
     @property
     def connections(self) -> int:
-        """From the caller's side."""
+        """How many callers are connected."""
         return len(self._open) // 2
 
-    # --- what can befall it ----------------------------------------------------------
+    # --- faults ------------------------------------------------------------------------
 
     def block(self) -> None:
-        """Connections stay, new ones are taken, and nothing is passed on: a peer that froze, a router that forgot."""
+        """Keep and accept connections but pass nothing on, as a frozen server or a router without state would."""
         self._do(self._flowing.clear)
 
     def cut(self) -> None:
-        """Connections are reset and new ones refused."""
+        """Reset connections and refuse new ones."""
         self._do(self._stop_listening)
         self.reset()
 
     def reset(self) -> None:
-        """Connections that there are break; new ones are taken."""
+        """Reset all connections and accept new ones."""
         self._do(self._break_all)
 
     def restore(self) -> None:
-        """As if nothing had happened."""
+        """Pass everything on again, at full speed."""
         self.delay_sec, self.throttle, self.hides_disconnect = 0.0, None, False
         self._do(self._flowing.set)
         asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(5)
@@ -125,7 +125,7 @@ class Proxy:
                 self._open.discard(beyond)
                 beyond.transport.abort()
         except* OSError:
-            """The server is not there, or one side has gone: the other learns it."""
+            """The server is unavailable or one side disconnected, so the other is disconnected too."""
         finally:
             self._open.discard(writer)
             self._pumps.discard(task)

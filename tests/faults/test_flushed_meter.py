@@ -1,4 +1,4 @@
-"""A meter that lost its memory: counts go on from the store, no quota begins anew, and a metric says so."""
+"""A meter that lost its memory: counts continue from the store, no quota resets, and a metric reports it."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def test_a_meter_that_lost_its_memory_while_the_store_is_unavailable_admits_nobo
 def test_a_meter_that_came_back_from_an_old_snapshot_is_brought_up_to_the_store(
     multi_node: MultiNodeDeployment,
 ) -> None:
-    """Valkey as it comes writes a snapshot now and then; a killed one goes on from the last."""
+    """By default Valkey writes snapshots; after a crash it continues from the last one."""
     multi_node.issue("counted", per_min=100_000, per_day=100_000)
     node = multi_node.node()
     spend(node, 3)

@@ -12,7 +12,7 @@ from waiting import until
 
 # What a busy machine may add to a bound.
 SLACK_SEC = 1.0
-# Of a crowd the last ones wait for a seat first.
+# With many callers, the last ones first wait for a free connection.
 BOUND_SEC = MAX_WAIT_SEC + GATE_SEC + SLACK_SEC
 # While a node remembers its keys, this is all that a dead meter leaves to be said.
 AT_ONCE_SEC = 0.5

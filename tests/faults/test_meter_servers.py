@@ -46,7 +46,7 @@ def assert_it_survives(multi_node: MultiNodeDeployment, node: Node, doomed: Valk
     assert max(call.took for call in caller.seen) < 3
     answered = sum(call.status == 200 for call in caller.seen)
     counted = node.client().ask("usage").data["today"]["count"]
-    # What a replica had not been told when its primary died is lost with it: at most the last second's.
+    # What a replica had not received when its primary died is lost: at most the last second.
     assert counted > 20
     assert counted <= answered + sum(call.status == 503 for call in caller.seen) + 1
 

@@ -66,7 +66,7 @@ def test_a_store_that_does_not_answer_is_a_failure_in_its_time(multi_node: Multi
             assert until(lambda: client.ask(BY_DAY).status == 200, "a new connection was made")
             return
     assert_failed([client.ask(BY_DAY)], QUEUE_SEC + COMMAND_SEC + SLACK_SEC)
-    # Fewer than there are connections: what a crowd sees is in test_storm.py.
+    # Fewer callers than connections. For more callers, see test_storm.py.
     assert_failed(call_concurrently(node.port, multi_node.key(), BY_DAY, 4), QUEUE_SEC + COMMAND_SEC + 2 * SLACK_SEC)
     for pid in multi_node.postgres.pids():
         multi_node.postgres.freeze(pid, signal.SIGCONT)

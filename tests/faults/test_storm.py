@@ -1,4 +1,4 @@
-"""More than a node can take at once: requests wait, up to a bound, and whoever cannot be served is told so."""
+"""More concurrent requests than a node can serve: they wait for a limited time and are then refused."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from faults.multi_node import BY_DAY, MultiNodeDeployment
 from faults.test_store_away import locked
 
 CROWD = 300
-# A crowd of threads on a busy machine is slow by itself.
+# Many threads are slow by themselves on a busy machine.
 SLACK_SEC = 10.0
 
 

@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class SharedService(RunningService):
-    """A deployment that the tests of a file share. Each brings shops and keys of its own and leaves the clock alone."""
+    """A service that the tests of a file share. Each uses its own shops and keys and leaves the clock alone."""
 
     def key(self, *, shop: str = "", franchise: str = "", **terms: Any) -> str:
         written = super().key(shop=shop, franchise=franchise, **terms)

@@ -1,4 +1,4 @@
-"""Every source of errors, walked: the shape, the code, the status and the headers are those of the error table."""
+"""Every error has the shape, the code, the status and the headers of the error table."""
 
 from collections.abc import Callable
 from typing import Any

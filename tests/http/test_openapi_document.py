@@ -31,7 +31,7 @@ def described() -> Json:
 
 
 def objects(node: Any, where: str = "#") -> Iterator[tuple[str, Json]]:
-    """Every object of the document that is no example, with its place."""
+    """Yield every object of the document that is not an example, with its path."""
     if isinstance(node, list):
         for number, part in enumerate(node):
             yield from objects(part, f"{where}/{number}")
@@ -69,7 +69,7 @@ def complaints(described: Json, schema: Json, example: Any) -> list[str]:
 
 
 def examples_of(node: Json) -> Iterator[tuple[Json, Any]]:
-    """The examples written at a place, each with the schema it has to satisfy."""
+    """Return the examples at a path, each with the schema that it must satisfy."""
     if "schema" in node:
         if "example" in node:
             yield node["schema"], node["example"]

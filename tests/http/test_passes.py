@@ -1,4 +1,4 @@
-"""A cursor goes on from where it was handed out, whatever its row has done since."""
+"""A cursor continues from the position at which it was handed out, however its row has changed since."""
 
 import secrets
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def page(
 
 
 def rest(service: RunningService, key: str, cursor: str | None, **query: Any) -> Iterator[str]:
-    """The remaining pages of a walk, row by row."""
+    """Return the rows of the remaining pages of a pass."""
     for _ in range(100):
         if cursor is None:
             return

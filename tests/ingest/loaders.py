@@ -43,7 +43,7 @@ def load(
 
 
 class IterableSource(Source):
-    """Records and raw lines from a test; where they come from a generator, it may do something between two."""
+    """Records and raw lines from a test. If they come from a generator, it can act between two of them."""
 
     def __init__(self, records: Iterable[Any]) -> None:
         super().__init__("test", None)
@@ -66,7 +66,7 @@ def load_file(store: Store, path: str, batch: int) -> None:
 
 
 def load_and_kill_itself(store: Store, path: str, batch: int, batches: int) -> None:
-    """Killed by itself right after so many batches."""
+    """Load, and kill this process right after so many batches."""
     left = batches
 
     def count(_: Summary) -> None:
@@ -79,7 +79,7 @@ def load_and_kill_itself(store: Store, path: str, batch: int, batches: int) -> N
 
 
 def load_and_report(store: Store, path: str, batch: int, results: Connection) -> None:
-    """Tells after each batch, so that whoever listens can choose a moment."""
+    """Load, and report after each batch, so that a test can choose a moment."""
     load(store, SystemClock(), open_source(path), batch=batch, on_progress=lambda summary: results.send(summary.lines))
 
 
@@ -89,7 +89,7 @@ def load_and_report(store: Store, path: str, batch: int, results: Connection) ->
 def visible_state(
     store: Store, franchises: Iterable[str], shops: Iterable[str], bases: Iterable[str]
 ) -> dict[str, Any]:
-    """All that the books answer, stamps left out but for whether there is one."""
+    """Return everything that the books answer. Of a stamp only its presence is kept."""
     return asyncio.run(_visible_state(store, franchises, shops, bases))
 
 

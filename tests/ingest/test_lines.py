@@ -1,4 +1,4 @@
-"""Lines become changes or are set aside with a reason; what was set aside can be loaded again."""
+"""Lines become changes or are rejected with a reason. Rejects can be loaded again."""
 
 import contextlib
 import json

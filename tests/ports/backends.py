@@ -81,7 +81,7 @@ class OpenUsage(Meter, RequestLog, Protocol):
 
 
 class Store(Protocol):
-    """The ports over one store; every call opens them anew."""
+    """The ports over one store; every call opens them again."""
 
     def books(self) -> OpenBooks: ...
 
@@ -172,7 +172,7 @@ Part = TypeVar("Part")
 
 
 class SharedTime:
-    """The clock of a server that all nodes share, moved by the tests' own: over reboots of a node it goes on."""
+    """The clock of a server that all nodes share, driven by the clock of the test. It continues when a node reboots."""
 
     def __init__(self) -> None:
         self._shifts: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""What other processes do to a store while a test looks on; started by `spawn`, so importable by name."""
+"""What other processes do to a store during a test. They are started by `spawn`, so they are importable by name."""
 
 import asyncio
 from multiprocessing.connection import Connection
@@ -16,7 +16,7 @@ BILLS = 20
 
 
 def load_bills(store: Store, till: str, transactions: int) -> None:
-    """Change a few bills of a till again and again."""
+    """Repeatedly change a few bills of a till."""
     ledger = open_ledger(store, SystemClock())
     reader = Reader(PSEUDONYMS, ledger.facts)
     for n in range(transactions):
@@ -26,7 +26,7 @@ def load_bills(store: Store, till: str, transactions: int) -> None:
 
 
 def advance_horizon_until(store: Store, done: Event) -> None:
-    """Move the horizon until told to stop."""
+    """Advance the horizon until `done` is set."""
     ledger = open_ledger(store, SystemClock())
     while not done.wait(0.001):
         ledger.advance_horizon()
@@ -34,7 +34,7 @@ def advance_horizon_until(store: Store, done: Event) -> None:
 
 
 def request_admissions(store: Store, key: Key, tries: int, results: Connection) -> None:
-    """Ask for admission `tries` times, and tell of each that was granted before asking for the next."""
+    """Request admission `tries` times; report each one that was granted before requesting the next."""
     usage = store.usage(SystemClock())
 
     async def ask() -> None:
@@ -49,7 +49,7 @@ def request_admissions(store: Store, key: Key, tries: int, results: Connection) 
 
 
 def request_admissions_forever(store: Store, key: Key, results: Connection) -> None:
-    """Ask for admission until killed."""
+    """Request admission until killed."""
     usage = store.usage(SystemClock())
 
     async def ask() -> None:

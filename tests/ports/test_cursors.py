@@ -91,7 +91,7 @@ def test_a_fresh_id_that_is_held_already_is_refused(cursors: OpenCursors, run: R
 def test_a_fresh_id_that_has_expired_is_refused_for_its_own_position_too(
     cursors: OpenCursors, clock: ManualClock, run: Run, pruned: bool
 ) -> None:
-    """Whoever got it would be told bad_cursor, start again, and get it again."""
+    """A reader who got it would get bad_cursor, start again, and get the same cursor again."""
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), None))
     run(cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2"))
     clock.advance(8 * DAY)

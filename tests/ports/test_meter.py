@@ -272,7 +272,7 @@ def test_a_wall_clock_that_steps_back_over_midnight_continues_with_that_days_cou
 
 
 class Rebooted(ManualClock):
-    """The same wall clock after the machine was started again: the steady clock began anew."""
+    """The same wall clock after the machine was started again: the steady clock started again."""
 
     def __init__(self, before: ManualClock, off_sec: float, uptime_sec: float) -> None:
         super().__init__(before.now_ms())
@@ -356,7 +356,7 @@ def _start(store: Store, target: Any, *arguments: Any) -> tuple[BaseProcess, Con
 
 
 def _heard(pipe: Connection) -> list[int]:
-    """All that a process told until it ended."""
+    """Return everything that a process reported until it ended."""
     told = []
     try:
         while pipe.poll(PATIENCE_SEC):

@@ -100,7 +100,7 @@ def test_a_disclosure_that_could_not_be_kept_is_an_error(store: Store, clock: Ma
 
 
 def test_a_disclosure_that_was_refused_is_not_recorded_later(store: Store, clock: ManualClock, run: Run) -> None:
-    """The caller was told 500 and got no data."""
+    """The caller got a 500 and no data."""
     usage = store.usage(clock)
     with store.out_of_space(), pytest.raises(StoreUnavailable):
         run(usage.disclose(at(clock)))

@@ -86,7 +86,7 @@ class ExclusiveLowerBound(SqliteBooks):
 
 
 class UnboundedPass(SqliteBooks):
-    """Pages of a walk are not bounded by the horizon of its first."""
+    """Pages of a pass are not bounded by the horizon of the first page."""
 
     async def bills_by_change(
         self,
@@ -165,14 +165,14 @@ class EarliestHorizonByChange(SqliteCursors):
 
 
 class ReadsFromAnyServer(Servers):
-    """Reads from a server that has not come as far as the caller was told."""
+    """Reads from a server that has not reached the floor of the caller."""
 
     async def is_fit(self, books: SqliteBooks, reached: int) -> bool:  # noqa: ARG002 - that is the fault
         return True
 
 
 class ForgetsFloors(MeterWithFloors):
-    """Keeps nothing of what a key was told: serverTime is the horizon of whichever server answers."""
+    """Keeps no floor for a key: serverTime is the horizon of whichever server answers."""
 
     async def admit(self, key: Key) -> Admitted | TooFast:
         return await self._meter.admit(key)

@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 class StoreParts(msgspec.Struct, frozen=True):
-    """Of what the service is made."""
+    """The parts of the store that a test may replace."""
 
     ledger: type[SqliteLedger] = SqliteLedger
     books: type[SqliteBooks] = SqliteBooks
@@ -94,14 +94,14 @@ class InProcessService(RunningService):
         super().close()
 
     def answer(self, path: str, query: str, headers: dict[str, str]) -> "Reply":
-        """What the application answers. Several threads may ask; they take turns."""
+        """Return the answer of the application. Calls from several threads are serialised."""
         reply = Reply()
         with self._turn:
             self._loop.run_until_complete(self.app.__rsgi__(Request(path, query, headers), reply))
         return reply
 
     def ask(self, key: str, path: str, **query: Any) -> Json:
-        """The body of an answer, whatever it is."""
+        """Return the body of an answer, whether it succeeded or not."""
         written = str(httpx.QueryParams(query))
         headers = {"authorization": f"Bearer {key}"}
         body: Json = msgspec.json.decode(self.answer(f"{self.settings.prefix}/v1/{path}", written, headers).body)
@@ -117,18 +117,18 @@ class InProcessServiceOnPostgres(InProcessService):
 
 
 class Request:
-    """As the server hands a request to the application."""
+    """A request in the form that the server passes to the application."""
 
     method = "GET"
 
     def __init__(self, path: str, query_string: str, headers: dict[str, str]) -> None:
         self.path = path
         self.query_string = query_string
-        self.headers: RequestHeaders = headers  # type: ignore[assignment]  # a dictionary's `key` goes by place alone
+        self.headers: RequestHeaders = headers  # type: ignore[assignment]  # the parameter of a dictionary's `get` is positional
 
 
 class Reply:
-    """As the application hands its answer to the server."""
+    """An answer in the form that the application passes to the server."""
 
     status = 0
     headers: list[tuple[str, str]]

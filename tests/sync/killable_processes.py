@@ -31,7 +31,7 @@ FRANCHISE = "f"
 
 
 class KillableProcesses:
-    """One deployment and one copy of it, and whoever works on them."""
+    """A deployment, a copy of it, and the processes that work on them."""
 
     def __init__(self, folder: Path, bills: int, seed: int, store: str = "") -> None:
         self.folder = folder
@@ -122,7 +122,7 @@ class KillableProcesses:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def kill(self, who: str) -> bool:
-        """As a power cut would: the process and all it has started. Whether it was still at work."""
+        """Kill the process and its children, as a power failure would; return whether it was still at work."""
         process = self.running.pop(who)
         at_work = process.poll() is None
         self.kills[who] += at_work

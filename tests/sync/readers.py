@@ -198,7 +198,7 @@ class Reader:
         """Do what a reader does between two pages of a list."""
 
     def next_mark(self, mark: str) -> str:
-        """Return the time that was told before the first page."""
+        """Return the serverTime of the answer before the first page."""
         return mark
 
     def keep(self, bill: Json) -> None:

@@ -143,7 +143,7 @@ class LaggingBooks:
 
 
 class MeterWithFloors:
-    """Counts as the meter does, and tells each lineage no less than it was told before."""
+    """Counts like the meter, and never gives a lineage an older horizon than before."""
 
     def __init__(self, meter: Meter, servers: Servers, given: dict[str, int]) -> None:
         self._meter = meter

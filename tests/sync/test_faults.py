@@ -149,7 +149,7 @@ def a_second_pass_from_the_same_mark(machine: SyncMachine) -> None:
 
 
 def a_new_key_while_replicas_lag(machine: SyncMachine) -> None:
-    """It is told the primary's time first, and its pages must not come from before that."""
+    """The key first gets the primary's horizon; no later page may be older."""
     machine.begin((SHOP, {**SHOP, "id": "s1"}), (2,) * 9)
     if isinstance(machine, LaggingReplicaMachine):
         machine.service.everyone_catches_up()
@@ -218,7 +218,7 @@ def test_a_service_or_client_with_the_fault_is_caught(fault: str) -> None:
         play(MACHINES[fault], SCENARIOS[fault])
 
 
-# A walk without end is no wrong copy: hypothesis would have to play for ever to see it.
+# A pass that never ends does not make a copy wrong, so Hypothesis would have to run forever to find it.
 @pytest.mark.long
 @pytest.mark.parametrize("fault", sorted(set(MACHINES) - {"walk without end"}))
 def test_hypothesis_finds_the_fault_by_itself(fault: str) -> None:

@@ -20,7 +20,7 @@ FRANCHISE = "the bench's own"
 
 
 class Pair:
-    """Two services that were told the same records, or nearly the same."""
+    """Two services that loaded the same records, or nearly the same."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._services = [RunningService(folder / name) for name in ("ours", "theirs")]

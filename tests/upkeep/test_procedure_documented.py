@@ -1,4 +1,4 @@
-"""The procedure for keeping a copy is told in three places, each time in the same words."""
+"""The procedure for keeping a copy is documented in three places, each time in the same words."""
 
 import json
 import re
