@@ -16,6 +16,8 @@ SLACK_SEC = 1.0
 BOUND_SEC = MAX_WAIT_SEC + GATE_SEC + SLACK_SEC
 # While a node remembers its keys, this is all that a dead meter leaves to be said.
 AT_ONCE_SEC = 0.5
+# Callers that come back after the meter was restarted, fewer than the meter has connections.
+RETURNING = 16
 
 
 def assert_refused(calls: list[Call], within_sec: float) -> None:
@@ -34,6 +36,18 @@ def test_a_dead_meter_is_reported_at_once_and_its_successor_is_found_automatical
     assert_refused([client.ask(BY_DAY) for _ in range(20)], AT_ONCE_SEC)
     multi_node.valkey.start()
     until(lambda: client.ask(BY_DAY).status == 200, "the meter was found again")
+
+
+def test_after_the_meter_was_restarted_the_first_request_of_every_caller_is_answered(estate: Estate) -> None:
+    """The connections that died with the meter are replaced before they are used, so no caller sees them."""
+    node = estate.node()
+    # A slow meter makes these callers open a connection each.
+    node.to_meter.delay_sec = 0.1
+    assert {call.status for call in at_once(node.port, estate.key(), BY_DAY, RETURNING)} == {200}
+    node.to_meter.delay_sec = 0.0
+    estate.valkey.kill()
+    estate.valkey.start()
+    assert {call.status for call in at_once(node.port, estate.key(), BY_DAY, RETURNING)} == {200}
 
 
 @pytest.mark.long

@@ -56,6 +56,9 @@ def open_clients(url: str) -> list[Any]:
         "socket_connect_timeout": TIMEOUT_SEC,
         # Never retry, because a request whose answer was lost may have been counted.
         "retry": Retry(NoBackoff(), 0),
+        # With RESP3, redis-py 8.1 gives out pooled connections that the server has closed, so that after a restart
+        # each of them fails one request (redis-py issue 4252). With RESP2 it reconnects them first.
+        "protocol": 2,
     }
     parts = urlsplit(url)
     if "+" not in parts.scheme:
