@@ -19,16 +19,17 @@ def hand_out(world: World, keys: list[str]) -> None:
     """Hand out, to each key, the cursor of every page that the workloads ask for."""
     asked = list(_positions(world))
     lineages = [key.split("_")[2] for key in keys]
-    with closing(bootstrap.cursors(world.settings)) as cursors:
+    parts = bootstrap.serving_ports(world.settings, lambda _: None)
 
-        async def hand_out_to(lineage: str) -> None:
-            for resource, query, held in asked:
-                await cursors.hand_out(Listing(lineage, resource, query), held, None)
+    async def hand_out_to(lineage: str) -> None:
+        for resource, query, held in asked:
+            await parts.cursors.hand_out(Listing(lineage, resource, query), held, None)
 
-        async def hand_out_all() -> None:
-            await asyncio.gather(*map(hand_out_to, lineages))
+    async def hand_out_all() -> None:
+        await asyncio.gather(*map(hand_out_to, lineages))
+        parts.close()
 
-        asyncio.run(hand_out_all())
+    asyncio.run(hand_out_all())
 
 
 def _positions(world: World) -> Iterator[tuple[str, str, StoredCursor]]:

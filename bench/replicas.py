@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 
 from backends.fleet import Fleet, instant
-from counterfoil.backends.postgres.connections import Pool
+from counterfoil.backends.postgres.pool import Pool
 from counterfoil.backends.postgres.servers import DatabaseServer, Servers
 from counterfoil.ports import ServerRole
 
@@ -53,7 +53,7 @@ def main() -> None:
 
 def _count_answers(answered: Counter[ServerRole]) -> None:
     """Count which server answers each read of this process."""
-    first = Servers._first
+    first = Servers._first_answer
 
     async def counted(
         self: Servers, ask: Callable[[Pool], Awaitable[list[Any]]], reached: int
@@ -62,7 +62,7 @@ def _count_answers(answered: Counter[ServerRole]) -> None:
         answered[server.role] += 1
         return server, rows
 
-    Servers._first = counted  # type: ignore[method-assign]
+    Servers._first_answer = counted  # type: ignore[method-assign]
 
 
 def _ages(fleet: Fleet, key: str, seconds: float) -> list[float]:

@@ -24,7 +24,7 @@ from typing import Any
 
 import psycopg
 
-from counterfoil.backends.postgres.connections import migrate
+from counterfoil.backends.postgres.migrate import migrate
 from waiting import until
 
 PATIENCE_SEC = 20.0

@@ -36,11 +36,10 @@ from counterfoil.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from counterfoil.backends.postgres.copy_target import PostgresCopyTarget
-    from counterfoil.backends.postgres.cursors import PostgresCursors
-    from counterfoil.backends.postgres.keys import PostgresKeyStore
+    from counterfoil.backends.postgres.key_store import PostgresKeyStore
     from counterfoil.backends.postgres.ledger import PostgresLedger
     from counterfoil.backends.postgres.servers import Servers
-    from counterfoil.backends.postgres.usage import PostgresUsage
+    from counterfoil.backends.postgres.usage_admin import PostgresCursorAdmin, PostgresUsageAdmin
     from counterfoil.backends.sqlite.copy_source import SqliteCopySource
 
 
@@ -75,7 +74,7 @@ def pseudonyms(settings: Settings) -> Pseudonyms:
     return Pseudonyms(deployment_secret(settings))
 
 
-# --- the parts of a store, on the back end that the settings name -----------------
+# --- what the operator and the supervisor use, on the back end that the settings name ---
 #
 # On PostgreSQL, stamps and admissions use the server's clock. A clock that is passed in, as tests do, replaces it.
 
@@ -91,37 +90,38 @@ def ledger(settings: Settings, clock: Clock | None = None) -> SqliteLedger | Pos
 
 def key_store(settings: Settings) -> SqliteKeyStore | PostgresKeyStore:
     if settings.database:
-        from counterfoil.backends.postgres.keys import PostgresKeyStore
+        from counterfoil.backends.postgres.key_store import PostgresKeyStore
 
         return PostgresKeyStore(settings.database)
     return SqliteKeyStore(settings.store)
 
 
-def usage(settings: Settings, clock: Clock | None = None) -> SqliteUsage | PostgresUsage:
+def usage(settings: Settings, clock: Clock | None = None) -> SqliteUsage | PostgresUsageAdmin:
     if settings.database:
-        return _shared_usage(settings, _servers(settings, clock), clock)
+        from counterfoil.backends.postgres.usage_admin import PostgresUsageAdmin
+
+        return PostgresUsageAdmin(settings.database, clock or SystemClock(), clock.steady_us if clock else None)
     return SqliteUsage(settings.store, clock or SystemClock())
 
 
-def cursors(settings: Settings, clock: Clock | None = None) -> SqliteCursors | PostgresCursors:
+def cursors(settings: Settings, clock: Clock | None = None) -> SqliteCursors | PostgresCursorAdmin:
     if settings.database:
-        from counterfoil.backends.postgres.cursors import PostgresCursors
+        from counterfoil.backends.postgres.usage_admin import PostgresCursorAdmin
 
-        return PostgresCursors(_servers(settings, clock), settings.database, clock or SystemClock())
+        return PostgresCursorAdmin(settings.database, clock or SystemClock())
     return SqliteCursors(settings.store, clock or SystemClock())
 
 
-def _servers(settings: Settings, clock: Clock | None, observe: Callable[[Event], None] = lambda _: None) -> Servers:
+# --- what a worker serves from ---------------------------------------------------------
+
+
+def _servers(settings: Settings, clock: Clock | None, observe: Callable[[Event], None]) -> Servers:
+    from counterfoil.backends.postgres.addresses import ConnectionLimits
     from counterfoil.backends.postgres.citus_reads import open_servers
 
+    limits = ConnectionLimits(**{name: getattr(settings, name) for name in ConnectionLimits.__struct_fields__})
     now_ms = clock.now_ms if clock else None
-    return open_servers(settings.database, clock or SystemClock(), settings.replica_lag_ms, observe, now_ms)
-
-
-def _shared_usage(settings: Settings, servers: Servers, clock: Clock | None) -> PostgresUsage:
-    from counterfoil.backends.postgres.usage import PostgresUsage
-
-    return PostgresUsage(servers, settings.database, clock or SystemClock(), _instant(clock))
+    return open_servers(settings.database, clock or SystemClock(), settings.replica_lag_ms, observe, now_ms, limits)
 
 
 def _instant(clock: Clock | None) -> Callable[[], tuple[int, date]] | None:
@@ -156,12 +156,13 @@ def _embedded(settings: Settings, clock: Clock) -> ServingPorts:
 def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock | None) -> ServingPorts:
     from counterfoil.backends.postgres.books import PostgresBooks
     from counterfoil.backends.postgres.cursors import PostgresCursors
-    from counterfoil.backends.postgres.keys import PostgresKeyLookup
+    from counterfoil.backends.postgres.key_lookup import PostgresKeyLookup
+    from counterfoil.backends.postgres.usage import PostgresUsage
 
     servers = _servers(settings, clock, observe)
     node_clock = clock or SystemClock()
-    spent = _shared_usage(settings, servers, clock)
-    stored = PostgresCursors(servers, settings.database, node_clock)
+    spent = PostgresUsage(servers, _instant(clock))
+    stored = PostgresCursors(servers, node_clock)
     meter: Meter = spent
     handed_out: Cursors = stored
     log: RequestLog = spent
@@ -186,6 +187,10 @@ def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock |
     return ServingPorts(PostgresBooks(servers), PostgresKeyLookup(servers, node_clock), meter, log, handed_out, close)
 
 
+def serving_ports(settings: Settings, observe: Callable[[Event], None], clock: Clock | None = None) -> ServingPorts:
+    return _shared(settings, observe, clock) if settings.database else _embedded(settings, clock or SystemClock())
+
+
 class Service(Struct, frozen=True):
     """The application, and the function that closes the parts it uses."""
 
@@ -195,7 +200,7 @@ class Service(Struct, frozen=True):
 
 def service(settings: Settings, observe: Callable[[Event], None], clock: Clock | None = None) -> Service:
     """Build the read service. The store must have been prepared."""
-    parts = _shared(settings, observe, clock) if settings.database else _embedded(settings, clock or SystemClock())
+    parts = serving_ports(settings, observe, clock)
     clock = clock or SystemClock()
     new_id = random_ids().__next__
     app = App(
@@ -231,9 +236,9 @@ def migrate(settings: Settings) -> list[str]:
     if not settings.database:
         prepare(settings)
         return []
-    from counterfoil.backends.postgres import connections
+    from counterfoil.backends.postgres import migrate
 
-    return connections.migrate(settings.database)
+    return migrate.migrate(settings.database)
 
 
 def distribute(settings: Settings) -> list[str]:
@@ -252,17 +257,17 @@ def make_roles(settings: Settings) -> list[str]:
         raise SettingsError(
             "--roles requires a store on PostgreSQL. An embedded store is protected by the modes of its files."
         )
-    from counterfoil.backends.postgres import connections
+    from counterfoil.backends.postgres import migrate
 
-    connections.make_roles(settings.database)
-    return list(connections.ROLES)
+    migrate.make_roles(settings.database)
+    return list(migrate.ROLES)
 
 
 def run_statement(database: str, text: str) -> None:
     """Run one statement on a server, with the login in its address."""
-    from counterfoil.backends.postgres import connections
+    from counterfoil.backends.postgres import admin_connections
 
-    connections.run(database, text)
+    admin_connections.run(database, text)
 
 
 def copy_source(folder: Path, clock: Clock | None = None) -> SqliteCopySource:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.machine.addresses import would_conflict
 
 
@@ -38,6 +39,8 @@ class Setting(Struct, frozen=True):
         return f"COUNTERFOIL_{self.name.upper()}"
 
 
+_LIMITS = ConnectionLimits()
+
 TABLE = (
     Setting(
         "store",
@@ -55,6 +58,26 @@ TABLE = (
         "replica_lag_ms",
         5_000,
         "Maximum replica lag, in milliseconds. A replica further behind is not read from until it has caught up.",
+    ),
+    Setting(
+        "pool_size",
+        _LIMITS.pool_size,
+        "Maximum number of PostgreSQL connections per worker and server; a worker never uses more than 32 at once.",
+    ),
+    Setting(
+        "pool_wait_ms",
+        _LIMITS.pool_wait_ms,
+        "How long a request waits for a free PostgreSQL connection before it fails, in milliseconds.",
+    ),
+    Setting(
+        "connect_timeout_ms",
+        _LIMITS.connect_timeout_ms,
+        "How long a worker waits for a new PostgreSQL connection, in milliseconds.",
+    ),
+    Setting(
+        "statement_timeout_ms",
+        _LIMITS.statement_timeout_ms,
+        "How long a statement of a request may run before PostgreSQL cancels it, in milliseconds.",
     ),
     Setting(
         "secret",
@@ -95,6 +118,18 @@ _ADDRESS = re.compile(
     rf"[a-z+]+://(?:{_NAME}(?::{_NAME})?@)?{_HOST_AND_PORT}(?:,{_HOST_AND_PORT})*(?:[/?](?:[^\s@#%]|{_PERCENT_ENCODED})*)?"
 )
 LOG_TARGETS = ("stderr", "stdout", "off")
+# The least and the highest value of a number; None if there is no highest.
+_RANGES: dict[str, tuple[int, int | None]] = {
+    "workers": (1, None),
+    "batch": (1, None),
+    "tick_ms": (10, None),
+    "grace_sec": (0, None),
+    "replica_lag_ms": (1_000, None),
+    "pool_size": (1, 100),
+    "pool_wait_ms": (10, 60_000),
+    "connect_timeout_ms": (100, 60_000),
+    "statement_timeout_ms": (100, 60_000),
+}
 
 
 class Settings(Struct, frozen=True):
@@ -104,6 +139,10 @@ class Settings(Struct, frozen=True):
     database: str
     meter: str
     replica_lag_ms: int
+    pool_size: int
+    pool_wait_ms: int
+    connect_timeout_ms: int
+    statement_timeout_ms: int
     secret: str
     secret_file: Path
     host: str
@@ -224,7 +263,9 @@ def _check_listeners(values: Mapping[str, Any]) -> None:
 
 def _check(values: Mapping[str, Any]) -> None:
     _check_listeners(values)
-    for name, minimum in (("workers", 1), ("batch", 1), ("tick_ms", 10), ("grace_sec", 0), ("replica_lag_ms", 1_000)):
+    for name, (minimum, maximum) in _RANGES.items():
+        if maximum is not None and not minimum <= values[name] <= maximum:
+            raise SettingsError(f"{name} must be between {minimum} and {maximum}, not {values[name]}", name)
         if values[name] < minimum:
             raise SettingsError(f"{name} must be at least {minimum}, not {values[name]}", name)
     if values["prefix"] and (not values["prefix"].startswith("/") or values["prefix"].endswith("/")):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from counterfoil.backends.postgres.connections import addresses
+from counterfoil.backends.postgres.addresses import addresses
 from counterfoil.ports import StoreUnavailable
 
 

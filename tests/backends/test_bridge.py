@@ -59,8 +59,8 @@ class BridgedCursors:
         self.runner = asyncio.Runner()
         self.database, self.url = servers.postgres(18).fresh_database()
         self.servers = Servers(self.url, SystemClock())
-        self.store = LostPrimary(self.servers, self.url, self.clock)
-        usage = PostgresUsage(self.servers, self.url, self.clock)
+        self.store = LostPrimary(self.servers, self.clock)
+        usage = PostgresUsage(self.servers)
         self.bridge = Bridge(self.meter.url, "test", self.store, usage, self.clock)
 
     def run(self, awaitable: Awaitable[T]) -> T:

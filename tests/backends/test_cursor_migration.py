@@ -8,9 +8,10 @@ from pathlib import Path
 import psycopg
 
 import servers
-from counterfoil.backends.postgres.connections import SCHEMA, migrate
-from counterfoil.backends.postgres.connections import scripts as server_scripts
+from counterfoil.backends.postgres.addresses import SCHEMA
 from counterfoil.backends.postgres.cursors import PostgresCursors
+from counterfoil.backends.postgres.migrate import migrate
+from counterfoil.backends.postgres.schema import scripts as server_scripts
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.sqlite.cursors import SqliteCursors
 from counterfoil.backends.sqlite.files import path_of, scripts
@@ -59,7 +60,7 @@ def test_a_database_of_the_previous_version_is_migrated() -> None:
     assert "0004_cursors.sql" in migrate(url)
 
     async def check() -> None:
-        with closing(PostgresCursors(Servers(url, SystemClock()), url, SystemClock())) as cursors:
+        with closing(PostgresCursors(Servers(url, SystemClock()), SystemClock())) as cursors:
             await old_ids_stay_taken(cursors)
 
     asyncio.run(check())

@@ -38,7 +38,7 @@ class TwoNodes:
         self.database, url = servers.postgres(18).borrow_database()
         deployment = secrets.token_hex(8)
         self.servers = [KnownServers(url, SystemClock()) for _ in range(2)]
-        self.usages = [PostgresUsage(known, url, SystemClock()) for known in self.servers]
+        self.usages = [PostgresUsage(known) for known in self.servers]
         self.meters: list[Meter] = list(self.usages)
         self.shared: list[RedisMeter] = []
         if meter == "valkey":

@@ -1,7 +1,11 @@
 """What holds on a server only: its schema, its roles, and what callers see while it is away."""
 
 import asyncio
+import os
 import signal
+import socket
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,13 +19,18 @@ from msgspec import json
 
 import servers
 from counterfoil import bootstrap, settings
-from counterfoil.backends.postgres import connections
-from counterfoil.backends.postgres.connections import LATEST, check_version, connect, migrate
+from counterfoil.backends.postgres.addresses import ConnectionLimits
+from counterfoil.backends.postgres.admin_connections import check_version, connect
+from counterfoil.backends.postgres.migrate import ROLES, make_roles, migrate
+from counterfoil.backends.postgres.pool import GATE_SEC, Pool
+from counterfoil.backends.postgres.schema import LATEST, oldest_for
 from counterfoil.cli.main import program
 from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
 from records import EVER, NEW_YEAR, bill, shop
 from running_service import SECRET, RunningService, free_port
 from servers import Postgres
+
+LIMITS = ConnectionLimits()
 
 # Needs a real server, which takes minutes over the whole suite: `make test-long`.
 pytestmark = pytest.mark.long
@@ -67,8 +76,8 @@ def test_a_newer_schema_that_says_it_suits_older_programs_is_used(server: Postgr
 
 
 def test_a_migration_says_which_older_programs_it_suits() -> None:
-    assert connections.oldest_for(7, "-- Adds a column.\n-- Suits programs that know schema 5.\nALTER TABLE ...") == 5
-    assert connections.oldest_for(7, "-- Drops a column.\nALTER TABLE ...") == 7
+    assert oldest_for(7, "-- Adds a column.\n-- Suits programs that know schema 5.\nALTER TABLE ...") == 5
+    assert oldest_for(7, "-- Drops a column.\nALTER TABLE ...") == 7
 
 
 def test_bodies_are_stored_in_their_rows_uncompressed(server: Postgres, tmp_path: Path) -> None:
@@ -93,12 +102,12 @@ def test_bodies_are_stored_in_their_rows_uncompressed(server: Postgres, tmp_path
 def shared(server: Postgres) -> dict[str, str]:
     """A database with the three roles, and a login for each: its address by what it is for."""
     database, url = server.fresh_database()
-    connections.make_roles(url)
-    connections.make_roles(url)
-    for role in connections.ROLES:
+    make_roles(url)
+    make_roles(url)
+    for role in ROLES:
         if not server.command(f"SELECT 1 FROM pg_roles WHERE rolname = 'a_{role}'"):  # noqa: S608
             server.command(f"CREATE ROLE a_{role} LOGIN IN ROLE {role}")
-    return {"owner": url} | {role.split("_")[1]: server.url(database, f"a_{role}") for role in connections.ROLES}
+    return {"owner": url} | {role.split("_")[1]: server.url(database, f"a_{role}") for role in ROLES}
 
 
 def test_each_role_can_do_its_work(shared: dict[str, str], tmp_path: Path) -> None:
@@ -246,7 +255,7 @@ def test_a_frozen_server_delays_a_request_by_its_time_limit_at_most(own: Postgre
     began = time.monotonic()
     answer = service.get("shops", key)
     assert answer.status_code == 503
-    assert time.monotonic() - began < 2 * connections.GATE_SEC
+    assert time.monotonic() - began < 2 * GATE_SEC
     for pid in own.pids():
         own.freeze(pid, signal.SIGCONT)
     assert service.get("shops", key).status_code == 200
@@ -260,15 +269,15 @@ def test_too_many_concurrent_callers_are_refused_in_time_and_nothing_leaks(tmp_p
     service.load(of, bill(of))
     key = service.key(shop=of["id"], per_min=1000)
     assert service.data("shops", key)
-    with psycopg.connect(url) as blocking, ThreadPoolExecutor(4 * connections.CONNECTIONS) as crowd:
+    with psycopg.connect(url) as blocking, ThreadPoolExecutor(4 * LIMITS.pool_size) as crowd:
         blocking.execute("LOCK TABLE counterfoil.shops IN ACCESS EXCLUSIVE MODE")
         began = time.monotonic()
-        answers = list(crowd.map(lambda _: service.get("shops", key), range(4 * connections.CONNECTIONS)))
-        assert time.monotonic() - began < connections.COMMAND_SEC + connections.QUEUE_SEC
+        answers = list(crowd.map(lambda _: service.get("shops", key), range(4 * LIMITS.pool_size)))
+        assert time.monotonic() - began < LIMITS.answer_sec + LIMITS.pool_wait_sec
         blocking.rollback()
     errors = Counter(answer.json()["error"] for answer in answers)
     assert set(errors) == {"internal", "auth_unavailable"}
-    assert errors["internal"] == connections.CONNECTIONS
+    assert errors["internal"] == LIMITS.pool_size
     allowances = {answer.status_code: "x-ratelimit-remaining" in answer.headers for answer in answers}
     assert allowances == {500: True, 503: False}
     assert service.data("shops", key)
@@ -276,7 +285,7 @@ def test_too_many_concurrent_callers_are_refused_in_time_and_nothing_leaks(tmp_p
         f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}'"  # noqa: S608
     )
     # The loader and the operator hold one each.
-    assert held <= connections.CONNECTIONS + 2
+    assert held <= LIMITS.pool_size + 2
     service.close()
 
 
@@ -284,7 +293,7 @@ def test_a_connection_that_is_being_made_when_its_pool_is_closed_is_not_left_ope
     database, url = servers.postgres(18).fresh_database()
 
     async def close_meanwhile() -> None:
-        pool = connections.Pool(url)
+        pool = Pool(url)
         asked = asyncio.create_task(pool.rows("SELECT 1"))
         await asyncio.sleep(0)
         pool.close()
@@ -295,3 +304,51 @@ def test_a_connection_that_is_being_made_when_its_pool_is_closed_is_not_left_ope
                 pass
 
     asyncio.run(close_meanwhile())
+
+
+def test_the_settings_limit_the_connections_of_a_worker(tmp_path: Path) -> None:
+    _, url = servers.postgres(18).fresh_database()
+    limits = {"pool_size": 2, "pool_wait_ms": 100, "statement_timeout_ms": 600}
+    service = RunningService(tmp_path, store=url, meter=servers.valkey().url, **limits)
+    of = shop()
+    service.load(of, bill(of))
+    key = service.key(shop=of["id"], per_min=1000)
+    assert service.data("shops", key)
+    with psycopg.connect(url) as blocking, ThreadPoolExecutor(6) as crowd:
+        blocking.execute("LOCK TABLE counterfoil.shops IN ACCESS EXCLUSIVE MODE")
+        began = time.monotonic()
+        answers = list(crowd.map(lambda _: service.get("shops", key), range(6)))
+        took = time.monotonic() - began
+        blocking.rollback()
+    # Two statements run into their time limit; the other requests find no connection.
+    assert Counter(answer.json()["error"] for answer in answers) == {"internal": 2, "auth_unavailable": 4}
+    assert 0.6 <= took < LIMITS.statement_timeout_ms / 1000
+    service.close()
+
+
+def test_the_connect_timeout_is_a_setting() -> None:
+    with socket.socket() as silent:
+        # It accepts connections, and never answers.
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        url = f"postgresql://postgres@127.0.0.1:{silent.getsockname()[1]}/counterfoil"
+        began = time.monotonic()
+        with pytest.raises(StoreUnreachable):
+            asyncio.run(Pool(url, limits=ConnectionLimits(connect_timeout_ms=200)).rows("SELECT 1"))
+        assert 0.2 <= time.monotonic() - began < LIMITS.connect_sec
+
+
+def test_a_worker_needs_one_driver_and_a_command_the_other(tmp_path: Path) -> None:
+    """Each is asked in a new process, because this one has imported both."""
+    url = servers.postgres(18).fresh_database()[1]
+    RunningService(tmp_path, store=url).close()
+    for part, driver in (("service(found, print)", "asyncpg"), ("usage(found)", "psycopg")):
+        script = (
+            "import sys; from counterfoil import bootstrap, settings; found = settings.load(); "
+            f"bootstrap.{part}.close(); print(*({{'asyncpg', 'psycopg'}} & set(sys.modules)))"
+        )
+        environment = {"COUNTERFOIL_STORE": url, "COUNTERFOIL_SECRET": SECRET, "PYTHONPATH": os.pathsep.join(sys.path)}
+        run = subprocess.run(
+            [sys.executable, "-c", script], env=environment, cwd=tmp_path, check=True, capture_output=True, text=True
+        )
+        assert run.stdout.split() == [driver]

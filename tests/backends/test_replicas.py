@@ -14,11 +14,13 @@ import pytest
 from msgspec.structs import replace
 
 from counterfoil import bootstrap
-from counterfoil.backends.postgres.connections import STATEMENT_SEC
-from counterfoil.backends.postgres.keys import BRIDGE_SEC, PostgresKeyLookup
-from counterfoil.backends.postgres.servers import LOOK_SEC, PATIENCE, Servers
+from counterfoil.backends.postgres.admin_connections import STATEMENT_SEC
+from counterfoil.backends.postgres.inspection import ANSWER_SEC
+from counterfoil.backends.postgres.key_lookup import PostgresKeyLookup
+from counterfoil.backends.postgres.servers import CHECK_TIMEOUT_SEC, Servers
 from counterfoil.backends.redis.bridge import SETTLING_MS
 from counterfoil.cli.checks import cluster as checks
+from counterfoil.domain.access import KEYS_TRUSTED_SEC
 from counterfoil.observe.events import ServerChanged
 from counterfoil.ports import StoreUnavailable
 from records import EVER, NEW_YEAR, base, bill, bills, branch, member, shop
@@ -248,11 +250,11 @@ def test_a_replica_that_freezes_delays_a_read_only_briefly(cluster: Cluster) -> 
     replica.freeze_all(signal.SIGSTOP)
     began = time.monotonic()
     assert len(ids(bill_list(cluster, key, of, updatedSince=EVER))) == 1
-    assert time.monotonic() - began < 4 * LOOK_SEC
+    assert time.monotonic() - began < 4 * CHECK_TIMEOUT_SEC
     cluster.until_role(replica, "away")
     began = time.monotonic()
     assert len(ids(bill_list(cluster, key, of, updatedSince=EVER))) == 1
-    assert time.monotonic() - began < LOOK_SEC
+    assert time.monotonic() - began < CHECK_TIMEOUT_SEC
     replica.freeze_all(signal.SIGCONT)
     cluster.until_role(replica, "replica")
 
@@ -265,7 +267,7 @@ def test_without_a_primary_keys_stay_valid_as_long_as_a_revocation_may_take(clus
     bill_list(cluster, key, of, updatedSince=EVER)
     cluster.primary.kill()
     cluster.until_role(cluster.primary, "away")
-    cluster.service.clock.advance(BRIDGE_SEC - 1)
+    cluster.service.clock.advance(KEYS_TRUSTED_SEC - 1)
     assert len(ids(bill_list(cluster, key, of, updatedSince=EVER))) == 1
     # Loads within one millisecond put the horizon a few ahead of the clock.
     cluster.service.clock.advance(1.5)
@@ -290,13 +292,13 @@ def test_keys_read_from_a_replica_count_only_if_its_horizon_proves_them_recent(c
     replica.pause_replay()
     revoked_at = cluster.service.clock.now_ms()
     cluster.service.key_store.change(key_id, lambda key: replace(key, revoked_at=revoked_at))
-    clock.advance(BRIDGE_SEC - 1)
+    clock.advance(KEYS_TRUSTED_SEC - 1)
     assert run(ring.find(key_id)).key.revoked_at is None
     clock.advance(1)
     with pytest.raises(StoreUnavailable):
         run(ring.find(key_id))
     replica.resume_replay()
-    cluster.tick(BRIDGE_SEC)
+    cluster.tick(KEYS_TRUSTED_SEC)
     cluster.settled()
     assert run(ring.find(key_id)).key.revoked_at == revoked_at
     servers.close()
@@ -393,7 +395,7 @@ def test_readiness_reports_each_server_and_a_frozen_one_delays_it_only_briefly(c
     assert look.problems() == {"store": None}
     assert look.horizon() == cluster.service.clock.now_ms()
     assert [server.role.value for server in look.servers()] == ["away", "replica"]
-    assert time.monotonic() - began < 3 * 2 * PATIENCE * LOOK_SEC
+    assert time.monotonic() - began < 3 * 2 * ANSWER_SEC
     cluster.primary.freeze_all(signal.SIGCONT)
     assert [server.role.value for server in look.servers()] == ["primary", "replica"]
 

@@ -18,8 +18,9 @@ import pytest
 
 import servers
 from counterfoil.backends.postgres import books
+from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.backends.postgres.citus_layout import DISTRIBUTED
-from counterfoil.backends.postgres.connections import Pool, open_connection
+from counterfoil.backends.postgres.pool import Pool, open_connection
 from records import EVER, NEW_YEAR, Record, base, bills, branch, member
 from running_service import RunningService
 
@@ -201,7 +202,7 @@ def test_session_options_in_the_address_are_respected() -> None:
     url = servers.postgres(18).fresh_database()[1]
 
     async def setting(address: str) -> str:
-        connection = await open_connection(address, None, 5)
+        connection = await open_connection(address, None, ConnectionLimits())
         try:
             return str(await connection.fetchval("SHOW plan_cache_mode"))
         finally:

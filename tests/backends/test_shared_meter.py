@@ -31,7 +31,7 @@ class MeterAndStore:
         self.events: list[Event] = []
         self.runner = asyncio.Runner()
         self.servers = Servers(url, SystemClock())
-        self.totals = PostgresUsage(self.servers, url, SystemClock())
+        self.totals = PostgresUsage(self.servers)
         self.meter = RedisMeter(meter_url, "test", self.totals, self.events.append, self.servers)
 
     def admit(self, key: Key = KEY) -> Admitted | TooFast:

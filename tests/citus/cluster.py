@@ -20,7 +20,7 @@ from psycopg.conninfo import make_conninfo
 
 import servers
 from counterfoil.backends.postgres.citus_layout import DISTRIBUTED, distribute
-from counterfoil.backends.postgres.connections import migrate
+from counterfoil.backends.postgres.migrate import migrate
 from waiting import until
 
 COORDINATOR = os.environ.get("COUNTERFOIL_TEST_CITUS", "")

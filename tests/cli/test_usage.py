@@ -9,12 +9,10 @@ import pytest
 from cli.command import Command
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.access import Key, Scope
-from counterfoil.domain.calendar import compact, days_until, thai_day
+from counterfoil.domain.calendar import DAY_MS, compact, days_until, thai_day
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import RequestRecord
 from running_service import ManualClock
-
-DAY_MS = 86_400_000
 
 
 @pytest.fixture

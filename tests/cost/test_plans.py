@@ -13,7 +13,7 @@ import servers
 from cost.counting_worker import plan_of, statements_run
 from counterfoil import bootstrap
 from counterfoil.backends.postgres import books, cursors
-from counterfoil.backends.postgres.connections import ReconnectingConnection
+from counterfoil.backends.postgres.admin_connections import ReconnectingConnection
 from records import NEW_YEAR, Record, base, bill, bills, branch, member, removal
 from running_service import RunningService
 
@@ -154,9 +154,9 @@ def _each(name: str, value: object) -> list[tuple[str, object]]:
 @pytest.fixture(scope="module")
 def server() -> Iterator[psycopg.Connection[Any]]:
     """A fresh database on which PostgreSQL goes through a table only where no index serves."""
-    with closing(ReconnectingConnection(servers.postgres(18).fresh_database()[1])) as line:
-        line().execute("SET enable_seqscan = off")
-        yield line()
+    with closing(ReconnectingConnection(servers.postgres(18).fresh_database()[1])) as connection:
+        connection().execute("SET enable_seqscan = off")
+        yield connection()
 
 
 @pytest.mark.parametrize("name", sorted(_constants()))

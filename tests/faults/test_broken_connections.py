@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 import servers
-from counterfoil.backends.postgres.connections import Pool
+from counterfoil.backends.postgres.addresses import ConnectionLimits
+from counterfoil.backends.postgres.pool import Pool
 from counterfoil.ports import StoreUnreachable
 from faults.proxy import Proxy
 from waiting import until
@@ -24,7 +25,7 @@ def test_a_connection_closed_by_the_server_is_not_reused() -> None:
     proxy.hides_disconnect = True
 
     async def ask_before_and_after() -> list[int]:
-        pool = Pool(url.replace(str(server.port), str(proxy.port)), size=1)
+        pool = Pool(url.replace(str(server.port), str(proxy.port)), limits=ConnectionLimits(pool_size=1))
         before = await pool.row("SELECT 6")
         await asyncio.to_thread(server.command, END_THE_OTHERS.format(database))
         await asyncio.to_thread(until, lambda: proxy.hidden_disconnects, "the server has disconnected")

@@ -4,10 +4,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from counterfoil.backends.postgres.connections import COMMAND_SEC, QUEUE_SEC
+from counterfoil.backends.postgres.addresses import ConnectionLimits
 from faults.http_clients import RepeatingClient
 from faults.multi_node import BY_DAY, MultiNodeDeployment
 from waiting import until
+
+LIMITS = ConnectionLimits()
 
 ROUNDS = 6
 CALLERS = 8
@@ -52,7 +54,7 @@ def test_nothing_leaks_through_many_cuts(multi_node: MultiNodeDeployment) -> Non
         assert node.resident_kb() <= resident + GROWTH_KB
     calls = [call for caller in callers for call in caller.seen]
     assert {call.status for call in calls} <= {200, 500, 503}
-    assert max(call.took for call in calls) < QUEUE_SEC + COMMAND_SEC + 2
+    assert max(call.took for call in calls) < LIMITS.pool_wait_sec + LIMITS.answer_sec + 2
 
 
 @pytest.mark.long

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from counterfoil.backends.postgres.connections import GATE_SEC
+from counterfoil.backends.postgres.pool import GATE_SEC
 from counterfoil.http.gate import MAX_WAIT_SEC
 from faults.http_clients import Call, call_concurrently
 from faults.multi_node import BY_DAY, MultiNodeDeployment
@@ -38,16 +38,18 @@ def test_a_dead_meter_is_reported_at_once_and_its_successor_is_found_automatical
     until(lambda: client.ask(BY_DAY).status == 200, "the meter was found again")
 
 
-def test_after_the_meter_was_restarted_the_first_request_of_every_caller_is_answered(estate: Estate) -> None:
+def test_after_the_meter_was_restarted_the_first_request_of_every_caller_is_answered(
+    multi_node: MultiNodeDeployment,
+) -> None:
     """The connections that died with the meter are replaced before they are used, so no caller sees them."""
-    node = estate.node()
+    node = multi_node.node()
     # A slow meter makes these callers open a connection each.
-    node.to_meter.delay_sec = 0.1
-    assert {call.status for call in at_once(node.port, estate.key(), BY_DAY, RETURNING)} == {200}
-    node.to_meter.delay_sec = 0.0
-    estate.valkey.kill()
-    estate.valkey.start()
-    assert {call.status for call in at_once(node.port, estate.key(), BY_DAY, RETURNING)} == {200}
+    node.meter_proxy.delay_sec = 0.1
+    assert {call.status for call in call_concurrently(node.port, multi_node.key(), BY_DAY, RETURNING)} == {200}
+    node.meter_proxy.delay_sec = 0.0
+    multi_node.valkey.kill()
+    multi_node.valkey.start()
+    assert {call.status for call in call_concurrently(node.port, multi_node.key(), BY_DAY, RETURNING)} == {200}
 
 
 @pytest.mark.long

@@ -8,14 +8,16 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from counterfoil.backends.postgres.connections import COMMAND_SEC, QUEUE_SEC
-from counterfoil.backends.postgres.keys import BRIDGE_SEC
+from counterfoil.backends.postgres.addresses import ConnectionLimits
+from counterfoil.domain.access import KEYS_TRUSTED_SEC
 from faults.http_clients import Call, call_concurrently
 from faults.multi_node import BY_DAY, MultiNodeDeployment
 from records import NEW_YEAR, bill, shop
 from running_service import RunningService
 from servers import Postgres, Valkey
 from waiting import until
+
+LIMITS = ConnectionLimits()
 
 SLACK_SEC = 1.0
 
@@ -65,9 +67,10 @@ def test_a_store_that_does_not_answer_is_a_failure_in_its_time(multi_node: Multi
             # One broken connection is no broken store.
             assert until(lambda: client.ask(BY_DAY).status == 200, "a new connection was made")
             return
-    assert_failed([client.ask(BY_DAY)], QUEUE_SEC + COMMAND_SEC + SLACK_SEC)
+    assert_failed([client.ask(BY_DAY)], LIMITS.pool_wait_sec + LIMITS.answer_sec + SLACK_SEC)
     # Fewer callers than connections. For more callers, see test_storm.py.
-    assert_failed(call_concurrently(node.port, multi_node.key(), BY_DAY, 4), QUEUE_SEC + COMMAND_SEC + 2 * SLACK_SEC)
+    limit_sec = LIMITS.pool_wait_sec + LIMITS.answer_sec + 2 * SLACK_SEC
+    assert_failed(call_concurrently(node.port, multi_node.key(), BY_DAY, 4), limit_sec)
     for pid in multi_node.postgres.pids():
         multi_node.postgres.freeze(pid, signal.SIGCONT)
     node.store_proxy.restore()
@@ -90,7 +93,7 @@ def test_a_query_past_its_time_limit_is_a_failure_and_the_next_one_is_not(multi_
     node = multi_node.node()
     client = node.client()
     with locked(multi_node, "bills"):
-        assert_failed([client.ask(BY_DAY)], COMMAND_SEC + SLACK_SEC)
+        assert_failed([client.ask(BY_DAY)], LIMITS.answer_sec + SLACK_SEC)
         assert client.ask("shops").status == 200
     assert client.ask(BY_DAY).status == 200
 
@@ -106,7 +109,7 @@ def test_nobody_is_admitted_once_keys_are_older_than_a_revocation_may_take(
     question = {"shopId": of["id"], **NEW_YEAR}
     assert service.get("transactions", key, **question).status_code == 200
     postgres.kill()
-    service.clock.advance(BRIDGE_SEC - 1)
+    service.clock.advance(KEYS_TRUSTED_SEC - 1)
     assert service.error("transactions", key, **question) == "internal"
     service.clock.advance(2)
     assert service.error("transactions", key, **question) == "auth_unavailable"

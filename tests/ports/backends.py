@@ -19,10 +19,12 @@ import servers
 from counterfoil.backends.postgres.books import PostgresBooks
 from counterfoil.backends.postgres.cursors import PostgresCursors
 from counterfoil.backends.postgres.inspection import PostgresInspection
-from counterfoil.backends.postgres.keys import PostgresKeyLookup, PostgresKeyStore
+from counterfoil.backends.postgres.key_lookup import PostgresKeyLookup
+from counterfoil.backends.postgres.key_store import PostgresKeyStore
 from counterfoil.backends.postgres.ledger import PostgresLedger
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
+from counterfoil.backends.postgres.usage_admin import PostgresCursorAdmin, PostgresUsageAdmin
 from counterfoil.backends.redis.meter import RedisMeter
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.cursors import SqliteCursors
@@ -193,6 +195,40 @@ class SharedTime:
         return instant
 
 
+class WholeUsage:
+    """The sides of usage on PostgreSQL: serving, with or without the shared meter, and the operator's."""
+
+    def __init__(self, log: PostgresUsage, admin: PostgresUsageAdmin, meter: RedisMeter | None = None) -> None:
+        self._log, self._admin, self._meter = log, admin, meter
+        counting = meter or log
+        self.admit, self.counts = counting.admit, counting.counts
+        self.note, self.disclose = log.note, log.disclose
+        self.prune, self.disclosures = admin.prune, admin.disclosures
+
+    def flush(self) -> None:
+        if self._meter:
+            self._meter.flush()
+        self._log.flush()
+
+    def totals(self, days: int) -> dict[str, dict[date, int]]:
+        if self._meter:
+            self._meter.flush()
+        return self._admin.totals(days)
+
+    def close(self) -> None:
+        if self._meter:
+            self._meter.close()
+        self._log.close()
+
+
+class WholeCursors:
+    """The two sides of cursors on PostgreSQL."""
+
+    def __init__(self, served: PostgresCursors, admin: PostgresCursorAdmin) -> None:
+        self.find, self.hand_out, self.close = served.find, served.hand_out, served.close
+        self.prune = admin.prune
+
+
 class PostgresStore:
     """A database of its own on a real server."""
 
@@ -235,10 +271,14 @@ class PostgresStore:
         return self._kept(PostgresKeyStore(self.url))
 
     def usage(self, clock: Clock) -> OpenUsage:
-        return PostgresUsage(self._servers(), self.url, clock, self.time.of(clock))
+        return WholeUsage(PostgresUsage(self._servers(), self.time.of(clock)), self._usage_admin(clock))
+
+    def _usage_admin(self, clock: Clock) -> PostgresUsageAdmin:
+        instant = self.time.of(clock)
+        return PostgresUsageAdmin(self.url, clock, (lambda: instant()[0]) if instant else None)
 
     def cursors(self, clock: Clock) -> OpenCursors:
-        return PostgresCursors(self._servers(), self.url, clock)
+        return WholeCursors(PostgresCursors(self._servers(), clock), PostgresCursorAdmin(self.url, clock))
 
     def latest_load(self, now_ms: int) -> LatestLoad | None:
         return PostgresInspection(self.url).latest_load(now_ms)
@@ -292,28 +332,6 @@ FULL_DISK = """
 """
 
 
-class MeteredUsage:
-    """The shared meter, and the request log beside it in the store."""
-
-    def __init__(self, meter: RedisMeter, log: PostgresUsage) -> None:
-        self._meter, self._log = meter, log
-        self.admit, self.counts = meter.admit, meter.counts
-        self.note, self.disclose = log.note, log.disclose
-        self.prune, self.disclosures = log.prune, log.disclosures
-
-    def flush(self) -> None:
-        self._meter.flush()
-        self._log.flush()
-
-    def totals(self, days: int) -> dict[str, dict[date, int]]:
-        self._meter.flush()
-        return self._log.totals(days)
-
-    def close(self) -> None:
-        self._meter.close()
-        self._log.close()
-
-
 class ValkeyStore(PostgresStore):
     """PostgreSQL with the meter on a real Valkey."""
 
@@ -325,9 +343,9 @@ class ValkeyStore(PostgresStore):
 
     def usage(self, clock: Clock) -> OpenUsage:
         time = self.time.of(clock)
-        log = PostgresUsage(self._servers(), self.url, clock, time)
+        log = PostgresUsage(self._servers(), time)
         meter = self._kept(RedisMeter(self.meter_url, self.deployment, log, self.events.append, self._servers(), time))
-        return MeteredUsage(meter, log)
+        return WholeUsage(log, self._usage_admin(clock), meter)
 
     @contextmanager
     def out_of_space(self) -> Iterator[None]:

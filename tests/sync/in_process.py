@@ -113,7 +113,7 @@ class InProcessServiceOnPostgres(InProcessService):
 
     def _open(self, parts: StoreParts) -> bootstrap.ServingPorts:
         assert parts == StoreParts(), "faulty parts are for SQLite"
-        return bootstrap._shared(self.settings, lambda _: None, self.clock)
+        return bootstrap.serving_ports(self.settings, lambda _: None, self.clock)
 
 
 class Request:

@@ -11,11 +11,9 @@ from msgspec import Raw, Struct
 
 from counterfoil.client import calls, pull_state
 from counterfoil.client.errors import CounterfoilError, is_bad_cursor
-from counterfoil.client.pages import Pages, Tally
+from counterfoil.client.pages import MAX_RESTARTS, Pages, Tally
 from counterfoil.client.pull_state import BaseState, State
 from counterfoil.client.sinks import Sink
-
-MAX_RESTARTS = 100
 
 
 class _MemberId(Struct):

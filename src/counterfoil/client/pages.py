@@ -14,6 +14,8 @@ from counterfoil.client.api import Client
 from counterfoil.client.conversation import Call, HttpResponse
 
 JOIN_SEC = 2.0
+# Give up on a list after this many restarts, so that a pull cannot go on forever.
+MAX_RESTARTS = 100
 
 
 class RawPage(Struct, frozen=True):

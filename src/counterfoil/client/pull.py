@@ -18,7 +18,7 @@ from counterfoil.client.api import Client
 from counterfoil.client.conversation import Call
 from counterfoil.client.errors import CounterfoilError, NotThisService, Refusal, is_bad_cursor
 from counterfoil.client.members import MemberPass
-from counterfoil.client.pages import Pages, RawPage, Tally
+from counterfoil.client.pages import MAX_RESTARTS, Pages, RawPage, Tally
 from counterfoil.client.pull_state import Origin, ShopPass, ShopState, State
 from counterfoil.client.sinks import Sink
 
@@ -26,8 +26,6 @@ from counterfoil.client.sinks import Sink
 PAGES_PER_BATCH = 25
 BATCH_BYTES = 16 * 1024 * 1024
 BATCH_SEC = 5.0
-# Give up on a list after this many restarts, so that a pull cannot run forever.
-MAX_RESTARTS = 100
 
 
 class Options(Struct, frozen=True, kw_only=True):

@@ -18,13 +18,11 @@ from counterfoil.client.api import Client
 from counterfoil.client.conversation import Call
 from counterfoil.client.errors import CopyMismatch, CounterfoilError, is_bad_cursor
 from counterfoil.client.models import Shop
-from counterfoil.client.pages import RawPage, Tally
+from counterfoil.client.pages import MAX_RESTARTS, RawPage, Tally
 from counterfoil.client.pull import origin_of
 from counterfoil.client.pull_state import EMPTY_WINDOWS
 from counterfoil.client.sinks import CopiedBill, Sink
 from counterfoil.client.sinks.newest import instant_us
-
-MAX_RESTARTS = 100
 
 
 class Totals(Struct, frozen=True):

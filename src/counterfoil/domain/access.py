@@ -8,6 +8,9 @@ ScopeKind = Literal["shop", "franchise"]
 
 DEFAULT_PER_MIN = 60
 DEFAULT_PER_DAY = 10_000
+# How long a service trusts the keys it knows while the store cannot be asked. It is less than the five minutes within
+# which the contract wants a revocation to take effect, because a request takes time too.
+KEYS_TRUSTED_SEC = 270
 
 
 class Scope(Struct, frozen=True):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from prometheus_client.core import Metric
 
+from counterfoil.domain.access import KEYS_TRUSTED_SEC
 from counterfoil.machine.addresses import reachable_host
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.counters import last_store_failure_ms, totals
@@ -16,8 +17,6 @@ from counterfoil.serving.worker import LAYOUT
 from counterfoil.settings import Settings
 
 STALE_HORIZON_MS = 5_000
-# With replicas, a node stays ready during a failover for as long as it may trust the keys that it has read.
-STALE_WITH_REPLICAS_MS = 270_000
 RECENT_FAILURE_MS = 15_000
 PROBE_SEC = 2.0
 
@@ -25,7 +24,8 @@ PROBE_SEC = 2.0
 def readiness(settings: Settings, counters: Path, inspection: Inspection) -> list[Readiness]:
     checks = [Readiness(name, problem) for name, problem in inspection.problems().items()]
     age = _horizon_age_ms(inspection)
-    max_age = STALE_WITH_REPLICAS_MS if inspection.survives_primary() else STALE_HORIZON_MS
+    # With replicas, a node stays ready during a failover for as long as it may trust the keys that it has read.
+    max_age = KEYS_TRUSTED_SEC * 1000 if inspection.survives_primary() else STALE_HORIZON_MS
     problem = None if age is None or age < max_age else f"the horizon has not moved for {age / 1000:.0f} s"
     return [
         *checks,

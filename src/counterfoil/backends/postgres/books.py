@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import json
 
-from counterfoil.backends.postgres.connections import Pool, is_storable
+from counterfoil.backends.postgres.pool import Pool, is_storable
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number

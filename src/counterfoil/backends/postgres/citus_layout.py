@@ -4,12 +4,10 @@ No table is a reference table, so no transaction of the store spans two nodes
 and none is committed in two phases. docs/decisions/0013 gives the reasons.
 """
 
-from contextlib import closing
 from typing import Any
 
-import psycopg
-
-from counterfoil.backends.postgres.connections import addresses, check_version, connect, translated
+from counterfoil.backends.postgres.admin_connections import Connection, checked_connection
+from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 
 # Each distributed table and its distribution column. Tables with the same column are co-located.
@@ -20,12 +18,6 @@ _ADD_WRITER = """
     ALTER TABLE horizon ADD COLUMN taken bigint NOT NULL DEFAULT 0, ADD COLUMN writer bigint NOT NULL DEFAULT 0
 """
 _DISTRIBUTE = "SELECT create_distributed_table(%s, %s, colocate_with => %s)"
-_IS_DISTRIBUTED = """
-    SELECT EXISTS (
-        SELECT FROM pg_attribute
-        WHERE attrelid = to_regclass('counterfoil.horizon') AND attname = 'taken' AND NOT attisdropped
-    )
-"""
 _HAS_CITUS = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
 _WORKERS = "SELECT count(*) FROM pg_dist_node WHERE noderole = 'primary' AND isactive AND shouldhaveshards"
 _PLACEMENTS = """
@@ -43,31 +35,14 @@ _UNCOMMITTED = """
     )
 """
 
-Connection = psycopg.Connection[tuple[Any, ...]]
-
 
 def is_distributed(connection: Connection) -> bool:
-    return bool(_value(connection, _IS_DISTRIBUTED))
-
-
-def is_distributed_at(url: str) -> bool:
-    """Return whether the tables at this address are distributed; False if the server cannot be asked.
-
-    A Citus cluster has one address, that of its coordinator.
-    """
-    if addresses(url):
-        return False
-    try:
-        with translated(), closing(connect(url)) as connection:
-            return is_distributed(connection)
-    except StoreUnavailable:
-        return False
+    return bool(_value(connection, IS_DISTRIBUTED))
 
 
 def distribute(url: str) -> list[str]:
     """Distribute the tables over the workers; return those that were not distributed before."""
-    with translated(), closing(connect(url)) as connection:
-        check_version(connection)
+    with checked_connection(url) as connection:
         if is_distributed(connection):
             return []
         _require_citus(connection)

@@ -20,8 +20,8 @@ from typing import Any
 
 from psycopg import Connection
 
+from counterfoil.backends.postgres.admin_connections import STATEMENT_SEC, connect, translated
 from counterfoil.backends.postgres.citus_layout import is_distributed
-from counterfoil.backends.postgres.connections import STATEMENT_SEC, connect, translated
 from counterfoil.backends.postgres.ledger import (
     ADD_ACCOUNTS,
     BASES,

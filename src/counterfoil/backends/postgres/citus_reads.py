@@ -13,11 +13,12 @@ from typing import Any, cast
 from msgspec import Struct
 
 from counterfoil.backends.postgres import books
-from counterfoil.backends.postgres.citus_layout import is_distributed_at
-from counterfoil.backends.postgres.connections import Pool
+from counterfoil.backends.postgres.addresses import ConnectionLimits, addresses
+from counterfoil.backends.postgres.pool import Pool, open_connection, run_in_new_loop, translated
+from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.backends.postgres.servers import DatabaseServer, Servers
 from counterfoil.observe.events import Event
-from counterfoil.ports import Clock
+from counterfoil.ports import Clock, StoreUnavailable
 
 Values = Sequence[Any]
 Rows = list[Any]
@@ -156,13 +157,35 @@ class _InParts:
 class CitusServers(Servers):
     """The coordinator of a Citus cluster, for reading."""
 
-    async def _first(self, ask: Callable[[Pool], Awaitable[Rows]], reached: int) -> tuple[DatabaseServer, Rows]:
-        return await super()._first(lambda pool: ask(cast("Pool", _InParts(pool))), reached)
+    async def _first_answer(self, ask: Callable[[Pool], Awaitable[Rows]], reached: int) -> tuple[DatabaseServer, Rows]:
+        return await super()._first_answer(lambda pool: ask(cast("Pool", _InParts(pool))), reached)
 
 
 def open_servers(
-    url: str, clock: Clock, lag_ms: int, observe: Callable[[Event], None], now_ms: Callable[[], int] | None
+    url: str,
+    clock: Clock,
+    lag_ms: int,
+    observe: Callable[[Event], None],
+    now_ms: Callable[[], int] | None,
+    limits: ConnectionLimits,
 ) -> Servers:
     """Open the servers that suit the tables. On Citus both kinds read the same rows; CitusServers is faster."""
-    kind = CitusServers if is_distributed_at(url) else Servers
-    return kind(url, clock, lag_ms, observe, now_ms)
+    distributed = not addresses(url) and run_in_new_loop(lambda: _is_distributed(url, limits))
+    kind = CitusServers if distributed else Servers
+    return kind(url, clock, lag_ms, observe, now_ms, limits)
+
+
+async def _is_distributed(url: str, limits: ConnectionLimits) -> bool:
+    """Return whether the tables are distributed; False if the server cannot be asked.
+
+    A Citus cluster has one address, that of its coordinator.
+    """
+    try:
+        with translated():
+            connection = await open_connection(url, None, limits)
+            try:
+                return bool(await connection.fetchval(IS_DISTRIBUTED))
+            finally:
+                connection.terminate()
+    except StoreUnavailable:
+        return False

@@ -10,19 +10,19 @@ from typing import Any
 
 from psycopg.errors import LockNotAvailable
 
-from counterfoil.backends.postgres.connections import ReconnectingConnection, translated
+from counterfoil.backends.postgres.admin_connections import ReconnectingConnection, translated
 from counterfoil.backends.postgres.deployment import FILLING, row_of
+from counterfoil.backends.postgres.key_store import NEXT_GENERATION
 from counterfoil.backends.postgres.revisions import rev_of
 from counterfoil.copying.stores import CopyRefused
 from counterfoil.copying.tables import HOUR_MS, REQUESTS, TABLES, CopiedTable, Row
 
 # Wait for the lock for a moment, because the session of a killed copy outlives its process briefly.
-_PATIENCE = "SET lock_timeout = '5s'"
+_LOCK_TIMEOUT = "SET lock_timeout = '5s'"
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil copy'))"
 _CLAIM = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s)"
 _OPEN = "UPDATE deployment SET secret_fingerprint = %s"
 _RAISE_HORIZON = "UPDATE horizon SET at = greatest(at, %s)"
-_NEXT_GENERATION = "UPDATE generation SET number = number + 1, at = clock_timestamp()"
 _MONTH = "SELECT request_month(%s)"
 _KINDS = "SELECT attname, atttypid::regtype::text FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0"
 
@@ -56,18 +56,18 @@ class PostgresCopyTarget:
     """A migrated, empty database, or one that a copy has begun to fill."""
 
     def __init__(self, url: str) -> None:
-        self._line = ReconnectingConnection(url)
+        self._connection = ReconnectingConnection(url)
 
     def close(self) -> None:
-        self._line.close()
+        self._connection.close()
 
     def claim(self, fingerprint: str) -> bool:
         with translated():
-            self._stand_alone()
-            found = row_of(self._line())
+            self._lock_out_other_copies()
+            found = row_of(self._connection())
             if found is None:
                 self._require_empty()
-                self._line().execute(_CLAIM, (FILLING + fingerprint,))
+                self._connection().execute(_CLAIM, (FILLING + fingerprint,))
                 return True
         if found == fingerprint:
             return False
@@ -75,25 +75,25 @@ class PostgresCopyTarget:
             raise CopyRefused("the target holds another store, or part of one; copy into an empty database")
         return True
 
-    def _stand_alone(self) -> None:
-        self._line().execute(_PATIENCE)
+    def _lock_out_other_copies(self) -> None:
+        self._connection().execute(_LOCK_TIMEOUT)
         try:
-            self._line().execute(_LOCK)
+            self._connection().execute(_LOCK)
         except LockNotAvailable:
             raise CopyRefused("another copy into this database is running") from None
 
     def open(self, fingerprint: str, horizon: int) -> None:
-        with translated(), self._line().transaction():
-            self._line().execute(_RAISE_HORIZON, (horizon,))
-            self._line().execute(_NEXT_GENERATION)
-            self._line().execute(_OPEN, (fingerprint,))
+        with translated(), self._connection().transaction():
+            self._connection().execute(_RAISE_HORIZON, (horizon,))
+            self._connection().execute(NEXT_GENERATION)
+            self._connection().execute(_OPEN, (fingerprint,))
         with translated():
             # Tables that were just filled have no statistics yet, and the first requests need good plans.
-            self._line().execute("ANALYZE bills, members, shops, cursors")
+            self._connection().execute("ANALYZE bills, members, shops, cursors")
 
     def _require_empty(self) -> None:
         for table in TABLES:
-            if self._line().execute(_select(table, ("1",), "true LIMIT 1").encode()).fetchone():
+            if self._connection().execute(_select(table, ("1",), "true LIMIT 1").encode()).fetchone():
                 raise CopyRefused(f"the target holds {table.name} of another store; copy into an empty database")
 
     # --- rows ------------------------------------------------------------------------
@@ -103,50 +103,50 @@ class PostgresCopyTarget:
             return [None]
         query = _GROUPS[table.group].format(name=table.name)
         with translated():
-            return [group for (group,) in self._line().execute(query.encode(), {"since": since})]
+            return [group for (group,) in self._connection().execute(query.encode(), {"since": since})]
 
     def compared(self, table: CopiedTable, group: Any) -> Iterable[Row]:
         with translated():
             query = _select(table, table.compared, _IN_GROUP[table.group])
-            rows = self._line().execute(query.encode(), {"group": group}, binary=True).fetchall()
-        return _told(rows, table.compared)
+            rows = self._connection().execute(query.encode(), {"group": group}, binary=True).fetchall()
+        return _as_in_source(rows, table.compared)
 
     def whole(self, table: CopiedTable, since: int) -> Iterator[tuple[Any, Row]]:
         later = f"at >= %(since)s::bigint * {HOUR_MS}" if table is REQUESTS else "true"
-        with translated(), self._line().transaction(), self._line().cursor("whole", binary=True) as cursor:
+        with translated(), self._connection().transaction(), self._connection().cursor("whole", binary=True) as cursor:
             cursor.execute(_select(table, table.columns, later).encode(), {"since": since})
             while rows := cursor.fetchmany(FETCH_ROWS):
-                yield from table.grouped(_told(rows, table.columns))
+                yield from table.grouped(_as_in_source(rows, table.columns))
 
     def move(self, table: CopiedTable, group: Any, gone: Collection[Row], rows: list[Row]) -> None:
-        with translated(), self._line().transaction():
+        with translated(), self._connection().transaction():
             if gone:
                 self._take_away(table, gone)
             if not rows:
                 return
             if table is REQUESTS:
-                self._line().execute(_MONTH, (group * HOUR_MS,))
+                self._connection().execute(_MONTH, (group * HOUR_MS,))
             kinds = self._kinds(table)
             into = f"COPY {table.name} ({', '.join(table.columns)}) FROM STDIN (FORMAT binary)"
-            with self._line().cursor().copy(into.encode()) as copy:
+            with self._connection().cursor().copy(into.encode()) as copy:
                 copy.set_types([kinds[name] for name in table.columns])
                 for row in _written(rows, table.columns):
                     copy.write_row(row)
 
     def _kinds(self, table: CopiedTable) -> dict[str, str]:
-        return dict(self._line().execute(_KINDS, (table.name,)).fetchall())
+        return dict(self._connection().execute(_KINDS, (table.name,)).fetchall())
 
     def clear(self, table: CopiedTable, group: Any) -> None:
         with translated():
             query = f"DELETE FROM {table.name} WHERE {_IN_GROUP[table.group]}"  # noqa: S608 - names of our own
-            self._line().execute(query.encode(), {"group": group})
+            self._connection().execute(query.encode(), {"group": group})
 
     def _take_away(self, table: CopiedTable, gone: Collection[Row]) -> None:
         kinds = self._kinds(table)
         lists = ", ".join(f"%s::{kinds[name]}[]" for name in table.key)
         matched = " AND ".join(f"{table.name}.{name} = gone.{name}" for name in table.key)
         query = f"DELETE FROM {table.name} USING unnest({lists}) AS gone ({', '.join(table.key)}) WHERE {matched}"  # noqa: S608
-        self._line().execute(query.encode(), [list(column) for column in zip(*gone, strict=True)])
+        self._connection().execute(query.encode(), [list(column) for column in zip(*gone, strict=True)])
 
 
 def _select(table: CopiedTable, columns: tuple[str, ...], condition: str) -> str:
@@ -154,7 +154,7 @@ def _select(table: CopiedTable, columns: tuple[str, ...], condition: str) -> str
     return f"SELECT {read} FROM {table.name} WHERE {condition}"  # noqa: S608 - names of our own tables
 
 
-def _told(rows: list[Row], columns: tuple[str, ...]) -> Iterable[Row]:
+def _as_in_source(rows: list[Row], columns: tuple[str, ...]) -> Iterable[Row]:
     """Return rows with the source's types: only a revision has to be converted."""
     if "rev" not in columns:
         return rows

@@ -1,15 +1,12 @@
 """The cursors that were handed out, stored on the primary so that all nodes see them."""
 
 from collections.abc import Sequence
-from contextlib import closing
 from typing import Any
 
-from counterfoil.backends.postgres.connections import GATE_SEC, ReconnectingConnection, is_storable, translated
+from counterfoil.backends.postgres.pool import GATE_SEC, is_storable
 from counterfoil.backends.postgres.servers import Servers
-from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, RESERVED_MS, SHARED_MS, Listing, Position, StoredCursor
+from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, SHARED_MS, Listing, Position, StoredCursor
 from counterfoil.ports import Clock
-
-PRUNE_ROWS = 5_000
 
 _FIND = """
     SELECT row_id, major, minor, earliest, latest, ends_at FROM cursors
@@ -53,38 +50,25 @@ _HAND_OUT = """
         AND held.ends_at > $9 AND NOT held.expired
     RETURNING cursor
 """
-# A cursor that was handed out while there was no primary. Its id is fresh, so no other cursor has it.
-_ADOPT = """
+_INSERT = """
     INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (lineage, resource, query, cursor) DO NOTHING
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (lineage, resource, query, cursor)
 """
+# A cursor that was handed out while there was no primary. Its id is fresh, so no other cursor has it.
+_ADOPT = f"{_INSERT} DO NOTHING"
 # A cursor whose row a failover has lost. It replaces whatever was written under its id since.
-_CORRECT = _ADOPT.replace(
-    "DO NOTHING",
-    """DO UPDATE SET
-        row_id = excluded.row_id, major = excluded.major, minor = excluded.minor,
-        earliest = excluded.earliest, latest = excluded.latest,
-        ends_at = excluded.ends_at, expired = false
-    """,
-)
-# The row of an expired cursor is kept for RESERVED_MS, so that its id stays taken. So a clock that is temporarily
-# ahead can expire cursors, but does not delete the rows of those that it has just expired.
-_DELETE = """
-    DELETE FROM cursors WHERE ctid = ANY (ARRAY(SELECT ctid FROM cursors WHERE ends_at <= %s AND expired LIMIT %s))
-"""
-_EXPIRE = """
-    UPDATE cursors SET expired = true, ends_at = %s
-    WHERE ctid = ANY (ARRAY(SELECT ctid FROM cursors WHERE ends_at <= %s AND NOT expired LIMIT %s))
-        AND NOT expired AND ends_at <= %s
+_CORRECT = f"""{_INSERT} DO UPDATE SET
+    row_id = excluded.row_id, major = excluded.major, minor = excluded.minor,
+    earliest = excluded.earliest, latest = excluded.latest,
+    ends_at = excluded.ends_at, expired = false
 """
 
 
 class PostgresCursors:
     """Handed-out cursors in the table `cursors`."""
 
-    def __init__(self, servers: Servers, url: str, clock: Clock) -> None:
+    def __init__(self, servers: Servers, clock: Clock) -> None:
         self._servers = servers
-        self._url = url
         self._clock = clock
         # With several servers the bridge can store a cursor, so do not wait long for a primary that does not answer.
         self._within = GATE_SEC if servers.several else None
@@ -135,23 +119,6 @@ class PostgresCursors:
         terms = (held.earliest, held.latest, handed_out_at + LIFETIME_MS)
         values = (*_key(listing), cursor, *_where(held), *terms)
         await self._servers.primary.do(statement, *values, within=self._within)
-
-    def prune(self) -> int:
-        """Expire cursors whose lifetime is over, delete those expired long ago; return the number that expired."""
-        now = self._clock.now_ms()
-        with translated(), closing(ReconnectingConnection(self._url)) as line:
-            _in_portions(line, _DELETE, (now, PRUNE_ROWS))
-            return _in_portions(line, _EXPIRE, (now + RESERVED_MS, now, PRUNE_ROWS, now))
-
-
-def _in_portions(line: ReconnectingConnection, statement: str, values: tuple[int, ...]) -> int:
-    """Run a statement in batches until no rows are left; return their number."""
-    total = 0
-    while True:
-        changed = line().execute(statement.encode(), values).rowcount
-        total += changed
-        if changed < PRUNE_ROWS:
-            return total
 
 
 def _held(row: Sequence[Any]) -> StoredCursor:

@@ -9,21 +9,25 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
+from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 
-from counterfoil.backends.postgres.connections import addresses, check_version, connect, translated
+from counterfoil.backends.postgres.addresses import SCHEMA, Address, addresses
+from counterfoil.backends.postgres.admin_connections import checked_connection, connect, translated
 from counterfoil.backends.postgres.deployment import fingerprint_of
-from counterfoil.backends.postgres.servers import states
 from counterfoil.domain.access import Scope
-from counterfoil.ports import LatestLoad, Permissions, ServerState, StoreMismatch, StoreUnavailable
+from counterfoil.ports import LatestLoad, Permissions, ServerRole, ServerState, StoreMismatch, StoreUnavailable
 
+# A server that does not answer within this time counts as unreachable.
+ANSWER_SEC = 1.0
+
+_STATE = "SELECT pg_is_in_recovery(), at FROM horizon"
 _LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
 
 _KNOWN = {
     "shop": "SELECT 1 FROM shops WHERE id = %s AND NOT removed",
     "franchise": "SELECT 1 FROM shops WHERE franchise_id = %s AND NOT removed LIMIT 1",
 }
-
 
 # What a login may do beyond reading: the grants of roles.sql, and the ownership of the schema.
 _PERMISSIONS = """
@@ -44,17 +48,16 @@ class PostgresInspection:
 
     def problems(self) -> dict[str, str | None]:
         try:
-            with closing(connect(self._address())) as connection:
-                check_version(connection)
+            with checked_connection(self._address()):
+                return {"store": None}
         except (StoreUnavailable, StoreMismatch) as error:
             return {"store": str(error)}
-        return {"store": None}
 
     def survives_primary(self) -> bool:
         return bool(addresses(self._url))
 
     def servers(self) -> Sequence[ServerState]:
-        return asyncio.run(states(self._url)) if self.survives_primary() else []
+        return asyncio.run(_states(self._url)) if self.survives_primary() else []
 
     def knows(self, scope: Scope) -> bool:
         return self._row(_KNOWN[scope.kind], scope.id) is not None
@@ -75,8 +78,7 @@ class PostgresInspection:
         return Permissions(*row) if row else None
 
     def fingerprint(self) -> str | None:
-        with closing(connect(self._address())) as connection, translated():
-            check_version(connection)
+        with checked_connection(self._address()) as connection:
             return fingerprint_of(connection)
 
     def _row(self, query: str, *values: str) -> tuple[Any, ...] | None:
@@ -92,4 +94,31 @@ class PostgresInspection:
         if not answering:
             return self._url
         address, _ = max(answering, key=lambda pair: (pair[1].is_primary, pair[1].horizon))
-        return make_conninfo(self._url, host=address.host, port=address.port, target_session_attrs="any")
+        return _address_of(self._url, address)
+
+
+def _address_of(url: str, address: Address) -> str:
+    return make_conninfo(url, host=address.host, port=address.port, target_session_attrs="any")
+
+
+async def _states(url: str) -> list[ServerState]:
+    """Return the current state of each of several servers."""
+    return list(await asyncio.gather(*(_state(url, address) for address in addresses(url))))
+
+
+async def _state(url: str, address: Address) -> ServerState:
+    try:
+        with translated():
+            async with asyncio.timeout(ANSWER_SEC):
+                in_recovery, horizon = await _asked(_address_of(url, address))
+    except StoreUnavailable:
+        return ServerState(address.name, ServerRole.AWAY)
+    return ServerState(address.name, ServerRole.REPLICA if in_recovery else ServerRole.PRIMARY, horizon)
+
+
+async def _asked(server: str) -> tuple[bool, int]:
+    async with await AsyncConnection.connect(server, autocommit=True, options=f"-c search_path={SCHEMA}") as connection:
+        found: tuple[bool, int] | None = await (await connection.execute(_STATE)).fetchone()
+    if found is None:
+        raise StoreUnavailable("PostgreSQL: the store has no horizon")
+    return found

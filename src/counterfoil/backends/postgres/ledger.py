@@ -15,7 +15,7 @@ from typing import Any
 from psycopg import Connection, Cursor
 from psycopg.errors import InsufficientPrivilege
 
-from counterfoil.backends.postgres.connections import STATEMENT_SEC, ReconnectingConnection, translated
+from counterfoil.backends.postgres.admin_connections import STATEMENT_SEC, ReconnectingConnection, translated
 from counterfoil.backends.postgres.deployment import fingerprint_of
 from counterfoil.backends.postgres.revisions import loaded, rev_text
 from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten

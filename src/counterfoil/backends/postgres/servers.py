@@ -11,33 +11,35 @@ server is not watched: everything goes to its pool.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from counterfoil.backends.postgres.connections import GATE_SEC, Address, Pool, addresses, open_connection, translated
+from counterfoil.backends.postgres.addresses import Address, ConnectionLimits, addresses
+from counterfoil.backends.postgres.pool import GATE_SEC, Pool, open_connection, run_in_new_loop, translated
 from counterfoil.observe.events import Event, ServerChanged
-from counterfoil.ports import Clock, ServerRole, ServerState, StoreUnavailable, StoreUnreachable
+from counterfoil.ports import Clock, ServerRole, StoreUnavailable, StoreUnreachable
 
-# A server is checked this often; HURRY_SEC applies while it is unreachable or no server can be written.
-LOOK_EVERY_SEC = 0.25
-HURRY_SEC = 0.1
-# A server that fails to answer within LOOK_SEC, PATIENCE times in a row, counts as unreachable.
-LOOK_SEC = 0.5
-PATIENCE = 2
+# A server is checked this often; CHECK_SOON_SEC applies while it is unreachable or no server can be written.
+CHECK_EVERY_SEC = 0.25
+CHECK_SOON_SEC = 0.1
+# A server that fails to answer within CHECK_TIMEOUT_SEC, FAILED_CHECKS times in a row, counts as unreachable.
+CHECK_TIMEOUT_SEC = 0.5
+FAILED_CHECKS = 2
 LAG_MS = 5_000
-# While no server has reached the horizon that a read needs, it is retried this often, and fails after BEHIND_SEC.
-CATCHING_UP_SEC = 0.05
-BEHIND_SEC = 2.0
+# While no server has reached the horizon that a read needs, it is retried this often, and fails after RETRY_FOR_SEC.
+RETRY_EVERY_SEC = 0.05
+RETRY_FOR_SEC = 2.0
+NO_PRIMARY = "PostgreSQL: no server can be written"
 
-_LOOK = """
+_STATUS = """
     SELECT pg_is_in_recovery(), horizon.at,
         coalesce($1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint),
         CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END
     FROM horizon
 """
 # Keeps the stamps of a new primary above every horizon that was given out before the old primary was lost.
-_CATCH_UP = "UPDATE horizon SET at = greatest(at, $1)"
+_RAISE_HORIZON = "UPDATE horizon SET at = greatest(at, $1)"
 _HORIZON = "SELECT at FROM horizon"
 
 Found = TypeVar("Found")
@@ -46,44 +48,29 @@ Found = TypeVar("Found")
 class DatabaseServer:
     """One server and what is known about it."""
 
-    def __init__(self, name: str, pool: Pool, role: ServerRole = ServerRole.AWAY) -> None:
-        self.name = name
+    def __init__(self, pool: Pool, address: Address | None = None) -> None:
         self.pool = pool
-        self.role = role
+        self.address = address
+        self.name = address.name if address else "the server"
+        self.role = ServerRole.AWAY if address else ServerRole.PRIMARY
         self.horizon = 0
         # The write-ahead log's timeline. If two servers can be written, a failover has replaced the one with the lower.
         self.timeline = ""
-        self.doubted = False
-        self.told: ServerRole | None = None
+        # A request has failed on this server since its watcher last checked it.
+        self.suspect = False
+        # The role that was last written to the log.
+        self.reported_role: ServerRole | None = None
         # The watcher has its own connection, so that an exhausted pool does not make the server look unreachable.
-        self.line: Any = None
-        self.wake = asyncio.Event()
+        self.connection: Any = None
+        self.check_now = asyncio.Event()
 
     def reached(self, horizon: int) -> None:
         self.horizon = max(self.horizon, horizon)
 
-    def hang_up(self) -> None:
-        if self.line is not None:
-            self.line.terminate()
-            self.line = None
-
-
-async def states(url: str) -> list[ServerState]:
-    """Return the current state of each of several servers."""
-    return list(await asyncio.gather(*(_state(url, address) for address in addresses(url))))
-
-
-async def _state(url: str, address: Address) -> ServerState:
-    try:
-        with translated():
-            connection = await open_connection(url, address, PATIENCE * LOOK_SEC)
-            try:
-                in_recovery, horizon, _, _ = await connection.fetchrow(_LOOK, None, timeout=PATIENCE * LOOK_SEC)
-            finally:
-                connection.terminate()
-    except StoreUnavailable:
-        return ServerState(address.name, ServerRole.AWAY)
-    return ServerState(address.name, ServerRole.REPLICA if in_recovery else ServerRole.PRIMARY, horizon)
+    def disconnect(self) -> None:
+        if self.connection is not None:
+            self.connection.terminate()
+            self.connection = None
 
 
 class Servers:
@@ -96,25 +83,27 @@ class Servers:
         lag_ms: int = LAG_MS,
         observe: Callable[[Event], None] = lambda _: None,
         now_ms: Callable[[], int] | None = None,
+        limits: ConnectionLimits | None = None,
     ) -> None:
         self._url = url
+        self._limits = limits or ConnectionLimits()
         self._clock = clock
         self._lag_ms = lag_ms
         self._observe = observe
         self._now_ms = now_ms
-        self._addresses = addresses(url)
-        self._servers = [DatabaseServer(address.name, Pool(url, address)) for address in self._addresses]
-        if not self._servers:
-            self._servers = [DatabaseServer("the server", Pool(url), ServerRole.PRIMARY)]
+        self._addresses: Sequence[Address | None] = addresses(url)
+        self._servers = [
+            DatabaseServer(Pool(url, address, self._limits), address) for address in self._addresses or (None,)
+        ]
         self._primary: DatabaseServer | None = None if self._addresses else self._servers[0]
-        self._watching: list[asyncio.Task[None]] = []
-        self._looked: set[str] = set()
-        self._known = asyncio.Event()
+        self._watchers: list[asyncio.Task[None]] = []
+        self._checked: set[str] = set()
+        self._all_checked = asyncio.Event()
         self._turn = 0
         self._highest = 0
         self._offered = 0
         # This node's steady clock in microseconds and the primary's clock in milliseconds, at the same moment.
-        self._seen_clock: tuple[int, int] | None = None
+        self._primary_clock: tuple[int, int] | None = None
         self.primary = Primary(self)
 
     @property
@@ -123,23 +112,23 @@ class Servers:
 
     @property
     def writable(self) -> bool:
-        return self._primary is not None and not self._primary.doubted
+        return self._primary is not None and not self._primary.suspect
 
     def close(self) -> None:
-        running = [task for task in self._watching if not task.get_loop().is_closed()]
+        running = [task for task in self._watchers if not task.get_loop().is_closed()]
         for task in running:
             task.cancel()
         for server in self._servers:
             if running:
-                server.hang_up()
+                server.disconnect()
             server.pool.close()
-        self._watching = []
+        self._watchers = []
 
     # --- reading -------------------------------------------------------------------
 
     async def rows(self, statement: str, *values: object, reached: int = 0) -> list[Any]:
         """Return rows from a server that has reached this horizon. Each row ends with the horizon of its snapshot."""
-        _, found = await self._first(lambda pool: pool.rows(statement, *values), reached)
+        _, found = await self._first_answer(lambda pool: pool.rows(statement, *values), reached)
         return found
 
     async def found(
@@ -159,15 +148,15 @@ class Servers:
         While there is no primary, every other replica is asked.
         """
         is_there = there or _has_first_column
-        answered_by, answer = await self._first(ask, reached)
+        answered_by, answer = await self._first_answer(ask, reached)
         for server in [] if is_there(answer) else self._others(answered_by):
             with suppress(StoreUnreachable):
-                later = await self._asked(server, lambda asked: ask(asked.pool))
+                later = await self._ask(server, ask)
                 if later[0][-1] >= reached and is_there(later):
                     return later
         return answer
 
-    async def _first(
+    async def _first_answer(
         self, ask: Callable[[Pool], Awaitable[list[Any]]], reached: int
     ) -> tuple[DatabaseServer, list[Any]]:
         """Return the first server that has reached this horizon, and its answer.
@@ -176,13 +165,13 @@ class Servers:
         retried: a server that is being promoted or is still applying its log
         will reach the horizon.
         """
-        give_up = asyncio.get_running_loop().time() + BEHIND_SEC
+        give_up = asyncio.get_running_loop().time() + RETRY_FOR_SEC
         while True:
             failure = StoreUnreachable("PostgreSQL: no server that has come far enough can be read")
             behind = False
             for server in await self._readers(reached):
                 try:
-                    found = await self._asked(server, lambda asked: ask(asked.pool))
+                    found = await self._ask(server, ask)
                 except StoreUnreachable as error:
                     failure = error
                     continue
@@ -190,13 +179,13 @@ class Servers:
                 if found[0][-1] >= reached:
                     return server, found
                 behind = True
-            if not (behind or self._is_settling()) or asyncio.get_running_loop().time() > give_up:
+            if not (behind or self._may_recover_soon()) or asyncio.get_running_loop().time() > give_up:
                 raise failure
-            await asyncio.sleep(CATCHING_UP_SEC)
+            await asyncio.sleep(RETRY_EVERY_SEC)
 
-    def _is_settling(self) -> bool:
+    def _may_recover_soon(self) -> bool:
         """Return whether a server may become fit within moments, because its watcher is checking it after a failure."""
-        return bool(self._addresses) and any(server.doubted for server in self._servers)
+        return bool(self._addresses) and any(server.suspect for server in self._servers)
 
     def _others(self, answered_by: DatabaseServer) -> list[DatabaseServer]:
         """Return servers that may have what this one lacks: the primary or, without one, all other fit replicas."""
@@ -204,7 +193,7 @@ class Servers:
             return []
         if self._primary and self.writable:
             return [self._primary]
-        fit = (server for server in self._servers if server.role is ServerRole.REPLICA and not server.doubted)
+        fit = (server for server in self._servers if server.role is ServerRole.REPLICA and not server.suspect)
         return [server for server in fit if server is not answered_by]
 
     # --- horizons given to callers ---------------------------------------------------
@@ -216,8 +205,8 @@ class Servers:
         """
         if not self._addresses:
             return None
-        await self._look_around()
-        fit = [server.horizon for server in self._servers if server.role is ServerRole.REPLICA and not server.doubted]
+        await self._wait_for_first_checks()
+        fit = [server.horizon for server in self._servers if server.role is ServerRole.REPLICA and not server.suspect]
         if not fit and self._primary and self.writable:
             fit = [self._primary.horizon]
         self._offered = max(self._offered, min(fit, default=0))
@@ -232,20 +221,20 @@ class Servers:
         """Record that a caller was given this horizon, on any node: the next primary must not stamp below it."""
         self._highest = max(self._highest, horizon)
 
-    async def of_replica(self, ask: Callable[[Pool], Awaitable[Found]]) -> Found:
+    async def on_replica(self, ask: Callable[[Pool], Awaitable[Found]]) -> Found:
         """Ask a replica while the primary is unreachable, starting with the newest horizon."""
         for server in sorted(await self._readers(0), key=lambda server: -server.horizon):
             if server is not self._primary:
                 with suppress(StoreUnreachable):
-                    return await self._asked(server, lambda asked: ask(asked.pool))
+                    return await self._ask(server, ask)
         raise StoreUnreachable("PostgreSQL: no server can be read")
 
     async def _readers(self, reached: int) -> list[DatabaseServer]:
         """Return the servers to read from, in order of preference."""
         if not self._addresses:
             return self._servers[:]
-        await self._look_around()
-        fit = [server for server in self._servers if server.role is ServerRole.REPLICA and not server.doubted]
+        await self._wait_for_first_checks()
+        fit = [server for server in self._servers if server.role is ServerRole.REPLICA and not server.suspect]
         if len(fit) > 1:
             self._turn = (self._turn + 1) % len(fit)
             fit = fit[self._turn :] + fit[: self._turn]
@@ -253,86 +242,100 @@ class Servers:
             fit.sort(key=lambda server: server.horizon < reached)
         return [*fit, self._primary] if self._primary and self.writable else fit
 
-    async def _asked(self, server: DatabaseServer, ask: Callable[[DatabaseServer], Awaitable[Found]]) -> Found:
+    async def _ask(self, server: DatabaseServer, ask: Callable[[Pool], Awaitable[Found]]) -> Found:
         try:
-            return await ask(server)
+            return await ask(server.pool)
         except StoreUnreachable:
-            self._doubt(server)
+            self._mark_suspect(server)
             raise
 
     # --- writing -------------------------------------------------------------------
 
-    async def of_primary(self, ask: Callable[[Pool], Awaitable[Found]]) -> Found:
+    async def on_primary(self, ask: Callable[[Pool], Awaitable[Found]]) -> Found:
         if self._addresses:
-            await self._look_around()
-        if self._primary is None or self._primary.doubted:
-            raise StoreUnreachable("PostgreSQL: no server can be written")
-        return await self._asked(self._primary, lambda asked: ask(asked.pool))
+            await self._wait_for_first_checks()
+        if self._primary is None or self._primary.suspect:
+            raise StoreUnreachable(NO_PRIMARY)
+        return await self._ask(self._primary, ask)
+
+    def write_now(self, write: Callable[[Any], Awaitable[None]]) -> None:
+        """Write to the primary in one transaction, from outside the event loop, on a new connection."""
+        run_in_new_loop(lambda: self._write_apart(write))
+
+    async def _write_apart(self, write: Callable[[Any], Awaitable[None]]) -> None:
+        if self._primary is None:
+            raise StoreUnreachable(NO_PRIMARY)
+        with translated():
+            connection = await open_connection(self._url, self._primary.address, self._limits)
+            try:
+                async with connection.transaction():
+                    await write(connection)
+            finally:
+                connection.terminate()
 
     # --- age of a replica's data ------------------------------------------------------
 
     def steady_us_of(self, horizon: int) -> int:
         """Convert a horizon to this node's steady clock, by the primary's clock as it was last seen."""
-        steady_us, clock_ms = self._seen_clock or (self._clock.steady_us(), self._clock.now_ms())
+        steady_us, clock_ms = self._primary_clock or (self._clock.steady_us(), self._clock.now_ms())
         return steady_us - (clock_ms - horizon) * 1000
 
     # --- watching ------------------------------------------------------------------
 
-    async def _look_around(self) -> None:
-        if self._known.is_set():
+    async def _wait_for_first_checks(self) -> None:
+        if self._all_checked.is_set():
             return
-        if not self._watching:
-            self._watching = [
-                asyncio.get_running_loop().create_task(self._watch(server, address))
-                for server, address in zip(self._servers, self._addresses, strict=True)
-            ]
+        if not self._watchers:
+            self._watchers = [asyncio.get_running_loop().create_task(self._watch(server)) for server in self._servers]
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._known.wait(), PATIENCE * LOOK_SEC)
-        self._known.set()
+            await asyncio.wait_for(self._all_checked.wait(), FAILED_CHECKS * CHECK_TIMEOUT_SEC)
+        self._all_checked.set()
 
-    async def _watch(self, server: DatabaseServer, address: Address) -> None:
+    async def _watch(self, server: DatabaseServer) -> None:
         missed = 0
         while True:
             try:
-                await self._look_at(server, address)
+                await self._check(server)
                 missed = 0
             except StoreUnavailable as error:
-                server.hang_up()
+                server.disconnect()
                 # A late answer may be the fault of this process, so it gets another try; a broken connection does not.
-                missed += 1 if isinstance(error.__cause__, TimeoutError) else PATIENCE
-                if missed >= PATIENCE:
+                missed += 1 if isinstance(error.__cause__, TimeoutError) else FAILED_CHECKS
+                if missed >= FAILED_CHECKS:
                     server.role = ServerRole.AWAY
                     server.pool.drop()
-            server.doubted = missed > 0
-            self._settle(server)
-            hurry = server.role is ServerRole.AWAY or not self.writable
+            server.suspect = missed > 0
+            self._update_roles(server)
+            urgent = server.role is ServerRole.AWAY or not self.writable
             with suppress(TimeoutError):
-                await asyncio.wait_for(server.wake.wait(), HURRY_SEC if hurry else LOOK_EVERY_SEC)
-            server.wake.clear()
+                await asyncio.wait_for(server.check_now.wait(), CHECK_SOON_SEC if urgent else CHECK_EVERY_SEC)
+            server.check_now.clear()
 
-    async def _look_at(self, server: DatabaseServer, address: Address) -> None:
+    async def _check(self, server: DatabaseServer) -> None:
         with translated():
-            async with asyncio.timeout(LOOK_SEC):
-                if server.line is None:
-                    server.line = await open_connection(self._url, address, LOOK_SEC)
-                await self._look(server, server.line)
+            async with asyncio.timeout(CHECK_TIMEOUT_SEC):
+                if server.connection is None:
+                    server.connection = await open_connection(
+                        self._url, server.address, self._limits, CHECK_TIMEOUT_SEC
+                    )
+                await self._read_status(server, server.connection)
 
-    async def _look(self, server: DatabaseServer, connection: Any) -> None:
+    async def _read_status(self, server: DatabaseServer, connection: Any) -> None:
         now = self._now_ms() if self._now_ms else None
         asked_us = self._clock.steady_us()
-        in_recovery, horizon, clock_ms, server.timeline = await connection.fetchrow(_LOOK, now)
+        in_recovery, horizon, clock_ms, server.timeline = await connection.fetchrow(_STATUS, now)
         server.role = ServerRole.REPLICA if in_recovery else ServerRole.PRIMARY
         # Do not take the maximum: the horizon of a server that was restored to an earlier state is really lower.
         server.horizon = horizon
         if not in_recovery and self._leads(server):
-            self._seen_clock = asked_us, clock_ms
+            self._primary_clock = asked_us, clock_ms
             if horizon < self._highest:
-                await connection.execute(_CATCH_UP, self._highest)
+                await connection.execute(_RAISE_HORIZON, self._highest)
 
     def _leads(self, server: DatabaseServer) -> bool:
         return server.timeline >= max(other.timeline for other in self._servers if other.role is ServerRole.PRIMARY)
 
-    def _settle(self, server: DatabaseServer) -> None:
+    def _update_roles(self, server: DatabaseServer) -> None:
         """Update the primary and the roles of the replicas after a check of this server; report changes."""
         self._highest = max(self._highest, *(other.horizon for other in self._servers))
         leaders = [other for other in self._servers if other.role is ServerRole.PRIMARY and self._leads(other)]
@@ -341,18 +344,18 @@ class Servers:
             if other.role in (ServerRole.REPLICA, ServerRole.BEHIND):
                 behind = self._highest - other.horizon > self._lag_ms
                 other.role = ServerRole.BEHIND if behind else ServerRole.REPLICA
-            if other.role is not other.told and (other.told or other is server):
-                other.told = other.role
+            if other.role is not other.reported_role and (other.reported_role or other is server):
+                other.reported_role = other.role
                 self._observe(ServerChanged(server=other.name, role=other.role.value))
-        self._looked.add(server.name)
-        if len(self._looked) == len(self._servers):
-            self._known.set()
+        self._checked.add(server.name)
+        if len(self._checked) == len(self._servers):
+            self._all_checked.set()
 
-    def _doubt(self, server: DatabaseServer) -> None:
+    def _mark_suspect(self, server: DatabaseServer) -> None:
         """Send no more requests to a server on which one has failed, until its watcher has checked it."""
         if self._addresses:
-            server.doubted = True
-            server.wake.set()
+            server.suspect = True
+            server.check_now.set()
 
 
 def _has_first_column(rows: list[Any]) -> bool:
@@ -366,13 +369,13 @@ class Primary:
         self._servers = servers
 
     async def rows(self, statement: str, *values: object, within: float | None = None) -> list[Any]:
-        return await self._servers.of_primary(lambda pool: pool.rows(statement, *values, within=within))
+        return await self._servers.on_primary(lambda pool: pool.rows(statement, *values, within=within))
 
     async def row(self, statement: str, *values: object, within: float | None = None) -> Any:
-        return await self._servers.of_primary(lambda pool: pool.row(statement, *values, within=within))
+        return await self._servers.on_primary(lambda pool: pool.row(statement, *values, within=within))
 
     async def do(self, statement: str, *values: object, within: float | None = None) -> None:
-        await self._servers.of_primary(lambda pool: pool.do(statement, *values, within=within))
+        await self._servers.on_primary(lambda pool: pool.do(statement, *values, within=within))
 
     def close(self) -> None:
         self._servers.close()

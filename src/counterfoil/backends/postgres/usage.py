@@ -1,4 +1,4 @@
-"""Usage: the exact minute window, the day count, and the request records.
+"""Usage while serving: the exact minute window, the day count, and the request records.
 
 Requests that arrive together are admitted or refused in one round trip, which
 also writes the records of requests that have finished. A key's row lock makes
@@ -6,31 +6,21 @@ its window exact across all nodes; the clock is the server's.
 """
 
 import asyncio
-import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import closing
 from datetime import date
 from typing import Any
 
-from counterfoil.backends.postgres.connections import GATE_SEC, ReconnectingConnection, translated
+from counterfoil.backends.postgres.pool import GATE_SEC
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Key
-from counterfoil.domain.allowance import (
-    DAILY_TOTAL_DAYS,
-    REQUEST_RECORD_DAYS,
-    Admitted,
-    TooFast,
-    retry_after,
-)
-from counterfoil.domain.calendar import as_number, date_of, days_until, thai_day
-from counterfoil.ports import Clock, RequestRecord, StoreUnavailable, StoreUnreachable
+from counterfoil.domain.allowance import Admitted, TooFast, retry_after
+from counterfoil.domain.calendar import as_number, date_of, thai_day
+from counterfoil.ports import RequestRecord, StoreUnavailable, StoreUnreachable
 
-DAY_MS = 86_400_000
 # Records that no admission has written by then are written after this long.
 RECORDS_SEC = 0.25
 # At most this many records wait for an unreachable primary; then the oldest are deleted.
 RECORDS_WAITING = 100_000
-PRUNE_ROWS = 5_000
 
 # Replaces the server's clock: returns the instant of an admission in microseconds and its day in Thailand time.
 Instant = Callable[[], tuple[int, date]]
@@ -38,22 +28,17 @@ Instant = Callable[[], tuple[int, date]]
 _ADMIT = "SELECT place, wait_us, day, count, NULL FROM admit($1, $2, $3, $4)"
 # Used with several servers: see docs/decisions/0015-monotonic-reads.md.
 _ADMIT_WITH_HORIZON = "SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($1, $2, $3, $4, $5, $6)"
-_RECORDS = """
+_RECORD = """
     INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members)
-    SELECT * FROM unnest({0}1::bigint[], {0}2::text[], {0}3::text[], {0}4::integer[], {0}5::text[], {0}6::bigint[],
-        {0}7::text[], {0}8::integer[])
-"""
-_RECORD_LATER = _RECORDS.format("$")
-_RECORD_NOW = """
-    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members)
-    VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
+    SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::bigint[],
+        $7::text[], $8::integer[])
 """
 _ADMIT_AND_RECORD = f"""
-    WITH kept AS ({_RECORDS.format("$")})
+    WITH kept AS ({_RECORD})
     SELECT place, wait_us, day, count, NULL FROM admit($9, $10, $11, $12)
 """  # noqa: S608 - both parts are constants above
 _ADMIT_WITH_HORIZON_AND_RECORD = f"""
-    WITH kept AS ({_RECORDS.format("$")})
+    WITH kept AS ({_RECORD})
     SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($9, $10, $11, $12, $13, $14)
 """  # noqa: S608 - as above
 _MONTH = "SELECT request_month($1)"
@@ -63,48 +48,23 @@ _COUNTS = """
     UNION ALL
     SELECT day, count FROM meters WHERE key_id = $1 AND day BETWEEN $2 AND $3 AND n > 0
 """
-_TOTALS = """
-    SELECT key_id, day, count FROM daily_totals WHERE day BETWEEN %(first)s AND %(last)s
-    UNION ALL
-    SELECT key_id, day, count FROM meters WHERE day BETWEEN %(first)s AND %(last)s AND n > 0
-"""
 _RAISE_TOTALS = """
     INSERT INTO daily_totals (key_id, day, count)
-    SELECT * FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS told (key_id, day, count) ORDER BY key_id, day
+    SELECT * FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS meter (key_id, day, count) ORDER BY key_id, day
     ON CONFLICT (key_id, day) DO UPDATE SET count = excluded.count WHERE daily_totals.count < excluded.count
 """
 _HIGHER = """
     SELECT kept.key_id, kept.day, kept.count
-    FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS told (key_id, day, count)
-    JOIN daily_totals AS kept USING (key_id, day) WHERE kept.count > told.count
-"""
-_RAISE_NOW = re.sub(r"\$\d", "%s", _RAISE_TOTALS)
-_PRUNE_MONTHS = "SELECT drop_request_months(%s)"
-_PRUNE_REQUESTS = """
-    WITH old AS (SELECT tableoid, ctid FROM requests WHERE at < %s LIMIT %s)
-    DELETE FROM requests USING old WHERE requests.tableoid = old.tableoid AND requests.ctid = old.ctid
-"""
-_PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < %s"
-# Final-day rows of inactive keys.
-_PRUNE_METERS = """
-    DELETE FROM meters WHERE day < %s
-        AND at <= coalesce(%s, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) + ahead - 60000000
-    RETURNING key_id
-"""
-_PRUNE_ADMISSIONS = "DELETE FROM admissions WHERE key_id = ANY(%s)"
-_DISCLOSURES = """
-    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members
-    FROM requests WHERE personal_base IS NOT NULL ORDER BY at DESC LIMIT %s
+    FROM unnest($1::text[], $2::integer[], $3::bigint[]) AS meter (key_id, day, count)
+    JOIN daily_totals AS kept USING (key_id, day) WHERE kept.count > meter.count
 """
 
 
 class PostgresUsage:
     """The meter and the request log."""
 
-    def __init__(self, servers: Servers, url: str, clock: Clock, instant: Instant | None = None) -> None:
+    def __init__(self, servers: Servers, instant: Instant | None = None) -> None:
         self._servers = servers
-        self._url = url
-        self._clock = clock
         self._instant = instant
         self._waiting: list[tuple[Key, asyncio.Future[Admitted | TooFast]]] = []
         self._records: list[RequestRecord] = []
@@ -182,7 +142,7 @@ class PostgresUsage:
         except StoreUnreachable:
             if not self._servers.several:
                 raise
-            rows = await self._servers.of_replica(lambda pool: pool.rows(_COUNTS, *asked, within=GATE_SEC))
+            rows = await self._servers.on_replica(lambda pool: pool.rows(_COUNTS, *asked, within=GATE_SEC))
         found: dict[date, int] = {}
         for day, count in rows:
             found[date_of(day)] = max(count, found.get(date_of(day), 0))
@@ -190,10 +150,14 @@ class PostgresUsage:
 
     async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:
         """Raise the stored totals to a shared meter's counts; return the stored totals that are higher."""
-        told = _total_columns(counts)
-        await self._servers.primary.do(_RAISE_TOTALS, *told)
-        higher = await self._servers.primary.rows(_HIGHER, *told)
+        columns = _total_columns(counts)
+        await self._servers.primary.do(_RAISE_TOTALS, *columns)
+        higher = await self._servers.primary.rows(_HIGHER, *columns)
         return {(key_id, date_of(day)): count for key_id, day, count in higher}
+
+    def raise_totals_now(self, counts: Mapping[tuple[str, date], int]) -> None:
+        """Raise the stored totals like `raise_totals`, from outside the event loop."""
+        self._servers.write_now(lambda connection: connection.execute(_RAISE_TOTALS, *_total_columns(counts)))
 
     # --- request records -------------------------------------------------------
 
@@ -206,7 +170,7 @@ class PostgresUsage:
 
     async def disclose(self, record: RequestRecord) -> None:
         await self._make_months([record])
-        await self._servers.primary.do(_RECORD_LATER, *_columns([record]))
+        await self._servers.primary.do(_RECORD, *_columns([record]))
 
     def _flush_soon(self) -> None:
         if self._timer is None:
@@ -221,7 +185,7 @@ class PostgresUsage:
         records, self._records = self._records, []
         try:
             await self._make_months(records)
-            await self._servers.primary.do(_RECORD_LATER, *_columns(records))
+            await self._servers.primary.do(_RECORD, *_columns(records))
         except StoreUnavailable:
             # The next admission or the next flush writes them.
             self._records[:0] = records
@@ -242,67 +206,18 @@ class PostgresUsage:
         return task
 
     def flush(self) -> None:
-        """Write the pending records; they stay pending if the store cannot be written."""
-        if not self._records:
-            return
-        with translated(), closing(ReconnectingConnection(self._url)) as line, line().transaction():
-            for at in {_month(record.at): record.at for record in self._records}.values():
-                line().execute(_MONTH.replace("$1", "%s"), (at,))
-            line().cursor().executemany(_RECORD_NOW, [_values(record) for record in self._records])
-        self._records.clear()
+        """Write the pending records from outside the event loop; they stay pending if the store cannot be written."""
+        if self._records:
+            self._servers.write_now(self._write_all)
+            self._records.clear()
 
-    # --- for the operator --------------------------------------------------------
-
-    def totals(self, days: int) -> dict[str, dict[date, int]]:
-        """Return the counts of the last `days` days, by key."""
-        span = days_until(thai_day(self._clock.now_ms()), days)
-        found: dict[str, dict[date, int]] = {}
-        with translated(), closing(ReconnectingConnection(self._url)) as line:
-            for key_id, day, count in line().execute(
-                _TOTALS, {"first": as_number(span[0]), "last": as_number(span[-1])}
-            ):
-                found.setdefault(key_id, {})[date_of(day)] = count
-        return found
-
-    def raise_totals_now(self, counts: Mapping[tuple[str, date], int]) -> None:
-        """Raise the stored totals like `raise_totals`, from outside the event loop."""
-        with translated(), closing(ReconnectingConnection(self._url)) as line:
-            line().execute(_RAISE_NOW, _total_columns(counts))
-
-    def disclosures(self, most: int) -> list[RequestRecord]:
-        """Return the latest requests that returned personal data, newest first."""
-        with translated(), closing(ReconnectingConnection(self._url)) as line:
-            rows = line().execute(_DISCLOSURES, (most,)).fetchall()
-        return [RequestRecord(**dict(zip(_NAMES, row, strict=True))) for row in rows]
-
-    def checkpoint(self) -> None:
-        """Do nothing: PostgreSQL runs its own checkpoints."""
-
-    def prune(self) -> tuple[int, int]:
-        """Delete request records older than 90 days and totals older than 400; return both counts."""
-        now = self._clock.now_ms()
-        cutoff = now - REQUEST_RECORD_DAYS * DAY_MS
-        oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))
-        with translated(), closing(ReconnectingConnection(self._url)) as line:
-            (records,) = line().execute(_PRUNE_MONTHS, (cutoff,)).fetchone() or (0,)
-            while True:
-                gone = line().execute(_PRUNE_REQUESTS, (cutoff, PRUNE_ROWS)).rowcount
-                records += gone
-                if gone < PRUNE_ROWS:
-                    break
-            totals = line().execute(_PRUNE_TOTALS, (oldest,)).rowcount
-            with line().transaction():
-                instant = self._instant()[0] if self._instant else None
-                resting = [row[0] for row in line().execute(_PRUNE_METERS, (oldest, instant))]
-                line().execute(_PRUNE_ADMISSIONS, (resting,))
-        return records, totals
+    async def _write_all(self, connection: Any) -> None:
+        for at in {_month(record.at): record.at for record in self._records}.values():
+            await connection.execute(_MONTH, at)
+        await connection.execute(_RECORD, *_columns(self._records))
 
 
 _NAMES = ("at", "key_id", "route", "status", "error", "took_us", "personal_base", "personal_members")
-
-
-def _values(record: RequestRecord) -> tuple[Any, ...]:
-    return tuple(getattr(record, name) for name in _NAMES)
 
 
 def _columns(records: Sequence[RequestRecord]) -> list[list[Any]]:

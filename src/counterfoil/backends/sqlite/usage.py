@@ -24,10 +24,9 @@ from counterfoil.domain.allowance import (
     retry_after,
     wait_before,
 )
-from counterfoil.domain.calendar import as_number, date_of, days_until, thai_day
+from counterfoil.domain.calendar import DAY_MS, as_number, date_of, days_until, thai_day
 from counterfoil.ports import Clock, RequestRecord, StoreUnavailable
 
-DAY_MS = 86_400_000
 # Records that no admission has written by then are written after this long.
 RECORDS_SEC = 0.25
 PRUNE_ROWS = 5_000

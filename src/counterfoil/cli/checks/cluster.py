@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from counterfoil import bootstrap
 from counterfoil.cli.checks.local import Finding, secret
+from counterfoil.domain.access import KEYS_TRUSTED_SEC
 from counterfoil.ports import Inspection, Permissions, ServerState, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, display_value
 
@@ -51,7 +52,8 @@ def servers(seen: Sequence[ServerState], lag_ms: int) -> Iterator[Finding]:
         yield Finding(
             "primary",
             "fail",
-            "None of the servers accepts writes: loads fail, and nodes accept the keys they know for only 270 s.",
+            "None of the servers accepts writes: loads fail, and nodes accept the keys they know "
+            f"for only {KEYS_TRUSTED_SEC} s.",
             "Promote a replica, or restart the primary. See docs/operate-faults.md.",
         )
 

@@ -10,9 +10,9 @@ from random import Random
 
 from counterfoil.demo.worldgen.group import BasePlan, Group, is_double, member_id, person
 from counterfoil.demo.worldgen.ids import messaging_user_id, opaque, stream
-from counterfoil.demo.worldgen.plan import DAY_MS, WorldPlan, midnight_ms
+from counterfoil.demo.worldgen.plan import WorldPlan, midnight_ms
 from counterfoil.demo.worldgen.records import AccountEntry, LotEntry, MemberRecord, Number, WalletCoupon, baht
-from counterfoil.domain.calendar import THAI_TIME, compact, iso, iso_utc, thai_day
+from counterfoil.domain.calendar import DAY_MS, THAI_TIME, compact, iso, iso_utc, thai_day
 
 OLDEST_SIGN_UP_DAYS = 900
 MOST_VISITS = 24

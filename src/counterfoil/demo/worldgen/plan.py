@@ -6,10 +6,9 @@ from itertools import accumulate, pairwise
 
 from msgspec import Struct
 
-from counterfoil.domain.calendar import THAI_TIME, days_until, to_ms
+from counterfoil.domain.calendar import DAY_MS, THAI_TIME, days_until, to_ms
 
 EVENING = time(23, 30)
-DAY_MS = 86_400_000
 LEGACY_PART = 6
 
 

@@ -1,0 +1,91 @@
+"""The servers that an address names, the settings of every session, and the limits of a worker's connections.
+
+Both drivers use this module, so it imports neither.
+"""
+
+from urllib.parse import parse_qsl, unquote
+
+from msgspec import Struct
+
+from counterfoil.ports import StoreUnavailable
+
+SCHEMA = "counterfoil"
+PORT = "5432"
+
+SESSION_SETTINGS = {
+    "search_path": SCHEMA,
+    "application_name": "counterfoil",
+    "timezone": "UTC",
+    "jit": "off",
+    "idle_in_transaction_session_timeout": "60s",
+}
+
+
+class ConnectionLimits(Struct, frozen=True):
+    """The limits of a worker's connections to each server. The defaults are the defaults of the settings."""
+
+    pool_size: int = 8
+    pool_wait_ms: int = 2_000
+    connect_timeout_ms: int = 3_000
+    statement_timeout_ms: int = 5_000
+
+    @property
+    def pool_wait_sec(self) -> float:
+        return self.pool_wait_ms / 1000
+
+    @property
+    def connect_sec(self) -> float:
+        return self.connect_timeout_ms / 1000
+
+    @property
+    def answer_sec(self) -> float:
+        """When no answer has come this long after a statement was sent, the network has lost it.
+
+        The server cancels a statement a second earlier.
+        """
+        return self.statement_timeout_ms / 1000 + 1.0
+
+
+class Address(Struct, frozen=True):
+    """One of the servers that the setting names."""
+
+    host: str
+    port: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+def addresses(url: str) -> list[Address]:
+    """Return the servers of an address that names several; an empty list for any other address."""
+    # The standard library refuses a list that contains IPv6 addresses.
+    location = url.partition("://")[2].partition("?")[0].partition("/")[0].rpartition("@")[2]
+    named = [_host_and_port(place) for place in location.split(",")]
+    hosts = _listed(url, "host") or [host for host, _ in named]
+    ports = _listed(url, "port") or [port for _, port in named]
+    if len(hosts) < 2:
+        return []
+    if len(ports) == 1:
+        ports = ports * len(hosts)
+    if len(ports) != len(hosts):
+        raise StoreUnavailable(f"PostgreSQL: the address names {len(hosts)} servers and {len(ports)} ports")
+    return [Address(host, port or PORT) for host, port in zip(hosts, ports, strict=True)]
+
+
+def parameter(url: str, name: str) -> str:
+    """Return a parameter of the address, such as `options`, or an empty string."""
+    return dict(parse_qsl(url.partition("?")[2])).get(name, "")
+
+
+def _listed(url: str, name: str) -> list[str]:
+    value = parameter(url, name)
+    return value.split(",") if value else []
+
+
+def _host_and_port(place: str) -> tuple[str, str]:
+    if place.startswith("["):
+        host, _, port = place[1:].partition("]")
+        return host, port.removeprefix(":")
+    host, _, port = place.partition(":")
+    return unquote(host), port

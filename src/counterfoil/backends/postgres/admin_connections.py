@@ -1,0 +1,142 @@
+"""Connections of loaders, commands and the supervisor (psycopg), and the translation of psycopg's errors.
+
+Each is one connection to the server that can be written. Every wait has a time
+limit. The connections that serve requests are in pool.py.
+"""
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, addresses
+from counterfoil.backends.postgres.schema import VERSION, mismatch
+from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
+
+CONNECT_SEC = 3
+# A chore that must not hang, such as advancing the horizon, is cut off after this long.
+STATEMENT_SEC = 5.0
+# A loader waits up to LOCK_SEC for the write lock, and notices a broken network within SILENCE_MS.
+LOCK_SEC = 60
+SILENCE_MS = 15_000
+
+# Every join of the loader starts from a few rows, so a plan that reads a whole table is never wanted.
+_SETTINGS = SESSION_SETTINGS | {"lock_timeout": f"{LOCK_SEC}s", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+# SQLSTATE codes that say nothing about the statement: the server is unreachable, stopping, starting, full or a replica.
+_UNREACHABLE = ("08", "57P0", "53300", "25006")
+
+_HAS_MIGRATIONS = "SELECT to_regclass('counterfoil.migrations') IS NOT NULL"
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+# psycopg also logs the errors that it raises.
+logging.getLogger("psycopg").setLevel(logging.CRITICAL)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Translate psycopg's errors to the port's, with the server's first line only: the rest may contain data."""
+    try:
+        yield
+    except (psycopg.Error, OSError) as error:
+        kind = StoreUnreachable if _is_unreachable(error) else StoreUnavailable
+        raise kind(f"PostgreSQL: {_first_line(error)}") from error
+
+
+def _is_unreachable(error: psycopg.Error | OSError) -> bool:
+    if isinstance(error, psycopg.OperationalError):
+        # Without an SQLSTATE from the server, the connection itself has failed.
+        return error.sqlstate is None or error.sqlstate.startswith(_UNREACHABLE)
+    return isinstance(error, OSError)
+
+
+def _first_line(error: psycopg.Error | OSError) -> str:
+    if isinstance(error, psycopg.Error) and error.diag.message_primary:
+        return error.diag.message_primary
+    return (str(error).partition("\n")[0] or type(error).__name__).strip()
+
+
+def connect(url: str) -> Connection:
+    """Open a connection in autocommit mode; with several servers, to the one that can be written."""
+    options = " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items())
+    several = {"target_session_attrs": "read-write"} if addresses(url) else {}
+    with translated():
+        return psycopg.connect(
+            make_conninfo(url, **several),
+            autocommit=True,
+            connect_timeout=CONNECT_SEC,
+            options=options,
+            keepalives_idle=5,
+            keepalives_interval=5,
+            keepalives_count=2,
+            tcp_user_timeout=SILENCE_MS,
+        )
+
+
+@contextmanager
+def checked_connection(url: str) -> Iterator[Connection]:
+    """Yield a connection to a store whose schema suits this program; translate errors, and close it afterwards."""
+    with translated(), closing(connect(url)) as connection:
+        check_version(connection)
+        yield connection
+
+
+def run(url: str, statement: str) -> None:
+    with translated(), closing(connect(url)) as connection:
+        connection.execute(statement.encode())
+
+
+def check_version(connection: Connection) -> None:
+    """Raise StoreMismatch if this program cannot use the store's schema."""
+    with translated():
+        there = connection.execute(_HAS_MIGRATIONS).fetchone()
+        found = connection.execute(VERSION).fetchone() if there and there[0] else None
+    number, oldest = found or (None, 0)
+    problem = mismatch(number, oldest)
+    if problem:
+        raise StoreMismatch(problem)
+
+
+class ReconnectingConnection:
+    """One connection, reopened after it has broken."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection = connect(url)
+        try:
+            check_version(self._connection)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __call__(self) -> Connection:
+        if self._connection.closed:
+            self._connection = connect(self._url)
+            check_version(self._connection)
+        return self._connection
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[Connection]:
+        """Yield the connection, and cut it after this time: a frozen server would keep it open forever."""
+        connection = self()
+        timer = threading.Timer(seconds, _shut_down, (connection,))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield connection
+        finally:
+            timer.cancel()
+
+
+def _shut_down(connection: Connection) -> None:
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+        duplicate.shutdown(socket.SHUT_RDWR)

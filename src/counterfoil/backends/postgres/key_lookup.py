@@ -1,0 +1,126 @@
+"""Looks up the keys of requests, in memory.
+
+Every key is held, and every key id is looked up in the same dictionary, so an
+unknown id takes as long as a known one. The server is asked again after
+`REFRESH_SEC`, so a revocation takes effect within that time. While the primary
+is unreachable, the keys of a replica are used if its horizon proves that they
+are newer than those in memory. The newest keys are trusted for `KEYS_TRUSTED_SEC`.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from msgspec import json
+
+from counterfoil.backends.postgres.pool import GATE_SEC, Pool
+from counterfoil.backends.postgres.schema import mismatch
+from counterfoil.backends.postgres.servers import Servers
+from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
+from counterfoil.ports import Clock, StoredKey, StoreUnavailable, StoreUnreachable
+
+REFRESH_SEC = 0.5
+
+_ALL = "SELECT key_id, secret_digest, body FROM keys"
+_HORIZON = "SELECT at FROM horizon"
+_GENERATION = """
+    SELECT generation.number, generation.at, latest.number, latest.oldest
+    FROM generation, (SELECT number, oldest FROM migrations ORDER BY number DESC LIMIT 1) AS latest,
+        (SELECT count(*) FROM (SELECT FROM keys LIMIT 1) AS one) AS readable
+"""
+
+_key = json.Decoder(Key).decode
+
+
+class PostgresKeyLookup:
+    """All keys, at most half a second old while the primary can be reached."""
+
+    def __init__(self, servers: Servers, clock: Clock) -> None:
+        self._servers = servers
+        self._clock = clock
+        self._keys: dict[str, StoredKey] = {}
+        self._generation: tuple[Any, ...] | None = None
+        self._lookup: asyncio.Task[None] | None = None
+        self._failure: StoreUnreachable | None = None
+        self._due = 0
+        # The keys in memory are at least as new as this instant of the steady clock.
+        self._as_of: int | None = None
+
+    async def find(self, key_id: str) -> StoredKey | None:
+        if self._clock.steady_us() >= self._due:
+            lookup = self._start_lookup()
+            # While the keys in memory may still be used, do not wait for a server that may not answer.
+            if not self._trusts_memory:
+                await asyncio.shield(lookup)
+            if self._failure and not self._trusts_memory:
+                raise self._failure
+        return self._keys.get(key_id)
+
+    async def find_again(self, key_id: str) -> StoredKey | None:
+        if self._lookup:
+            # The lookup in progress began before this request, and may have missed a key that was issued since.
+            await asyncio.wait({self._lookup})
+        await asyncio.shield(self._start_lookup())
+        if self._failure:
+            # The key may be new, so its absence from memory does not prove that it is invalid.
+            raise self._failure
+        return self._keys.get(key_id)
+
+    @property
+    def _trusts_memory(self) -> bool:
+        """Whether the primary is unreachable and the keys in memory are recent enough to be used."""
+        if self._failure is None or self._as_of is None:
+            return False
+        return self._clock.steady_us() < self._as_of + KEYS_TRUSTED_SEC * 1_000_000
+
+    def _start_lookup(self) -> asyncio.Task[None]:
+        """Ask the server. Requests that arrive before it answers share the lookup and wait for it only once."""
+        if self._lookup is None:
+            self._lookup = asyncio.get_running_loop().create_task(self._refresh_all())
+            self._lookup.add_done_callback(self._finished)
+        return self._lookup
+
+    def _finished(self, lookup: asyncio.Task[None]) -> None:
+        self._lookup = None
+        if not lookup.cancelled():
+            # Retrieve the exception, because asyncio logs one that nobody has retrieved, and perhaps nobody waited.
+            lookup.exception()
+
+    async def _refresh_all(self) -> None:
+        now, failure = self._clock.steady_us(), None
+        try:
+            await self._servers.on_primary(self._refresh)
+            self._as_of = now
+        except StoreUnreachable as error:
+            failure = error
+        finally:
+            self._failure = failure
+        if failure and self._servers.several:
+            with suppress(StoreUnreachable):
+                await self._servers.on_replica(self._refresh_from_replica)
+        if failure is None or self._trusts_memory:
+            self._due = self._clock.steady_us() + int(REFRESH_SEC * 1_000_000)
+
+    async def _refresh_from_replica(self, pool: Pool) -> None:
+        """Read a replica's keys only if they are newer than ours: older ones would reinstate a revoked key."""
+        (horizon,) = await pool.row(_HORIZON, within=GATE_SEC)
+        as_of = min(self._servers.steady_us_of(horizon), self._clock.steady_us())
+        if self._as_of is None or as_of > self._as_of:
+            await self._refresh(pool)
+            self._as_of = as_of
+
+    async def _refresh(self, pool: Pool) -> None:
+        try:
+            # The time limit includes opening a connection.
+            async with asyncio.timeout(GATE_SEC):
+                number, at, schema, oldest = await pool.row(_GENERATION)
+        except TimeoutError as error:
+            raise StoreUnreachable(f"PostgreSQL: no answer in {GATE_SEC} s") from error
+        problem = mismatch(schema, oldest)
+        if problem:
+            # Another version has migrated the database while this service was running.
+            raise StoreUnavailable(problem)
+        if (number, at) != self._generation:
+            rows = await pool.rows(_ALL)
+            self._keys = {key_id: StoredKey(_key(body), digest) for key_id, digest, body in rows}
+            self._generation = (number, at)

@@ -1,0 +1,58 @@
+"""Issues, changes and revokes keys, for the operator."""
+
+from collections.abc import Callable
+
+from msgspec import json
+
+from counterfoil.backends.postgres.admin_connections import ReconnectingConnection, translated
+from counterfoil.backends.postgres.deployment import fingerprint_of
+from counterfoil.domain.access import Key
+from counterfoil.ports import StoredKey
+
+_ALL = "SELECT body FROM keys"
+_FIND = "SELECT body FROM keys WHERE key_id = %s"
+_LOCK = "SELECT body FROM keys WHERE key_id = %s FOR UPDATE"
+_ADD = "INSERT INTO keys (key_id, secret_digest, body) VALUES (%s, %s, %s)"
+_CHANGE = "UPDATE keys SET body = %s WHERE key_id = %s"
+# Tells the services that keys have changed.
+NEXT_GENERATION = "UPDATE generation SET number = number + 1, at = clock_timestamp()"
+
+_key = json.Decoder(Key).decode
+
+
+class PostgresKeyStore:
+    """The table of keys. Changes are refused while a copy fills the store."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = ReconnectingConnection(url)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def add(self, kept: StoredKey) -> None:
+        with translated(), self._connection().transaction():
+            fingerprint_of(self._connection())
+            self._connection().execute(_ADD, (kept.key.key_id, kept.secret_digest, json.encode(kept.key)))
+            self._connection().execute(NEXT_GENERATION)
+
+    def all(self) -> list[Key]:
+        with translated():
+            keys = [_key(body) for (body,) in self._connection().execute(_ALL)]
+        return sorted(keys, key=lambda key: (key.created_at, key.key_id))
+
+    def find(self, key_id: str) -> Key | None:
+        with translated():
+            row = self._connection().execute(_FIND, (key_id,)).fetchone()
+        return _key(row[0]) if row else None
+
+    def change(self, key_id: str, change: Callable[[Key], Key]) -> Key | None:
+        """Replace a key with the result of `change`, in one transaction; return None if the key does not exist."""
+        with translated(), self._connection().transaction():
+            fingerprint_of(self._connection())
+            row = self._connection().execute(_LOCK, (key_id,)).fetchone()
+            if not row:
+                return None
+            changed = change(_key(row[0]))
+            self._connection().execute(_CHANGE, (json.encode(changed), key_id))
+            self._connection().execute(NEXT_GENERATION)
+            return changed

@@ -1,0 +1,57 @@
+"""Brings the schema of a database up to date, and creates the three roles."""
+
+from importlib import resources
+from typing import LiteralString
+
+from psycopg import sql
+
+from counterfoil.backends.postgres.addresses import SCHEMA
+from counterfoil.backends.postgres.admin_connections import Connection, connect, translated
+from counterfoil.backends.postgres.schema import oldest_for, scripts
+
+ROLES: tuple[LiteralString, ...] = ("counterfoil_serving", "counterfoil_loading", "counterfoil_administration")
+
+_ROLE = "SELECT 1 FROM pg_roles WHERE rolname = %s"
+
+
+def migrate(url: str) -> list[str]:
+    """Bring the schema up to date and return the files that were run. Safe to run concurrently."""
+    done: list[str] = []
+    with translated(), connect(url) as connection, connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(hashtext('counterfoil migrate'))")
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS migrations (number integer PRIMARY KEY, file text NOT NULL, "
+            "oldest integer NOT NULL, at timestamptz NOT NULL DEFAULT now())"
+        )
+        latest = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()
+        for number, file, script in scripts():
+            if latest is not None and number <= latest[0]:
+                continue
+            connection.execute(script.encode())
+            connection.execute(
+                "INSERT INTO migrations (number, file, oldest) VALUES (%s, %s, %s)",
+                (number, file, oldest_for(number, script)),
+            )
+            done.append(file)
+        if done and _has_roles(connection):
+            # The existing roles have no rights yet on what the migrations have added.
+            connection.execute(_roles_script())
+    return done
+
+
+def make_roles(url: str) -> None:
+    """Create the three roles and grant each what it needs. They cannot log in: grant them to your own users."""
+    with translated(), connect(url) as connection, connection.transaction():
+        for role in ROLES:
+            if not connection.execute(_ROLE, (role,)).fetchone():
+                connection.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
+        connection.execute(_roles_script())
+
+
+def _has_roles(connection: Connection) -> bool:
+    return all(connection.execute(_ROLE, (role,)).fetchone() for role in ROLES)
+
+
+def _roles_script() -> bytes:
+    return (resources.files(__package__) / "migrations" / "roles.sql").read_bytes()

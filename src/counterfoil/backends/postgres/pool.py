@@ -1,0 +1,202 @@
+"""The connections that serve requests (asyncpg): a pool for each server, and the translation of asyncpg's errors.
+
+Every wait has a time limit. The pool is our own because it costs less
+processor time than asyncpg's: docs/decisions/0007-dependencies.md has the
+numbers. The connections of loaders and commands are in admin_connections.py.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, TypeVar
+
+import asyncpg
+
+from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, Address, ConnectionLimits, parameter
+from counterfoil.ports import StoreBusy, StoreUnavailable, StoreUnreachable
+
+# A request learns within this time that keys or counts are unreachable.
+GATE_SEC = 1.5
+# A connection that was idle for longer is replaced, because a firewall may have cut it unnoticed.
+IDLE_SEC = 300.0
+
+# Citus finds the shard of a statement only if its plan knows the values.
+_PLAN_FOR_CITUS = "SELECT set_config('plan_cache_mode', 'auto', false) FROM pg_extension WHERE extname = 'citus'"
+
+# Errors that say nothing about the request: the server is unreachable, starting or full.
+_UNREACHABLE = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    # The server has become a replica, or is a replica that cancelled the statement in order to apply its log.
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.SerializationError,
+)
+
+Result = TypeVar("Result")
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Translate asyncpg's errors to the port's, with the server's first line only: the rest may contain data."""
+    try:
+        yield
+    except (*_UNREACHABLE, asyncpg.PostgresError) as error:
+        kind = StoreUnreachable if isinstance(error, _UNREACHABLE) else StoreUnavailable
+        first_line = str(error).partition("\n")[0].strip() or type(error).__name__
+        raise kind(f"PostgreSQL: {first_line}") from error
+
+
+def is_storable(text: str) -> bool:
+    """Return whether PostgreSQL can store this text: it cannot store NUL or unpaired surrogates."""
+    return "\0" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
+
+
+async def open_connection(
+    url: str, address: Address | None, limits: ConnectionLimits, within: float | None = None
+) -> Any:
+    """Open a connection to this server, or to the only one."""
+    server = {"host": address.host, "port": int(address.port), "target_session_attrs": "any"} if address else {}
+    settings = _session_settings(url, limits)
+    connection = await asyncpg.connect(
+        url,
+        timeout=min(limits.connect_sec, within or limits.connect_sec),
+        command_timeout=limits.answer_sec,
+        server_settings=settings,
+        **server,
+    )
+    if "plan_cache_mode" in settings:
+        try:
+            await connection.execute(_PLAN_FOR_CITUS)
+        except BaseException:
+            connection.terminate()
+            raise
+    return connection
+
+
+def _session_settings(url: str, limits: ConnectionLimits) -> dict[str, str]:
+    """Return the settings of a session, except those that the address sets itself in its `options`."""
+    settings = SESSION_SETTINGS | {
+        "statement_timeout": str(limits.statement_timeout_ms),
+        "plan_cache_mode": "force_generic_plan",
+    }
+    options = parameter(url, "options")
+    return {name: value for name, value in settings.items() if f"{name}=" not in options}
+
+
+def run_in_new_loop(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+    """Run a coroutine to its end on an event loop of its own: the loop that served requests may have stopped."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: asyncio.run(work())).result()
+
+
+class Pool:
+    """Connections to one server, opened on demand and replaced when they break.
+
+    A request leaves no session state behind, so connections are not reset
+    between requests, which saves a round trip.
+    """
+
+    def __init__(self, url: str, address: Address | None = None, limits: ConnectionLimits | None = None) -> None:
+        self._url = url
+        self._address = address
+        self._limits = limits or ConnectionLimits()
+        self._slots = asyncio.Semaphore(self._limits.pool_size)
+        # The connection that was used last is reused first, so that surplus connections become idle.
+        self._idle: list[tuple[Any, float]] = []
+        self._open: set[Any] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    async def rows(self, statement: str, *values: object, within: float | None = None) -> list[Any]:
+        async with self.connection(within) as connection:
+            found: list[Any] = await connection.fetch(statement, *values, timeout=within)
+            return found
+
+    async def row(self, statement: str, *values: object, within: float | None = None) -> Any:
+        async with self.connection(within) as connection:
+            return await connection.fetchrow(statement, *values, timeout=within)
+
+    async def do(self, statement: str, *values: object, within: float | None = None) -> None:
+        async with self.connection(within) as connection:
+            await connection.execute(statement, *values, timeout=within)
+
+    @asynccontextmanager
+    async def connection(self, within: float | None = None) -> AsyncIterator[Any]:
+        """Yield a connection; `within` also limits the time for opening it."""
+        await self._take_slot()
+        try:
+            with translated():
+                connection = self._idle_connection() or await self._new_connection(within)
+                try:
+                    yield connection
+                except BaseException as error:
+                    # A connection can be reused only if the server itself has reported the error. If the statement is
+                    # still running, its own time limit ends it.
+                    if not isinstance(error, asyncpg.PostgresError) or isinstance(error, _UNREACHABLE):
+                        connection.terminate()
+                    raise
+                finally:
+                    self._put_back(connection)
+        finally:
+            self._slots.release()
+
+    async def _take_slot(self) -> None:
+        if not self._slots.locked():
+            await self._slots.acquire()
+            return
+        try:
+            async with asyncio.timeout(self._limits.pool_wait_sec):
+                await self._slots.acquire()
+        except TimeoutError as error:
+            raise StoreBusy(
+                f"PostgreSQL: none of {self._limits.pool_size} connections became free "
+                f"within {self._limits.pool_wait_ms:,} ms"
+            ) from error
+
+    def _idle_connection(self) -> Any:
+        """Return an idle connection or None; close those that were idle for long."""
+        while self._idle:
+            connection, since = self._idle.pop()
+            if connection.is_closed():
+                self._open.discard(connection)
+            elif asyncio.get_running_loop().time() - since > IDLE_SEC:
+                self._open.discard(connection)
+                connection.terminate()
+            else:
+                return connection
+        return None
+
+    async def _new_connection(self, within: float | None) -> Any:
+        self._loop = asyncio.get_running_loop()
+        connection = await open_connection(self._url, self._address, self._limits, within)
+        self._open.add(connection)
+        return connection
+
+    def _put_back(self, connection: Any) -> None:
+        if self._closed:
+            # This connection was still being opened when the pool was closed.
+            connection.terminate()
+        if connection.is_closed():
+            self._open.discard(connection)
+        else:
+            self._idle.append((connection, asyncio.get_running_loop().time()))
+
+    def drop(self) -> None:
+        """Cut every connection, so that requests that wait for an answer fail at once."""
+        for connection in self._open:
+            connection.terminate()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._loop is not None and not self._loop.is_closed():
+            self.drop()
+        self._open.clear()
+        self._idle.clear()

@@ -1,0 +1,121 @@
+"""Usage for the operator and the supervisor: totals, disclosures, and the deletion of what has expired."""
+
+from collections.abc import Callable
+from datetime import date
+
+from psycopg.rows import kwargs_row
+
+from counterfoil.backends.postgres.admin_connections import Connection, checked_connection
+from counterfoil.domain.allowance import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
+from counterfoil.domain.calendar import DAY_MS, as_number, date_of, days_until, thai_day
+from counterfoil.domain.paging import RESERVED_MS
+from counterfoil.ports import Clock, RequestRecord
+
+PRUNE_ROWS = 5_000
+
+_TOTALS = """
+    SELECT key_id, day, count FROM daily_totals WHERE day BETWEEN %(first)s AND %(last)s
+    UNION ALL
+    SELECT key_id, day, count FROM meters WHERE day BETWEEN %(first)s AND %(last)s AND n > 0
+"""
+_PRUNE_MONTHS = "SELECT drop_request_months(%s)"
+_PRUNE_REQUESTS = """
+    WITH old AS (SELECT tableoid, ctid FROM requests WHERE at < %s LIMIT %s)
+    DELETE FROM requests USING old WHERE requests.tableoid = old.tableoid AND requests.ctid = old.ctid
+"""
+_PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < %s"
+# Final-day rows of inactive keys.
+_PRUNE_METERS = """
+    DELETE FROM meters WHERE day < %s
+        AND at <= coalesce(%s, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) + ahead - 60000000
+    RETURNING key_id
+"""
+_PRUNE_ADMISSIONS = "DELETE FROM admissions WHERE key_id = ANY(%s)"
+_DISCLOSURES = """
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members
+    FROM requests WHERE personal_base IS NOT NULL ORDER BY at DESC LIMIT %s
+"""
+# The row of an expired cursor is kept for RESERVED_MS, so that its id stays taken. So a clock that is temporarily
+# ahead can expire cursors, but does not delete the rows of those that it has just expired.
+_DELETE_CURSORS = """
+    DELETE FROM cursors WHERE ctid = ANY (ARRAY(SELECT ctid FROM cursors WHERE ends_at <= %s AND expired LIMIT %s))
+"""
+_EXPIRE_CURSORS = """
+    UPDATE cursors SET expired = true, ends_at = %s
+    WHERE ctid = ANY (ARRAY(SELECT ctid FROM cursors WHERE ends_at <= %s AND NOT expired LIMIT %s))
+        AND NOT expired AND ends_at <= %s
+"""
+
+
+class PostgresUsageAdmin:
+    """What keys have spent. `meter_us` replaces the server's clock for the minute window, in microseconds."""
+
+    def __init__(self, url: str, clock: Clock, meter_us: Callable[[], int] | None = None) -> None:
+        self._url = url
+        self._clock = clock
+        self._meter_us = meter_us
+
+    def close(self) -> None:
+        """Do nothing: every method closes its own connection."""
+
+    def checkpoint(self) -> None:
+        """Do nothing: PostgreSQL runs its own checkpoints."""
+
+    def totals(self, days: int) -> dict[str, dict[date, int]]:
+        """Return the counts of the last `days` days, by key."""
+        span = days_until(thai_day(self._clock.now_ms()), days)
+        found: dict[str, dict[date, int]] = {}
+        with checked_connection(self._url) as connection:
+            values = {"first": as_number(span[0]), "last": as_number(span[-1])}
+            for key_id, day, count in connection.execute(_TOTALS, values):
+                found.setdefault(key_id, {})[date_of(day)] = count
+        return found
+
+    def disclosures(self, most: int) -> list[RequestRecord]:
+        """Return the latest requests that returned personal data, newest first."""
+        with checked_connection(self._url) as connection:
+            cursor = connection.cursor(row_factory=kwargs_row(RequestRecord))
+            return cursor.execute(_DISCLOSURES, (most,)).fetchall()
+
+    def prune(self) -> tuple[int, int]:
+        """Delete request records older than 90 days and totals older than 400; return both counts."""
+        now = self._clock.now_ms()
+        cutoff = now - REQUEST_RECORD_DAYS * DAY_MS
+        oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))
+        with checked_connection(self._url) as connection:
+            (records,) = connection.execute(_PRUNE_MONTHS, (cutoff,)).fetchone() or (0,)
+            records += _in_batches(connection, _PRUNE_REQUESTS, (cutoff, PRUNE_ROWS))
+            totals = connection.execute(_PRUNE_TOTALS, (oldest,)).rowcount
+            with connection.transaction():
+                meter_us = self._meter_us() if self._meter_us else None
+                inactive = [key_id for (key_id,) in connection.execute(_PRUNE_METERS, (oldest, meter_us))]
+                connection.execute(_PRUNE_ADMISSIONS, (inactive,))
+        return records, totals
+
+
+class PostgresCursorAdmin:
+    """The cursors that were handed out."""
+
+    def __init__(self, url: str, clock: Clock) -> None:
+        self._url = url
+        self._clock = clock
+
+    def close(self) -> None:
+        """Do nothing: `prune` closes its own connection."""
+
+    def prune(self) -> int:
+        """Expire cursors whose lifetime is over, delete those expired long ago; return the number that expired."""
+        now = self._clock.now_ms()
+        with checked_connection(self._url) as connection:
+            _in_batches(connection, _DELETE_CURSORS, (now, PRUNE_ROWS))
+            return _in_batches(connection, _EXPIRE_CURSORS, (now + RESERVED_MS, now, PRUNE_ROWS, now))
+
+
+def _in_batches(connection: Connection, statement: str, values: tuple[int, ...]) -> int:
+    """Run a statement that changes up to PRUNE_ROWS rows until none are left; return their number."""
+    total = 0
+    while True:
+        changed = connection.execute(statement.encode(), values).rowcount
+        total += changed
+        if changed < PRUNE_ROWS:
+            return total
