@@ -82,7 +82,7 @@ class BridgedCursors:
         return self.run(self.bridge.find(listing, cursor))
 
     def tend(self) -> None:
-        self.run(self.bridge.tend())
+        self.run(self.bridge.maintain())
 
     def forget(self, cursor: str) -> None:
         """The store loses a cursor, as a failover without synchronous replication does."""

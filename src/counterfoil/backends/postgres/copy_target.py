@@ -158,14 +158,14 @@ def _as_in_source(rows: list[Row], columns: tuple[str, ...]) -> Iterable[Row]:
     """Return rows with the source's types: only a revision has to be converted."""
     if "rev" not in columns:
         return rows
-    place = columns.index("rev")
-    return [row if row[place] is None else (*row[:place], rev_of(row[place]), *row[place + 1 :]) for row in rows]
+    index = columns.index("rev")
+    return [row if row[index] is None else (*row[:index], rev_of(row[index]), *row[index + 1 :]) for row in rows]
 
 
 def _written(rows: list[Row], columns: tuple[str, ...]) -> Iterator[list[Any]]:
-    odd = [(place, _WRITE[name]) for place, name in enumerate(columns) if name in _WRITE]
+    odd = [(index, _WRITE[name]) for index, name in enumerate(columns) if name in _WRITE]
     for row in rows:
         values = list(row)
-        for place, write in odd:
-            values[place] = write(values[place])
+        for index, write in odd:
+            values[index] = write(values[index])
         yield values

@@ -167,7 +167,7 @@ class Servers:
         """
         give_up = asyncio.get_running_loop().time() + RETRY_FOR_SEC
         while True:
-            failure = StoreUnreachable("PostgreSQL: no server that has come far enough can be read")
+            failure = StoreUnreachable("PostgreSQL: no readable server has reached the horizon that this caller needs")
             behind = False
             for server in await self._readers(reached):
                 try:

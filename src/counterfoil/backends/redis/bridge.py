@@ -26,12 +26,12 @@ from counterfoil.ports import Clock, RequestLog, RequestRecord, StoreUnavailable
 # A cursor that is also in the store is kept in Valkey for this long, because a failover without synchronous
 # replication may lose it.
 KEEP_SEC = 86_400
-TEND_SEC = 1.0
-# The mark expires after this long without `tend`: if no worker tends the bridge, none writes cursors to it either.
-UNTENDED_SEC = 60
+MAINTAIN_SEC = 1.0
+# The mark expires after this long without `maintain`: if no worker maintains the bridge, none writes cursors to it.
+MARK_SEC = 60
 # A new mark is this far above the horizon: requests that were in progress have ended before the horizon reaches it.
 SETTLING_MS = 10_000
-AT_ONCE = 100
+BATCH_SIZE = 100
 
 _HOLD = Script("hold.lua")
 
@@ -86,11 +86,11 @@ class Bridge:
         self._prefix = prefix
         # Both names have the same hash tag, so that a cluster stores them in one slot.
         self._mark, self._deferred = f"{prefix}:{{bridge}}:mark", f"{prefix}:{{bridge}}:deferred"
-        self._tending: asyncio.Task[None] | None = None
+        self._maintenance: asyncio.Task[None] | None = None
 
     def close(self) -> None:
-        if self._tending is not None and not self._tending.get_loop().is_closed():
-            self._tending.cancel()
+        if self._maintenance is not None and not self._maintenance.get_loop().is_closed():
+            self._maintenance.cancel()
         self._client.close()
 
     # --- cursors -------------------------------------------------------------------
@@ -104,7 +104,7 @@ class Bridge:
         if isinstance(stored, StoreUnreachable):
             if here is not None:
                 return here
-            return await self._store.find_on_replica(listing, cursor, await self._unbroken_since())
+            return await self._store.find_on_replica(listing, cursor, await self._complete_since())
         if isinstance(stored, BaseException):
             raise stored
         if here is not None and (stored is None or stored.position != here.position):
@@ -163,7 +163,7 @@ class Bridge:
         with translated():
             await self._opened().rpush(self._deferred, json.encode(deferred))
 
-    async def _unbroken_since(self) -> int:
+    async def _complete_since(self) -> int:
         with translated():
             mark = await self._opened().get(self._mark)
         if mark is None:
@@ -171,36 +171,36 @@ class Bridge:
         return int(mark)
 
     def _opened(self) -> Any:
-        if self._tending is None:
-            self._tending = asyncio.get_running_loop().create_task(self._tend())
+        if self._maintenance is None:
+            self._maintenance = asyncio.get_running_loop().create_task(self._maintain())
         return self._client.opened()
 
-    async def _tend(self) -> None:
+    async def _maintain(self) -> None:
         while True:
             # Valkey or the store may be unreachable; the next round tries again.
             with suppress(StoreUnavailable):
-                await self.tend()
-            await asyncio.sleep(TEND_SEC)
+                await self.maintain()
+            await asyncio.sleep(MAINTAIN_SEC)
 
-    async def tend(self) -> None:
+    async def maintain(self) -> None:
         """Renew the mark and transfer deferred entries to the store."""
         with translated():
             batch = self._opened().pipeline(transaction=False)
-            batch.expire(self._mark, UNTENDED_SEC)
-            batch.lrange(self._deferred, 0, AT_ONCE - 1)
+            batch.expire(self._mark, MARK_SEC)
+            batch.lrange(self._deferred, 0, BATCH_SIZE - 1)
             marked, waiting = await batch.execute()
         if not marked:
             since = await self._store.horizon() + SETTLING_MS
             with translated():
-                await self._opened().set(self._mark, since, nx=True, ex=UNTENDED_SEC)
+                await self._opened().set(self._mark, since, nx=True, ex=MARK_SEC)
         for entry in waiting:
-            await self._carry(entry)
+            await self._transfer(entry)
             with translated():
                 # Remove it by value, because another worker may be transferring it too. A disclosure that is
                 # transferred twice is recorded twice.
                 await self._opened().lrem(self._deferred, 1, entry)
 
-    async def _carry(self, entry: bytes) -> None:
+    async def _transfer(self, entry: bytes) -> None:
         try:
             deferred = _deferred(entry)
         except DecodeError:

@@ -51,7 +51,7 @@ class Script:
 
 def open_clients(url: str) -> list[Any]:
     """Return a client for one server, a cluster, or the primary that sentinels name; then the sentinels' clients."""
-    terms: dict[str, Any] = {
+    options: dict[str, Any] = {
         "socket_timeout": TIMEOUT_SEC,
         "socket_connect_timeout": TIMEOUT_SEC,
         # Never retry, because a request whose answer was lost may have been counted.
@@ -62,28 +62,28 @@ def open_clients(url: str) -> list[Any]:
     }
     parts = urlsplit(url)
     if "+" not in parts.scheme:
-        pool = BlockingConnectionPool.from_url(url, max_connections=CONNECTIONS, timeout=TIMEOUT_SEC, **terms)
+        pool = BlockingConnectionPool.from_url(url, max_connections=CONNECTIONS, timeout=TIMEOUT_SEC, **options)
         return [Redis.from_pool(pool)]
-    place, _, nodes = parts.netloc.rpartition("@")
-    user, _, password = place.partition(":")
-    terms |= {"username": unquote(user) or None, "password": unquote(password) or None}
-    terms["ssl"] = parts.scheme.startswith("rediss")
-    if terms["ssl"]:
-        terms |= {name: value for name, value in parse_qsl(parts.query) if name.startswith("ssl_")}
+    login, _, nodes = parts.netloc.rpartition("@")
+    user, _, password = login.partition(":")
+    options |= {"username": unquote(user) or None, "password": unquote(password) or None}
+    options["ssl"] = parts.scheme.startswith("rediss")
+    if options["ssl"]:
+        options |= {name: value for name, value in parse_qsl(parts.query) if name.startswith("ssl_")}
     if parts.scheme.endswith("+cluster"):
-        return [RedisCluster(startup_nodes=[ClusterNode(*node) for node in _addresses(nodes, PORT)], **terms)]
+        return [RedisCluster(startup_nodes=[ClusterNode(*node) for node in _addresses(nodes, PORT)], **options)]
     service, _, database = parts.path.strip("/").partition("/")
-    sentinel: Any = Sentinel(_addresses(nodes, SENTINEL_PORT), **_without_login(terms))  # type: ignore[no-untyped-call]
-    return [sentinel.master_for(service, db=int(database or 0), **terms), *sentinel.sentinels]
+    sentinel: Any = Sentinel(_addresses(nodes, SENTINEL_PORT), **_without_login(options))  # type: ignore[no-untyped-call]
+    return [sentinel.master_for(service, db=int(database or 0), **options), *sentinel.sentinels]
 
 
-def _addresses(nodes: str, usual_port: int) -> list[tuple[str, int]]:
-    each = (urlsplit(f"//{node}") for node in nodes.split(","))
-    return [(place.hostname or "", place.port or usual_port) for place in each]
+def _addresses(nodes: str, default_port: int) -> list[tuple[str, int]]:
+    parsed = (urlsplit(f"//{node}") for node in nodes.split(","))
+    return [(node.hostname or "", node.port or default_port) for node in parsed]
 
 
-def _without_login(terms: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in terms.items() if name not in ("username", "password")}
+def _without_login(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in ("username", "password")}
 
 
 class RedisClient:
@@ -93,7 +93,7 @@ class RedisClient:
         self._url = url
         self._clients: list[Any] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._ending: asyncio.Task[None] | None = None
+        self._disconnecting: asyncio.Task[None] | None = None
 
     def opened(self) -> Any:
         if not self._clients:
@@ -103,11 +103,11 @@ class RedisClient:
 
     def close(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
-            ending = disconnect(self._clients)
+            disconnecting = disconnect(self._clients)
             if self._loop.is_running():
-                self._ending = self._loop.create_task(ending)
+                self._disconnecting = self._loop.create_task(disconnecting)
             else:
-                self._loop.run_until_complete(ending)
+                self._loop.run_until_complete(disconnecting)
         self._clients = []
 
 

@@ -9,13 +9,13 @@ from counterfoil.ports import StoreUnavailable
 def problem(url: str) -> str | None:
     """Return why the meter cannot be used, or None."""
     try:
-        asyncio.run(_asked(url))
+        asyncio.run(_ping(url))
     except StoreUnavailable as error:
         return str(error)
     return None
 
 
-async def _asked(url: str) -> None:
+async def _ping(url: str) -> None:
     clients = open_clients(url)
     try:
         with translated():

@@ -19,7 +19,7 @@ from counterfoil.observe.events import CountsReseeded, Event
 from counterfoil.ports import StoreUnavailable
 
 # Counts are written to the store this long after they change.
-FLOW_SEC = 0.5
+SAVE_SEC = 0.5
 EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 _ADMIT = Script("admit.lua")
@@ -70,7 +70,7 @@ class RedisMeter:
         self._totals = totals
         self._observe = observe
         self._instant = instant
-        self._untold: dict[tuple[str, date], int] = {}
+        self._unsaved: dict[tuple[str, date], int] = {}
         self._lineages: dict[str, str] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -93,8 +93,8 @@ class RedisMeter:
         self._horizons.was_given(horizon)
         admitted = Admitted(_date(day), count, horizon or None)
         self._lineages[key.key_id] = key.lineage
-        self._untold[key.key_id, admitted.day] = max(admitted.count, self._untold.get((key.key_id, admitted.day), 0))
-        self._flow_soon()
+        self._unsaved[key.key_id, admitted.day] = max(admitted.count, self._unsaved.get((key.key_id, admitted.day), 0))
+        self._save_soon()
         return admitted
 
     async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]:
@@ -140,20 +140,20 @@ class RedisMeter:
 
     # --- transfer to the store -----------------------------------------------------
 
-    def _flow_soon(self) -> None:
+    def _save_soon(self) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(FLOW_SEC, lambda: self._start(self._flow()))
+            self._timer = asyncio.get_running_loop().call_later(SAVE_SEC, lambda: self._start(self._save()))
 
-    async def _flow(self) -> None:
+    async def _save(self) -> None:
         self._timer = None
-        told, self._untold = self._untold, {}
+        counts, self._unsaved = self._unsaved, {}
         try:
-            higher = await self._totals.raise_totals(told)
+            higher = await self._totals.raise_totals(counts)
         except StoreUnavailable:
             # The meter still has these counts, and later counts include them.
-            for place, count in told.items():
-                self._untold[place] = max(count, self._untold.get(place, 0))
-            self._flow_soon()
+            for key_and_day, count in counts.items():
+                self._unsaved[key_and_day] = max(count, self._unsaved.get(key_and_day, 0))
+            self._save_soon()
         else:
             # Usually another node has reported a later count. If not, the meter was restored from an old snapshot.
             for (key_id, day), count in higher.items():
@@ -167,9 +167,9 @@ class RedisMeter:
 
     def flush(self) -> None:
         """Write all unreported counts to the store, from outside the event loop."""
-        if self._untold:
-            self._totals.raise_totals_now(self._untold)
-            self._untold = {}
+        if self._unsaved:
+            self._totals.raise_totals_now(self._unsaved)
+            self._unsaved = {}
 
     def _start(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
