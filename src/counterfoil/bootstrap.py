@@ -76,7 +76,7 @@ def pseudonyms(settings: Settings) -> Pseudonyms:
 
 # --- what the operator and the supervisor use, on the back end that the settings name ---
 #
-# On PostgreSQL, stamps and admissions use the server's clock. A clock that is passed in, as tests do, replaces it.
+# On PostgreSQL, stamps and admissions use the server's clock. Tests pass their own clock, which is then used instead.
 
 
 def ledger(settings: Settings, clock: Clock | None = None) -> SqliteLedger | PostgresLedger:

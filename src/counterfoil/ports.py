@@ -25,7 +25,7 @@ class StoreUnavailable(Exception):
 
 
 class StoreUnreachable(StoreUnavailable):
-    """The store does not answer, so it is not known whether its data is intact."""
+    """The store does not respond, so it is not known whether its data is intact."""
 
 
 class StoreBusy(StoreUnavailable):

@@ -32,7 +32,7 @@ def command(ctx: click.Context, /, **flags: object) -> None:
 
 
 def _print_addresses(settings: Settings) -> None:
-    """Print the addresses on a terminal; the log has them for programs."""
+    """Print the addresses if standard error is a terminal. The log contains them too."""
     if not is_terminal(sys.stderr):
         return
     address, store = url(settings.host, settings.port, settings.prefix + "/v1"), display_value(settings, "store")

@@ -4,7 +4,7 @@ A pass compares every group of rows (the bills of a shop, the members of a
 base) and moves the rows that differ. The first copy, catching up and resuming
 after a kill are therefore the same operation. Each pass reads the source as of
 one moment. The target stays closed until the cut-over, which retires the
-source: it gives out no more horizons, so every stamp at the target is later
+source: its horizon no longer advances, so every stamp at the target is later
 than any horizon that a client has received from the source.
 """
 
@@ -21,8 +21,8 @@ from counterfoil.copying.tables import HOUR_MS, KEYS_AND_USAGE, LOADS, SHOPS, TA
 
 # The number of rows moved to the target in one transaction.
 BATCH_ROWS = 2_000
-# Passes are repeated until one moves at most this many rows, or more than half as many as the pass before it, because
-# a further pass would then not catch up any more.
+# Passes are repeated until one moves at most this many rows. They also end if a pass moves more than half as many rows
+# as the one before it, because further passes would not catch up.
 FEW_ROWS = 500
 
 
@@ -156,7 +156,7 @@ class Copy:
         return len(to_fetch) + len(to_delete)
 
     def _differing(self, table: CopiedTable, group: Any) -> tuple[set[Row], set[Row], bool]:
-        """Return the keys to fetch from the source, the keys to delete at the target, and whether that had no rows."""
+        """Return the keys to fetch from the source, the keys to delete at the target, and if the target was empty."""
         width = len(table.key)
         target_rows = {row[:width]: row[width:] for row in self._target.compared(table, group)}
         empty = not target_rows

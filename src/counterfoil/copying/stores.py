@@ -15,13 +15,13 @@ class CopySide(Protocol):
     """A store whose rows can be read."""
 
     def groups(self, table: CopiedTable, since: int) -> list[Any]:
-        """Return the groups of a table; of request records, only those from the hour `since` on."""
+        """Return the groups of a table; for request records, only from the hour `since` on."""
 
     def compared(self, table: CopiedTable, group: Any) -> Iterable[Row]:
         """Return the rows of a group, without the body of a sealed table."""
 
     def whole(self, table: CopiedTable, since: int) -> Iterator[tuple[Any, Row]]:
-        """Yield every whole row with its group; of request records, only those from the hour `since` on."""
+        """Yield every whole row with its group; for request records, only from the hour `since` on."""
 
 
 class CopySource(CopySide, Protocol):

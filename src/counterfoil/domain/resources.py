@@ -70,7 +70,7 @@ class Channel(Resource, frozen=True):
 
 
 class Option(Resource, frozen=True):
-    """A choice or add-on taken with a line."""
+    """An option or add-on chosen for a line."""
 
     choice_id: Annotated[str | None, Doc(description="The choice.")]
     choice_name: Annotated[str | None, Doc(description="Its name as printed.")]

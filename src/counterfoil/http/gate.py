@@ -27,7 +27,7 @@ _NO_CREDENTIAL = credentials.Credential("", "")
 
 
 class RequestHeaders(Protocol):
-    """Request headers. `get` returns only valid text; `in` also finds headers that are not."""
+    """Request headers. `get` returns only values that are valid text; `in` also finds headers with other values."""
 
     def __contains__(self, key: str) -> bool: ...
 

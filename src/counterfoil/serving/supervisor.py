@@ -40,7 +40,7 @@ def serve(settings: Settings, on_ready: Callable[[], None] = lambda: None) -> No
 
 @contextmanager
 def counters_folder(parent: Path) -> Iterator[Path]:
-    """Create a folder for the workers' counters. Its name contains our PID, which shows later if it is abandoned."""
+    """Create a folder for the workers' counters. Its name contains our PID, so that it can be deleted after a kill."""
     clear_abandoned(parent)
     prefix = f"counterfoil-{os.getpid()}-"
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as counters:

@@ -125,7 +125,9 @@ def _require_duckdb(path: Path) -> None:
 
 def _open_error(path: Path, error: Exception) -> str:
     if "Could not set lock" in str(error):
-        return f"{path} is open in another process. Close it there first: DuckDB allows no other process during a pull."
+        return (
+            f"{path} is open in another process. Close it there first: during a pull, only the pull can have it open."
+        )
     return f"cannot open the DuckDB file {path}: {_first_line(error)}"
 
 

@@ -1,6 +1,6 @@
 """A shop's menu, with the bill line for every way to sell a dish.
 
-Bills only pick lines from here. The lines are encoded as JSON in advance, which
+Generated bills choose from these lines. The lines are encoded as JSON in advance, which
 makes it fast to generate a large world.
 """
 
