@@ -18,7 +18,7 @@ from bench.profiles import each
 from bench.rounds import Measured, Pair, alternate, cores, summed
 from bench.targets import Verdict, at_least
 from bench.workloads import Workload
-from bench.world import COUNTERFOIL, PLENTY, World, load
+from bench.world import COUNTERFOIL, UNLIMITED, World, load
 from bench.wrk import Round, drive
 from counterfoil.backends.redis.meter import RedisMeter
 from counterfoil.domain.access import Key, Scope
@@ -171,7 +171,9 @@ def _facts(measured: Mapping[Pair, Measured], valkey: str) -> dict[str, object]:
 
 async def _admission_us(valkey: str) -> tuple[float, float]:
     """Return wall time and processor time of an admission, measured one after the other."""
-    key = Key(key_id=os.urandom(6).hex(), scope=Scope("shop", "bench"), per_min=PLENTY, per_day=PLENTY, created_at=0)
+    key = Key(
+        key_id=os.urandom(6).hex(), scope=Scope("shop", "bench"), per_min=UNLIMITED, per_day=UNLIMITED, created_at=0
+    )
     with closing(RedisMeter(valkey, "bench", Nowhere(), lambda _: None, Nowhere())) as meter:
         await meter.admit(key)
         began, before = time.perf_counter(), time.process_time()

@@ -66,7 +66,7 @@ def draw(run: Run, folder: Path = RESULTS) -> list[Path]:
         if len(values) > 1:
             paths.append(folder / f"{run.profile}-{name}.svg")
             workload = run.titles[name.removeprefix("postgres-")]
-            plots.bars(paths[-1], f"{workload}: answers a second", values)
+            plots.bars(paths[-1], f"{workload}: responses per second", values)
     return paths
 
 

@@ -1,4 +1,4 @@
-"""Measure the time from `serve` to the first answer."""
+"""Measure the time from `serve` to the first response."""
 
 import os
 import socket
@@ -22,7 +22,7 @@ def measured(world: World, bills: int, rounds: int, tell: Callable[[str], None])
     for number in range(1, rounds + 1):
         tell(f"start {number} of {rounds}")
         taken.append(_start(world))
-    what = f"seconds from `serve` to the first answer, {bills:,} bills"
+    what = f"seconds from `serve` to the first response, {bills:,} bills"
     wall, processor = (statistics.median(times) for times in zip(*taken, strict=True))
     return at_most(what, 0.5, wall, processor)
 

@@ -27,7 +27,7 @@ from bench.world import GROUP, LARGE, World
 # The number of a shop in the store, its ID, and the last day with a bill.
 Shop = tuple[int, str, int]
 
-MOST = 200
+MAX_QUESTIONS = 200
 STAMPS = 12
 DAYS = 31
 
@@ -47,7 +47,7 @@ _SHOPS = """
     SELECT number, id, (SELECT max(bill_day) FROM bills WHERE shop = shops.number) AS last FROM shops
     WHERE franchise_id = ? AND last > 0 ORDER BY number
 """
-_WALK = """
+_BILLS_IN_ORDER = """
     SELECT bill_day, closed_at, id FROM bills WHERE shop = ? AND bill_day BETWEEN ? AND ?
     ORDER BY bill_day, closed_at, id
 """
@@ -74,9 +74,13 @@ def drawn(world: World, seed: int = 1) -> dict[str, Workload]:
     small: list[tuple[str, str, list[Question]]] = [
         ("hello", "hello-world", [Hello()]),
         ("poll", "poll, nothing new", [*polls]),
-        ("bill", "one bill", [OneBill(bill) for bill in chance.sample(bills, min(MOST, len(bills)))]),
-        ("member", "one member", [OneMember(token) for token in chance.sample(tokens, min(MOST, len(tokens)))]),
-        ("lookup", "lookup", [LookUp(base, user) for user in chance.sample(users, min(MOST, len(users)))]),
+        ("bill", "one bill", [OneBill(bill) for bill in chance.sample(bills, min(MAX_QUESTIONS, len(bills)))]),
+        (
+            "member",
+            "one member",
+            [OneMember(token) for token in chance.sample(tokens, min(MAX_QUESTIONS, len(tokens)))],
+        ),
+        ("lookup", "lookup", [LookUp(base, user) for user in chance.sample(users, min(MAX_QUESTIONS, len(users)))]),
     ]
     member_pages: list[Question] = [MemberPage(base, cursor) for cursor in cursors]
     large = "shops of 300 branches, 200 categories each"
@@ -94,7 +98,7 @@ def _polls(books: sqlite3.Connection, shops: list[Shop]) -> list[Question]:
     """Return polls of each shop since several instants after its last change: pollers do not repeat an instant."""
     (horizon,) = books.execute(_HORIZON).fetchone()
     polls: list[Question] = []
-    for number, shop_id, _ in shops[: MOST // STAMPS + 1]:
+    for number, shop_id, _ in shops[: MAX_QUESTIONS // STAMPS + 1]:
         instants = range(horizon + 1, horizon + STAMPS + 1)
         polls += [Poll(number, shop_id, _written(instant), instant) for instant in instants]
     return polls
@@ -118,14 +122,14 @@ def _pages(books: sqlite3.Connection, shops: list[Shop]) -> list[Question]:
     """Return the full pages of a pass over the last month of each shop."""
     pages: list[Question] = []
     for number, shop_id, last in shops:
-        if len(pages) >= MOST:
+        if len(pages) >= MAX_QUESTIONS:
             break
         first = _days_before(last, DAYS - 1)
-        walk = books.execute(_WALK, (number, first, last)).fetchall()
-        for start in range(0, len(walk) - LIMIT + 1, LIMIT):
-            after = Place(*walk[start - 1]) if start else None
+        rows = books.execute(_BILLS_IN_ORDER, (number, first, last)).fetchall()
+        for start in range(0, len(rows) - LIMIT + 1, LIMIT):
+            after = Place(*rows[start - 1]) if start else None
             pages.append(Backfill(len(pages), number, shop_id, first, last, after))
-    return pages[:MOST]
+    return pages[:MAX_QUESTIONS]
 
 
 def _days_before(day: int, count: int) -> int:

@@ -16,7 +16,7 @@ from counterfoil.domain.access import Scope
 from counterfoil.settings import Settings
 
 COUNTERFOIL = (sys.executable, "-m", "counterfoil")
-PLENTY = key_issuing.MAX_LIMIT
+UNLIMITED = key_issuing.MAX_LIMIT
 # All shops belong to one franchise, so that one key can read them all.
 GROUP = "bench"
 # A second franchise has no bills, but many branches with a long list of categories each.
@@ -130,7 +130,7 @@ def _branch(number: int) -> dict[str, object]:
 
 def issue_keys(world: World, franchise: str, count: int) -> list[str]:
     grant = key_issuing.Grant(
-        scope=Scope("franchise", franchise), per_min=PLENTY, per_day=PLENTY, messaging_lookup=True, label="bench"
+        scope=Scope("franchise", franchise), per_min=UNLIMITED, per_day=UNLIMITED, messaging_lookup=True, label="bench"
     )
     with closing(bootstrap.key_store(world.settings)) as key_store:
         return [key_issuing.issue(key_store, grant, os.urandom, 0).text for _ in range(count)]
