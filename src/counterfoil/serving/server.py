@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,10 @@ MAX_HEAD_BYTES = 65_536
 HEAD_TIMEOUT_MS = 10_000
 ORPHAN_CHECK_SEC = 1.0
 OTHER_DESCRIPTORS = 256
+# A worker that dies within STEADY_SEC of its start is replaced after a pause, which doubles each time.
+STEADY_SEC = 30.0
+FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC = 0.5, 10.0
+STOP_CHECK_SEC = 0.05
 
 LIMITS = HTTP1Settings(header_read_timeout=HEAD_TIMEOUT_MS, keep_alive=True, max_buffer_size=MAX_HEAD_BYTES)
 
@@ -73,6 +78,48 @@ def _allow_descriptors(connections: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
+    """Granian that never gives up its workers.
+
+    By itself it ends the service when a worker dies twice within 5.5 seconds.
+    Here a dead worker is replaced at once the first time, and after longer and
+    longer pauses if it dies again soon.
+    """
+
+    def __init__(self, **terms: Any) -> None:
+        super().__init__(**terms)
+        self._pauses = Pauses(time.monotonic)
+
+    def _respawn_workers(self, workers: list[int], spawn_target: Any, target_loader: Any, delay: float = 0) -> None:
+        # A worker that is replaced on purpose has a delay, so that the old one can finish.
+        pause = 0.0 if delay else max(map(self._pauses.next, workers), default=0.0)
+        end = time.monotonic() + pause
+        while time.monotonic() < end:
+            if self.interrupt_signal:
+                return
+            time.sleep(STOP_CHECK_SEC)
+        super()._respawn_workers(workers, spawn_target, target_loader, delay)
+        # Granian looks here to find out whether a worker died soon after it was replaced.
+        self.respawned_wrks.clear()
+
+
+class Pauses:
+    """How long to wait before a worker is replaced."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._last: dict[int, tuple[float, float]] = {}
+
+    def next(self, worker: int) -> float:
+        """Return the pause, which doubles if the worker died soon after it was last replaced."""
+        died = self._now()
+        replaced, pause = self._last.get(worker, (0.0, 0.0))
+        soon = worker in self._last and died - replaced < STEADY_SEC
+        pause = min(max(FIRST_PAUSE_SEC, 2 * pause), LONGEST_PAUSE_SEC) if soon else 0.0
+        self._last[worker] = died + pause, pause
+        return pause
+
+
 class HttpServer:
     """Listens and keeps `workers` processes running; each of them calls `load`."""
 
@@ -80,7 +127,7 @@ class HttpServer:
         # Workers start from a clean interpreter: the supervisor runs threads, which do not survive a fork.
         multiprocessing.set_start_method("spawn", force=True)
         self._load = load
-        self._server: Any = Granian(
+        self._server: Any = _PersistentServer(
             target="counterfoil",
             address=host,
             port=port,

@@ -10,16 +10,33 @@ from counterfoil import bootstrap
 from counterfoil.http.app import NO_ROUTE, ROUTES
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.counters import CounterFile, Layout
-from counterfoil.observe.events import Event
+from counterfoil.observe.events import Event, ServiceChanged
 from counterfoil.observe.logs import JsonLog
+from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.serving.server import Worker
-from counterfoil.settings import Settings
+from counterfoil.settings import Settings, SettingsError
 
 LAYOUT = Layout([*(route.path for route in ROUTES), NO_ROUTE])
 
 
 def worker(settings: Settings, counters: Path) -> Worker:
-    """Build the application. Called in each worker process."""
+    """Build the application. Called in each worker process. If it fails, log one line and end the process."""
+    try:
+        return _worker(settings, counters)
+    except Exception as error:
+        if os.environ.get("COUNTERFOIL_DEBUG", "") not in ("", "0"):
+            raise
+        log = JsonLog(sys.stderr.fileno(), SystemClock().now_ms, lambda _, call: call())
+        log(ServiceChanged(what="worker_failed", detail=_reason(error)))
+        sys.exit(1)
+
+
+def _reason(error: Exception) -> str:
+    foreseen = isinstance(error, StoreUnavailable | StoreMismatch | SettingsError)
+    return str(error) if foreseen else f"{type(error).__name__}: {error}"
+
+
+def _worker(settings: Settings, counters: Path) -> Worker:
     counter_file = CounterFile(counters, LAYOUT, SystemClock().now_ms)
     log = open_log(settings, lambda delay, call: asyncio.get_running_loop().call_later(delay, call))
 
