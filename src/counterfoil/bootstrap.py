@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from counterfoil.backends.sqlite import files
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.cursors import SqliteCursors
-from counterfoil.backends.sqlite.files import path_of
 from counterfoil.backends.sqlite.inspection import SqliteInspection
 from counterfoil.backends.sqlite.keys import SqliteKeyLookup, SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SqliteLedger
+from counterfoil.backends.sqlite.open_files import OpenFiles
+from counterfoil.backends.sqlite.schema import Name
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.calendar import thai_day
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
@@ -30,7 +32,17 @@ from counterfoil.http.openapi import document
 from counterfoil.machine.clock import SystemClock, random_ids
 from counterfoil.machine.secret_file import read_or_create
 from counterfoil.observe.events import Event
-from counterfoil.ports import Books, Clock, Cursors, Inspection, KeyLookup, Meter, RequestLog, StoreUnavailable
+from counterfoil.ports import (
+    Books,
+    Clock,
+    Cursors,
+    Inspection,
+    KeyLookup,
+    Meter,
+    RequestLog,
+    StoreMismatch,
+    StoreUnavailable,
+)
 from counterfoil.reads import Reads
 from counterfoil.settings import Settings, SettingsError
 
@@ -67,7 +79,13 @@ def deployment_secret(settings: Settings) -> bytes:
 def _is_built(settings: Settings) -> bool:
     if settings.database:
         return inspection(settings).fingerprint() is not None
-    return path_of(settings.store, "books").exists()
+    if not files.path_of(settings.store, "books").exists():
+        return "books" in files.lost(settings.store)
+    try:
+        return inspection(settings).fingerprint() is not None
+    except (StoreUnavailable, StoreMismatch):
+        # It cannot be read by this version, or not now.
+        return True
 
 
 def pseudonyms(settings: Settings) -> Pseudonyms:
@@ -145,12 +163,14 @@ def _embedded(settings: Settings, clock: Clock) -> ServingPorts:
     books = SqliteBooks(settings.store)
     spent = SqliteUsage(settings.store, clock)
     handed_out = SqliteCursors(settings.store, clock, beside=spent)
+    open_files = OpenFiles(settings.store, ("books", "usage"))
+    keys = SqliteKeyLookup(settings.store, clock, open_files.problem)
 
     def close() -> None:
-        for part in (spent, handed_out, books):
+        for part in (keys, spent, handed_out, books):
             part.close()
 
-    return ServingPorts(books, SqliteKeyLookup(settings.store, clock), spent, spent, handed_out, close)
+    return ServingPorts(books, keys, spent, spent, handed_out, close)
 
 
 def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock | None) -> ServingPorts:
@@ -226,9 +246,31 @@ def service(settings: Settings, observe: Callable[[Event], None], clock: Clock |
 def prepare(settings: Settings, clock: Clock | None = None) -> None:
     """Create or migrate the files of an embedded store; on a server, only check the schema."""
     if not settings.database:
+        files.require_whole(settings.store)
         key_store(settings).close()
         usage(settings, clock).close()
     ledger(settings, clock).close()
+
+
+def require_store(settings: Settings) -> None:
+    """Raise if the folder contains no store, so that a mistyped path does not become an empty one."""
+    if not settings.database and not files.exists(settings.store):
+        raise SettingsError(
+            f"there is no store at {settings.store}. Check --store or COUNTERFOIL_STORE; "
+            "to create a new store there, run `counterfoil init`."
+        )
+
+
+def lost_files(settings: Settings) -> list[Name]:
+    """Return the files that an embedded store had and that are missing now."""
+    return [] if settings.database else files.lost(settings.store)
+
+
+def recreate(settings: Settings, name: str) -> None:
+    """Replace a lost file of an embedded store by an empty one."""
+    if settings.database:
+        raise SettingsError("only a store in a folder has files that can be lost one by one")
+    files.recreate(settings.store, name)
 
 
 def migrate(settings: Settings) -> list[str]:

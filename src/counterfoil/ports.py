@@ -29,7 +29,7 @@ class StoreUnreachable(StoreUnavailable):
 
 
 class StoreBusy(StoreUnavailable):
-    """The store works, but more requests are waiting for it than it can handle."""
+    """The store works, but another process has locked it, or more requests wait for it than it can handle."""
 
 
 class StoreMismatch(Exception):

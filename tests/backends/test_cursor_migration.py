@@ -14,7 +14,8 @@ from counterfoil.backends.postgres.migrate import migrate
 from counterfoil.backends.postgres.schema import scripts as server_scripts
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.sqlite.cursors import SqliteCursors
-from counterfoil.backends.sqlite.files import path_of, scripts
+from counterfoil.backends.sqlite.files import path_of
+from counterfoil.backends.sqlite.schema import scripts
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Cursors

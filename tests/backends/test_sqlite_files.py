@@ -4,13 +4,16 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from counterfoil.backends.sqlite import files
-from counterfoil.backends.sqlite.files import NAMES, Name, checkpoint, path_of, read_write, writing
+from counterfoil.backends.sqlite.files import checkpoint, path_of, read_write, writing
+from counterfoil.backends.sqlite.schema import NAMES, Name
+from counterfoil.ports import StoreMismatch
 
 ONE_MORE = """
     INSERT INTO daily_totals (key_id, day, count) SELECT 'key', 1 + coalesce(max(day), 0), 1 FROM daily_totals
@@ -82,3 +85,91 @@ def test_files_are_readable_by_their_owner_only(tmp_path: Path, name: Name) -> N
         modes = {stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "store").iterdir()}
     assert modes == {0o600}
     assert stat.S_IMODE((tmp_path / "store").stat().st_mode) == 0o700
+
+
+# --- the files of one store ----------------------------------------------------------
+
+
+def ids(folder: Path) -> set[int]:
+    found = set()
+    for name in NAMES:
+        with closing(sqlite3.connect(path_of(folder, name))) as connection:
+            found.add(connection.execute("PRAGMA application_id").fetchone()[0])
+    return found
+
+
+def unmarked(folder: Path) -> None:
+    """As an earlier version left them."""
+    for name in NAMES:
+        with closing(sqlite3.connect(path_of(folder, name))) as connection:
+            connection.execute("PRAGMA application_id = 0")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_all_files_of_a_store_are_created_together_and_know_their_store(tmp_path: Path, name: Name) -> None:
+    read_write(tmp_path, name).close()
+    assert {path.name for path in tmp_path.iterdir()} == {f"{one}.sqlite3" for one in NAMES}
+    (mark,) = ids(tmp_path)
+    assert mark > 0
+    for one in NAMES:
+        read_write(tmp_path, one).close()
+    assert ids(tmp_path) == {mark}
+
+
+def test_a_store_of_an_earlier_version_is_adopted(tmp_path: Path) -> None:
+    read_write(tmp_path, "books").close()
+    unmarked(tmp_path)
+    read_write(tmp_path, "usage").close()
+    (mark,) = ids(tmp_path)
+    assert mark > 0
+
+
+def test_an_earlier_version_created_files_one_by_one(tmp_path: Path) -> None:
+    read_write(tmp_path, "books").close()
+    unmarked(tmp_path)
+    path_of(tmp_path, "usage").unlink()
+    path_of(tmp_path, "keys").unlink()
+    read_write(tmp_path, "keys").close()
+    (mark,) = ids(tmp_path)
+    assert mark > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_lost_file_is_not_created_again(tmp_path: Path, name: Name) -> None:
+    read_write(tmp_path, name).close()
+    path_of(tmp_path, name).unlink()
+    with pytest.raises(StoreMismatch, match=f"{name}.sqlite3 is missing or empty"):
+        read_write(tmp_path, name)
+    assert not path_of(tmp_path, name).exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("how", ["backup", "VACUUM INTO"])
+def test_a_backup_of_a_file_belongs_to_the_same_store(tmp_path: Path, name: Name, how: str) -> None:
+    read_write(tmp_path, name).close()
+    path, copy = path_of(tmp_path, name), tmp_path / "copy"
+    with closing(sqlite3.connect(path)) as connection, closing(sqlite3.connect(copy)) as target:
+        if how == "backup":
+            connection.backup(target)
+        else:
+            target.close()
+            copy.unlink(missing_ok=True)
+            connection.execute("VACUUM INTO ?", (str(copy),))
+    copy.replace(path)
+    files.require_whole(tmp_path)
+
+
+def test_files_of_two_stores_are_not_served_together(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        read_write(tmp_path / name, "keys").close()
+    path_of(tmp_path / "other", "keys").replace(path_of(tmp_path / "one", "keys"))
+    with pytest.raises(StoreMismatch, match=r"belong to different stores: restore the files of one store"):
+        files.require_whole(tmp_path / "one")
+
+
+def test_processes_that_create_a_store_at_once_agree_on_its_id(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        for connection in pool.map(lambda n: read_write(tmp_path, NAMES[n % 3]), range(6)):
+            connection.close()
+    (mark,) = ids(tmp_path)
+    assert mark > 0

@@ -181,3 +181,19 @@ def test_read_only_commands_leave_no_file_behind(loaded: Command, store: Path) -
     loaded("doctor")
     left = {path.name for path in store.iterdir()} - before
     assert {name for name in left if not name.endswith(("-wal", "-shm"))} == set()
+
+
+@pytest.mark.parametrize("name", ["books", "keys", "usage"])
+def test_a_file_that_the_store_has_lost_fails(loaded: Command, store: Path, name: str) -> None:
+    (store / f"{name}.sqlite3").unlink()
+    found = checks(loaded, status=1)[name][0]
+    assert found["status"] == "fail"
+    assert found["says"].startswith(f"{name}.sqlite3 is missing or empty: put the file back")
+    assert not (store / f"{name}.sqlite3").exists()
+
+
+def test_files_of_two_stores_fail(loaded: Command, store: Path, tmp_path: Path) -> None:
+    Command(tmp_path / "other")("init")
+    (tmp_path / "other" / "keys.sqlite3").replace(store / "keys.sqlite3")
+    found = checks(loaded, status=1)["store"]
+    assert "belong to different stores" in found[-1]["says"]

@@ -149,7 +149,10 @@ def test_a_store_that_is_not_a_database_is_reported_in_one_sentence(counterfoil:
     store.mkdir()
     (store / "keys.sqlite3").write_bytes(b"not a database " * 1000)
     result = counterfoil("keys", "list", status=1)
-    assert result.stderr == "counterfoil: the store is unavailable: SQLite: file is not a database\n"
+    assert result.stderr == (
+        "counterfoil: the store is unavailable: keys.sqlite3 is damaged (file is not a database): "
+        "stop the service and restore the file from a backup.\n"
+    )
 
 
 def test_a_store_of_a_newer_version_is_refused(counterfoil: Command, store: Path) -> None:

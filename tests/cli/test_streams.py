@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,12 @@ def test_a_store_with_an_undecodable_name_is_shown_and_used(tmp_path: Path) -> N
     for arguments in (("settings",), ("settings", "--json"), ("doctor",), ("doctor", "--json"), ("keys", "list")):
         done = in_a_shell(*arguments, "--store", store)
         assert (done.returncode, done.stderr) == (0, b""), arguments
+
+
+def test_a_null_device_that_cannot_be_opened_is_one_sentence() -> None:
+    code = "import os; os.devnull = '/no/such/device'; from counterfoil.cli.main import run; run()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "counterfoil: cannot open /no/such/device: No such file or directory. Every Counterfoil command needs it.\n"
+    )

@@ -19,7 +19,7 @@ from running_service import RunningService
 
 MESSAGING_USER = "U" + 32 * "7"
 # One row each, and what is read once when a process starts or keys have changed.
-SMALL = {"horizon", "deployment", "steady", "generation", "keys", "sqlite_master", "migrations"}
+SMALL = {"horizon", "deployment", "steady", "generation", "keys", "revocations", "sqlite_master", "migrations"}
 # Read for the operator, who asks for all of it.
 FOR_THE_OPERATOR = ("max(n)", "personal_base IS NOT NULL")
 # Once an hour, by the supervisor; the table holds a minute of admissions and the last of every key.

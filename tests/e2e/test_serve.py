@@ -402,10 +402,10 @@ def test_a_file_that_is_not_a_database_is_refused(deployment: Deployment) -> Non
     assert "not a database" in deployment.refusal()
 
 
-def test_a_store_that_cannot_be_created_is_refused(deployment: Deployment) -> None:
+def test_a_store_below_a_file_is_refused(deployment: Deployment) -> None:
     (deployment.folder / "file").touch()
     sentence = deployment.refusal(COUNTERFOIL_STORE=str(deployment.folder / "file" / "store"))
-    assert "Not a directory" in sentence
+    assert sentence.startswith(f"counterfoil: there is no store at {deployment.folder / 'file' / 'store'}. ")
 
 
 def test_a_store_created_at_start_is_readable_by_its_owner_only(deployment: Deployment) -> None:

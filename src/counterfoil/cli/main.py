@@ -24,6 +24,7 @@ FIRST_FREE_DESCRIPTOR = 3
 COMMANDS = {
     "demo": "Serve an invented restaurant group, to try Counterfoil.",
     "serve": "Serve the API.",
+    "init": "Create an empty store, or an empty file in place of a lost one.",
     "load": "Load source records from files, folders or standard input.",
     "generate": "Write realistic source records for testing.",
     "schema": "Print the JSON Schema of a kind of source record.",
@@ -109,7 +110,10 @@ def program(ctx: click.Context, config: Path | None) -> None:
 
 
 def run() -> NoReturn:
-    _prepare_streams()
+    try:
+        _prepare_streams()
+    except OSError as error:
+        sys.exit(f"counterfoil: cannot open {os.devnull}: {error.strerror}. Every Counterfoil command needs it.")
     program.main(prog_name="counterfoil")
 
 

@@ -45,9 +45,7 @@ def settings_from(ctx: click.Context, **flags: object) -> Settings:
 def existing_store(ctx: click.Context, store: str | None) -> Settings:
     """Return the settings, or fail if there is no store: read-only commands must not create one."""
     settings = settings_from(ctx, store=store)
-    if not settings.database and not settings.store.is_dir():
-        raise SettingsError(
-            f"there is no store at {settings.store}. Set --store to an existing store, "
-            "or create one with `counterfoil load` or `counterfoil keys issue`."
-        )
+    from counterfoil import bootstrap  # noqa: PLC0415 - commands that take only the option start faster without it
+
+    bootstrap.require_store(settings)
     return settings

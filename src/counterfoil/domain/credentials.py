@@ -1,9 +1,9 @@
 """Generates, parses and verifies API keys: `cf_live_<keyId>_<secret>`.
 
 The secret is 256 random bits in base 62, followed by a checksum of everything
-before it, so that a secret scanner can tell a key from random text. The service
-does not check the checksum: only the stored hash decides whether a key is
-genuine. The published pattern is `PATTERN`.
+before it, so that a secret scanner can tell a key from random text, and a
+mistyped key is refused without a look at the store. Only the stored hash
+decides whether a key is genuine. The published pattern is `PATTERN`.
 """
 
 import hashlib
@@ -54,10 +54,12 @@ def format_key(credential: Credential) -> str:
 
 
 def parse_authorization(authorization: str | None) -> Credential | None:
-    """Return the key in an Authorization header; None if there is no well-formed one."""
+    """Return the key in an Authorization header; None if there is no well-formed one with a right checksum."""
     scheme, _, token = (authorization or "").partition(" ")
     token = token.strip(" ")
     if scheme.lower() != "bearer" or not _KEY.fullmatch(token):
+        return None
+    if _checksum_of(token[:-CHECKSUM_LENGTH]) != token[-CHECKSUM_LENGTH:]:
         return None
     return Credential(token[8 : 8 + ID_LENGTH], token[9 + ID_LENGTH :])
 
@@ -74,4 +76,8 @@ def matches(secret: str, stored_digest: bytes | None) -> bool:
 
 
 def _checksum(key_id: str, body: str) -> str:
-    return base62(zlib.crc32(f"cf_live_{key_id}_{body}".encode()), CHECKSUM_LENGTH)
+    return _checksum_of(f"cf_live_{key_id}_{body}")
+
+
+def _checksum_of(text: str) -> str:
+    return base62(zlib.crc32(text.encode()), CHECKSUM_LENGTH)

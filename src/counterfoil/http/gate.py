@@ -22,9 +22,6 @@ from counterfoil.reads import Caller
 MAX_CONCURRENT_REQUESTS = 32
 MAX_WAIT_SEC = 2.0
 
-# Checked when the request has no well-formed key, so that every request takes the same steps.
-_NO_CREDENTIAL = credentials.Credential("", "")
-
 
 class RequestHeaders(Protocol):
     """Request headers. `get` returns only values that are valid text; `in` also finds headers with other values."""
@@ -74,7 +71,7 @@ class Gate:
         """Check the key and count the request. The quota is checked later, because its refusal has quota headers."""
         credential = credentials.parse_authorization(authorization)
         try:
-            stored = await self._verified_key(credential or _NO_CREDENTIAL)
+            stored = await self._verified_key(credential)
             if stored is None:
                 raise Refused(INVALID_KEY)
             if stored.key.revoked_at is not None:
@@ -86,8 +83,12 @@ class Gate:
             raise TooManyRequests(stored.key.key_id, verdict.retry_after_sec, stored.key.per_min, WINDOW_SEC)
         return Caller(stored.key, verdict)
 
-    async def _verified_key(self, credential: credentials.Credential) -> StoredKey | None:
+    async def _verified_key(self, credential: credentials.Credential | None) -> StoredKey | None:
         """Return the key of this credential, or None. An unknown id and a wrong secret take the same steps."""
+        if credential is None:
+            # There is nothing to look up, but if the keys cannot be read, this request is refused like any other.
+            await self._keys.find("")
+            return None
         stored = await self._keys.find(credential.key_id)
         if not credentials.matches(credential.secret, stored.secret_digest if stored else None):
             stored = await self._keys.find_again(credential.key_id)

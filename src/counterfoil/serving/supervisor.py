@@ -32,6 +32,7 @@ def serve(settings: Settings, on_ready: Callable[[], None] = lambda: None) -> No
     _require_free_port(settings.host, settings.port)
     if settings.admin_port:
         _require_free_port(settings.admin_host, settings.admin_port)
+    bootstrap.require_store(settings)
     bootstrap.prepare(settings)
     _require_permission(settings)
     with counters_folder(Path(tempfile.gettempdir())) as counters:

@@ -13,9 +13,7 @@ from typing import Any
 
 from counterfoil.backends.sqlite.files import (
     MOVED_TO,
-    NAMES,
     WAIT_SEC,
-    Name,
     moved,
     path_of,
     read_only,
@@ -23,6 +21,7 @@ from counterfoil.backends.sqlite.files import (
     translated,
 )
 from counterfoil.backends.sqlite.ledger import SHOP_SHIFT
+from counterfoil.backends.sqlite.schema import NAMES, Name
 from counterfoil.copying.tables import HOUR_MS, REQUESTS, CopiedTable, Row
 from counterfoil.ports import Clock, StoreUnavailable
 

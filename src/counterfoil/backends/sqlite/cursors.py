@@ -2,8 +2,17 @@
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
-from counterfoil.backends.sqlite.files import WAIT_SEC, read_write, row, translated, writing
+from counterfoil.backends.sqlite.files import (
+    BRIEFLY_SEC,
+    WAIT_SEC,
+    read_write,
+    row,
+    translated,
+    unhurried,
+    writing,
+)
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.paging import EXTEND_MS, LIFETIME_MS, RESERVED_MS, SHARED_MS, Listing, Position, StoredCursor
 from counterfoil.ports import Clock
@@ -78,8 +87,7 @@ class SqliteCursors:
             return None
         row_id, major, minor, earliest, latest, ends_at = found
         if ends_at + EXTEND_MS <= now + LIFETIME_MS:
-            with translated(), writing(self._connection, WAIT_SEC["usage"]):
-                self._connection.execute(_EXTEND, (*_key(listing), cursor, now + LIFETIME_MS))
+            await unhurried(lambda: self._write(_EXTEND, (*_key(listing), cursor, now + LIFETIME_MS)))
         return StoredCursor(Position(major, minor, row_id), earliest, latest)
 
     async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
@@ -87,9 +95,14 @@ class SqliteCursors:
         where = (position.id, position.major, position.minor)
         terms = (held.earliest, held.latest, now, now + LIFETIME_MS, SHARED_MS, fresh)
         values = (*_key(listing), *where, *terms)
-        with translated(), writing(self._connection, WAIT_SEC["usage"]):
-            handed_out = self._connection.execute(_HAND_OUT, values).fetchone()
+        handed_out = await unhurried(lambda: self._write(_HAND_OUT, values))
         return str(handed_out[0]) if handed_out else None
+
+    def _write(self, statement: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
+        """Run one statement in a transaction; return its first row."""
+        with translated(), writing(self._connection, BRIEFLY_SEC):
+            found: tuple[Any, ...] | None = self._connection.execute(statement, values).fetchone()
+            return found
 
     def prune(self) -> int:
         """Expire cursors whose lifetime is over, delete those expired long ago; return the number that expired."""

@@ -3,21 +3,25 @@
 A store is a folder with three databases, so that each process opens only what it
 needs: `books` (loaders write, the service reads), `keys` (the operator
 writes, the service reads) and `usage` (the service writes).
+
+The files of a store are created together, and each is then marked with the id
+of the store (SQLite's `application_id`, which backups keep). So a file that is
+missing from a marked store was lost, and is not replaced by an empty one.
 """
 
+import asyncio
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
-from importlib import resources
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, TypeVar
 
-from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.backends.sqlite.schema import NAMES, Name, check_version, run_migrations, version
+from counterfoil.ports import StoreBusy, StoreMismatch, StoreUnavailable
 
-Name = Literal["books", "keys", "usage"]
-NAMES: tuple[Name, ...] = ("books", "keys", "usage")
+Result = TypeVar("Result")
 
 # A writer that finds the file locked retries after this long, then at longer and longer
 # intervals. SQLite's own busy handler starts at a millisecond, the time of thirty admissions.
@@ -29,6 +33,15 @@ PAGE_BYTES = {"books": 8192, "keys": 4096, "usage": 1024}
 OPEN_SEC = {"books": 2.0, "keys": 2.0, "usage": 5.0}
 SETTLE_SEC = 10.0
 WAIT_SEC = {"books": 60.0, "keys": 5.0, "usage": 2.0}
+# A request waits for a lock this long inside the event loop, because another worker's commit takes less, and then
+# outside it with these pauses, so that other requests are answered meanwhile.
+BRIEFLY_SEC = 0.002
+REQUEST_SEC = 1.0
+PAUSE_SEC = 0.005
+LONGEST_PAUSE_SEC = 0.02
+
+# Stands for the id of a file that cannot be read now.
+LOCKED = -1
 
 # The message of a retired store begins with this: see departure.py.
 MOVED_TO = "this store was moved to"
@@ -41,11 +54,13 @@ LONGEST_LOG = {"books": 4_000, "keys": 4_000, "usage": 65_536}
 LONG_LOG_BYTES = 32_000_000
 RESTART_SEC = 0.05
 
+# Databases are not mapped into memory: if a mapped file is truncated, the next read kills the process (SIGBUS).
+# Without the mapping, SQLite reports a damaged file.
 _PRAGMAS = """
     PRAGMA busy_timeout = 0;
     PRAGMA synchronous = NORMAL;
     PRAGMA cache_size = -16000;
-    PRAGMA mmap_size = 1099511627776;
+    PRAGMA mmap_size = 0;
 """
 
 
@@ -82,16 +97,46 @@ def rows(connection: sqlite3.Connection, statement: str, values: Sequence[object
 
 
 def _unavailable(error: sqlite3.Error) -> StoreUnavailable:
-    return StoreUnavailable(f"SQLite: {error}")
+    kind = StoreBusy if _is_busy(error) else StoreUnavailable
+    return kind(f"SQLite: {error}")
 
 
-def read_only(folder: Path, name: Name) -> sqlite3.Connection:
+def is_damage(error: BaseException | None) -> bool:
+    """Return whether the error means that a file is not a whole database, rather than locked or out of reach."""
+    damage = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
+    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in damage
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
+def read_only(folder: Path, name: Name, wait_sec: float | None = None) -> sqlite3.Connection:
+    if _is_empty(path_of(folder, name)):
+        raise StoreUnavailable(is_missing(name))
     with translated():
-        return _connect(f"{path_of(folder, name).resolve().as_uri()}?mode=ro", name)
+        return _connect(_uri(folder, name, "ro"), name, OPEN_SEC[name] if wait_sec is None else wait_sec)
 
 
 def read_write(folder: Path, name: Name) -> sqlite3.Connection:
-    """Open a file for writing; create it if it is missing, and bring its schema up to date."""
+    """Open a file for writing and bring its schema up to date; create a new store, with all its files, if needed."""
+    if _mark(folder, name):
+        return _settled(folder, name)
+    require_whole(folder)
+    for other in NAMES:
+        if not path_of(folder, other).exists() and other != name:
+            _settled(folder, other).close()
+    connection = _settled(folder, name)
+    try:
+        _settle_id(folder)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _settled(folder: Path, name: Name) -> sqlite3.Connection:
+    """Open one file for writing; create it if it is missing, and bring its schema up to date."""
     path = path_of(folder, name)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -99,10 +144,21 @@ def read_write(folder: Path, name: Name) -> sqlite3.Connection:
     except OSError as error:
         raise StoreUnavailable(f"cannot open {path}: {error.strerror}") from error
     with translated():
-        connection = _connect(f"{path.resolve().as_uri()}?mode=rw", name, checked=False)
+        connection = _connect(_uri(folder, name, "rw"), name, OPEN_SEC[name], checked=False)
         _settle_layout(connection, name)
         _migrate(connection, name)
         return connection
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        return path.stat().st_size == 0
+    except OSError:
+        return True
+
+
+def _uri(folder: Path, name: Name, mode: str) -> str:
+    return f"{path_of(folder, name).resolve().as_uri()}?mode={mode}"
 
 
 def _make_private(path: Path) -> None:
@@ -162,6 +218,26 @@ def checkpoint(connection: sqlite3.Connection) -> None:
             busy = connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()[0]
 
 
+async def unhurried(act: Callable[[], Result]) -> Result:
+    """Return what a short transaction returns; retry for `REQUEST_SEC` while others hold the lock.
+
+    The pauses do not block the event loop.
+    """
+    try:
+        return act()
+    except StoreBusy:
+        loop = asyncio.get_running_loop()
+        deadline, pause = loop.time() + REQUEST_SEC, PAUSE_SEC
+    while True:
+        await asyncio.sleep(pause)
+        try:
+            return act()
+        except StoreBusy:
+            if loop.time() > deadline:
+                raise
+        pause = min(2 * pause, LONGEST_PAUSE_SEC)
+
+
 def _patiently(ask: Callable[[], object], wait_sec: float) -> None:
     """Call `ask`, which needs a lock; retry for up to `wait_sec` while others hold it."""
     deadline, pause = 0.0, RETRY_SEC
@@ -170,7 +246,7 @@ def _patiently(ask: Callable[[], object], wait_sec: float) -> None:
             ask()
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            if not _is_busy(error):
                 raise
             now = time.monotonic()
             deadline = deadline or now + wait_sec
@@ -180,17 +256,17 @@ def _patiently(ask: Callable[[], object], wait_sec: float) -> None:
             pause = min(2 * pause, SLOWEST_RETRY_SEC)
 
 
-def _connect(uri: str, name: Name, *, checked: bool = True) -> sqlite3.Connection:
+def _connect(uri: str, name: Name, wait_sec: float, *, checked: bool = True) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=256)
 
     def greet() -> None:
         connection.executescript(f"{_PRAGMAS} PRAGMA wal_autocheckpoint = {LONGEST_LOG[name]};")
         if checked:
-            _check_version(connection, name)
+            check_version(connection, name)
 
     try:
         # The last connection to close a file cleans it up, and nobody else can open it meanwhile.
-        _patiently(greet, OPEN_SEC[name])
+        _patiently(greet, wait_sec)
     except BaseException:
         connection.close()
         raise
@@ -204,59 +280,111 @@ def _settle_layout(connection: sqlite3.Connection, name: Name) -> None:
     _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"), SETTLE_SEC)
 
 
-# --- migrations --------------------------------------------------------------
+# --- the store that a file belongs to ---------------------------------------
 
 
-@lru_cache
-def scripts(name: Name) -> list[tuple[int, str, str]]:
-    """Return the numbered migrations of a database: number, file name, SQL."""
-    folder = resources.files(__package__) / "migrations" / name
-    files = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [(int(file[:4]), file, (folder / file).read_text(encoding="utf-8")) for file in files]
+def exists(folder: Path) -> bool:
+    """Return whether the folder contains any file of a store."""
+    return any(path_of(folder, name).exists() for name in NAMES)
 
 
-def version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+def require_whole(folder: Path) -> None:
+    """Raise if a file of the store was lost, or if its files belong to different stores."""
+    marks = {name: _mark(folder, name) for name in NAMES}
+    known = {name: mark for name, mark in marks.items() if mark and mark != LOCKED}
+    for name, mark in marks.items():
+        if known and mark is None:
+            raise StoreMismatch(is_missing(name))
+    if len(set(known.values())) > 1:
+        raise _mixed(known)
 
 
-def _check_version(connection: sqlite3.Connection, name: Name) -> None:
-    found, wanted = version(connection), scripts(name)[-1][0]
-    if found > wanted:
-        raise StoreMismatch(
-            f"the {name} database has schema {found}, but this version supports only schemas up to {wanted}: "
-            "it was written by a newer Counterfoil. Run that version, or restore a backup."
-        )
-    if found < wanted:
-        raise StoreMismatch(
-            f"the {name} database has schema {found}, and this program needs {wanted}: "
-            "stop the older processes and start `counterfoil serve` or `counterfoil load` once to bring it up to date."
-        )
+def lost(folder: Path) -> list[Name]:
+    """Return the files that this store had and that are missing now."""
+    marks: dict[Name, int | None] = {}
+    for name in NAMES:
+        try:
+            marks[name] = _mark(folder, name)
+        except StoreUnavailable:
+            marks[name] = LOCKED
+    marked = any(mark and mark != LOCKED for mark in marks.values())
+    return [name for name in NAMES if marked and marks[name] is None]
+
+
+def recreate(folder: Path, name: str) -> None:
+    """Replace a lost file by an empty one."""
+    found = next((one for one in lost(folder) if one == name), None)
+    if found is None:
+        raise StoreMismatch(f"{name}.sqlite3 is not missing, so it is not created again.")
+    _settled(folder, found).close()
+    _settle_id(folder)
+
+
+def is_missing(name: Name) -> str:
+    return (
+        f"{name}.sqlite3 is missing or empty: put the file back or restore it from a backup. "
+        f"If it is lost, run `counterfoil init --recreate {name}` to continue with an empty one."
+    )
+
+
+def is_damaged(name: Name, reason: object) -> str:
+    return f"{name}.sqlite3 is damaged ({reason}): stop the service and restore the file from a backup."
+
+
+def _mixed(marks: dict[Name, int]) -> StoreMismatch:
+    listed = " and ".join(f"{name}.sqlite3" for name in marks)
+    return StoreMismatch(f"{listed} belong to different stores: restore the files of one store.")
+
+
+def _mark(folder: Path, name: Name) -> int | None:
+    """Return the id of the store that a file belongs to: 0 if it has none yet, None if there is no database."""
+    if not path_of(folder, name).exists():
+        return None
+    found: list[int] = []
+
+    def ask() -> None:
+        found[:] = [version(connection), _id_in(connection)]
+
+    with translated(), closing(_plain(folder, name, "ro")) as connection:
+        try:
+            _patiently(ask, OPEN_SEC[name])
+        except sqlite3.Error as error:
+            if _is_busy(error):
+                return LOCKED
+            raise StoreUnavailable(is_damaged(name, error)) from error
+    schema, mark = found
+    return mark if schema else None
+
+
+def _plain(folder: Path, name: Name, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(_uri(folder, name, mode), uri=True, isolation_level=None, timeout=0)
+
+
+def _id_in(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA application_id").fetchone()[0])
+
+
+def _settle_id(folder: Path) -> None:
+    """Mark the files that have no id yet: new ones, and those that an earlier version wrote."""
+    marks = {name: _mark(folder, name) or 0 for name in NAMES}
+    if all(marks.values()):
+        return
+    # Every process begins with the same file, so that two that create a store at once agree.
+    chosen = max(0, *marks.values())
+    for name in NAMES:
+        with translated(), closing(_plain(folder, name, "rw")) as file, writing(file, SETTLE_SEC):
+            (fresh,) = file.execute("SELECT abs(random() % 2147483646) + 1").fetchone()
+            chosen = _id_in(file) or chosen or fresh
+            file.execute(f"PRAGMA application_id = {chosen}")
+
+
+# --- what the files contain ---------------------------------------------------
 
 
 def _migrate(connection: sqlite3.Connection, name: Name) -> None:
     with writing(connection, SETTLE_SEC):
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, file TEXT NOT NULL, at TEXT NOT NULL)"
-        )
-        done = version(connection)
-        for number, file, sql in scripts(name):
-            if number <= done:
-                continue
-            for statement in statements(sql):
-                connection.execute(statement)
-            connection.execute("INSERT INTO migrations VALUES (?, ?, datetime('now'))", (number, file))
-            connection.execute(f"PRAGMA user_version = {number}")
-    _check_version(connection, name)
-
-
-def statements(sql: str) -> Iterator[str]:
-    """Yield the statements of a script one by one, because `executescript` would commit the open transaction."""
-    pending = ""
-    for line in sql.splitlines(keepends=True):
-        pending += line
-        if sqlite3.complete_statement(pending):
-            yield pending
-            pending = ""
+        run_migrations(connection, name)
+    check_version(connection, name)
 
 
 def moved(connection: sqlite3.Connection) -> str | None:

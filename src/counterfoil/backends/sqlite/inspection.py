@@ -1,9 +1,20 @@
 """Inspects the store's files from outside, for the admin listener and `counterfoil doctor`."""
 
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from counterfoil.backends.sqlite.files import NAMES, Name, moved, read_only, translated
+from counterfoil.backends.sqlite.files import (
+    is_damage,
+    is_damaged,
+    moved,
+    path_of,
+    read_only,
+    require_whole,
+    translated,
+)
+from counterfoil.backends.sqlite.open_files import OpenFiles
+from counterfoil.backends.sqlite.schema import NAMES, Name
 from counterfoil.domain.access import Scope
 from counterfoil.ports import LatestLoad, StoreMismatch, StoreUnavailable
 
@@ -14,6 +25,17 @@ _KNOWN = {
     "franchise": "SELECT 1 FROM shops WHERE franchise_id = ? AND NOT removed LIMIT 1",
 }
 
+# Each reads a few pages, among them the last of a table: a file that was cut off or overwritten fails here.
+_PROBES: dict[Name, tuple[str, ...]] = {
+    "books": ("SELECT max(number) FROM shops", "SELECT max(number) FROM bills", "SELECT max(number) FROM members"),
+    "keys": ("SELECT count(*) FROM keys",),
+    "usage": (
+        "SELECT max(number) FROM requests",
+        "SELECT max(rowid) FROM cursors",
+        "SELECT max(day) FROM daily_totals",
+    ),
+}
+
 _FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
 
 
@@ -22,9 +44,13 @@ class SqliteInspection:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._open_files = OpenFiles(folder, ("books", "usage"), logs=False)
 
     def problems(self) -> dict[str, str | None]:
-        return {name: self._problem(name) for name in NAMES}
+        found: dict[str, str | None] = {name: self._problem(name) for name in NAMES}
+        if not any(found.values()) and (mixed := self._mixed()):
+            found["store"] = mixed
+        return found
 
     def survives_primary(self) -> bool:
         return False
@@ -57,10 +83,28 @@ class SqliteInspection:
     def _problem(self, name: Name) -> str | None:
         try:
             with closing(read_only(self._folder, name)) as connection, translated():
-                connection.execute("SELECT count(*) FROM migrations").fetchone()
-                return moved(connection)
+                for probe in _PROBES[name]:
+                    connection.execute(probe).fetchone()
+                return self._open_files.problem(name) or self._cut_off(name, connection) or moved(connection)
+        except StoreUnavailable as error:
+            return is_damaged(name, error.__cause__) if is_damage(error.__cause__) else str(error)
+        except StoreMismatch as error:
+            return str(error)
+
+    def _cut_off(self, name: Name, connection: sqlite3.Connection) -> str | None:
+        """Return a problem if pages are missing that the log does not have either."""
+        (pages,), (page_bytes,) = (connection.execute(f"PRAGMA page_{what}").fetchone() for what in ("count", "size"))
+        path = path_of(self._folder, name)
+        log = path.with_name(f"{path.name}-wal")
+        stored = path.stat().st_size + (log.stat().st_size if log.exists() else 0)
+        return is_damaged(name, "it was truncated") if stored < pages * page_bytes else None
+
+    def _mixed(self) -> str | None:
+        try:
+            require_whole(self._folder)
         except (StoreUnavailable, StoreMismatch) as error:
             return str(error)
+        return None
 
     def _row(self, query: str, *values: str) -> tuple[int, ...] | None:
         try:

@@ -1,22 +1,46 @@
 """Keys: the ring, which checks requests in memory, and the key_store, in which the operator changes keys.
 
 The ring holds every key and looks up every key id in the same dictionary, so
-an unknown id takes as long as a known one. It reads the file again after
-`REFRESH_SEC`, over a new connection: a revocation takes effect within that
-time, and a missing or damaged file is noticed within it.
+an unknown id takes as long as a known one. After `REFRESH_SEC` it looks at the
+file again, in a thread and over a new connection: a revocation takes effect
+within that time, and a missing or damaged file is noticed within it. While
+another process has the file locked and has not written it, the keys in memory
+stay in use, for at most `BRIDGE_SEC`.
+
+A revocation is also recorded in `usage.sqlite3`. If an older `keys.sqlite3` is
+restored, keys that were revoked since then stay revoked.
 """
 
+import asyncio
+import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 
-from msgspec import MsgspecError, json
+from msgspec import Struct, json
+from msgspec.structs import replace
 
-from counterfoil.backends.sqlite.files import WAIT_SEC, path_of, read_only, read_write, translated, writing
+from counterfoil.backends.sqlite.files import (
+    REQUEST_SEC,
+    WAIT_SEC,
+    path_of,
+    read_only,
+    read_write,
+    translated,
+    writing,
+)
 from counterfoil.domain.access import Key
-from counterfoil.ports import Clock, StoredKey, StoreMismatch, StoreUnavailable
+from counterfoil.ports import Clock, StoreBusy, StoredKey, StoreMismatch, StoreUnavailable
 
 REFRESH_SEC = 0.5
+# All keys are read again after this long, even if the file looks unchanged.
+REREAD_SEC = 60.0
+# The contract's five minutes, minus the time that a request may take.
+BRIDGE_SEC = 270.0
+# How long the thread waits for a lock, how soon it tries again, and how long a request with a known key waits for it.
+LOCK_SEC, RETRY_SEC, BRIEFLY_SEC = 0.02, 0.1, 0.1
 
 _ALL = "SELECT key_id, secret_digest, body FROM keys"
 _ONE = "SELECT body FROM keys WHERE key_id = ?"
@@ -26,57 +50,172 @@ _CHANGE = "UPDATE keys SET body = ? WHERE key_id = ?"
 _GENERATION = "SELECT number FROM generation"
 _NEXT_GENERATION = "UPDATE generation SET number = number + 1"
 
+_REVOCATIONS = "SELECT key_id, at FROM revocations"
+_REMEMBER = "INSERT OR IGNORE INTO revocations (key_id, at) VALUES (?, ?)"
+
 _key = json.Decoder(Key).decode
+
+# What shows that a file was written or replaced: of the database and of its log, the inode, size and times.
+FileState = tuple[tuple[int, ...] | None, ...]
+
+
+class _Reading(Struct, frozen=True):
+    """What the thread found; `kept` is None if nothing has changed."""
+
+    state: FileState
+    generation: int
+    kept: dict[str, StoredKey] | None
 
 
 class SqliteKeyLookup:
-    """All keys, at most half a second old."""
+    """All keys, at most half a second old. `problem` says what else must stop all requests."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
+    def __init__(self, folder: Path, clock: Clock, problem: Callable[[], str | None] = lambda: None) -> None:
         self._folder = folder
         self._clock = clock
+        self._problem = problem
+        path = path_of(folder, "keys")
+        self._files = (str(path), f"{path}-wal")
+        self._thread = ThreadPoolExecutor(1, "keys")
+        self._looking: asyncio.Task[None] | None = None
         self._kept: dict[str, StoredKey] = {}
-        self._generation: tuple[int, int] | None = None
+        self._revoked: dict[str, int] = {}
+        self._seen: tuple[FileState, int] | None = None
+        self._failure: StoreUnavailable | None = None
+        self._locked: StoreBusy | None = None
+        # Instants of the steady clock: when to look again, when all keys were last read, when the file was last seen.
         self._due = 0
+        self._read_at = 0
+        self._as_of: int | None = None
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False)
 
     async def find(self, key_id: str) -> StoredKey | None:
-        if self._clock.steady_us() >= self._due:
-            self._refresh()
+        if self._clock.steady_us() >= self._due or self._failure:
+            bridging = self._may_bridge()
+            await self._look(BRIEFLY_SEC if bridging else REQUEST_SEC, bridging=bridging)
         return self._kept.get(key_id)
 
     async def find_again(self, key_id: str) -> StoredKey | None:
-        self._refresh()
+        # If the file is unchanged, the key in memory is the one in the file.
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + REQUEST_SEC
+        while not self._is_unchanged():
+            await self._look(deadline - loop.time(), bridging=False)
         return self._kept.get(key_id)
 
-    def _refresh(self) -> None:
+    def _may_bridge(self) -> bool:
+        """Return whether the keys in memory may be used while the file is locked: they are recent and unchanged."""
+        if self._as_of is None or self._clock.steady_us() >= self._as_of + BRIDGE_SEC * 1_000_000:
+            return False
+        return self._is_unchanged()
+
+    def _is_unchanged(self) -> bool:
+        """Return whether the file has not been written since it was read."""
+        return self._seen is not None and self._seen[0] == self._state()
+
+    async def _look(self, within_sec: float, *, bridging: bool) -> None:
+        """Wait until the file was looked at; all requests share one look. Raise if the keys may not be used."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + within_sec
+        while True:
+            if self._looking is None:
+                self._looking = loop.create_task(self._look_once())
+            done, _ = await asyncio.wait({self._looking}, timeout=max(0, deadline - loop.time()))
+            if self._failure:
+                raise self._failure
+            if done and self._locked is None:
+                return
+            if bridging:
+                # Until then, requests with known keys do not wait again.
+                self._due = self._clock.steady_us() + int(RETRY_SEC * 1_000_000)
+                return
+            if loop.time() >= deadline:
+                raise self._locked or StoreBusy(f"the keys could not be read in {REQUEST_SEC} s")
+            await asyncio.sleep(LOCK_SEC)
+
+    async def _look_once(self) -> None:
+        now, failure, locked = self._clock.steady_us(), None, None
+        whole = now >= self._read_at + REREAD_SEC * 1_000_000
         try:
-            connection = read_only(self._folder, "keys")
+            self._learn(await asyncio.get_running_loop().run_in_executor(self._thread, self._read, whole), now)
+        except StoreBusy as error:
+            locked = error
+        except StoreUnavailable as error:
+            failure = error
+        except Exception as error:  # noqa: BLE001 - whatever it is, the keys in memory are no longer known to be valid
+            failure = StoreUnavailable(f"the keys cannot be read: {type(error).__name__}: {error}")
+        self._failure, self._locked, self._looking = failure, locked, None
+
+    def _learn(self, reading: _Reading, now: int) -> None:
+        self._seen = reading.state, reading.generation
+        if reading.kept is not None:
+            self._kept, self._read_at = reading.kept, now
+        self._as_of, self._due = now, now + int(REFRESH_SEC * 1_000_000)
+
+    def _state(self) -> FileState:
+        return tuple(map(_file_state, self._files))
+
+    # --- in the thread -------------------------------------------------------------
+
+    def _read(self, whole: bool) -> _Reading:
+        if problem := self._problem():
+            raise StoreUnavailable(problem)
+        state = self._state()
+        try:
+            with closing(read_only(self._folder, "keys", LOCK_SEC)) as connection, translated():
+                (generation,) = connection.execute(_GENERATION).fetchone()
+                if not whole and self._seen == (state, generation):
+                    return _Reading(state, generation, None)
+                rows = connection.execute(_ALL).fetchall()
+            kept = {key_id: StoredKey(_key(body), digest) for key_id, digest, body in rows}
         except StoreMismatch as error:
             # Another version has migrated the file while this service was running.
             raise StoreUnavailable(str(error)) from error
-        try:
-            with translated():
-                self._read(connection)
-        except (OSError, MsgspecError) as error:
-            raise StoreUnavailable(f"the keys cannot be read: {error}") from error
-        finally:
-            connection.close()
-        self._due = self._clock.steady_us() + int(REFRESH_SEC * 1_000_000)
+        return _Reading(state, generation, self._without_revoked(kept))
 
-    def _read(self, connection: sqlite3.Connection) -> None:
-        (number,) = connection.execute(_GENERATION).fetchone()
-        generation = (path_of(self._folder, "keys").stat().st_ino, number)
-        if generation != self._generation:
-            rows = connection.execute(_ALL)
-            self._kept = {key_id: StoredKey(_key(body), digest) for key_id, digest, body in rows}
-            self._generation = generation
+    def _without_revoked(self, kept: dict[str, StoredKey]) -> dict[str, StoredKey]:
+        """Return the keys with every revocation that was ever seen: a restored file may have fewer."""
+        try:
+            with closing(read_only(self._folder, "usage", LOCK_SEC)) as connection, translated():
+                self._revoked.update(connection.execute(_REVOCATIONS).fetchall())
+        except StoreMismatch as error:
+            raise StoreUnavailable(str(error)) from error
+        for key_id, one in kept.items():
+            if one.key.revoked_at is not None:
+                self._revoked[key_id] = one.key.revoked_at
+        for key_id in self._revoked.keys() & kept.keys():
+            kept[key_id] = _revoked(kept[key_id], self._revoked[key_id])
+        return kept
+
+
+def _file_state(path: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - for every unknown key, and Path would double its cost
+    except OSError:
+        return None
+    if not found.st_size:
+        # Opening a database creates its log, which is empty until something is written.
+        return None
+    # Opening also sets the owner of the log, and with it the time of the log's last change of status.
+    changed = 0 if path.endswith("-wal") else found.st_ctime_ns
+    return found.st_ino, found.st_size, found.st_mtime_ns, changed
+
+
+def _revoked(kept: StoredKey, at: int) -> StoredKey:
+    return kept if kept.key.revoked_at is not None else replace(kept, key=replace(kept.key, revoked_at=at))
 
 
 class SqliteKeyStore:
     """Issues, changes and revokes keys for the operator."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._connection: sqlite3.Connection = read_write(folder, "keys")
+        # If `usage` cannot be written now, the next command or the next start of the service does this.
+        with suppress(StoreUnavailable):
+            self._settle_revocations()
 
     def close(self) -> None:
         self._connection.close()
@@ -105,4 +244,31 @@ class SqliteKeyStore:
             changed = change(_key(row[0]))
             self._connection.execute(_CHANGE, (json.encode(changed), key_id))
             self._connection.execute(_NEXT_GENERATION)
-            return changed
+        if changed.revoked_at is not None:
+            with suppress(StoreUnavailable):
+                self._remember([(key_id, changed.revoked_at)])
+        return changed
+
+    def _settle_revocations(self) -> None:
+        """Make both files agree on which keys are revoked, after an older one of them was restored."""
+        with closing(read_write(self._folder, "usage")) as usage, translated():
+            remembered: dict[str, int] = dict(usage.execute(_REVOCATIONS).fetchall())
+        keys = {key.key_id: key for key in self.all()}
+        forgotten = [key_id for key_id in remembered if key_id in keys and keys[key_id].revoked_at is None]
+        for key_id in forgotten:
+            self.change(key_id, lambda key: key if key.revoked_at is not None else _as_revoked(key, remembered))
+        self._remember(
+            (key_id, key.revoked_at)
+            for key_id, key in keys.items()
+            if key.revoked_at is not None and key_id not in remembered
+        )
+
+    def _remember(self, revoked: Iterable[tuple[str, int]]) -> None:
+        rows = list(revoked)
+        if rows:
+            with closing(read_write(self._folder, "usage")) as usage, translated(), writing(usage, WAIT_SEC["usage"]):
+                usage.executemany(_REMEMBER, rows)
+
+
+def _as_revoked(key: Key, remembered: dict[str, int]) -> Key:
+    return replace(key, revoked_at=remembered[key.key_id])

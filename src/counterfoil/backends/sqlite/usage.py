@@ -13,7 +13,15 @@ from pathlib import Path
 
 from msgspec.structs import astuple
 
-from counterfoil.backends.sqlite.files import WAIT_SEC, checkpoint, read_write, translated, writing
+from counterfoil.backends.sqlite.files import (
+    BRIEFLY_SEC,
+    WAIT_SEC,
+    checkpoint,
+    read_write,
+    translated,
+    unhurried,
+    writing,
+)
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import (
     DAILY_TOTAL_DAYS,
@@ -25,7 +33,7 @@ from counterfoil.domain.allowance import (
     wait_before,
 )
 from counterfoil.domain.calendar import DAY_MS, as_number, date_of, days_until, thai_day
-from counterfoil.ports import Clock, RequestRecord, StoreUnavailable
+from counterfoil.ports import Clock, RequestRecord, StoreBusy, StoreUnavailable
 
 # Records that no admission has written by then are written after this long.
 RECORDS_SEC = 0.25
@@ -73,13 +81,18 @@ _DISCLOSURES = """
 """
 
 
+# A key, and the future of the request that waits to be admitted.
+_Waiting = tuple[Key, asyncio.Future[Admitted | TooFast]]
+
+
 class SqliteUsage:
     """The meter and the request log, in `usage.sqlite3`."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._clock = clock
         self._connection: sqlite3.Connection = read_write(folder, "usage")
-        self._waiting: list[tuple[Key, asyncio.Future[Admitted | TooFast]]] = []
+        self._waiting: list[_Waiting] = []
+        self._delayed: set[asyncio.Task[None]] = set()
         self._records: list[RequestRecord] = []
         self._flush_due = False
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
@@ -108,17 +121,26 @@ class SqliteUsage:
         waiting, self._waiting = self._waiting, []
         try:
             verdicts = self._admit_together([key for key, _ in waiting])
+        except StoreBusy:
+            delayed = asyncio.get_running_loop().create_task(self._admit_later(waiting))
+            self._delayed.add(delayed)
+            delayed.add_done_callback(self._delayed.discard)
         except StoreUnavailable as error:
-            for _, verdict in waiting:
-                if not verdict.done():
-                    verdict.set_exception(error)
-            return
-        for (_, verdict), outcome in zip(waiting, verdicts, strict=True):
-            if not verdict.done():
-                verdict.set_result(outcome)
+            _fail(waiting, error)
+        else:
+            _succeed(waiting, verdicts)
+
+    async def _admit_later(self, waiting: list[_Waiting]) -> None:
+        keys = [key for key, _ in waiting]
+        try:
+            verdicts = await unhurried(lambda: self._admit_together(keys))
+        except StoreUnavailable as error:
+            _fail(waiting, error)
+        else:
+            _succeed(waiting, verdicts)
 
     def _admit_together(self, keys: Sequence[Key]) -> list[Admitted | TooFast]:
-        with translated(), writing(self._connection, WAIT_SEC["usage"]):
+        with translated(), writing(self._connection, BRIEFLY_SEC):
             # Read the clocks under the lock, so that admissions are in the order of their instants.
             now, day = self._clock.steady_us() + self._shift, as_number(thai_day(self._clock.now_ms()))
             verdicts = [self._admit_one(key, now, day) for key in keys]
@@ -179,8 +201,14 @@ class SqliteUsage:
 
     async def disclose(self, record: RequestRecord) -> None:
         self._records.append(record)
+
+        def write() -> None:
+            # While this waits for a lock, an admission may write the record.
+            if record in self._records:
+                self.flush(BRIEFLY_SEC)
+
         try:
-            self.flush()
+            await unhurried(write)
         except StoreUnavailable:
             # The answer is not sent, so there is no disclosure to record.
             self._records.remove(record)
@@ -256,3 +284,15 @@ class SqliteUsage:
             minute_ago = self._clock.steady_us() + self._shift - WINDOW_US
             self._connection.execute(_PRUNE_LAST_DAYS, (oldest, minute_ago))
         return records, totals
+
+
+def _succeed(waiting: Sequence[_Waiting], verdicts: Sequence[Admitted | TooFast]) -> None:
+    for (_, verdict), outcome in zip(waiting, verdicts, strict=True):
+        if not verdict.done():
+            verdict.set_result(outcome)
+
+
+def _fail(waiting: Sequence[_Waiting], error: StoreUnavailable) -> None:
+    for _, verdict in waiting:
+        if not verdict.done():
+            verdict.set_exception(error)

@@ -44,7 +44,7 @@ def missing_store(settings: Settings) -> Finding:
         "store",
         "warn",
         f"There is no store at {settings.store} yet.",
-        "Run `counterfoil load` to create it. If it should already exist, check --store or COUNTERFOIL_STORE.",
+        "Run `counterfoil init` to create it. If it should already exist, check --store or COUNTERFOIL_STORE.",
     )
 
 
@@ -79,9 +79,10 @@ def moved_store(problems: Mapping[str, str | None]) -> Finding | None:
 
 
 def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterator[Finding]:
+    lost = bootstrap.lost_files(settings)
     for name, problem in problems.items():
         path = settings.store / f"{name}.sqlite3"
-        if not path.exists():
+        if not path.exists() and name != "store" and name not in lost:
             yield Finding(name, "ok", "Does not exist yet; it is created on first use.")
         elif problem is not None:
             yield Finding(name, "fail", f"{problem.rstrip('.')}.", _database_advice(problem))
@@ -90,9 +91,11 @@ def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterato
 
 
 def _database_advice(problem: str) -> str:
-    """Return advice for a database problem; a schema mismatch already includes its own."""
+    """Return advice for a database problem, unless the problem already includes its own."""
     return (
-        "" if "schema" in problem else "Check the file's owner and the disk. If the file is damaged, restore a backup."
+        ""
+        if "schema" in problem or "restore" in problem
+        else "Check the file's owner and the disk. If the file is damaged, restore a backup."
     )
 
 

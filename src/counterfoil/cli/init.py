@@ -1,0 +1,28 @@
+"""`counterfoil init`: create an empty store."""
+
+import click
+
+from counterfoil import bootstrap
+from counterfoil.cli.options import settings_from, store_option
+
+
+@click.command()
+@click.option(
+    "--recreate",
+    type=click.Choice(["books", "keys", "usage"]),
+    help="Create this file again, empty, after it was lost and there is no backup.",
+)
+@store_option
+@click.pass_context
+def command(ctx: click.Context, recreate: str | None, store: str | None) -> None:
+    """Create an empty store and its deployment secret. An existing store is left as it is.
+
+    `load`, `keys issue` and `demo` also create a store; `serve` never does.
+    """
+    settings = settings_from(ctx, store=store)
+    if recreate:
+        bootstrap.recreate(settings, recreate)
+        click.echo(f"Created an empty {recreate}.sqlite3 in {display_value(settings, 'store')}.")
+        return
+    bootstrap.prepare(settings)
+    click.echo(f"The store {display_value(settings, 'store')} is ready. Load source records with `counterfoil load`.")

@@ -1,0 +1,206 @@
+"""The keys of the embedded store: restored files, locks, and what requests without a valid key cost."""
+
+import asyncio
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from cost.counting_worker import statements_run
+from counterfoil.backends.sqlite.files import path_of
+from counterfoil.backends.sqlite.keys import BRIDGE_SEC, REREAD_SEC, SqliteKeyLookup, SqliteKeyStore
+from counterfoil.domain import credentials
+from counterfoil.domain.access import Key, Scope
+from counterfoil.ports import StoredKey, StoreUnavailable
+from running_service import ManualClock, RunningService
+
+KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), created_at=1)
+DIGEST = b"\x01" * 32
+FIVE_MINUTES = 300
+
+
+class Ring:
+    """The keys as a worker holds them, on an event loop of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = ManualClock()
+        self.folder = folder
+        self._runner = asyncio.Runner()
+        self._lookup = SqliteKeyLookup(folder, self.clock)
+
+    def find(self, key_id: str = "k_1", *, again: bool = False) -> StoredKey | None:
+        return self._runner.run((self._lookup.find_again if again else self._lookup.find)(key_id))
+
+    def revoked(self) -> bool:
+        found = self.find()
+        assert found
+        return found.key.revoked_at is not None
+
+    def close(self) -> None:
+        self._lookup.close()
+        self._runner.close()
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> Iterator[Ring]:
+    with operator(tmp_path) as key_store:
+        key_store.add(StoredKey(KEY, DIGEST))
+    with closing(Ring(tmp_path)) as ring:
+        ring.find()
+        yield ring
+
+
+def operator(folder: Path) -> "closing[SqliteKeyStore]":
+    return closing(SqliteKeyStore(folder))
+
+
+def relabel(folder: Path, label: str) -> None:
+    with operator(folder) as key_store:
+        key_store.change("k_1", lambda key: replace(key, label=label))
+
+
+def revoke(folder: Path) -> None:
+    with operator(folder) as key_store:
+        key_store.change("k_1", lambda key: replace(key, revoked_at=5))
+
+
+def backup(folder: Path) -> bytes:
+    copy = folder / "copy"
+    with closing(sqlite3.connect(path_of(folder, "keys"))) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    contents = copy.read_bytes()
+    copy.unlink()
+    return contents
+
+
+def restore(folder: Path, contents: bytes) -> None:
+    """Write an older file over the present one, in place."""
+    for log in folder.glob("keys.sqlite3-*"):
+        log.unlink()
+    path_of(folder, "keys").write_bytes(contents)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    with closing(sqlite3.connect(path, isolation_level=None, timeout=10)) as holder:
+        holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+        holder.execute("BEGIN EXCLUSIVE")
+        yield
+        holder.execute("ROLLBACK")
+
+
+# --- restored files --------------------------------------------------------------------
+
+
+def test_a_revocation_after_a_restore_works_although_the_generation_number_repeats(ring: Ring) -> None:
+    older = backup(ring.folder)
+    relabel(ring.folder, "changed once")
+    ring.clock.advance(1)
+    assert not ring.revoked()
+    restore(ring.folder, older)
+    revoke(ring.folder)
+    ring.clock.advance(1)
+    assert ring.revoked()
+
+
+def test_a_key_revoked_before_an_older_file_is_restored_stays_revoked(ring: Ring) -> None:
+    older = backup(ring.folder)
+    revoke(ring.folder)
+    restore(ring.folder, older)
+    ring.clock.advance(1)
+    assert ring.revoked()
+
+
+def test_a_worker_that_starts_after_the_restore_knows_the_revocation_too(ring: Ring) -> None:
+    older = backup(ring.folder)
+    revoke(ring.folder)
+    restore(ring.folder, older)
+    with closing(Ring(ring.folder)) as fresh:
+        assert fresh.revoked()
+
+
+def test_the_operator_sees_the_key_as_revoked_after_the_restore(ring: Ring) -> None:
+    older = backup(ring.folder)
+    revoke(ring.folder)
+    restore(ring.folder, older)
+    with operator(ring.folder) as key_store:
+        assert [key.revoked_at for key in key_store.all()] == [5]
+
+
+def test_revocations_of_an_earlier_version_are_recorded_when_the_store_is_opened(ring: Ring) -> None:
+    older = backup(ring.folder)
+    revoke(ring.folder)
+    with closing(sqlite3.connect(path_of(ring.folder, "usage"), isolation_level=None)) as usage:
+        usage.execute("DELETE FROM revocations")
+    SqliteKeyStore(ring.folder).close()
+    restore(ring.folder, older)
+    with closing(Ring(ring.folder)) as fresh:
+        assert fresh.revoked()
+
+
+def test_all_keys_are_read_again_well_within_five_minutes_even_if_the_file_looks_unchanged(ring: Ring) -> None:
+    ring.clock.advance(REREAD_SEC)
+    with statements_run() as seen:
+        ring.find()
+    assert ("keys", "SELECT key_id, secret_digest, body FROM keys") in seen
+    assert REREAD_SEC < FIVE_MINUTES
+    assert BRIDGE_SEC < FIVE_MINUTES
+
+
+# --- locks ---------------------------------------------------------------------------------
+
+
+def test_a_locked_file_leaves_known_keys_in_use_for_less_than_five_minutes(ring: Ring) -> None:
+    with locked(path_of(ring.folder, "keys")):
+        ring.clock.advance(BRIDGE_SEC - 1)
+        assert ring.find()
+        ring.clock.advance(1)
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="locked"):
+            ring.find()
+        assert time.monotonic() - began < 2
+    assert ring.find()
+
+
+def test_a_key_that_may_be_new_is_refused_within_a_second_while_the_file_is_locked(ring: Ring) -> None:
+    relabel(ring.folder, "written since")
+    with locked(path_of(ring.folder, "keys")):
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="locked"):
+            ring.find("k_2", again=True)
+        assert time.monotonic() - began < 2
+
+
+def test_a_file_that_was_written_and_is_then_locked_lets_nobody_through(ring: Ring) -> None:
+    revoke(ring.folder)
+    with locked(path_of(ring.folder, "keys")):
+        ring.clock.advance(1)
+        with pytest.raises(StoreUnavailable, match="locked"):
+            ring.find()
+    assert ring.revoked()
+
+
+# --- strangers -------------------------------------------------------------------------------
+
+
+def test_strangers_are_refused_from_memory(tmp_path: Path) -> None:
+    with closing(RunningService(tmp_path)) as service:
+        key = service.key(shop="s")
+        assert service.get("shops", key).status_code == 200
+        unknown = [credentials.format_key(credentials.generate(secrets.token_bytes)) for _ in range(20)]
+        with statements_run() as seen:
+            for stranger in (*unknown, f"{key[:-1]}{'A' if key[-1] != 'A' else 'B'}"):
+                assert service.error("shops", stranger) == "invalid_key"
+        assert not seen
+
+
+def test_a_key_works_as_soon_as_it_is_issued(tmp_path: Path) -> None:
+    with closing(RunningService(tmp_path)) as service:
+        service.get("shops", service.key(shop="s"))
+        for _ in range(20):
+            assert service.get("shops", service.key(shop="s")).status_code == 200

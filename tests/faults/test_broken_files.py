@@ -1,0 +1,275 @@
+"""Files of the embedded store that are locked, lost, replaced or damaged under a running service."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from counterfoil import bootstrap, key_issuing
+from counterfoil.domain import credentials
+from e2e.serve_process import SHOP, Deployment, ServeProcess
+from waiting import until
+
+CALLERS = 20
+BILLS = [{"kind": "bill", "id": f"b_{n}", "shopId": "sh_1", "closedAt": 1767000000 + n} for n in range(2_000)]
+PAGE = "transactions?shopId=sh_1&from=20251201&to=20251231&limit=200"
+# A request that meets a lock is refused after a second; the machine may be busy.
+REFUSED_SEC = 2.5
+AT_ONCE_SEC = 0.8
+
+
+def longer(case: Any) -> Any:
+    """A case for `make test-long`, like another that `make test` runs."""
+    return pytest.param(case, marks=pytest.mark.long)
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    deployment = Deployment(tmp_path)
+    deployment.load(SHOP, *BILLS)
+    deployment.issue({"k": {"per_min": 100_000, "per_day": 100_000}})
+    return deployment
+
+
+@pytest.fixture
+def running(deployment: Deployment) -> Iterator[ServeProcess]:
+    running = deployment.start()
+    assert running.get("shops", running.key("k")).status_code == 200
+    yield running
+    assert running.stop() == 0
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Nobody else can read or write the file."""
+    with closing(sqlite3.connect(path, timeout=10, isolation_level=None)) as holder:
+        holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+        holder.execute("BEGIN EXCLUSIVE")
+        yield
+        holder.execute("ROLLBACK")
+
+
+def timed(ask: Callable[[], httpx.Response]) -> tuple[int, float]:
+    began = time.monotonic()
+    return ask().status_code, time.monotonic() - began
+
+
+def call_concurrently(running: ServeProcess, key: str, path: str = "shops") -> list[tuple[int, float]]:
+    with ThreadPoolExecutor(CALLERS) as pool:
+        return list(pool.map(lambda _: timed(lambda: running.get(path, key)), range(CALLERS)))
+
+
+def unknown_key() -> str:
+    return credentials.format_key(credentials.generate(os.urandom))
+
+
+# --- locks ---------------------------------------------------------------------------
+
+
+def test_a_locked_key_file_stops_neither_known_keys_nor_the_public_document(running: ServeProcess) -> None:
+    with locked(running.deployment.store / "keys.sqlite3"):
+        # By now the keys in memory are due to be read again.
+        threading.Event().wait(0.6)
+        answers = call_concurrently(running, running.key("k"))
+        document, took = timed(lambda: running.get("openapi.json"))
+        strangers = call_concurrently(running, unknown_key())
+    assert Counter(status for status, _ in answers) == {200: CALLERS}
+    assert max(took for _, took in answers) < AT_ONCE_SEC
+    assert (document, took < AT_ONCE_SEC) == (200, True)
+    # The file has not been written, so the key cannot be in it.
+    assert {status for status, _ in strangers} <= {401, 503}
+    assert max(took for _, took in strangers) < REFUSED_SEC
+
+
+def test_a_locked_usage_file_refuses_each_request_in_a_second_and_blocks_no_other(running: ServeProcess) -> None:
+    with running.deployment.database("usage") as usage:
+        usage.execute("BEGIN IMMEDIATE")
+        with ThreadPoolExecutor(1) as pool:
+            refused = pool.submit(call_concurrently, running, running.key("k"))
+            public = []
+            while not refused.done():
+                public.append(timed(lambda: running.get("openapi.json")))
+            answers = refused.result()
+        usage.execute("ROLLBACK")
+    assert Counter(status for status, _ in answers) == {503: CALLERS}
+    assert max(took for _, took in answers) < REFUSED_SEC
+    assert len(public) > 5
+    assert max(took for _, took in public) < AT_ONCE_SEC
+    assert running.get("shops", running.key("k")).status_code == 200
+
+
+# --- files that are missing ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["books", "keys", "usage"])
+def test_a_store_that_has_lost_a_file_is_not_served(deployment: Deployment, name: str) -> None:
+    for file in deployment.store.glob(f"{name}.sqlite3*"):
+        file.unlink()
+    sentence = deployment.refusal()
+    assert sentence.startswith(f"counterfoil: {name}.sqlite3 is missing or empty: put the file back or restore it")
+    assert not (deployment.store / f"{name}.sqlite3").exists()
+
+
+@pytest.mark.parametrize("name", [longer("books"), longer("keys"), "usage"])
+def test_a_lost_file_can_be_created_again_if_the_operator_says_so(deployment: Deployment, name: str) -> None:
+    for file in deployment.store.glob(f"{name}.sqlite3*"):
+        file.unlink()
+    command = [sys.executable, "-m", "counterfoil", "init", "--recreate", name]
+    subprocess.run(command, env=deployment.environment(), check=True, capture_output=True)
+    running = deployment.start()
+    assert running.get("shops", running.key("k")).status_code == (401 if name == "keys" else 200)
+    assert running.stop() == 0
+
+
+def test_an_emptied_file_is_not_taken_for_a_new_one(deployment: Deployment) -> None:
+    (deployment.store / "keys.sqlite3").write_bytes(b"")
+    assert "keys.sqlite3 is missing or empty" in deployment.refusal()
+
+
+def test_a_mistyped_path_is_refused_and_no_store_is_created_there(deployment: Deployment) -> None:
+    typo = deployment.folder / "stroe"
+    sentence = deployment.refusal(COUNTERFOIL_STORE=str(typo))
+    assert sentence == (
+        f"counterfoil: there is no store at {typo}. Check --store or COUNTERFOIL_STORE; "
+        "to create a new store there, run `counterfoil init`."
+    )
+    assert not typo.exists()
+
+
+@pytest.mark.parametrize("name", ["books", longer("usage")])
+def test_a_file_that_disappears_is_named_and_nobody_gets_an_empty_answer(running: ServeProcess, name: str) -> None:
+    files = list(running.deployment.store.glob(f"{name}.sqlite3*"))
+    for file in files:
+        file.rename(file.with_suffix(".away" + file.suffix))
+    try:
+        until(lambda: running.get("shops", running.key("k")).status_code == 503, "the file was missed", 5)
+        assert running.get("shops", running.key("k")).json()["error"] == "auth_unavailable"
+        ready = running.admin("ready")
+        assert ready.status_code == 503
+        assert ready.json()["notReady"][name].startswith(f"{name}.sqlite3 is missing or empty")
+    finally:
+        for file in files:
+            file.with_suffix(".away" + file.suffix).rename(file)
+    until(lambda: running.get("shops", running.key("k")).status_code == 200, "the file was found again", 5)
+
+
+def test_a_file_that_is_replaced_is_named_and_not_half_used(running: ServeProcess) -> None:
+    books = running.deployment.store / "books.sqlite3"
+    with running.deployment.database("books") as connection, closing(sqlite3.connect(f"{books}.new")) as copy:
+        connection.backup(copy)
+    Path(f"{books}.new").replace(books)
+    until(lambda: running.get("shops", running.key("k")).status_code == 503, "the file was missed", 5)
+    assert "was replaced" in running.admin("ready").json()["notReady"]["books"]
+
+
+# --- files that are damaged ----------------------------------------------------------------
+
+
+def cut_off(path: Path) -> None:
+    os.truncate(path, 8192)
+
+
+def overwritten(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(b"this is not a database " * (path.stat().st_size // 23))
+
+
+@pytest.mark.parametrize("damage", [cut_off, longer(overwritten)])
+@pytest.mark.parametrize("name", ["books", longer("keys"), longer("usage")])
+def test_a_damaged_file_is_refused_and_named_and_no_worker_dies(
+    deployment: Deployment, name: str, damage: Callable[[Path], None]
+) -> None:
+    if name == "usage":
+        # Enough cursors and records for several pages.
+        with deployment.database("usage") as usage:
+            usage.execute(
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) INSERT INTO requests "
+                "(at, key_id, route, status, took_us, personal_members) SELECT i, 'k', 'shops', 200, 1, 0 FROM n"
+            )
+    if name == "keys":
+        deployment.issue({f"k{n}": {} for n in range(200)})
+    running = deployment.start()
+    workers = running.pids()
+    assert running.get(PAGE, running.key("k")).status_code == 200
+    damage(deployment.store / f"{name}.sqlite3")
+    answers: Counter[Any] = Counter()
+    for _ in range(30):
+        answers[running.get(PAGE, running.key("k")).status_code] += 1
+        threading.Event().wait(0.03)
+    assert answers.keys() <= {200, 500, 503}, answers
+    until(lambda: name in running.admin("ready").json()["notReady"], "the damage was named", 10)
+    assert running.get("openapi.json").status_code == 200
+    assert running.pids() == workers
+    running.stop()
+
+
+# --- workers that die ------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_a_worker_that_dies_again_and_again_is_always_replaced(running: ServeProcess) -> None:
+    for _ in range(5):
+        victim = min(running.pids())
+        os.kill(victim, signal.SIGKILL)
+        until(lambda: running.pids() - {victim}, "the worker was replaced")  # noqa: B023
+        until(lambda: running.admin("ready").status_code == 200, "the service was ready again")
+    assert running.get("shops", running.key("k")).status_code == 200
+
+
+def test_two_deaths_in_a_row_do_not_end_the_service(running: ServeProcess) -> None:
+    for _ in range(2):
+        victim = min(running.pids())
+        os.kill(victim, signal.SIGKILL)
+        until(lambda: running.pids() - {victim}, "the worker was replaced")  # noqa: B023
+    until(lambda: running.admin("ready").status_code == 200, "the service was ready again")
+    assert running.get("shops", running.key("k")).status_code == 200
+
+
+def test_a_worker_that_cannot_start_says_why_in_one_line(running: ServeProcess) -> None:
+    books = running.deployment.store / "books.sqlite3"
+    books.rename(books.with_suffix(".away"))
+    os.kill(min(running.pids()), signal.SIGKILL)
+
+    def reasons() -> list[str]:
+        return [line["detail"] for line in running.logged() if line.get("what") == "worker_failed"]
+
+    until(reasons, "a worker had failed")
+    books.with_suffix(".away").rename(books)
+    assert reasons()[0].startswith("books.sqlite3 is missing or empty")
+    until(lambda: running.admin("ready").status_code == 200, "the service was ready again")
+    assert b"Traceback" not in running.deployment.log.read_bytes()
+
+
+# --- an older key file ------------------------------------------------------------------------
+
+
+def test_a_revoked_key_stays_revoked_when_an_older_key_file_is_restored(running: ServeProcess) -> None:
+    deployment, key = running.deployment, running.key("k")
+    keys, backup = deployment.store / "keys.sqlite3", deployment.folder / "backup"
+    with deployment.database("keys") as connection, closing(sqlite3.connect(backup)) as copy:
+        connection.backup(copy)
+    with closing(bootstrap.key_store(deployment.settings)) as key_store:
+        key_issuing.revoke(key_store, key.split("_")[2], 1)
+    until(lambda: running.get("shops", key).status_code == 401, "the key was revoked", 5)
+    for log in deployment.store.glob("keys.sqlite3-*"):
+        log.unlink()
+    shutil.copyfile(backup, keys)
+    threading.Event().wait(1.2)
+    assert running.get("shops", key).json()["error"] == "key_revoked"
+    assert running.stop() == 0
+    again = deployment.start()
+    assert again.get("shops", key).json()["error"] == "key_revoked"
+    assert again.stop() == 0
