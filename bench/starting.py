@@ -39,7 +39,7 @@ def _start(world: World) -> tuple[float, float]:
     )
     try:
         while time.monotonic() - began < PATIENCE_SEC:
-            if _answers(port):
+            if answers(port):
                 return time.monotonic() - began, machine.processor_seconds(server.pid) or 0.0
             time.sleep(PAUSE_SEC)
     finally:
@@ -48,7 +48,7 @@ def _start(world: World) -> tuple[float, float]:
     raise SystemExit("the service did not start")
 
 
-def _answers(port: int) -> bool:
+def answers(port: int) -> bool:
     try:
         with socket.create_connection((HOST, port), timeout=1) as line:
             line.sendall(REQUEST)
