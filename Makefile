@@ -4,14 +4,15 @@ PYTHON ?= python3
 comma := ,
 VENV := .venv
 BIN := $(VENV)/bin
-# Created when everything is installed, and when the packages for the demo are installed.
+# Mark when the packages for the tests and tools, for the demo alone, and for checking the packaging were installed.
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
+SHIP_READY := $(VENV)/.ship-ready
 
 # Keep compiled code even if the shell turns it off: the tests start the command hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-long check docs format clean bench bench-quick bench-growth
+.PHONY: help demo test test-long check docs format clean ship-tools wheel bench bench-quick bench-growth
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -31,15 +32,25 @@ $(READY): pyproject.toml constraints.txt
 $(DEMO_READY): pyproject.toml constraints.txt
 	$(call install,server)
 
+# Its own step, because it is 200 MB that only packaging needs.
+$(SHIP_READY): $(READY)
+	$(call install,ship)
+
 demo: $(DEMO_READY) ## serve an invented restaurant group (ARGS="--port 9000 --json")
 	@$(BIN)/counterfoil demo $(ARGS)
 
 test: $(READY) ## run the test suite
 	@echo "Not run, because they take minutes: PostgreSQL 16, replicas and failover, most endpoint and loading tests over PostgreSQL, long model and kill runs (make test-long); Citus, unless COUNTERFOIL_TEST_CITUS names a coordinator."
+	@$(BIN)/python -c 'import kubernetes_validate' 2>/dev/null || echo "Left out, because their tools are not installed: checks of the wheel, the container files and the Kubernetes manifests (make ship-tools)."
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not long' $(ARGS)
 
 test-long: $(READY) ## run the tests that take minutes
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m long $(ARGS)
+
+ship-tools: $(SHIP_READY) ## install what `make test` checks the wheel and deploy/ with
+
+wheel: $(SHIP_READY) ## build the wheel and the source archive into dist/, the same bytes for the same commit
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation --outdir dist
 
 check: $(READY) ## check formatting, lint, types and import contracts
 	$(BIN)/ruff format --check .
@@ -49,6 +60,7 @@ check: $(READY) ## check formatting, lint, types and import contracts
 
 docs: $(READY) ## write the documents that are generated from the code
 	PYTHONPATH=tests $(BIN)/python -m upkeep.fields
+	PYTHONPATH=tests $(BIN)/python -m upkeep.manual
 
 format: $(READY) ## format the code
 	$(BIN)/ruff format .
@@ -67,4 +79,4 @@ bench-growth: $(READY) ## measure 10^4 to 10^7 bills in half an hour; needs 28 G
 	PYTHONPATH=tests $(BIN)/python -m bench growth $(ARGS)
 
 clean: ## remove what the targets created
-	rm -rf $(VENV) bench/.venv bench/peers/fastify/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist bench/.venv bench/peers/fastify/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

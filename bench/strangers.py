@@ -45,7 +45,7 @@ def main() -> None:
 def _callers(world: World) -> dict[str, list[str]]:
     """Return the keys that each kind of caller sends; an empty key stands for no header."""
     keys = issue_keys(world, GROUP, 20)
-    unknown = [credentials.written(credentials.mint(os.urandom)) for _ in range(20)]
+    unknown = [credentials.format_key(credentials.generate(os.urandom)) for _ in range(20)]
     mistyped = [f"{key[:30]}{'A' if key[30] != 'A' else 'B'}{key[31:]}" for key in keys]
     return {"a customer": keys, "no key": [""], "a mistyped key": mistyped, "an unknown key": unknown}
 

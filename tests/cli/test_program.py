@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.command import PYTHON, Command
+from counterfoil import API_VERSION, __version__
 from counterfoil.cli.main import COMMANDS, Program
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import SettingsError
@@ -25,8 +26,8 @@ def test_every_command_has_its_own_help(counterfoil: Command, name: str) -> None
     assert counterfoil.bare(name, "--help").stdout.startswith(f"Usage: program {name}")
 
 
-def test_the_version_is_printed(counterfoil: Command) -> None:
-    assert counterfoil.bare("--version").stdout.startswith("counterfoil 1.")
+def test_the_versions_of_the_package_and_of_the_api_are_printed(counterfoil: Command) -> None:
+    assert counterfoil.bare("--version").stdout == f"counterfoil {__version__} (API {API_VERSION})\n"
 
 
 def test_help_imports_neither_the_store_nor_the_drawing_library() -> None:

@@ -4,6 +4,7 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.cli.options import settings_from, store_option
+from counterfoil.settings import display_value
 
 
 @click.command()

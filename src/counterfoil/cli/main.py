@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
+from counterfoil import API_VERSION, __version__
 from counterfoil.cli.colour import wants_colour
 
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
@@ -37,6 +39,7 @@ COMMANDS = {
     "prune": "Delete expired request records, daily totals and cursors.",
     "doctor": "Check the installation and say how to fix problems.",
     "settings": "Print the effective settings.",
+    "completion": "Print the script that completes commands in your shell.",
 }
 MODULES = {"settings": "show_settings"}
 
@@ -83,6 +86,11 @@ class Program(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the completions of a command's name, without importing the commands."""
+        named = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return named + click.Command.shell_complete(self, ctx, incomplete)
+
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         extra["standalone_mode"] = False
         sys.exit(_run_command(lambda: super(Program, self).main(*args, **extra)))
@@ -97,7 +105,7 @@ class Program(click.Group):
     metavar="FILE",
     help="Settings file (TOML). Flags and COUNTERFOIL_* variables override it.",
 )
-@click.version_option(package_name="counterfoil", message="counterfoil %(version)s")
+@click.version_option(__version__, message=f"counterfoil %(version)s (API {API_VERSION})")
 @click.pass_context
 def program(ctx: click.Context, config: Path | None) -> None:
     """Read-only API for a restaurant group's shops, bills and members.
@@ -172,7 +180,8 @@ def _error_message(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) in EXTRAS:
         return (
             f"the package {package} is not installed; it is part of the extra `{EXTRAS[package]}`. "
-            f"In a clone of Counterfoil, run `pip install '.[{EXTRAS[package]}]'`."
+            f"In a clone of Counterfoil, run `pip install '.[{EXTRAS[package]}]'`; "
+            f"with a wheel, `pip install 'FILE.whl[{EXTRAS[package]}]'`."
         )
     if isinstance(error, OSError):
         reason = error.strerror or str(error) or name

@@ -1,0 +1,74 @@
+"""Completion: real shells source the script, and the answers come fast and without a store."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from counterfoil.cli.completion import SHELLS, VARIABLE
+from counterfoil.cli.main import COMMANDS
+from deploy.programs import needs_program, output_of
+
+COMMAND = (sys.executable, "-m", "counterfoil")
+NEEDS = {shell: needs_program(shell, shell) for shell in SHELLS}
+
+
+def completed(words: str, number: int, *, cwd: Path) -> list[str]:
+    """What bash is told of these words when Tab is pressed in the word of this number."""
+    asked = {VARIABLE: "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(number)}
+    return output_of(*COMMAND, cwd=cwd, env=os.environ | asked).splitlines()
+
+
+@pytest.mark.parametrize("shell", [pytest.param(shell, marks=NEEDS[shell]) for shell in SHELLS])
+def test_the_shell_itself_accepts_the_script(shell: str, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text(output_of(*COMMAND, "completion", shell, cwd=tmp_path), "utf-8")
+    output_of(shell, "-n", script)
+    assert VARIABLE in script.read_text("utf-8")
+    assert list(tmp_path.iterdir()) == [script]
+
+
+@NEEDS["bash"]
+def test_bash_completes_a_command_through_the_script(tmp_path: Path) -> None:
+    program = tmp_path / "counterfoil"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m counterfoil "$@"\n', "utf-8")
+    program.chmod(0o755)
+    source = (
+        'eval "$(counterfoil completion bash)"; COMP_WORDS=(counterfoil rec); COMP_CWORD=1; '
+        '_counterfoil_completion counterfoil; echo "${COMPREPLY[@]}"'
+    )
+    path = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    assert output_of("bash", "--norc", "-c", source, cwd=tmp_path, env=os.environ | path) == "reconcile\n"
+
+
+def test_commands_subcommands_options_and_values_are_completed(tmp_path: Path) -> None:
+    assert completed("counterfoil ", 1, cwd=tmp_path) == [f"plain,{name}" for name in COMMANDS]
+    assert "plain,issue" in completed("counterfoil keys ", 2, cwd=tmp_path)
+    assert completed("counterfoil keys issue --fran", 3, cwd=tmp_path) == ["plain,--franchise"]
+    assert completed("counterfoil completion z", 2, cwd=tmp_path) == ["plain,zsh"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_neither_the_script_nor_the_names_of_the_commands_need_more_than_click(tmp_path: Path) -> None:
+    source = (
+        "import sys\n"
+        "from counterfoil.cli.main import program\n"
+        "try: program.main(sys.argv[1:], prog_name='counterfoil')\n"
+        "except SystemExit: pass\n"
+        "heavy = {'counterfoil.bootstrap', 'counterfoil.settings', 'msgspec', 'rich', 'asyncio', 'granian'}\n"
+        "idle = heavy & set(sys.modules)\n"
+        "sys.exit(f'imported {idle}' if idle else 0)\n"
+    )
+    asked = {VARIABLE: "bash_complete", "COMP_WORDS": "counterfoil ", "COMP_CWORD": "1"}
+    for words, more in ((["completion", "fish"], {}), ([], asked)):
+        done = subprocess.run(
+            [sys.executable, "-c", source, *words],
+            cwd=tmp_path,
+            env=os.environ | more,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout

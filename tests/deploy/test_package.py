@@ -1,0 +1,178 @@
+"""The wheel and the source archive: what is in them, that they can be built again to the byte, that the wheel works."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.metadata import Metadata
+
+from counterfoil import API_VERSION, __version__
+from deploy.programs import ROOT, needs_package, output_of, script
+from e2e.running import until
+
+BUILT_FROM = ("src", "deploy", "docs", "pyproject.toml", "constraints.txt", "README.md", "LICENSE", "CHANGELOG.md")
+NEVER = re.compile(r"(^|/)(tests?|bench|__pycache__|\.git[^/]*|\.venv|secrets?)(/|$)|\.(pyc|sqlite3|env)$")
+STAMP = "1790000000"
+
+pytestmark = [needs_package("hatchling"), pytest.mark.xdist_group("package")]
+
+
+def clone(folder: Path) -> Path:
+    """A copy of what the package is built from, with times of its own."""
+    folder.mkdir()
+    for name in BUILT_FROM:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, copy_function=shutil.copy, ignore=shutil.ignore_patterns("*.pyc"))
+        else:
+            shutil.copy(source, folder / name)
+    return folder
+
+
+def build(source: Path, *builder: str) -> tuple[Path, Path]:
+    """Build with this builder; return the source archive and the wheel."""
+    output_of(sys.executable, "-m", *builder, cwd=source, env=os.environ | {"SOURCE_DATE_EPOCH": STAMP})
+    (archive,), (wheel,) = (source / "dist").glob("*.tar.gz"), (source / "dist").glob("*.whl")
+    return archive, wheel
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The source archive and the wheel."""
+    source = clone(tmp_path_factory.mktemp("package") / "clone")
+    return build(source, "hatchling", "build", "-t", "sdist", "-t", "wheel")
+
+
+@pytest.fixture
+def wheel(built: tuple[Path, Path]) -> Path:
+    return built[1]
+
+
+def names_in(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as opened:
+        return set(opened.namelist())
+
+
+def metadata_of(wheel: Path) -> Metadata:
+    with zipfile.ZipFile(wheel) as opened:
+        (name,) = (name for name in opened.namelist() if name.endswith(".dist-info/METADATA"))
+        return Metadata.from_email(opened.read(name), validate=True)
+
+
+def test_the_wheel_holds_all_that_the_package_reads(wheel: Path) -> None:
+    sources = {
+        str(file.relative_to(ROOT / "src"))
+        for file in (ROOT / "src" / "counterfoil").rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    names = names_in(wheel)
+    assert sources <= names
+    assert "counterfoil/py.typed" in sources
+    assert {Path(name).suffix for name in sources} >= {".py", ".sql", ".lua", ".json"}
+
+
+def test_the_wheel_holds_the_manual_pages_where_man_finds_them(wheel: Path) -> None:
+    pages = {
+        f"counterfoil-{__version__}.data/data/share/man/man1/{page.name}" for page in (ROOT / "deploy/man").iterdir()
+    }
+    assert pages
+    assert pages <= names_in(wheel)
+
+
+def test_neither_archive_holds_tests_benchmarks_or_a_store(built: tuple[Path, Path]) -> None:
+    archive, wheel = built
+    with tarfile.open(archive) as opened:
+        held = opened.getnames()
+    assert [name for name in [*held, *names_in(wheel)] if NEVER.search(name)] == []
+    assert any(name.endswith("/deploy/systemd/counterfoil.service") for name in held)
+
+
+def test_the_wheel_says_its_version_licence_and_that_it_is_typed(wheel: Path) -> None:
+    metadata = metadata_of(wheel)
+    assert str(metadata.version) == __version__
+    assert str(metadata.version) != API_VERSION
+    assert metadata.license_expression == "Apache-2.0"
+    assert "Typing :: Typed" in (metadata.classifiers or [])
+    assert metadata.description_content_type == "text/markdown"
+    assert set(metadata.provides_extra or []) >= {"server", "pull", "cluster"}
+
+
+@pytest.mark.long
+@needs_package("check_wheel_contents")
+@needs_package("twine")
+def test_the_checkers_of_the_index_accept_both_archives(built: tuple[Path, Path]) -> None:
+    archive, wheel = built
+    output_of(script("check-wheel-contents"), wheel)
+    said = output_of(script("twine"), "--no-color", "check", "--strict", archive, wheel)
+    assert said.count("PASSED") == 2
+
+
+@pytest.mark.long
+@needs_package("build")
+def test_another_builder_at_another_time_and_place_gives_the_same_bytes(
+    built: tuple[Path, Path], tmp_path: Path
+) -> None:
+    again = clone(tmp_path / "another-place")
+    for file in again.rglob("*"):
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+    rebuilt = build(again, "build", "--no-isolation", "--sdist", "--wheel")
+    assert [file.read_bytes() for file in rebuilt] == [file.read_bytes() for file in built]
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A clean environment, from which the extra `server` is absent at first."""
+    folder = tmp_path_factory.mktemp("clean") / "venv"
+    output_of(sys.executable, "-m", "venv", folder)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def install(environment: Path, what: str) -> None:
+    pip = (environment / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check")
+    output_of(*pip, "--constraint", ROOT / "constraints.txt", what)
+
+
+@pytest.mark.long
+def test_the_wheel_alone_says_what_to_install_and_with_the_extra_the_demo_answers(
+    wheel: Path, environment: Path, tmp_path: Path
+) -> None:
+    command = environment / "bin" / "counterfoil"
+    clean = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    install(environment, str(wheel))
+    assert (
+        output_of(command, "--version", cwd=tmp_path, env=clean) == f"counterfoil {__version__} (API {API_VERSION})\n"
+    )
+    refused = subprocess.run([command, "demo"], cwd=tmp_path, env=clean, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "is part of the extra `server`" in refused.stderr
+    assert "pip install 'FILE.whl[server]'" in refused.stderr
+
+    install(environment, f"{wheel}[server]")
+    demo = subprocess.Popen(
+        [command, "demo", "--json", "--port", "0", "--bills", "500"],
+        cwd=tmp_path,
+        env=clean,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert demo.stdout
+        told = json.loads(demo.stdout.readline())
+        key = told["keys"][0]["key"]
+        curl = ("curl", "--silent", "--fail", "--header", f"Authorization: Bearer {key}", f"{told['baseUrl']}/shops")
+        answer = json.loads(until(lambda: subprocess.run(curl, capture_output=True, check=False).stdout, "it answered"))
+        assert answer["ok"]
+        assert answer["data"]
+    finally:
+        demo.terminate()
+        demo.communicate(timeout=30)
