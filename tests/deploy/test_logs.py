@@ -1,0 +1,67 @@
+"""Where the log goes: the drop-ins are good systemd, and a service goes on writing after logrotate."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from deploy.programs import DEPLOY, needs_program, output_of
+from e2e.running import SHOP, Deployment
+
+LOGS = DEPLOY / "logs"
+UNIT = DEPLOY / "systemd" / "counterfoil.service"
+
+
+def verified(folder: Path, drop_in: str) -> str:
+    """What systemd says of the unit with this drop-in."""
+    unit = folder / "counterfoil.service"
+    unit.write_text(UNIT.read_text("utf-8").replace("/opt/counterfoil/bin/counterfoil", "/bin/true"), "utf-8")
+    (folder / "counterfoil.service.d").mkdir()
+    (folder / "counterfoil.service.d" / "log.conf").write_text(drop_in, "utf-8")
+    return output_of("systemd-analyze", "verify", "--man=no", unit)
+
+
+@needs_program("systemd-analyze", "systemd")
+@pytest.mark.parametrize("name", ["journal.conf", "file.conf"])
+def test_systemd_finds_nothing_wrong_with_a_drop_in(name: str, tmp_path: Path) -> None:
+    assert "log.conf" not in verified(tmp_path, (LOGS / name).read_text("utf-8"))
+
+
+@needs_program("systemd-analyze", "systemd")
+def test_systemd_would_have_named_a_wrong_drop_in(tmp_path: Path) -> None:
+    assert re.search(r"log\.conf:2:.*Nonsense", verified(tmp_path, "[Service]\nNonsense=yes\n"))
+
+
+@needs_program("logrotate", "logrotate")
+def test_logrotate_finds_nothing_wrong_with_its_file(tmp_path: Path) -> None:
+    config = Path(shutil.copy(LOGS / "logrotate", tmp_path))
+    config.chmod(0o644)
+    said = output_of("logrotate", "--debug", "--state", tmp_path / "state", config)
+    assert "error" not in said.lower()
+    assert "/var/log/counterfoil/counterfoil.log" in said
+
+
+@pytest.mark.long
+@needs_program("logrotate", "logrotate")
+def test_a_running_service_goes_on_writing_after_its_log_was_rotated(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    deployment.load(SHOP)
+    config = tmp_path / "logrotate"
+    text = (LOGS / "logrotate").read_text("utf-8")
+    config.write_text(text.replace("/var/log/counterfoil/counterfoil.log", str(deployment.log)), "utf-8")
+    config.chmod(0o644)
+    running = deployment.start()
+    try:
+        running.get("shops", headers={"x-request-id": "before-rotation"})
+        output_of("logrotate", "--force", "--state", tmp_path / "state", config)
+        running.get("shops", headers={"x-request-id": "after-rotation"})
+    finally:
+        running.stop()
+    (rotated,) = tmp_path.glob("log-*")
+    before, after = rotated.read_bytes(), deployment.log.read_bytes()
+    assert b"before-rotation" in before + after
+    assert b"after-rotation" in after
+    # A service that did not append would leave a hole of zeros where the log was.
+    assert b"\0" not in after
+    assert after.startswith(b"{")

@@ -1,0 +1,195 @@
+"""Watching: the alerts fire on what they are for, and a real Prometheus runs every query of alerts and dashboard."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from deploy.programs import DEPLOY, ROOT, needs_program, output_of
+from e2e.running import SHOP, Deployment, Running, until
+from house import free_port
+
+RULES = DEPLOY / "prometheus" / "counterfoil.rules.yml"
+UNIT_TESTS = DEPLOY / "prometheus" / "counterfoil.test.yml"
+SCRAPE = DEPLOY / "prometheus" / "scrape.yml"
+DASHBOARD = json.loads((DEPLOY / "grafana" / "counterfoil.json").read_text("utf-8"))
+PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+# Metrics of the servers of a store on PostgreSQL; the service of these tests has an embedded store.
+OF_SERVERS = ("counterfoil_server_up", "counterfoil_server_lag_seconds")
+MADE_BY_PROMETHEUS = {"", "_bucket", "_count", "_sum", "_total"}
+
+
+def alerts() -> dict[str, str]:
+    """The expression of each alert."""
+    groups = yaml.safe_load(RULES.read_text("utf-8"))["groups"]
+    return {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"]}
+
+
+def queries() -> list[str]:
+    """Every query of the dashboard, as Grafana would send it for all nodes."""
+    chosen = {"$job": "counterfoil", "$instance": ".*", "$__rate_interval": "10s"}
+    found = [target["expr"] for panel in PANELS for target in panel["targets"]]
+    return [re.sub(r"\$\w+", lambda name: chosen[name[0]], query) for query in found]
+
+
+def exported() -> set[str]:
+    """The names of the metrics that the code exports, before Prometheus adds its endings."""
+    counters = (ROOT / "src/counterfoil/observe/metrics.py").read_text("utf-8")
+    gauges = (ROOT / "src/counterfoil/serving/report.py").read_text("utf-8")
+    named = re.findall(r'MetricFamily\(\s*"(counterfoil_\w+)"', counters)
+    return set(named) | {f"counterfoil_{name}" for name in re.findall(r'gauges?\(\s*"(\w+)"', gauges)}
+
+
+def test_alerts_and_dashboard_name_only_metrics_that_exist() -> None:
+    known = {name + ending for name in exported() for ending in MADE_BY_PROMETHEUS}
+    used = set(re.findall(r"counterfoil_\w+", " ".join([*alerts().values(), *queries()])))
+    assert used
+    assert used <= known
+
+
+def test_every_metric_is_on_the_dashboard() -> None:
+    shown = " ".join(queries())
+    assert [name for name in sorted(exported()) if name not in shown] == []
+
+
+def test_every_alert_is_tried_and_says_what_to_do() -> None:
+    tried = UNIT_TESTS.read_text("utf-8")
+    assert [name for name in alerts() if f'alertname="{name}"' not in tried] == []
+    for group in yaml.safe_load(RULES.read_text("utf-8"))["groups"]:
+        for rule in group["rules"]:
+            assert rule["labels"]["severity"] in ("page", "ticket"), rule["alert"]
+            assert set(rule["annotations"]) == {"summary", "description"}, rule["alert"]
+
+
+def test_no_two_panels_overlap_or_share_an_id() -> None:
+    cells = [
+        (x, y)
+        for panel in DASHBOARD["panels"]
+        for place in [panel["gridPos"]]
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) < 24
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+
+
+@needs_program("promtool", "prometheus")
+def test_promtool_sees_every_alert_fire_when_it_should_and_only_then() -> None:
+    output_of("promtool", "test", "rules", UNIT_TESTS)
+
+
+@needs_program("promtool", "prometheus")
+def test_promtool_accepts_the_scrape_configuration_and_the_rules() -> None:
+    assert f"{len(alerts())} rules found" in output_of("promtool", "check", "config", SCRAPE)
+
+
+class Prometheus:
+    """A real Prometheus, and what it answers."""
+
+    def __init__(self, port: int) -> None:
+        self._client = httpx.Client(base_url=f"http://127.0.0.1:{port}/api/v1/", timeout=10)
+
+    def get(self, path: str, **parameters: str) -> Any:
+        answer = self._client.get(path, params=parameters).json()
+        assert answer["status"] == "success", answer
+        return answer["data"]
+
+    def query(self, expression: str) -> list[Any]:
+        found: list[Any] = self.get("query", query=expression)["result"]
+        return found
+
+    def scraped(self, times: int) -> bool:
+        """Whether it has started and has scraped the service this many times."""
+        try:
+            if self._client.get("status/runtimeinfo").status_code != 200:
+                return False
+            return bool(self.query(f"count_over_time(counterfoil_horizon_age_seconds[1m]) >= {times}"))
+        except httpx.TransportError:
+            return False
+
+    def rules(self) -> dict[str, Any]:
+        return {rule["name"]: rule for group in self.get("rules")["groups"] for rule in group["rules"]}
+
+    def close(self) -> None:
+        self._client.close()
+
+
+@contextmanager
+def prometheus(folder: Path, target: int) -> Iterator[Prometheus]:
+    """Run Prometheus with our configuration, but every second, on loopback, against this admin listener."""
+    config = yaml.safe_load(SCRAPE.read_text("utf-8"))
+    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    config["rule_files"] = [str(RULES)]
+    config["scrape_configs"] = [job for job in config["scrape_configs"] if job["job_name"] == "counterfoil"]
+    config["scrape_configs"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{target}"]
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config), "utf-8")
+    port = free_port()
+    with (folder / "prometheus.log").open("wb") as log:
+        process = subprocess.Popen(
+            [
+                *("prometheus", f"--config.file={folder / 'prometheus.yml'}"),
+                *(f"--storage.tsdb.path={folder / 'series'}", f"--web.listen-address=127.0.0.1:{port}"),
+            ],
+            stdout=log,
+            stderr=log,
+        )
+    opened = Prometheus(port)
+    try:
+        yield opened
+    finally:
+        opened.close()
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[tuple[Running, Prometheus]]:
+    """A service whose latest load rejected a line, and a Prometheus that watches it."""
+    deployment = Deployment(tmp_path)
+    deployment.issue({"caller": {}})
+    deployment.load(SHOP, b"nonsense")
+    running = deployment.start()
+    try:
+        with prometheus(tmp_path, deployment.admin_port) as server:
+            yield running, server
+    finally:
+        running.stop()
+
+
+@pytest.mark.long
+@needs_program("prometheus", "prometheus")
+def test_prometheus_runs_every_query_and_sees_a_rejected_line(watched: tuple[Running, Prometheus]) -> None:
+    running, server = watched
+
+    def called_and_scraped() -> bool:
+        running.get("shops", running.key("caller"))
+        running.get("shops", "cf_live_unknown")
+        return server.scraped(5)
+
+    until(called_and_scraped, "Prometheus had scraped five times", 90)
+    for query in queries():
+        if any(name in query for name in OF_SERVERS):
+            server.query(query)
+        else:
+            assert server.query(query), query
+    for variable in DASHBOARD["templating"]["list"]:
+        if named := re.fullmatch(r"label_values\((.+), (\w+)\)", variable.get("definition", "")):
+            match = named[1].replace("$job", "counterfoil")
+            assert server.get(f"label/{named[2]}/values", **{"match[]": match}), variable["name"]
+    rules = until(lambda: known_to_be_well(server), "every rule was evaluated")
+    assert {rule["name"] for rule in rules.values() if rule["state"] == "firing"} == {"CounterfoilLoadRejectedLines"}
+    assert set(rules) == set(alerts())
+
+
+def known_to_be_well(server: Prometheus) -> dict[str, Any] | None:
+    rules = server.rules()
+    assert not [rule for rule in rules.values() if rule.get("lastError")]
+    return rules if all(rule["health"] == "ok" for rule in rules.values()) else None
