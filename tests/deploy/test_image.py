@@ -15,12 +15,12 @@ from typing import Any
 
 import httpx
 import pytest
+from e2e.running import SHOP, until
+from house import SECRET, free_port
 
 import servers
 from counterfoil import __version__
 from deploy.programs import DEPLOY, ROOT, needs_program, output_of
-from e2e.running import SHOP, until
-from house import SECRET, free_port
 
 DOCKERFILE = DEPLOY / "container" / "Dockerfile"
 PACKAGES = "python3,python3-venv,python3-pip,ca-certificates,passwd"

@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-
-from deploy.programs import DEPLOY, ROOT, needs_program, output_of
 from e2e.running import SHOP, Deployment, Running, until
 from house import free_port
+
+from deploy.programs import DEPLOY, ROOT, needs_program, output_of
 
 RULES = DEPLOY / "prometheus" / "counterfoil.rules.yml"
 UNIT_TESTS = DEPLOY / "prometheus" / "counterfoil.test.yml"
