@@ -15,12 +15,13 @@ from typing import Any
 
 import httpx
 import pytest
-from e2e.running import SHOP, until
-from house import SECRET, free_port
 
 import servers
 from counterfoil import __version__
 from deploy.programs import DEPLOY, ROOT, needs_program, output_of
+from e2e.serve_process import SHOP
+from running_service import SECRET, free_port
+from waiting import until
 
 DOCKERFILE = DEPLOY / "container" / "Dockerfile"
 PACKAGES = "python3,python3-venv,python3-pip,ca-certificates,passwd"
@@ -129,7 +130,7 @@ def test_the_image_serves_read_only_without_privileges_and_stops_when_told(engin
 
 
 def test_the_image_serves_loads_and_issues_keys_on_postgresql_with_the_logins_of_compose(engine: Engine) -> None:
-    _, owner = servers.postgres(18).borrow()
+    _, owner = servers.postgres(18).borrow_database()
     port, admin_port = free_port(), free_port()
     image = "localhost/counterfoil:test"
     secret = ("--env", f"COUNTERFOIL_SECRET={SECRET}")

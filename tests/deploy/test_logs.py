@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from e2e.running import SHOP, Deployment
 
 from deploy.programs import DEPLOY, needs_program, output_of
+from e2e.serve_process import SHOP, Deployment
 
 LOGS = DEPLOY / "logs"
 UNIT = DEPLOY / "systemd" / "counterfoil.service"

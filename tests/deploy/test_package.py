@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e.running import until
 from packaging.metadata import Metadata
 
 from counterfoil import API_VERSION, __version__
 from deploy.programs import ROOT, needs_package, output_of, script
+from waiting import until
 
 BUILT_FROM = ("src", "deploy", "docs", "pyproject.toml", "constraints.txt", "README.md", "LICENSE", "CHANGELOG.md")
 NEVER = re.compile(r"(^|/)(tests?|bench|__pycache__|\.git[^/]*|\.venv|secrets?)(/|$)|\.(pyc|sqlite3|env)$")

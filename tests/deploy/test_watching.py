@@ -11,10 +11,11 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from e2e.running import SHOP, Deployment, Running, until
-from house import free_port
 
 from deploy.programs import DEPLOY, ROOT, needs_program, output_of
+from e2e.serve_process import SHOP, Deployment, ServeProcess
+from running_service import free_port
+from waiting import until
 
 RULES = DEPLOY / "prometheus" / "counterfoil.rules.yml"
 UNIT_TESTS = DEPLOY / "prometheus" / "counterfoil.test.yml"
@@ -151,7 +152,7 @@ def prometheus(folder: Path, target: int) -> Iterator[Prometheus]:
 
 
 @pytest.fixture
-def watched(tmp_path: Path) -> Iterator[tuple[Running, Prometheus]]:
+def watched(tmp_path: Path) -> Iterator[tuple[ServeProcess, Prometheus]]:
     """A service whose latest load rejected a line, and a Prometheus that watches it."""
     deployment = Deployment(tmp_path)
     deployment.issue({"caller": {}})
@@ -166,7 +167,7 @@ def watched(tmp_path: Path) -> Iterator[tuple[Running, Prometheus]]:
 
 @pytest.mark.long
 @needs_program("prometheus", "prometheus")
-def test_prometheus_runs_every_query_and_sees_a_rejected_line(watched: tuple[Running, Prometheus]) -> None:
+def test_prometheus_runs_every_query_and_sees_a_rejected_line(watched: tuple[ServeProcess, Prometheus]) -> None:
     running, server = watched
 
     def called_and_scraped() -> bool:
