@@ -19,6 +19,13 @@ class Answer(NamedTuple):
     body: bytes
 
 
+class Headers(dict[str, str]):
+    """Headers as the server passes them to the application, each given at most once."""
+
+    def get_all(self, name: str) -> list[str]:
+        return [self[name]] if name in self else []
+
+
 def connect(service: RunningService) -> socket.socket:
     return socket.create_connection(("127.0.0.1", service.server.port), timeout=PATIENCE_SEC)
 

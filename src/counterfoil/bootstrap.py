@@ -29,6 +29,7 @@ from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.http.app import App
 from counterfoil.http.gate import Gate
 from counterfoil.http.openapi import document
+from counterfoil.http.wire import EntityTags
 from counterfoil.machine.clock import SystemClock, random_ids
 from counterfoil.machine.secret_file import read_or_create
 from counterfoil.observe.events import Event
@@ -223,6 +224,7 @@ def service(settings: Settings, observe: Callable[[Event], None], clock: Clock |
     parts = serving_ports(settings, observe, clock)
     clock = clock or SystemClock()
     new_id = random_ids().__next__
+    keyed = pseudonyms(settings)
     app = App(
         prefix=settings.prefix,
         gate=Gate(parts.key_lookup, parts.meter),
@@ -230,12 +232,13 @@ def service(settings: Settings, observe: Callable[[Event], None], clock: Clock |
             books=parts.books,
             cursors=parts.cursors,
             meter=parts.meter,
-            pseudonyms=pseudonyms(settings),
+            pseudonyms=keyed,
             clock=clock,
             new_id=new_id,
         ),
         request_log=parts.request_log,
         openapi=document(settings.prefix),
+        tags=EntityTags(keyed.tag_key()),
         observe=observe,
         clock=clock,
         new_id=new_id,

@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from counterfoil import bootstrap
+from raw_http import Headers
 from running_service import RunningService
 
 # A connection, and the name of the database that it was opened on.
@@ -32,6 +33,7 @@ class Request(Struct):
     query_string: str
     headers: Any
     method: str = "GET"
+    http_version: str = "1.1"
 
 
 class Response(Struct):
@@ -81,7 +83,9 @@ class Worker:
             self._answered(question)
 
     def _question(self, path: str, key: str, encoding: str, query: dict[str, object]) -> Request:
-        headers = {"authorization": f"Bearer {key}"} | ({"accept-encoding": encoding} if encoding else {})
+        headers = Headers(host="counterfoil", authorization=f"Bearer {key}")
+        if encoding:
+            headers["accept-encoding"] = encoding
         written = "&".join(f"{name}={value}" for name, value in query.items())
         return Request(f"{self._service.settings.prefix}/v1/{path}", written, headers)
 

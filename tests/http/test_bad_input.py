@@ -195,7 +195,6 @@ def test_a_query_string_of_a_megabyte_is_refused_by_the_server(shared_service: R
         b"Upgrade: websocket",
         b"Cookie: a=b",
         b"X-HTTP-Method-Override: DELETE",
-        b"Host: elsewhere.example",
     ],
 )
 def test_a_good_request_with_an_odd_header_is_answered(shared_service: RunningService, key: str, header: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Request records: what is kept of a request, and that personal data never leaves without a record."""
+"""Request records: what is stored_rows of a request, and that personal data never leaves without a record."""
 
 from contextlib import closing
 from typing import Any
@@ -138,6 +138,44 @@ def test_one_member_with_personal_data_is_a_disclosure_of_one(shared_service: Ru
     assert disclosed(shared_service, key) == [(of["providerId"], 1)]
 
 
+@pytest.mark.parametrize("condition", [{}, {"if-none-match": "*"}], ids=["plain", "whatever it is"])
+def test_head_is_a_disclosure_because_its_tag_and_length_depend_on_personal_data(
+    shared_service: RunningService, condition: Record
+) -> None:
+    of, (person, *_), key = open_base(shared_service, 1)
+    shared_service.get("members", key, method="HEAD", headers=condition, providerId=of["providerId"])
+    shared_service.get(f"members/{shared_service.token(person['id'])}", key, method="HEAD", headers=condition)
+    assert disclosed(shared_service, key) == [(of["providerId"], 1)] * 2
+
+
+@pytest.mark.parametrize("path", ["list", "member"])
+def test_an_unchanged_answer_is_a_disclosure_because_it_confirms_personal_data(
+    shared_service: RunningService, path: str
+) -> None:
+    of, people, key = open_base(shared_service, 2)
+    asked: Record = {"path": "members", "providerId": of["providerId"]}
+    if path == "member":
+        asked = {"path": f"members/{shared_service.token(people[0]['id'])}"}
+    tag = shared_service.get(key=key, **asked).headers["etag"]
+    for condition in (tag, "*"):
+        assert shared_service.get(key=key, headers={"if-none-match": condition}, **asked).status_code == 304
+    assert disclosed(shared_service, key) == [(of["providerId"], 2 if path == "list" else 1)] * 3
+
+
+def test_an_unchanged_answer_without_personal_data_is_no_disclosure(shared_service: RunningService) -> None:
+    of, _, key = open_base(shared_service, 2, personal_data=False)
+    shared_service.get("members", key, method="HEAD", providerId=of["providerId"])
+    shared_service.get("members", key, headers={"if-none-match": "*"}, providerId=of["providerId"])
+    assert disclosed(shared_service, key) == []
+
+
+def test_head_gets_nothing_when_it_cannot_be_put_on_record(service: RunningService) -> None:
+    of, _, key = open_base(service, 1)
+    with table_missing(service, "usage", "requests"):
+        answer = service.get("members", key, method="HEAD", providerId=of["providerId"])
+    assert (answer.status_code, "etag" in answer.headers) == (500, False)
+
+
 def test_a_disclosure_is_on_record_before_the_answer_arrives(service: RunningService) -> None:
     of, _, key = open_base(service, 2)
     service.get("members", key, providerId=of["providerId"])
@@ -179,21 +217,6 @@ def test_the_log_says_of_a_disclosure_what_the_record_says(shared_service: Runni
 def test_a_key_without_the_permission_discloses_nothing(shared_service: RunningService) -> None:
     of, _, key = open_base(shared_service, 2, personal_data=False)
     shared_service.get("members", key, providerId=of["providerId"])
-    assert disclosed(shared_service, key) == []
-
-
-def test_head_discloses_nothing(shared_service: RunningService) -> None:
-    of, (person, *_), key = open_base(shared_service, 1)
-    shared_service.get("members", key, method="HEAD", providerId=of["providerId"])
-    shared_service.get(f"members/{shared_service.token(person['id'])}", key, method="HEAD")
-    assert disclosed(shared_service, key) == []
-
-
-def test_an_unchanged_answer_discloses_nothing(shared_service: RunningService) -> None:
-    of, _, key = open_base(shared_service, 2)
-    tag = shared_service.get("members", key, method="HEAD", providerId=of["providerId"]).headers["etag"]
-    answer = shared_service.get("members", key, providerId=of["providerId"], headers={"if-none-match": tag})
-    assert answer.status_code == 304
     assert disclosed(shared_service, key) == []
 
 

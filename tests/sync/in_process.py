@@ -21,7 +21,9 @@ from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.http.app import App
 from counterfoil.http.gate import Gate, RequestHeaders
+from counterfoil.http.wire import EntityTags
 from counterfoil.reads import Reads
+from raw_http import Headers
 from running_service import RunningService
 
 Json = dict[str, Any]
@@ -63,6 +65,7 @@ class InProcessService(RunningService):
             reads=reads,
             request_log=served.request_log,
             openapi=b"{}",
+            tags=EntityTags(bootstrap.pseudonyms(self.settings).tag_key()),
             observe=lambda _: None,
             clock=self.clock,
             new_id=self._new_id,
@@ -120,11 +123,12 @@ class Request:
     """A request in the form that the server passes to the application."""
 
     method = "GET"
+    http_version = "1.1"
 
     def __init__(self, path: str, query_string: str, headers: dict[str, str]) -> None:
         self.path = path
         self.query_string = query_string
-        self.headers: RequestHeaders = headers  # type: ignore[assignment]  # the parameter of a dictionary's `get` is positional
+        self.headers: RequestHeaders = Headers(host="counterfoil", **headers)  # type: ignore[assignment]  # the parameter of a dictionary's `get` is positional
 
 
 class Reply:

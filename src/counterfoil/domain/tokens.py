@@ -1,7 +1,7 @@
-"""Pseudonyms of members: member tokens, and the hashes that a lookup compares.
+"""What is keyed with the deployment secret: member tokens, the hashes that a lookup compares, the key of ETags.
 
-Both are one-way functions keyed with the deployment secret, so the store never
-holds an internal member id or a messaging user id.
+All are one-way functions, so the store never holds an internal member id or a
+messaging user id. Every node has the same secret and computes the same values.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ MIN_SECRET_BYTES = 32
 
 
 class Pseudonyms:
-    """The three functions that are keyed with the deployment secret."""
+    """The functions that are keyed with the deployment secret."""
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) < MIN_SECRET_BYTES:
@@ -27,6 +27,10 @@ class Pseudonyms:
 
     def messaging_hash(self, user_id: str) -> str:
         return self._keyed("messaging", user_id)[:16].hex()
+
+    def tag_key(self) -> bytes:
+        """Return the key of ETags, without which nobody can test guesses about an answer against its tag."""
+        return self._keyed("entity tag", "")
 
     def fingerprint(self) -> str:
         """Return a hash that shows whether two secrets are the same, and reveals nothing else about them."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from counterfoil.domain.problems import AUTH_UNAVAILABLE, INTERNAL, METHOD_NOT_ALLOWED, NOT_FOUND, Refused
 from counterfoil.http import handlers, wire
-from counterfoil.http.gate import Gate, RequestHeaders, refuse_browsers, require_quota
+from counterfoil.http.gate import Gate, RequestHeaders, names_one_host, refuse_browsers, require_quota, sole
 from counterfoil.http.handlers import Handler
 from counterfoil.observe.events import Event, HandlerCrashed, RequestServed, StoreFailed
 from counterfoil.ports import Clock, RequestLog, RequestRecord, StoreBusy, StoreUnavailable
@@ -45,6 +45,7 @@ class RequestScope(Protocol):
     method: str
     path: str
     query_string: str
+    http_version: str
 
     @property
     def headers(self) -> RequestHeaders: ...
@@ -93,6 +94,7 @@ class App:
         reads: Reads,
         request_log: RequestLog,
         openapi: bytes,
+        tags: wire.EntityTags,
         observe: Callable[[Event], None],
         clock: Clock,
         new_id: Callable[[], str],
@@ -102,6 +104,7 @@ class App:
         self._reads = reads
         self._request_log = request_log
         self._openapi = openapi
+        self._tags = tags
         self._document = Answer(data=openapi, horizon=0, seal=openapi)
         self._observe = observe
         self._clock = clock
@@ -114,7 +117,8 @@ class App:
         exchange = Exchange(request_id, scope.method)
         try:
             response = await self._respond(scope, headers, exchange)
-            if exchange.disclosure and response.status == 200 and exchange.method == "GET":
+            if exchange.disclosure:
+                # HEAD and 304 too: the tag and the length of the body depend on the personal data.
                 await self._request_log.disclose(self._record(exchange, response, began))
                 exchange.is_recorded = True
         except Refused as refused:
@@ -131,6 +135,9 @@ class App:
         self._record_and_log(exchange, response, began)
 
     async def _respond(self, scope: RequestScope, headers: RequestHeaders, exchange: Exchange) -> wire.Response:
+        if not names_one_host(headers, scope.http_version):
+            # The HTTP server refuses malformed requests in the same way, without a body.
+            return wire.Response(400, wire.bare_headers(exchange.request_id), b"")
         refuse_browsers(headers)
         found = self._routes.find(scope.path)
         if not found:
@@ -143,7 +150,7 @@ class App:
             return self._success_response(self._document, self._openapi, headers, exchange)
         await self._gate.enter()
         try:
-            exchange.caller = caller = await self._gate.admit(headers.get("authorization"))
+            exchange.caller = caller = await self._gate.admit(sole(headers.get_all("authorization")))
             require_quota(caller)
             answer = await route.handler(self._reads, caller, argument, scope.query_string)
         finally:
@@ -155,7 +162,7 @@ class App:
         self, answer: Answer, body: bytes, headers: RequestHeaders, exchange: Exchange
     ) -> wire.Response:
         response = wire.Response(200, wire.response_headers(exchange.request_id, exchange.caller), body)
-        tag = wire.entity_tag(answer)
+        tag = self._tags.of(answer)
         response.headers.append(("etag", tag))
         if wire.matches_etag(headers.get("if-none-match"), tag):
             response.status, response.body = 304, b""
@@ -197,7 +204,7 @@ class App:
         )
 
     def _record(self, exchange: Exchange, response: wire.Response, began: int) -> RequestRecord:
-        disclosed = exchange.disclosure if response.status == 200 and exchange.method == "GET" else None
+        disclosed = exchange.disclosure
         return RequestRecord(
             at=self._clock.now_ms(),
             key_id=exchange.caller.key.key_id if exchange.caller else "",

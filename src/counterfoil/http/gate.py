@@ -1,4 +1,4 @@
-"""The gate in front of the endpoints: refuses browsers, then checks the key, the minute window and the day quota."""
+"""The gate in front of the endpoints: refuses malformed requests and browsers, then checks the key and the limits."""
 
 import asyncio
 from typing import Protocol
@@ -22,6 +22,9 @@ from counterfoil.reads import Caller
 MAX_CONCURRENT_REQUESTS = 32
 MAX_WAIT_SEC = 2.0
 
+# The HTTP server's name for HTTP/1.0.
+HTTP_1_0 = "1"
+
 
 class RequestHeaders(Protocol):
     """Request headers. `get` returns only values that are valid text; `in` also finds headers with other values."""
@@ -29,6 +32,21 @@ class RequestHeaders(Protocol):
     def __contains__(self, key: str) -> bool: ...
 
     def get(self, key: str, default: str | None = None) -> str | None: ...
+
+    def get_all(self, key: str) -> list[str]: ...
+
+
+def names_one_host(headers: RequestHeaders, http_version: str) -> bool:
+    """Return whether there is exactly one readable Host header, as HTTP/1.1 demands; HTTP/1.0 may do without.
+
+    Two components that read two different hosts from one request disagree about where it goes.
+    """
+    return len(headers.get_all("host")) == 1 or (http_version == HTTP_1_0 and "host" not in headers)
+
+
+def sole(values: list[str]) -> str | None:
+    """Return the value of a header that is given once. Of several values, none counts more than the others."""
+    return values[0] if len(values) == 1 else None
 
 
 def refuse_browsers(headers: RequestHeaders) -> None:

@@ -25,6 +25,8 @@ GZIP_LEVEL = 1
 ZSTD_LEVEL = 1
 GZIP_WRAPPER = 31
 
+TAG_BYTES = 12
+
 VARY = "Accept-Encoding, Authorization, Origin, Sec-Fetch-Site, Sec-Fetch-Mode, Sec-Fetch-Dest"
 _FIXED_HEADERS: Headers = [
     ("content-type", "application/json"),
@@ -99,22 +101,34 @@ def response_headers(request: str, caller: Caller | None, refused: Refused | Non
     return common
 
 
-def entity_tag(answer: Answer) -> str:
-    """Return a weak ETag, which does not depend on the encoding or on serverTime."""
-    if not answer.seal and not answer.next_cursor:
-        return _EMPTY_TAG
-    hashed = hashlib.sha256(answer.seal)
-    if answer.next_cursor:
-        hashed.update(b"\0" + answer.next_cursor.encode())
-    return _tag(hashed.hexdigest())
+def bare_headers(request: str) -> Headers:
+    """Return the headers of an answer without a body to a request that is not well-formed HTTP."""
+    return [("cache-control", "no-store"), ("server", "counterfoil"), ("x-request-id", request)]
 
 
-def _tag(digest: str) -> str:
-    return f'W/"{digest[:24]}"'
+class EntityTags:
+    """Computes weak ETags, which do not depend on the encoding or on serverTime.
 
+    Tags are keyed. A plain hash of a member with personal data would let anybody
+    who sees the tag test phone numbers against it until one fits.
+    """
 
-# Most polls get an empty response, so its tag is computed once.
-_EMPTY_TAG = _tag(hashlib.sha256().hexdigest())
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        # Most polls get an empty answer, so its tag is computed once.
+        self._of_nothing = self._tag(hashlib.sha256().digest())
+
+    def of(self, answer: Answer) -> str:
+        if not answer.seal and not answer.next_cursor:
+            return self._of_nothing
+        hashed = hashlib.sha256(answer.seal)
+        if answer.next_cursor:
+            hashed.update(b"\0" + answer.next_cursor.encode())
+        return self._tag(hashed.digest())
+
+    def _tag(self, digest: bytes) -> str:
+        # SHA-256 is computed by the processor and BLAKE2 is not, so only the digest is keyed and not the whole page.
+        return f'W/"{hashlib.blake2b(digest, digest_size=TAG_BYTES, key=self._key).hexdigest()}"'
 
 
 def matches_etag(if_none_match: str | None, tag: str) -> bool:
