@@ -84,7 +84,7 @@ def test_no_statement_scans_a_growing_table(seen: tuple[Path, list[Seen]]) -> No
         for database, text in statements
         for line in plan_of(store, database, text)
         if (scan := re.match(r"SCAN (\w+)", line))
-        and scan[1] not in SMALL | {"CONSTANT"}
+        and scan[1] not in SMALL | {"CONSTANT", "base"}  # the list of bases that a key covers
         # This index holds none but the shops that are asked for.
         and HOURLY not in text
         and "shops_to_rewrite" not in line
@@ -111,9 +111,9 @@ def test_no_list_is_sorted_at_request_time(seen: tuple[Path, list[Seen]]) -> Non
     [
         ("books", "ORDER BY bill_day, closed_at, id LIMIT", "bills_by_day (shop=?"),
         ("books", "ORDER BY updated_at, id LIMIT", "bills_by_change (shop=?"),
-        ("books", "bills.seal, bills.body FROM bills JOIN shops", "bills_by_id (id=?"),
+        ("books", "SELECT (SELECT at FROM horizon), bills.seal, bills.body", "bills_by_shop (shop=? AND id=?"),
         ("books", "ORDER BY created_at, token LIMIT", "members_by_signup (provider_id=?"),
-        ("books", "coalesce(form, record) FROM members WHERE token", "sqlite_autoindex_members_1 (token=?"),
+        ("books", "CROSS JOIN members INDEXED BY", "members_by_base (provider_id=? AND token=?"),
         ("books", "LEFT JOIN accounts ON", "accounts_by_hash (provider_id=? AND hash=?"),
         ("books", "SELECT body FROM shops WHERE franchise_id", "shops_by_franchise (franchise_id=?"),
         ("usage", "SELECT n, at, day, count,", "PRIMARY KEY (key_id=? AND n=?"),

@@ -34,15 +34,20 @@ _SHOPS_OF = {
     "franchise": "SELECT body FROM shops WHERE franchise_id = ? AND NOT removed ORDER BY number",
 }
 
+# Statements start from the scope and use an index that begins with it. A row of somebody else is never read, not even
+# to find that it is out of scope: that would take longer than to find nothing, and tell that the row exists.
+
 # The internal number of a shop that is in scope.
 _NUMBER_OF = {
     "shop": "SELECT number FROM shops WHERE id = ?2 AND id = ?1",
-    "franchise": "SELECT number FROM shops WHERE id = ?2 AND franchise_id = ?1",
+    "franchise": "SELECT number FROM shops INDEXED BY shops_by_scope WHERE id = ?2 AND franchise_id = ?1",
 }
 
 _COVERS = {
-    "shop": "SELECT 1 FROM shops WHERE id = ? AND provider_id = ? AND NOT removed",
-    "franchise": "SELECT 1 FROM shops WHERE franchise_id = ? AND provider_id = ? AND NOT removed LIMIT 1",
+    "shop": "SELECT 1 FROM shops WHERE id = ? AND provider_id = ? AND removed = 0",
+    "franchise": """
+        SELECT 1 FROM shops INDEXED BY shops_by_base WHERE franchise_id = ? AND provider_id = ? AND removed = 0 LIMIT 1
+    """,
 }
 
 # SQLite joins the rows of a page, in the order of the inner query, because fetching two hundred rows one by one takes
@@ -87,13 +92,14 @@ _BILLS_BY_CHANGE = {
 _BILL_OF = {
     "shop": """
         SELECT (SELECT at FROM horizon), bills.seal, bills.body
-        FROM bills JOIN shops ON shops.number = bills.shop
-        WHERE bills.id = ? AND shops.id = ?
+        FROM shops CROSS JOIN bills INDEXED BY bills_by_shop ON bills.shop = shops.number AND bills.id = ?1
+        WHERE shops.id = ?2
     """,
     "franchise": """
         SELECT (SELECT at FROM horizon), bills.seal, bills.body
-        FROM bills JOIN shops ON shops.number = bills.shop
-        WHERE bills.id = ? AND shops.franchise_id = ? ORDER BY shops.number LIMIT 1
+        FROM shops INDEXED BY shops_by_franchise
+        CROSS JOIN bills INDEXED BY bills_by_shop ON bills.shop = shops.number AND bills.id = ?1
+        WHERE shops.franchise_id = ?2 ORDER BY shops.number LIMIT 1
     """,
 }
 
@@ -112,21 +118,19 @@ _MEMBERS = """
     )
 """
 
-_MEMBER_OF = {
-    "shop": """
-        SELECT (SELECT at FROM horizon), provider_id, (SELECT body FROM bases WHERE id = members.provider_id),
-            coalesce(form, record)
-        FROM members WHERE token = ? AND EXISTS (
-            SELECT 1 FROM shops WHERE id = ? AND provider_id = members.provider_id AND NOT removed
-        )
-    """,
+_BASES_OF = {
+    "shop": "SELECT provider_id AS id FROM shops WHERE id = ?2 AND removed = 0",
     "franchise": """
-        SELECT (SELECT at FROM horizon), provider_id, (SELECT body FROM bases WHERE id = members.provider_id),
-            coalesce(form, record)
-        FROM members WHERE token = ? AND EXISTS (
-            SELECT 1 FROM shops WHERE franchise_id = ? AND provider_id = members.provider_id AND NOT removed
-        )
+        SELECT DISTINCT provider_id AS id FROM shops INDEXED BY shops_by_base WHERE franchise_id = ?2 AND removed = 0
     """,
+}
+_MEMBER_OF = {
+    kind: f"""
+    SELECT (SELECT at FROM horizon), base.id, (SELECT body FROM bases WHERE id = base.id), coalesce(form, record)
+    FROM ({bases}) AS base
+    CROSS JOIN members INDEXED BY members_by_base ON members.provider_id = base.id AND members.token = ?1 LIMIT 1
+"""  # noqa: S608 - constants
+    for kind, bases in _BASES_OF.items()
 }
 
 # `horizon` has one row and the other tables are left-joined to it, so the horizon is returned even without accounts.
