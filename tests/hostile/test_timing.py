@@ -18,8 +18,8 @@ from counterfoil.domain.problems import Refused
 from counterfoil.domain.requests import bill_list, lookup, member_list
 from counterfoil.reads import Answer, Caller, Reads
 from hostile.timing import BOUND, Ask, busy, compare
-from house import House
 from records import NEW_YEAR, Record, bill, branch, member
+from running_service import RunningService
 
 SHORT, LONG = 10_000, 1_000_000
 # On a busy machine a comparison of few samples is beyond the bound now and then; a real difference is so every time.
@@ -55,7 +55,7 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
 }
 
 
-class Estate(Struct):
+class MultiNodeDeployment(Struct):
     """A store with two franchises: ids of the other one, and ids of the same shape that nobody has."""
 
     reads: Reads
@@ -100,29 +100,29 @@ def _group(franchise: str, ids: Ids) -> list[Record]:
 
 
 @pytest.fixture(scope="module")
-def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
-    house = House(tmp_path_factory.mktemp("estate"))
+def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiNodeDeployment]:
+    service = RunningService(tmp_path_factory.mktemp("estate"))
     draw = random.Random(7)  # noqa: S311 - nothing secret
     ours, theirs, nobodys = {}, {}, {}
     for kind in ("shop", "base", "member", "bill"):
         ours[kind], theirs[kind], nobodys[kind] = _ids(kind, draw)
     ours |= {kind: ours[kind][:8] for kind in ("shop", "base")}
-    house.load(*_group("ours", ours), *_group("theirs", theirs))
-    keyed = bootstrap.pseudonyms(house.settings)
+    service.load(*_group("ours", ours), *_group("theirs", theirs))
+    keyed = bootstrap.pseudonyms(service.settings)
     for ids in (ours, theirs, nobodys):
         ids["member"] = [keyed.member_token(name) for name in ids["member"]]
-    books, usage = SqliteBooks(house.settings.store), SqliteUsage(house.settings.store, house.clock)
-    cursors = SqliteCursors(house.settings.store, house.clock)
+    books, usage = SqliteBooks(service.settings.store), SqliteUsage(service.settings.store, service.clock)
+    cursors = SqliteCursors(service.settings.store, service.clock)
     reads = Reads(
         books=books,
         cursors=cursors,
         meter=usage,
         pseudonyms=keyed,
-        clock=house.clock,
+        clock=service.clock,
         new_id=lambda: "0123456789abcdef",
     )
-    yield Estate(reads, theirs, nobodys, ours)
-    for part in (books, usage, cursors, house):
+    yield MultiNodeDeployment(reads, theirs, nobodys, ours)
+    for part in (books, usage, cursors, service):
         part.close()
 
 
@@ -130,7 +130,7 @@ def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
 @pytest.mark.parametrize("scope", ["shop", "franchise"])
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_record_of_somebody_else_takes_as_long_as_one_that_does_not_exist(
-    estate: Estate, name: str, scope: str, samples: int
+    estate: MultiNodeDeployment, name: str, scope: str, samples: int
 ) -> None:
     kind, _ = QUESTIONS[name]
     found = []
@@ -143,7 +143,7 @@ def test_a_record_of_somebody_else_takes_as_long_as_one_that_does_not_exist(
 
 
 @pytest.mark.parametrize("name", ["member", "bill"])
-def test_a_planted_difference_of_five_microseconds_is_found_every_time(estate: Estate, name: str) -> None:
+def test_a_planted_difference_of_five_microseconds_is_found_every_time(estate: MultiNodeDeployment, name: str) -> None:
     ask, theirs = estate.asking(name, "franchise"), set(estate.theirs[name])
 
     def slower(asked: str) -> None:

@@ -20,7 +20,7 @@ from ports.open_store import PSEUDONYMS, OpenStore, base, bill, member, shop
 from running_service import ManualClock
 
 READER = Reader(PSEUDONYMS, lambda _: None)
-DEEP = 200_000
+DEEP = 100_000
 
 
 def reason_of(line: bytes) -> str:
@@ -104,7 +104,7 @@ def test_every_documented_reason_has_a_text() -> None:
         b'{"kind":"shop","id":"1","x":"\\ud800"}',
         b'{"kind":"shop","id":"2","id":"1"}',
         b' {"kind":"shop",\t"id":"1"} ',
-        b'{"kind":"shop","id":"1","name":"' + b"a" * (MAX_LINE_BYTES - 34) + b'"}',
+        b'{"kind":"shop","id":"1","more":"' + b"a" * (MAX_LINE_BYTES - 34) + b'"}',
     ],
     ids=lambda line: line[:40].decode("latin-1"),
 )
@@ -205,12 +205,12 @@ def test_a_long_rejected_line_is_still_loadable(
 ) -> None:
     """In a rejects file every quote takes two letters, so the line there is longer than lines may be."""
     file = tmp_path / "rejects.ndjson"
-    long = bill("b_1", orderIds=["o"] * 1_500_000)
-    assert len(json.dumps(long)) < MAX_LINE_BYTES
+    long = bill("b_1", ignored='"' * 500_000)
+    assert MAX_LINE_BYTES / 2 < len(json.dumps(long)) < MAX_LINE_BYTES
     load(store, clock, [msgspec_json.encode(long)], rejects=file)
     load(store, clock, [shop()])
     assert load(store, clock, open_source(str(file))).outcomes == {"added": 1}
-    assert len(open_store.bill("b_1")["orderIds"]) == 1_500_000
+    assert open_store.bill("b_1")["id"] == "b_1"
 
 
 def test_a_line_too_long_to_load_stays_rejected(store: Store, clock: ManualClock, tmp_path: Path) -> None:

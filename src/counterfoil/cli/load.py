@@ -17,7 +17,7 @@ from counterfoil.cli.terminal import print_fields, print_json
 from counterfoil.domain.changes import Outcome
 from counterfoil.ingest.lines import REASONS
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
-from counterfoil.ingest.sources import SUFFIXES, Source, SourceError, SourceLine, open_source
+from counterfoil.ingest.sources import SUFFIXES, Damage, Source, SourceError, SourceLine, open_source
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings
 
@@ -42,11 +42,13 @@ class SourceList(Source):
 
     def lines(self) -> Iterator[SourceLine]:
         done = 0
+        damage = Damage()
         for part in self._parts:
             self.position = lambda part=part, done=done: done + part.position()  # type: ignore[misc]
-            yield from part.lines()
+            yield from damage.skipped(part)
             done += part.total or 0
         self.position = lambda: done
+        damage.tell()
 
 
 class LoadReport(Struct, kw_only=True):
@@ -115,10 +117,14 @@ def _load(settings: Settings, records: Source, rejects: RejectsFile, as_json: bo
             Pipeline(ledger, pseudonyms, rejects, settings.batch, show).load(records)
         except KeyboardInterrupt:
             report.interrupted = True
-        except (SourceError, StoreUnavailable):
+        except (SourceError, StoreUnavailable) as error:
             report.seconds = time.perf_counter() - began
             if report.summary.lines:
                 _print_report(report, as_json)
+            if isinstance(error, SourceError) and report.summary.lines:
+                raise SourceError(
+                    f"{error}. All lines before that were read. Get the file again and load it."
+                ) from error
             raise
         finally:
             rejects.close()

@@ -22,15 +22,28 @@ from counterfoil.domain.changes import (
     RemoveMember,
     RemoveShop,
 )
+from counterfoil.domain.member_template import template_of
 from counterfoil.domain.members import base_from, member_from
-from counterfoil.domain.pos_values import flag, number, record_id
+from counterfoil.domain.pos_values import as_list, flag, number, record_id
 from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import Pseudonyms
 
 KINDS = ("shop", "base", "member", "bill")
-MAX_LINE_BYTES = 8 * 1024 * 1024
+MAX_LINE_BYTES = 1024 * 1024
 # The limit for a line of a rejects file, where every quote and backslash of the record takes two characters.
 MAX_REJECT_BYTES = 2 * MAX_LINE_BYTES + 4096
+
+# The most bytes of JSON that a record may be stored and answered as. Pages are never cut short, so a page of 200 takes
+# at most 50 MiB. An ordinary bill takes 2 KB.
+MAX_RECORD = 256 * 1024
+# A name that a shop lends to its bills, or a base to its members, may be this long. It may change after a bill was
+# loaded, so this much is left free.
+LONGEST_NAME = 4096
+# The smallest item of a bill is `{}`, which is published as 150 bytes; nothing grows more than that. So a short line
+# need not be measured.
+SMALLEST_ITEM = 150
+MAX_ITEMS = MAX_RECORD // SMALLEST_ITEM
+SURELY_SMALL = 4096
 
 NOT_JSON = "not_json"
 UNKNOWN_KIND = "unknown_kind"
@@ -39,6 +52,7 @@ NO_SHOP = "no_shop"
 NO_BASE = "no_base"
 UNKNOWN_SHOP = "unknown_shop"
 TOO_LONG = "too_long"
+TOO_LARGE = "too_large"
 
 REASONS = {
     NOT_JSON: "is not a JSON object in UTF-8",
@@ -47,7 +61,8 @@ REASONS = {
     NO_SHOP: "is a bill without shopId",
     NO_BASE: "is a member without providerId",
     UNKNOWN_SHOP: "is a bill of a shop that is not loaded yet",
-    TOO_LONG: "is longer than 8 MiB",
+    TOO_LONG: "is longer than 1 MiB",
+    TOO_LARGE: "would be stored as more than 256 KiB, or names a channel or tier in more than 4 KiB",
 }
 
 
@@ -71,6 +86,7 @@ class Reject(Struct, frozen=True, omit_defaults=True):
 
 
 _decode_reject = json.Decoder(Reject).decode
+_encode = json.Encoder().encode
 # Every line of a rejects file begins with this.
 _REJECT_PREFIX = b'{"kind":"reject",'
 # A number with more digits than this fits into no field.
@@ -91,14 +107,18 @@ class Reader:
             "bill": self._bill,
         }
 
-    def change(self, record: dict[str, Any]) -> Change:
+    def change(self, record: dict[str, Any], length: int = MAX_LINE_BYTES) -> Change:
+        """Return the change that a record means; `length` is that of its line."""
         kind = record.get("kind")
         build = self._builders.get(kind) if isinstance(kind, str) else None
         if build is None:
             raise Rejected(UNKNOWN_KIND)
         if record_id(record.get("id")) is None:
             raise Rejected(NO_ID)
-        return build(record, number(record.get("rev")))
+        change = build(record, number(record.get("rev")))
+        if length > SURELY_SMALL and _stored_bytes(change) > MAX_RECORD:
+            raise Rejected(TOO_LARGE)
+        return change
 
     def _shop(self, record: dict[str, Any], rev: float | None) -> Change:
         if flag(record.get("removed")):
@@ -124,7 +144,31 @@ class Reader:
         known = self._facts(shop_id)
         if known is None:
             raise Rejected(UNKNOWN_SHOP)
+        # Checked before the items are made: they would take fifty times the memory of the line.
+        if len(as_list(record.get("lines"))) > MAX_ITEMS:
+            raise Rejected(TOO_LARGE)
         return PutBill(bill_from(record, known.facts, self._token), known, rev)
+
+
+def _stored_bytes(change: Change) -> int:
+    """Return the most bytes that the record can be stored as, whatever its shop or base is called later."""
+    match change:
+        case PutBill():
+            return len(_encode(change.closed.bill)) + len(_encode(change.closed.withheld)) + LONGEST_NAME
+        case PutMember():
+            return len(template_of(change.record)) + LONGEST_NAME
+        case PutShop():
+            long = any(_is_long(name) for name in change.facts.channels.values())
+            return MAX_RECORD + 1 if long else len(_encode(change.shop)) + len(_encode(change.facts))
+        case PutBase():
+            long = any(_is_long(tier.name) for tier in change.base.tiers)
+            return MAX_RECORD + 1 if long else len(_encode(change.base))
+        case _:
+            return 0
+
+
+def _is_long(name: str | None) -> bool:
+    return name is not None and len(name.encode()) > LONGEST_NAME
 
 
 def parse_record(line: bytes) -> dict[str, Any]:

@@ -15,10 +15,12 @@ from msgspec import Struct, field, json
 from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutShop, RecordKey, RemoveShop
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.lines import UNKNOWN_SHOP, Reader, Rejected, make_reject, parse_record
-from counterfoil.ingest.sources import Source, SourceLine
+from counterfoil.ingest.sources import Source, SourceError, SourceLine
 from counterfoil.ports import Ledger, LoadProgress
 
 REWRITE_BATCH = 500
+# A batch is written early once its lines take this much: it is held in memory as a whole.
+BATCH_BYTES = 4 * 1024 * 1024
 # The facts of at most this many shops are held in memory.
 MAX_KNOWN_SHOPS = 10_000
 
@@ -82,8 +84,10 @@ class Pipeline:
         self._on_progress = on_progress
         self._known: dict[str, KnownFacts | None] = {}
         self._reader = Reader(pseudonyms, self._facts)
+        self._damage: SourceError | None = None
 
     def load(self, source: Source) -> Summary:
+        """Load the source. If it is damaged, load what can be read of it and then raise the error."""
         summary = Summary(source=source.name)
         self._rewrite_bills()
         progress = self._ledger.begin_load(source.name)
@@ -91,34 +95,44 @@ class Pipeline:
             self._write(batch, summary, progress)
             self._rejects.flush()
             self._on_progress(summary)
-        progress.finished = True
+        progress.finished = self._damage is None
         self._ledger.apply([], self._update_progress(progress, summary))
         self._rejects.close()
         summary.rejects_file = str(self._rejects.path) if self._rejects.used else None
         self._on_progress(summary)
+        if self._damage:
+            raise self._damage
         return summary
 
     def _batches(self, source: Source, summary: Summary) -> Iterator[list[tuple[SourceLine, Change]]]:
         batch: list[tuple[SourceLine, Change]] = []
-        shops_pending = False
-        for line in source.lines():
+        shops_pending, held = False, 0
+        for line in self._readable(source):
             summary.lines += 1
             try:
                 record = parse_record(line.text)
                 # A bill is read under the stored facts of its shop, so shops are written before it.
                 if shops_pending and record.get("kind") == "bill":
                     yield batch
-                    batch, shops_pending = [], False
-                change = self._reader.change(record)
+                    batch, shops_pending, held = [], False, 0
+                change = self._reader.change(record, len(line.text))
             except Rejected as rejected:
                 self._reject(line, rejected.reason, summary)
                 continue
             batch.append((line, change))
             shops_pending = shops_pending or isinstance(change, PutShop | RemoveShop)
-            if len(batch) >= self._batch:
+            held += len(line.text)
+            if len(batch) >= self._batch or held >= BATCH_BYTES:
                 yield batch
-                batch, shops_pending = [], False
+                batch, shops_pending, held = [], False, 0
         yield batch
+
+    def _readable(self, source: Source) -> Iterator[SourceLine]:
+        """Yield the lines up to the end or to the damage, which is raised once they have been written."""
+        try:
+            yield from source.lines()
+        except SourceError as error:
+            self._damage = error
 
     def _write(self, batch: list[tuple[SourceLine, Change]], summary: Summary, progress: LoadProgress) -> None:
         """Write a batch; retry the bills whose shop's facts changed in the meantime until none is left.
@@ -135,7 +149,8 @@ class Pipeline:
                     outdated.add(change.key)
                     self._known.pop(change.key[0], None)
                     try:
-                        to_retry.append((line, self._reader.change(parse_record(line.text))))
+                        # It was measured before, with room for another name of its channel.
+                        to_retry.append((line, self._reader.change(parse_record(line.text), 0)))
                     except Rejected as rejected:
                         self._reject(line, rejected.reason, summary)
                 elif outcome is Outcome.UNKNOWN_SHOP:

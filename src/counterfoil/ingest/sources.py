@@ -7,7 +7,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 import msgspec
 from backports import zstd
@@ -18,8 +18,17 @@ from counterfoil.ingest.lines import MAX_REJECT_BYTES
 SUFFIXES = tuple(f".{kind}{compression}" for kind in ("ndjson", "jsonl") for compression in ("", ".gz", ".zst"))
 
 
+PACKED = (".gz", ".zst")
+# How much of a damaged file is unpacked at once; what was packed with the damage is lost.
+SIP_BYTES = 128
+
+
 class SourceError(Exception):
-    """A source cannot be read; the message says which one and why."""
+    """A source cannot be read, or only up to a line; the message says which one and why."""
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
 
 
 class SourceLine(Struct, frozen=True):
@@ -44,6 +53,7 @@ class Source:
         self.position: Callable[[], int] = lambda: 0
 
     def lines(self) -> Iterator[SourceLine]:
+        """Yield every line that can be read; then raise a SourceError if the source is damaged."""
         raise NotImplementedError
 
 
@@ -65,8 +75,16 @@ class File(Source):
     def lines(self) -> Iterator[SourceLine]:
         with _open_file(self._path) as raw:
             self.position = raw.tell
-            with _decompress(self._path, raw) as text:
-                yield from _read_lines(self.name, text)
+            try:
+                with _decompress(self._path, raw) as text:
+                    yield from _read_lines(self.name, text)
+            except SourceError as damage:
+                if self._path.suffix not in PACKED:
+                    raise
+                # Good lines that were unpacked together with the damage are lost. Read again in small pieces.
+                raw.seek(0)
+                with _decompress(self._path, _Sips(raw)) as text:
+                    yield from _read_lines(self.name, text, after=damage.line)
         self.position = lambda: self.total or 0
 
 
@@ -81,13 +99,43 @@ class Folder(Source):
 
     def lines(self) -> Iterator[SourceLine]:
         done = 0
+        damage = Damage()
         for bills in (False, True):
             for path in self._paths:
                 file, before = File(path), done
                 self.position = lambda file=file, before=before: before + file.position()  # type: ignore[misc]
-                yield from (line for line in file.lines() if _is_bill(line.text) is bills)
+                yield from (line for line in damage.skipped(file) if _is_bill(line.text) is bills)
                 done += _size(path)
         self.position = lambda: done
+        damage.tell()
+
+
+class Damage:
+    """The damage found in several sources, which is told once all of them have been read."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, None] = {}
+
+    def skipped(self, source: Source) -> Iterator[SourceLine]:
+        """Yield the lines of a source up to its end or its damage."""
+        try:
+            yield from source.lines()
+        except SourceError as error:
+            self._found[str(error)] = None
+
+    def tell(self) -> None:
+        if self._found:
+            raise SourceError("; ".join(self._found))
+
+
+class _Sips:
+    """A file that is read a little at a time."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+
+    def read(self, size: int = -1) -> bytes:
+        return self._raw.read(SIP_BYTES if size < 0 else min(size, SIP_BYTES))
 
 
 def open_source(name: str) -> Source:
@@ -134,16 +182,18 @@ def _open_file(path: Path) -> BinaryIO:
         raise SourceError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _decompress(path: Path, raw: BinaryIO) -> IO[bytes]:
+def _decompress(path: Path, raw: BinaryIO | _Sips) -> IO[bytes]:
     if path.suffix == ".gz":
-        return cast("IO[bytes]", io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 20))
-    if path.suffix == ".zst":
-        return cast("IO[bytes]", io.BufferedReader(zstd.ZstdFile(raw), 1 << 20))
-    return raw
+        text: Any = gzip.GzipFile(fileobj=cast("BinaryIO", raw))
+    elif path.suffix == ".zst":
+        text = zstd.ZstdFile(cast("BinaryIO", raw))
+    else:
+        return cast("IO[bytes]", raw)
+    return cast("IO[bytes]", text if isinstance(raw, _Sips) else io.BufferedReader(text, 1 << 20))
 
 
-def _read_lines(name: str, text: IO[bytes]) -> Iterator[SourceLine]:
-    """Yield the lines that are not blank with their numbers; a line that is too long is cut off."""
+def _read_lines(name: str, text: IO[bytes], after: int = 0) -> Iterator[SourceLine]:
+    """Yield the lines after a number that are not blank; a line that is too long is cut off."""
     number = 0
     try:
         while line := text.readline(MAX_REJECT_BYTES + 1):
@@ -151,11 +201,11 @@ def _read_lines(name: str, text: IO[bytes]) -> Iterator[SourceLine]:
             if len(line) > MAX_REJECT_BYTES and not line.endswith(b"\n"):
                 _skip_rest(text)
             line = line.strip()
-            if line:
+            if line and number > after:
                 yield SourceLine(name, number, line)
     except (OSError, EOFError, zlib.error, zstd.ZstdError) as error:
         raise SourceError(
-            f"{name} cannot be read after line {number}: {error}. The file may be incomplete or damaged."
+            f"{name} cannot be read after line {number}: {error}. The file may be incomplete or damaged.", number
         ) from error
 
 
