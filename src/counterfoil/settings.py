@@ -96,6 +96,12 @@ TABLE = (
     Setting("workers", 1, "Number of worker processes; one per core is recommended."),
     Setting("prefix", "/ext", "Path prefix before /v1; may be empty."),
     Setting("admin_host", "127.0.0.1", "Address of the admin listener (/live, /ready, /metrics). Keep it private."),
+    Setting(
+        "admin_names",
+        "",
+        "Names under which the admin listener is asked, separated by commas, such as the node's DNS name. "
+        "Loopback names and admin_host itself need not be listed.",
+    ),
     Setting("admin_port", 8001, "Port of the admin listener; 0 turns it off."),
     Setting("log", "stderr", "Where the JSON log goes: stderr, stdout or off."),
     Setting("batch", 500, "Number of source records that `load` writes per transaction."),
@@ -150,6 +156,7 @@ class Settings(Struct, frozen=True):
     workers: int
     prefix: str
     admin_host: str
+    admin_names: str
     admin_port: int
     log: str
     batch: int

@@ -340,3 +340,19 @@ def test_a_spent_quota_ends_a_comparison_with_exit_status_4(copy_owner: CopyOwne
         result = copy_owner._runner.invoke(program, copy_owner.words("reconcile"))
     assert result.exit_code == 4
     assert "quota_exceeded" in result.stderr
+
+
+# --- who can read a copy ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["new/copy.duckdb", "new/parquet/"])
+def test_only_the_owner_can_read_a_copy(keeper: Keeper, tmp_path: Path, target: str) -> None:
+    before = os.umask(0o022)
+    try:
+        keeper.take_key(personal_data=True, **PLENTY)
+        keeper("pull", "--to", target)
+    finally:
+        assert os.umask(before) == 0o022
+    modes = {path: path.stat().st_mode & 0o777 for path in [tmp_path / "new", *(tmp_path / "new").rglob("*")]}
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
+    assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}

@@ -23,6 +23,7 @@ from counterfoil.cli.remote import Remote, duration, remote_options, since_optio
 from counterfoil.cli.terminal import print_fields, print_json
 from counterfoil.client.pages import Tally
 from counterfoil.client.pull import Options, Puller
+from counterfoil.client.sinks.opening import private_files
 from counterfoil.domain.calendar import from_ms, to_ms
 from counterfoil.machine.clock import SystemClock
 
@@ -89,7 +90,12 @@ def pull_once(remote: Remote, options: Options) -> PullReport:
     began = time.perf_counter()
     report = PullReport(remote.destination.display_name, Tally())
     try:
-        with closing(remote.destination.open()) as sink, remote.client() as client, pull_progress() as show:
+        with (
+            private_files(),
+            closing(remote.destination.open()) as sink,
+            remote.client() as client,
+            pull_progress() as show,
+        ):
             puller = Puller(client, sink, options, show)
             report.tally = puller.tally
             with closing(puller):

@@ -23,6 +23,7 @@ from counterfoil.cli.terminal import DisplayColumn, print_json, print_note, prin
 from counterfoil.client.errors import CopyMismatch
 from counterfoil.client.pages import Tally
 from counterfoil.client.reconcile import Difference, Reconciler, Totals
+from counterfoil.client.sinks.opening import private_files
 
 
 class Comparison(Struct):
@@ -65,7 +66,12 @@ def compare(remote: Remote, *, since: date | None, fix: bool) -> Comparison:
     try:
         if not remote.destination.exists():
             raise CopyMismatch(f"there is no copy at {remote.destination.display_name}. Run `counterfoil pull` first.")
-        with closing(remote.destination.open()) as sink, remote.client() as client, pull_progress() as show:
+        with (
+            private_files(),
+            closing(remote.destination.open()) as sink,
+            remote.client() as client,
+            pull_progress() as show,
+        ):
             reconciler = Reconciler(client, sink, since=since, fix=fix, on_progress=show)
             comparison.unread, comparison.tally = reconciler.unread, reconciler.tally
             for difference in reconciler.run():

@@ -2,13 +2,17 @@
 
 import threading
 from collections.abc import Callable, Iterable
+from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 
 from msgspec import Struct, json
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
+
+from counterfoil.machine.addresses import WILDCARDS
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 JSON = "application/json"
@@ -22,6 +26,54 @@ class Readiness(Struct, frozen=True):
     problem: str | None
 
 
+class Refusal(Struct, frozen=True):
+    """Why a request is refused before its path is looked at."""
+
+    status: int
+    message: str
+
+
+class Doorkeeper:
+    """Refuses what a web page could send.
+
+    The listener has no authentication and is protected by its address alone. A page can reach a private address by a
+    name of its own that resolves to it (DNS rebinding), so the name in `Host` must be one that the operator gave.
+    A page cannot choose an IP address as its name.
+    """
+
+    def __init__(self, host: str, names: str) -> None:
+        self._names = {host.lower(), "localhost", *(name.strip().lower() for name in names.split(",") if name.strip())}
+        self._any_address = host in WILDCARDS
+
+    def refusal(self, headers: Message, version: str) -> Refusal | None:
+        """Return why a request is refused, or None."""
+        hosts = headers.get_all("host", [])
+        if len(hosts) > 1 or (not hosts and version != "HTTP/1.0"):
+            return Refusal(400, "HTTP/1.1 requires exactly one Host header.")
+        if hosts and not self._is_ours(_name_in(hosts[0])):
+            return Refusal(421, "This listener is not called that. List the name in the setting admin_names.")
+        if "origin" in headers or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return Refusal(403, "Requests from web pages are refused.")
+        return None
+
+    def _is_ours(self, name: str) -> bool:
+        if name in self._names:
+            return True
+        try:
+            address = ip_address(name)
+        except ValueError:
+            return False
+        return address.is_loopback or self._any_address
+
+
+def _name_in(host: str) -> str:
+    """Return the name or address of a Host header without its port."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].rstrip(".")
+
+
 class Admin:
     """Runs in a thread of the supervisor, so it responds even while the workers are busy or dead."""
 
@@ -31,8 +83,10 @@ class Admin:
         port: int,
         ready: Callable[[], list[Readiness]],
         metrics: Callable[[], Iterable[Metric]],
+        names: str = "",
     ) -> None:
         self._ready = ready
+        self.doorkeeper = Doorkeeper(host, names)
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_MetricsCollector(metrics))
         self._server = _Server((host, port), _handler(self))
@@ -91,7 +145,11 @@ def _handler(admin: Admin) -> type[BaseHTTPRequestHandler]:
         timeout = 5
 
         def do_GET(self) -> None:
-            self._send(*admin.answer(self.path))
+            refusal = admin.doorkeeper.refusal(self.headers, self.request_version)
+            if refusal:
+                self._send(refusal.status, JSON, json.encode({"refused": refusal.message}))
+            else:
+                self._send(*admin.answer(self.path))
 
         def _send(self, status: int, kind: str, body: bytes, *headers: tuple[str, str]) -> None:
             self.send_response(status)

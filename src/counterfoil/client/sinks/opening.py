@@ -1,6 +1,8 @@
 """Open the sink for the name of a target. Its engine is imported only when the target is opened."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,19 @@ class Destination(Struct, frozen=True):
             raise SinkError(
                 f"the package {error.name} is not installed. To install it, run `pip install 'counterfoil[pull]'`."
             ) from error
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Create files and folders so that only their owner can read them: a copy may hold personal data.
+
+    DuckDB creates its log and its temporary files itself, so the limit is set for the whole process.
+    """
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def parse_destination(name: str) -> Destination:
