@@ -346,11 +346,11 @@ def test_a_spent_quota_ends_a_comparison_with_exit_status_4(copy_owner: CopyOwne
 
 
 @pytest.mark.parametrize("target", ["new/copy.duckdb", "new/parquet/"])
-def test_only_the_owner_can_read_a_copy(keeper: Keeper, tmp_path: Path, target: str) -> None:
+def test_only_the_owner_can_read_a_copy(copy_owner: CopyOwner, tmp_path: Path, target: str) -> None:
     before = os.umask(0o022)
     try:
-        keeper.take_key(personal_data=True, **PLENTY)
-        keeper("pull", "--to", target)
+        copy_owner.take_key(personal_data=True, **PLENTY)
+        copy_owner("pull", "--to", target)
     finally:
         assert os.umask(before) == 0o022
     modes = {path: path.stat().st_mode & 0o777 for path in [tmp_path / "new", *(tmp_path / "new").rglob("*")]}

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from counterfoil.machine.addresses import WILDCARDS
+from counterfoil.machine.addresses import WILDCARD_HOSTS
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 JSON = "application/json"
@@ -43,7 +43,7 @@ class Doorkeeper:
 
     def __init__(self, host: str, names: str) -> None:
         self._names = {host.lower(), "localhost", *(name.strip().lower() for name in names.split(",") if name.strip())}
-        self._any_address = host in WILDCARDS
+        self._any_address = host in WILDCARD_HOSTS
 
     def refusal(self, headers: Message, version: str) -> Refusal | None:
         """Return why a request is refused, or None."""
