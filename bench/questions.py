@@ -7,7 +7,7 @@ from msgspec import Struct
 LIMIT = 200
 
 
-class Place(Struct, frozen=True):
+class Position(Struct, frozen=True):
     """The position of a bill; the page starts after it."""
 
     day: int
@@ -32,7 +32,7 @@ class Backfill(Struct, frozen=True):
     shop_id: str
     first: int
     last: int
-    after: Place | None
+    after: Position | None
 
 
 class OneBill(Struct, frozen=True):
@@ -105,8 +105,8 @@ def datasette(question: Question) -> str | None:
         case Poll(shop=shop, since_ms=since):
             return _sql(_BY_CHANGE, shop=shop, since=since)
         case Backfill(shop=shop, first=first, last=last, after=after):
-            place = after or Place(first, -1, "")
-            return _sql(_BY_DAY, shop=shop, day=place.day, closed=place.closed_ms, id=place.id, last=last)
+            position = after or Position(first, -1, "")
+            return _sql(_BY_DAY, shop=shop, day=position.day, closed=position.closed_ms, id=position.id, last=last)
         case OneBill(bill_id):
             return _sql(_ONE, id=bill_id)
         case ShopList(franchise):

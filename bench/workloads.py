@@ -17,8 +17,8 @@ from bench.questions import (
     MemberPage,
     OneBill,
     OneMember,
-    Place,
     Poll,
+    Position,
     Question,
     ShopList,
 )
@@ -127,7 +127,7 @@ def _pages(books: sqlite3.Connection, shops: list[Shop]) -> list[Question]:
         first = _days_before(last, DAYS - 1)
         rows = books.execute(_BILLS_IN_ORDER, (number, first, last)).fetchall()
         for start in range(0, len(rows) - LIMIT + 1, LIMIT):
-            after = Place(*rows[start - 1]) if start else None
+            after = Position(*rows[start - 1]) if start else None
             pages.append(Backfill(len(pages), number, shop_id, first, last, after))
     return pages[:MAX_QUESTIONS]
 

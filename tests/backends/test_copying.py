@@ -327,7 +327,7 @@ def test_a_cut_over_is_refused_while_a_load_writes(service: RunningService, targ
     with (
         closing(Late(service.settings.store, service.clock)) as leaving,
         closing(bootstrap.copy_target(target)) as arriving,
-        pytest.raises(CopyRefused, match="stop the loads"),
+        pytest.raises(CopyRefused, match="Stop all loads"),
     ):
         Copy(leaving, arriving, lambda *_: None).run("postgresql://elsewhere")
     assert service.load(bill(of)).outcomes["added"] == 1
@@ -346,7 +346,7 @@ def test_a_store_that_was_moved_opens_no_second_target(service: RunningService, 
     second = servers.postgres(18).fresh_database()[1]
     copied(service, second)
     copied(service, target, "--cut-over")
-    assert f"was moved to {target} already" in run(service, second, "--cut-over", status=1).output
+    assert f"was already moved to {target}" in run(service, second, "--cut-over", status=1).output
     assert not copied(service, second)["opened"]
 
 
@@ -366,7 +366,7 @@ def test_a_target_that_holds_anything_else_is_refused(service: RunningService, t
     key_store = RunningService(tmp_path / "third", store=keys_only)
     key_store.key(shop="s")
     key_store.close()
-    assert "already and is open" in run(service, keys_only, status=1).output
+    assert "already contains this store and is open" in run(service, keys_only, status=1).output
 
 
 def test_a_remaining_difference_is_named_and_sets_the_exit_status(

@@ -159,7 +159,7 @@ def test_a_world_may_be_small_or_have_many_shops(shops: int, days: int, members:
 
 @pytest.mark.parametrize("nonsense", [{"days": 0}, {"shops": 0}, {"bills": -1}, {"members": -1}, {"mess": 1.5}])
 def test_an_impossible_plan_is_refused(nonsense: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"world|mess"):
+    with pytest.raises(ValueError, match=r"must"):
         WorldPlan(until=UNTIL, **nonsense)
 
 
