@@ -369,7 +369,7 @@ def test_an_admin_port_in_use_is_reported_in_one_sentence(deployment: Deployment
 
 @pytest.mark.parametrize(
     ("secret", "told"),
-    [("another secret, long enough to be one", "not the one this store was built with"), ("tiny", "shorter than 32")],
+    [("another secret, long enough to be one", "not the one this store was built with"), ("tiny", "at least 32 bytes")],
     ids=["another", "tiny"],
 )
 def test_a_wrong_secret_is_refused_and_not_repeated(deployment: Deployment, secret: str, told: str) -> None:
