@@ -1,0 +1,144 @@
+"""Many callers at once, each on a kept connection, that remember when they asked and what they got."""
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from hostile.checker import Checker
+from hostile.raw_http import Line, Malformed, request
+from hostile.targets import until
+
+NO_ANSWER = 0
+
+
+class Call(Struct, frozen=True):
+    """One request, on the steady clock of this machine, in seconds."""
+
+    began: float
+    ended: float
+    status: int
+    error: str | None
+    remaining: int | None = None
+
+    @property
+    def took(self) -> float:
+        return self.ended - self.began
+
+
+class Caller:
+    """Asks one port again and again; makes a new connection when one breaks."""
+
+    def __init__(
+        self, port: int, key: str, target: str, *, checker: Checker | None = None, patience_sec: float = 15.0
+    ) -> None:
+        self.port = port
+        self._data = request(f"/ext/v1/{target}", key)
+        self._path = f"/ext/v1/{target.partition('?')[0]}"
+        self._checker = checker
+        self._patience_sec = patience_sec
+        self._line: Line | None = None
+        self.calls: list[Call] = []
+        self.faults: list[str] = []
+        # Called with every body that came with status 200; returns what is wrong with it.
+        self.judge: Callable[[bytes], list[str]] = lambda _: []
+
+    def call(self) -> Call:
+        began = time.monotonic()
+        status, error, remaining = NO_ANSWER, None, None
+        try:
+            if self._line is None:
+                self._line = Line(self.port, self._patience_sec)
+            self._line.send(self._data)
+            answer = self._line.answer()
+            ended = time.monotonic()
+            if answer is None:
+                self.close()
+            else:
+                status = answer.status
+                left = answer.header("x-ratelimit-remaining")
+                remaining = int(left) if left is not None else None
+                if self._checker:
+                    template = self._checker.document.template(self._path)
+                    self.faults += self._checker.faults(answer, template)
+                if status == 200:
+                    self.faults += self.judge(answer.body)
+                else:
+                    with contextlib.suppress(ValueError):
+                        error = json.loads(answer.body).get("error")
+        except TimeoutError:
+            ended = time.monotonic()
+            error = "no answer in time"
+            self.close()
+        except (OSError, Malformed) as trouble:
+            ended = time.monotonic()
+            error = type(trouble).__name__
+            self.close()
+        done = Call(began, ended, status, error, remaining)
+        self.calls.append(done)
+        return done
+
+    def close(self) -> None:
+        if self._line:
+            self._line.close()
+            self._line = None
+
+
+class Crowd:
+    """Callers in threads of their own, from `__enter__` to `__exit__`."""
+
+    def __init__(self, callers: list[Caller], every_sec: float = 0.0) -> None:
+        self.callers = callers
+        self._every_sec = every_sec
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(caller,), daemon=True) for caller in callers]
+
+    def _run(self, caller: Caller) -> None:
+        while True:
+            answered = caller.call().status != NO_ANSWER
+            # Where nobody listens, nobody answers any sooner for being asked at once.
+            if self._stop.wait(self._every_sec if answered else max(self._every_sec, 0.02)):
+                break
+        caller.close()
+
+    def __enter__(self) -> "Crowd":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(60)
+        assert not any(thread.is_alive() for thread in self._threads), "a call hangs"
+
+    @property
+    def calls(self) -> list[Call]:
+        return sorted((call for caller in self.callers for call in caller.calls), key=lambda call: call.ended)
+
+    @property
+    def faults(self) -> list[str]:
+        return sorted({fault for caller in self.callers for fault in caller.faults})
+
+
+def status_of(port: int, key: str, target: str) -> int:
+    """Ask once; return the status, or NO_ANSWER."""
+    caller = Caller(port, key, target)
+    try:
+        return caller.call().status
+    finally:
+        caller.close()
+
+
+def percentile(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
+
+
+def pause(seconds: float) -> None:
+    """Let processes that are not ours run for a while; their clocks cannot be advanced."""
+    end = time.monotonic() + seconds
+    until(lambda: time.monotonic() >= end, "the time had passed", seconds + 60)

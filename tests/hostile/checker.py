@@ -1,0 +1,262 @@
+"""Checks every answer against the OpenAPI document that the service serves and the header rules of the contract.
+
+It knows nothing about the code of the service. A fault is a sentence; an answer without faults is as documented.
+"""
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from backports import zstd
+from jsonschema import Draft202012Validator, FormatChecker
+
+from hostile.raw_http import Answer, ask
+
+Json = dict[str, Any]
+
+ROOT = "/ext"
+NO_ROUTE = "no route"
+ANY_ROUTE = "any route"
+
+# Headers that any HTTP server sends, or that are described with the body.
+PLAIN = {"content-type", "content-length", "date", "server", "connection"}
+ONCE = {"x-request-id", "cache-control", "vary", "content-type", "x-content-type-options", "content-length"}
+# What the HTTP server itself answers to what is not HTTP, before the service sees it: docs/integrate.md#errors.
+REFUSALS = {400, 408, 414, 431}
+BEFORE_ADMISSION = {"invalid_key", "key_revoked", "auth_unavailable", "rate_limited", "cross_origin_refused"} | {
+    "method_not_allowed",
+    "bad_request",
+}
+TRACES = (b"Traceback", b'File "', b".py", b"sqlite3", b"psycopg", b"asyncpg", b"Exception")
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._~:-]{1,128}", re.ASCII)
+_SERVER_TIME = re.compile(rb'"serverTime":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"')
+_NUMBERS = re.compile(rb"(?<=:)[0-9]+")
+_KNOWN_BODIES = 200_000
+
+
+class Document:
+    """The OpenAPI document of a running service."""
+
+    def __init__(self, text: bytes) -> None:
+        self.content: Json = json.loads(text)
+        self.paths: Json = self.content["paths"]
+        self.root = self.content["servers"][0]["url"]
+        self._validators: dict[str, Draft202012Validator] = {}
+
+    @classmethod
+    def served_by(cls, port: int) -> "Document":
+        answer = ask(port, f"{ROOT}/v1/openapi.json")
+        assert answer is not None
+        assert answer.status == 200
+        return cls(answer.body)
+
+    def template(self, path: str) -> str:
+        """Return the path of the document that a path of a request belongs to, or NO_ROUTE."""
+        asked = path.removeprefix(self.root)
+        if not path.startswith(self.root):
+            return NO_ROUTE
+        if asked in self.paths:
+            return asked
+        for template in self.paths:
+            start, parameter, _ = str(template).partition("{")
+            if parameter and asked.startswith(start) and asked != start:
+                return str(template)
+        return NO_ROUTE
+
+    def response(self, template: str, status: int) -> Json | None:
+        found: Json | None = self.paths[template]["get"]["responses"].get(str(status))
+        return found
+
+    def header(self, described: Json) -> Json:
+        found: Any = described
+        if "$ref" in described:
+            found = self.content
+            for step in described["$ref"].removeprefix("#/").split("/"):
+                found = found[step]
+        header: Json = found
+        return header
+
+    def body_faults(self, template: str, status: int, body: Any) -> list[str]:
+        """Return what the schema of this response says against a body."""
+        name = f"{template} {status}"
+        if name not in self._validators:
+            steps = ["paths", template, "get", "responses", str(status), "content", "application/json", "schema"]
+            pointer = "#/" + "/".join(step.replace("~", "~0").replace("/", "~1") for step in steps)
+            schema = {"components": self.content["components"], "paths": self.paths, "$ref": pointer}
+            self._validators[name] = Draft202012Validator(schema, format_checker=FormatChecker())
+        return [f"{fault.json_path}: {fault.message[:200]}" for fault in self._validators[name].iter_errors(body)]
+
+    @property
+    def error_codes(self) -> set[str]:
+        """Every error code that the document names."""
+        return set(re.findall(r'"error": ?(?:\{"const": ?)?"([a-z_]+)"', json.dumps(self.content)))
+
+
+class Checker:
+    """Checks answers and counts them. `trouble` allows 500 and 503, which are documented for failing stores."""
+
+    def __init__(self, document: Document, *, trouble: bool = False) -> None:
+        self.document = document
+        self.trouble = trouble
+        self.checked = 0
+        self.by_status: dict[int, int] = {}
+        self._known: set[tuple[str, int, bytes]] = set()
+
+    def faults(self, answer: Answer, template: str, method: str = "GET", request_id: str | None = None) -> list[str]:
+        """Return what is wrong with an answer to `method` on a path that belongs to `template`."""
+        self.checked += 1
+        self.by_status[answer.status] = self.by_status.get(answer.status, 0) + 1
+        if answer.header("x-request-id") is None:
+            return self._refusal_faults(answer, template)
+        try:
+            body = _decoded(answer, method)
+        except ValueError as error:
+            return [f"the body cannot be decoded: {error}"]
+        found = [*self._header_faults(answer, request_id), *self._pair_faults(answer, body)]
+        found += [f"the body tells of internals: {trace!r}" for trace in TRACES if trace in body and template != DOC]
+        if answer.status >= 500 and not self.trouble:
+            found.append(f"{answer.status} without trouble")
+        if template == ANY_ROUTE:
+            return found + self._some_route_faults(answer, body, method)
+        return found + self._route_faults(answer, body, template, method)
+
+    # --- the HTTP server's own refusals ------------------------------------------------
+
+    def _refusal_faults(self, answer: Answer, template: str) -> list[str]:
+        found = []
+        if template != ANY_ROUTE:
+            found.append(f"a proper request was refused by the HTTP server with {answer.status}")
+        if answer.status not in REFUSALS:
+            found.append(f"the HTTP server itself answered {answer.status}")
+        if answer.body:
+            found.append("the HTTP server's own refusal has a body")
+        extra = {name for name, _ in answer.headers} - {"content-length", "date", "connection"}
+        return found + [f"the HTTP server's own refusal has the header {name}" for name in sorted(extra)]
+
+    # --- headers -----------------------------------------------------------------------
+
+    def _header_faults(self, answer: Answer, request_id: str | None) -> list[str]:
+        names = [name for name, _ in answer.headers]
+        found = [f"the header {name} is sent {names.count(name)} times" for name in set(names) if names.count(name) > 1]
+        expected = ONCE if answer.status != 304 else ONCE - {"content-length", "content-type"}
+        found += [f"the header {name} is missing" for name in sorted(expected - set(names))]
+        found += [f"a header for web pages: {name}" for name in names if name.startswith("access-control-")]
+        if answer.header("cache-control") != "private, no-cache":
+            found.append(f"Cache-Control is {answer.header('cache-control')!r}")
+        vary = (answer.header("vary") or "").lower()
+        found += [f"Vary does not name {name}" for name in ("authorization", "accept-encoding") if name not in vary]
+        if (answer.header("server") or "counterfoil") != "counterfoil":
+            found.append(f"a banner: {answer.header('server')!r}")
+        if answer.status != 304 and answer.header("content-type") != "application/json":
+            found.append(f"Content-Type is {answer.header('content-type')!r}")
+        given = answer.header("x-request-id") or ""
+        if not _REQUEST_ID.fullmatch(given):
+            found.append(f"the request id is {given!r}")
+        if request_id is not None and given != request_id:
+            found.append(f"the request id is {given!r}, not the {request_id!r} that was sent")
+        return found
+
+    def _pair_faults(self, answer: Answer, body: bytes) -> list[str]:
+        """Check headers that depend on what was decided: the limits, Retry-After, Allow, WWW-Authenticate."""
+        error = _error(body)
+        if error is None and answer.status not in (200, 304):
+            return []  # HEAD shows no code; the document still says which headers its status has.
+        found = self._limit_faults(answer, error)
+        limited = error == "rate_limited"
+        if limited != (answer.header("retry-after") is not None):
+            found.append("Retry-After goes with rate_limited, and with nothing else")
+        if limited and json.loads(body)["retryAfterSec"] != int(answer.header("retry-after") or 0):
+            found.append("Retry-After is not retryAfterSec")
+        for status, name in ((405, "allow"), (401, "www-authenticate")):
+            if (answer.status == status) != (answer.header(name) is not None):
+                found.append(f"{name} goes with {status}, and with nothing else")
+        return found
+
+    @staticmethod
+    def _limit_faults(answer: Answer, error: str | None) -> list[str]:
+        limit, remaining = (answer.header(f"x-ratelimit-{name}") for name in ("limit", "remaining"))
+        if limit is None or remaining is None:
+            alone = limit is not None or remaining is not None
+            must = error is not None and error not in BEFORE_ADMISSION | {"internal", "not_found"}
+            found = ["one X-RateLimit header without the other"] if alone else []
+            return found + ([f"{error} without the X-RateLimit headers"] if must else [])
+        if not limit.isdigit() or not remaining.isdigit():
+            return [f"X-RateLimit headers that are no numbers: {limit!r}, {remaining!r}"]
+        found = ["more remaining than the limit"] if int(remaining) > int(limit) else []
+        return found + ([f"X-RateLimit headers with {error}"] if error in BEFORE_ADMISSION else [])
+
+    # --- the document ------------------------------------------------------------------
+
+    def _route_faults(self, answer: Answer, body: bytes, template: str, method: str) -> list[str]:
+        if template == NO_ROUTE:
+            wrong = answer.status not in (400, 403, 404) or _error(body) in ("bad_query", "bad_cursor")
+            return [f"{answer.status} for a path that is not documented"] if wrong and method != "HEAD" else []
+        described = self.document.response(template, answer.status)
+        if described is None:
+            return [f"{method} {template} answered {answer.status}, which is not documented"]
+        if method not in ("GET", "HEAD") and answer.status not in (400, 403, 405):
+            return [f"{method} was answered with {answer.status}"]
+        known = {name.lower(): self.document.header(header) for name, header in described.get("headers", {}).items()}
+        names = {name for name, _ in answer.headers}
+        found = [f"the header {name} is not documented" for name in sorted(names - set(known) - PLAIN)]
+        found += [
+            f"the documented header {name} is missing"
+            for name, header in known.items()
+            if header.get("required") and name not in names
+        ]
+        if method == "HEAD" or answer.status == 304:
+            return found
+        return found + self._body_faults(template, answer.status, body)
+
+    def _body_faults(self, template: str, status: int, body: bytes) -> list[str]:
+        """Validate a body, unless one that differs only in serverTime (and, of usage, in counts) was valid before."""
+        same = _SERVER_TIME.sub(b"", body)
+        if template == "/v1/usage" or status == 429:
+            same = _NUMBERS.sub(b"0", same)
+        name = (template, status, same)
+        if name in self._known:
+            return []
+        found = self.document.body_faults(template, status, json.loads(body))
+        if not found and len(self._known) < _KNOWN_BODIES:
+            self._known.add(name)
+        return found
+
+    def _some_route_faults(self, answer: Answer, body: bytes, method: str) -> list[str]:
+        """For requests that were mutated beyond recognition: the answer must be documented for some path."""
+        first: list[str] = []
+        for template in [*self.document.paths, NO_ROUTE]:
+            found = self._route_faults(answer, body, template, method)
+            if not found:
+                return []
+            first = first or found
+        return [f"documented for no path: {first}"]
+
+
+DOC = "/v1/openapi.json"
+DECODERS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "zstd": zstd.decompress}
+
+
+def _decoded(answer: Answer, method: str) -> bytes:
+    if method == "HEAD" or answer.status == 304:
+        return b""
+    encoding = answer.header("content-encoding")
+    if encoding is not None and encoding not in DECODERS:
+        raise ValueError(f"encoding {encoding!r}")
+    try:
+        body = DECODERS[encoding](answer.body) if encoding else answer.body
+    except (zstd.ZstdError, zlib.error, OSError, EOFError) as error:
+        raise ValueError(f"not {encoding}: {error}") from error
+    if not body.startswith(b"{"):
+        json.loads(body)
+    return body
+
+
+_ERROR = re.compile(rb'\A\{"ok":false,"error":"([a-z_]+)"')
+
+
+def _error(body: bytes) -> str | None:
+    found = _ERROR.match(body)
+    return found[1].decode() if found else None

@@ -1,0 +1,41 @@
+"""One service for the short form of the campaign; the long form starts services of its own."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hostile.campaign import UnderAttack
+from hostile.checker import Checker, Document
+from hostile.scope import Matrix
+from hostile.targets import on_sqlite
+from hostile.world import World
+
+TESTS = str(Path(__file__).parents[1])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _importable_in_other_processes() -> Iterator[None]:
+    """Ordinary callers run in a process of their own, which has to find this package."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([TESTS, *([before] if before else [])])
+    yield
+    if before is None:
+        del os.environ["PYTHONPATH"]
+    else:
+        os.environ["PYTHONPATH"] = before
+
+
+@pytest.fixture(scope="session")
+def under_attack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UnderAttack]:
+    """Two workers on SQLite that the short tests share; what the second load removes is removed."""
+    world = World()
+    with on_sqlite(tmp_path_factory.mktemp("hostile")) as site:
+        site.load(*world.first)
+        site.start()
+        checker = Checker(Document.served_by(site.ports[0]))
+        matrix = Matrix(world, site, checker)
+        matrix.learn_tokens()
+        site.load(*world.later)
+        yield UnderAttack(site, world, checker, matrix)

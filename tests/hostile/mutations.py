@@ -1,0 +1,251 @@
+"""Requests that nobody should send, made from a seed: the same seed and number always make the same bytes.
+
+Two kinds. A *proper* request is well-formed HTTP with strange content: it must
+be answered as documented for its path. A *broken* one is a proper request whose
+bytes were mutated: it may also be refused by the HTTP server, or hung up on.
+"""
+
+from random import Random
+
+from msgspec import Struct
+
+from hostile.checker import ANY_ROUTE, ROOT, Document
+
+# One request in so many is broken. Each of those needs a connection of its own, so they take most of the time.
+BROKEN_EVERY = 8
+HUGE = 50_000
+
+PATHS = (
+    *("shops", "transactions", "transactions/{id}", "members", "members/lookup", "members/{id}", "usage"),
+    "openapi.json",
+    "nowhere",
+    "",
+    "shops/",
+    "transactions/",
+    "members/",
+)
+PARAMETERS = (
+    "shopId",
+    "from",
+    "to",
+    "updatedSince",
+    "limit",
+    "cursor",
+    "providerId",
+    "messagingUserId",
+    "x",
+    "__proto__",
+)
+ODD_VALUES = (
+    "",
+    "0",
+    "-1",
+    "1.9",
+    "200",
+    "201",
+    "9" * 400,
+    "1e5",
+    "0x10",
+    "NaN",
+    "%00",
+    "%FF%FE",
+    "%C0%AF",
+    "%ED%A0%80",
+    "%F4%90%80%80",
+    "%EF%BC%91%EF%BC%90",
+    "%D9%A1%D9%A2",
+    "%2F",
+    "..%2f..%2fetc%2fpasswd",
+    "%2e%2e/",
+    "./.",
+    "%",
+    "%zz",
+    "+",
+    "a%20b",
+    "'%20OR%20'1'='1",
+    "%22%3E%3Cscript%3E",
+    "$%7Bjndi:ldap://x%7D",
+    "%0d%0aSet-Cookie:%20a=b",
+    "null",
+    "true",
+    "[]",
+    "20260101",
+    "20260131",
+    "20260230",
+    "00000101",
+    "99991231",
+    "2026-01-01T00:00:00Z",
+    "2026-01-01T00:00:00",
+    "2026-01-01T00:00:00+07:00",
+    "9999-12-31T23:59:59.999999999Z",
+    "0001-01-01T00:00:00%2B14:00",
+    "m1_",
+    "m1_" + "A" * 32,
+    "U" + "0" * 32,
+    "U" + "G" * 32,
+    "x" * HUGE,
+    "%F0%9F%8D%9C",
+)
+ODD_HEADERS = (
+    b"Accept-Encoding: gzip",
+    b"Accept-Encoding: zstd, gzip;q=0.5",
+    b"Accept-Encoding: identity;q=0, *;q=0.001",
+    b"Accept-Encoding: \xff\xfe",
+    b"Accept: text/html",
+    b"If-None-Match: *",
+    b'If-None-Match: W/"0", "1"',
+    b"If-None-Match: \xff",
+    b"If-Modified-Since: Thu, 01 Jan 2099 00:00:00 GMT",
+    b"Range: bytes=0-1",
+    b"Expect: 100-continue",
+    b"Upgrade: websocket",
+    b"Upgrade: h2c",
+    b"TE: trailers",
+    b"Cookie: a=b",
+    b"Content-Length: 0",
+    b"X-Forwarded-For: 127.0.0.1",
+    b"X-Forwarded-Host: elsewhere.example",
+    b"X-HTTP-Method-Override: DELETE",
+    b"X-Original-URL: /ext/v1/usage",
+    b"Forwarded: for=127.0.0.1",
+    b"User-Agent: " + b"x" * 5_000,
+    b"X-Empty:",
+    b"X-Odd: \xe0\xb8\x81",
+    b"Max-Forwards: 0",
+)
+BROWSER_HEADERS = (
+    b"Origin: https://elsewhere.example",
+    b"Origin: null",
+    b"Sec-Fetch-Site: cross-site",
+    b"Sec-Fetch-Site: same-site",
+    b"Access-Control-Request-Method: GET",
+)
+METHODS = ("GET",) * 40 + ("HEAD",) * 4 + ("POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "get", "BREW")
+ODD_BYTES = (
+    b"\x00",
+    b"\r",
+    b"\n",
+    b"\r\n",
+    b"\r\n\r\n",
+    b" ",
+    b"\t",
+    b":",
+    b"\xff",
+    b"%",
+    b"\r\n folded",
+    b"\x7f",
+    b"HTTP/1.1",
+)
+
+
+class Stock(Struct, frozen=True):
+    """What the generator may use: keys by kind, and ids of things that exist."""
+
+    keys: list[str]
+    bad_keys: list[str]
+    shop_ids: list[str]
+    bill_ids: list[str]
+    provider_ids: list[str]
+    tokens: list[str]
+
+
+class Case(Struct, frozen=True):
+    """One request of the campaign."""
+
+    number: int
+    data: bytes
+    method: str
+    template: str
+    request_id: str
+    broken: bool
+
+
+class Generator:
+    """Makes cases from a seed."""
+
+    def __init__(self, seed: int, stock: Stock, document: Document) -> None:
+        self.seed = seed
+        self._stock = stock
+        self._document = document
+
+    @property
+    def a_key(self) -> str:
+        return self._stock.keys[0]
+
+    def case(self, number: int) -> Case:
+        random = Random(f"{self.seed}:{number}")  # noqa: S311 - reproducible, not secret
+        broken = number % BROKEN_EVERY == 0
+        method = "GET" if broken else random.choice(METHODS)
+        target, path = self._target(random)
+        request_id = f"h{self.seed}.{number}"
+        lines = [f"{method} {target} HTTP/1.1".encode(), b"Host: counterfoil", *self._authorization(random)]
+        lines.append(b"X-Request-Id: " + request_id.encode())
+        lines += [random.choice(ODD_HEADERS) for _ in range(random.choice((0, 0, 1, 2, 5)))]
+        if random.random() < 0.05:
+            lines.append(random.choice(BROWSER_HEADERS))
+        if broken:
+            lines.append(b"Connection: close")
+        data = b"\r\n".join(lines) + b"\r\n\r\n"
+        if broken:
+            return Case(number, self._mutated(random, data), method, ANY_ROUTE, request_id, broken)
+        return Case(number, data, method, self._document.template(path), request_id, broken)
+
+    def _target(self, random: Random) -> tuple[str, str]:
+        """Return a target and the path that the service sees in it."""
+        path = random.choice(PATHS)
+        if path.endswith("{id}"):
+            named = self._stock.bill_ids if path.startswith("transactions") else self._stock.tokens
+            chosen = random.choice(named) if random.random() < 0.5 else random.choice(ODD_VALUES)
+            path = path.removesuffix("{id}") + chosen
+        pairs = [self._pair(random) for _ in range(random.choice((0, 1, 2, 3, 3, 4, 6, 40)))]
+        query = "&".join(pairs)
+        # The whole head must stay below the largest that is accepted, or the HTTP server refuses it.
+        target = f"{ROOT}/v1/{path}" + (f"?{query}" if query else "")
+        return (
+            (target, f"{ROOT}/v1/{path}") if len(target) < HUGE + 2_000 else (f"{ROOT}/v1/{path}", f"{ROOT}/v1/{path}")
+        )
+
+    def _pair(self, random: Random) -> str:
+        name = random.choice(PARAMETERS)
+        known = {
+            "shopId": self._stock.shop_ids,
+            "providerId": self._stock.provider_ids,
+            "cursor": self._stock.bill_ids,
+            "from": ["20260101"],
+            "to": ["20260131"],
+        }.get(name)
+        value = random.choice(known) if known and random.random() < 0.6 else random.choice(ODD_VALUES)
+        return random.choice(
+            (f"{name}={value}",) * 8 + (name, f"={value}", f"{name}[]={value}", f"{name}={value};{name}=x")
+        )
+
+    def _authorization(self, random: Random) -> list[bytes]:
+        chance = random.random()
+        if chance < 0.8:
+            return [b"Authorization: Bearer " + random.choice(self._stock.keys).encode()]
+        if chance < 0.9:
+            return [b"Authorization: Bearer " + random.choice(self._stock.bad_keys).encode()]
+        odd = (b"Basic YTpi", b"Bearer", b"Bearer  ", b"bearer x", b"\xff\xfe", b"Bearer " + b"x" * 9_000, b"")
+        return [b"Authorization: " + random.choice(odd)] if chance < 0.98 else []
+
+    @staticmethod
+    def _mutated(random: Random, data: bytes) -> bytes:
+        for _ in range(random.choice((1, 1, 2, 4))):
+            place = random.randrange(len(data))
+            end = min(len(data), place + random.choice((1, 2, 8, 60)))
+            match random.randrange(6):
+                case 0:
+                    data = data[:place] + bytes([random.randrange(256)]) + data[place + 1 :]
+                case 1:
+                    data = data[:place] + random.choice(ODD_BYTES) + data[place:]
+                case 2:
+                    data = data[:place] + data[end:]
+                case 3:
+                    data = data[:end] + data[place:end] * random.choice((1, 2, 50)) + data[end:]
+                case 4:
+                    data = data[: place or 1]
+                case _:
+                    other = random.choice(ODD_HEADERS + BROWSER_HEADERS)
+                    data = data[:place] + b"\r\n" + other + b"\r\n" + data[place:]
+            data = data or b"\r\n"
+        return data

@@ -1,0 +1,63 @@
+"""Ordinary callers in a process of their own, so that they measure the service and not the attacker beside them.
+
+`python -m hostile.ordinary PORTS TARGET CALLERS EVERY_SEC`; the key comes on standard input, and closing it ends the
+callers. The calls are printed as JSON.
+"""
+
+import subprocess
+import sys
+from types import TracebackType
+
+from msgspec import json
+
+from hostile.callers import Call, Caller, Crowd
+from hostile.checker import Checker, Document
+
+
+class OrdinaryCallers:
+    """Runs the process for the duration of a block; afterwards `calls` and `faults` tell what it saw."""
+
+    def __init__(
+        self, ports: list[int], key: str, target: str = "shops", callers: int = 4, every_sec: float = 0.02
+    ) -> None:
+        numbers = ",".join(map(str, ports))
+        self._command = [sys.executable, "-m", "hostile.ordinary", numbers, target, str(callers), str(every_sec)]
+        self._key = key
+        self.calls: list[Call] = []
+        self.faults: list[str] = []
+
+    def __enter__(self) -> "OrdinaryCallers":
+        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(self._key.encode() + b"\n")
+        self._process.stdin.flush()
+        assert self._process.stdout.readline() == b"ready\n"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        printed, _ = self._process.communicate(timeout=90)
+        self.calls, self.faults = json.decode(printed, type=tuple[list[Call], list[str]])
+
+
+def main() -> None:
+    ports, target, callers, every_sec = sys.argv[1:]
+    key = sys.stdin.readline().strip()
+    numbers = [int(port) for port in ports.split(",")]
+    checker = Checker(Document.served_by(numbers[0]))
+    group = [Caller(numbers[place % len(numbers)], key, target, checker=checker) for place in range(int(callers))]
+    for caller in group:
+        # The first call of a connection is slower; it is not what is measured.
+        caller.call()
+        caller.calls.clear()
+    with Crowd(group, float(every_sec)) as crowd:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+    sys.stdout.buffer.write(json.encode((crowd.calls, crowd.faults)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,366 @@
+"""Deliberate defects, at least one for each checker. None of them is in the shipped code.
+
+A planted service is the real one in this process, with one part replaced by a
+subclass that has the defect, or with its answers changed on their way out.
+"""
+
+import contextlib
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from counterfoil import bootstrap, key_issuing, settings
+from counterfoil.backends.sqlite.books import SqliteBooks
+from counterfoil.backends.sqlite.keys import SqliteKeyLookup
+from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.ingest.pipeline import Pipeline, RejectsFile
+from counterfoil.observe.events import Event
+from counterfoil.observe.logs import JsonLog
+from counterfoil.ports import BillPage, FoundBill, ShopList, StoredKey, StoreUnavailable
+from hostile.callers import pause
+from hostile.targets import SECRET, UNLIMITED, RecordSource, ServerThread, free_port, key_id
+
+Headers = list[tuple[str, str]]
+# Gets path, status, headers and body of an answer; returns what is sent instead.
+Spoil = Callable[[str, int, Headers, bytes], tuple[int, Headers, bytes]]
+
+KEPT_SEC = 10.0
+
+
+class _SpoiledProtocol:
+    def __init__(self, protocol: Any, path: str, spoil: Spoil) -> None:
+        self._protocol = protocol
+        self._path = path
+        self._spoil = spoil
+
+    def response_bytes(self, status: int, headers: Headers, body: bytes) -> None:
+        self._protocol.response_bytes(*self._spoil(self._path, status, headers, body))
+
+
+class SpoiledApp:
+    """The real application, whose answers are changed on their way out."""
+
+    def __init__(self, app: Any, spoil: Spoil) -> None:
+        self._app = app
+        self._spoil = spoil
+
+    async def __rsgi__(self, scope: Any, protocol: Any) -> None:
+        await self._app.__rsgi__(scope, _SpoiledProtocol(protocol, scope.path, self._spoil))
+
+
+class PlantedService:
+    """A service with a defect, as something to attack. Parts are named as `bootstrap` names them."""
+
+    def __init__(self, folder: Path, *, spoil: Spoil | None = None, **parts: type) -> None:
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+        self.store = folder / "store"
+        self.settings = settings.load({"store": str(self.store), "secret": SECRET}, environment={})
+        self.nodes: list[Any] = []
+        self.deployments: list[Any] = []
+        self._log = folder / "log"
+        descriptor = os.open(self._log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+        self._json_log = JsonLog(descriptor, lambda: 0, lambda _, __: None)
+        bootstrap.prepare(self.settings)
+        with _replaced(parts):
+            service = bootstrap.service(self.settings, self._observe)
+        app = SpoiledApp(service.app, spoil) if spoil else service.app
+        self._server = ServerThread(bootstrap.Service(app, service.close))  # type: ignore[arg-type]
+
+    def _observe(self, event: Event) -> None:
+        self._json_log(event)
+
+    def start(self) -> "PlantedService":
+        return self
+
+    def stop(self) -> None:
+        self._server.stop()
+
+    @property
+    def office(self) -> "PlantedService":
+        return self
+
+    @property
+    def ports(self) -> list[int]:
+        return [self._server.port]
+
+    def load(self, *records: Any) -> None:
+        ledger = bootstrap.ledger(self.settings)
+        rejects = RejectsFile(self.folder / "rejects.ndjson")
+        Pipeline(ledger, bootstrap.pseudonyms(self.settings), rejects, 500).load(RecordSource(list(records)))
+        ledger.close()
+
+    def issue(self, kind: Any, scope_id: str, **terms: Any) -> str:
+        grant = {"per_min": UNLIMITED, "per_day": UNLIMITED} | terms
+        store = bootstrap.key_store(self.settings)
+        granted = key_issuing.Grant(scope=Scope(kind, scope_id), **grant)
+        text = key_issuing.issue(store, granted, secrets.token_bytes, 0).text
+        store.close()
+        return text
+
+    def revoke(self, key: str) -> None:
+        store = bootstrap.key_store(self.settings)
+        key_issuing.revoke(store, key_id(key), 1)
+        store.close()
+
+    def processes(self) -> dict[str, int]:
+        return {"worker": os.getpid()}
+
+    def stored(self) -> dict[str, bytes]:
+        return {file.name: file.read_bytes() for file in self.store.iterdir() if file.is_file()}
+
+    def logs(self) -> bytes:
+        self._json_log.flush()
+        return self._log.read_bytes()
+
+    def note(self, text: str) -> None:
+        """Write a line into the log that the shipped service would not write."""
+        with self._log.open("a", encoding="utf-8") as log:
+            log.write(text + "\n")
+
+
+@contextmanager
+def _replaced(parts: dict[str, type]) -> Iterator[None]:
+    """Let the composition root use other classes."""
+    before = {name: getattr(bootstrap, name) for name in parts}
+    for name, part in parts.items():
+        setattr(bootstrap, name, part)
+    try:
+        yield
+    finally:
+        for name, part in before.items():
+            setattr(bootstrap, name, part)
+
+
+# --- answers that are not as documented ---------------------------------------------------
+
+
+def _without(headers: Headers, name: str) -> Headers:
+    return [(known, value) for known, value in headers if known != name]
+
+
+def extra_header(_: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    return status, [*headers, ("x-powered-by", "python")], body
+
+
+def banner(_: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    return status, [*_without(headers, "server"), ("server", "granian/2.5")], body
+
+
+def cacheable(_: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    return status, [*_without(headers, "cache-control"), ("cache-control", "public, max-age=60")], body
+
+
+def for_web_pages(_: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    return status, [*headers, ("access-control-allow-origin", "*")], body
+
+
+def undocumented_status(_: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    return 410 if status == 404 else status, headers, body
+
+
+def limits_for_strangers(_: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    limits = [("x-ratelimit-limit", "9"), ("x-ratelimit-remaining", "8")] if status == 401 else []
+    return status, headers + limits, body
+
+
+def limits_forgotten(_: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    return status, _without(_without(headers, "x-ratelimit-limit"), "x-ratelimit-remaining"), body
+
+
+def retry_forgotten(_: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    return status, _without(headers, "retry-after"), body
+
+
+def same_id_for_all(_: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    return status, [*_without(headers, "x-request-id"), ("x-request-id", "same")], body
+
+
+def wrong_type(_: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    return status, headers, body.replace(b'"ok":true', b'"ok":"yes"')
+
+
+def traceback_shown(_: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    return status, headers, body.replace(b'"message":"', b'"message":"Traceback (most recent call last): ')
+
+
+def error_500(path: str, status: int, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
+    return (
+        (500, headers, b'{"ok":false,"error":"internal","message":"x"}') if status == 200 else (status, headers, body)
+    )
+
+
+SPOILED: dict[str, Spoil] = {
+    "an undocumented header": extra_header,
+    "a banner": banner,
+    "an answer that may be cached": cacheable,
+    "a header for web pages": for_web_pages,
+    "an undocumented status": undocumented_status,
+    "the limits on a 401": limits_for_strangers,
+    "no limits on a 200": limits_forgotten,
+    "rate_limited without Retry-After": retry_forgotten,
+    "one request id for all": same_id_for_all,
+    "a field of another type": wrong_type,
+    "a traceback in a message": traceback_shown,
+    "a 500 without trouble": error_500,
+}
+
+
+class CarelessProxy:
+    """Stands before a service and drops the headers that say where a body ends, so that hidden requests get through."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self.port = free_port()
+        self._listener = socket.create_server(("127.0.0.1", self.port), backlog=64)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                caller, _ = self._listener.accept()
+                threading.Thread(target=self._relay, args=(caller,), daemon=True).start()
+
+    def _relay(self, caller: socket.socket) -> None:
+        with contextlib.suppress(OSError), caller, socket.create_connection(("127.0.0.1", self._target)) as service:
+            lines = caller.recv(1_000_000).split(b"\r\n")
+            framing = (b"content-length", b"transfer-encoding")
+            service.sendall(b"\r\n".join(line for line in lines if not line.lower().startswith(framing)))
+            service.settimeout(0.5)
+            while piece := service.recv(65_536):
+                caller.sendall(piece)
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+# --- a scope that is wider than it should be -----------------------------------------------
+
+
+class LeaksOneBill(SqliteBooks):
+    """Shows one bill of another franchise."""
+
+    async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None:
+        found = await super().bill(scope, bill_id, reached)
+        if found is None and bill_id == "sh-2-0-b2":
+            return await super().bill(Scope("shop", "sh-2-0"), bill_id, reached)
+        return found
+
+
+class ListsRemovedShops(SqliteBooks):
+    """Takes the list of another franchise for an empty one."""
+
+    async def shops(self, scope: Scope, reached: int = 0) -> ShopList:
+        found = await super().shops(scope, reached)
+        return found if found.bodies else await super().shops(Scope("franchise", "fr-2"), reached)
+
+
+class CoversEveryBase(SqliteBooks):
+    async def covers(self, scope: Scope, provider_id: str, reached: int = 0) -> bool:
+        return bool(provider_id) or await super().covers(scope, provider_id, reached)
+
+
+# --- limits and revocations -----------------------------------------------------------------
+
+
+class OneTooMany(SqliteUsage):
+    """Admits one request more than the minute allows."""
+
+    async def admit(self, key: Key) -> Admitted | TooFast:
+        return await super().admit(replace(key, per_min=key.per_min + 1))
+
+
+class OneTooFew(SqliteUsage):
+    async def admit(self, key: Key) -> Admitted | TooFast:
+        return await super().admit(replace(key, per_min=key.per_min - 1))
+
+
+class ForgetsOne(SqliteUsage):
+    """Tells the fifth request the count of the fourth."""
+
+    async def admit(self, key: Key) -> Admitted | TooFast:
+        verdict = await super().admit(key)
+        if isinstance(verdict, Admitted) and verdict.count == 5:
+            return replace(verdict, count=verdict.count - 1)
+        return verdict
+
+
+class KeepsRevokedKeys(SqliteKeyLookup):
+    """Accepts a key for some seconds after it was revoked."""
+
+    _seen: dict[str, float]
+
+    async def find(self, key_id: str) -> StoredKey | None:
+        return self._late(await super().find(key_id))
+
+    async def find_again(self, key_id: str) -> StoredKey | None:
+        return self._late(await super().find_again(key_id))
+
+    def _late(self, kept: StoredKey | None) -> StoredKey | None:
+        if kept is None or kept.key.revoked_at is None:
+            return kept
+        self._seen = getattr(self, "_seen", {})
+        since = self._seen.setdefault(kept.key.key_id, time.monotonic())
+        if time.monotonic() - since > KEPT_SEC:
+            return kept
+        return replace(kept, key=replace(kept.key, revoked_at=None))
+
+
+# --- outages that are hidden -------------------------------------------------------------------
+
+
+class UnknownIfUnreadable(SqliteKeyLookup):
+    """Says that a key does not exist when the keys cannot be read."""
+
+    async def find(self, key_id: str) -> StoredKey | None:
+        try:
+            return await super().find(key_id)
+        except StoreUnavailable:
+            return None
+
+    find_again = find
+
+
+def empty_if_missing(file: Path) -> type[SqliteBooks]:
+    """Return books that say that there are no bills while a file is missing."""
+
+    class EmptyIfMissing(SqliteBooks):
+        async def bills_by_day(self, scope: Scope, shop_id: str, *rest: Any) -> BillPage | None:
+            page = await super().bills_by_day(scope, shop_id, *rest)
+            return page if page is None or os.access(file, os.F_OK) else BillPage(page.horizon, 0, b"", b"", None)
+
+    return EmptyIfMissing
+
+
+# --- callers that are kept waiting, and what is never given back ----------------------------------
+
+
+class BlocksTheLoop(SqliteBooks):
+    """Blocks everybody while it answers one."""
+
+    async def shops(self, scope: Scope, reached: int = 0) -> ShopList:
+        pause(0.7)
+        return await super().shops(scope, reached)
+
+
+class LeavesFilesOpen(SqliteBooks):
+    _left: list[int]
+
+    async def shops(self, scope: Scope, reached: int = 0) -> ShopList:
+        self._left = [*getattr(self, "_left", []), os.open(os.devnull, os.O_RDONLY)]
+        return await super().shops(scope, reached)
+
+    def close(self) -> None:
+        for descriptor in self._left:
+            os.close(descriptor)
+        super().close()

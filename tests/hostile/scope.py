@@ -1,0 +1,179 @@
+"""The scope matrix: every key asks for everything, and only what the source records allow may come back.
+
+A triple is a key, an endpoint and an id: own, foreign, removed, unknown or
+malformed. The expected answers come from `world`, which knows nothing of the
+service. Members are recognised by their labels, bills by their receipt numbers.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from msgspec import Struct, field
+
+from hostile.checker import Checker
+from hostile.fuzzing import tokens_of
+from hostile.raw_http import Answer, Line, request
+from hostile.targets import Attacked, key_id
+from hostile.world import Expected, KeySpec, World, escaped
+
+MALFORMED = ("", "%00", "%FF", "x" * 3_000, "'%20OR%201=1--", "%2e%2e", "*", "null", "sh-0-0%00", "SH-0-0", "sh-0-0%20")
+AT_ONCE = 12
+MOST_FAULTS = 20
+DAYS = "from=20260101&to=20260131&limit=200"
+EVER = "updatedSince=2000-01-01T00:00:00Z&limit=200"
+
+
+class Triple(Struct, frozen=True):
+    """A question with every answer that the records allow."""
+
+    key: KeySpec
+    endpoint: str
+    target: str
+    allowed: list[Expected]
+    template: str
+
+
+class Report(Struct):
+    triples: int = 0
+    by_endpoint: dict[str, int] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+
+class Matrix:
+    """Asks the triples of a world and compares the answers."""
+
+    def __init__(self, world: World, site: Attacked, checker: Checker) -> None:
+        self._world = world
+        self._site = site
+        self._checker = checker
+        self._keys = {spec: self._issue(spec) for spec in world.key_specs()}
+        self._tokens: dict[str, str] = {}
+        self._labels: dict[str, str] = {}
+        self.report = Report()
+
+    def _issue(self, spec: KeySpec) -> str:
+        return self._site.issue(spec.kind, spec.scope_id, messaging_lookup=spec.lookup, personal_data=spec.personal)
+
+    def learn_tokens(self) -> None:
+        """Learn the token of every member from a key that may read it, before anything is removed."""
+        bases = {str(shop["providerId"]): shop_id for shop_id, shop in self._world.shops.items() if shop["providerId"]}
+        for base, shop_id in bases.items():
+            self._tokens |= tokens_of(self._site.ports[0], self._keys[self._key_of(shop_id)], base)
+        self._labels = {token: label for label, token in self._tokens.items()}
+
+    def _key_of(self, shop_id: str) -> KeySpec:
+        return next(spec for spec in self._keys if (spec.kind, spec.scope_id) == ("shop", shop_id))
+
+    # --- questions ---------------------------------------------------------------------
+
+    def triples(self) -> Iterator[Triple]:
+        for spec in self._keys:
+            yield from self._triples_of(spec)
+
+    def _triples_of(self, spec: KeySpec) -> Iterator[Triple]:
+        world = self._world
+        yield Triple(spec, "shops", "shops", [world.expected_shops(spec)], "/v1/shops")
+        yield Triple(spec, "usage", "usage", [Expected(200)], "/v1/usage")
+        for shop_id in [*world.shops, "sh-never-loaded", "fr-0", "mb-0"]:
+            allowed = [world.expected_list(spec, shop_id)]
+            for mode in (DAYS, EVER):
+                yield Triple(spec, "lists", f"transactions?shopId={shop_id}&{mode}", allowed, "/v1/transactions")
+        for bill_id in {bill_id for _, bill_id in world.bills} | {bill_id for _, bill_id in world.removed_bills}:
+            allowed = world.expected_bill(spec, bill_id)
+            yield Triple(spec, "bills", f"transactions/{escaped(bill_id)}", allowed, "/v1/transactions/{id}")
+        bases = sorted({str(shop["providerId"]) for shop in world.shops.values() if shop["providerId"]})
+        for base in [*bases, "mb-never-loaded", "sh-0-0"]:
+            allowed = [world.expected_members(spec, base)]
+            yield Triple(spec, "bases", f"members?providerId={base}&limit=200", allowed, "/v1/members")
+        yield from self._member_triples(spec, bases)
+        yield from self._malformed(spec)
+
+    def _member_triples(self, spec: KeySpec, bases: list[str]) -> Iterator[Triple]:
+        world = self._world
+        ids = {member["labels"][0]: member_id for member_id, member in world.members.items()}
+        for label, token in self._tokens.items():
+            allowed = [world.expected_member(spec, ids.get(label))]
+            yield Triple(spec, "members", f"members/{token}", allowed, "/v1/members/{memberToken}")
+        for number, (member_id, member) in enumerate(world.members.items()):
+            raw = Triple(
+                spec, "raw ids", f"members/{member_id}", [Expected(404, "not_found")], "/v1/members/{memberToken}"
+            )
+            yield raw
+            user_id = member["messaging"][0]["userId"]
+            for base in {str(member["providerId"]), bases[number % len(bases)]}:
+                allowed = [world.expected_lookup(spec, base, user_id)]
+                target = f"members/lookup?providerId={base}&messagingUserId={user_id}"
+                yield Triple(spec, "lookup", target, allowed, "/v1/members/lookup")
+
+    def _malformed(self, spec: KeySpec) -> Iterator[Triple]:
+        """Ids that are no ids: they may only be refused, and never as if something were there."""
+        user_id = "U" + "0" * 32
+        for text in MALFORMED:
+            refused = [Expected(400, "bad_query"), Expected(403, "shop_not_in_scope")]
+            yield Triple(spec, "malformed", f"transactions?shopId={text}&{DAYS}", refused, "/v1/transactions")
+            refused = [Expected(400, "bad_query"), Expected(403, "provider_not_in_scope")]
+            yield Triple(spec, "malformed", f"members?providerId={text}", refused, "/v1/members")
+            refused = [*refused, Expected(403, "lookup_not_enabled")]
+            target = f"members/lookup?providerId={text}&messagingUserId={user_id}"
+            yield Triple(spec, "malformed", target, refused, "/v1/members/lookup")
+            if text:
+                target = f"transactions/{text}"
+                yield Triple(spec, "malformed", target, [Expected(404, "not_found")], "/v1/transactions/{id}")
+
+    # --- answers -----------------------------------------------------------------------
+
+    def play(self, most: int | None = None, triples: Iterable[Triple] | None = None) -> Report:
+        """Ask these triples, or all, several at once on each node in turn."""
+        lines = [Line(port) for port in self._site.ports]
+        asked = iter(islice(triples if triples is not None else self.triples(), most))
+        turn = 0
+        while batch := list(islice(asked, AT_ONCE)):
+            line = lines[turn % len(lines)]
+            line.send(b"".join(request(f"/ext/v1/{one.target}", self._keys[one.key]) for one in batch))
+            for one in batch:
+                answer = line.answer()
+                assert answer is not None, "the connection was closed"
+                self._compare(one, answer)
+            turn += 1
+            if len(self.report.faults) >= MOST_FAULTS:
+                break
+        for line in lines:
+            line.close()
+        return self.report
+
+    def _compare(self, triple: Triple, answer: Answer) -> None:
+        self.report.triples += 1
+        self.report.by_endpoint[triple.endpoint] = self.report.by_endpoint.get(triple.endpoint, 0) + 1
+        found = self._checker.faults(answer, triple.template)
+        body = json.loads(answer.body)
+        if triple.endpoint == "usage":
+            found += self._usage_faults(triple.key, body)
+        else:
+            seen = Expected(answer.status, body.get("error"), self._rows(triple, body))
+            if seen not in triple.allowed:
+                found.append(f"expected {triple.allowed}, got {seen}")
+        if not triple.key.personal and (b'"tel"' in answer.body or b'"email"' in answer.body):
+            found.append("personal data for a key without the permission")
+        self.report.faults += [f"{triple.key} {triple.target}: {what}" for what in found]
+
+    def _usage_faults(self, spec: KeySpec, body: dict[str, Any]) -> list[str]:
+        own = (key_id(self._keys[spec]), spec.kind)
+        seen = (body["data"]["keyId"], body["data"]["scope"])
+        return [] if seen == own else [f"the usage of {seen} instead of {own}"]
+
+    def _rows(self, triple: Triple, body: dict[str, Any]) -> frozenset[str]:
+        data = body.get("data")
+        if data is None:
+            return frozenset()
+        rows = data if isinstance(data, list) else [data]
+        match triple.endpoint:
+            case "shops":
+                return frozenset(str(row["shopName"]) for row in rows)
+            case "bases" | "members" | "raw ids":
+                return frozenset(str(row["labels"][0]) for row in rows)
+            case "lookup":
+                return frozenset(self._labels.get(str(row["memberId"]), "unknown token") for row in rows)
+            case _:
+                return frozenset(str(row.get("receiptNumber", row)) for row in rows)

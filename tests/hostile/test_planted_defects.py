@@ -1,0 +1,220 @@
+"""Every checker finds the defect that is planted for it. A checker that finds nothing proves nothing otherwise."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from hostile import attacks, campaign, limiter, planted, revocation, slow_clients, soak
+from hostile.callers import Call
+from hostile.canaries import Survey
+from hostile.checker import Checker, Document
+from hostile.fuzzing import Fuzzer
+from hostile.mutations import Generator
+from hostile.outages import Rehearsal, missing
+from hostile.planted import PlantedService
+from hostile.scope import Matrix
+from hostile.soak import Sample
+from hostile.world import World
+
+REQUESTS = 150
+
+
+@contextmanager
+def serving(folder: Path, world: World, **defect: Any) -> Iterator[PlantedService]:
+    service = PlantedService(folder, **defect)
+    try:
+        service.load(*world.first)
+        yield service
+    finally:
+        service.stop()
+
+
+def documented(service: PlantedService) -> Checker:
+    return Checker(Document.served_by(service.ports[0]))
+
+
+# --- answers ------------------------------------------------------------------------------
+
+
+class Switch:
+    """Spoils answers in the way that is chosen at the moment."""
+
+    def __init__(self) -> None:
+        self.spoil: planted.Spoil = lambda _, status, headers, body: (status, headers, body)
+
+    def __call__(self, path: str, status: int, headers: planted.Headers, body: bytes) -> tuple[int, Any, bytes]:
+        return self.spoil(path, status, headers, body)
+
+
+@pytest.fixture(scope="module")
+def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Switch, Callable[[], list[str]]]]:
+    """A service whose answers can be spoiled, and a function that tells what the fuzzer finds wrong with them."""
+    switch, world = Switch(), World()
+    with serving(tmp_path_factory.mktemp("spoiled"), world, spoil=switch) as service:
+        stock = campaign.stock_for(service, world)
+        document = Document.served_by(service.ports[0])
+
+        def found() -> list[str]:
+            fuzzer = Fuzzer(service.ports[0], Generator(3, stock, document), Checker(document), campaign.FOREIGN)
+            return [fault.what for fault in fuzzer.play(range(REQUESTS)).faults]
+
+        yield switch, found
+
+
+@pytest.mark.parametrize("defect", [None, *planted.SPOILED])
+def test_the_fuzzer_finds_answers_that_are_not_as_documented(
+    spoiled: tuple[Switch, Callable[[], list[str]]], defect: str | None
+) -> None:
+    switch, found = spoiled
+    if defect is None:
+        assert found() == []
+        return
+    switch.spoil = planted.SPOILED[defect]
+    assert found() != []
+
+
+def test_a_hidden_request_that_is_answered_is_found(tmp_path: Path) -> None:
+    with serving(tmp_path / "behind a proxy", World()) as service:
+        key = service.issue("shop", "sh-0-1")
+        checker = documented(service)
+        (attack,) = [one for one in attacks.attacks(key) if one.name == "a body that holds a request"]
+        assert attacks.play(service.ports[0], attack, checker).faults == []
+        proxy = planted.CarelessProxy(service.ports[0])
+        assert "a hidden request was answered" in attacks.play(proxy.port, attack, checker).faults
+        proxy.close()
+
+
+# --- scope and canaries --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("defect", "where"),
+    [
+        (planted.LeaksOneBill, "transactions/sh-2-0-b2"),
+        (planted.ListsRemovedShops, "shops"),
+        (planted.CoversEveryBase, "members?providerId="),
+    ],
+)
+def test_the_scope_matrix_finds_what_leaks(tmp_path: Path, defect: type, where: str) -> None:
+    world = World()
+    with serving(tmp_path / "leaking", world, SqliteBooks=defect) as service:
+        matrix = Matrix(world, service, documented(service))
+        matrix.learn_tokens()
+        service.load(*world.later)
+        suspects = (triple for triple in matrix.triples() if triple.target.startswith(where))
+        report = matrix.play(triples=islice(suspects, 400))
+    assert report.faults != []
+    assert all(where in fault for fault in report.faults)
+
+
+def test_a_canary_in_a_log_line_in_an_answer_or_in_a_file_is_found(tmp_path: Path) -> None:
+    world = World()
+    with serving(tmp_path / "telling", world) as service:
+        survey = Survey(world, service, documented(service))
+        survey.read_everything()
+        assert survey.search() == []
+        by_kind = {kind: text for text, kind in world.canaries.kinds.items()}
+        service.note(f'{{"type":"request","query":"?phone={by_kind["tel"]}"}}')
+        bill = dict(world.bills["sh-0-1", "sh-0-1-b2"])
+        service.load(bill | {"cashier": bill["customerName"]})
+        survey.read_everything()
+        hits = {str(hit) for hit in survey.search()}
+    assert "a canary from tel in the log" in hits
+    assert "a canary from bill customerName in the answer to transactions" in hits
+    assert any(hit.startswith("a canary from bill customerName in the stored books") for hit in hits)
+
+
+# --- limits and revocations ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("defect", "told"),
+    [
+        (planted.OneTooMany, "admitted in a minute"),
+        pytest.param(planted.OneTooFew, "although the minute was not full", marks=pytest.mark.long),
+        pytest.param(planted.ForgetsOne, "same number of remaining requests", marks=pytest.mark.long),
+    ],
+)
+def test_a_limiter_that_is_off_by_one_is_found(tmp_path: Path, defect: type, told: str) -> None:
+    with serving(tmp_path / "miscounting", World(), SqliteUsage=defect) as service:
+        report = limiter.play(service, documented(service), clients=6, seconds=0.4, per_min=20, ask_day=False)
+    assert any(told in fault for fault in report.faults)
+
+
+def test_calls_that_no_minute_can_hold_are_found_and_others_are_not() -> None:
+    calls = [Call(number, number + 0.5, 200, None, 100 - number) for number in range(20)]
+    refused = Call(30, 30.5, 429, "rate_limited")
+    assert limiter.crowded(calls, 20) == []
+    assert limiter.wronged([*calls, refused], 20) == []
+    assert limiter.crowded([*calls, Call(59, 59.9, 200, None, 79)], 20) != []
+    assert limiter.crowded([*calls, Call(60.6, 61, 200, None, 79)], 20) == []
+    assert limiter.wronged([*calls[1:], refused], 20) != []
+    assert limiter.miscounted(calls, 21) == []
+    assert limiter.miscounted(calls, 20) != []
+    assert limiter.miscounted(calls, 22) != []
+
+
+@pytest.mark.long
+def test_a_revoked_key_that_is_kept_for_ten_seconds_is_found(tmp_path: Path) -> None:
+    with serving(tmp_path / "keeping", World(), SqliteKeyLookup=planted.KeepsRevokedKeys) as service:
+        report = revocation.play(service, documented(service), total=1, callers=2)
+    assert any("after the revocation" in fault for fault in report.faults)
+
+
+# --- outages and slow callers ------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_a_valid_key_that_is_refused_in_an_outage_is_found(tmp_path: Path) -> None:
+    world = World()
+    with serving(tmp_path / "denying", world, SqliteKeyLookup=planted.UnknownIfUnreadable) as service:
+        rehearsal = Rehearsal(service, world)
+        report = rehearsal.play("keys missing", missing(service, "keys", rehearsal.copies), 0.8)
+    assert "keys missing: 401 invalid_key for a valid key" in report.faults
+
+
+@pytest.mark.long
+def test_an_empty_list_in_an_outage_is_found(tmp_path: Path) -> None:
+    world = World()
+    books = planted.empty_if_missing(tmp_path / "emptying" / "store" / "usage.sqlite3")
+    with serving(tmp_path / "emptying", world, SqliteBooks=books) as service:
+        rehearsal = Rehearsal(service, world)
+        report = rehearsal.play("usage missing", missing(service, "usage", rehearsal.copies), 0.4)
+    assert "usage missing: 0 bills instead of 6" in report.faults
+
+
+@pytest.mark.parametrize(
+    ("defect", "told"), [(planted.BlocksTheLoop, "waited"), (planted.LeavesFilesOpen, "descriptors before")]
+)
+@pytest.mark.long
+def test_a_service_that_blocks_or_leaves_descriptors_open_is_found(tmp_path: Path, defect: type, told: str) -> None:
+    with serving(tmp_path / "blocking", World(), SqliteBooks=defect) as service:
+        key = service.issue("shop", "sh-0-1")
+        report = slow_clients.play(
+            service, documented(service), sockets=20, seconds=1.5, key=key, worst_ms=600, returned_sec=1.0
+        )
+    assert any(told in fault for fault in report.faults)
+
+
+# --- the soak ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "told"),
+    [
+        ("workers_kb", 100, "workers_kb grew"),
+        ("supervisors_kb", 60, "supervisors_kb grew"),
+        ("descriptors", 1, "descriptors grew"),
+        ("wal_bytes", 1_000_000, "WAL files reached"),
+    ],
+)
+def test_a_soak_that_is_not_flat_is_found(name: str, step: int, told: str) -> None:
+    flat = [Sample(float(second), 100, 5.0, 40_000, 90_000, 60, 4_000_000) for second in range(100)]
+    assert soak.unsteady(flat) == []
+    growing = [replace(sample, **{name: getattr(sample, name) + place * step}) for place, sample in enumerate(flat)]
+    assert any(told in fault for fault in soak.unsteady(growing))
