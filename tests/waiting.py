@@ -21,6 +21,14 @@ def until(condition: Callable[[], T | None], what: str, patience_sec: float = PA
         time.sleep(PAUSE_SEC)
 
 
+def throughout(seconds: float, condition: Callable[[], object], what: str) -> None:
+    """Check again and again for this long; fail with `what` as soon as `condition` is not true."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert condition(), f"it did not stay true that {what}"
+        time.sleep(PAUSE_SEC)
+
+
 async def latency(seconds: float) -> None:
     """Delay the traffic of a simulated network. A test itself waits for a condition instead."""
     await asyncio.sleep(seconds)

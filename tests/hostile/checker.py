@@ -28,7 +28,6 @@ ONCE = {"x-request-id", "cache-control", "vary", "content-type", "x-content-type
 REFUSALS = {400, 408, 414, 431}
 BEFORE_ADMISSION = {"invalid_key", "key_revoked", "auth_unavailable", "rate_limited", "cross_origin_refused"} | {
     "method_not_allowed",
-    "bad_request",
 }
 TRACES = (b"Traceback", b'File "', b".py", b"sqlite3", b"psycopg", b"asyncpg", b"Exception")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._~:-]{1,128}", re.ASCII)
@@ -88,11 +87,6 @@ class Document:
             schema = {"components": self.content["components"], "paths": self.paths, "$ref": pointer}
             self._validators[name] = Draft202012Validator(schema, format_checker=FormatChecker())
         return [f"{fault.json_path}: {fault.message[:200]}" for fault in self._validators[name].iter_errors(body)]
-
-    @property
-    def error_codes(self) -> set[str]:
-        """Every error code that the document names."""
-        return set(re.findall(r'"error": ?(?:\{"const": ?)?"([a-z_]+)"', json.dumps(self.content)))
 
 
 class Checker:

@@ -298,7 +298,7 @@ class ForgetsOne(SqliteUsage):
 class KeepsRevokedKeys(SqliteKeyLookup):
     """Accepts a key for some seconds after it was revoked."""
 
-    _seen: dict[str, float]
+    _first_seen: dict[str, float]
 
     async def find(self, key_id: str) -> StoredKey | None:
         return self._late(await super().find(key_id))
@@ -309,8 +309,8 @@ class KeepsRevokedKeys(SqliteKeyLookup):
     def _late(self, kept: StoredKey | None) -> StoredKey | None:
         if kept is None or kept.key.revoked_at is None:
             return kept
-        self._seen = getattr(self, "_seen", {})
-        since = self._seen.setdefault(kept.key.key_id, time.monotonic())
+        self._first_seen = getattr(self, "_first_seen", {})
+        since = self._first_seen.setdefault(kept.key.key_id, time.monotonic())
         if time.monotonic() - since > KEPT_SEC:
             return kept
         return replace(kept, key=replace(kept.key, revoked_at=None))

@@ -9,7 +9,6 @@ import pytest
 
 from hostile import campaign
 from hostile.campaign import Result, started
-from hostile.outages import FILES
 from hostile.targets import BACK_ENDS, Site
 from hostile.world import World
 
@@ -88,13 +87,8 @@ def test_two_thousand_slow_sockets_do_not_keep_ordinary_callers_waiting(back_end
         held(campaign.sockets(site, total=2_000, seconds=15))
 
 
-# Outages that the embedded store does not survive yet: a truncated file kills workers that have mapped it into memory,
-# and an older key file lets revoked keys in again.
-AWAITED = frozenset({"keys an older copy", *(f"{name} truncated in place" for name in FILES)})
-
-
 def test_no_outage_of_a_file_makes_an_answer_wrong() -> None:
-    held(campaign.file_outages(seconds=2.5, chosen=lambda name: name not in AWAITED))
+    held(campaign.file_outages(seconds=2.5))
 
 
 def test_no_outage_of_a_server_makes_an_answer_wrong() -> None:

@@ -26,7 +26,7 @@ class Readiness(Struct, frozen=True):
     problem: str | None
 
 
-class Refusal(Struct, frozen=True):
+class AdminRefusal(Struct, frozen=True):
     """Why a request is refused before its path is looked at."""
 
     status: int
@@ -45,15 +45,15 @@ class Doorkeeper:
         self._names = {host.lower(), "localhost", *(name.strip().lower() for name in names.split(",") if name.strip())}
         self._any_address = host in WILDCARD_HOSTS
 
-    def refusal(self, headers: Message, version: str) -> Refusal | None:
+    def refusal(self, headers: Message, version: str) -> AdminRefusal | None:
         """Return why a request is refused, or None."""
         hosts = headers.get_all("host", [])
         if len(hosts) > 1 or (not hosts and version != "HTTP/1.0"):
-            return Refusal(400, "HTTP/1.1 requires exactly one Host header.")
+            return AdminRefusal(400, "HTTP/1.1 requires exactly one Host header.")
         if hosts and not self._is_ours(_name_in(hosts[0])):
-            return Refusal(421, "This listener is not called that. List the name in the setting admin_names.")
+            return AdminRefusal(421, "This listener is not called that. List the name in the setting admin_names.")
         if "origin" in headers or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            return Refusal(403, "Requests from web pages are refused.")
+            return AdminRefusal(403, "Requests from web pages are refused.")
         return None
 
     def _is_ours(self, name: str) -> bool:
