@@ -9,6 +9,9 @@ READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
 SHIP_READY := $(VENV)/.ship-ready
 
+# A new environment has the pip and setuptools of its Python, which may be years old.
+TOOLS := pip setuptools
+
 # Keep compiled code even if the shell turns it off: the tests start the command hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -21,6 +24,7 @@ define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Counterfoil requires Python 3.11 or newer. Set PYTHON=... to another interpreter."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) ..." >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade $(TOOLS) >&2 || echo "pip and setuptools were not upgraded." >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(1)]' >&2
 	@touch $@
 endef
@@ -52,11 +56,12 @@ ship-tools: $(SHIP_READY) ## install what `make test` checks the wheel and deplo
 wheel: $(SHIP_READY) ## build the wheel and the source archive into dist/, the same bytes for the same commit
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation --outdir dist
 
-check: $(READY) ## check formatting, lint, types and import contracts
+check: $(READY) ## check formatting, lint, types and import contracts, known vulnerabilities
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	@PYTHONPATH=tests $(BIN)/python -m upkeep.audit
 
 docs: $(READY) ## write the documents that are generated from the code
 	PYTHONPATH=tests $(BIN)/python -m upkeep.fields

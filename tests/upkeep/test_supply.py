@@ -1,0 +1,68 @@
+"""What a server installs: pinned by hash, the same versions as in development, and from no particular host."""
+
+import json
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from upkeep.audit import audited
+
+ROOT = Path(__file__).parents[2]
+REQUIREMENTS = (ROOT / "deploy" / "requirements.txt").read_text("utf-8")
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pinned() -> dict[str, str]:
+    return {normal(name): version for name, version in re.findall(r"^([\w.-]+)==([\w.]+)", REQUIREMENTS, re.M)}
+
+
+def test_every_package_has_the_version_of_the_constraints() -> None:
+    lines = (ROOT / "constraints.txt").read_text("utf-8").split()
+    constraints = {normal(name): version for name, _, version in (line.partition("==") for line in lines)}
+    assert pinned()
+    assert {name: constraints.get(name) for name in pinned()} == pinned()
+
+
+def test_every_package_has_a_hash() -> None:
+    packages = re.split(r"^(?=[\w.-]+==)", REQUIREMENTS, flags=re.M)[1:]
+    assert len(packages) == len(pinned())
+    assert [package for package in packages if "--hash=sha256:" not in package] == []
+
+
+def test_the_list_names_no_host_and_no_option_but_hashes() -> None:
+    assert "://" not in REQUIREMENTS
+    options = set(re.findall(r"^\s+--([\w-]+)", REQUIREMENTS, re.M))
+    assert options == {"hash"}
+    assert not re.search(r"^-", REQUIREMENTS, re.M)
+
+
+def test_all_that_a_server_needs_directly_is_listed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    needed = [*project["dependencies"], *extras["server"], *extras["cluster"]]
+    named = {normal(found[0]) for one in needed if (found := re.match(r"[\w.-]+", one))}
+    assert named <= set(pinned())
+
+
+@pytest.mark.parametrize(
+    ("packages", "status", "told"),
+    [
+        ([{"name": "a", "version": "1", "vulns": [{"id": "CVE-1"}]}], 1, "a 1: CVE-1"),
+        ([{"name": "a", "version": "1", "vulns": []}], 0, "No known vulnerability in 1 packages."),
+        ([{"name": "a", "skip_reason": "not found"}], 0, "was skipped"),
+        (None, 0, "was skipped"),
+    ],
+    ids=["vulnerable", "sound", "offline", "no answer"],
+)
+def test_the_audit_fails_only_on_a_vulnerability(packages: Any, status: int, told: str) -> None:
+    answer = json.dumps({"dependencies": packages}) if packages else "no index"
+    result = audited([sys.executable, "-c", f"print({answer!r})"])
+    assert result[0] == status
+    assert told in result[1]
