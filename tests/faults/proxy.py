@@ -31,7 +31,7 @@ class Proxy:
         self._tls = tls
         self._open: set[asyncio.StreamWriter] = set()
         self._pumps: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
         self._loop = asyncio.new_event_loop()
         self._flowing = asyncio.Event()
         self._flowing.set()
@@ -81,15 +81,26 @@ class Proxy:
         assert done.wait(5)
 
     async def _listen(self) -> None:
-        if self._server is None:
-            self._server = await asyncio.start_server(
-                self._pass, "127.0.0.1", self.port, backlog=1024, limit=CHUNK, ssl=self._tls
-            )
+        # asyncio's own server leaves a connection open that it accepts just before it is closed.
+        if self._listener is None:
+            self._listener = socket.create_server(("127.0.0.1", self.port), backlog=1024)
+            self._listener.setblocking(False)
+            self._loop.add_reader(self._listener, self._accept, self._listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
+            line, _ = listener.accept()
+            task = self._loop.create_task(self._pass(line))
+            self._pumps.add(task)
+            # Even a task that is cancelled before it starts closes its connection.
+            task.add_done_callback(lambda _: line.close())
+            task.add_done_callback(self._pumps.discard)
 
     def _stop_listening(self) -> None:
-        if self._server:
-            self._server.close()
-            self._server = None
+        if self._listener:
+            self._loop.remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
 
     def _break_all(self) -> None:
         for writer in self._open:
@@ -99,19 +110,22 @@ class Proxy:
             writer.transport.abort()
 
     async def _drained(self) -> None:
-        # The task of a connection that was accepted just before the proxy stopped listening starts in this turn.
-        await asyncio.sleep(0)
-        while pumps := asyncio.all_tasks() - {asyncio.current_task()}:
-            for pump in pumps:
-                pump.cancel()
-            await asyncio.wait(pumps)
+        for pump in self._pumps:
+            pump.cancel()
+        if self._pumps:
+            await asyncio.wait(self._pumps)
         # An aborted connection is closed in the next turn of the loop.
         await asyncio.sleep(0)
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._pumps.add(task)
+    async def _pass(self, line: socket.socket) -> None:
+        reader = asyncio.StreamReader(limit=CHUNK)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        try:
+            transport, _ = await self._loop.connect_accepted_socket(lambda: protocol, line, ssl=self._tls)
+        except OSError:
+            # The caller does not trust the certificate.
+            return
+        writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
         self._open.add(writer)
         try:
             await self._flowing.wait()
@@ -128,7 +142,6 @@ class Proxy:
             """The server is unavailable or one side disconnected, so the other is disconnected too."""
         finally:
             self._open.discard(writer)
-            self._pumps.discard(task)
             writer.transport.abort()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
