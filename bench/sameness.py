@@ -20,8 +20,8 @@ class Differs(Exception):
 
 @cache
 def _client() -> httpx.Client:
-    """Return a shared client: creating one costs more than a request."""
-    return httpx.Client(timeout=60)
+    """Return a shared client: creating one costs more than a request. It keeps no connection to a stopped service."""
+    return httpx.Client(timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 def data_of(running: Running, workload: Workload, question: Question) -> Any:
