@@ -110,11 +110,11 @@ def test_personal_data_comes_with_a_key_that_may_see_it(
     assert_equal(copy)
 
 
-def test_a_bill_may_have_thousands_of_lines(copy: Copy, branch: r.Record, service: RunningService) -> None:
-    lines = [r.line(name="x" * 1000, options=[{"id": str(number)}]) for number in range(5000)]
+def test_a_bill_may_have_more_than_a_thousand_lines(copy: Copy, branch: r.Record, service: RunningService) -> None:
+    lines = [r.line(name="x" * 20, options=[{"id": str(number)}]) for number in range(1500)]
     service.load(r.bill(branch, id="huge", lines=lines))
     copy.pull()
-    assert copy.rows("SELECT count(*) FROM item_options WHERE bill_id = 'huge'") == [(5000,)]
+    assert copy.rows("SELECT count(*) FROM item_options WHERE bill_id = 'huge'") == [(1500,)]
     assert_equal(copy)
 
 

@@ -26,6 +26,8 @@ PLAIN = {"content-type", "content-length", "date", "server", "connection"}
 ONCE = {"x-request-id", "cache-control", "vary", "content-type", "x-content-type-options", "content-length"}
 # What the HTTP server itself answers to what is not HTTP, before the service sees it: docs/integrate.md#errors.
 REFUSALS = {400, 408, 414, 431}
+# The service refuses a request without exactly one Host in the same way; these headers are its own.
+BARE = {"cache-control", "server", "x-request-id"}
 BEFORE_ADMISSION = {"invalid_key", "key_revoked", "auth_unavailable", "rate_limited", "cross_origin_refused"} | {
     "method_not_allowed",
 }
@@ -103,7 +105,7 @@ class Checker:
         """Return what is wrong with an answer to `method` on a path that belongs to `template`."""
         self.checked += 1
         self.by_status[answer.status] = self.by_status.get(answer.status, 0) + 1
-        if answer.header("x-request-id") is None:
+        if answer.header("x-request-id") is None or (answer.status == 400 and not answer.body and method != "HEAD"):
             return self._refusal_faults(answer, template)
         try:
             body = _decoded(answer, method)
@@ -127,7 +129,7 @@ class Checker:
             found.append(f"the HTTP server itself answered {answer.status}")
         if answer.body:
             found.append("the HTTP server's own refusal has a body")
-        extra = {name for name, _ in answer.headers} - {"content-length", "date", "connection"}
+        extra = {name for name, _ in answer.headers} - {"content-length", "date", "connection", *BARE}
         return found + [f"the HTTP server's own refusal has the header {name}" for name in sorted(extra)]
 
     # --- headers -----------------------------------------------------------------------

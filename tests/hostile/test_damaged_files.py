@@ -57,7 +57,7 @@ def test_every_line_before_the_damage_is_loaded(
     file = tmp_path / f"delivery.ndjson{packing}"
     delivery(file, harm)
     summary, damage = loaded(service, file)
-    reached = re.search(r"breaks off after line (\d+): \w+", damage)
+    reached = re.search(r"cannot be read after line (\d+): \w+", damage)
     assert reached, damage
     # The damage is in the middle. What zstd packed into one block with it is lost.
     assert int(reached[1]) > NUMBER * (0.4 if packing == ".gz" else 0.2)
@@ -71,7 +71,7 @@ def test_the_other_files_of_a_folder_are_loaded(service: RunningService, tmp_pat
     for name, harm in (("a.ndjson.gz", cut), ("b.ndjson.zst", scribbled_on), ("c.ndjson.gz", bytearray)):
         delivery(tmp_path / name, harm)
     summary, damage = loaded(service, tmp_path)
-    assert re.findall(r"(\S+) breaks off after line", damage) == ["a.ndjson.gz", "b.ndjson.zst"]
+    assert re.findall(r"(\S+) cannot be read after line", damage) == ["a.ndjson.gz", "b.ndjson.zst"]
     assert summary.outcomes["added"] > NUMBER + 1 + 2 * NUMBER * 0.2
 
 

@@ -29,13 +29,13 @@ from counterfoil.domain.shops import shop_from
 from counterfoil.domain.tokens import Pseudonyms
 
 KINDS = ("shop", "base", "member", "bill")
-MAX_LINE_BYTES = 1024 * 1024
+MAX_LINE_BYTES = 2 * 1024 * 1024
 # The limit for a line of a rejects file, where every quote and backslash of the record takes two characters.
 MAX_REJECT_BYTES = 2 * MAX_LINE_BYTES + 4096
 
 # The most bytes of JSON that a record may be stored and answered as. Pages are never cut short, so a page of 200 takes
-# at most 50 MiB. An ordinary bill takes 2 KB.
-MAX_RECORD = 256 * 1024
+# at most 100 MiB. An ordinary bill takes 2 KB.
+MAX_RECORD = 512 * 1024
 # A name that a shop lends to its bills, or a base to its members, may be this long. It may change after a bill was
 # loaded, so this much is left free.
 LONGEST_NAME = 4096
@@ -61,8 +61,8 @@ REASONS = {
     NO_SHOP: "is a bill without shopId",
     NO_BASE: "is a member without providerId",
     UNKNOWN_SHOP: "is a bill of a shop that is not loaded yet",
-    TOO_LONG: "is longer than 1 MiB",
-    TOO_LARGE: "would be stored as more than 256 KiB, or names a channel or tier in more than 4 KiB",
+    TOO_LONG: "is longer than 2 MiB",
+    TOO_LARGE: "would be stored as more than 512 KiB, or names a channel or tier in more than 4 KiB",
 }
 
 
