@@ -35,7 +35,7 @@ def test_a_bill_of_empty_items_is_rejected(service: RunningService, items: int) 
         {"lines": [line(options=[{}] * 50_000)]},
         {"payments": [{}] * 50_000},
         {"amounts": {"campaigns": [{}] * 50_000}},
-        {"orderIds": ["o"] * 100_000},
+        {"orderIds": ["o"] * 200_000},
     ],
     ids=["text", "options", "payments", "promotions", "orders"],
 )
