@@ -1,4 +1,4 @@
-"""The servers that an address names, the settings of every session, and the limits of a worker's connections.
+"""Parses the servers out of a database address; defines session settings and connection limits.
 
 Both drivers use this module, so it imports neither.
 """
@@ -22,7 +22,7 @@ SESSION_SETTINGS = {
 
 
 class ConnectionLimits(Struct, frozen=True):
-    """The limits of a worker's connections to each server. The defaults are the defaults of the settings."""
+    """Limits of a worker's connections to each server. The default values are those of the settings."""
 
     pool_size: int = 8
     pool_wait_ms: int = 2_000
@@ -39,15 +39,15 @@ class ConnectionLimits(Struct, frozen=True):
 
     @property
     def answer_sec(self) -> float:
-        """When no answer has come this long after a statement was sent, the network has lost it.
+        """Seconds to wait for the answer to a statement before the connection is considered broken.
 
-        The server cancels a statement a second earlier.
+        The server itself cancels a statement one second earlier.
         """
         return self.statement_timeout_ms / 1000 + 1.0
 
 
 class Address(Struct, frozen=True):
-    """One of the servers that the setting names."""
+    """One of the servers listed in a database address."""
 
     host: str
     port: str
@@ -58,8 +58,8 @@ class Address(Struct, frozen=True):
 
 
 def addresses(url: str) -> list[Address]:
-    """Return the servers of an address that names several; an empty list for any other address."""
-    # The standard library refuses a list that contains IPv6 addresses.
+    """Return the servers if the address names several, else an empty list."""
+    # The standard library cannot parse a host list that contains IPv6 addresses.
     location = url.partition("://")[2].partition("?")[0].partition("/")[0].rpartition("@")[2]
     named = [_host_and_port(place) for place in location.split(",")]
     hosts = _listed(url, "host") or [host for host, _ in named]
@@ -74,7 +74,7 @@ def addresses(url: str) -> list[Address]:
 
 
 def parameter(url: str, name: str) -> str:
-    """Return a parameter of the address, such as `options`, or an empty string."""
+    """Return a parameter of the address, such as `options`, or an empty string if it is not set."""
     return dict(parse_qsl(url.partition("?")[2])).get(name, "")
 
 

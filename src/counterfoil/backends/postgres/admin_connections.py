@@ -1,7 +1,7 @@
-"""Connections of loaders, commands and the supervisor (psycopg), and the translation of psycopg's errors.
+"""Connections for loaders, commands and the supervisor (psycopg), and the translation of psycopg's errors.
 
-Each is one connection to the server that can be written. Every wait has a time
-limit. The connections that serve requests are in pool.py.
+Each is a single connection to the server that accepts writes. Every wait has a
+time limit. The connections that serve requests are in pool.py.
 """
 
 import logging
@@ -20,28 +20,29 @@ from counterfoil.backends.postgres.schema import VERSION, mismatch
 from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
 
 CONNECT_SEC = 3
-# A chore that must not hang, such as advancing the horizon, is cut off after this long.
+# Time limit for chores that must not hang, such as advancing the horizon.
 STATEMENT_SEC = 5.0
-# A loader waits up to LOCK_SEC for the write lock, and notices a broken network within SILENCE_MS.
+# A loader waits up to LOCK_SEC for the write lock, and detects a broken network within SILENCE_MS.
 LOCK_SEC = 60
 SILENCE_MS = 15_000
 
-# Every join of the loader starts from a few rows, so a plan that reads a whole table is never wanted.
+# Every join in the loader starts from a few rows, so plans that scan a whole table are disabled.
 _SETTINGS = SESSION_SETTINGS | {"lock_timeout": f"{LOCK_SEC}s", "enable_hashjoin": "off", "enable_mergejoin": "off"}
-# SQLSTATE codes that say nothing about the statement: the server is unreachable, stopping, starting, full or a replica.
+# SQLSTATE prefixes that do not mean a faulty statement: the server is unreachable, stopping, starting, full or a
+# replica.
 _UNREACHABLE = ("08", "57P0", "53300", "25006")
 
 _HAS_MIGRATIONS = "SELECT to_regclass('counterfoil.migrations') IS NOT NULL"
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-# psycopg also logs the errors that it raises.
+# psycopg logs the errors that it also raises, so its log is turned off.
 logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate psycopg's errors to the port's, with the server's first line only: the rest may contain data."""
+    """Translate psycopg's errors to those of ports.py. Keep only the first line: the rest may contain data."""
     try:
         yield
     except (psycopg.Error, OSError) as error:
@@ -51,7 +52,7 @@ def translated() -> Iterator[None]:
 
 def _is_unreachable(error: psycopg.Error | OSError) -> bool:
     if isinstance(error, psycopg.OperationalError):
-        # Without an SQLSTATE from the server, the connection itself has failed.
+        # An error without an SQLSTATE did not come from the server: the connection itself has failed.
         return error.sqlstate is None or error.sqlstate.startswith(_UNREACHABLE)
     return isinstance(error, OSError)
 
@@ -63,7 +64,7 @@ def _first_line(error: psycopg.Error | OSError) -> str:
 
 
 def connect(url: str) -> Connection:
-    """Open a connection in autocommit mode; with several servers, to the one that can be written."""
+    """Open a connection in autocommit mode; with several servers, connect to the one that accepts writes."""
     options = " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items())
     several = {"target_session_attrs": "read-write"} if addresses(url) else {}
     with translated():
@@ -81,7 +82,7 @@ def connect(url: str) -> Connection:
 
 @contextmanager
 def checked_connection(url: str) -> Iterator[Connection]:
-    """Yield a connection to a store whose schema suits this program; translate errors, and close it afterwards."""
+    """Yield a connection after checking the schema version; translate errors, and close it at the end."""
     with translated(), closing(connect(url)) as connection:
         check_version(connection)
         yield connection
@@ -93,7 +94,7 @@ def run(url: str, statement: str) -> None:
 
 
 def check_version(connection: Connection) -> None:
-    """Raise StoreMismatch if this program cannot use the store's schema."""
+    """Raise StoreMismatch if this version of Counterfoil cannot use the store's schema."""
     with translated():
         there = connection.execute(_HAS_MIGRATIONS).fetchone()
         found = connection.execute(VERSION).fetchone() if there and there[0] else None
@@ -104,7 +105,7 @@ def check_version(connection: Connection) -> None:
 
 
 class ReconnectingConnection:
-    """One connection, reopened after it has broken."""
+    """A connection that is reopened after it breaks."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -126,7 +127,7 @@ class ReconnectingConnection:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[Connection]:
-        """Yield the connection, and cut it after this time: a frozen server would keep it open forever."""
+        """Yield the connection and close it after this time, because a frozen server would never respond."""
         connection = self()
         timer = threading.Timer(seconds, _shut_down, (connection,))
         timer.daemon = True

@@ -1,9 +1,9 @@
-"""Shops, bills and members, read from whichever server is fit.
+"""Reads shops, bills and members, from any server that is up to date.
 
-The rows of an answer are read by one statement and so from one snapshot: the
-horizon, the last column of every row, holds for exactly these rows, on a
-replica too. Large tables are queried by shop or base, so that each shop and
-each base can be stored on one shard.
+All rows of an answer are read by one statement and therefore from one snapshot.
+The last column of every row is the horizon of that snapshot, on replicas too.
+Large tables are always queried by shop or base, so that each shop and each base
+can be stored on one shard.
 """
 
 from datetime import date
@@ -31,8 +31,8 @@ from counterfoil.ports import (
 
 _HORIZON = "SELECT at FROM horizon"
 
-# `horizon` has one row and everything else is left-joined to it, so lists keep their order and an empty list has a
-# horizon.
+# `horizon` has exactly one row and the other tables are left-joined to it, so that the horizon is returned even if a
+# list is empty.
 _SHOPS_OF = {
     "shop": """
         SELECT shops.body, horizon.at FROM horizon LEFT JOIN shops ON shops.id = $1 AND NOT removed
@@ -44,7 +44,8 @@ _SHOPS_OF = {
     """,
 }
 
-# The internal number of a shop in scope; and whether a number still belongs to that shop and the shop is in scope.
+# `_NUMBER_OF` finds the internal number of a shop in scope. `_STILL` checks that a cached number still belongs to that
+# shop and that the shop is still in scope.
 _NUMBER_OF = {
     "shop": "SELECT number, at FROM horizon LEFT JOIN shops ON id = $2 AND id = $1",
     "franchise": "SELECT number, at FROM horizon LEFT JOIN shops ON id = $2 AND franchise_id = $1",
@@ -63,7 +64,7 @@ _COVERS = {
 
 
 def _there(row_id: str) -> str:
-    """Return SQL that is true if the row that a page continues after still exists, or if it is the first page."""
+    """Return SQL that is true on the first page, or if the row that the page continues after still exists."""
     return f"{row_id} = '' OR EXISTS (SELECT 1 FROM bills WHERE shop = $3 AND id = {row_id})"  # noqa: S608 - constants
 
 
@@ -134,9 +135,9 @@ _ACCOUNTS = """
     ) AS found ON true
 """
 
-# Maximum number of shops whose numbers are cached.
+# Maximum number of shops whose internal numbers are cached.
 NUMBERS = 50_000
-# Decoded bases are cached, because they are few and every read of members needs one.
+# Decoded bases are cached, because there are few of them and every read of members needs one.
 BASES = 256
 _decode_base = lru_cache(maxsize=BASES)(json.Decoder(Base).decode)
 
@@ -146,7 +147,7 @@ class PostgresBooks:
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
-        # The scope is part of the key, so that nothing is read from a shop that is not in scope.
+        # The scope is part of the cache key, so that a key never reads a shop outside its scope.
         self._numbers: dict[tuple[Scope, str], int] = {}
 
     def close(self) -> None:
@@ -171,7 +172,7 @@ class PostgresBooks:
     async def bills_by_day(
         self, scope: Scope, shop_id: str, first: date, last: date, after: Position | None, limit: int, reached: int = 0
     ) -> BillPage | None:
-        # Nothing sorts before the empty id, so this is the position just before the first day.
+        # The empty ID sorts before all others, so this is the position just before the first day.
         start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
         values = (*start, as_number(last), limit)
         return await self._bill_page(_BILLS_BY_DAY, scope, shop_id, values, limit, reached)
@@ -199,7 +200,7 @@ class PostgresBooks:
         limit: int,
         reached: int,
     ) -> BillPage | None:
-        """Return a page. The shop's number is cached, and the statement itself checks whether it is still right."""
+        """Return a page. The shop's number is cached; the statement also checks that it is still correct."""
 
         async def ask(number: int) -> list[Any]:
             asked = (_clean(scope.id), _clean(shop_id), number)
@@ -213,7 +214,7 @@ class PostgresBooks:
             if still:
                 return _page_of(rows, limit)
         number = await self._number(scope, shop_id, reached)
-        # A replica that does not have the shop yet returns an empty page as of its own horizon.
+        # A replica that does not have the shop yet returns an empty page with its own, older horizon.
         return _page_of(await ask(number), limit) if number is not None else None
 
     async def _number(self, scope: Scope, shop_id: str, reached: int) -> int | None:
@@ -254,12 +255,12 @@ class PostgresBooks:
         return AccountList(rows[0][3], _base(rows[0][2]), accounts)
 
     async def _found_in(self, parts: str, scope: Scope, statement: str, asked: str, reached: int) -> list[Any]:
-        """Return a record of one of the scope's shops or bases.
+        """Return a record that belongs to one of the scope's shops or bases.
 
-        Shops and bases are passed as values instead of joined, so that a
-        distributed store reads only their shards. Both statements go to one
-        server, because an outdated list of shops hides a record just as a
-        missing row does.
+        The shops or bases are read first and passed as values instead of
+        joined, so that a distributed store reads only their shards. Both
+        statements go to the same server: with an outdated list of shops, a
+        record would seem to be missing.
         """
 
         async def ask(pool: Pool) -> list[Any]:
@@ -273,12 +274,12 @@ class PostgresBooks:
 
 
 def _continues(rows: list[Any]) -> bool:
-    """Return whether the row that a page continues after exists. A replica may not have it yet."""
+    """Return whether the row that the page continues after exists. A replica may not have it yet."""
     return bool(rows[0][-2])
 
 
 def _page_of(rows: list[Any], limit: int) -> BillPage:
-    """Build a page from rows that end with the horizon; an empty page is one row whose bill columns are null."""
+    """Build a page from rows whose last column is the horizon. An empty page has one row without a bill."""
     horizon, continues = rows[0][-1], _continues(rows)
     if rows[0][2] is None:
         return BillPage(horizon, 0, b"", b"", None, continues)
@@ -292,5 +293,5 @@ def _base(body: bytes | None) -> Base | None:
 
 
 def _clean(asked: str) -> str | None:
-    """Return the id, or None if PostgreSQL cannot store it: null equals nothing, so nothing is found."""
+    """Return the ID, or None if PostgreSQL cannot store such text: NULL matches no row."""
     return asked if is_storable(asked) else None

@@ -1,7 +1,7 @@
-"""The layout of the tables on Citus: large tables are distributed, all others stay on the coordinator.
+"""Table layout on Citus: the large tables are distributed, all others stay on the coordinator.
 
-No table is a reference table, so no transaction of the store spans two nodes
-and none is committed in two phases. docs/decisions/0013 gives the reasons.
+There are no reference tables, so no transaction of the store spans two nodes
+and none needs two-phase commit. See docs/decisions/0013 for the reasons.
 """
 
 from typing import Any
@@ -10,10 +10,10 @@ from counterfoil.backends.postgres.admin_connections import Connection, checked_
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.ports import StoreMismatch, StoreUnavailable
 
-# Each distributed table and its distribution column. Tables with the same column are co-located.
+# Maps each distributed table to its distribution column. Tables with the same column are co-located.
 DISTRIBUTED = {"bills": "shop", "members": "provider_id", "accounts": "provider_id"}
 
-# `taken` is the highest stamp that a writer has taken, `writer` the Citus process ID of its session.
+# `taken` is the highest stamp that any writer has taken; `writer` is the Citus process ID of that writer's session.
 _ADD_WRITER = """
     ALTER TABLE horizon ADD COLUMN taken bigint NOT NULL DEFAULT 0, ADD COLUMN writer bigint NOT NULL DEFAULT 0
 """
@@ -41,7 +41,7 @@ def is_distributed(connection: Connection) -> bool:
 
 
 def distribute(url: str) -> list[str]:
-    """Distribute the tables over the workers; return those that were not distributed before."""
+    """Distribute the tables over the workers; return the tables that were not distributed before."""
     with checked_connection(url) as connection:
         if is_distributed(connection):
             return []
@@ -85,7 +85,7 @@ def _require_citus(connection: Connection) -> None:
 
 
 def _other_sessions(connection: Connection) -> int:
-    """Return the number of other sessions; wait up to two seconds for those that have just been closed."""
+    """Return the number of other sessions, after waiting up to two seconds for closing ones to end."""
     for _ in range(20):
         others = int(_value(connection, _OTHER_SESSIONS))
         if not others:
@@ -95,7 +95,11 @@ def _other_sessions(connection: Connection) -> int:
 
 
 def _require_committed(connection: Connection) -> None:
-    """Raise if a node has yet to commit: distributing commits in two phases, and rows are not visible before that."""
+    """Raise if a node has not committed yet.
+
+    Distributing a table commits in two phases, and its rows are invisible until
+    every node has committed.
+    """
     if _value(connection, _UNCOMMITTED):
         raise StoreUnavailable(
             "the tables are distributed, but not every node has committed yet. Start services only when "

@@ -1,15 +1,15 @@
-"""The write side of the books on Citus: rows first, then the horizon.
+"""The write side of the books on Citus: it writes the rows first, then moves the horizon.
 
 A batch is not one transaction here. Each shop's bills and each base's members
 are written to their shard separately, in one phase, under a stamp above the
-horizon. When all of them are acknowledged, the horizon moves to the stamp. So a
-client that sees a horizon sees every row stamped at or below it.
+horizon. When all of them are acknowledged, the horizon moves to the stamp. A
+client that sees a horizon therefore sees every row stamped at or below it.
 
-The state is one row on the coordinator, `horizon`: `at` is the horizon, `taken`
-the highest stamp that a writer has taken. While `taken` is above `at`, a batch
-is being written or its writer has died, and nobody moves the horizon to `taken`
-or beyond until it is certain that nothing of that batch can still appear.
-docs/decisions/0013 explains why this is correct.
+The state is one row on the coordinator, `horizon`: `at` is the horizon, and
+`taken` is the highest stamp that a writer has taken. While `taken` is above
+`at`, a batch is being written or its writer has died. In that state nobody
+moves the horizon to `taken` or beyond until it is certain that no more rows of
+that batch can appear. docs/decisions/0013 explains why this is correct.
 """
 
 from collections import defaultdict
@@ -43,10 +43,10 @@ from counterfoil.domain.batch import Batch, NeededRows
 from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, Row, ShopRow, account_values
 from counterfoil.ports import StoreUnavailable
 
-# Rows per statement: PostgreSQL accepts at most 65,535 values.
+# Rows per statement. PostgreSQL accepts at most 65,535 values in one statement.
 ROWS = 1_000
 
-# Allows one writer at a time. The lock belongs to the session and ends with it, after its last statement.
+# Only one writer at a time holds this lock. It belongs to the session and is released when the session ends.
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil write'))"
 _UNLOCK = "SELECT pg_advisory_unlock(hashtext('counterfoil write'))"
 
@@ -64,7 +64,8 @@ _ADVANCE = f"""
 _UNPUBLISHED = "SELECT taken, writer FROM horizon WHERE taken > at"
 _PUBLISH_ABANDONED = "UPDATE horizon SET at = taken WHERE taken = %s AND taken > at"
 
-# Whether a dead writer has no session left on any node. Remaining sessions are terminated and waited for.
+# Checks that a dead writer has no session left on any node. Remaining sessions are terminated, and the query waits for
+# them to end.
 _WRITER_IS_GONE = """
     SELECT coalesce(bool_and(success AND result = 't'), true) FROM run_command_on_all_nodes(format(
         'SELECT coalesce(bool_and(pg_terminate_backend(pid, 3000)), true) FROM pg_stat_activity
@@ -92,7 +93,7 @@ _REMOVE_ACCOUNTS = "DELETE FROM accounts WHERE provider_id = %s AND token = ANY(
 
 
 def open_ledger(url: str, fingerprint: str, now_ms: Callable[[], int] | None = None) -> PostgresLedger:
-    """Open the ledger that suits the tables: distributed by Citus, or on one server."""
+    """Open the ledger for these tables: DistributedLedger on Citus, PostgresLedger on a single server."""
     with translated(), closing(connect(url)) as connection:
         kind = DistributedLedger if is_distributed(connection) else PostgresLedger
     return kind(url, fingerprint, now_ms)
@@ -105,7 +106,8 @@ class DistributedLedger(PostgresLedger):
         with translated(), self._line.within(STATEMENT_SEC) as connection:
             horizon, unpublished = self._advance(connection)
             if unpublished:
-                # A writer that is alive publishes before it releases the lock.
+                # If a stamp is still unpublished once we hold the lock, its writer has died: a live writer publishes
+                # its stamp before it releases the lock.
                 connection.execute(_LOCK)
                 try:
                     self._publish_abandoned(connection)
@@ -115,13 +117,13 @@ class DistributedLedger(PostgresLedger):
         return horizon
 
     def _advance(self, connection: Connection[Any]) -> tuple[int, bool]:
-        """Move the horizon as far as it may go now; return it, and whether a higher stamp is unpublished."""
+        """Move the horizon as far as is safe; return it, and whether a higher stamp is still unpublished."""
         horizon, unpublished = only(connection.execute(_ADVANCE, (self._now_ms() if self._now_ms else None,)))
         return horizon, unpublished
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Hold the write lock. Each statement commits by itself; the horizon moves at the end."""
+        """Hold the write lock. Each statement commits on its own; the horizon moves at the end."""
         with translated():
             connection = self._line()
             try:
@@ -131,15 +133,16 @@ class DistributedLedger(PostgresLedger):
                 connection.execute(_PUBLISH)
                 connection.execute(_UNLOCK)
             except BaseException:
-                # The outcome of the last statement is unknown. The lock ends with the session, and the next writer
-                # makes sure that this one has no session left on any node.
+                # The outcome of the last statement is unknown. Closing the session releases the lock, and the next
+                # writer makes sure that this session has ended on every node.
                 connection.close()
                 raise
 
     def _publish_abandoned(self, connection: Connection[Any]) -> None:
-        """Publish the stamp of a writer that died, once nothing of its batch can appear any more.
+        """Publish the stamp of a writer that died, once no more rows of its batch can appear.
 
-        Rows that it has written are visible; the next load brings the others.
+        The rows that it had written become visible; the next load writes the
+        others.
         """
         found = connection.execute(_UNPUBLISHED).fetchone()
         if not found:
@@ -156,16 +159,16 @@ class DistributedLedger(PostgresLedger):
     # --- under the lock ------------------------------------------------------------
 
     def _begin(self) -> int:
-        """Return the current time; `_writing` already holds the lock."""
+        """Return the current time. The lock is already held, by `_writing`."""
         return self._now_ms() if self._now_ms else int(only(self._line().execute(_NOW))[0])
 
     def _take_stamp(self) -> tuple[int, int]:
-        """Commit a stamp above the horizon, so that the ticker stays below it; return it and the current time."""
+        """Reserve a stamp above the horizon, which the ticker must not reach; return it and the current time."""
         stamp, now = only(self._line().execute(_TAKE, {"now": self._now_ms() if self._now_ms else None}))
         return stamp, now
 
     def _publish(self, stamp: int) -> None:
-        """Do nothing: `_writing` moves the horizon once everything under this stamp has been acknowledged."""
+        """Do nothing: `_writing` moves the horizon after every write under this stamp is acknowledged."""
 
     def _open(self, needed: NeededRows) -> tuple[Batch, int]:
         connection = self._line()
@@ -184,7 +187,7 @@ class DistributedLedger(PostgresLedger):
         return batch, now
 
     def _known_bills(self, needed: NeededRows, shops: Iterable[ShopRow]) -> Iterator[BillRow]:
-        """Yield the stored bills, with one statement per shop, on one shard, by primary key."""
+        """Yield the stored bills. One statement per shop reads them by primary key from a single shard."""
         for shop in shops:
             ids = [bill_id for shop_id, bill_id in needed.bills if shop_id == shop.shop_id]
             if ids:
@@ -192,7 +195,11 @@ class DistributedLedger(PostgresLedger):
                 yield from starmap(BillRow, all_rows(found))
 
     def _known_members(self, needed: NeededRows) -> list[MemberRow]:
-        """Return rows from all bases, since a member may have moved; if a writer died meanwhile, the newest is last."""
+        """Return rows from all bases, because a member may have moved.
+
+        A member may have two rows if a writer died during the move; the newest
+        is last.
+        """
         found = starmap(MemberRow, all_rows(asked_rows(self._line(), MEMBERS, needed.tokens)))
         return sorted(found, key=lambda row: float("-inf") if row.rev is None else row.rev)
 
@@ -215,11 +222,11 @@ class DistributedLedger(PostgresLedger):
             self._line().execute(statement.encode(), [*columns([row[1:] for row in of_shop]), shop])
 
     def _put_members(self, batch: Batch) -> None:
-        """Write the members of each base and their accounts, which are on one node, in one transaction.
+        """Write the members of each base and their accounts, which are on the same node, in one transaction.
 
         A member that moves is written to its new base before it is removed from
-        the old one: if the writer dies in between, it is in both, and the next
-        load of its record removes it from the old one.
+        the old one. If the writer dies in between, the member is in both bases
+        until its record is loaded again.
         """
         for provider_id, of_base in _grouped((row.provider_id, row) for row in batch.written_members()):
             rows = [row for _, row in of_base]
@@ -234,7 +241,7 @@ class DistributedLedger(PostgresLedger):
                 self._line().execute(_REMOVE_ACCOUNTS, (provider_id, tokens))
 
     def _insert(self, statement: str, row: str, rows: Sequence[Row]) -> None:
-        """Insert rows as VALUES: Citus writes those of one shard in one phase, but a SELECT from arrays in two."""
+        """Insert rows with VALUES, because Citus runs INSERT ... SELECT from arrays in two phases."""
         for start in range(0, len(rows), ROWS):
             some = rows[start : start + ROWS]
             text = statement.format(rows="VALUES " + ", ".join([row] * len(some)))

@@ -1,10 +1,10 @@
-"""Reading on Citus: first the horizon and the small tables from the coordinator, then the rows from their shard.
+"""Reads on Citus: first the horizon and the small tables from the coordinator, then rows from their shard.
 
-The statements of books.py are correct on Citus too, but Citus then sends what
-it read on the coordinator to the worker, in a separate transaction, which makes
-a poll ten times slower. So each statement is run in two parts that together
-return the same rows. The horizon is read first, as docs/sync.md requires: the
-rows then contain everything up to it.
+The statements of books.py work on Citus too, but Citus then sends the
+coordinator's rows to the worker in a separate transaction, which makes a poll
+ten times slower. So each statement is split into two parts that together return
+the same rows. The horizon is read first, as docs/sync.md requires, so that the
+rows contain everything up to it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -27,7 +27,8 @@ _HEAD_OF_BILLS = {kind: f"SELECT ({still}), horizon.at FROM horizon" for kind, s
 _HEAD_OF_BASE = "SELECT (SELECT body FROM bases WHERE id = $1), horizon.at FROM horizon"
 _HEAD_OF_BASES = "SELECT horizon.at, bases.id, bases.body FROM horizon LEFT JOIN bases ON bases.id = ANY($1)"
 
-# A page. Each row, or the only row of an empty page, says whether the row that the page continues after still exists.
+# One page of a list. Every row says whether the cursor's row still exists; an empty page has one row that carries only
+# this flag.
 _PAGE = """
     SELECT page.*, start.there FROM (
         SELECT {row_id} = '' OR EXISTS (SELECT 1 FROM {table} WHERE {within} AND {identity} = {row_id}) AS there
@@ -74,7 +75,11 @@ _ACCOUNTS = """
 
 
 class SplitStatement(Struct, frozen=True):
-    """A statement in two parts: which of its values each part takes, and how their rows are joined."""
+    """A statement in two parts: the head (on the coordinator) and the rows (on a shard).
+
+    `of_head` and `of_rows` select the values for each part; `joined` combines
+    the results.
+    """
 
     head: str
     rows: str
@@ -84,12 +89,12 @@ class SplitStatement(Struct, frozen=True):
 
 
 def _head_behind(width: int) -> Callable[[Rows, Rows], Rows]:
-    """Return a function that appends the head to each row; without rows, it returns the head after `width` nulls."""
+    """Return a function that appends the head to each row, or to `width` nulls if there are no rows."""
     return lambda head, rows: [(*row, *head[0]) for row in rows] or [((None,) * width + tuple(head[0]))]
 
 
 def _head_around_there(head: Rows, rows: Rows) -> Rows:
-    """Insert the head's first column before the last column of each row, and append the horizon."""
+    """Insert the head's first column before each row's last column, and append the horizon."""
     first, horizon = head[0]
     return [(*row[:-1], first, row[-1], horizon) for row in rows]
 
@@ -105,12 +110,12 @@ def _all(values: Values, _: Rows) -> Values:
 
 
 def _from_number(values: Values, _: Rows) -> Values:
-    """Drop the scope and the ID of the shop, which only the head needs."""
+    """Drop the scope and the shop's ID, which only the head needs."""
     return values[2:]
 
 
 def _up_to_horizon(values: Values, head: Rows) -> Values:
-    """Return the values of a list by change; a list without an upper bound ends at the horizon."""
+    """Return the values for a list by change; without an upper bound, the list ends at the horizon."""
     number, updated_at, bill_id, until, limit = values[2:]
     return number, updated_at, bill_id, head[0][1] if until is None else until, limit
 
@@ -140,7 +145,7 @@ PARTS: Mapping[str, SplitStatement] = {
 
 
 class _InParts:
-    """A pool that runs a statement in two parts if `PARTS` has it."""
+    """A pool that runs the statements listed in `PARTS` in two parts."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -155,7 +160,7 @@ class _InParts:
 
 
 class CitusServers(Servers):
-    """The coordinator of a Citus cluster, for reading."""
+    """The coordinator of a Citus cluster, used for reads."""
 
     async def _first_answer(self, ask: Callable[[Pool], Awaitable[Rows]], reached: int) -> tuple[DatabaseServer, Rows]:
         return await super()._first_answer(lambda pool: ask(cast("Pool", _InParts(pool))), reached)
@@ -169,16 +174,16 @@ def open_servers(
     now_ms: Callable[[], int] | None,
     limits: ConnectionLimits,
 ) -> Servers:
-    """Open the servers that suit the tables. On Citus both kinds read the same rows; CitusServers is faster."""
+    """Open the servers. `Servers` would also work on Citus, but `CitusServers` is faster."""
     distributed = not addresses(url) and run_in_new_loop(lambda: _is_distributed(url, limits))
     kind = CitusServers if distributed else Servers
     return kind(url, clock, lag_ms, observe, now_ms, limits)
 
 
 async def _is_distributed(url: str, limits: ConnectionLimits) -> bool:
-    """Return whether the tables are distributed; False if the server cannot be asked.
+    """Return whether the tables are distributed; False if the server cannot be reached.
 
-    A Citus cluster has one address, that of its coordinator.
+    A Citus cluster has a single address, that of its coordinator.
     """
     try:
         with translated():

@@ -1,7 +1,7 @@
-"""A database as the target of a copy: closed to services and loaders until the copy is complete.
+"""A database as the target of a copy, closed to services and loaders until the copy is complete.
 
-While it is being filled, the stored fingerprint of the secret has a prefix that
-says so, and opening the books is refused.
+Until then, the stored fingerprint of the secret has a prefix that marks the
+copy as incomplete, and the books cannot be opened.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -17,7 +17,7 @@ from counterfoil.backends.postgres.revisions import rev_of
 from counterfoil.copying.stores import CopyRefused
 from counterfoil.copying.tables import HOUR_MS, REQUESTS, TABLES, CopiedTable, Row
 
-# Wait for the lock for a moment, because the session of a killed copy outlives its process briefly.
+# Wait briefly for the lock, because the session of a killed copy outlives its process for a moment.
 _LOCK_TIMEOUT = "SET lock_timeout = '5s'"
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil copy'))"
 _CLAIM = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s)"
@@ -40,7 +40,7 @@ _IN_GROUP = {
 FETCH_ROWS = 5_000
 
 
-# Columns whose type differs from the source: how to read the source's value, and how to write it.
+# Columns whose type differs from the source's: `_READ` converts to the source's type, `_WRITE` from it.
 _READ = {
     "removed": "removed::integer",
     "expired": "expired::integer",
@@ -53,7 +53,7 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
 
 
 class PostgresCopyTarget:
-    """A migrated, empty database, or one that a copy has begun to fill."""
+    """A migrated database that is empty or partly filled by an earlier copy."""
 
     def __init__(self, url: str) -> None:
         self._connection = ReconnectingConnection(url)
@@ -88,7 +88,7 @@ class PostgresCopyTarget:
             self._connection().execute(NEXT_GENERATION)
             self._connection().execute(_OPEN, (fingerprint,))
         with translated():
-            # Tables that were just filled have no statistics yet, and the first requests need good plans.
+            # Newly filled tables have no statistics yet, and the first requests need good query plans.
             self._connection().execute("ANALYZE bills, members, shops, cursors")
 
     def _require_empty(self) -> None:
@@ -155,7 +155,7 @@ def _select(table: CopiedTable, columns: tuple[str, ...], condition: str) -> str
 
 
 def _as_in_source(rows: list[Row], columns: tuple[str, ...]) -> Iterable[Row]:
-    """Return rows with the source's types: only a revision has to be converted."""
+    """Return rows with the source's types; only the revision has to be converted."""
     if "rev" not in columns:
         return rows
     index = columns.index("rev")

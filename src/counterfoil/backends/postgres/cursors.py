@@ -1,4 +1,4 @@
-"""The cursors that were handed out, stored on the primary so that all nodes see them."""
+"""Stores the cursors that were handed out, on the primary, so that all nodes see them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,8 +20,9 @@ _EXTEND = """
     WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4 AND NOT expired
 """
 _HORIZON = "SELECT at FROM horizon"
-# Hands out the first of: a cursor that exists for the position, if its horizons are close enough; the row's id; a
-# fresh id, if the row's id is taken. An id is taken while it has a row, even an expired one: see docs/decisions/0014.
+# Returns the first of these that is available: an existing cursor for the position, if its horizons are close enough;
+# the row's ID; or the fresh ID, if the row's ID is taken. An ID is taken as long as it has a row, even an expired one:
+# see docs/decisions/0014.
 _HAND_OUT = """
     INSERT INTO cursors AS held
         (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
@@ -54,9 +55,9 @@ _INSERT = """
     INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (lineage, resource, query, cursor)
 """
-# A cursor that was handed out while there was no primary. Its id is fresh, so no other cursor has it.
+# Stores a cursor that was handed out while there was no primary. Its ID is fresh, so no other cursor has it.
 _ADOPT = f"{_INSERT} DO NOTHING"
-# A cursor whose row a failover has lost. It replaces whatever was written under its id since.
+# Restores a cursor whose row was lost in a failover. It overwrites any cursor stored under the same ID since then.
 _CORRECT = f"""{_INSERT} DO UPDATE SET
     row_id = excluded.row_id, major = excluded.major, minor = excluded.minor,
     earliest = excluded.earliest, latest = excluded.latest,
@@ -65,12 +66,13 @@ _CORRECT = f"""{_INSERT} DO UPDATE SET
 
 
 class PostgresCursors:
-    """Handed-out cursors in the table `cursors`."""
+    """Stores cursors in the table `cursors`."""
 
     def __init__(self, servers: Servers, clock: Clock) -> None:
         self._servers = servers
         self._clock = clock
-        # With several servers the bridge can store a cursor, so do not wait long for a primary that does not answer.
+        # With several servers, the bridge can store the cursor instead, so do not wait long for an unresponsive
+        # primary.
         self._within = GATE_SEC if servers.several else None
 
     def close(self) -> None:
@@ -88,7 +90,7 @@ class PostgresCursors:
         return _held(row)
 
     async def find_on_replica(self, listing: Listing, cursor: str, reached: int) -> StoredCursor | None:
-        """Find a cursor on a replica that has reached this horizon."""
+        """Return a cursor as stored on a replica that has reached this horizon."""
         if not _is_storable(listing, cursor):
             return None
         asked = (*_key(listing), cursor, self._clock.now_ms())
@@ -108,11 +110,11 @@ class PostgresCursors:
         return str(row[0]) if row else None
 
     async def adopt(self, listing: Listing, cursor: str, held: StoredCursor, handed_out_at: int) -> None:
-        """Store a cursor that was handed out by the bridge, unless it is stored already."""
+        """Store a cursor that the bridge handed out, unless it is already stored."""
         await self._put(_ADOPT, listing, cursor, held, handed_out_at)
 
     async def correct(self, listing: Listing, cursor: str, held: StoredCursor) -> None:
-        """Store the position that a cursor was handed out for, whatever the store has for it."""
+        """Store a cursor with the position it was handed out for, overwriting any other position."""
         await self._put(_CORRECT, listing, cursor, held, self._clock.now_ms())
 
     async def _put(self, statement: str, listing: Listing, cursor: str, held: StoredCursor, handed_out_at: int) -> None:

@@ -1,4 +1,4 @@
-"""The row that identifies the store: the fingerprint of its secret, and whether a copy is filling it."""
+"""Reads the row that identifies the store: its secret's fingerprint, and whether a copy is filling it."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from psycopg import Connection
 
 from counterfoil.ports import StoreMismatch
 
-# Prefix of the fingerprint while a copy fills the store.
+# Prefix of the fingerprint while a copy is filling the store.
 FILLING = "filling "
 
 _FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
@@ -18,7 +18,7 @@ def row_of(connection: Connection[tuple[Any, ...]]) -> str | None:
 
 
 def fingerprint_of(connection: Connection[tuple[Any, ...]]) -> str | None:
-    """Return the fingerprint of the store's secret, or None for a new store; raise while a copy fills the store."""
+    """Return the fingerprint of the store's secret, or None for a new store; raise during a copy."""
     found = row_of(connection)
     if found and found.startswith(FILLING):
         raise StoreMismatch(

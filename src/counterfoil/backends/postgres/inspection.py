@@ -1,7 +1,7 @@
 """Inspects the store from outside, for the admin listener and `counterfoil doctor`.
 
-With several servers the primary is inspected or, while there is none, the
-server with the newest horizon.
+With several servers, it inspects the primary, or the server with the newest
+horizon while there is no primary.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _KNOWN = {
     "franchise": "SELECT 1 FROM shops WHERE franchise_id = %s AND NOT removed LIMIT 1",
 }
 
-# What a login may do beyond reading: the grants of roles.sql, and the ownership of the schema.
+# Returns a login's permissions beyond reading: the grants from roles.sql, and whether it owns the schema.
 _PERMISSIONS = """
     SELECT current_user,
         has_table_privilege('keys', 'SELECT') AND has_table_privilege('admissions', 'INSERT'),
@@ -89,7 +89,7 @@ class PostgresInspection:
             return None
 
     def _address(self) -> str:
-        """Return the address of the server to inspect. All are asked at once, so a silent one costs only a moment."""
+        """Return the address of the server to inspect. All servers are asked in parallel."""
         answering = [pair for pair in zip(addresses(self._url), self.servers(), strict=True) if pair[1].horizon]
         if not answering:
             return self._url

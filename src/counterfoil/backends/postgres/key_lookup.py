@@ -1,10 +1,10 @@
-"""Looks up the keys of requests, in memory.
+"""Looks up the keys of requests in memory.
 
-Every key is held, and every key id is looked up in the same dictionary, so an
-unknown id takes as long as a known one. The server is asked again after
-`REFRESH_SEC`, so a revocation takes effect within that time. While the primary
-is unreachable, the keys of a replica are used if its horizon proves that they
-are newer than those in memory. The newest keys are trusted for `KEYS_TRUSTED_SEC`.
+All keys are held in one dictionary, so looking up an unknown key ID takes as
+long as a known one. The keys are read again every `REFRESH_SEC`, so a
+revocation takes effect within that time. While the primary is unreachable, a
+replica's keys are used if its horizon proves that they are newer than those in
+memory. Keys may be used for up to `KEYS_TRUSTED_SEC` after they were read.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _key = json.Decoder(Key).decode
 
 
 class PostgresKeyLookup:
-    """All keys, at most half a second old while the primary can be reached."""
+    """Holds all keys, at most half a second old while the primary can be reached."""
 
     def __init__(self, servers: Servers, clock: Clock) -> None:
         self._servers = servers
@@ -43,13 +43,13 @@ class PostgresKeyLookup:
         self._lookup: asyncio.Task[None] | None = None
         self._failure: StoreUnreachable | None = None
         self._due = 0
-        # The keys in memory are at least as new as this instant of the steady clock.
+        # The keys in memory include every change up to this instant of the steady clock.
         self._as_of: int | None = None
 
     async def find(self, key_id: str) -> StoredKey | None:
         if self._clock.steady_us() >= self._due:
             lookup = self._start_lookup()
-            # While the keys in memory may still be used, do not wait for a server that may not answer.
+            # While the keys in memory can still be used, do not wait for a server that may not respond.
             if not self._trusts_memory:
                 await asyncio.shield(lookup)
             if self._failure and not self._trusts_memory:
@@ -58,23 +58,23 @@ class PostgresKeyLookup:
 
     async def find_again(self, key_id: str) -> StoredKey | None:
         if self._lookup:
-            # The lookup in progress began before this request, and may have missed a key that was issued since.
+            # The lookup in progress started before this request, so it may have missed a newly issued key.
             await asyncio.wait({self._lookup})
         await asyncio.shield(self._start_lookup())
         if self._failure:
-            # The key may be new, so its absence from memory does not prove that it is invalid.
+            # The key may be newer than the keys in memory, so it cannot be rejected.
             raise self._failure
         return self._keys.get(key_id)
 
     @property
     def _trusts_memory(self) -> bool:
-        """Whether the primary is unreachable and the keys in memory are recent enough to be used."""
+        """Whether the primary is unreachable but the keys in memory are recent enough to use."""
         if self._failure is None or self._as_of is None:
             return False
         return self._clock.steady_us() < self._as_of + KEYS_TRUSTED_SEC * 1_000_000
 
     def _start_lookup(self) -> asyncio.Task[None]:
-        """Ask the server. Requests that arrive before it answers share the lookup and wait for it only once."""
+        """Start reading the keys. Requests that arrive before it finishes share this read."""
         if self._lookup is None:
             self._lookup = asyncio.get_running_loop().create_task(self._refresh_all())
             self._lookup.add_done_callback(self._finished)
@@ -83,7 +83,8 @@ class PostgresKeyLookup:
     def _finished(self, lookup: asyncio.Task[None]) -> None:
         self._lookup = None
         if not lookup.cancelled():
-            # Retrieve the exception, because asyncio logs one that nobody has retrieved, and perhaps nobody waited.
+            # Retrieve the exception even if no request is waiting, because asyncio logs exceptions that are never
+            # retrieved.
             lookup.exception()
 
     async def _refresh_all(self) -> None:
@@ -102,7 +103,7 @@ class PostgresKeyLookup:
             self._due = self._clock.steady_us() + int(REFRESH_SEC * 1_000_000)
 
     async def _refresh_from_replica(self, pool: Pool) -> None:
-        """Read a replica's keys only if they are newer than ours: older ones would reinstate a revoked key."""
+        """Read a replica's keys only if they are newer than ours: older ones could reinstate a revoked key."""
         (horizon,) = await pool.row(_HORIZON, within=GATE_SEC)
         as_of = min(self._servers.steady_us_of(horizon), self._clock.steady_us())
         if self._as_of is None or as_of > self._as_of:

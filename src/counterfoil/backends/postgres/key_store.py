@@ -1,4 +1,4 @@
-"""Issues, changes and revokes keys, for the operator."""
+"""Issues, changes and revokes keys on behalf of the operator."""
 
 from collections.abc import Callable
 
@@ -14,14 +14,14 @@ _FIND = "SELECT body FROM keys WHERE key_id = %s"
 _LOCK = "SELECT body FROM keys WHERE key_id = %s FOR UPDATE"
 _ADD = "INSERT INTO keys (key_id, secret_digest, body) VALUES (%s, %s, %s)"
 _CHANGE = "UPDATE keys SET body = %s WHERE key_id = %s"
-# Tells the services that keys have changed.
+# Running services compare this number to notice that keys have changed.
 NEXT_GENERATION = "UPDATE generation SET number = number + 1, at = clock_timestamp()"
 
 _key = json.Decoder(Key).decode
 
 
 class PostgresKeyStore:
-    """The table of keys. Changes are refused while a copy fills the store."""
+    """The table of keys. It cannot be changed while a copy is filling the store."""
 
     def __init__(self, url: str) -> None:
         self._connection = ReconnectingConnection(url)

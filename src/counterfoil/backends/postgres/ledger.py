@@ -1,10 +1,10 @@
 """The write side of the books, used by loaders and by the ticker that advances the horizon.
 
-A transaction takes its stamp under the write lock, above every horizon given
-out, and moves the horizon to it. So a row with a stamp never becomes visible
-later than a horizon at or above that stamp, whatever the clock does and
-whenever a process dies. The lock is the row of the horizon. The clock is the
-server's, so that the clocks of loaders need not agree.
+A transaction takes its stamp under the write lock, above every horizon that was
+given out, and moves the horizon to the stamp. So no row becomes visible after a
+horizon at or above its stamp was given out, even if the clock steps or a
+process dies. The write lock is the row lock on `horizon`. Stamps use the
+server's clock, so the clocks of loaders need not agree.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ from counterfoil.ports import LoadProgress, StoreMismatch
 CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _LOCK = f"SELECT at, {CLOCK} FROM horizon FOR UPDATE"  # noqa: S608 - a constant
 _SET_HORIZON = "UPDATE horizon SET at = %s"
-# If a writer holds the row lock, this waits and then uses the value that the writer has committed.
+# If a writer holds the row lock, this statement waits and then sees the value that the writer committed.
 _ADVANCE = f"UPDATE horizon SET at = greatest(at, coalesce(%s, {CLOCK})) RETURNING at"  # noqa: S608
 
 LAST_SHOP = "SELECT coalesce(max(number), 0) FROM shops"
@@ -139,7 +139,7 @@ _SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, 
 
 
 class PostgresLedger:
-    """The write side of the books. Uses the server's clock unless the caller passes one."""
+    """The write side of the books. It uses the server's clock unless the caller passes another."""
 
     def __init__(self, url: str, fingerprint: str, now_ms: Callable[[], int] | None = None) -> None:
         self._now_ms = now_ms
@@ -188,7 +188,8 @@ class PostgresLedger:
             stamp, _ = self._take_stamp()
             number, version, facts = shop
             known = known_facts(version, facts)
-            # Bills up to the last one rewritten are done; after a restart the shop is read from its first bill again.
+            # Continue after the last bill rewritten. After a restart, the shop's bills are checked from the first one
+            # again.
             after = self._rewritten.get((number, version), "")
             found = all_rows(self._line().execute(_OUTDATED_BILLS, (number, after, version, most), binary=True))
             bills = [rewritten(OutdatedBill(*row[1:]), number, known, stamp) for row in found]
@@ -197,7 +198,7 @@ class PostgresLedger:
             self._publish(stamp)
             if len(found) < most:
                 self._line().execute(_REWRITTEN, (version, number))
-        # Remember the progress only after the commit, because a failed transaction rewrites nothing.
+        # Record the progress only after the commit, because a failed transaction has rewritten nothing.
         if len(found) == most:
             self._rewritten[number, version] = found[-1][0]
         return True
@@ -212,7 +213,7 @@ class PostgresLedger:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Run one transaction. Statements are sent without waiting for each other until a result is read."""
+        """Run one transaction. Statements are pipelined until a result is needed."""
         with translated():
             connection = self._line()
             with connection.pipeline(), connection.transaction():
@@ -234,11 +235,11 @@ class PostgresLedger:
         return max(now, horizon + 1), now
 
     def _publish(self, stamp: int) -> None:
-        """Move the horizon to this transaction's stamp; it becomes visible together with the rows."""
+        """Move the horizon to this transaction's stamp. It becomes visible together with the rows."""
         self._line().execute(_SET_HORIZON, (stamp,))
 
     def _open(self, needed: NeededRows) -> tuple[Batch, int]:
-        """Take the write lock and, under it, read the rows that the batch concerns, in one round trip."""
+        """Take the write lock and read the rows that the batch affects, in one round trip."""
         connection = self._line()
         lock = connection.execute(_LOCK, binary=True)
         last_shop = connection.execute(LAST_SHOP, binary=True) if needed.new_shops else None
@@ -288,7 +289,7 @@ class PostgresLedger:
         self._do(ADD_ACCOUNTS.format(rows=_ACCOUNT_ARRAYS), account_values(written))
 
     def _do(self, statement: str, rows: Sequence[Row]) -> None:
-        """Run one statement for all rows, with their columns as arrays."""
+        """Run one statement for all rows, with each column passed as an array."""
         if rows:
             self._line().execute(statement.encode(), columns(rows))
 
@@ -327,7 +328,7 @@ def asked_rows(connection: Connection[Any], statement: str, *values: Sequence[ob
 
 
 def all_rows(cursor: Cursor[Any] | None) -> list[Row]:
-    """Return the rows, with revisions as they were loaded."""
+    """Return all rows, with revisions converted back to the values that were loaded."""
     return [loaded(row) for row in cursor] if cursor else []
 
 

@@ -1,4 +1,4 @@
-"""Brings the schema of a database up to date, and creates the three roles."""
+"""Migrates the schema of a database and creates the three roles."""
 
 from importlib import resources
 from typing import LiteralString
@@ -15,7 +15,7 @@ _ROLE = "SELECT 1 FROM pg_roles WHERE rolname = %s"
 
 
 def migrate(url: str) -> list[str]:
-    """Bring the schema up to date and return the files that were run. Safe to run concurrently."""
+    """Migrate the schema; return the names of the migrations that were run. Safe to run concurrently."""
     done: list[str] = []
     with translated(), connect(url) as connection, connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(hashtext('counterfoil migrate'))")
@@ -35,13 +35,13 @@ def migrate(url: str) -> list[str]:
             )
             done.append(file)
         if done and _has_roles(connection):
-            # The existing roles have no rights yet on what the migrations have added.
+            # Grant the existing roles access to the objects that the migrations created.
             connection.execute(_roles_script())
     return done
 
 
 def make_roles(url: str) -> None:
-    """Create the three roles and grant each what it needs. They cannot log in: grant them to your own users."""
+    """Create the three roles and grant their permissions. They cannot log in: grant them to your own users."""
     with translated(), connect(url) as connection, connection.transaction():
         for role in ROLES:
             if not connection.execute(_ROLE, (role,)).fetchone():

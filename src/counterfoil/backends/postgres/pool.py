@@ -1,8 +1,8 @@
-"""The connections that serve requests (asyncpg): a pool for each server, and the translation of asyncpg's errors.
+"""Connections that serve requests (asyncpg): one pool per server, and the translation of asyncpg's errors.
 
-Every wait has a time limit. The pool is our own because it costs less
-processor time than asyncpg's: docs/decisions/0007-dependencies.md has the
-numbers. The connections of loaders and commands are in admin_connections.py.
+Every wait has a time limit. This pool is used instead of asyncpg's because it
+needs less CPU time: see docs/decisions/0007-dependencies.md for the figures.
+The connections of loaders and commands are in admin_connections.py.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ import asyncpg
 from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, Address, ConnectionLimits, parameter
 from counterfoil.ports import StoreBusy, StoreUnavailable, StoreUnreachable
 
-# A request learns within this time that keys or counts are unreachable.
+# Time limit within which a request learns that keys or counts are unreachable.
 GATE_SEC = 1.5
-# A connection that was idle for longer is replaced, because a firewall may have cut it unnoticed.
+# A connection that was idle for longer is replaced, because a firewall may have dropped it silently.
 IDLE_SEC = 300.0
 
-# Citus finds the shard of a statement only if its plan knows the values.
+# Citus can route a statement to its shard only if the plan contains the values, not placeholders.
 _PLAN_FOR_CITUS = "SELECT set_config('plan_cache_mode', 'auto', false) FROM pg_extension WHERE extname = 'citus'"
 
-# Errors that say nothing about the request: the server is unreachable, starting or full.
+# Errors that are not caused by the statement: the server is unreachable, starting or full.
 _UNREACHABLE = (
     OSError,
     TimeoutError,
@@ -35,7 +35,7 @@ _UNREACHABLE = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
-    # The server has become a replica, or is a replica that cancelled the statement in order to apply its log.
+    # The server has become a replica, or it is a replica that cancelled the statement to apply replicated changes.
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.SerializationError,
 )
@@ -45,7 +45,7 @@ Result = TypeVar("Result")
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate asyncpg's errors to the port's, with the server's first line only: the rest may contain data."""
+    """Translate asyncpg's errors to those of ports.py. Keep only the first line: the rest may contain data."""
     try:
         yield
     except (*_UNREACHABLE, asyncpg.PostgresError) as error:
@@ -55,14 +55,14 @@ def translated() -> Iterator[None]:
 
 
 def is_storable(text: str) -> bool:
-    """Return whether PostgreSQL can store this text: it cannot store NUL or unpaired surrogates."""
+    """Return whether PostgreSQL can store this text. It cannot store NUL or unpaired surrogates."""
     return "\0" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
 
 
 async def open_connection(
     url: str, address: Address | None, limits: ConnectionLimits, within: float | None = None
 ) -> Any:
-    """Open a connection to this server, or to the only one."""
+    """Open a connection to the given server, or to the only one if None is given."""
     server = {"host": address.host, "port": int(address.port), "target_session_attrs": "any"} if address else {}
     settings = _session_settings(url, limits)
     connection = await asyncpg.connect(
@@ -82,7 +82,7 @@ async def open_connection(
 
 
 def _session_settings(url: str, limits: ConnectionLimits) -> dict[str, str]:
-    """Return the settings of a session, except those that the address sets itself in its `options`."""
+    """Return the session settings, except those that the address already sets in `options`."""
     settings = SESSION_SETTINGS | {
         "statement_timeout": str(limits.statement_timeout_ms),
         "plan_cache_mode": "force_generic_plan",
@@ -92,7 +92,7 @@ def _session_settings(url: str, limits: ConnectionLimits) -> dict[str, str]:
 
 
 def run_in_new_loop(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """Run a coroutine to its end on an event loop of its own: the loop that served requests may have stopped."""
+    """Run a coroutine on a new event loop, because the loop that served requests may have stopped."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(lambda: asyncio.run(work())).result()
 
@@ -100,8 +100,8 @@ def run_in_new_loop(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
 class Pool:
     """Connections to one server, opened on demand and replaced when they break.
 
-    A request leaves no session state behind, so connections are not reset
-    between requests, which saves a round trip.
+    Requests leave no session state behind, so connections need no reset between
+    requests, which saves a round trip.
     """
 
     def __init__(self, url: str, address: Address | None = None, limits: ConnectionLimits | None = None) -> None:
@@ -109,7 +109,7 @@ class Pool:
         self._address = address
         self._limits = limits or ConnectionLimits()
         self._slots = asyncio.Semaphore(self._limits.pool_size)
-        # The connection that was used last is reused first, so that surplus connections become idle.
+        # The most recently used connection is reused first, so that surplus connections stay idle and expire.
         self._idle: list[tuple[Any, float]] = []
         self._open: set[Any] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -138,8 +138,8 @@ class Pool:
                 try:
                     yield connection
                 except BaseException as error:
-                    # A connection can be reused only if the server itself has reported the error. If the statement is
-                    # still running, its own time limit ends it.
+                    # A connection can be reused only if the server itself reported the error. A statement that is still
+                    # running ends at its own time limit.
                     if not isinstance(error, asyncpg.PostgresError) or isinstance(error, _UNREACHABLE):
                         connection.terminate()
                     raise
@@ -162,7 +162,7 @@ class Pool:
             ) from error
 
     def _idle_connection(self) -> Any:
-        """Return an idle connection or None; close those that were idle for long."""
+        """Return an idle connection, or None; close connections that were idle too long."""
         while self._idle:
             connection, since = self._idle.pop()
             if connection.is_closed():
@@ -182,7 +182,7 @@ class Pool:
 
     def _put_back(self, connection: Any) -> None:
         if self._closed:
-            # This connection was still being opened when the pool was closed.
+            # The pool was closed while this connection was being opened.
             connection.terminate()
         if connection.is_closed():
             self._open.discard(connection)
@@ -190,7 +190,7 @@ class Pool:
             self._idle.append((connection, asyncio.get_running_loop().time()))
 
     def drop(self) -> None:
-        """Cut every connection, so that requests that wait for an answer fail at once."""
+        """Close every connection at once, so that requests waiting for an answer fail immediately."""
         for connection in self._open:
             connection.terminate()
 

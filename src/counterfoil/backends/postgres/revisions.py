@@ -1,4 +1,4 @@
-"""Revisions as PostgreSQL stores them: numbers of any length and precision."""
+"""Converts revisions, which PostgreSQL stores as numbers of any length and precision."""
 
 from decimal import Decimal
 
@@ -6,14 +6,14 @@ from counterfoil.domain.rows import Row
 
 
 def rev_of(kept: Decimal | None) -> float | None:
-    """Return a revision as it was loaded: a whole number of any length as an integer, any other as a float."""
+    """Return a revision as it was loaded: an integer if it is a whole number, otherwise a float."""
     if kept is None:
         return None
     return int(kept) if kept == kept.to_integral_value() else float(kept)
 
 
 def loaded(row: Row) -> Row:
-    """Return a row with its revision as it was loaded. No other column of the books is a decimal."""
+    """Return a row with its revision as it was loaded. The revision is the only decimal column of the books."""
     return tuple([rev_of(value) if isinstance(value, Decimal) else value for value in row])
 
 

@@ -1,4 +1,4 @@
-"""The numbered migrations, and which schema this program can use.
+"""The numbered migrations, and the check whether this version of Counterfoil can use a schema.
 
 Both drivers use this module, so it imports neither.
 """
@@ -7,7 +7,7 @@ import re
 from importlib import resources
 
 VERSION = "SELECT number, oldest FROM migrations ORDER BY number DESC LIMIT 1"
-# Distributing the tables over a Citus cluster adds this column.
+# This column is added when the tables are distributed over a Citus cluster.
 IS_DISTRIBUTED = """
     SELECT EXISTS (
         SELECT FROM pg_attribute
@@ -15,7 +15,7 @@ IS_DISTRIBUTED = """
     )
 """
 
-# A migration that older nodes can keep running with names the oldest schema that they may know.
+# A migration that older versions can keep running with states, in this comment, the oldest schema they must know.
 _SUITS = re.compile(r"^-- Suits programs that know schema (\d+)\.$", re.MULTILINE)
 
 
@@ -27,7 +27,7 @@ def scripts() -> list[tuple[int, str, str]]:
 
 
 def oldest_for(number: int, script: str) -> int:
-    """Return the oldest schema that a program may know to keep using the store after this migration."""
+    """Return the oldest schema that a version must know to keep using the store after this migration."""
     said = _SUITS.search(script)
     return int(said[1]) if said else number
 
@@ -36,7 +36,7 @@ LATEST = scripts()[-1][0]
 
 
 def mismatch(number: int | None, oldest: int) -> str | None:
-    """Return why this program cannot use a store of this schema, or None."""
+    """Return the reason this version of Counterfoil cannot use a store with this schema, or None."""
     if number is None or number < LATEST:
         return f"the database has schema {number or 0}, and this program needs {LATEST}: run `counterfoil migrate`."
     if oldest > LATEST:

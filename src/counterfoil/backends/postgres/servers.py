@@ -1,13 +1,13 @@
-"""The servers of a store: which one can be written, which ones may be read, and the horizon of each.
+"""Tracks the servers of a store: which one accepts writes, which ones can be read, and the horizon of each.
 
-An address may name several servers. A watcher for each one asks for its role
+An address may name several servers. A watcher for each of them checks its role
 and horizon, so a failover needs neither a proxy nor a change of settings. A
-replica is fit if it answers and is not too far behind. Reads go to the fit
-replicas in turn, and to the primary if there are none; a read that fails is
-repeated on the next server. A read names the horizon that the server must have
-reached: the newest that its caller was ever given. Callers are next given a
-horizon that every fit replica has reached, so each of them can answer. A single
-server is not watched: everything goes to its pool.
+replica is fit if it responds and is not too far behind. Reads rotate over the
+fit replicas, or go to the primary if there are none; a read that fails is
+repeated on the next server. Each read states the horizon that the server must
+have reached, which is the newest one that its caller was ever given. New
+horizons given to callers have been reached by every fit replica, so each
+replica can answer. A single server is not watched: everything goes to its pool.
 """
 
 import asyncio
@@ -20,14 +20,15 @@ from counterfoil.backends.postgres.pool import GATE_SEC, Pool, open_connection, 
 from counterfoil.observe.events import Event, ServerChanged
 from counterfoil.ports import Clock, ServerRole, StoreUnavailable, StoreUnreachable
 
-# A server is checked this often; CHECK_SOON_SEC applies while it is unreachable or no server can be written.
+# How often a server is checked. CHECK_SOON_SEC applies while it is unreachable or while no server accepts writes.
 CHECK_EVERY_SEC = 0.25
 CHECK_SOON_SEC = 0.1
-# A server that fails to answer within CHECK_TIMEOUT_SEC, FAILED_CHECKS times in a row, counts as unreachable.
+# A server that does not respond within CHECK_TIMEOUT_SEC, FAILED_CHECKS times in a row, counts as unreachable.
 CHECK_TIMEOUT_SEC = 0.5
 FAILED_CHECKS = 2
 LAG_MS = 5_000
-# While no server has reached the horizon that a read needs, it is retried this often, and fails after RETRY_FOR_SEC.
+# While no server has reached the horizon that a read needs, the read is retried this often. It fails after
+# RETRY_FOR_SEC.
 RETRY_EVERY_SEC = 0.05
 RETRY_FOR_SEC = 2.0
 NO_PRIMARY = "PostgreSQL: no server can be written"
@@ -38,7 +39,7 @@ _STATUS = """
         CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END
     FROM horizon
 """
-# Keeps the stamps of a new primary above every horizon that was given out before the old primary was lost.
+# Makes a new primary stamp rows above every horizon that was given out before the old primary was lost.
 _RAISE_HORIZON = "UPDATE horizon SET at = greatest(at, $1)"
 _HORIZON = "SELECT at FROM horizon"
 
@@ -46,7 +47,7 @@ Found = TypeVar("Found")
 
 
 class DatabaseServer:
-    """One server and what is known about it."""
+    """One server and its last known state."""
 
     def __init__(self, pool: Pool, address: Address | None = None) -> None:
         self.pool = pool
@@ -54,13 +55,14 @@ class DatabaseServer:
         self.name = address.name if address else "the server"
         self.role = ServerRole.AWAY if address else ServerRole.PRIMARY
         self.horizon = 0
-        # The write-ahead log's timeline. If two servers can be written, a failover has replaced the one with the lower.
+        # Timeline of the write-ahead log. If two servers accept writes, the one with the lower timeline was replaced in
+        # a failover.
         self.timeline = ""
         # A request has failed on this server since its watcher last checked it.
         self.suspect = False
-        # The role that was last written to the log.
+        # The role that was last logged.
         self.reported_role: ServerRole | None = None
-        # The watcher has its own connection, so that an exhausted pool does not make the server look unreachable.
+        # The watcher's own connection, so that an exhausted pool does not make the server look unreachable.
         self.connection: Any = None
         self.check_now = asyncio.Event()
 
@@ -102,7 +104,7 @@ class Servers:
         self._turn = 0
         self._highest = 0
         self._offered = 0
-        # This node's steady clock in microseconds and the primary's clock in milliseconds, at the same moment.
+        # This node's steady clock in microseconds and the primary's clock in milliseconds, read at the same moment.
         self._primary_clock: tuple[int, int] | None = None
         self.primary = Primary(self)
 
@@ -134,7 +136,7 @@ class Servers:
     async def found(
         self, statement: str, *values: object, reached: int = 0, there: Callable[[list[Any]], bool] | None = None
     ) -> list[Any]:
-        """Run a statement as `found_by` does. Without `there`, a null first column means that nothing was found."""
+        """Run a statement as `found_by` does. The default for `there` checks that the first column is not null."""
         return await self.found_by(lambda pool: pool.rows(statement, *values), reached, there)
 
     async def found_by(
@@ -143,9 +145,9 @@ class Servers:
         reached: int = 0,
         there: Callable[[list[Any]], bool] | None = None,
     ) -> list[Any]:
-        """Return rows. If a replica finds nothing, it may be behind, so the primary is asked as well.
+        """Return rows. If a replica finds nothing, ask the primary too, because the replica may be behind.
 
-        While there is no primary, every other replica is asked.
+        While there is no primary, ask every other replica.
         """
         is_there = there or _has_first_column
         answered_by, answer = await self._first_answer(ask, reached)
@@ -159,11 +161,11 @@ class Servers:
     async def _first_answer(
         self, ask: Callable[[Pool], Awaitable[list[Any]]], reached: int
     ) -> tuple[DatabaseServer, list[Any]]:
-        """Return the first server that has reached this horizon, and its answer.
+        """Return the answer of the first server that has reached this horizon, and that server.
 
         Right after a failover there may be none for a moment, so the read is
-        retried: a server that is being promoted or is still applying its log
-        will reach the horizon.
+        retried: a server that is being promoted or is catching up will soon
+        reach the horizon.
         """
         give_up = asyncio.get_running_loop().time() + RETRY_FOR_SEC
         while True:
@@ -184,11 +186,11 @@ class Servers:
             await asyncio.sleep(RETRY_EVERY_SEC)
 
     def _may_recover_soon(self) -> bool:
-        """Return whether a server may become fit within moments, because its watcher is checking it after a failure."""
+        """Return whether a server may become fit within moments, because it is being rechecked after a failure."""
         return bool(self._addresses) and any(server.suspect for server in self._servers)
 
     def _others(self, answered_by: DatabaseServer) -> list[DatabaseServer]:
-        """Return servers that may have what this one lacks: the primary or, without one, all other fit replicas."""
+        """Return servers that may have newer data: the primary, or all other fit replicas if there is none."""
         if answered_by is self._primary:
             return []
         if self._primary and self.writable:
@@ -199,9 +201,10 @@ class Servers:
     # --- horizons given to callers ---------------------------------------------------
 
     async def offered(self) -> int | None:
-        """Return the horizon to give to the next caller: every fit replica has reached it. None with a single server.
+        """Return the horizon to give to the next caller, or None with a single server.
 
-        It never decreases, whichever servers are fit.
+        Every fit replica has reached this horizon. It never decreases,
+        whichever servers are fit.
         """
         if not self._addresses:
             return None
@@ -213,16 +216,16 @@ class Servers:
         return self._offered
 
     async def newest(self) -> int:
-        """Return the primary's current horizon: no client can have been given a newer one."""
+        """Return the primary's current horizon. No client can have been given a newer one."""
         row = await self.primary.row(_HORIZON, within=GATE_SEC)
         return int(row[0])
 
     def was_given(self, horizon: int) -> None:
-        """Record that a caller was given this horizon, on any node: the next primary must not stamp below it."""
+        """Record that some node gave this horizon to a caller: the next primary must not stamp rows below it."""
         self._highest = max(self._highest, horizon)
 
     async def on_replica(self, ask: Callable[[Pool], Awaitable[Found]]) -> Found:
-        """Ask a replica while the primary is unreachable, starting with the newest horizon."""
+        """Ask a replica while the primary is unreachable, preferring the one with the newest horizon."""
         for server in sorted(await self._readers(0), key=lambda server: -server.horizon):
             if server is not self._primary:
                 with suppress(StoreUnreachable):
@@ -238,7 +241,8 @@ class Servers:
         if len(fit) > 1:
             self._turn = (self._turn + 1) % len(fit)
             fit = fit[self._turn :] + fit[: self._turn]
-            # Servers known to have reached the horizon come first; the others' answers will show whether they have.
+            # Servers known to have reached the horizon come first. The others may have reached it since their last
+            # check.
             fit.sort(key=lambda server: server.horizon < reached)
         return [*fit, self._primary] if self._primary and self.writable else fit
 
@@ -259,7 +263,7 @@ class Servers:
         return await self._ask(self._primary, ask)
 
     def write_now(self, write: Callable[[Any], Awaitable[None]]) -> None:
-        """Write to the primary in one transaction, from outside the event loop, on a new connection."""
+        """Run a transaction on the primary from outside the event loop, over a new connection."""
         run_in_new_loop(lambda: self._write_apart(write))
 
     async def _write_apart(self, write: Callable[[Any], Awaitable[None]]) -> None:
@@ -276,7 +280,7 @@ class Servers:
     # --- age of a replica's data ------------------------------------------------------
 
     def steady_us_of(self, horizon: int) -> int:
-        """Convert a horizon to this node's steady clock, by the primary's clock as it was last seen."""
+        """Convert a horizon to this node's steady clock, based on the last reading of the primary's clock."""
         steady_us, clock_ms = self._primary_clock or (self._clock.steady_us(), self._clock.now_ms())
         return steady_us - (clock_ms - horizon) * 1000
 
@@ -299,7 +303,8 @@ class Servers:
                 missed = 0
             except StoreUnavailable as error:
                 server.disconnect()
-                # A late answer may be the fault of this process, so it gets another try; a broken connection does not.
+                # A late answer may be the fault of this process, so the check is repeated. A broken connection counts
+                # as failed at once.
                 missed += 1 if isinstance(error.__cause__, TimeoutError) else FAILED_CHECKS
                 if missed >= FAILED_CHECKS:
                     server.role = ServerRole.AWAY
@@ -325,7 +330,7 @@ class Servers:
         asked_us = self._clock.steady_us()
         in_recovery, horizon, clock_ms, server.timeline = await connection.fetchrow(_STATUS, now)
         server.role = ServerRole.REPLICA if in_recovery else ServerRole.PRIMARY
-        # Do not take the maximum: the horizon of a server that was restored to an earlier state is really lower.
+        # Do not take the maximum: a server that was restored from a backup really has a lower horizon.
         server.horizon = horizon
         if not in_recovery and self._leads(server):
             self._primary_clock = asked_us, clock_ms
@@ -336,7 +341,7 @@ class Servers:
         return server.timeline >= max(other.timeline for other in self._servers if other.role is ServerRole.PRIMARY)
 
     def _update_roles(self, server: DatabaseServer) -> None:
-        """Update the primary and the roles of the replicas after a check of this server; report changes."""
+        """Update the primary and the replicas' roles after a check of this server; report changes."""
         self._highest = max(self._highest, *(other.horizon for other in self._servers))
         leaders = [other for other in self._servers if other.role is ServerRole.PRIMARY and self._leads(other)]
         self._primary = leaders[0] if leaders else None
@@ -352,7 +357,7 @@ class Servers:
             self._all_checked.set()
 
     def _mark_suspect(self, server: DatabaseServer) -> None:
-        """Send no more requests to a server on which one has failed, until its watcher has checked it."""
+        """Stop sending requests to a server on which one has failed, until its watcher has checked it."""
         if self._addresses:
             server.suspect = True
             server.check_now.set()
@@ -363,7 +368,7 @@ def _has_first_column(rows: list[Any]) -> bool:
 
 
 class Primary:
-    """The server that can currently be written."""
+    """The server that currently accepts writes."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers

@@ -1,8 +1,8 @@
-"""Usage while serving: the exact minute window, the day count, and the request records.
+"""Counts and records requests: the exact minute window, the daily count, and the request records.
 
 Requests that arrive together are admitted or refused in one round trip, which
-also writes the records of requests that have finished. A key's row lock makes
-its window exact across all nodes; the clock is the server's.
+also writes the records of finished requests. A row lock per key keeps the
+window exact across all nodes. Admissions use the server's clock.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from counterfoil.domain.allowance import Admitted, TooFast, retry_after
 from counterfoil.domain.calendar import as_number, date_of, thai_day
 from counterfoil.ports import RequestRecord, StoreUnavailable, StoreUnreachable
 
-# Records that no admission has written by then are written after this long.
+# Records that were not written along with an admission are written after this time.
 RECORDS_SEC = 0.25
-# At most this many records wait for an unreachable primary; then the oldest are deleted.
+# Maximum number of records that wait for an unreachable primary; beyond it, the oldest are deleted.
 RECORDS_WAITING = 100_000
 
 # Replaces the server's clock: returns the instant of an admission in microseconds and its day in Thailand time.
@@ -149,14 +149,14 @@ class PostgresUsage:
         return found
 
     async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:
-        """Raise the stored totals to a shared meter's counts; return the stored totals that are higher."""
+        """Raise the stored totals to the shared meter's counts; return the stored totals that are higher."""
         columns = _total_columns(counts)
         await self._servers.primary.do(_RAISE_TOTALS, *columns)
         higher = await self._servers.primary.rows(_HIGHER, *columns)
         return {(key_id, date_of(day)): count for key_id, day, count in higher}
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int]) -> None:
-        """Raise the stored totals like `raise_totals`, from outside the event loop."""
+        """Like `raise_totals`, but callable from outside the event loop."""
         self._servers.write_now(lambda connection: connection.execute(_RAISE_TOTALS, *_total_columns(counts)))
 
     # --- request records -------------------------------------------------------
@@ -164,7 +164,7 @@ class PostgresUsage:
     def note(self, record: RequestRecord) -> None:
         self._records.append(record)
         if len(self._records) > RECORDS_WAITING:
-            # The primary has been unreachable for long: limit the memory that records take.
+            # The primary has been unreachable for a long time, so limit the memory that the records use.
             del self._records[: RECORDS_WAITING // 10]
         self._flush_soon()
 
@@ -206,7 +206,7 @@ class PostgresUsage:
         return task
 
     def flush(self) -> None:
-        """Write the pending records from outside the event loop; they stay pending if the store cannot be written."""
+        """Write the pending records from outside the event loop; keep them if the store cannot be written."""
         if self._records:
             self._servers.write_now(self._write_all)
             self._records.clear()
@@ -229,5 +229,5 @@ def _total_columns(counts: Mapping[tuple[str, date], int]) -> list[list[Any]]:
 
 
 def _month(at: int) -> int:
-    """Return the UTC month of an instant as YYYYMM, as request_month() in the migrations names it."""
+    """Return the UTC month of an instant as YYYYMM, like request_month() in the migrations."""
     return as_number(thai_day(at - 7 * 3_600_000)) // 100

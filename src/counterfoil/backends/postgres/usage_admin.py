@@ -1,4 +1,4 @@
-"""Usage for the operator and the supervisor: totals, disclosures, and the deletion of what has expired."""
+"""Usage for the operator and the supervisor: totals, disclosures, and the deletion of expired data."""
 
 from collections.abc import Callable
 from datetime import date
@@ -24,7 +24,7 @@ _PRUNE_REQUESTS = """
     DELETE FROM requests USING old WHERE requests.tableoid = old.tableoid AND requests.ctid = old.ctid
 """
 _PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < %s"
-# Final-day rows of inactive keys.
+# Deletes the final-day rows of inactive keys.
 _PRUNE_METERS = """
     DELETE FROM meters WHERE day < %s
         AND at <= coalesce(%s, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) + ahead - 60000000
@@ -35,8 +35,8 @@ _DISCLOSURES = """
     SELECT at, key_id, route, status, error, took_us, personal_base, personal_members
     FROM requests WHERE personal_base IS NOT NULL ORDER BY at DESC LIMIT %s
 """
-# The row of an expired cursor is kept for RESERVED_MS, so that its id stays taken. So a clock that is temporarily
-# ahead can expire cursors, but does not delete the rows of those that it has just expired.
+# The row of an expired cursor is kept for RESERVED_MS, so that its ID stays taken. If the clock is ahead for a while,
+# cursors may expire too early, but their rows are not deleted right away.
 _DELETE_CURSORS = """
     DELETE FROM cursors WHERE ctid = ANY (ARRAY(SELECT ctid FROM cursors WHERE ends_at <= %s AND expired LIMIT %s))
 """
@@ -48,7 +48,7 @@ _EXPIRE_CURSORS = """
 
 
 class PostgresUsageAdmin:
-    """What keys have spent. `meter_us` replaces the server's clock for the minute window, in microseconds."""
+    """Request counts and records. `meter_us` replaces the server's clock for the minute window, in microseconds."""
 
     def __init__(self, url: str, clock: Clock, meter_us: Callable[[], int] | None = None) -> None:
         self._url = url
@@ -72,7 +72,7 @@ class PostgresUsageAdmin:
         return found
 
     def disclosures(self, most: int) -> list[RequestRecord]:
-        """Return the latest requests that returned personal data, newest first."""
+        """Return the most recent requests that returned personal data, newest first."""
         with checked_connection(self._url) as connection:
             cursor = connection.cursor(row_factory=kwargs_row(RequestRecord))
             return cursor.execute(_DISCLOSURES, (most,)).fetchall()
@@ -94,7 +94,7 @@ class PostgresUsageAdmin:
 
 
 class PostgresCursorAdmin:
-    """The cursors that were handed out."""
+    """Deletes expired cursors."""
 
     def __init__(self, url: str, clock: Clock) -> None:
         self._url = url
@@ -104,7 +104,7 @@ class PostgresCursorAdmin:
         """Do nothing: `prune` closes its own connection."""
 
     def prune(self) -> int:
-        """Expire cursors whose lifetime is over, delete those expired long ago; return the number that expired."""
+        """Expire cursors whose lifetime is over and delete those that expired long ago; return how many expired."""
         now = self._clock.now_ms()
         with checked_connection(self._url) as connection:
             _in_batches(connection, _DELETE_CURSORS, (now, PRUNE_ROWS))
@@ -112,7 +112,7 @@ class PostgresCursorAdmin:
 
 
 def _in_batches(connection: Connection, statement: str, values: tuple[int, ...]) -> int:
-    """Run a statement that changes up to PRUNE_ROWS rows until none are left; return their number."""
+    """Run a statement that changes at most PRUNE_ROWS rows until none are left; return the total."""
     total = 0
     while True:
         changed = connection.execute(statement.encode(), values).rowcount
