@@ -2,15 +2,15 @@
 
 Both must be stored before an answer is sent. Every cursor is written to Valkey
 as well as to the store. While the store cannot be written, cursors are stored
-in Valkey only, under fresh ids: no client can hold such an id yet, so nothing
+in Valkey only, under fresh IDs: no client can hold such an ID yet, so nothing
 has to be looked up. When the store can be written again, these cursors and the
-disclosures made meanwhile are transferred to it.
+disclosures made in the meantime are transferred to it.
 
-A cursor is looked up in both. While the primary is unreachable, a replica is
-read instead; it may lack the latest cursors and horizons. The bridge's own mark
-is the horizon since which Valkey has every cursor, so only a replica that has
-reached the mark is read. If Valkey loses its memory, the mark is lost too, and
-the lookup raises an error instead of returning a wrong position.
+A cursor is looked up in both places. While the primary is unreachable, a
+replica is read instead; it may lack the latest cursors and horizons. The
+bridge's own mark is the horizon since which Valkey has every cursor, so only a
+replica that has reached the mark is read. If Valkey loses its data, the mark is
+lost too, and the lookup raises an error instead of returning a wrong position.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from counterfoil.backends.redis.client import RedisClient, Script, translated
 from counterfoil.domain.paging import LIFETIME_MS, Listing, Position, StoredCursor, is_unique
 from counterfoil.ports import Clock, RequestLog, RequestRecord, StoreUnavailable, StoreUnreachable
 
-# A cursor that is also in the store is kept in Valkey for this long, because a failover without synchronous
-# replication may lose it.
+# How long Valkey keeps a cursor that is also in the store. A failover without synchronous replication may lose the
+# store's copy.
 KEEP_SEC = 86_400
 MAINTAIN_SEC = 1.0
-# The mark expires after this long without `maintain`: if no worker maintains the bridge, none writes cursors to it.
+# Lifetime of the mark, renewed by `maintain`. If no worker maintains the bridge, none writes cursors to it either.
 MARK_SEC = 60
-# A new mark is this far above the horizon: requests that were in progress have ended before the horizon reaches it.
+# A new mark is this far above the horizon, so that requests in progress end before the horizon reaches it.
 SETTLING_MS = 10_000
 BATCH_SIZE = 100
 
@@ -55,12 +55,12 @@ Deferred = DeferredCursor | DeferredDisclosure
 
 
 class Store(Protocol):
-    """The store that deferred cursors are transferred to."""
+    """The store to which deferred entries are transferred."""
 
     async def find(self, listing: Listing, cursor: str) -> StoredCursor | None: ...
 
     async def find_on_replica(self, listing: Listing, cursor: str, reached: int) -> StoredCursor | None:
-        """Find a cursor on a replica that has reached this horizon."""
+        """Return a cursor as stored on a replica that has reached this horizon."""
 
     async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None: ...
 
@@ -84,7 +84,7 @@ class Bridge:
         self._log = log
         self._clock = clock
         self._prefix = prefix
-        # Both names have the same hash tag, so that a cluster stores them in one slot.
+        # Both names have the same hash tag, so that a Redis cluster stores them in one slot.
         self._mark, self._deferred = f"{prefix}:{{bridge}}:mark", f"{prefix}:{{bridge}}:deferred"
         self._maintenance: asyncio.Task[None] | None = None
 
@@ -108,7 +108,8 @@ class Bridge:
         if isinstance(stored, BaseException):
             raise stored
         if here is not None and (stored is None or stored.position != here.position):
-            # A failover has lost the cursor. Valkey has the position that was handed out; what the store has was not.
+            # The store lost this cursor in a failover. The position in Valkey is the one that was handed out, so it
+            # wins.
             await self._store.correct(listing, cursor, here)
             return here
         return _joined(stored, here)
@@ -117,7 +118,7 @@ class Bridge:
         try:
             cursor = await self._store.hand_out(listing, held, fresh)
         except StoreUnreachable:
-            # Only the primary knows which ids are taken, so the id must be long enough to be unique.
+            # Only the primary knows which IDs are taken, so this ID must be long enough to be unique by itself.
             if fresh is None or not is_unique(fresh, held.position.id):
                 return None
             if not await self._hold(listing, fresh, held, LIFETIME_MS // 1000):
@@ -126,7 +127,7 @@ class Bridge:
             return fresh
         if cursor is None or await self._hold(listing, cursor, held, KEEP_SEC):
             return cursor
-        # A failover has lost the position of this id. `find` restores it in the store; the caller tries another id.
+        # A failover has lost the position of this ID. `find` restores it in the store, and the caller tries another ID.
         await self.find(listing, cursor)
         return None
 
@@ -196,7 +197,7 @@ class Bridge:
         for entry in waiting:
             await self._transfer(entry)
             with translated():
-                # Remove it by value, because another worker may be transferring it too. A disclosure that is
+                # Remove the entry by value, because another worker may be transferring it too. A disclosure that is
                 # transferred twice is recorded twice.
                 await self._opened().lrem(self._deferred, 1, entry)
 
@@ -204,7 +205,8 @@ class Bridge:
         try:
             deferred = _deferred(entry)
         except DecodeError:
-            # Another version wrote this entry. Move it to a list of its own, so that it is kept but blocks no others.
+            # Another version wrote this entry. Move it to a separate list, where it is kept but does not block the
+            # others.
             with translated():
                 await self._opened().rpush(f"{self._deferred}:unreadable", entry)
             return
@@ -216,7 +218,7 @@ class Bridge:
 
 
 def _joined(stored: StoredCursor | None, here: StoredCursor | None) -> StoredCursor | None:
-    """Merge the two entries for a cursor, because a failover may have lost the store's latest horizons."""
+    """Merge both entries of a cursor, because a failover may have lost the store's latest horizons."""
     if stored is None or here is None:
         return stored
     return StoredCursor(stored.position, min(stored.earliest, here.earliest), max(stored.latest, here.latest))

@@ -1,4 +1,4 @@
-"""Connections to Redis or Valkey, and the only place that translates the driver's errors."""
+"""Connections to Redis or Valkey. No other module translates the driver's errors."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from redis.exceptions import NoScriptError, RedisError
 
 from counterfoil.ports import StoreUnavailable
 
-# Time limit for a script, including connecting: a request learns within this time that the server is unreachable.
+# Time limit for a script, including connecting, so that a request soon learns that the server is unreachable.
 GATE_SEC = 1.5
 TIMEOUT_SEC = 1.0
 CONNECTIONS = 32
@@ -34,7 +34,7 @@ def translated() -> Iterator[None]:
 
 
 class Script:
-    """A Lua script, called by its SHA-1 and sent in full only if the server does not know it."""
+    """A Lua script. It is called by its SHA-1 and sent in full only if the server does not know it."""
 
     def __init__(self, file: str) -> None:
         self._text = (resources.files(__package__) / file).read_text(encoding="utf-8")
@@ -50,14 +50,18 @@ class Script:
 
 
 def open_clients(url: str) -> list[Any]:
-    """Return a client for one server, a cluster, or the primary that sentinels name; then the sentinels' clients."""
+    """Return the clients: first the one for commands, then one per sentinel if there are any.
+
+    The address may name one server, a cluster, or the sentinels that know the
+    primary.
+    """
     options: dict[str, Any] = {
         "socket_timeout": TIMEOUT_SEC,
         "socket_connect_timeout": TIMEOUT_SEC,
-        # Never retry, because a request whose answer was lost may have been counted.
+        # Never retry: if only the answer was lost, the request has already been counted.
         "retry": Retry(NoBackoff(), 0),
-        # With RESP3, redis-py 8.1 gives out pooled connections that the server has closed, so that after a restart
-        # each of them fails one request (redis-py issue 4252). With RESP2 it reconnects them first.
+        # With RESP3, redis-py 8.1 hands out pooled connections that the server has closed, so that each of them fails
+        # one request after a restart (redis-py issue 4252). With RESP2 it reconnects them first.
         "protocol": 2,
     }
     parts = urlsplit(url)
@@ -87,7 +91,7 @@ def _without_login(options: dict[str, Any]) -> dict[str, Any]:
 
 
 class RedisClient:
-    """A client that is opened on first use, on the event loop that uses it."""
+    """A client that is opened on first use, in the event loop that uses it."""
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -7,7 +7,7 @@ from counterfoil.ports import StoreUnavailable
 
 
 def problem(url: str) -> str | None:
-    """Return why the meter cannot be used, or None."""
+    """Return the reason the meter cannot be used, or None."""
     try:
         asyncio.run(_ping(url))
     except StoreUnavailable as error:

@@ -1,8 +1,8 @@
-"""The shared meter on Redis or Valkey: exact across all nodes, normally with one round trip per request.
+"""The shared meter on Redis or Valkey: exact across all nodes, usually one round trip per request.
 
-The day counts are written to the store within a second. A meter that has lost
-its data continues from the store's counts, so a lost server costs the counts of
-at most that second; an event reports it.
+The daily counts are written to the store within a second. A meter that has lost
+its data continues from the store's counts, so at most the counts of that second
+are lost. The event `counts_reseeded` reports it.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from counterfoil.domain.calendar import compact
 from counterfoil.observe.events import CountsReseeded, Event
 from counterfoil.ports import StoreUnavailable
 
-# Counts are written to the store this long after they change.
+# Delay between a change of the counts and writing them to the store.
 SAVE_SEC = 0.5
 EPOCH_DAY = date(1970, 1, 1).toordinal()
 
@@ -30,7 +30,7 @@ Instant = Callable[[], tuple[int, date]]
 
 
 class DayTotals(Protocol):
-    """Permanent storage of the day counts."""
+    """Durable storage of the daily counts."""
 
     async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]: ...
 
@@ -44,7 +44,7 @@ class Horizons(Protocol):
     """The horizons of the store's servers."""
 
     async def offered(self) -> int | None:
-        """Return a horizon that every server that is read from has reached; None with a single server."""
+        """Return a horizon that every server used for reads has reached; None with a single server."""
 
     async def newest(self) -> int:
         """Return the primary's horizon."""
@@ -53,7 +53,7 @@ class Horizons(Protocol):
 
 
 class RedisMeter:
-    """The minute window and day count of each key across all nodes, and the floor of each lineage."""
+    """The minute window and daily count of each key across all nodes, and the floor of each lineage."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class RedisMeter:
         return found
 
     async def _ask_with_seeds(self, key: Key, number: int, total_missing: int, horizon_missing: int) -> list[int]:
-        """Ask again, and supply the day total or horizon that the meter has lost or never had."""
+        """Ask again, supplying the daily total or the horizon that the meter has lost or never had."""
         day, total, newest = _date(number), 0, None
         if total_missing:
             total = (await self._totals.counts(key, [day])).get(day, 0)
@@ -131,7 +131,11 @@ class RedisMeter:
         return verdict
 
     def _tag(self, key_id: str, lineage: str) -> str:
-        """Return the prefix of a key's names. A lineage has one hash tag, so that a cluster stores it in one slot."""
+        """Return the prefix of the Redis keys that belong to an API key.
+
+        All keys of a lineage share one hash tag, so that a Redis cluster stores
+        them in one slot.
+        """
         tag = f"{self._prefix}:{{{lineage}}}"
         return tag if key_id == lineage else f"{tag}:{key_id}"
 
@@ -150,12 +154,13 @@ class RedisMeter:
         try:
             higher = await self._totals.raise_totals(counts)
         except StoreUnavailable:
-            # The meter still has these counts, and later counts include them.
+            # The meter still holds these counts, and later counts include them, so nothing is lost.
             for key_and_day, count in counts.items():
                 self._unsaved[key_and_day] = max(count, self._unsaved.get(key_and_day, 0))
             self._save_soon()
         else:
-            # Usually another node has reported a later count. If not, the meter was restored from an old snapshot.
+            # Usually another node has already reported a later count. Otherwise the meter was restored from an old
+            # snapshot.
             for (key_id, day), count in higher.items():
                 with suppress(StoreUnavailable):
                     await self._raise(key_id, day, count)
@@ -166,7 +171,7 @@ class RedisMeter:
             self._observe(CountsReseeded(key_id=key_id, day=compact(day), count=count))
 
     def flush(self) -> None:
-        """Write all unreported counts to the store, from outside the event loop."""
+        """Write all counts that are not stored yet, from outside the event loop."""
         if self._unsaved:
             self._totals.raise_totals_now(self._unsaved)
             self._unsaved = {}

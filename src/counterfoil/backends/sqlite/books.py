@@ -1,8 +1,8 @@
-"""Shops, bills and members, read over a read-only connection.
+"""Reads shops, bills and members over a read-only connection.
 
-An answer and its horizon are read by one statement and so from one snapshot:
-the horizon holds for exactly these rows. Only the list of shops is read after
-its horizon, from a snapshot that is at least as new.
+An answer and its horizon are read by one statement and therefore from one
+snapshot: the horizon is exact for these rows. Only the list of shops is read
+after its horizon, from a snapshot that is at least as new.
 """
 
 import sqlite3
@@ -34,10 +34,10 @@ _SHOPS_OF = {
     "franchise": "SELECT body FROM shops WHERE franchise_id = ? AND NOT removed ORDER BY number",
 }
 
-# Statements start from the scope and use an index that begins with it. A row of somebody else is never read, not even
-# to find that it is out of scope: that would take longer than to find nothing, and tell that the row exists.
+# Statements start from the scope and use an index that begins with it. Rows outside the scope are never read, not even
+# to reject them: the extra time would reveal that the row exists.
 
-# The internal number of a shop that is in scope.
+# Finds the internal number of a shop in scope.
 _NUMBER_OF = {
     "shop": "SELECT number FROM shops WHERE id = ?2 AND id = ?1",
     "franchise": "SELECT number FROM shops INDEXED BY shops_by_scope WHERE id = ?2 AND franchise_id = ?1",
@@ -50,9 +50,9 @@ _COVERS = {
     """,
 }
 
-# SQLite joins the rows of a page, in the order of the inner query, because fetching two hundred rows one by one takes
-# twice as long. One statement is one snapshot, so the shop, the horizon, the last position (as one string) and
-# whether the row of the cursor still exists all belong to these rows.
+# SQLite concatenates the rows of a page in the order of the inner query, because fetching 200 rows one by one takes
+# twice as long. One statement is one snapshot, so the shop, the horizon, the last position (as one string) and the flag
+# whether the cursor's row still exists are consistent with these rows.
 _BILLS_BY_DAY = {
     kind: f"""
     SELECT ({number}), (SELECT at FROM horizon), count(*),
@@ -103,7 +103,7 @@ _BILL_OF = {
     """,
 }
 
-# char(30) separates two forms: it is `NEXT` of domain/member_template.py.
+# char(30) separates two templates; it is `NEXT` in domain/member_template.py.
 _MEMBERS = """
     SELECT (SELECT at FROM horizon), (SELECT body FROM bases WHERE id = ?1), count(*),
         CAST(group_concat(form, char(30)) AS BLOB), (
@@ -133,7 +133,8 @@ _MEMBER_OF = {
     for kind, bases in _BASES_OF.items()
 }
 
-# `horizon` has one row and the other tables are left-joined to it, so the horizon is returned even without accounts.
+# `horizon` has exactly one row and the other tables are left-joined to it, so the horizon is returned even without
+# accounts.
 _ACCOUNTS = """
     SELECT horizon.at, bases.body, accounts.channel, accounts.token FROM horizon
     LEFT JOIN bases ON bases.id = ?1
@@ -141,7 +142,7 @@ _ACCOUNTS = """
     ORDER BY accounts.created_at DESC, accounts.token DESC
 """
 
-# Decoded bases are cached, because they are few and every read of members needs one.
+# Decoded bases are cached, because there are few of them and every read of members needs one.
 BASES = 256
 _decode_base = lru_cache(maxsize=BASES)(json.Decoder(Base).decode)
 
@@ -158,7 +159,7 @@ class SqliteBooks:
     async def horizon(self) -> int:
         return self._horizon()
 
-    # There is only one file, and it has reached every horizon that was given out, so `reached` is ignored.
+    # `reached` is ignored: there is only one file, and it has reached every horizon that was given out.
 
     async def shops(self, scope: Scope, reached: int = 0) -> ShopList:  # noqa: ARG002
         horizon = self._horizon()
@@ -180,7 +181,7 @@ class SqliteBooks:
         limit: int,
         reached: int = 0,  # noqa: ARG002
     ) -> BillPage | None:
-        # Nothing sorts before the empty id, so this is the position just before the first day.
+        # The empty ID sorts before all others, so this is the position just before the first day.
         start = (after.major, after.minor, after.id) if after else (as_number(first), -1, "")
         return self._bill_page(_BILLS_BY_DAY[scope.kind], (scope.id, shop_id, *start, as_number(last), limit))
 

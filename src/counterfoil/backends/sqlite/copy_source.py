@@ -1,8 +1,8 @@
-"""A folder store as the source of a copy: read as of one moment, locked, and finally retired.
+"""An embedded store as the source of a copy: read as of one moment, locked, and finally retired.
 
 Triggers prevent a retired store from advancing its horizon, admitting a request
-or changing a key. So a service that still runs on it becomes stale and answers
-503, and a load fails: nothing can change there that the copy would not have.
+or changing a key. A service that still runs on it becomes stale and answers
+503, and a load fails, so no change can be made that the copy would miss.
 """
 
 import sqlite3
@@ -35,13 +35,13 @@ _SIZE: tuple[tuple[Name, str], ...] = (
     ("usage", "SELECT count(*) FROM requests"),
 )
 
-# Sources of tables that SQLite stores under another name or with other columns.
+# Subqueries for tables that SQLite stores under another name or with other columns.
 _FROM = {
     # Accounts are numbered in the order in which the member's record lists them.
     "accounts": """(
         SELECT *, row_number() OVER (PARTITION BY provider_id, token ORDER BY rowid) - 1 AS place FROM accounts
     )""",
-    # The latest admission of a key holds the count of its day.
+    # The latest admission of a key also stores the key's count for that day.
     "meters": """(
         SELECT key_id, n, at + :shift AS at, 0 AS ahead, day, count FROM admissions AS latest
         WHERE n = (SELECT max(n) FROM admissions WHERE key_id = latest.key_id)
@@ -55,12 +55,12 @@ _GROUPS = {
 }
 _IN_GROUP = {
     "": "true",
-    # A shop's bills have consecutive numbers, so they are read in the order in which they are stored.
+    # A shop's bills have consecutive numbers, so this reads them in the order in which they are stored.
     "shop": f"number BETWEEN :group << {SHOP_SHIFT} AND ((:group + 1) << {SHOP_SHIFT}) - 1",
     "provider_id": "provider_id = :group",
     "hour": f"at >= :group * {HOUR_MS} AND at < (:group + 1) * {HOUR_MS}",
 }
-# Statements that a retired store refuses.
+# Statements that a retired store rejects.
 _LAST_ACTS: tuple[tuple[Name, str], ...] = (
     ("books", "UPDATE ON horizon"),
     ("usage", "INSERT ON admissions"),
@@ -85,7 +85,7 @@ class SqliteCopySource:
         self._clock = clock
         self._connections: dict[Name, sqlite3.Connection] = {}
         for name in NAMES:
-            # Create a missing file, empty, as the service would.
+            # Create a missing file as the service would, without any rows.
             if not path_of(folder, name).exists():
                 read_write(folder, name).close()
             self._connections[name] = read_only(folder, name)
@@ -140,7 +140,7 @@ class SqliteCopySource:
                 self._settle_shift()
                 yield self._horizon()
             finally:
-                # Closing rolls back whatever `retire` has not committed.
+                # Closing rolls back everything that `retire` has not committed.
                 self.close()
                 self._connections = readers
 
@@ -191,7 +191,7 @@ class SqliteCopySource:
         return row[0]
 
     def _settle_shift(self) -> None:
-        """Set the offset from the store's scale of instants, the machine's steady clock, to the wall clock."""
+        """Set the offset from the steady clock, on which the store records instants, to the wall clock."""
         steady = self._connections["usage"].execute(_STEADY).fetchone()
         if steady and steady[0] == self._clock.boot_id():
             self._shift = self._clock.now_ms() * 1000 - self._clock.steady_us() - int(steady[1])

@@ -1,4 +1,4 @@
-"""The cursors that were handed out, stored in `usage.sqlite3` so that all workers see them."""
+"""Stores the cursors that were handed out, in `usage.sqlite3`, so that all workers see them."""
 
 import sqlite3
 from pathlib import Path
@@ -27,8 +27,9 @@ _EXTEND = """
     UPDATE cursors SET ends_at = max(ends_at, ?5)
     WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4 AND NOT expired
 """
-# Hands out the first of: a cursor that exists for the position, if its horizons are close enough; the row's id; a
-# fresh id, if the row's id is taken. An id is taken while it has a row, even an expired one: see docs/decisions/0014.
+# Returns the first of these that is available: an existing cursor for the position, if its horizons are close enough;
+# the row's ID; or the fresh ID, if the row's ID is taken. An ID is taken as long as it has a row, even an expired one:
+# see docs/decisions/0014.
 _HAND_OUT = """
     INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
     SELECT ?1, ?2, ?3, chosen, ?4, ?5, ?6, ?7, ?8, ?10 FROM (
@@ -55,8 +56,8 @@ _HAND_OUT = """
         AND ends_at > ?9 AND NOT expired
     RETURNING cursor
 """
-# The row of an expired cursor is kept for RESERVED_MS, so that its id stays taken. So a clock that is temporarily
-# ahead can expire cursors, but does not delete the rows of those that it has just expired.
+# The row of an expired cursor is kept for RESERVED_MS, so that its ID stays taken. If the clock is ahead for a while,
+# cursors may expire too early, but their rows are not deleted right away.
 _DELETE = """
     DELETE FROM cursors WHERE rowid IN (SELECT rowid FROM cursors WHERE ends_at <= ?1 AND expired LIMIT ?2)
 """
@@ -67,7 +68,7 @@ _EXPIRE = """
 
 
 class SqliteCursors:
-    """The table `cursors`.
+    """Stores cursors in the table `cursors`.
 
     A worker passes its meter as `beside` to share its connection: with two
     connections, each write would invalidate the other's page cache.
@@ -105,13 +106,13 @@ class SqliteCursors:
             return found
 
     def prune(self) -> int:
-        """Expire cursors whose lifetime is over, delete those expired long ago; return the number that expired."""
+        """Expire cursors whose lifetime is over and delete those that expired long ago; return how many expired."""
         now = self._clock.now_ms()
         self._in_portions(_DELETE, now)
         return self._in_portions(_EXPIRE, now, RESERVED_MS)
 
     def _in_portions(self, statement: str, now: int, *values: int) -> int:
-        """Run a statement in batches until no rows are left; return their number. Requests can write in between."""
+        """Run a statement in batches until no rows are left; return the total. Requests can write between batches."""
         total = 0
         while True:
             with translated(), writing(self._connection, WAIT_SEC["usage"]):

@@ -1,12 +1,13 @@
-"""Opens the store's files: modes, pragmas, migrations, and the only place that translates SQLite's errors.
+"""Opens the store's files: modes, pragmas and migrations. No other module translates SQLite's errors.
 
-A store is a folder with three databases, so that each process opens only what it
-needs: `books` (loaders write, the service reads), `keys` (the operator
+A store is a folder with three databases, so that each process opens only what
+it needs: `books` (loaders write, the service reads), `keys` (the operator
 writes, the service reads) and `usage` (the service writes).
 
-The files of a store are created together, and each is then marked with the id
+The files of a store are created together, and each is then marked with the ID
 of the store (SQLite's `application_id`, which backups keep). So a file that is
-missing from a marked store was lost, and is not replaced by an empty one.
+missing from a marked store was lost, and is not silently replaced by an empty
+one.
 """
 
 import asyncio
@@ -23,39 +24,41 @@ from counterfoil.ports import StoreBusy, StoreMismatch, StoreUnavailable
 
 Result = TypeVar("Result")
 
-# A writer that finds the file locked retries after this long, then at longer and longer
-# intervals. SQLite's own busy handler starts at a millisecond, the time of thirty admissions.
+# A writer that finds the file locked retries after RETRY_SEC, then at increasing intervals. SQLite's own busy handler
+# starts at one millisecond, which is as long as thirty admissions take.
 RETRY_SEC = 0.000_05
 SLOWEST_RETRY_SEC = 0.005
-# A request reads many bills at once, so pages of `books` are large; an admission writes one page of `usage`.
+# Pages of `books` are large because a request reads many bills; pages of `usage` are small because an admission writes
+# one.
 PAGE_BYTES = {"books": 8192, "keys": 4096, "usage": 1024}
-# Opening `usage` after a crash reads its whole log, which may be long; opening `keys` makes requests wait.
+# How long opening a file may take. After a crash, opening `usage` reads its whole log, which may be long. The limit for
+# `keys` is short because requests wait for it.
 OPEN_SEC = {"books": 2.0, "keys": 2.0, "usage": 5.0}
 SETTLE_SEC = 10.0
 WAIT_SEC = {"books": 60.0, "keys": 5.0, "usage": 2.0}
-# A request waits for a lock this long inside the event loop, because another worker's commit takes less, and then
-# outside it with these pauses, so that other requests are answered meanwhile.
+# A request first waits BRIEFLY_SEC for a lock without yielding to the event loop, because another worker's commit takes
+# less than that. After that it sleeps between attempts, so that other requests are answered in the meantime.
 BRIEFLY_SEC = 0.002
 REQUEST_SEC = 1.0
 PAUSE_SEC = 0.005
 LONGEST_PAUSE_SEC = 0.02
 
-# Stands for the id of a file that cannot be read now.
+# Returned instead of a store's ID if the file is locked.
 LOCKED = -1
 
-# The message of a retired store begins with this: see departure.py.
+# The message of a retired store begins with this text: see copy_source.py.
 MOVED_TO = "this store was moved to"
 _RETIRED = "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'moved_%' LIMIT 1"
 
-# A commit that finds a log of this many pages moves them into the main file and waits for the disk. For `usage` that
-# would delay a request, so the supervisor, if there is one, moves them earlier.
+# When the log has this many pages, the next commit moves them into the main file and waits for the disk. For `usage`
+# that would delay a request, so a running supervisor moves them earlier.
 LONGEST_LOG = {"books": 4_000, "keys": 4_000, "usage": 65_536}
 # A log longer than this is restarted: see `checkpoint`.
 LONG_LOG_BYTES = 32_000_000
 RESTART_SEC = 0.05
 
-# Databases are not mapped into memory: if a mapped file is truncated, the next read kills the process (SIGBUS).
-# Without the mapping, SQLite reports a damaged file.
+# Databases are not memory-mapped: if a mapped file is truncated, the next read kills the process (SIGBUS). Without
+# mapping, SQLite reports the file as damaged.
 _PRAGMAS = """
     PRAGMA busy_timeout = 0;
     PRAGMA synchronous = NORMAL;
@@ -102,7 +105,7 @@ def _unavailable(error: sqlite3.Error) -> StoreUnavailable:
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Return whether the error means that a file is not a whole database, rather than locked or out of reach."""
+    """Return whether the error means that the file is damaged, rather than locked or inaccessible."""
     damage = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
     return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in damage
 
@@ -119,7 +122,7 @@ def read_only(folder: Path, name: Name, wait_sec: float | None = None) -> sqlite
 
 
 def read_write(folder: Path, name: Name) -> sqlite3.Connection:
-    """Open a file for writing and bring its schema up to date; create a new store, with all its files, if needed."""
+    """Open a file for writing and migrate its schema; if there is no store yet, create all its files."""
     if _mark(folder, name):
         return _settled(folder, name)
     require_whole(folder)
@@ -136,7 +139,7 @@ def read_write(folder: Path, name: Name) -> sqlite3.Connection:
 
 
 def _settled(folder: Path, name: Name) -> sqlite3.Connection:
-    """Open one file for writing; create it if it is missing, and bring its schema up to date."""
+    """Open one file for writing; create it if it is missing, and migrate its schema."""
     path = path_of(folder, name)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -165,7 +168,7 @@ def _make_private(path: Path) -> None:
     """Create the file, readable only by its owner, if it does not exist.
 
     An existing file must not be opened here: closing any descriptor of a
-    database releases the locks that this process holds on it through SQLite.
+    database file releases the locks that SQLite holds on it in this process.
     """
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -193,7 +196,7 @@ class writing:  # noqa: N801 - as above
             if kind is None:
                 self._connection.execute("COMMIT")
         finally:
-            # Roll back, whether the body or the commit has failed.
+            # Roll back if the body or the commit has failed.
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
@@ -201,10 +204,10 @@ class writing:  # noqa: N801 - as above
 def checkpoint(connection: sqlite3.Connection) -> None:
     """Move committed pages from the log into the main file.
 
-    This spares requests the work and keeps the log short: some pages are
-    written by every commit, and a lookup in the log passes all their copies.
-    A passive checkpoint blocks nobody. But under load there is always a commit
-    that it has not moved yet, so the log only grows. A long log is therefore
+    This spares requests the work and keeps the log short: every commit writes
+    some pages again, and a lookup in the log has to pass all their copies. A
+    passive checkpoint blocks nobody, but under load there is always a commit
+    that it has not moved yet, so the log keeps growing. A long log is therefore
     restarted, and writers wait while its last few pages are moved.
     """
     with translated():
@@ -219,7 +222,7 @@ def checkpoint(connection: sqlite3.Connection) -> None:
 
 
 async def unhurried(act: Callable[[], Result]) -> Result:
-    """Return what a short transaction returns; retry for `REQUEST_SEC` while others hold the lock.
+    """Run a short transaction and return its result; retry for `REQUEST_SEC` while the file is locked.
 
     The pauses do not block the event loop.
     """
@@ -239,7 +242,7 @@ async def unhurried(act: Callable[[], Result]) -> Result:
 
 
 def _patiently(ask: Callable[[], object], wait_sec: float) -> None:
-    """Call `ask`, which needs a lock; retry for up to `wait_sec` while others hold it."""
+    """Call `ask`, which needs a lock; retry for up to `wait_sec` while the lock is held elsewhere."""
     deadline, pause = 0.0, RETRY_SEC
     while True:
         try:
@@ -265,7 +268,7 @@ def _connect(uri: str, name: Name, wait_sec: float, *, checked: bool = True) -> 
             check_version(connection, name)
 
     try:
-        # The last connection to close a file cleans it up, and nobody else can open it meanwhile.
+        # The last process to close a file cleans up its log, and nobody else can open the file meanwhile.
         _patiently(greet, wait_sec)
     except BaseException:
         connection.close()
@@ -276,7 +279,7 @@ def _connect(uri: str, name: Name, wait_sec: float, *, checked: bool = True) -> 
 def _settle_layout(connection: sqlite3.Connection, name: Name) -> None:
     # The page size can be set only while the file is empty.
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES[name]}")
-    # If two processes create a store at once, one finds it locked, whatever the busy timeout.
+    # If two processes create a store at the same time, one of them finds it locked, despite the busy timeout.
     _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"), SETTLE_SEC)
 
 
@@ -300,7 +303,7 @@ def require_whole(folder: Path) -> None:
 
 
 def lost(folder: Path) -> list[Name]:
-    """Return the files that this store had and that are missing now."""
+    """Return the files that this store used to have and that are missing now."""
     marks: dict[Name, int | None] = {}
     for name in NAMES:
         try:
@@ -312,7 +315,7 @@ def lost(folder: Path) -> list[Name]:
 
 
 def recreate(folder: Path, name: str) -> None:
-    """Replace a lost file by an empty one."""
+    """Replace a lost file with an empty one."""
     found = next((one for one in lost(folder) if one == name), None)
     if found is None:
         raise StoreMismatch(f"{name}.sqlite3 is not missing, so it is not created again.")
@@ -337,7 +340,11 @@ def _mixed(marks: dict[Name, int]) -> StoreMismatch:
 
 
 def _mark(folder: Path, name: Name) -> int | None:
-    """Return the id of the store that a file belongs to: 0 if it has none yet, None if there is no database."""
+    """Return the ID of the store that a file belongs to.
+
+    The result is 0 if the file has no ID yet, LOCKED if it cannot be read now,
+    and None if there is no database.
+    """
     if not path_of(folder, name).exists():
         return None
     found: list[int] = []
@@ -365,11 +372,11 @@ def _id_in(connection: sqlite3.Connection) -> int:
 
 
 def _settle_id(folder: Path) -> None:
-    """Mark the files that have no id yet: new ones, and those that an earlier version wrote."""
+    """Assign the store's ID to files without one: new files, and those of earlier versions."""
     marks = {name: _mark(folder, name) or 0 for name in NAMES}
     if all(marks.values()):
         return
-    # Every process begins with the same file, so that two that create a store at once agree.
+    # Processes that create a store at the same time agree on its ID, because all of them start with the same file.
     chosen = max(0, *marks.values())
     for name in NAMES:
         with translated(), closing(_plain(folder, name, "rw")) as file, writing(file, SETTLE_SEC):
@@ -388,7 +395,7 @@ def _migrate(connection: sqlite3.Connection, name: Name) -> None:
 
 
 def moved(connection: sqlite3.Connection) -> str | None:
-    """Return the message with which a retired store refuses changes; None for any other store."""
+    """Return the error message of a retired store; None for any other store."""
     retired = connection.execute(_RETIRED).fetchone()
     if not retired:
         return None

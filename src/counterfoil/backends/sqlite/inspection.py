@@ -25,7 +25,7 @@ _KNOWN = {
     "franchise": "SELECT 1 FROM shops WHERE franchise_id = ? AND NOT removed LIMIT 1",
 }
 
-# Each reads a few pages, among them the last of a table: a file that was cut off or overwritten fails here.
+# Each statement reads a few pages, including the last page of a table, so a truncated or overwritten file fails here.
 _PROBES: dict[Name, tuple[str, ...]] = {
     "books": ("SELECT max(number) FROM shops", "SELECT max(number) FROM bills", "SELECT max(number) FROM members"),
     "keys": ("SELECT count(*) FROM keys",),
@@ -92,7 +92,7 @@ class SqliteInspection:
             return str(error)
 
     def _cut_off(self, name: Name, connection: sqlite3.Connection) -> str | None:
-        """Return a problem if pages are missing that the log does not have either."""
+        """Return a problem if the file was truncated and the log does not contain the missing pages."""
         (pages,), (page_bytes,) = (connection.execute(f"PRAGMA page_{what}").fetchone() for what in ("count", "size"))
         path = path_of(self._folder, name)
         log = path.with_name(f"{path.name}-wal")

@@ -1,11 +1,11 @@
-"""Keys: the ring, which checks requests in memory, and the key_store, in which the operator changes keys.
+"""Keys: `KeyLookup`, which checks requests in memory, and `KeyStore`, in which the operator changes keys.
 
-The ring holds every key and looks up every key id in the same dictionary, so
-an unknown id takes as long as a known one. After `REFRESH_SEC` it looks at the
-file again, in a thread and over a new connection: a revocation takes effect
-within that time, and a missing or damaged file is noticed within it. While
-another process has the file locked and has not written it, the keys in memory
-stay in use, for at most `BRIDGE_SEC`.
+The lookup holds all keys in one dictionary, so looking up an unknown key ID
+takes as long as a known one. Every `REFRESH_SEC` it checks the file again, in a
+thread and over a new connection: within that time a revocation takes effect,
+and a missing or damaged file is noticed. While another process has the file
+locked but has not changed it, the keys in memory stay in use, for at most
+`BRIDGE_SEC`.
 
 A revocation is also recorded in `usage.sqlite3`. If an older `keys.sqlite3` is
 restored, keys that were revoked since then stay revoked.
@@ -35,11 +35,12 @@ from counterfoil.domain.access import Key
 from counterfoil.ports import Clock, StoreBusy, StoredKey, StoreMismatch, StoreUnavailable
 
 REFRESH_SEC = 0.5
-# All keys are read again after this long, even if the file looks unchanged.
+# All keys are read again after this time, even if the file seems unchanged.
 REREAD_SEC = 60.0
-# The contract's five minutes, minus the time that a request may take.
+# The contract's five minutes for a revocation to take effect, minus the time that a request may take.
 BRIDGE_SEC = 270.0
-# How long the thread waits for a lock, how soon it tries again, and how long a request with a known key waits for it.
+# How long the thread waits for a lock, how soon it tries again, and how long a request with a known key waits for the
+# thread.
 LOCK_SEC, RETRY_SEC, BRIEFLY_SEC = 0.02, 0.1, 0.1
 
 _ALL = "SELECT key_id, secret_digest, body FROM keys"
@@ -55,12 +56,12 @@ _REMEMBER = "INSERT OR IGNORE INTO revocations (key_id, at) VALUES (?, ?)"
 
 _key = json.Decoder(Key).decode
 
-# What shows that a file was written or replaced: of the database and of its log, the inode, size and times.
+# The inode, size and times of the database and of its log. They show whether either file was written or replaced.
 FileState = tuple[tuple[int, ...] | None, ...]
 
 
 class _Reading(Struct, frozen=True):
-    """What the thread found; `kept` is None if nothing has changed."""
+    """The result of one check of the file. `kept` is None if nothing has changed."""
 
     state: FileState
     generation: int
@@ -68,7 +69,11 @@ class _Reading(Struct, frozen=True):
 
 
 class SqliteKeyLookup:
-    """All keys, at most half a second old. `problem` says what else must stop all requests."""
+    """Holds all keys, at most half a second old.
+
+    `problem` returns any other reason why all requests must be refused, or
+    None.
+    """
 
     def __init__(self, folder: Path, clock: Clock, problem: Callable[[], str | None] = lambda: None) -> None:
         self._folder = folder
@@ -83,7 +88,8 @@ class SqliteKeyLookup:
         self._seen: tuple[FileState, int] | None = None
         self._failure: StoreUnavailable | None = None
         self._locked: StoreBusy | None = None
-        # Instants of the steady clock: when to look again, when all keys were last read, when the file was last seen.
+        # Times on the steady clock: the next check of the file, the last full read of the keys, and the last successful
+        # check.
         self._due = 0
         self._read_at = 0
         self._as_of: int | None = None
@@ -112,11 +118,11 @@ class SqliteKeyLookup:
         return self._is_unchanged()
 
     def _is_unchanged(self) -> bool:
-        """Return whether the file has not been written since it was read."""
+        """Return whether the file has not changed since it was read."""
         return self._seen is not None and self._seen[0] == self._state()
 
     async def _look(self, within_sec: float, *, bridging: bool) -> None:
-        """Wait until the file was looked at; all requests share one look. Raise if the keys may not be used."""
+        """Wait until the file has been checked. All requests share one check. Raise if the keys must not be used."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_sec
         while True:
@@ -128,7 +134,7 @@ class SqliteKeyLookup:
             if done and self._locked is None:
                 return
             if bridging:
-                # Until then, requests with known keys do not wait again.
+                # Until the next retry is due, requests with known keys do not wait again.
                 self._due = self._clock.steady_us() + int(RETRY_SEC * 1_000_000)
                 return
             if loop.time() >= deadline:
@@ -176,7 +182,7 @@ class SqliteKeyLookup:
         return _Reading(state, generation, self._without_revoked(kept))
 
     def _without_revoked(self, kept: dict[str, StoredKey]) -> dict[str, StoredKey]:
-        """Return the keys with every revocation that was ever seen: a restored file may have fewer."""
+        """Apply every revocation ever seen to the keys, because a restored file may lack some of them."""
         try:
             with closing(read_only(self._folder, "usage", LOCK_SEC)) as connection, translated():
                 self._revoked.update(connection.execute(_REVOCATIONS).fetchall())
@@ -198,7 +204,7 @@ def _file_state(path: str) -> tuple[int, ...] | None:
     if not found.st_size:
         # Opening a database creates its log, which is empty until something is written.
         return None
-    # Opening also sets the owner of the log, and with it the time of the log's last change of status.
+    # Opening a database also sets the owner of its log, which changes the log's ctime, so the ctime is ignored.
     changed = 0 if path.endswith("-wal") else found.st_ctime_ns
     return found.st_ino, found.st_size, found.st_mtime_ns, changed
 
@@ -208,7 +214,7 @@ def _revoked(kept: StoredKey, at: int) -> StoredKey:
 
 
 class SqliteKeyStore:
-    """Issues, changes and revokes keys for the operator."""
+    """Issues, changes and revokes keys on behalf of the operator."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -250,7 +256,7 @@ class SqliteKeyStore:
         return changed
 
     def _settle_revocations(self) -> None:
-        """Make both files agree on which keys are revoked, after an older one of them was restored."""
+        """Make both files agree on the revoked keys, in case one of them was restored from an older backup."""
         with closing(read_write(self._folder, "usage")) as usage, translated():
             remembered: dict[str, int] = dict(usage.execute(_REVOCATIONS).fetchall())
         keys = {key.key_id: key for key in self.all()}

@@ -1,9 +1,9 @@
 """The write side of the books, used by loaders and by the ticker that advances the horizon.
 
-A transaction takes its stamp under the write lock, above every horizon given
-out, and moves the horizon to it. So a row with a stamp never becomes visible
-later than a horizon at or above that stamp, whatever the clock does and
-whenever a process dies.
+A transaction takes its stamp under the write lock, above every horizon that was
+given out, and moves the horizon to the stamp. So no row becomes visible after a
+horizon at or above its stamp was given out, even if the clock steps or a
+process dies.
 """
 
 import sqlite3
@@ -17,9 +17,9 @@ from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, OutdatedBill, Row, ShopRow, account_values
 from counterfoil.ports import Clock, LoadProgress, StoreMismatch
 
-# Each shop numbers its bills in a range of its own, with room for a trillion bills.
+# Each shop numbers its bills in its own range, which has space for a trillion bills.
 SHOP_SHIFT = 40
-# A statement reads this many keys at once, which takes a third of the time of one statement per key.
+# Number of keys that one statement looks up. This takes a third of the time of one statement per key.
 KEYS_AT_ONCE = 100
 
 _HORIZON = "SELECT at FROM horizon"
@@ -145,7 +145,8 @@ class SqliteLedger:
             stamp = self._take_stamp()
             number, version, facts = shop
             known = known_facts(version, facts)
-            # Bills up to the last one rewritten are done; after a restart the shop is read from its first bill again.
+            # Continue after the last bill rewritten. After a restart, the shop's bills are checked from the first one
+            # again.
             first = max(number << SHOP_SHIFT, self._rewritten.get((number, version), 0))
             last = ((number + 1) << SHOP_SHIFT) - 1
             rows = self._connection.execute(_OUTDATED_BILLS, (first, last, version, most)).fetchall()
@@ -154,7 +155,7 @@ class SqliteLedger:
             self._write_all(_SETTLE_FACTS, (bill.facts_values() for bill in bills if bill.body is None))
             if len(rows) < most:
                 self._connection.execute(_REWRITTEN, (version, number))
-        # Remember the progress only after the commit, because a failed transaction rewrites nothing.
+        # Record the progress only after the commit, because a failed transaction has rewritten nothing.
         if len(rows) == most:
             self._rewritten[number, version] = rows[-1][0]
         return True
@@ -177,7 +178,7 @@ class SqliteLedger:
         return row[0]
 
     def _take_stamp(self) -> int:
-        """Take this transaction's stamp: now, or just above the horizon if the clock has stepped back."""
+        """Take this transaction's stamp: the current time, or just above the horizon if the clock has stepped back."""
         stamp = max(self._clock.now_ms(), self._horizon() + 1)
         self._connection.execute(_SET_HORIZON, (stamp,))
         return stamp
@@ -203,7 +204,7 @@ class SqliteLedger:
     # --- under the lock ------------------------------------------------------------
 
     def _open(self, needed: NeededRows) -> Batch:
-        """Take a stamp and read the rows that the batch concerns."""
+        """Take a stamp and read the rows that the batch affects."""
         stamp = self._take_stamp()
         shops = list(starmap(ShopRow, self._found(_SHOPS, list(zip(needed.shops)))))
         numbers = {shop.shop_id: shop.number for shop in shops}
@@ -246,7 +247,7 @@ class SqliteLedger:
         self._write_all(_ADD_ACCOUNT, account_values(written))
 
     def _found(self, statement: str, keys: Sequence[Row]) -> Iterator[Row]:
-        """Yield the rows with these keys. Unused places of the statement are NULL, which equals no key."""
+        """Yield the rows with these keys. Unused parameters of the statement are NULL, which matches no key."""
         for start in range(0, len(keys), KEYS_AT_ONCE):
             some = keys[start : start + KEYS_AT_ONCE]
             unused = [None] * len(keys[0]) * (KEYS_AT_ONCE - len(some))

@@ -1,4 +1,4 @@
-"""Watches the files that a process keeps open."""
+"""Detects that a file which this process has open was removed or replaced."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from counterfoil.backends.sqlite.schema import Name
 
 
 class OpenFiles:
-    """Notices that a file which this process has open was removed or replaced: it would use a file nobody else sees."""
+    """Remembers the open files, because a process keeps using a file after it was removed or replaced."""
 
     def __init__(self, folder: Path, names: Sequence[Name], *, logs: bool = True) -> None:
         self._folder = folder

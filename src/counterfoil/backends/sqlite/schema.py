@@ -14,7 +14,7 @@ NAMES: tuple[Name, ...] = ("books", "keys", "usage")
 
 @lru_cache
 def scripts(name: Name) -> list[tuple[int, str, str]]:
-    """Return the numbered migrations of a database: number, file name, SQL."""
+    """Return the numbered migrations of a database as number, file name and SQL."""
     folder = resources.files(__package__) / "migrations" / name
     files = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
     return [(int(file[:4]), file, (folder / file).read_text(encoding="utf-8")) for file in files]
@@ -39,7 +39,7 @@ def check_version(connection: sqlite3.Connection, name: Name) -> None:
 
 
 def run_migrations(connection: sqlite3.Connection, name: Name) -> None:
-    """Run the migrations that a database has not had yet, within the open transaction."""
+    """Run the migrations that have not been applied to a database yet, within the open transaction."""
     connection.execute(
         "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, file TEXT NOT NULL, at TEXT NOT NULL)"
     )

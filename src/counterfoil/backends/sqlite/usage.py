@@ -1,8 +1,8 @@
-"""Usage: the exact minute window, the day count, and the request records.
+"""Counts and records requests: the exact minute window, the daily count, and the request records.
 
 Requests that arrive together are admitted in one transaction, which also writes
-the records of requests that have finished. A commit survives the death of any
-process; SQLite's lock makes the window exact across all processes.
+the records of finished requests. A commit survives the death of any process.
+SQLite's lock keeps the window exact across all processes.
 """
 
 import asyncio
@@ -35,19 +35,20 @@ from counterfoil.domain.allowance import (
 from counterfoil.domain.calendar import DAY_MS, as_number, date_of, days_until, thai_day
 from counterfoil.ports import Clock, RequestRecord, StoreBusy, StoreUnavailable
 
-# Records that no admission has written by then are written after this long.
+# Records that were not written along with an admission are written after this time.
 RECORDS_SEC = 0.25
 PRUNE_ROWS = 5_000
-# After this many admissions of a key, up to three times as many that have left the window are deleted.
+# After every FORGET_EVERY admissions of a key, up to three times as many of its admissions that have left the window
+# are deleted.
 FORGET_EVERY = 16
 
-# The key's latest admission, and the instant of the admission that must be a minute old before the next is allowed.
+# Returns the key's latest admission, and the time of the one that must be a minute old before the next is allowed.
 _LATEST = """
     SELECT n, at, day, count, (SELECT at FROM admissions WHERE key_id = ?1 AND n = latest.n + 1 - ?2)
     FROM admissions AS latest WHERE key_id = ?1 ORDER BY n DESC LIMIT 1
 """
 _ADMIT = "INSERT INTO admissions (key_id, n, at, day, count) VALUES (?, ?, ?, ?, ?)"
-# Reads only the oldest rows, so the cost does not depend on the size of the window.
+# Reads only the oldest rows, so that the cost does not depend on the size of the window.
 _FORGET = """
     DELETE FROM admissions WHERE key_id = ?1 AND n IN
         (SELECT n FROM (SELECT n, at FROM admissions WHERE key_id = ?1 ORDER BY n LIMIT ?3) WHERE at <= ?2)
@@ -73,7 +74,7 @@ _NEWEST_ADMISSION = "SELECT max(at) FROM admissions"
 _SET_STEADY = "INSERT OR REPLACE INTO steady (one, boot_id, shift) VALUES (1, ?, ?)"
 _PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE at < ? LIMIT ?)"
 _PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < ?"
-# Final-day rows of inactive keys.
+# Deletes the final-day rows of inactive keys.
 _PRUNE_LAST_DAYS = "DELETE FROM admissions WHERE day < ? AND at <= ?"
 _DISCLOSURES = """
     SELECT at, key_id, route, status, error, took_us, personal_base, personal_members
@@ -81,7 +82,7 @@ _DISCLOSURES = """
 """
 
 
-# A key, and the future of the request that waits to be admitted.
+# A key, and the future of the request that is waiting to be admitted.
 _Waiting = tuple[Key, asyncio.Future[Admitted | TooFast]]
 
 
@@ -100,7 +101,7 @@ class SqliteUsage:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """The connection to `usage.sqlite3`, for others that store something in this file."""
+        """The connection to `usage.sqlite3`, for other components that store data in this file."""
         return self._connection
 
     def close(self) -> None:
@@ -141,7 +142,7 @@ class SqliteUsage:
 
     def _admit_together(self, keys: Sequence[Key]) -> list[Admitted | TooFast]:
         with translated(), writing(self._connection, BRIEFLY_SEC):
-            # Read the clocks under the lock, so that admissions are in the order of their instants.
+            # Read the clocks under the lock, so that admissions are stored in chronological order.
             now, day = self._clock.steady_us() + self._shift, as_number(thai_day(self._clock.now_ms()))
             verdicts = [self._admit_one(key, now, day) for key in keys]
             records = self._write_records()
@@ -163,13 +164,17 @@ class SqliteUsage:
         return Admitted(date_of(day), count + 1)
 
     def _change_day(self, key_id: str, last_day: int, count: int, day: int) -> int:
-        """Store the previous day's count; return the new day's, which is above 0 if the clock went back to that day."""
+        """Store the last day's count and return the new day's.
+
+        The new day's count is above 0 if the clock went back to a day that was
+        already counted.
+        """
         self._connection.execute(_CLOSE_DAY, (key_id, last_day, count))
         row = self._connection.execute(_TOTAL, (key_id, day)).fetchone()
         return row[0] if row else 0
 
     def _settle_steady_clock(self) -> int:
-        """Return the offset from this boot's steady clock to the continuous scale of the admissions."""
+        """Return the offset from this boot's steady clock to the continuous time scale of the admissions."""
         row = self._connection.execute(_STEADY).fetchone()
         if row and row[0] == self._clock.boot_id():
             return int(row[1])
@@ -183,7 +188,7 @@ class SqliteUsage:
         return self._totals(span, _TOTALS_OF_KEY, _DAY_OF_KEY).get(key.key_id, {})
 
     def _totals(self, span: tuple[object, ...], *queries: str) -> dict[str, dict[date, int]]:
-        """Return counts by key and day; where queries overlap, the later one wins."""
+        """Return counts by key and day. Where the queries overlap, the later query wins."""
         found: dict[str, dict[date, int]] = {}
         with translated():
             for query in queries:
@@ -203,19 +208,19 @@ class SqliteUsage:
         self._records.append(record)
 
         def write() -> None:
-            # While this waits for a lock, an admission may write the record.
+            # An admission may have written the record while this call waited for the lock.
             if record in self._records:
                 self.flush(BRIEFLY_SEC)
 
         try:
             await unhurried(write)
         except StoreUnavailable:
-            # The answer is not sent, so there is no disclosure to record.
+            # The answer will not be sent, so there is no disclosure to record.
             self._records.remove(record)
             raise
 
     def flush(self, wait_sec: float = WAIT_SEC["usage"]) -> None:
-        """Write the pending records; they stay pending if the store cannot be written."""
+        """Write the pending records; keep them if the store cannot be written."""
         if not self._records:
             return
         with translated(), writing(self._connection, wait_sec):
@@ -225,7 +230,7 @@ class SqliteUsage:
     def _flush_later(self) -> None:
         self._flush_due = False
         try:
-            # No request depends on these records, so do not block the event loop to wait for the lock.
+            # No request depends on these records, so do not block the event loop waiting for the lock.
             self.flush(wait_sec=0)
         except StoreUnavailable:
             # The next admission writes them, or reports that the store is unavailable.
@@ -248,7 +253,7 @@ class SqliteUsage:
         return self._totals((as_number(span[0]), as_number(span[-1])), _TOTALS_OF_ALL, _DAY_OF_ALL)
 
     def disclosures(self, most: int) -> list[RequestRecord]:
-        """Return the latest requests that returned personal data, newest first."""
+        """Return the most recent requests that returned personal data, newest first."""
         with translated():
             rows = self._connection.execute(_DISCLOSURES, (most,)).fetchall()
         return [
