@@ -1,8 +1,8 @@
-"""The composition root: the only file that chooses the back ends.
+"""The composition root: the only module that chooses the back ends.
 
 The PostgreSQL and Valkey drivers are an optional extra of the package, so the
-modules that need them are imported inside the functions that use them. The same
-goes for modules that no worker needs.
+modules that need them are imported inside the functions that use them. So are
+modules that no worker needs.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _is_built(settings: Settings) -> bool:
     try:
         return inspection(settings).fingerprint() is not None
     except (StoreUnavailable, StoreMismatch):
-        # It cannot be read by this version, or not now.
+        # The store exists but cannot be read now, or not by this version.
         return True
 
 
@@ -93,9 +93,9 @@ def pseudonyms(settings: Settings) -> Pseudonyms:
     return Pseudonyms(deployment_secret(settings))
 
 
-# --- what the operator and the supervisor use, on the back end that the settings name ---
+# --- components for the operator and the supervisor ------------------------------------
 #
-# On PostgreSQL, stamps and admissions use the server's clock. Tests pass their own clock, which is then used instead.
+# On PostgreSQL, stamps and admissions use the server's clock unless a clock is passed, as tests do.
 
 
 def ledger(settings: Settings, clock: Clock | None = None) -> SqliteLedger | PostgresLedger:
@@ -131,7 +131,7 @@ def cursors(settings: Settings, clock: Clock | None = None) -> SqliteCursors | P
     return SqliteCursors(settings.store, clock or SystemClock())
 
 
-# --- what a worker serves from ---------------------------------------------------------
+# --- components for a worker -----------------------------------------------------------
 
 
 def _servers(settings: Settings, clock: Clock | None, observe: Callable[[Event], None]) -> Servers:
@@ -150,7 +150,7 @@ def _instant(clock: Clock | None) -> Callable[[], tuple[int, date]] | None:
 
 
 class ServingPorts(Struct, frozen=True):
-    """The ports that a worker serves from, and a function that closes them."""
+    """The ports that a worker reads and writes, and a function that closes them."""
 
     books: Books
     key_lookup: KeyLookup
@@ -213,14 +213,14 @@ def serving_ports(settings: Settings, observe: Callable[[Event], None], clock: C
 
 
 class Service(Struct, frozen=True):
-    """The application, and the function that closes the parts it uses."""
+    """The application, and the function that closes what it uses."""
 
     app: App
     close: Callable[[], None]
 
 
 def service(settings: Settings, observe: Callable[[Event], None], clock: Clock | None = None) -> Service:
-    """Build the read service. The store must have been prepared."""
+    """Build the service. The store must already be prepared."""
     parts = serving_ports(settings, observe, clock)
     clock = clock or SystemClock()
     new_id = random_ids().__next__
@@ -247,7 +247,7 @@ def service(settings: Settings, observe: Callable[[Event], None], clock: Clock |
 
 
 def prepare(settings: Settings, clock: Clock | None = None) -> None:
-    """Create or migrate the files of an embedded store; on a server, only check the schema."""
+    """Create or migrate the files of an embedded store; with a database, only check the schema."""
     if not settings.database:
         files.require_whole(settings.store)
         key_store(settings).close()
@@ -256,7 +256,7 @@ def prepare(settings: Settings, clock: Clock | None = None) -> None:
 
 
 def require_store(settings: Settings) -> None:
-    """Raise if the folder contains no store, so that a mistyped path does not become an empty one."""
+    """Raise if there is no store in the folder, so that a mistyped path does not create an empty one."""
     if not settings.database and not files.exists(settings.store):
         raise SettingsError(
             f"there is no store at {settings.store}. Check --store or COUNTERFOIL_STORE; "
@@ -265,19 +265,19 @@ def require_store(settings: Settings) -> None:
 
 
 def lost_files(settings: Settings) -> list[Name]:
-    """Return the files that an embedded store had and that are missing now."""
+    """Return the files that an embedded store used to have and that are missing now."""
     return [] if settings.database else files.lost(settings.store)
 
 
 def recreate(settings: Settings, name: str) -> None:
-    """Replace a lost file of an embedded store by an empty one."""
+    """Replace a lost file of an embedded store with an empty one."""
     if settings.database:
         raise SettingsError("only a store in a folder has files that can be lost one by one")
     files.recreate(settings.store, name)
 
 
 def migrate(settings: Settings) -> list[str]:
-    """Bring the schema up to date; return the migration files that were run on a server."""
+    """Migrate the schema; return the names of the migrations that were run on a database."""
     if not settings.database:
         prepare(settings)
         return []
@@ -287,7 +287,7 @@ def migrate(settings: Settings) -> list[str]:
 
 
 def distribute(settings: Settings) -> list[str]:
-    """Distribute the tables of a Citus cluster over its workers; return the tables that were not distributed before."""
+    """Distribute the tables of a Citus cluster over its workers; return those that were not distributed before."""
     if not settings.database:
         raise SettingsError(
             "--distribute requires a store on PostgreSQL with Citus. Set COUNTERFOIL_STORE to its address."
@@ -309,7 +309,7 @@ def make_roles(settings: Settings) -> list[str]:
 
 
 def run_statement(database: str, text: str) -> None:
-    """Run one statement on a server, with the login in its address."""
+    """Run one statement on a database server, with the login in the address."""
     from counterfoil.backends.postgres import admin_connections
 
     admin_connections.run(database, text)
@@ -323,14 +323,14 @@ def copy_source(folder: Path, clock: Clock | None = None) -> SqliteCopySource:
 
 
 def copy_target(database: str) -> PostgresCopyTarget:
-    """Open a server's database to copy into."""
+    """Open a database to copy into."""
     from counterfoil.backends.postgres.copy_target import PostgresCopyTarget
 
     return PostgresCopyTarget(database)
 
 
 def meter_problem(settings: Settings) -> str | None:
-    """Return what prevents the shared meter from being used, or None."""
+    """Return the reason the shared meter cannot be used, or None."""
     from counterfoil.backends.redis import inspection as meter
 
     return meter.problem(settings.meter)

@@ -1,4 +1,4 @@
-"""Issue, update, rotate and revoke keys.
+"""Issues, updates, rotates and revokes keys.
 
 These functions work on a key store; randomness and the time are arguments. A
 secret is returned once, in `Issued`; only its hash is stored.
@@ -22,7 +22,7 @@ Randomness = Callable[[int], bytes]
 
 
 class KeyIssuingError(Exception):
-    """The operation cannot be done; the message says why."""
+    """The operation is not possible; the message says why."""
 
 
 class Grant(Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class KeyChanges(Struct, frozen=True, kw_only=True):
 
 
 class Issued(Struct, frozen=True):
-    """A key and the text that its holder sends."""
+    """A key, and the credential text that its holder sends."""
 
     key: Key
     text: str
@@ -62,12 +62,12 @@ def issue(key_store: KeyStore, grant: Grant, random_bytes: Randomness, now_ms: i
 
 
 def import_key(key_store: KeyStore, grant: Grant, credential: Credential, now_ms: int) -> Issued:
-    """Issue a key with an existing credential."""
+    """Issue a key for an existing credential."""
     return _add(key_store, credential, Key(key_id=credential.key_id, created_at=now_ms, **asdict(grant)))
 
 
 def rotate(key_store: KeyStore, key_id: str, random_bytes: Randomness, now_ms: int) -> Issued:
-    """Issue a successor with the same permissions. The old key stays valid until it is revoked."""
+    """Issue a successor with the same scope, limits and permissions. The old key stays valid until it is revoked."""
     old = find(key_store, key_id)
     if old.revoked_at is not None:
         raise KeyIssuingError(f"key {key_id} is revoked and cannot be rotated; issue a new key instead.")
@@ -118,7 +118,7 @@ def _validated(key: Key) -> Key:
 
 
 def _is_one_line(text: str) -> bool:
-    """Return whether the text has no control characters and no bytes that were not valid UTF-8."""
+    """Return whether the text has no control characters and no bytes that are invalid UTF-8."""
     return not any(category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text)
 
 

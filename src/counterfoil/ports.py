@@ -1,4 +1,4 @@
-"""What the service requires of a store, and the errors that a store may raise.
+"""The interfaces that the service requires of a store, and the errors that a store may raise.
 
 Reads return finished bytes where the store has them. Every read that returns
 rows also returns the horizon: the instant up to which those rows are complete.
@@ -25,28 +25,28 @@ class StoreUnavailable(Exception):
 
 
 class StoreUnreachable(StoreUnavailable):
-    """The store does not respond, so it is not known whether its data is intact."""
+    """The store does not respond, so it is unknown whether its data is intact."""
 
 
 class StoreBusy(StoreUnavailable):
-    """The store works, but another process has locked it, or more requests wait for it than it can handle."""
+    """The store works, but it is locked by another process or has too many requests waiting."""
 
 
 class StoreMismatch(Exception):
-    """This program cannot use the store: it has another schema version or another secret."""
+    """This version of Counterfoil cannot use the store: its schema or its secret does not match."""
 
 
 class Clock(Protocol):
-    """The two clocks of the machine; tests pass their own."""
+    """The two clocks of the machine. Tests pass their own."""
 
     def now_ms(self) -> int:
-        """Return milliseconds since 1970 UTC on the wall clock, which may step in either direction."""
+        """Return milliseconds since 1970 UTC on the wall clock, which may jump forwards or backwards."""
 
     def steady_us(self) -> int:
         """Return microseconds on a clock that only moves forward and is shared by all processes of the machine."""
 
     def boot_id(self) -> str:
-        """Return an id of the period, from boot to shutdown, in which values of `steady_us` are comparable."""
+        """Return an ID of the current boot. Values of `steady_us` are comparable only within one boot."""
 
 
 # --- reading the books -------------------------------------------------------
@@ -81,7 +81,7 @@ class FoundBill(Struct, frozen=True):
 
 
 class MemberPage(Struct, frozen=True):
-    """Templates of members in list order, filled in by `domain/member_template.py`; otherwise as in `BillPage`."""
+    """Templates of members in list order, for `domain/member_template.py` to fill in; otherwise as in `BillPage`."""
 
     horizon: int
     base: Base | None
@@ -172,17 +172,17 @@ class StoredKey(Struct, frozen=True):
 
 
 class KeyLookup(Protocol):
-    """Looks up keys, for checking requests."""
+    """Looks up keys to check requests."""
 
     async def find(self, key_id: str) -> StoredKey | None:
         """Return the key as this process knows it, which may be slightly out of date."""
 
     async def find_again(self, key_id: str) -> StoredKey | None:
-        """Return the key as the store has it now. Called before a credential is refused, because the key may be new."""
+        """Return the key as it is in the store now. Called before a request is refused, because the key may be new."""
 
 
 class KeyStore(Protocol):
-    """Manages keys, for the operator. The serving side does not use it."""
+    """Manages keys on behalf of the operator. The serving side does not use it."""
 
     def add(self, kept: StoredKey) -> None: ...
 
@@ -194,7 +194,7 @@ class KeyStore(Protocol):
 
 
 class RequestRecord(Struct, frozen=True, kw_only=True):
-    """What is recorded about a request; never a parameter or a returned value."""
+    """What is recorded about a request. It never contains a parameter or a returned value."""
 
     at: int
     key_id: str
@@ -207,11 +207,11 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
 
 
 class Meter(Protocol):
-    """The minute window and the day quota, exact across all processes.
+    """The minute window and the daily quota, exact across all processes.
 
     With several servers it also decides which horizon a response reports as
-    serverTime: never an earlier one than the key's lineage was given before, on
-    any node.
+    serverTime. It is never earlier than one that the key's lineage was given
+    before, on any node.
     """
 
     async def admit(self, key: Key) -> Admitted | TooFast: ...
@@ -220,25 +220,26 @@ class Meter(Protocol):
 
 
 class RequestLog(Protocol):
-    """The request records, which the contract keeps for 90 days."""
+    """The request records, which the contract requires to be kept for 90 days."""
 
     def note(self, record: RequestRecord) -> None:
-        """Queue the record; it is stored soon after."""
+        """Queue the record to be stored soon."""
 
     async def disclose(self, record: RequestRecord) -> None:
         """Store the record before returning, because personal data is about to be sent."""
 
 
 class Cursors(Protocol):
-    """The cursors that were handed out. Within a listing, each stands for one position."""
+    """The cursors that were handed out. Within a listing, each cursor stands for one position."""
 
     async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         """Return what the cursor stands for and renew its lifetime; None if it is not valid in this listing."""
 
     async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
-        """Return the cursor for a position: one already held for it, the row's id, or `fresh` if that id is taken.
+        """Return the cursor for a position: an existing one, the row's ID, or `fresh` if that ID is taken.
 
-        Return None if none of them is free; the caller then tries again with another `fresh`.
+        Return None if none of them is available; the caller then tries again
+        with another `fresh`.
         """
 
 
@@ -258,7 +259,8 @@ class LoadProgress(Struct):
 class Ledger(Protocol):
     """Write access to the books.
 
-    Each call is one transaction. One that changes records has one stamp, taken under the write lock.
+    Each call is one transaction. If it changes records, it has one stamp, taken
+    under the write lock.
     """
 
     def facts(self, shop_id: str) -> KnownFacts | None: ...
@@ -266,7 +268,7 @@ class Ledger(Protocol):
     def begin_load(self, source: str) -> LoadProgress: ...
 
     def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
-        """Apply the changes. A bill that was read under outdated facts is not written: its outcome is `FACTS_MOVED`."""
+        """Apply the changes. A bill that was read under outdated facts is not written; its outcome is `FACTS_MOVED`."""
 
     def rewrite_bills(self, most: int) -> bool:
         """Rewrite up to `most` bills under their shop's current facts; return whether there may be more."""
@@ -320,22 +322,22 @@ class Permissions(Struct, frozen=True):
 
 
 class Inspection(Protocol):
-    """What `doctor` and the admin listener ask of a store. Each call opens what it reads and closes it again."""
+    """What `doctor` and the admin listener need to know about a store. Each call uses its own connection."""
 
     def problems(self) -> dict[str, str | None]:
-        """Return each database with why it cannot be used, or None."""
+        """Return, for each database, the reason it cannot be used, or None."""
         ...
 
     def survives_primary(self) -> bool:
-        """Return whether the store can be read while its primary is away."""
+        """Return whether the store can be read while its primary is down."""
         ...
 
     def servers(self) -> Sequence[ServerState]:
-        """Return the state of each server; empty for a store with only one."""
+        """Return the state of each server, or an empty list for a store with only one."""
         ...
 
     def knows(self, scope: Scope) -> bool:
-        """Return whether a shop of this scope has been loaded; False if the store cannot be read."""
+        """Return whether a shop in this scope has been loaded; False if the store cannot be read."""
         ...
 
     def horizon(self) -> int | None:
@@ -345,7 +347,7 @@ class Inspection(Protocol):
     def latest_load(self, now_ms: int) -> LatestLoad | None: ...
 
     def permissions(self) -> Permissions | None:
-        """Return the permissions of the login; None for a folder, which relies on file modes."""
+        """Return the permissions of the login; None for an embedded store, which relies on file modes."""
         ...
 
     def fingerprint(self) -> str | None:

@@ -1,4 +1,4 @@
-"""One function per endpoint: authorise, read from a port, answer.
+"""One function per endpoint: authorises the caller, reads from a port, and returns an answer.
 
 Nothing here depends on HTTP. A refusal is raised as a row of the error table.
 An answer holds finished JSON and the horizon up to which its rows are complete.
@@ -27,7 +27,7 @@ from counterfoil.domain.resources import MemberReference
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ports import BillPage, Books, Clock, Cursors, Meter, StoreUnavailable
 
-# The number of fresh ids to try for one cursor before giving up. The last ones are long enough to be unique.
+# Number of fresh IDs to try for one cursor before giving up. The last ones are long enough to be unique.
 MAX_CURSOR_ATTEMPTS = 6
 
 
@@ -57,8 +57,8 @@ class Disclosure(Struct, frozen=True):
 class Answer(Struct, frozen=True, kw_only=True):
     """The answer to a question.
 
-    `data` is finished JSON, or the elements of a list, some of which may be joined already. `seal` changes if and only
-    if `data` changes.
+    `data` is finished JSON, or the elements of a list, some of which may
+    already be joined. `seal` changes if and only if `data` changes.
     """
 
     data: bytes | list[bytes]
@@ -69,7 +69,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Reads:
-    """The endpoints, and the ports that they read from."""
+    """Implements the endpoints by reading from the ports."""
 
     def __init__(
         self,
@@ -180,8 +180,8 @@ class Reads:
             return page
         if caller.key.scope.kind == "franchise":
             raise Refused(SHOP_NOT_IN_SCOPE)
-        # The key is bound to a shop that was never loaded. Take the horizon, then look again: if the shop has been
-        # loaded in the meantime, its bills come with their own horizon.
+        # The key is bound to a shop that was never loaded. Read the horizon, then look for the shop again: if it has
+        # been loaded in the meantime, its bills come with their own horizon.
         horizon = await self._books.horizon()
         page = await self._query_bills(caller, question, stored_cursor)
         return page or BillPage(horizon, 0, b"", b"", None)
@@ -195,7 +195,7 @@ class Reads:
             case ByDay(first, last):
                 return await self._books.bills_by_day(scope, shop_id, first, last, after, limit, reached)
             case ByChange(since):
-                # The upper bound makes a pass end, however much changes in the meantime.
+                # The upper bound makes the pass end, however much changes in the meantime.
                 until = stored_cursor.latest if stored_cursor else caller.horizon
                 return await self._books.bills_by_change(scope, shop_id, since, until, after, limit, reached)
 
@@ -227,7 +227,7 @@ def _start_position(stored_cursor: StoredCursor | None, caller: Caller) -> tuple
 
 
 def require_lookup(key: Key) -> None:
-    """Refuse a key without the lookup permission. This is separate because it is checked before the parameters."""
+    """Refuse a key without the lookup permission. This is a separate function because it runs before parsing."""
     if not key.messaging_lookup:
         raise Refused(LOOKUP_NOT_ENABLED)
 

@@ -27,7 +27,7 @@ class SettingsError(Exception):
 
 
 class Setting(Struct, frozen=True):
-    """One row of the table."""
+    """One row of the table of settings."""
 
     name: str
     default: str | int
@@ -45,7 +45,8 @@ TABLE = (
     Setting(
         "store",
         "counterfoil-data",
-        "Folder of the embedded store (created on first use, mode 0700), postgresql://... for a PostgreSQL server, or "
+        "Folder of the embedded store (created by `init`, `load` and `keys issue` with mode 0700), "
+        "postgresql://... for a PostgreSQL server, or "
         "postgresql://user@a:5432,b:5432/db for a primary and its replicas.",
     ),
     Setting(
@@ -99,24 +100,24 @@ TABLE = (
     Setting(
         "admin_names",
         "",
-        "Names under which the admin listener is asked, separated by commas, such as the node's DNS name. "
+        "Host names that clients use to reach the admin listener, separated by commas, such as the node's DNS name. "
         "Loopback names and admin_host itself need not be listed.",
     ),
     Setting("admin_port", 8001, "Port of the admin listener; 0 turns it off."),
     Setting("log", "stderr", "Where the JSON log goes: stderr, stdout or off."),
     Setting("batch", 500, "Number of source records that `load` writes per transaction."),
-    Setting("tick_ms", 250, "How often an idle service moves its horizon, in milliseconds."),
+    Setting("tick_ms", 250, "How often an idle service advances its horizon, in milliseconds."),
     Setting("grace_sec", 10, "Seconds that a stopping service waits for requests in progress."),
 )
 BY_NAME = {setting.name: setting for setting in TABLE}
 DATABASES = ("postgresql://", "postgres://")
 METERS = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://", "redis+cluster://", "rediss+cluster://")
-# Matches mistyped addresses too: a typo must not create a folder with a password in its name.
+# This also matches mistyped addresses, because a typo must not create a folder with a password in its name.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+]*:")
-# The login of an address, up to its password.
+# Matches the login of an address up to the end of its password.
 _LOGIN = re.compile(r"^([a-z+]+://[^/@:?]*):.*@|([?&](?:ssl)?password=)[^&]*")
-# A login, hosts with ports, a path and parameters. If an address has another form, the driver's error message may
-# quote a part of it, and that part may be the password.
+# The valid form of an address: a login, hosts with ports, a path and parameters. For an address of any other form, the
+# driver's error message may quote a part of it that contains the password.
 _PERCENT_ENCODED = "%[0-9A-Fa-f]{2}"
 _NAME = rf"(?:[^\s/@:?#%]|{_PERCENT_ENCODED})*"
 _HOST_AND_PORT = rf"(?:\[[0-9A-Fa-f:.]+\]|(?:[^\s/@:?#%,\[\]]|{_PERCENT_ENCODED})*)(?::\d+)?"
@@ -124,7 +125,7 @@ _ADDRESS = re.compile(
     rf"[a-z+]+://(?:{_NAME}(?::{_NAME})?@)?{_HOST_AND_PORT}(?:,{_HOST_AND_PORT})*(?:[/?](?:[^\s@#%]|{_PERCENT_ENCODED})*)?"
 )
 LOG_TARGETS = ("stderr", "stdout", "off")
-# The least and the highest value of a number; None if there is no highest.
+# The lowest and highest values of a number; None means that there is no upper limit.
 _RANGES: dict[str, tuple[int, int | None]] = {
     "workers": (1, None),
     "batch": (1, None),
@@ -139,7 +140,7 @@ _RANGES: dict[str, tuple[int, int | None]] = {
 
 
 class Settings(Struct, frozen=True):
-    """The effective, validated settings. With a database, `store` is the folder for local files."""
+    """The validated settings. If the store is a database, `store` is the folder for local files."""
 
     store: Path
     database: str
@@ -165,14 +166,14 @@ class Settings(Struct, frozen=True):
 
 
 class SettingSource(Struct, frozen=True):
-    """A value and its origin, for `counterfoil settings`."""
+    """A value and where it comes from, for `counterfoil settings`."""
 
     value: str | int
     origin: str
 
 
 def collect(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None) -> dict[str, SettingSource]:
-    """Return every setting with its origin, in the table's order."""
+    """Return every setting with its source, in the table's order."""
     in_file = _read_file(file)
     found = {}
     for setting in TABLE:

@@ -393,7 +393,7 @@ def test_a_worker_refuses_a_store_that_needs_migrations(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path)
     with deployment.database("books") as database:
         database.execute("PRAGMA user_version = 0")
-    with pytest.raises(StoreMismatch, match=r"has schema 0, and this program needs \d+: .* to bring it up to date"):
+    with pytest.raises(StoreMismatch, match=r"has schema 0, but this version needs \d+: .* to bring it up to date"):
         bootstrap.service(deployment.settings, lambda _: None)
 
 

@@ -1,11 +1,11 @@
 """Copies a live store into an empty one until both hold the same data, then cuts over.
 
-A pass compares every group of rows (the bills of a shop, the members of a
-base) and moves the rows that differ. The first copy, catching up and resuming
-after a kill are therefore the same operation. Each pass reads the source as of
-one moment. The target stays closed until the cut-over, which retires the
-source: its horizon no longer advances, so every stamp at the target is later
-than any horizon that a client has received from the source.
+A pass compares every group of rows (the bills of a shop, the members of a base)
+and moves the rows that differ. The first copy, catching up and resuming after a
+kill are therefore the same operation. Each pass reads the source as of one
+moment. The target stays closed until the cut-over, which retires the source:
+its horizon no longer advances, so every stamp at the target is later than any
+horizon that a client has received from the source.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -70,7 +70,7 @@ class Copy:
         self.report = CopyReport()
 
     def run(self, cut_over_to: str = "") -> CopyReport:
-        """Copy, catch up and verify; if an address is given, also retire the source in favour of it."""
+        """Copy, catch up and verify. If an address is given, also retire the source in favour of that address."""
         report, fingerprint = self.report, self._source.fingerprint()
         if cut_over_to and self._source.moved_to() not in ("", cut_over_to):
             raise CopyRefused(
@@ -100,10 +100,10 @@ class Copy:
         return report
 
     def _cut_over(self, fingerprint: str, address: str) -> None:
-        """Copy what the operator and the service wrote, then retire the source and open the target.
+        """Copy the data written by the operator and the service, then retire the source and open the target.
 
-        The source is held only briefly, because the books are verified already; if a load has written since, the
-        cut-over is refused.
+        The source is locked only briefly, because the books are already
+        verified. If a load has written since then, the cut-over is refused.
         """
         since = self.report.horizon // HOUR_MS - 1
         with self._source.held() as horizon:
@@ -156,7 +156,7 @@ class Copy:
         return len(to_fetch) + len(to_delete)
 
     def _differing(self, table: CopiedTable, group: Any) -> tuple[set[Row], set[Row], bool]:
-        """Return the keys to fetch from the source, the keys to delete at the target, and if the target was empty."""
+        """Return the keys to fetch from the source, those to delete at the target, and if the target was empty."""
         width = len(table.key)
         target_rows = {row[:width]: row[width:] for row in self._target.compared(table, group)}
         empty = not target_rows
@@ -199,7 +199,7 @@ class Copy:
     # --- verification ----------------------------------------------------------------
 
     def _verify(self, tables: Iterable[CopiedTable], since: int = 0) -> None:
-        """Read every column of every row again on both sides, bodies included, and report the differences."""
+        """Read every column of every row again on both sides, including bodies, and report the differences."""
         found: list[TableDifference] = []
         self._stage, self._rows_seen, self._rows_moved = CopyStage.VERIFYING, 0, 0
         for table in tables:
@@ -227,7 +227,7 @@ class Copy:
 
 
 class _Checksum(Struct):
-    """The number of rows and the sum of their digests, whatever the order of the rows."""
+    """The number of rows and the sum of their digests, which do not depend on the order of the rows."""
 
     count: int = 0
     total: int = 0

@@ -1,4 +1,4 @@
-"""The interface of the two stores of a copy."""
+"""The interfaces of the source and the target of a copy."""
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -15,13 +15,13 @@ class CopySide(Protocol):
     """A store whose rows can be read."""
 
     def groups(self, table: CopiedTable, since: int) -> list[Any]:
-        """Return the groups of a table; for request records, only from the hour `since` on."""
+        """Return the groups of a table; for request records, only those starting at the hour `since`."""
 
     def compared(self, table: CopiedTable, group: Any) -> Iterable[Row]:
-        """Return the rows of a group, without the body of a sealed table."""
+        """Return the rows of a group. The body column is left out if the table also stores a digest of it."""
 
     def whole(self, table: CopiedTable, since: int) -> Iterator[tuple[Any, Row]]:
-        """Yield every whole row with its group; for request records, only from the hour `since` on."""
+        """Yield every complete row with its group; for request records, starting at the hour `since`."""
 
 
 class CopySource(CopySide, Protocol):
@@ -32,19 +32,22 @@ class CopySource(CopySide, Protocol):
     def retired(self) -> bool: ...
 
     def moved_to(self) -> str:
-        """Return the address that replaces this store, even if retiring it did not finish; empty if there is none."""
+        """Return the address that replaces this store, or "" if there is none.
+
+        The address is known even if retiring the store was interrupted.
+        """
 
     def snapshot(self) -> AbstractContextManager[int]:
-        """Read everything in this context as of one moment; the context value is the horizon of that moment."""
+        """Read everything within this context as of one moment; the context value is that moment's horizon."""
 
     def held(self) -> AbstractContextManager[int]:
-        """Block all other writers to the source in this context; the context value is its horizon."""
+        """Block all other writers to the source within this context; the context value is its horizon."""
 
     def retire(self, moved_to: str) -> None:
-        """Retire the held source permanently: it no longer stamps bills, admits requests or issues keys."""
+        """Retire the source permanently while it is held: it no longer stamps bills, admits requests or issues keys."""
 
     def picked(self, table: CopiedTable, group: Any, keys: Collection[Row] | None) -> Iterator[Row]:
-        """Yield the whole rows of a group: those with these keys, or all if `keys` is None."""
+        """Yield complete rows of a group: those with these keys, or all if `keys` is None."""
 
     def size(self) -> int:
         """Return the approximate number of rows, for the progress bar."""
@@ -56,7 +59,7 @@ class CopyTarget(CopySide, Protocol):
     """The store to copy into."""
 
     def claim(self, fingerprint: str) -> bool:
-        """Claim the target as the copy of this store; return False if it already is that copy and open.
+        """Claim the target as the copy of this store; return False if it already is that copy and is open.
 
         Raise `CopyRefused` if the target holds anything else.
         """

@@ -1,4 +1,4 @@
-"""The tables that a copy moves, as both stores know them."""
+"""The tables that a copy moves."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -11,12 +11,12 @@ Row = tuple[Any, ...]
 
 
 class CopiedTable(Struct, frozen=True):
-    """A table as both sides know it: column names, those of the key first.
+    """A table that both stores have. Key columns come first.
 
-    Rows are compared in groups by `group`. In a table without a key, a group
-    is replaced as a whole. The last column of a sealed table, its body, is not
-    compared, because the columns before it hold digests of it; verification
-    reads it too.
+    Rows are compared in groups by `group`. In a table without a key, a group is
+    replaced as a whole. The last column of a `sealed` table is its body. It is
+    not compared, because the other columns contain digests of it, but
+    verification reads it too.
     """
 
     name: str
@@ -34,7 +34,7 @@ class CopiedTable(Struct, frozen=True):
         return self.columns[:-1] if self.sealed else self.columns
 
     def grouped(self, rows: Iterable[Row]) -> Iterator[tuple[Any, Row]]:
-        """Yield each whole row with its group."""
+        """Yield each complete row with its group."""
         if not self.group:
             yield from ((None, row) for row in rows)
         elif self.group == HOUR:

@@ -1,4 +1,4 @@
-"""Keys: what a caller is bound to and what it may see."""
+"""Keys: their scope, limits and permissions."""
 
 from typing import Literal
 
@@ -8,8 +8,8 @@ ScopeKind = Literal["shop", "franchise"]
 
 DEFAULT_PER_MIN = 60
 DEFAULT_PER_DAY = 10_000
-# How long a service trusts the keys it knows while the store cannot be asked. It is less than the five minutes within
-# which the contract wants a revocation to take effect, because a request takes time too.
+# How long a service trusts the keys in memory while the store cannot be read. This is less than the five minutes that
+# the contract allows for a revocation to take effect, because a request takes time too.
 KEYS_TRUSTED_SEC = 270
 
 

@@ -1,8 +1,8 @@
-"""How many requests a key may make: the exact rolling minute window and the quota per day (Thailand time).
+"""How many requests a key may make: the exact rolling minute window and the daily quota (Thailand time).
 
 A store records, for every key, the instants of the requests it admitted, in
-microseconds on a clock that never steps. These functions decide what follows
-from them.
+microseconds on a clock that never steps. These functions compute the limits
+from those instants.
 """
 
 from datetime import date
@@ -21,7 +21,7 @@ DAILY_TOTAL_DAYS = 400
 
 
 class Admitted(Struct, frozen=True):
-    """The request was admitted; `count` is the day's count including it.
+    """The request was admitted. `count` is the number of requests today, including this one.
 
     `horizon` is what the response reports as serverTime: the newest that the
     key's lineage was ever given. It is None on a store with one server, whose
@@ -34,14 +34,15 @@ class Admitted(Struct, frozen=True):
 
 
 class TooFast(Struct, frozen=True):
-    """The minute window is full; a request fits again after `retry_after_sec` seconds."""
+    """The minute window is full; it has space again after `retry_after_sec` seconds."""
 
     retry_after_sec: int
 
 
 def wait_before(oldest_that_blocks: int | None, now: int) -> int:
-    """Return the microseconds until a request fits, given the `per_min`-th latest admission; 0 if it fits now.
+    """Return the microseconds until the minute window has space for a request; 0 if it has space now.
 
+    `oldest_that_blocks` is the instant of the `per_min`-th latest admission.
     The window is half-open: exactly 60 seconds later, an admission no longer
     counts.
     """
@@ -63,7 +64,7 @@ def is_quota_exceeded(key: Key, count: int) -> bool:
 
 
 def usage(key: Key, admitted: Admitted, counts: dict[date, int]) -> Usage:
-    """Return the usage report; today's count is the one that this request was given."""
+    """Return the usage report; today's count includes this request."""
     days = days_until(admitted.day, USAGE_DAYS)
     known = counts | {admitted.day: admitted.count}
     return Usage(

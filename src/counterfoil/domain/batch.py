@@ -1,7 +1,7 @@
-"""Decides what becomes of a batch of changes: applies them, one after the other, to the rows that they concern.
+"""Applies a batch of changes, one after the other, to the rows that they affect.
 
-A ledger reads those rows under the write lock, has the changes applied here in
-memory, and writes the resulting rows at the end. Whatever does not depend on
+A ledger reads those rows under the write lock, calls this module to apply the
+changes in memory, and then writes the changed rows. Whatever does not depend on
 the rows is computed before the lock is taken.
 """
 
@@ -72,7 +72,7 @@ def _prepared(change: Change) -> PreparedChange:
 
 
 class NeededRows(Struct):
-    """Identifies the rows that a batch concerns, each once."""
+    """Identifies the rows that a batch affects, without duplicates."""
 
     shops: list[str]
     bills: list[tuple[str, str]]
@@ -98,7 +98,7 @@ def needed_rows(changes: Sequence[PreparedChange]) -> NeededRows:
 
 
 class Batch:
-    """The rows as they were under the lock, and as the changes leave them."""
+    """The rows as they were read under the lock, with the changes applied to them."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Batch:
         self.shops = {row.shop_id: row for row in shops}
         self.bills = {(row.shop, row.bill_id): row for row in bills}
         self.bases = {row.provider_id: row for row in bases}
-        # If a loader died while it moved a member, the member is in two bases; the last row passed in counts.
+        # If a loader died while moving a member, the member is in two bases. The last row passed in is the current one.
         stored = list(members)
         self.members = {row.token: row for row in stored}
         self._removals = dict(removals)
@@ -150,7 +150,7 @@ class Batch:
         return [row for row in self.members.values() if row.record is not None]
 
     def removed_members(self) -> list[tuple[str, str]]:
-        """Return members that were removed, and the old rows of members that moved to another base."""
+        """Return the removed members, and the old rows of members that moved to another base."""
         return [
             (provider_id, token)
             for provider_id, token in self._stored_members
@@ -206,7 +206,7 @@ class Batch:
             self._removals[ready.key] = self.remembered[ready.key] = rev
 
     def _removed_since(self, ready: PreparedChange) -> bool:
-        """Return whether a record that is not stored was removed at a later revision than this."""
+        """Return whether this record, which is not stored, was removed at a later revision than this one."""
         return _is_late(ready.change.rev, self._removals.get(ready.key))
 
     # --- bills -------------------------------------------------------------------
@@ -283,7 +283,7 @@ class Batch:
         del self.members[change.token]
         return Outcome.REMOVED
 
-    # In the class: methods bound to a batch would keep it in memory until the garbage collector runs.
+    # This table is in the class, because methods bound to a batch would keep it in memory until a garbage collection.
     _APPLY: ClassVar[dict[type, Callable[["Batch", PreparedChange, Any], Outcome]]] = {
         PutShop: _put_shop,
         RemoveShop: _remove_shop,
@@ -300,7 +300,7 @@ def known_facts(version: int, facts: bytes) -> KnownFacts:
 
 
 def rewritten(row: OutdatedBill, shop: int, known: KnownFacts, stamp: int) -> BillRow:
-    """Return the bill under its shop's new facts; it has a body, newly stamped, only if the body changes."""
+    """Return the bill under its shop's new facts. `body` is set, with a new stamp, only if it changes."""
     stored = ClosedBill(
         bill=_bill(row.body),
         closed_at=row.closed_at,

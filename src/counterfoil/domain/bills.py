@@ -1,9 +1,9 @@
 """Turns a raw POS bill into the published Bill.
 
-A bill is finished when it is written. Only a change of the shop's facts can
-change it later, and `under_facts` applies such a change. Values that
-the facts hid or supplied are stored beside the bill, so that the result does
-not depend on the facts under which the bill was first read.
+The published bill is computed when it is written. Only a change of the shop's
+facts can change it later, and `under_facts` applies such a change. Values that
+the facts hid or supplied are stored with the bill, so that the result does not
+depend on the facts under which the bill was first read.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ _NOTHING: Record = {}
 
 
 class Withheld(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The parts of a bill that cannot be recovered from the published bill, because its shop's facts affected them."""
+    """The parts of a bill that its shop's facts hid or replaced, so that the published bill does not show them."""
 
     roots: dict[int, str] = {}
     """The hidden `rootId` of each line that has one, by the line's index."""
@@ -71,7 +71,7 @@ _NOTHING_WITHHELD = Withheld()
 
 
 class ClosedBill(Struct, frozen=True, kw_only=True):
-    """A bill, and what is needed to read it again under other facts of its shop."""
+    """A bill, and what is needed to publish it again under other facts of its shop."""
 
     bill: Bill
     closed_at: int | None
@@ -81,7 +81,7 @@ class ClosedBill(Struct, frozen=True, kw_only=True):
 
 
 def bill_from(record: Record, facts: ShopFacts, token_of: Callable[[str], str]) -> ClosedBill:
-    """Return the bill as published, except for `updated_at`, which the store sets."""
+    """Return the published bill without `updated_at`, which the store sets."""
     get = record.get
     zone = facts.zone()
     closed, trading = moment(get("closedAt")), recorded_day(get("tradingDay"))
@@ -143,7 +143,7 @@ def _withheld(
     trading: date | Moment | None,
     shops_label: str | None,
 ) -> Withheld | None:
-    """Return what the published bill withholds; None for an ordinary bill."""
+    """Return the parts that the published bill does not show; None for an ordinary bill."""
     wall_clock = closed if type(closed) is datetime else None
     time = trading if isinstance(trading, (int, datetime)) else None
     if roots or categories or wall_clock or time is not None:
@@ -158,7 +158,7 @@ def _withheld(
 
 
 def under_facts(found: ClosedBill, facts: ShopFacts) -> ClosedBill:
-    """Return the bill as `bill_from` would read it under these facts; `updated_at` does not change."""
+    """Return the bill as `bill_from` would produce it under these facts; `updated_at` does not change."""
     bill, withheld, zone = found.bill, found.withheld or _NOTHING_WITHHELD, facts.zone()
     closed_at = found.closed_at if withheld.closed is None else on_clock(withheld.closed, zone)
     stamp = found.trading_day if withheld.trading is None else day_on_clock(withheld.trading, zone)
@@ -191,7 +191,7 @@ def under_facts(found: ClosedBill, facts: ShopFacts) -> ClosedBill:
 
 
 def _channel_under_facts(channel: Channel, facts: ShopFacts, *, is_shops_label: bool) -> tuple[Channel, str | None]:
-    """Return the channel, and its label if the label comes from the shop."""
+    """Return the channel, and its label if the shop supplies the label."""
     if channel.code is None or (channel.name and not is_shops_label):
         return channel, None
     label = facts.channels.get(channel.code)
@@ -255,7 +255,7 @@ def _status(void: object) -> tuple[Status, str | None]:
 
 
 def _items(lines: object, facts: ShopFacts) -> tuple[list[Item], dict[int, list[str]]]:
-    """Return the items, and by position all categories of the items that do not show all of theirs."""
+    """Return the items, and the complete category lists of items that show only some, by item index."""
     items: list[Item] = []
     grouped: dict[int, list[str]] = {}
     left_out: list[str] = []
@@ -290,7 +290,7 @@ def _item(line: Record, facts: ShopFacts, left_out: list[str]) -> Item:
 
 
 def _computed_unit_price(total: Number | None, qty: Number | None) -> Number | None:
-    """Return the unit price computed from the line's total, for lines without a recorded price."""
+    """Return the unit price computed from the line's total, for a line without a recorded price."""
     return None if total is None or not qty else money(total / qty)
 
 

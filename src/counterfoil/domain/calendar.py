@@ -37,7 +37,11 @@ def zone_named(name: str | None) -> tzinfo | None:
 
 @lru_cache(maxsize=1)
 def _zone_names() -> frozenset[str]:
-    """Return the valid zone names. ZoneInfo also opens files that count leap seconds or hold this machine's setting."""
+    """Return the valid zone names.
+
+    ZoneInfo would also open files that count leap seconds or that hold this
+    machine's own setting.
+    """
     return frozenset(available_timezones() - NOT_ZONES)
 
 
@@ -54,12 +58,14 @@ def iso(instant: int, zone: tzinfo) -> str:
 
 @lru_cache(maxsize=8192)
 def _quarter_hour(count: int, zone: tzinfo) -> tuple[str, int, str] | None:
-    """Return how a quarter of an hour is written: `2026-01-31T18:`, its first minute, `+07:00`.
+    """Return the parts of a timestamp that are constant within a quarter of an hour.
 
-    Cached, because thousands of bills fall into the same hour and calendar
-    arithmetic is most of the cost of a timestamp. None if the offset changes
-    within the quarter, or if it is no multiple of a quarter of an hour, as some
-    were in the last century.
+    These are the text up to the hour (`2026-01-31T18:`), the first minute, and
+    the offset (`+07:00`). The result is cached, because thousands of bills fall
+    into the same hour and calendar arithmetic is most of the cost of a
+    timestamp. It is None if the offset changes within the quarter, or if the
+    offset is not a multiple of a quarter of an hour, as was the case in some
+    places until the last century.
     """
     first, last = from_ms(count * QUARTER_HOUR, zone), from_ms((count + 1) * QUARTER_HOUR - 1, zone)
     if first.second or first.minute % 15 or first.utcoffset() != last.utcoffset():
@@ -69,7 +75,7 @@ def _quarter_hour(count: int, zone: tzinfo) -> tuple[str, int, str] | None:
 
 
 def _iso_to_the_minute(local: datetime) -> str:
-    """Format a local time. ISO-8601 has no seconds in an offset, so the offset is rounded and the instant kept."""
+    """Format a local time. ISO 8601 offsets have no seconds, so round the offset and keep the instant."""
     offset = local.utcoffset() or timedelta()
     minutes = timedelta(minutes=round(offset / timedelta(minutes=1)))
     if minutes != offset:
@@ -85,7 +91,7 @@ def iso_utc(instant: int) -> str:
 
 @lru_cache(maxsize=64)
 def _second_utc(count: int) -> str:
-    """Return how a second is written. Cached, because thousands of requests may come in one second."""
+    """Format a second in UTC. Cached, because thousands of requests may arrive within one second."""
     return (EPOCH + timedelta(seconds=count)).isoformat(timespec="seconds")[:-6]
 
 
@@ -94,12 +100,12 @@ def compact(day: date) -> str:
 
 
 def as_number(day: date) -> int:
-    """Return a day as a number that stores sort by, such as 20260131."""
+    """Return a day as a sortable number, such as 20260131."""
     return day.year * 10_000 + day.month * 100 + day.day
 
 
 def date_of(number: int) -> date:
-    """Return the day of a number made by `as_number`."""
+    """Return the day for a number made by `as_number`."""
     return date(number // 10_000, number // 100 % 100, number % 100)
 
 
@@ -113,11 +119,11 @@ def days_until(last: date, count: int) -> list[date]:
 
 
 def trading_day(local: datetime, closing: time | None) -> date | None:
-    """Return the accounting day of a bill closed at `local`, for a shop that ends its day at `closing`.
+    """Return the accounting day of a bill closed at `local`, in a shop that closes at `closing`.
 
-    A closing time before noon belongs to the night after the trading day; a
-    closing time at noon or later ends the calendar day itself. None if the shop
-    has no closing time.
+    A closing time before noon belongs to the night after the trading day. A
+    closing time at noon or later ends the calendar day itself. The result is
+    None if the shop has no closing time.
     """
     if closing is None:
         return None

@@ -1,4 +1,4 @@
-"""A shop's category list: its order, its levels, and the groupings in it that are not categories.
+"""Reads a shop's category list: its order, its levels, and the groupings that are not categories.
 
 Tills record promotional groupings (best sellers, promotions) among the
 categories. They are neither listed nor shown on bill lines.
@@ -10,7 +10,7 @@ from counterfoil.domain.resources import Category
 
 def categories_from(value: object) -> tuple[list[Category], frozenset[str]]:
     """Return the categories, by level and then in the shop's order, and the ids of the groupings."""
-    # In a dict, an id that occurs twice keeps its first position and its last content.
+    # If an ID occurs twice, a dict keeps its first position and its last content.
     recorded = {found: record for record in objects(value) if (found := ident(record.get("id")))}
     groupings = frozenset(found for found, record in recorded.items() if flag(record.get("grouping")))
     nodes = {found: record for found, record in recorded.items() if found not in groupings}
@@ -36,7 +36,7 @@ def _hidden(record: Record) -> bool:
 
 
 def _depths(nodes: dict[str, Record]) -> dict[str, int | None]:
-    """Return each category's depth: as recorded, else one below its parent, else None."""
+    """Return each category's depth: the recorded one, or one more than its parent's, or None."""
     depths: dict[str, int | None] = {
         found: level for found, record in nodes.items() if (level := _recorded_level(record))
     }
@@ -44,7 +44,7 @@ def _depths(nodes: dict[str, Record]) -> dict[str, int | None]:
         path: list[str] = []
         current: str | None = start
         while current is not None and current in nodes and current not in depths:
-            depths[current] = None  # ends the loop if the parents form a cycle
+            depths[current] = None  # This ends the loop if the parents form a cycle.
             path.append(current)
             current = ident(nodes[current].get("parentId"))
         depth = 0 if current is None else depths.get(current)

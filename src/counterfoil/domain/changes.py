@@ -9,7 +9,7 @@ from counterfoil.domain.members import Base, StoredMember
 from counterfoil.domain.resources import Shop
 from counterfoil.domain.shops import ShopFacts
 
-# Identifies a record: the shop of a bill (empty for other kinds), the kind, the id.
+# Identifies a record: the shop of a bill (empty for other kinds), the kind, and the ID.
 RecordKey = tuple[str, str, str]
 
 
@@ -67,7 +67,7 @@ class KnownFacts(Struct, frozen=True):
 
 
 class PutBill(Struct, frozen=True):
-    """A bill as it reads under one version of its shop's facts."""
+    """A bill as published under one version of its shop's facts."""
 
     closed: ClosedBill
     known: KnownFacts

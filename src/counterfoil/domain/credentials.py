@@ -1,9 +1,10 @@
 """Generates, parses and verifies API keys: `cf_live_<keyId>_<secret>`.
 
 The secret is 256 random bits in base 62, followed by a checksum of everything
-before it, so that a secret scanner can tell a key from random text, and a
-mistyped key is refused without a look at the store. Only the stored hash
-decides whether a key is genuine. The published pattern is `PATTERN`.
+before it. The checksum lets a secret scanner tell a key from random text, and
+lets the service reject a mistyped key without reading the store. Only the
+stored hash decides whether a key is genuine. `PATTERN` is the published
+pattern.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ PATTERN = rf"cf_live_[0-9A-Za-z]{{{ID_LENGTH}}}_[0-9A-Za-z]{{{RANDOM_LENGTH + CH
 
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 _KEY = re.compile(PATTERN, re.ASCII)
-# An unknown key id is compared with this, so that it takes as long as a wrong secret.
+# The secret of an unknown key ID is compared with this digest, so that it takes as long as a wrong secret.
 _UNKNOWN_KEY_DIGEST = hashlib.sha256(b"no key has this secret").digest()
 
 
@@ -34,7 +35,7 @@ class Credential(Struct, frozen=True):
 
 
 def base62(number: int, length: int) -> str:
-    """Return the last `length` digits. They are computed in pairs, because dividing a large number is costly."""
+    """Return the last `length` digits. They are computed in pairs, because dividing a large number is slow."""
     pairs = []
     for _ in range(0, length, 2):
         number, pair = divmod(number, 62 * 62)
@@ -54,7 +55,7 @@ def format_key(credential: Credential) -> str:
 
 
 def parse_authorization(authorization: str | None) -> Credential | None:
-    """Return the key in an Authorization header; None if there is no well-formed one with a right checksum."""
+    """Return the key in an Authorization header; None if it is missing, malformed or has a wrong checksum."""
     scheme, _, token = (authorization or "").partition(" ")
     token = token.strip(" ")
     if scheme.lower() != "bearer" or not _KEY.fullmatch(token):
@@ -65,12 +66,12 @@ def parse_authorization(authorization: str | None) -> Credential | None:
 
 
 def digest(secret: str) -> bytes:
-    """Return the hash that the store keeps. A plain hash is enough: 256 random bits cannot be guessed by trying."""
+    """Return the hash to store. A plain hash is enough, because 256 random bits cannot be guessed."""
     return hashlib.sha256(secret.encode()).digest()
 
 
 def matches(secret: str, stored_digest: bytes | None) -> bool:
-    """Return whether the secret matches the stored hash; takes the same time if there is none."""
+    """Return whether the secret matches the stored hash. It takes the same time if there is no hash."""
     is_equal = hmac.compare_digest(digest(secret), stored_digest if stored_digest is not None else _UNKNOWN_KEY_DIGEST)
     return is_equal and stored_digest is not None
 

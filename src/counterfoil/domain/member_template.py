@@ -1,10 +1,10 @@
-"""A member's template: the published JSON as far as it depends only on the record.
+"""A member's template: the part of a member's published JSON that depends only on the record.
 
 A template has seven pieces. The first and the fifth are finished JSON. The
-others hold what the rest of the JSON is made from when it is read: the tier, the
-points, the credit, the channels of the messaging accounts, and the personal
-data. When a page is split into pieces, each kind of piece is found at every
-seventh position, so a page is filled in kind by kind and not member by member.
+others hold the input for the rest of the JSON, which is computed when it is
+read: the tier, the points, the credit, the channels of the messaging accounts,
+and the personal data. When a page is split into pieces, every seventh piece is
+of the same kind, so each kind of piece is filled in for the whole page at once.
 """
 
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from counterfoil.domain.members import Base, Lot, StoredMember, is_current_account, published, rank_name, usable_amount
 
-# JSON escapes control characters, so these bytes occur only between two pieces and between two members of a page.
+# JSON escapes control characters, so these bytes occur only between two pieces and between two members.
 CUT = b"\x1f"
 NEXT = b"\x1e"
 
-# The number of digits of the last instant of the year 9999; instants are padded to it.
+# Instants are padded to this number of digits, which is enough until the end of the year 9999.
 _INSTANT_DIGITS = 15
 
 PIECES = 7
@@ -52,9 +52,10 @@ def template_of(record: StoredMember) -> bytes:
 
 
 def _amounts_over_time(lots: list[Lot]) -> bytes:
-    """Return the usable amount over time: an amount, the instant it ends, the next amount, …, the final amount.
+    """Return the usable amount over time: an amount, the instant at which it ends, the next amount, and so on.
 
-    All instants have the same number of digits, so that they can be compared as bytes.
+    The last entry is the final amount. All instants have the same number of
+    digits, so that they can be compared as bytes.
     """
     ends = sorted({lot.expire_at for lot in lots if lot.expire_at is not None and lot.expire_at > 0})
     steps = [b"%b %015d " % (_encode(usable_amount(lots, end - 1)), end) for end in ends]
@@ -65,7 +66,10 @@ def _amounts_over_time(lots: list[Lot]) -> bytes:
 
 
 def fill_in(forms: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
-    """Return the members as of now, separated by commas. A member stored before templates existed is a record."""
+    """Return the members as of now, separated by commas.
+
+    Members stored before templates existed are passed as records.
+    """
     if not forms:
         return b""
     count = forms.count(NEXT) + 1
@@ -90,14 +94,14 @@ def fill_in(forms: bytes, base: Base | None, now_ms: int, personal_data: bool) -
 
 
 def _fill_one(stored: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
-    """Fill in one member from a template or a record. A template with the wrong number of pieces raises an error."""
+    """Fill in one member from a template or a record. Raise if a template has the wrong number of pieces."""
     if stored.count(CUT) == PIECES - 1:
         return fill_in(stored, base, now_ms, personal_data)
     return _encode(published(_record(stored), base, now_ms, personal_data))
 
 
 def _fill_kind(pieces: list[bytes], index: int, render: Callable[[bytes], bytes]) -> None:
-    """Fill in one kind of piece. Many members share the same value, so each distinct value is computed once."""
+    """Fill in one kind of piece. Many members share the same value, so each distinct value is rendered once."""
     stored = pieces[index::PIECES]
     rendered = {one: render(one) for one in set(stored)}
     pieces[index::PIECES] = [rendered[one] for one in stored]

@@ -1,10 +1,11 @@
-"""Turns a raw member record into what is stored, and that into what is published.
+"""Turns a raw member record into a stored member, and a stored member into a published one.
 
-A member is finished when it is read: expiry depends on the time, the tier name
-and the store credit on the base, personal data on the caller. `published`
-defines the result; member_template.py produces the same from prepared pieces.
-What the contract never returns is not stored: visits become a count and a day,
-movements become the remaining amounts, messaging accounts become keyed hashes.
+The published member is computed at each read: expiry depends on the time, the
+tier name and the store credit on the base, and personal data on the caller.
+`published` defines the result; member_template.py produces the same from
+prepared pieces. Data that the contract never returns is not stored: visits are
+reduced to a count and a day, movements to the remaining amounts, and messaging
+accounts to keyed hashes.
 """
 
 from collections.abc import Callable
@@ -51,14 +52,14 @@ class Base(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Lot(Struct, frozen=True, array_like=True, gc=False):
-    """Points or credit that expire together; usable before `expire_at`, or always if that is None."""
+    """Points or credit that expire together. They are usable before `expire_at`, or always if it is None."""
 
     amount: Number
     expire_at: int | None
 
 
 class Account(Struct, frozen=True, array_like=True, gc=False):
-    """A messaging account: the channel it was recorded under, and a keyed hash of its user id."""
+    """A messaging account: the channel it was recorded under, and a keyed hash of its user ID."""
 
     channel: str | None
     user: str
@@ -130,7 +131,7 @@ def _rank_level(value: object) -> int | None:
 
 
 def _lots(value: object) -> list[Lot]:
-    """Return one lot per expiry, soonest first. Movements are merged, because the API never returns them."""
+    """Return one lot per expiry date, soonest first. Movements are merged, because the API never returns them."""
     amount = money(value)
     if amount is not None:
         return [Lot(amount, None)] if amount else []
@@ -184,7 +185,7 @@ def _iso_thai(moment: int | None) -> str | None:
 
 
 def published(record: StoredMember, base: Base | None, now_ms: int, personal_data: bool) -> Member:
-    """Return the member as of now. A base that is not known yet has no tiers and no store credit."""
+    """Return the member as of now. A base that has not been loaded yet has no tiers and no store credit."""
     credit_enabled = base is not None and base.credit_enabled
     return Member(
         member_id=record.token,
@@ -209,9 +210,10 @@ def published(record: StoredMember, base: Base | None, now_ms: int, personal_dat
 
 
 def is_current_account(base: Base | None, channel: str | None) -> bool:
-    """Return whether an account recorded under `channel` belongs to the base: to its current bot or an older one.
+    """Return whether an account recorded under `channel` belongs to the base's current bot or an older one.
 
-    If the account names no channel, or the base is not loaded yet, it is assumed to.
+    An account without a channel belongs to the base, and so does every account
+    while the base is not loaded yet.
     """
     if channel is None or base is None:
         return True

@@ -1,9 +1,10 @@
 """Reads values from tills leniently. Only `identifier` raises an exception.
 
 The table "How a value is read" in docs/source-records.md is the specification;
-each reader implements one row. A reader takes any JSON value and returns what
-can be used of it, or `None`. The first lines of a reader handle clean values,
-because every bill calls these functions about a hundred times.
+each function implements one row of it. A function takes any JSON value and
+returns the usable part of it, or `None`. The first lines of each function
+handle clean values, because every bill calls these functions about a hundred
+times.
 """
 
 import re
@@ -52,14 +53,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _IN_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?", re.ASCII)
 _DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)|(\d{4})(\d\d)(\d\d)", re.ASCII)
 _BETWEEN_DATE_AND_TIME = frozenset("T ")
-# Stricter than Python's parser, which reads 10.5 as 10:00:00.5 and carries an offset of 60 minutes into the hours.
+# This is stricter than Python's parser, which reads 10.5 as 10:00:00.5 and accepts an offset of 60 minutes.
 _TIME = re.compile(r"[T ]\d\d(?::?\d\d(?::?\d\d(?:[.,]\d+)?)?)?(?:Z|[+-]\d\d(?::?[0-5]\d(?::?[0-5]\d)?)?)?", re.ASCII)
 _YES = frozenset({"true", "1", "yes"})
 _FLAG_WORDS = _YES | {"false", "0", "no"}
 
 
 class Unreadable(ValueError):
-    """A record lacks an identifier that it cannot be stored without."""
+    """A record lacks a required identifier, so it cannot be stored."""
 
 
 # --- text ------------------------------------------------------------------
@@ -75,12 +76,16 @@ def text(value: object) -> str | None:
 
 
 def storable(value: str) -> str:
-    """Return the text without NUL, which PostgreSQL cannot store, and with lone surrogates replaced for UTF-8."""
+    """Return the text without NUL, which PostgreSQL cannot store, and with lone surrogates replaced."""
     return _SURROGATE.sub("\ufffd", value.replace("\0", ""))
 
 
 def ident(value: object) -> str | None:
-    """Return text, or a whole number as its digits. Floats from 2^53 on give None: they may be another id, rounded."""
+    """Return an ID given as text or as a whole number; None if there is none.
+
+    A float of 2^53 or more gives None, because it may be another ID that was
+    rounded.
+    """
     if value is None:
         return None
     if isinstance(value, str):
@@ -93,7 +98,11 @@ def ident(value: object) -> str | None:
 
 
 def record_id(value: object) -> str | None:
-    """Return an id to store a record under; None if storing would alter it, since it could then equal another id."""
+    """Return an ID to store a record under.
+
+    The result is None if storing would alter the ID, because it could then
+    equal another one.
+    """
     if (
         isinstance(value, str)
         and len(value) <= SHORT_ID_LENGTH
@@ -109,7 +118,7 @@ def record_id(value: object) -> str | None:
 
 
 def identifier(record: Record, field: str) -> str:
-    """Return a required identifier; raise `Unreadable` if there is no usable one."""
+    """Return a required identifier; raise `Unreadable` if it is missing or unusable."""
     found = record_id(record.get(field))
     if found is None:
         raise Unreadable(f"no usable {field}")
@@ -133,9 +142,9 @@ def _parse_number(value: str) -> Number | None:
         if not _IN_THOUSANDS.fullmatch(value):
             return None
         value = value.replace(",", "")
-    if "_" in value or not value.isascii():  # float() accepts 1_0 as 10, and Thai digits
+    if "_" in value or not value.isascii():  # float() also accepts 1_0 and Thai digits
         return None
-    if value.isdigit() and len(value) <= MAX_WHOLE_DIGITS:  # a float would round a revision in nanoseconds
+    if value.isdigit() and len(value) <= MAX_WHOLE_DIGITS:  # a float would round a revision given in nanoseconds
         return number(int(value))
     try:
         return _finite(float(value))
@@ -156,7 +165,7 @@ def money(value: object) -> Number | None:
 
 
 def total(amounts: Sequence[Number]) -> Number:
-    """Return the sum of amounts, whatever their order; 0 if it is too large to be stored."""
+    """Return the sum of amounts, which does not depend on their order; 0 if it is too large to be stored."""
     if len(amounts) == 1:
         return amounts[0]
     millionths = sum(amount * MILLION if type(amount) is int else round(amount * MILLION) for amount in amounts)
@@ -185,7 +194,7 @@ Moment = int | datetime
 
 
 def moment(value: object) -> Moment | None:
-    """Return a time as it was recorded, whether it is in range or not."""
+    """Return a time as it was recorded, even if it is out of range."""
     if type(value) is int and FIRST_OF_NINE_DIGITS <= value < WHOLE_NUMBER_LIMIT:
         return value if value >= MILLISECONDS_FROM else value * 1000
     if value is None:
@@ -200,20 +209,24 @@ def moment(value: object) -> Moment | None:
     since_1970 = number(value)
     if since_1970 is None or FIRST_OF_EIGHT_DIGITS <= since_1970 < FIRST_OF_NINE_DIGITS:
         return None
-    # Rounded down, like the ISO form. As a decimal, because 1000 times a float may lie just below a millisecond.
+    # Round down, as for the ISO form. Use Decimal, because a float times 1000 may fall just below the whole
+    # millisecond.
     ms = Decimal(repr(since_1970)) * (1 if since_1970 >= MILLISECONDS_FROM else 1000)
     return int(ms.to_integral_value(ROUND_FLOOR))
 
 
 def on_clock(recorded: Moment | None, zone: tzinfo) -> int | None:
-    """Return the instant at which a clock in `zone` showed this time; None before 1970 or after LAST_INSTANT."""
+    """Return the instant at which a clock in `zone` showed this time; None if it is out of range.
+
+    The range is from 1970 to LAST_INSTANT.
+    """
     if isinstance(recorded, datetime):
         recorded = to_ms(recorded.replace(tzinfo=zone))
     return recorded if recorded is not None and 0 <= recorded <= LAST_INSTANT else None
 
 
 def instant(value: object, zone: tzinfo) -> int | None:
-    """Return milliseconds since 1970; a time without an offset is read as local time in `zone`."""
+    """Return milliseconds since 1970. A time without an offset is local time in `zone`."""
     return on_clock(moment(value), zone)
 
 
@@ -224,7 +237,7 @@ def beginning(value: object, zone: tzinfo) -> int | None:
 
 
 def expiry(value: object, zone: tzinfo) -> int | None:
-    """Return the instant of a time, or the last millisecond of a day. Later than LAST_INSTANT ("never") is capped."""
+    """Return the instant of a time, or the last millisecond of a day; at most LAST_INSTANT ("never")."""
     known = _parse_day(value)
     found = datetime.combine(known, END_OF_DAY) if known else moment(value)
     if isinstance(found, datetime):
@@ -237,7 +250,7 @@ def day(value: object, zone: tzinfo) -> date | None:
 
 
 def recorded_day(value: object) -> date | Moment | None:
-    """Return a day as it was recorded: as a date, or as a time, whose day depends on the time zone."""
+    """Return a day as it was recorded: a date, or a time whose day depends on the time zone."""
     return None if value is None else _parse_day(value) or moment(value)
 
 

@@ -1,6 +1,6 @@
-"""The error table, with one row per code, and the exceptions that carry a row.
+"""The error table, with one row per code, and the exceptions that refer to a row.
 
-Codes are published and never renamed; messages are for people and may change.
+Codes are published and never renamed. Messages are for people and may change.
 """
 
 from enum import Enum
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 
 class Stage(Enum):
-    """When a request can be refused. Only responses after admission carry the allowance headers."""
+    """The stage at which a request is refused. Only responses after admission have the rate-limit headers."""
 
     BEFORE_ADMISSION = "before admission"
     AFTER_ADMISSION = "after admission"
@@ -85,7 +85,7 @@ TABLE = (
 
 
 class Refused(Exception):
-    """The request is answered with a row of the error table. `key_id` is set if a valid key was not admitted."""
+    """The request is refused with a row of the error table. `key_id` is set if a valid key was not admitted."""
 
     def __init__(self, problem: Problem, message: str | None = None, *, key_id: str | None = None) -> None:
         super().__init__(problem.code)

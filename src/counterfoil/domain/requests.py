@@ -1,6 +1,6 @@
-"""Turns a query string into one of a closed set of questions, or refuses it.
+"""Parses a query string into one of a fixed set of questions, or refuses it.
 
-No code after this module interprets strings: invalid combinations, such as both
+No code after this module interprets strings. Invalid combinations, such as both
 modes at once or `from` without `to`, cannot be represented.
 """
 
@@ -17,7 +17,7 @@ DEFAULT_LIMIT = 100
 MAX_LIMIT = 200
 MAX_SPAN_DAYS = 31
 
-# ASCII only, because Python's own number parsers also accept "１０", "1_0" and " 5 ".
+# This allows ASCII only, because Python's own number parsers also accept "１０", "1_0" and " 5 ".
 _PLAIN_NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.[0-9]+)?", re.ASCII)
 _DAY = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})", re.ASCII)
 _MESSAGING_USER_ID = re.compile(r"U[0-9a-f]{32}", re.ASCII)
@@ -64,7 +64,7 @@ class Lookup(Struct, frozen=True):
 
 
 def parameters(query_string: str) -> dict[str, str]:
-    """Return the parameters by name; if one is given twice, the first counts."""
+    """Return the parameters by name. If one is given twice, the first value counts."""
     found: dict[str, str] = {}
     for pair in query_string.split("&"):
         name, _, value = pair.partition("=")
@@ -103,11 +103,11 @@ def lookup(query: dict[str, str]) -> Lookup:
 
 
 def limit(text: str | None) -> int:
-    """Return the page size, never an error: a fraction is cut off, a large number capped, all else is the default."""
+    """Return the page size. A fraction is truncated, a large number capped, and anything else gives the default."""
     number = _PLAIN_NUMBER.fullmatch(text or "")
     if not number or number[1] == "-":
         return DEFAULT_LIMIT
-    # A number of ten digits or more is above the maximum anyway.
+    # A number with ten digits or more is above the maximum anyway.
     digits = number[2].lstrip("0")
     asked = int(digits or 0) if len(digits) < 10 else MAX_LIMIT
     return min(asked, MAX_LIMIT) if asked >= 1 else DEFAULT_LIMIT
@@ -137,7 +137,7 @@ def _parse_span(query: dict[str, str]) -> ByDay:
     if first > last:
         raise Refused(BAD_QUERY, "from must not be after to.")
     if (last - first).days >= MAX_SPAN_DAYS:
-        raise Refused(BAD_QUERY, f"from and to may span at most {MAX_SPAN_DAYS} days, including both.")
+        raise Refused(BAD_QUERY, f"from and to may span at most {MAX_SPAN_DAYS} days, counting both dates.")
     return ByDay(first, last)
 
 
@@ -152,7 +152,7 @@ def _parse_day(text: str, name: str) -> date:
 
 
 def instant(text: str) -> int:
-    """Return milliseconds since 1970 UTC; further digits are dropped, so the result is never too late."""
+    """Return milliseconds since 1970 UTC, rounded down so that no change is missed."""
     if _SERVER_TIME.fullmatch(text):
         try:
             return to_ms(datetime.fromisoformat(text))

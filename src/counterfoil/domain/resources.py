@@ -114,7 +114,7 @@ class Promotion(Resource, frozen=True):
 
 
 class Amounts(Resource, frozen=True):
-    """The bill's amounts, in THB. Null: the shop does not use the feature or never wrote the field."""
+    """The bill's amounts, in THB. Null means that the shop does not use the feature or never wrote the field."""
 
     subtotal: Annotated[
         Number | None, Doc(description="Sum of the lines before discounts and charges, without tip lines.")
@@ -238,7 +238,9 @@ class Coupon(Resource, frozen=True):
 class Member(Resource, frozen=True):
     """A member of one membership base, as of now."""
 
-    member_id: Annotated[str | None, Doc(description="Member token: `m1_` and an opaque body of no fixed length.")]
+    member_id: Annotated[
+        str | None, Doc(description="Member token: `m1_` followed by an opaque body of no fixed length.")
+    ]
     rank: Annotated[str | None, Doc(description="Tier code stored on the record.")]
     rank_level: Annotated[
         int | None,

@@ -1,7 +1,7 @@
 """Rows of the books as a ledger reads them under the write lock and writes them back.
 
-The stores differ in how they keep a revision, so what a row writes takes the
-revision as an argument, in the store's form.
+Back ends store revisions differently, so `values()` takes the revision in the
+back end's format.
 """
 
 from collections.abc import Iterable
@@ -14,9 +14,9 @@ from counterfoil.domain.members import StoredMember
 
 Row = tuple[Any, ...]
 
-# The day of a bill without a readable time.
+# Stored as the day of a bill without a readable time.
 NO_DAY = 0
-# Members whose sign-up time cannot be read come last.
+# Stored as the sign-up time of a member without a readable one, so that such members come last.
 NEVER = 2**62
 
 
@@ -49,7 +49,7 @@ class ShopRow(Struct):
 
 
 class BillRow(Struct):
-    """A bill as it is or will be stored. `body` is never read from the store: it is set only if it is to be written."""
+    """A bill as stored or to be stored. `body` is not read from the store; it is set only to be written."""
 
     shop: int
     bill_id: str
@@ -81,16 +81,16 @@ class BillRow(Struct):
         )
 
     def settled_values(self, rev: object) -> Row:
-        """Return what is written if the body stays and the record does not."""
+        """Return the columns to write if the record changed but the body did not."""
         return self.shop, self.bill_id, self.trading_day, rev, self.withheld
 
     def facts_values(self) -> Row:
-        """Return what is written if the body stays under its shop's new facts."""
+        """Return the columns to write if the shop's facts changed but the body did not."""
         return self.shop, self.bill_id, self.facts_version, self.trading_day, self.withheld
 
 
 class OutdatedBill(Struct, frozen=True):
-    """A stored bill that has not been rewritten under its shop's current facts yet."""
+    """A stored bill that has not yet been rewritten under its shop's current facts."""
 
     closed_at: int | None
     updated_at: int | None
@@ -111,7 +111,7 @@ class BaseRow(Struct):
 
 
 class MemberRow(Struct):
-    """A member as it is or will be stored; `record` is set only if it is to be written."""
+    """A member as stored or to be stored. `record` is set only if it is to be written."""
 
     provider_id: str
     token: str
@@ -132,7 +132,8 @@ def account_values(rows: Iterable[MemberRow]) -> list[Row]:
             record.token,
             place,
             account.user,
-            # A person's most recent record comes first, so one without a creation time is sorted as the oldest.
+            # A person's most recently created record comes first, so a record without a creation time sorts as the
+            # oldest.
             -1 if record.created_at is None else record.created_at,
             account.channel,
         )
@@ -143,7 +144,7 @@ def account_values(rows: Iterable[MemberRow]) -> list[Row]:
 
 
 def digest_of(unstamped: bytes) -> bytes:
-    """Return the hash of a bill's body without its stamp, which tells whether a record changes the body."""
+    """Return the hash of a bill's body without its stamp. It shows whether a record changes the body."""
     return blake2b(unstamped, digest_size=16).digest()
 
 

@@ -1,4 +1,4 @@
-"""Turns a raw shop record into the published Shop and the facts that its bills are read under."""
+"""Turns a raw shop record into the published Shop and the facts that apply to its bills."""
 
 import re
 from datetime import time, tzinfo
@@ -16,7 +16,7 @@ _CLOSING = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::00)?", re.ASCII)
 
 
 class ShopFacts(Struct, frozen=True, kw_only=True):
-    """The settings of a shop that its bills are read under. They are stored for the bills that are loaded later."""
+    """The settings of a shop that affect how its bills are read. They are stored for later loads of bills."""
 
     shop_id: str
     franchise_id: str | None

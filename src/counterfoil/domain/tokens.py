@@ -1,7 +1,7 @@
-"""What is keyed with the deployment secret: member tokens, the hashes that a lookup compares, the key of ETags.
+"""Computes everything keyed with the deployment secret: member tokens, lookup hashes and the key for ETags.
 
-All are one-way functions, so the store never holds an internal member id or a
-messaging user id. Every node has the same secret and computes the same values.
+All are one-way functions, so the store never holds an internal member ID or a
+messaging user ID. Every node has the same secret and computes the same values.
 """
 
 import hashlib
@@ -29,11 +29,11 @@ class Pseudonyms:
         return self._keyed("messaging", user_id)[:16].hex()
 
     def tag_key(self) -> bytes:
-        """Return the key of ETags, without which nobody can test guesses about an answer against its tag."""
+        """Return the key for ETags. Without it, nobody can test guesses about an answer against its ETag."""
         return self._keyed("entity tag", "")
 
     def fingerprint(self) -> str:
-        """Return a hash that shows whether two secrets are the same, and reveals nothing else about them."""
+        """Return a hash that shows whether two secrets are the same and reveals nothing else about them."""
         return self._keyed("fingerprint", "counterfoil")[:16].hex()
 
     def _keyed(self, purpose: str, text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The service as an RSGI application: the route table, and the steps of answering a request."""
+"""The service as an RSGI application: the route table, and the steps of handling a request."""
 
 import time
 import traceback
@@ -33,14 +33,14 @@ ROUTES = (
     Route("usage", handlers.usage),
     Route("openapi.json", None),
 )
-# Names used in the log and the counters for paths that are not routes, and for non-standard methods.
+# Names used in logs and counters for paths that are not routes, and for non-standard methods.
 NO_ROUTE = "unknown"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 OTHER_METHOD = "?"
 
 
 class RequestScope(Protocol):
-    """A request as the server describes it (RSGI)."""
+    """A request in the form that the server passes it (RSGI)."""
 
     method: str
     path: str
@@ -71,7 +71,7 @@ class RouteTable:
 
 
 class Exchange(Struct):
-    """The state of one request while it is being answered."""
+    """The state of one request while it is being handled."""
 
     request_id: str
     method: str
@@ -118,7 +118,7 @@ class App:
         try:
             response = await self._respond(scope, headers, exchange)
             if exchange.disclosure:
-                # HEAD and 304 too: the tag and the length of the body depend on the personal data.
+                # This includes HEAD and 304, because the ETag and the length depend on the personal data.
                 await self._request_log.disclose(self._record(exchange, response, began))
                 exchange.is_recorded = True
         except Refused as refused:
@@ -218,7 +218,7 @@ class App:
 
 
 def _crash(error: Exception, exchange: Exchange) -> HandlerCrashed:
-    """Describe where a crash happened, without the message or any values, because they may contain data."""
+    """Describe where a crash happened, without the message or any values, which may contain data."""
     frames = traceback.extract_tb(error.__traceback__)
     return HandlerCrashed(
         request_id=exchange.request_id,

@@ -1,4 +1,4 @@
-"""The gate in front of the endpoints: refuses malformed requests and browsers, then checks the key and the limits."""
+"""The gate in front of the endpoints: refuses malformed and browser requests, then checks key and limits."""
 
 import asyncio
 from typing import Protocol
@@ -17,17 +17,17 @@ from counterfoil.domain.problems import (
 from counterfoil.ports import KeyLookup, Meter, StoredKey, StoreUnavailable
 from counterfoil.reads import Caller
 
-# A worker processes at most this many requests at once. Others wait for a free slot up to the time limit and are then
-# refused without being counted, so that a slow store does not build up a queue that it can never serve.
+# Maximum number of requests that a worker processes at once. Others wait for a free slot until MAX_WAIT_SEC and are
+# then refused without being counted, so that a slow store does not build up a queue that it can never work off.
 MAX_CONCURRENT_REQUESTS = 32
 MAX_WAIT_SEC = 2.0
 
-# The HTTP server's name for HTTP/1.0.
+# The version string that the HTTP server passes for HTTP/1.0.
 HTTP_1_0 = "1"
 
 
 class RequestHeaders(Protocol):
-    """Request headers. `get` returns only values that are valid text; `in` also finds headers with other values."""
+    """Request headers. `get` returns only values that are valid text; `in` also finds headers with invalid values."""
 
     def __contains__(self, key: str) -> bool: ...
 
@@ -37,20 +37,24 @@ class RequestHeaders(Protocol):
 
 
 def names_one_host(headers: RequestHeaders, http_version: str) -> bool:
-    """Return whether there is exactly one readable Host header, as HTTP/1.1 demands; HTTP/1.0 may do without.
+    """Return whether there is exactly one readable Host header, or none in HTTP/1.0, where it is optional.
 
-    Two components that read two different hosts from one request disagree about where it goes.
+    If a request had two hosts, a proxy and this service might each use a
+    different one.
     """
     return len(headers.get_all("host")) == 1 or (http_version == HTTP_1_0 and "host" not in headers)
 
 
 def sole(values: list[str]) -> str | None:
-    """Return the value of a header that is given once. Of several values, none counts more than the others."""
+    """Return the header's value if it occurs exactly once, else None.
+
+    With several values there is no reason to prefer one.
+    """
     return values[0] if len(values) == 1 else None
 
 
 def refuse_browsers(headers: RequestHeaders) -> None:
-    """Refuse requests made by web pages, but not a person who follows a link to the service."""
+    """Refuse requests sent by web pages, but allow a person to follow a link to the service."""
     if "origin" in headers or "access-control-request-method" in headers:
         raise Refused(CROSS_ORIGIN_REFUSED)
     if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _is_navigation(headers):
@@ -70,7 +74,7 @@ class Gate:
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
 
     async def enter(self) -> None:
-        """Take a slot, waiting if none is free; `leave` releases it."""
+        """Take a slot, waiting until one is free; `leave` releases it."""
         if not self._slots.locked():
             await self._slots.acquire()
             return
@@ -86,7 +90,7 @@ class Gate:
         self._slots.release()
 
     async def admit(self, authorization: str | None) -> Caller:
-        """Check the key and count the request. The quota is checked later, because its refusal has quota headers."""
+        """Check the key and count the request. The quota is checked later, because that refusal has quota headers."""
         credential = credentials.parse_authorization(authorization)
         try:
             stored = await self._verified_key(credential)
@@ -104,7 +108,8 @@ class Gate:
     async def _verified_key(self, credential: credentials.Credential | None) -> StoredKey | None:
         """Return the key of this credential, or None. An unknown id and a wrong secret take the same steps."""
         if credential is None:
-            # There is nothing to look up, but if the keys cannot be read, this request is refused like any other.
+            # There is no key to look up, but this raises if keys cannot be read, so every request gets the same
+            # refusal.
             await self._keys.find("")
             return None
         stored = await self._keys.find(credential.key_id)

@@ -1,4 +1,4 @@
-"""The bytes and headers of responses."""
+"""Produces the bytes and headers of responses."""
 
 import hashlib
 import re
@@ -62,7 +62,7 @@ def success_body(answer: Answer) -> bytes:
         return b'{"ok":true,"data":%b%b' % (answer.data, tail)
     if not answer.data:
         return b'{"ok":true,"data":[]' + tail
-    # The envelope is attached to the first and the last row, so that the list is copied only once.
+    # The envelope is joined to the first and the last row, so that the list is copied only once.
     if len(answer.data) == 1:
         return b'{"ok":true,"data":[%b]%b' % (answer.data[0], tail)
     rows = [b'{"ok":true,"data":[' + answer.data[0], *answer.data[1:]]
@@ -92,7 +92,7 @@ def problem_headers(refused: Refused) -> Headers:
 
 
 def response_headers(request: str, caller: Caller | None, refused: Refused | None = None) -> Headers:
-    """Return the headers of a response; with the quota if the request passed the key check and the minute window."""
+    """Return the response headers, with the quota if the request passed the key check and the minute window."""
     common = [*_FIXED_HEADERS, ("x-request-id", request)]
     if caller and not (refused and refused.problem.stage is Stage.BEFORE_ADMISSION):
         left = allowance.remaining(caller.key, caller.admitted.count)
@@ -102,20 +102,20 @@ def response_headers(request: str, caller: Caller | None, refused: Refused | Non
 
 
 def bare_headers(request: str) -> Headers:
-    """Return the headers of an answer without a body to a request that is not well-formed HTTP."""
+    """Return the headers of a response without a body, for a request that is not well-formed HTTP."""
     return [("cache-control", "no-store"), ("server", "counterfoil"), ("x-request-id", request)]
 
 
 class EntityTags:
     """Computes weak ETags, which do not depend on the encoding or on serverTime.
 
-    Tags are keyed. A plain hash of a member with personal data would let anybody
-    who sees the tag test phone numbers against it until one fits.
+    ETags are keyed. With a plain hash, anybody who saw the ETag of a member
+    with personal data could try phone numbers until one matched.
     """
 
     def __init__(self, key: bytes) -> None:
         self._key = key
-        # Most polls get an empty answer, so its tag is computed once.
+        # Most polls get an empty answer, so its ETag is computed in advance.
         self._of_nothing = self._tag(hashlib.sha256().digest())
 
     def of(self, answer: Answer) -> str:
@@ -127,7 +127,8 @@ class EntityTags:
         return self._tag(hashed.digest())
 
     def _tag(self, digest: bytes) -> str:
-        # SHA-256 is computed by the processor and BLAKE2 is not, so only the digest is keyed and not the whole page.
+        # The processor has instructions for SHA-256 but not for BLAKE2, so only the digest is keyed, not the whole
+        # page.
         return f'W/"{hashlib.blake2b(digest, digest_size=TAG_BYTES, key=self._key).hexdigest()}"'
 
 
@@ -143,7 +144,7 @@ def matches_etag(if_none_match: str | None, tag: str) -> bool:
 
 
 def choose_encoding(accept_encoding: str | None, size: int) -> str | None:
-    """Return zstd or gzip, whichever the caller prefers (zstd if equal); None if neither or if the body is small."""
+    """Return zstd or gzip, whichever the caller prefers (zstd if equal); None if neither fits or the body is small."""
     if not accept_encoding:
         return None
     weights = _weights(accept_encoding)

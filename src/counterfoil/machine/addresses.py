@@ -1,9 +1,9 @@
-"""Hosts, ports and URLs."""
+"""Functions for hosts, ports and URLs."""
 
 import ipaddress
 import socket
 
-# Maps an address that listens on every interface to the loopback address that reaches such a listener.
+# Maps a wildcard address to the loopback address that reaches its listener.
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
 
 

@@ -21,12 +21,12 @@ class SystemClock:
         try:
             return _BOOT_ID.read_text(encoding="ascii").strip()
         except OSError:
-            # Other systems than Linux: use the time of the boot by the wall clock, rounded to ten minutes.
+            # Systems other than Linux: use the boot time by the wall clock, rounded to ten minutes.
             return str(round((time.time() - time.monotonic()) / 600))
 
 
 def random_ids() -> Iterator[str]:
-    """Yield ids of 16 hexadecimal digits; one system call provides the randomness for 512 of them."""
+    """Yield IDs of 16 hexadecimal digits. One system call provides the randomness for 512 of them."""
     while True:
         digits = os.urandom(4096).hex()
         yield from (digits[start : start + 16] for start in range(0, len(digits), 16))

@@ -1,4 +1,4 @@
-"""The file that holds the deployment secret."""
+"""Reads and creates the file with the deployment secret."""
 
 import os
 import secrets
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def read_or_create(file: Path) -> bytes:
-    """Return the secret in this file, which is created with a random secret if it does not exist."""
+    """Return the secret in this file; create the file with a random secret if it does not exist."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not file.exists():
         create(file, secrets.token_hex(32))
@@ -16,7 +16,8 @@ def read_or_create(file: Path) -> bytes:
 def create(file: Path, secret: str) -> None:
     """Create the file with this secret; leave an existing file unchanged.
 
-    The secret is written to a temporary file and linked into place, so that concurrent starts read the same one.
+    The secret is written to a temporary file that is then linked into place, so
+    that processes which start at the same time read the same secret.
     """
     draft = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

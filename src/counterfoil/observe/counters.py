@@ -1,7 +1,7 @@
 """Counters that the worker processes share with the supervisor, which serves `/metrics`.
 
-Every worker has its own memory-mapped file: counting is one
-addition, and the counts of a killed worker can still be read.
+Every worker has its own memory-mapped file. Counting is a single addition, and
+the counts of a killed worker can still be read.
 """
 
 import mmap
@@ -14,11 +14,11 @@ from counterfoil.domain.problems import TABLE
 from counterfoil.observe.events import CountsReseeded, Event, HandlerCrashed, RequestServed, ServerChanged, StoreFailed
 
 BUCKETS_US = (100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000)
-# (status, error code); the last row counts everything that is not in the others.
+# Pairs of status and error code. The last one counts every other outcome.
 OUTCOMES = (("200", ""), ("304", ""), *((str(problem.status), problem.code) for problem in TABLE), ("other", ""))
 
 
-# The numbers in the row of a route: outcomes, requests by latency bucket, the sum of latencies, bytes sent.
+# Each route has a row of numbers: requests by outcome, requests by latency bucket, the sum of latencies, bytes sent.
 _OUTCOME_INDEX = {(int(status), code): index for index, (status, code) in enumerate(OUTCOMES) if status != "other"}
 _OTHER_INDEX = len(OUTCOMES) - 1
 _BUCKETS_OFFSET = len(OUTCOMES)
@@ -37,7 +37,7 @@ class Layout:
         self.store_failures = self.crashes + 1
         self.reseeded = self.store_failures + 1
         self.server_changes = self.reseeded + 1
-        # The time of the last store failure in milliseconds, or 0 if a request with a key has succeeded since.
+        # Time of the last store failure in milliseconds, or 0 if a request with a valid key has succeeded since.
         self.failed_at = self.server_changes + 1
         self.slots = self.failed_at + 1
 
@@ -71,7 +71,7 @@ class CounterFile:
         numbers, layout = self._numbers, self._layout
         match event:
             case RequestServed():
-                # The layout's methods are inlined here, because calling them would cost more than everything else.
+                # The layout's methods are inlined here, because the calls would cost more than everything else.
                 row = layout.rows[event.route]
                 numbers[row + _OUTCOME_INDEX.get((event.status, event.error or ""), _OTHER_INDEX)] += 1
                 numbers[row + _BUCKETS_OFFSET + bisect_left(BUCKETS_US, event.took_us)] += 1
@@ -91,7 +91,7 @@ class CounterFile:
 
 
 def totals(folder: Path, layout: Layout) -> list[int]:
-    """Return the sums over all counter files."""
+    """Return the sum of each number over all counter files."""
     sums = [0] * layout.slots
     for numbers in _counter_files(folder, layout):
         sums = [left + right for left, right in zip(sums, numbers, strict=True)]
@@ -99,7 +99,7 @@ def totals(folder: Path, layout: Layout) -> list[int]:
 
 
 def last_store_failure_ms(folder: Path, layout: Layout) -> int:
-    """Return the time of the latest store failure of a worker that has not succeeded since; 0 if there is none."""
+    """Return the time of the latest store failure among workers that have not succeeded since; 0 if none."""
     return max((numbers[layout.failed_at] for numbers in _counter_files(folder, layout)), default=0)
 
 

@@ -1,13 +1,14 @@
-"""The events from which both the log and the metrics are made.
+"""The events from which both the log and the metrics are produced.
 
-No event carries a secret, a query string, or anything that identifies a person.
+No event contains a secret, a query string, or anything that identifies a
+person.
 """
 
 from msgspec import Struct
 
 
 class RequestServed(Struct, frozen=True, kw_only=True, tag="request"):
-    """A request was served. `took_us` is the time from the server's call of the application to the response."""
+    """A request was served. `took_us` is the time from the server's call to the response, in microseconds."""
 
     request_id: str
     method: str
@@ -23,7 +24,7 @@ class RequestServed(Struct, frozen=True, kw_only=True, tag="request"):
 
 
 class HandlerCrashed(Struct, frozen=True, kw_only=True, tag="crash"):
-    """A handler failed unexpectedly. Contains the location of the error, but no values."""
+    """A handler failed unexpectedly. The event gives the location of the error, but no values."""
 
     request_id: str
     route: str
@@ -40,7 +41,7 @@ class StoreFailed(Struct, frozen=True, kw_only=True, tag="store_failed"):
 
 
 class ServiceChanged(Struct, frozen=True, kw_only=True, tag="service"):
-    """The state of the service changed: it is ready or stopped, or a chore was done, failed or recovered."""
+    """The service started or stopped, or a chore was done, failed or recovered."""
 
     what: str
     detail: str = ""
@@ -55,7 +56,7 @@ class CountsReseeded(Struct, frozen=True, kw_only=True, tag="counts_reseeded"):
 
 
 class ServerChanged(Struct, frozen=True, kw_only=True, tag="server"):
-    """One of the store's servers has a new role: after a failover, or when a replica is lost or comes back."""
+    """A server of the store has a new role: after a failover, or when a replica is lost or comes back."""
 
     server: str
     role: str

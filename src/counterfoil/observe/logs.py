@@ -1,7 +1,7 @@
 """Writes events to a file descriptor as JSON, one per line.
 
-Lines are collected and written together a moment later, with one system call
-for many requests.
+Lines are buffered briefly and written together, so that one system call serves
+many requests.
 """
 
 import logging
@@ -20,7 +20,7 @@ MAX_BUFFER_BYTES = 32_768
 
 
 class JsonLog:
-    """Writes events to a descriptor; `schedule` schedules a call, as an event loop does."""
+    """Writes events to a file descriptor. `schedule` runs a call later, as an event loop does."""
 
     def __init__(self, descriptor: int, now_ms: Callable[[], int], schedule: Schedule) -> None:
         self._descriptor = descriptor
@@ -31,7 +31,7 @@ class JsonLog:
         self._encode = json.Encoder().encode
 
     def __call__(self, event: Event) -> None:
-        # The time is put in front of the other fields: {"at":"...","type":"request",...}
+        # The time comes before the other fields: {"at":"...","type":"request",...}
         self._buffer += b'{"at":"%b",%b\n' % (iso_utc(self._now_ms()).encode(), self._encode(event)[1:])
         if len(self._buffer) >= MAX_BUFFER_BYTES:
             self.flush()
@@ -47,12 +47,12 @@ class JsonLog:
             try:
                 view = view[os.write(self._descriptor, view) :]
             except OSError:
-                # The service must keep running if its log can no longer be written.
+                # The service must keep running even if its log can no longer be written.
                 return
 
 
 class ServerLogFormatter(logging.Formatter):
-    """Formats the HTTP server's own messages like events, without tracebacks, because they may contain data."""
+    """Formats the HTTP server's own messages like events, without tracebacks, which may contain data."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {

@@ -1,4 +1,4 @@
-"""The admin listener: `/live`, `/ready` and `/metrics`, on its own address and never on the public port."""
+"""The admin listener: `/live`, `/ready` and `/metrics`, on a separate address and never on the public port."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -20,25 +20,27 @@ ALLOWED = ["GET", "HEAD"]
 
 
 class Readiness(Struct, frozen=True):
-    """The result of one readiness check: what is wrong, or None."""
+    """The result of one readiness check: its name, and the problem or None."""
 
     name: str
     problem: str | None
 
 
 class AdminRefusal(Struct, frozen=True):
-    """Why a request is refused before its path is looked at."""
+    """The status and message for a request that is refused before its path is examined."""
 
     status: int
     message: str
 
 
 class Doorkeeper:
-    """Refuses what a web page could send.
+    """Refuses requests that a web page could have sent.
 
-    The listener has no authentication and is protected by its address alone. A page can reach a private address by a
-    name of its own that resolves to it (DNS rebinding), so the name in `Host` must be one that the operator gave.
-    A page cannot choose an IP address as its name.
+    The listener has no authentication and is protected by its address alone. A
+    page can reach a private address through its own domain name if the name
+    resolves to that address (DNS rebinding), so the name in `Host` must be one
+    that the operator configured. IP addresses are accepted, because a page
+    cannot choose one as its name.
     """
 
     def __init__(self, host: str, names: str) -> None:
@@ -46,12 +48,12 @@ class Doorkeeper:
         self._any_address = host in WILDCARD_HOSTS
 
     def refusal(self, headers: Message, version: str) -> AdminRefusal | None:
-        """Return why a request is refused, or None."""
+        """Return the refusal of a request, or None if it is allowed."""
         hosts = headers.get_all("host", [])
         if len(hosts) > 1 or (not hosts and version != "HTTP/1.0"):
             return AdminRefusal(400, "HTTP/1.1 requires exactly one Host header.")
         if hosts and not self._is_ours(_name_in(hosts[0])):
-            return AdminRefusal(421, "This listener is not called that. List the name in the setting admin_names.")
+            return AdminRefusal(421, "Unknown host name. Add it to the setting admin_names.")
         if "origin" in headers or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return AdminRefusal(403, "Requests from web pages are refused.")
         return None
@@ -67,7 +69,7 @@ class Doorkeeper:
 
 
 def _name_in(host: str) -> str:
-    """Return the name or address of a Host header without its port."""
+    """Return the name or address in a Host header, without the port."""
     host = host.strip().lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]
@@ -75,7 +77,7 @@ def _name_in(host: str) -> str:
 
 
 class Admin:
-    """Runs in a thread of the supervisor, so it responds even while the workers are busy or dead."""
+    """The listener, which runs in a thread of the supervisor, so it responds even if the workers are busy or dead."""
 
     def __init__(
         self,
@@ -129,7 +131,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Print nothing: a client that disconnects is not an error, and standard error carries the log."""
+        """Print nothing: a client that disconnects is not an error, and standard error contains the log."""
 
 
 class _MetricsCollector(Collector):
@@ -169,6 +171,6 @@ def _handler(admin: Admin) -> type[BaseHTTPRequestHandler]:
                 self._send(code, JSON, json.encode({"failed": HTTPStatus(code).phrase}))
 
         def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - http.server's signature
-            """Log nothing: scrapes would fill the log."""
+            """Log nothing, because frequent scrapes would fill the log."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""The supervisor's chores: advancing the horizon, checkpoints, pruning."""
+"""The supervisor's periodic chores: advancing the horizon, checkpoints and pruning."""
 
 import threading
 import time
@@ -22,7 +22,7 @@ class Closable(Protocol):
 
 
 class Chores:
-    """Runs chores in two threads: one for the books, which may wait for a load's lock, and one for usage."""
+    """Runs chores in two threads: one for the books, which may have to wait for a load, and one for usage."""
 
     def __init__(self, settings: Settings, log: Callable[[Event], None]) -> None:
         self._settings = settings
@@ -64,7 +64,7 @@ class Chores:
             self._run("prune", PRUNE_SEC, self._prune)
 
     def _run(self, name: str, every_sec: float, chore: Callable[[], object]) -> None:
-        """Run a chore if it is due; log when it starts to fail and when it works again."""
+        """Run a chore if it is due; log when it starts failing and when it works again."""
         now = time.monotonic()
         if now < self._due.get(name, 0):
             return

@@ -24,7 +24,7 @@ PROBE_SEC = 2.0
 def readiness(settings: Settings, counters: Path, inspection: Inspection) -> list[Readiness]:
     checks = [Readiness(name, problem) for name, problem in inspection.problems().items()]
     age = _horizon_age_ms(inspection)
-    # With replicas, a node stays ready during a failover for as long as it may trust the keys that it has read.
+    # With replicas, a node stays ready during a failover as long as it may trust the keys in memory.
     max_age = KEYS_TRUSTED_SEC * 1000 if inspection.survives_primary() else STALE_HORIZON_MS
     problem = None if age is None or age < max_age else f"the horizon has not moved for {age / 1000:.0f} s"
     return [
@@ -41,7 +41,7 @@ def _horizon_age_ms(inspection: Inspection) -> int | None:
 
 
 def _recent_store_failure(counters: Path) -> str | None:
-    """Return a recent store failure of a worker, such as a full disk, which the other checks do not detect."""
+    """Return a recent store failure in a worker, such as a full disk, that the other checks do not detect."""
     ago = SystemClock().now_ms() - last_store_failure_ms(counters, LAYOUT)
     return f"a request failed {ago / 1000:.0f} s ago because of the store" if ago < RECENT_FAILURE_MS else None
 

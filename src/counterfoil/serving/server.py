@@ -1,4 +1,4 @@
-"""The HTTP server: Granian, its limits and its worker processes. No other module uses Granian."""
+"""The HTTP server: Granian, its limits and its worker processes. No other module imports Granian."""
 
 import asyncio
 import multiprocessing
@@ -18,22 +18,22 @@ from granian.log import LogLevels
 from counterfoil.http.app import App
 
 BACKLOG = 1024
-# The most connections that a worker holds open. By default the server stops
-# accepting at backlog / workers, so a few hundred idle ones would lock out everybody.
+# Maximum number of open connections per worker. By default the server stops accepting at backlog / workers, so a few
+# hundred idle connections would lock everybody out.
 MAX_CONNECTIONS = 8_192
-# A request head may be at most this large and must arrive within this time.
+# Maximum size of a request head, and the time within which it must arrive.
 MAX_HEAD_BYTES = 65_536
 HEAD_TIMEOUT_MS = 10_000
 ORPHAN_CHECK_SEC = 1.0
 OTHER_DESCRIPTORS = 256
-# A worker that dies within STEADY_SEC of its start is replaced after a pause, which doubles each time.
+# A worker that dies within STEADY_SEC of its start is replaced after a pause that doubles each time.
 STEADY_SEC = 30.0
 FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC = 0.5, 10.0
 STOP_CHECK_SEC = 0.05
 
 LIMITS = HTTP1Settings(header_read_timeout=HEAD_TIMEOUT_MS, keep_alive=True, max_buffer_size=MAX_HEAD_BYTES)
 
-# The server writes its own messages to standard error, as JSON too.
+# The server writes its own messages to standard error, also as JSON.
 LOGGING = {
     "formatters": {"json": {"()": "counterfoil.observe.logs.ServerLogFormatter"}},
     "handlers": {
@@ -44,11 +44,12 @@ LOGGING = {
 
 
 class Worker:
-    """What a worker process runs: the application, and the function that closes it."""
+    """The application that a worker process runs, and the function that closes it."""
 
     def __init__(self, app: App, close: Callable[[], None]) -> None:
         self._close = close
-        # Use the PID that the supervisor passed on: if it has died already, getppid() returns another process.
+        # Use the PID that the supervisor passed on: if the supervisor has already died, getppid() returns another
+        # process.
         supervisor = multiprocessing.parent_process()
         self._parent = (supervisor and supervisor.pid) or os.getppid()
         self.__rsgi__ = app.__rsgi__
@@ -63,13 +64,13 @@ class Worker:
     def _stop_if_orphaned(self, loop: asyncio.AbstractEventLoop) -> None:
         """Stop this worker if its supervisor was killed, so that the next supervisor has the port to itself."""
         if os.getppid() != self._parent:
-            # Sent on every check, because a signal that arrives while the worker is still starting is lost.
+            # The signal is sent at every check, because one that arrives while the worker is starting is lost.
             os.kill(os.getpid(), signal.SIGTERM)
         loop.call_later(ORPHAN_CHECK_SEC, self._stop_if_orphaned, loop)
 
 
 def _allow_descriptors(connections: int) -> None:
-    """Raise the limit of open files, which is 1,024 on many systems, as far as the hard limit allows."""
+    """Raise the limit of open files, often 1,024, as far as the hard limit allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + OTHER_DESCRIPTORS
     if hard != resource.RLIM_INFINITY:
@@ -79,11 +80,11 @@ def _allow_descriptors(connections: int) -> None:
 
 
 class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
-    """Granian that never gives up its workers.
+    """A Granian server that always replaces its workers.
 
-    By itself it ends the service when a worker dies twice within 5.5 seconds.
-    Here a dead worker is replaced at once the first time, and after longer and
-    longer pauses if it dies again soon.
+    Granian itself stops the service when a worker dies twice within 5.5
+    seconds. Here a dead worker is replaced immediately the first time, and
+    after increasing pauses if it dies again soon.
     """
 
     def __init__(self, **terms: Any) -> None:
@@ -91,7 +92,8 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
         self._pauses = Pauses(time.monotonic)
 
     def _respawn_workers(self, workers: list[int], spawn_target: Any, target_loader: Any, delay: float = 0) -> None:
-        # A worker that is replaced on purpose has a delay, so that the old one can finish.
+        # A delay means that the worker is replaced on purpose and needs time to finish its requests, so no pause is
+        # added.
         pause = 0.0 if delay else max(map(self._pauses.next, workers), default=0.0)
         end = time.monotonic() + pause
         while time.monotonic() < end:
@@ -99,19 +101,19 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
                 return
             time.sleep(STOP_CHECK_SEC)
         super()._respawn_workers(workers, spawn_target, target_loader, delay)
-        # Granian looks here to find out whether a worker died soon after it was replaced.
+        # Granian checks this list to find out whether a worker died soon after it was replaced.
         self.respawned_wrks.clear()
 
 
 class Pauses:
-    """How long to wait before a worker is replaced."""
+    """Computes how long to wait before a worker is replaced."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._last: dict[int, tuple[float, float]] = {}
 
     def next(self, worker: int) -> float:
-        """Return the pause, which doubles if the worker died soon after it was last replaced."""
+        """Return the pause in seconds, which doubles if the worker died soon after its last replacement."""
         died = self._now()
         replaced, pause = self._last.get(worker, (0.0, 0.0))
         soon = worker in self._last and died - replaced < STEADY_SEC
@@ -124,7 +126,7 @@ class HttpServer:
     """Listens and keeps `workers` processes running; each of them calls `load`."""
 
     def __init__(self, host: str, port: int, workers: int, grace_sec: int, load: Callable[[], Worker]) -> None:
-        # Workers start from a clean interpreter: the supervisor runs threads, which do not survive a fork.
+        # Workers start in a new interpreter, because the supervisor runs threads, which do not survive a fork.
         multiprocessing.set_start_method("spawn", force=True)
         self._load = load
         self._server: Any = _PersistentServer(

@@ -1,4 +1,4 @@
-"""What a worker process runs. Each starts a new interpreter, so this module imports only what a worker needs."""
+"""Code that a worker process runs. Each worker starts a new interpreter, so imports are kept to a minimum."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ LAYOUT = Layout([*(route.path for route in ROUTES), NO_ROUTE])
 
 
 def worker(settings: Settings, counters: Path) -> Worker:
-    """Build the application. Called in each worker process. If it fails, log one line and end the process."""
+    """Build the application in a worker process. If that fails, log one line and end the process."""
     try:
         return _worker(settings, counters)
     except Exception as error:

@@ -79,7 +79,8 @@ def _require_citus(connection: Connection) -> None:
     others = _other_sessions(connection)
     if others:
         raise StoreMismatch(
-            f"{others} other Counterfoil sessions use this database, and they would go on writing as to one server. "
+            f"{others} other Counterfoil sessions use this database, and they would keep writing "
+            "as if the tables were not distributed. "
             "Stop every `serve` and `load`, then run `counterfoil migrate --distribute` again."
         )
 

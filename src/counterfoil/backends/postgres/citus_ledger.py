@@ -151,8 +151,9 @@ class DistributedLedger(PostgresLedger):
         (ended,) = only(connection.execute(_WRITER_IS_GONE, (writer,)))
         if not ended:
             raise StoreUnavailable(
-                "Citus: a load was cut off, and a node that may still be writing for it does not answer. "
-                "The horizon waits until it does. If that node is gone for good, remove it from the cluster."
+                "Citus: a load was interrupted, and a node that may still be writing for it does not respond. "
+                "The horizon does not advance until it does. If the node is permanently lost, remove it from the "
+                "cluster."
             )
         connection.execute(_PUBLISH_ABANDONED, (stamp,))
 

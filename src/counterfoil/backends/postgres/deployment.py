@@ -22,6 +22,6 @@ def fingerprint_of(connection: Connection[tuple[Any, ...]]) -> str | None:
     found = row_of(connection)
     if found and found.startswith(FILLING):
         raise StoreMismatch(
-            "a copy into this store has not been finished: run `counterfoil copy` with --cut-over to its end."
+            "a copy into this store has not been finished: run `counterfoil copy` with --cut-over to complete it."
         )
     return found

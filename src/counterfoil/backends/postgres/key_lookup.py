@@ -116,7 +116,7 @@ class PostgresKeyLookup:
             async with asyncio.timeout(GATE_SEC):
                 number, at, schema, oldest = await pool.row(_GENERATION)
         except TimeoutError as error:
-            raise StoreUnreachable(f"PostgreSQL: no answer in {GATE_SEC} s") from error
+            raise StoreUnreachable(f"PostgreSQL: no answer within {GATE_SEC} s") from error
         problem = mismatch(schema, oldest)
         if problem:
             # Another version has migrated the database while this service was running.

@@ -308,7 +308,7 @@ class PostgresLedger:
         if found != fingerprint:
             raise StoreMismatch(
                 "the deployment secret is not the one this store was built with: member tokens would change. "
-                "Give the right secret, or load into an empty store."
+                "Set the correct secret (COUNTERFOIL_SECRET or secret_file), or load into an empty store."
             )
 
     def _set_fingerprint(self, fingerprint: str) -> None:
@@ -316,8 +316,8 @@ class PostgresLedger:
             self._line().execute(_SET_FINGERPRINT, (fingerprint,))
         except InsufficientPrivilege as error:
             raise StoreMismatch(
-                "nothing was loaded into this store yet, and this login may not put it into service: "
-                "run `counterfoil load` once with the loader's."
+                "nothing has been loaded into this store yet, and this login has no permission to initialise it: "
+                "run `counterfoil load` once with the loader's login."
             ) from error
 
 

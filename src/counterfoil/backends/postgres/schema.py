@@ -38,10 +38,10 @@ LATEST = scripts()[-1][0]
 def mismatch(number: int | None, oldest: int) -> str | None:
     """Return the reason this version of Counterfoil cannot use a store with this schema, or None."""
     if number is None or number < LATEST:
-        return f"the database has schema {number or 0}, and this program needs {LATEST}: run `counterfoil migrate`."
+        return f"the database has schema {number or 0}, but this version needs {LATEST}: run `counterfoil migrate`."
     if oldest > LATEST:
         return (
-            f"the database has schema {number}, and this program knows up to {LATEST}: "
+            f"the database has schema {number}, but this version supports only schemas up to {LATEST}: "
             "it was brought up to date by a newer Counterfoil. Run that version, or restore a backup."
         )
     return None

@@ -31,7 +31,7 @@ LAG_MS = 5_000
 # RETRY_FOR_SEC.
 RETRY_EVERY_SEC = 0.05
 RETRY_FOR_SEC = 2.0
-NO_PRIMARY = "PostgreSQL: no server can be written"
+NO_PRIMARY = "PostgreSQL: no server accepts writes"
 
 _STATUS = """
     SELECT pg_is_in_recovery(), horizon.at,
@@ -161,7 +161,7 @@ class Servers:
     async def _first_answer(
         self, ask: Callable[[Pool], Awaitable[list[Any]]], reached: int
     ) -> tuple[DatabaseServer, list[Any]]:
-        """Return the answer of the first server that has reached this horizon, and that server.
+        """Return the first server that has reached this horizon, together with its answer.
 
         Right after a failover there may be none for a moment, so the read is
         retried: a server that is being promoted or is catching up will soon

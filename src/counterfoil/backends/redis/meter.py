@@ -86,7 +86,7 @@ class RedisMeter:
         if verdict[0] < 0:
             verdict = await self._ask_with_seeds(key, *verdict[1:])
         if verdict[0] < 0:
-            raise StoreUnavailable("meter: the day changed twice")
+            raise StoreUnavailable("meter: the day changed twice while one request was admitted")
         if verdict[0] > 0:
             return TooFast(retry_after(verdict[0]))
         _, day, count, horizon = verdict

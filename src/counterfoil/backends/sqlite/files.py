@@ -318,7 +318,7 @@ def recreate(folder: Path, name: str) -> None:
     """Replace a lost file with an empty one."""
     found = next((one for one in lost(folder) if one == name), None)
     if found is None:
-        raise StoreMismatch(f"{name}.sqlite3 is not missing, so it is not created again.")
+        raise StoreMismatch(f"{name}.sqlite3 is not missing, so it was not recreated.")
     _settled(folder, found).close()
     _settle_id(folder)
 

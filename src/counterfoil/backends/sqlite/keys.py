@@ -138,7 +138,7 @@ class SqliteKeyLookup:
                 self._due = self._clock.steady_us() + int(RETRY_SEC * 1_000_000)
                 return
             if loop.time() >= deadline:
-                raise self._locked or StoreBusy(f"the keys could not be read in {REQUEST_SEC} s")
+                raise self._locked or StoreBusy(f"the keys could not be read within {REQUEST_SEC} s")
             await asyncio.sleep(LOCK_SEC)
 
     async def _look_once(self) -> None:

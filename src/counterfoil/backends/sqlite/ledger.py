@@ -198,7 +198,7 @@ class SqliteLedger:
             elif row[0] != fingerprint:
                 raise StoreMismatch(
                     "the deployment secret is not the one this store was built with: member tokens would change. "
-                    "Give the right secret, or load into an empty store."
+                    "Set the correct secret (COUNTERFOIL_SECRET or secret_file), or load into an empty store."
                 )
 
     # --- under the lock ------------------------------------------------------------

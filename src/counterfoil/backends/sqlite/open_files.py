@@ -20,7 +20,7 @@ class OpenFiles:
                     self._known.append((name, file, inode))
 
     def problem(self, name: Name | None = None) -> str | None:
-        """Return what happened to a file, or to the first of all."""
+        """Return what happened to this file, or to the first affected file if no name is given; otherwise None."""
         for known, path, inode in self._known:
             if name in (None, known) and (found := _inode(path)) != inode:
                 if found is None and not path_of(self._folder, known).exists():

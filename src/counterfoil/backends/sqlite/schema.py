@@ -28,12 +28,12 @@ def check_version(connection: sqlite3.Connection, name: Name) -> None:
     found, wanted = version(connection), scripts(name)[-1][0]
     if found > wanted:
         raise StoreMismatch(
-            f"the {name} database has schema {found}, and this program knows up to {wanted}: "
+            f"the {name} database has schema {found}, but this version supports only schemas up to {wanted}: "
             "it was written by a newer Counterfoil. Run that version, or restore a backup."
         )
     if found < wanted:
         raise StoreMismatch(
-            f"the {name} database has schema {found}, and this program needs {wanted}: "
+            f"the {name} database has schema {found}, but this version needs {wanted}: "
             "stop the older processes and start `counterfoil serve` or `counterfoil load` once to bring it up to date."
         )
 

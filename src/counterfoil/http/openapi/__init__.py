@@ -1,8 +1,8 @@
 """The OpenAPI 3.1 description of the service.
 
-Nothing is written twice: schemas come from the types of the responses, error
-schemas from the error table, and examples from the functions that write
-responses. This package adds only what types cannot express.
+Schemas come from the response types, error schemas from the error table, and
+examples from the functions that write responses. This package adds only what
+types cannot express.
 """
 
 from functools import cache
@@ -59,7 +59,7 @@ allows it.
 
 @cache
 def document(prefix: str) -> bytes:
-    """Return the document served at `{prefix}/v1/openapi.json`, always the same bytes."""
+    """Return the document served at `{prefix}/v1/openapi.json`. Its bytes are always the same."""
     return json.encode(
         {
             "openapi": "3.1.0",

@@ -26,7 +26,10 @@ TAGS = {
 
 
 class Operation(Struct, frozen=True, kw_only=True):
-    """One GET operation. `path` is as in the route table. Without `data` it is public and returns this document."""
+    """One GET operation. `path` is written as in the route table.
+
+    An operation without `data` is public and returns the OpenAPI document.
+    """
 
     path: str
     id: str
@@ -53,8 +56,8 @@ OPERATIONS = (
         id="listShops",
         tag="Shops",
         summary="Branches the key can read.",
-        description="All of them in one response: a single row for a key of a shop, one row per branch for a key of "
-        "a franchise. Removed branches are left out.",
+        description="All of them in one response: a single row for a key bound to a shop, one row per branch for a key "
+        "bound to a franchise. Removed branches are left out.",
         response_schema="ShopsAnswer",
         data=list[Shop],
         parameters=_COMMON_PARAMETERS,

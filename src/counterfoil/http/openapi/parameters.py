@@ -1,4 +1,4 @@
-"""The parameters. A schema excludes only values that the service really refuses."""
+"""The parameters. Their schemas exclude only values that the service refuses."""
 
 from counterfoil.domain.requests import DEFAULT_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
 from counterfoil.http.openapi import examples
@@ -26,7 +26,7 @@ PARAMETERS: dict[str, Json] = {
         "name": "to",
         "in": "query",
         "description": f"Last calendar day (inclusive), YYYYMMDD. `from` and `to` may span at most {MAX_SPAN_DAYS} "
-        "days, including both.",
+        "days, counting both dates.",
         "schema": {"type": "string", "pattern": _DAY_PATTERN},
         "example": "20261031",
     },
@@ -42,16 +42,16 @@ PARAMETERS: dict[str, Json] = {
     "limit": {
         "name": "limit",
         "in": "query",
-        "description": f"Rows per page, 1 to {MAX_LIMIT}. Never refused: a fraction is cut off, more than {MAX_LIMIT} "
-        f"counts as {MAX_LIMIT}, and less than 1 or an invalid number as {DEFAULT_LIMIT}.",
-        # Text is accepted as well, so a schema that allows only integers would promise a refusal that never comes.
+        "description": f"Rows per page, 1 to {MAX_LIMIT}. Never refused: a fraction is truncated, more than "
+        f"{MAX_LIMIT} counts as {MAX_LIMIT}, and less than 1 or an invalid number as {DEFAULT_LIMIT}.",
+        # The service accepts any text, so a schema that allows only integers would be wrong.
         "schema": {"type": ["integer", "string"], "default": DEFAULT_LIMIT},
         "example": MAX_LIMIT,
     },
     "billCursor": {
         "name": "cursor",
         "in": "query",
-        "description": "The `nextCursor` of the page before, with all other parameters as they were. It is valid for "
+        "description": "The `nextCursor` of the previous page, with all other parameters unchanged. It is valid for "
         "this list and key (and keys made from it by rotation), for 7 days after it was last handed out or used. Any "
         "other cursor is `bad_cursor`: start the list again without one.",
         "schema": {"type": "string", "minLength": 1},
@@ -60,8 +60,8 @@ PARAMETERS: dict[str, Json] = {
     "memberCursor": {
         "name": "cursor",
         "in": "query",
-        "description": "The `nextCursor` of the page before. It is valid for this base and key (and keys made from it "
-        "by rotation), for 7 days after it was last handed out or used. Any other cursor, and one whose member was "
+        "description": "The `nextCursor` of the previous page. It is valid for this base and key (and keys made from "
+        "it by rotation), for 7 days after it was last handed out or used. Any other cursor, and one whose member was "
         "removed, is `bad_cursor`: start the list again without one.",
         "schema": {"type": "string", "minLength": 1},
         "example": examples.TOKEN,

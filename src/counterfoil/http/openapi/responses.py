@@ -1,4 +1,4 @@
-"""The responses of an operation by status, with their headers."""
+"""The responses of an operation, by status, with their headers."""
 
 from itertools import groupby
 from typing import Any
@@ -20,7 +20,7 @@ from counterfoil.http.openapi import examples
 from counterfoil.http.openapi.operations import Operation
 from counterfoil.http.openapi.schemas import Json, problem_name, reference
 
-# The refusals that every operation may return, and those that every operation with a key may return.
+# The refusals that every operation can return, and those that every operation with a key can return.
 _COMMON_REFUSALS = (CROSS_ORIGIN_REFUSED, METHOD_NOT_ALLOWED)
 _KEY_REFUSALS = (INVALID_KEY, KEY_REVOKED, RATE_LIMITED, QUOTA_EXCEEDED, INTERNAL, AUTH_UNAVAILABLE)
 
@@ -51,7 +51,7 @@ _STATUS_HEADERS = {
 
 
 def responses(operation: Operation) -> Json:
-    """Return every status that the operation can return."""
+    """Return the responses for every status that the operation can return."""
     common = _COMMON_REFUSALS if operation.public else (*_COMMON_REFUSALS, *_KEY_REFUSALS)
     refusals = sorted((*operation.refusals, *common), key=lambda problem: problem.status)
     described = {"200": _success(operation), "304": _unchanged(operation)}
@@ -121,7 +121,7 @@ def _references(headers: dict[str, str]) -> Json:
 
 
 def headers() -> dict[str, Json]:
-    """Return the headers by component name, with values that the service really sends as examples."""
+    """Return the headers by component name. The examples are values that the service really sends."""
     sent = dict(wire.response_headers(examples.REQUEST_ID, caller=None))
     for problem in (INVALID_KEY, METHOD_NOT_ALLOWED, RATE_LIMITED):
         sent |= wire.problem_headers(examples.example_refusal(problem))

@@ -1,8 +1,8 @@
-"""Schemas of all responses: the resources, the envelopes around them, and the errors.
+"""Schemas of all responses: the resources, their envelopes, and the errors.
 
-msgspec's schemas are correct but hard to read for client generators, so they
+msgspec's schemas are correct, but client generators handle them poorly, so they
 are simplified: `int | float` becomes one JSON number, and a nullable type
-becomes a type list with "null".
+becomes a list of types that includes "null".
 """
 
 from collections.abc import Iterable
@@ -44,7 +44,8 @@ def _resource(name: str, schema: Json) -> Json:
     plain: Json = _simplify(schema)
     for field, described in plain["properties"].items():
         if "enum" in described:
-            # Generators name an enumeration after its title; without one, a nullable enumeration becomes several types.
+            # Generators name an enumeration after its title. Without a title, a nullable enumeration becomes several
+            # types.
             described["title"] = field[0].upper() + field[1:]
     shown = [to_builtins(example) for example in examples.ALL if type(example).__name__ == name]
     return plain | {"examples": shown}
@@ -62,7 +63,7 @@ def _simplify(node: Any) -> Any:
     if "anyOf" in node:
         return plain | _merge_types(_simplify(node["anyOf"]))
     if "enum" in plain:
-        # The published types have only enumerations of strings.
+        # All enumerations in the published types are enumerations of strings.
         plain = {"type": "string"} | plain
     return plain
 
