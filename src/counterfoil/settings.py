@@ -19,7 +19,7 @@ from counterfoil.machine.addresses import would_conflict
 
 
 class SettingsError(Exception):
-    """A setting is invalid. The message says which and why; `names` lists the settings for programs."""
+    """A setting is invalid. The message says which and why; `names` lists the affected settings."""
 
     def __init__(self, message: str, *names: str) -> None:
         super().__init__(message)

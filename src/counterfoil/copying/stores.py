@@ -15,13 +15,13 @@ class CopySide(Protocol):
     """A store whose rows can be read."""
 
     def groups(self, table: CopiedTable, since: int) -> list[Any]:
-        """Return the groups of a table; for request records, only those starting at the hour `since`."""
+        """Return the groups of a table; for request records, only those from the hour `since` onwards."""
 
     def compared(self, table: CopiedTable, group: Any) -> Iterable[Row]:
         """Return the rows of a group. The body column is left out if the table also stores a digest of it."""
 
     def whole(self, table: CopiedTable, since: int) -> Iterator[tuple[Any, Row]]:
-        """Yield every complete row with its group; for request records, starting at the hour `since`."""
+        """Yield every complete row with its group; for request records, only from the hour `since` onwards."""
 
 
 class CopySource(CopySide, Protocol):
@@ -44,7 +44,7 @@ class CopySource(CopySide, Protocol):
         """Block all other writers to the source within this context; the context value is its horizon."""
 
     def retire(self, moved_to: str) -> None:
-        """Retire the source permanently while it is held: it no longer stamps bills, admits requests or issues keys."""
+        """Retire the source permanently, within `held`: it no longer stamps bills, admits requests or issues keys."""
 
     def picked(self, table: CopiedTable, group: Any, keys: Collection[Row] | None) -> Iterator[Row]:
         """Yield complete rows of a group: those with these keys, or all if `keys` is None."""

@@ -37,5 +37,5 @@ class Key(Struct, frozen=True, kw_only=True):
 
     @property
     def lineage(self) -> str:
-        """The id of the first key of the lineage. Any key of a lineage can continue what another one began."""
+        """The ID of the first key of the lineage. Any key of a lineage can continue a list that another one began."""
         return self.family or self.key_id

@@ -206,7 +206,7 @@ class Batch:
             self._removals[ready.key] = self.remembered[ready.key] = rev
 
     def _removed_since(self, ready: PreparedChange) -> bool:
-        """Return whether this record, which is not stored, was removed at a later revision than this one."""
+        """Return whether the record was removed at a later revision than that of this change."""
         return _is_late(ready.change.rev, self._removals.get(ready.key))
 
     # --- bills -------------------------------------------------------------------

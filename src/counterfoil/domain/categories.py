@@ -9,7 +9,7 @@ from counterfoil.domain.resources import Category
 
 
 def categories_from(value: object) -> tuple[list[Category], frozenset[str]]:
-    """Return the categories, by level and then in the shop's order, and the ids of the groupings."""
+    """Return the categories, by level and then in the shop's order, and the IDs of the groupings."""
     # If an ID occurs twice, a dict keeps its first position and its last content.
     recorded = {found: record for record in objects(value) if (found := ident(record.get("id")))}
     groupings = frozenset(found for found, record in recorded.items() if flag(record.get("grouping")))

@@ -28,7 +28,7 @@ _UNKNOWN_KEY_DIGEST = hashlib.sha256(b"no key has this secret").digest()
 
 
 class Credential(Struct, frozen=True):
-    """A well-formed key, split into its id and its secret."""
+    """A well-formed key, split into its ID and its secret."""
 
     key_id: str
     secret: str

@@ -29,7 +29,7 @@ BY_DAY, BY_CHANGE, BY_SIGN_UP = "days", "changes", "members"
 
 
 class Position(Struct, frozen=True, order=True):
-    """A row's position in a list: what the list is sorted by, then the row's id."""
+    """A row's position in a list: what the list is sorted by, then the row's ID."""
 
     major: int
     minor: int

@@ -95,7 +95,7 @@ class Refused(Exception):
 
 
 class TooManyRequests(Refused):
-    """The minute window is full; holds the time to wait and the limit."""
+    """The minute window is full. Holds the limit and the time to wait."""
 
     def __init__(self, key_id: str, retry_after_sec: int, limit: int, window_sec: int) -> None:
         super().__init__(RATE_LIMITED, key_id=key_id)

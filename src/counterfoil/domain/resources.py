@@ -22,7 +22,7 @@ class Resource(Struct, frozen=True, rename="camel", kw_only=True, gc=False):
 
 
 class Category(Resource, frozen=True):
-    """One node of a branch's category tree, which is published flat."""
+    """One node of a branch's category tree, which is published as a flat list."""
 
     id: Annotated[str, Doc(description="The same value as in `items[].category`.")]
     name: Annotated[str | None, Doc(description="Name given by the shop; null if empty.")]
@@ -157,7 +157,7 @@ Status = Literal["completed", "void"]
 
 
 class Bill(Resource, frozen=True):
-    """A closed bill. A voided one is still returned; leave it out of revenue."""
+    """A closed bill. A voided bill is still returned; exclude it from revenue."""
 
     id: Annotated[str, Doc(description="Stable transaction id.")]
     order_ids: Annotated[list[str], Doc(description="Orders settled into this bill.")]

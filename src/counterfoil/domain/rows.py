@@ -49,7 +49,7 @@ class ShopRow(Struct):
 
 
 class BillRow(Struct):
-    """A bill as stored or to be stored. `body` is not read from the store; it is set only to be written."""
+    """A bill as stored or to be stored. `body` is set only if it has to be written; it is never read."""
 
     shop: int
     bill_id: str

@@ -15,7 +15,7 @@ MIN_SECRET_BYTES = 32
 
 
 class Pseudonyms:
-    """The functions that are keyed with the deployment secret."""
+    """Functions that are keyed with the deployment secret."""
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) < MIN_SECRET_BYTES:

@@ -40,7 +40,7 @@ OTHER_METHOD = "?"
 
 
 class RequestScope(Protocol):
-    """A request in the form that the server passes it (RSGI)."""
+    """A request as the HTTP server passes it (RSGI)."""
 
     method: str
     path: str

@@ -17,8 +17,8 @@ from counterfoil.domain.problems import (
 from counterfoil.ports import KeyLookup, Meter, StoredKey, StoreUnavailable
 from counterfoil.reads import Caller
 
-# Maximum number of requests that a worker processes at once. Others wait for a free slot until MAX_WAIT_SEC and are
-# then refused without being counted, so that a slow store does not build up a queue that it can never work off.
+# Maximum number of requests that a worker processes at once. Others wait up to MAX_WAIT_SEC for a free slot and are
+# then refused without being counted, so that a slow store does not build up a queue that it can never clear.
 MAX_CONCURRENT_REQUESTS = 32
 MAX_WAIT_SEC = 2.0
 
@@ -106,7 +106,7 @@ class Gate:
         return Caller(stored.key, verdict)
 
     async def _verified_key(self, credential: credentials.Credential | None) -> StoredKey | None:
-        """Return the key of this credential, or None. An unknown id and a wrong secret take the same steps."""
+        """Return the key of this credential, or None. An unknown ID and a wrong secret take the same steps."""
         if credential is None:
             # There is no key to look up, but this raises if keys cannot be read, so every request gets the same
             # refusal.

@@ -50,7 +50,7 @@ class Response(Struct):
 
 
 def request_id(header: str | None) -> str | None:
-    """Return the caller's own request id if it is well-formed, else None."""
+    """Return the caller's own request ID if it is well-formed, else None."""
     return header if header and _REQUEST_ID.fullmatch(header) else None
 
 

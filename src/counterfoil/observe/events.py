@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class RequestServed(Struct, frozen=True, kw_only=True, tag="request"):
-    """A request was served. `took_us` is the time from the server's call to the response, in microseconds."""
+    """A request was served. `took_us` is the time in microseconds between the HTTP server's call and the response."""
 
     request_id: str
     method: str

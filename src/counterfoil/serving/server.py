@@ -70,7 +70,7 @@ class Worker:
 
 
 def _allow_descriptors(connections: int) -> None:
-    """Raise the limit of open files, often 1,024, as far as the hard limit allows."""
+    """Raise the limit on open files, often 1,024, as far as the hard limit allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + OTHER_DESCRIPTORS
     if hard != resource.RLIM_INFINITY:

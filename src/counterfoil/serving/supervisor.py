@@ -42,7 +42,7 @@ def serve(settings: Settings, on_ready: Callable[[], None] = lambda: None) -> No
 
 @contextmanager
 def counters_folder(parent: Path) -> Iterator[Path]:
-    """Create a folder for the workers' counters. Its name has our PID, so that it can be deleted after a kill."""
+    """Create a folder for the workers' counters. It is named after our PID, so that a later start can delete it."""
     clear_abandoned(parent)
     prefix = f"counterfoil-{os.getpid()}-"
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as counters:
@@ -50,7 +50,7 @@ def counters_folder(parent: Path) -> Iterator[Path]:
 
 
 def clear_abandoned(parent: Path) -> None:
-    """Delete the counters left behind by services of this user that were killed."""
+    """Delete the counters of this user's services that were killed."""
     for folder in parent.glob("counterfoil-*-*"):
         owner = folder.name.split("-")[1]
         # In a container, the previous process may have had our PID.

@@ -28,7 +28,7 @@ SILENCE_MS = 15_000
 
 # Every join in the loader starts from a few rows, so plans that scan a whole table are disabled.
 _SETTINGS = SESSION_SETTINGS | {"lock_timeout": f"{LOCK_SEC}s", "enable_hashjoin": "off", "enable_mergejoin": "off"}
-# SQLSTATE prefixes that do not mean a faulty statement: the server is unreachable, stopping, starting, full or a
+# SQLSTATE prefixes of errors that the statement did not cause: the server is unreachable, stopping, starting, full or a
 # replica.
 _UNREACHABLE = ("08", "57P0", "53300", "25006")
 
@@ -127,7 +127,7 @@ class ReconnectingConnection:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[Connection]:
-        """Yield the connection and close it after this time, because a frozen server would never respond."""
+        """Yield the connection, and close it if the work takes longer than this: a frozen server never responds."""
         connection = self()
         timer = threading.Timer(seconds, _shut_down, (connection,))
         timer.daemon = True

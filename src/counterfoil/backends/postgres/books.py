@@ -214,7 +214,7 @@ class PostgresBooks:
             if still:
                 return _page_of(rows, limit)
         number = await self._number(scope, shop_id, reached)
-        # A replica that does not have the shop yet returns an empty page with its own, older horizon.
+        # A replica that does not have the shop yet returns an empty page with its own horizon.
         return _page_of(await ask(number), limit) if number is not None else None
 
     async def _number(self, scope: Scope, shop_id: str, reached: int) -> int | None:

@@ -62,7 +62,7 @@ class PostgresKeyLookup:
             await asyncio.wait({self._lookup})
         await asyncio.shield(self._start_lookup())
         if self._failure:
-            # The key may be newer than the keys in memory, so it cannot be rejected.
+            # The key may be newer than those in memory, so report the failure instead of refusing the key.
             raise self._failure
         return self._keys.get(key_id)
 

@@ -16,7 +16,7 @@ import asyncpg
 from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, Address, ConnectionLimits, parameter
 from counterfoil.ports import StoreBusy, StoreUnavailable, StoreUnreachable
 
-# Time limit within which a request learns that keys or counts are unreachable.
+# A request fails within this time if keys or counts are unreachable.
 GATE_SEC = 1.5
 # A connection that was idle for longer is replaced, because a firewall may have dropped it silently.
 IDLE_SEC = 300.0

@@ -15,7 +15,7 @@ IS_DISTRIBUTED = """
     )
 """
 
-# A migration that older versions can keep running with states, in this comment, the oldest schema they must know.
+# A migration may contain this comment. It states the oldest schema that a running version must know to keep working.
 _SUITS = re.compile(r"^-- Suits programs that know schema (\d+)\.$", re.MULTILINE)
 
 

@@ -78,7 +78,7 @@ class PostgresUsageAdmin:
             return cursor.execute(_DISCLOSURES, (most,)).fetchall()
 
     def prune(self) -> tuple[int, int]:
-        """Delete request records older than 90 days and totals older than 400; return both counts."""
+        """Delete request records older than 90 days and totals older than 400 days; return both counts."""
         now = self._clock.now_ms()
         cutoff = now - REQUEST_RECORD_DAYS * DAY_MS
         oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))

@@ -108,8 +108,8 @@ class Bridge:
         if isinstance(stored, BaseException):
             raise stored
         if here is not None and (stored is None or stored.position != here.position):
-            # The store lost this cursor in a failover. The position in Valkey is the one that was handed out, so it
-            # wins.
+            # The store lost this cursor in a failover. Valkey has the position that was handed out, so write it to the
+            # store.
             await self._store.correct(listing, cursor, here)
             return here
         return _joined(stored, here)
@@ -132,7 +132,7 @@ class Bridge:
         return None
 
     async def _hold(self, listing: Listing, cursor: str, held: StoredCursor, seconds: int) -> bool:
-        """Store a cursor in Valkey; return False if its id already stands for another position."""
+        """Store a cursor in Valkey; return False if its ID already stands for another position."""
         asked = [json.encode(held.position), held.earliest, held.latest, seconds]
         return bool(await _HOLD.run(self._opened(), [self._name(listing, cursor)], asked))
 

@@ -35,7 +35,7 @@ class DayTotals(Protocol):
     async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]: ...
 
     async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:
-        """Raise the stored counts to these; return the stored counts that are higher."""
+        """Raise the stored counts to the given ones; return the stored counts that are higher."""
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int]) -> None: ...
 

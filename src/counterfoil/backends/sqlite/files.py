@@ -31,8 +31,8 @@ SLOWEST_RETRY_SEC = 0.005
 # Pages of `books` are large because a request reads many bills; pages of `usage` are small because an admission writes
 # one.
 PAGE_BYTES = {"books": 8192, "keys": 4096, "usage": 1024}
-# How long opening a file may take. After a crash, opening `usage` reads its whole log, which may be long. The limit for
-# `keys` is short because requests wait for it.
+# How long opening a file may take. After a crash, opening `usage` reads its whole log, which may be long. Requests wait
+# while `keys` is opened.
 OPEN_SEC = {"books": 2.0, "keys": 2.0, "usage": 5.0}
 SETTLE_SEC = 10.0
 WAIT_SEC = {"books": 60.0, "keys": 5.0, "usage": 2.0}

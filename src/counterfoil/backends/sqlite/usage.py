@@ -38,8 +38,7 @@ from counterfoil.ports import Clock, RequestRecord, StoreBusy, StoreUnavailable
 # Records that were not written along with an admission are written after this time.
 RECORDS_SEC = 0.25
 PRUNE_ROWS = 5_000
-# After every FORGET_EVERY admissions of a key, up to three times as many of its admissions that have left the window
-# are deleted.
+# Every FORGET_EVERY admissions of a key, up to 3 * FORGET_EVERY of its admissions outside the window are deleted.
 FORGET_EVERY = 16
 
 # Returns the key's latest admission, and the time of the one that must be a minute old before the next is allowed.
@@ -274,7 +273,7 @@ class SqliteUsage:
         checkpoint(self._connection)
 
     def prune(self) -> tuple[int, int]:
-        """Delete request records older than 90 days and totals older than 400; return both counts."""
+        """Delete request records older than 90 days and totals older than 400 days; return both counts."""
         now = self._clock.now_ms()
         records = 0
         while True:

@@ -63,7 +63,7 @@ def _simplify(node: Any) -> Any:
     if "anyOf" in node:
         return plain | _merge_types(_simplify(node["anyOf"]))
     if "enum" in plain:
-        # All enumerations in the published types are enumerations of strings.
+        # All enumerations in the published types hold strings.
         plain = {"type": "string"} | plain
     return plain
 
