@@ -283,7 +283,8 @@ class Batch:
         del self.members[change.token]
         return Outcome.REMOVED
 
-    # This table is in the class, because methods bound to a batch would keep it in memory until a garbage collection.
+    # This table is in the class, because methods bound to a batch would keep the batch in memory until a garbage
+    # collection.
     _APPLY: ClassVar[dict[type, Callable[["Batch", PreparedChange, Any], Outcome]]] = {
         PutShop: _put_shop,
         RemoveShop: _remove_shop,

@@ -293,5 +293,5 @@ def _base(body: bytes | None) -> Base | None:
 
 
 def _clean(asked: str) -> str | None:
-    """Return the ID, or None if PostgreSQL cannot store such text: NULL matches no row."""
+    """Return the ID, or None if PostgreSQL cannot store it. None becomes NULL, which matches no row."""
     return asked if is_storable(asked) else None

@@ -1,4 +1,4 @@
-"""The numbered migrations, and the check whether this version of Counterfoil can use a schema.
+"""The numbered migrations, and the check that this version of Counterfoil can use a schema.
 
 Both drivers use this module, so it imports neither.
 """
