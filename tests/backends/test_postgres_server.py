@@ -164,7 +164,7 @@ def test_the_doctor_warns_about_serving_with_an_owner_or_loader_login(server: Po
         server.command("CREATE ROLE does_it_all LOGIN IN ROLE counterfoil_serving, counterfoil_loading")
     both = rights_told(shared["serving"].replace("a_counterfoil_serving", "does_it_all"))
     assert both["status"] == "warn"
-    assert both["says"].endswith("it may write the books.")
+    assert both["says"].endswith("it can write the books.")
 
 
 @pytest.mark.parametrize(

@@ -411,7 +411,7 @@ def test_the_doctor_names_each_server_and_warns_about_an_unavailable_one(cluster
     assert told() == [("ok", "is the primary."), ("ok", "is a replica, 0 ms behind.")]
     cluster.replicas[0].pause_replay()
     cluster.tick(60)
-    assert told()[1] == ("warn", "is 60.0 s behind, so it is not read from.")
+    assert told()[1] == ("warn", "is 60.0 s behind, so no reads are sent to it.")
     cluster.replicas[0].resume_replay()
     cluster.primary.kill()
     (away, *_, conclusion) = told()

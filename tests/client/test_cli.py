@@ -222,7 +222,7 @@ def test_a_missing_extra_is_named(copy_owner: CopyOwner, monkeypatch: pytest.Mon
     monkeypatch.delitem(sys.modules, "counterfoil.client.sinks.duckdb")
     monkeypatch.setitem(sys.modules, "duckdb", None)
     result = copy_owner("pull", status=1)
-    assert "pip install 'counterfoil[pull]'" in result.stderr
+    assert "pip install '.[pull]'" in result.stderr
     assert result.stderr.count("\n") == 1
 
 

@@ -1,7 +1,7 @@
 """`counterfoil completion`: the script that lets a shell complete commands, options and their values.
 
-The script asks `counterfoil` itself at each press of Tab, so it does not go stale. Neither the script nor the
-answers need a store.
+Each time Tab is pressed, the script calls `counterfoil` itself, so it never goes
+stale. Completion does not need a store.
 """
 
 import click
@@ -19,11 +19,12 @@ def command(ctx: click.Context, shell: str) -> None:
 
     \b
     bash   counterfoil completion bash > ~/.local/share/bash-completion/completions/counterfoil
-    zsh    counterfoil completion zsh > ~/.zfunc/_counterfoil   (a folder of your fpath)
+    zsh    counterfoil completion zsh > ~/.zfunc/_counterfoil   (a folder in your fpath)
     fish   counterfoil completion fish > ~/.config/fish/completions/counterfoil.fish
 
     Then start a new shell.
     """
     script = SHELLS[shell](ctx.find_root().command, {}, "counterfoil", VARIABLE)
-    # `source()` would also run the shell to check its version, which matters to nobody who is building a package.
+    # Do not call `source()`: it runs the shell to check its version, and a machine that builds packages may not have
+    # it.
     click.echo((script.source_template % script.source_vars()).strip())

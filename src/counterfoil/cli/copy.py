@@ -35,8 +35,8 @@ MAX_LISTED = 20
 def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
     """Copy a store from a folder to PostgreSQL while it is in use; run again to catch up.
 
-    The target stays closed until a run with --cut-over finds both equal byte
-    for byte; after that the source can no longer be used. Exit status: 0 both
+    The target stays closed until a run with --cut-over finds that both are equal,
+    byte for byte. After that, the source can no longer be used. Exit status: 0 both
     are equal, 3 they differ (the differences are listed), 130 interrupted, 1
     failed.
     """
@@ -66,7 +66,7 @@ class CopyProgress:
         self._stage: CopyStage | None = None
 
     def __call__(self, stage: CopyStage, seen: int, moved: int) -> None:
-        # Verifying reads the rows of both sides.
+        # Verification reads the rows of both stores.
         total = self._rows * (2 if stage is CopyStage.VERIFYING else 1)
         if stage is not self._stage:
             self._shown.close()

@@ -103,7 +103,7 @@ def command(
             secret=showcase.demo_secret(seed),
         )
         if settings.log == "stdout":
-            # Standard output is reserved for the page, or for the JSON line that callers read first.
+            # Standard output is reserved for the text or JSON that the demo prints when it is ready.
             settings = replace(settings, log="stderr")
         demo = _fill_store(settings, plan)
         if store is not None:
@@ -113,7 +113,7 @@ def command(
 
 
 def _serve_cluster(port: int, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
-    """Serve from a local cluster. It is filled before the nodes start, so that each month keeps its own stamps."""
+    """Serve from a local cluster. Load the data first: running nodes would advance the horizon past old stamps."""
     with sigterm_as_interrupt(), _store_folder(None) as folder:
         cluster = LocalCluster(Path(folder), showcase.demo_secret(seed), port)
         with closing(cluster), suppress(KeyboardInterrupt):
@@ -145,7 +145,7 @@ def _print_cluster_ready(cluster: LocalCluster, demo: Showcase | None, as_json: 
 
 
 def _report_exits(cluster: LocalCluster) -> NoReturn:
-    """Report parts that exit; leave the others running so that the effect can be observed."""
+    """Report processes that exit, but keep the others running so that the effect can be observed."""
     while True:
         for name, status in cluster.exited():
             print_note(f"{name} exited with status {status}.")
@@ -167,9 +167,9 @@ def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
 
 
 def _print_ready(settings: Settings, demo: Showcase, as_json: bool) -> None:
-    """Print the page or the JSON line once the service is ready; keep serving if standard output is closed."""
+    """Print the text or the JSON once the service is ready. Keep serving if standard output is closed."""
     if not as_json:
-        # Wait for the log lines of the readiness check, so that the page is printed last.
+        # Wait for the log lines of the readiness check, so that this text is printed last.
         time.sleep(LOG_DELAY_SEC)
     with suppress(OSError):
         (print_json_line if as_json else print_page)(settings, demo)

@@ -1,4 +1,4 @@
-"""What the demo prints when it is ready: one line of JSON, or a page for people."""
+"""What the demo prints when it is ready: one line of JSON, or human-readable text."""
 
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
@@ -11,7 +11,7 @@ from counterfoil.demo.showcase import DemoKey, Showcase
 from counterfoil.machine.addresses import url
 from counterfoil.settings import Settings
 
-# The parts of a cluster and their addresses.
+# The processes of a cluster and their addresses.
 Addresses = Sequence[tuple[str, str]]
 
 
@@ -95,7 +95,7 @@ def _format_limit(limit: int) -> str:
 
 
 def curl_lines(base: str, demo: Showcase) -> list[tuple[str, str]]:
-    """Return a curl command for each endpoint, each complete by itself."""
+    """Return, for each endpoint, a curl command that can be pasted into a shell."""
     ids = demo.samples
     chain, personal, lookup = (demo.key(purpose).text for purpose in ("franchise", "personal data", "lookup"))
     by_day = f"shopId={ids.shop_id}&from={ids.from_}&to={ids.to}&limit=2"

@@ -109,7 +109,7 @@ def _print_finding(finding: Finding) -> None:
 
 
 def _lines(text: str, on_screen: bool) -> list[str]:
-    """Wrap text between words on a terminal; leave it whole elsewhere."""
+    """Wrap text at word boundaries on a terminal; return it as one line otherwise."""
     if not on_screen:
         return [text] if text else []
     width = max(30, shutil.get_terminal_size().columns - INDENT)

@@ -28,7 +28,7 @@ class ExitStatus(Struct, frozen=True):
 
     @property
     def can_retry(self) -> bool:
-        """Whether the next run may succeed without intervention; a wrong key or copy stays wrong."""
+        """Whether the next run may succeed without human intervention, which a wrong key or target needs."""
         return self.exit_code in (0, QUOTA_SPENT, UNREACHABLE) or self.status == "target"
 
 
@@ -36,7 +36,7 @@ EXPECTED_ERRORS = (CounterfoilError, SinkError, CopyMismatch, KeyboardInterrupt)
 
 
 def exit_status(error: BaseException) -> ExitStatus:
-    """Return the ending for one of the FORESEEN errors."""
+    """Return the exit status for one of EXPECTED_ERRORS."""
     message = str(error)
     match error:
         case KeyboardInterrupt():
@@ -46,7 +46,7 @@ def exit_status(error: BaseException) -> ExitStatus:
         case Unreachable():
             return ExitStatus("unreachable", UNREACHABLE, message)
         case Refusal():
-            # Server errors are temporary, however long they last.
+            # Treat every server error as temporary, so that schedulers retry.
             return ExitStatus(error.code, UNREACHABLE if error.status >= 500 else FAILED, message)
         case SinkError():
             return ExitStatus("target", FAILED, message)
@@ -68,7 +68,7 @@ def exit_with(exit_code: int) -> None:
 
 @contextmanager
 def sigterm_as_interrupt() -> Iterator[None]:
-    """Handle SIGTERM like Ctrl-C, so that the copy is closed; then let the signal end the process."""
+    """Handle SIGTERM like Ctrl-C, so that the copy is closed, and then let the signal end the process."""
     is_terminated = False
 
     def stop(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - a signal handler's signature

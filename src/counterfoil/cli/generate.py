@@ -27,7 +27,7 @@ STANDARD_OUTPUT = "-"
 
 
 def yesterday_in_thailand() -> date:
-    """Return yesterday in Thailand time. Only whole days are generated, so that two runs on one day agree."""
+    """Return yesterday in Thailand time. Only whole days are generated, so two runs on a day give the same data."""
     return thai_day(SystemClock().now_ms()) - timedelta(days=1)
 
 
@@ -108,7 +108,7 @@ def _to_standard_output(plan: WorldPlan, compression: str | None) -> None:
 
 
 def _to_folder(plan: WorldPlan, folder: Path, compression: str | None) -> dict[str, int]:
-    """Write one file per kind; rename them when all are complete, so that an interrupted run leaves none."""
+    """Write one file per kind. Rename them when all are complete, so that an interrupted run leaves no partial data."""
     folder.mkdir(parents=True, exist_ok=True)
     suffix = f".ndjson.{compression}" if compression else ".ndjson"
     paths = {kind: folder / f"{name}{suffix}" for kind, name in FILES.items()}
@@ -145,10 +145,10 @@ def _lines_with_progress(plan: WorldPlan, show_progress: bool) -> Iterator[bytes
 
 @contextmanager
 def _compressing(raw: IO[bytes], compression: str | None) -> Iterator[IO[bytes]]:
-    """Yield a file that compresses to `raw`; `raw` stays open."""
+    """Yield a file that writes compressed data to `raw`. Closing it leaves `raw` open."""
     match compression:
         case "gz":
-            # The header has no name and no time, so that the same plan gives the same bytes.
+            # Leave the name and the time out of the header, so that the same plan gives the same bytes.
             with gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0) as file:
                 yield cast("IO[bytes]", file)
         case "zst":

@@ -11,7 +11,7 @@ from counterfoil.settings import display_value
 @click.option(
     "--recreate",
     type=click.Choice(["books", "keys", "usage"]),
-    help="Create this file again, empty, after it was lost and there is no backup.",
+    help="Replace this file with an empty one, if it was lost and there is no backup.",
 )
 @store_option
 @click.pass_context

@@ -152,7 +152,9 @@ def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> No
 @click.option("--per-min", type=LIMIT, help="Requests per 60 seconds.")
 @click.option("--per-day", type=LIMIT, help="Requests per day (Thailand time).")
 @click.option("--personal-data/--no-personal-data", default=None, help="Allow reading members' tel and email.")
-@click.option("--messaging-lookup/--no-messaging-lookup", default=None, help="Allow looking up members.")
+@click.option(
+    "--messaging-lookup/--no-messaging-lookup", default=None, help="Allow looking up members by messaging user ID."
+)
 @single_key_options
 def update(
     ctx: click.Context,
@@ -197,7 +199,9 @@ def rotate(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> 
 @click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
 @single_key_options
 def revoke(ctx: click.Context, keyid: str, yes: bool, store: str | None, as_json: bool) -> None:
-    """Revoke a key permanently. A running service refuses it within 1 second."""
+    """Revoke a key permanently. A running service refuses it within a second, or
+    within 270 seconds while it cannot read the keys.
+    """
     with _open_key_store(existing_store(ctx, store)) as key_store:
         before = key_issuing.find(key_store, keyid)
         if before.revoked_at is None and not yes and is_terminal(sys.stdin):
@@ -209,7 +213,7 @@ def revoke(ctx: click.Context, keyid: str, yes: bool, store: str | None, as_json
     elif before.revoked_at is not None:
         click.echo(f"Key {keyid} was already revoked at {_format_time(before.revoked_at)}.")
     else:
-        click.echo(f"Revoked key {keyid}. A running service refuses it within 1 second.")
+        click.echo(f"Revoked key {keyid}. A running service refuses it within a second.")
 
 
 @contextmanager

@@ -152,7 +152,7 @@ def _run_command(call: Callable[[], object]) -> int:
         return _print_error("interrupted", INTERRUPTED)
     except BrokenPipeError:
         return _handle_closed_pipe()
-    except Exception as error:  # noqa: BLE001 - last resort: no traceback unless asked for
+    except Exception as error:  # noqa: BLE001 - users see a traceback only if they ask for it
         return _print_error(_error_message(error), FAILED)
     return status if isinstance(status, int) else 0
 

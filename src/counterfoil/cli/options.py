@@ -45,7 +45,7 @@ def settings_from(ctx: click.Context, **flags: object) -> Settings:
 def existing_store(ctx: click.Context, store: str | None) -> Settings:
     """Return the settings, or fail if there is no store: read-only commands must not create one."""
     settings = settings_from(ctx, store=store)
-    from counterfoil import bootstrap  # noqa: PLC0415 - commands that take only the option start faster without it
+    from counterfoil import bootstrap  # noqa: PLC0415 - commands that need only the options start faster without it
 
     bootstrap.require_store(settings)
     return settings

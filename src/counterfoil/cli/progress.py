@@ -12,14 +12,14 @@ from counterfoil.cli import terminal
 
 class ProgressDisplay(Protocol):
     def __call__(self, position: int, count: int) -> None:
-        """Show that `position` of the total is done, and `count` units."""
+        """Show that `position` out of `total` has been reached, and that `count` units are done."""
 
 
 @contextmanager
 def progress(what: str, total: int | None, unit: str) -> Iterator[ProgressDisplay]:
     """Show a progress bar; show nothing when standard error is not a terminal."""
     if not terminal.is_terminal(sys.stderr):
-        yield lambda position, count: None  # noqa: ARG005 - a display that shows nothing
+        yield lambda position, count: None  # noqa: ARG005 - a display that is off
         return
     with _bar(total is None) as bar:
         task = bar.add_task(what, total=total, counted="", rate="")

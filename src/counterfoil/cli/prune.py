@@ -25,7 +25,7 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
     with closing(bootstrap.cursors(settings)) as cursors:
         expired = cursors.prune()
     if as_json:
-        # "bookmarks" is the former name of "cursors".
+        # "bookmarks" is the former name of "cursors"; scripts may depend on it.
         print_json({"requestRecords": records, "dailyTotals": totals, "cursors": expired, "bookmarks": expired})
         return
     click.echo(

@@ -28,7 +28,7 @@ from counterfoil.domain.calendar import from_ms, to_ms
 from counterfoil.machine.clock import SystemClock
 
 ONE_DAY_SEC = 86_400.0
-# If the two clocks differ, the quota may still be exhausted for a moment after midnight.
+# How long to wait if the quota is still used up at midnight, because our clock is ahead of the service's.
 QUOTA_RETRY_MS = 900_000
 
 
@@ -120,7 +120,7 @@ def _wait_for_next_run(report: PullReport, every_sec: float) -> None:
 
 
 def _retry_sooner(before: ExitStatus, after: ExitStatus) -> ExitStatus:
-    """If the quota is used up twice in a row, the service's day has not ended yet: retry soon."""
+    """Return `after`, to be retried soon if both runs found the quota used up: the service's day is not over yet."""
     if before.exit_code == after.exit_code == QUOTA_SPENT:
         return structs.replace(after, resumes_at=from_ms(SystemClock().now_ms() + QUOTA_RETRY_MS, UTC))
     return after

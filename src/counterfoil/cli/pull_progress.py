@@ -14,7 +14,7 @@ def pull_progress() -> Iterator[Callable[[Tally], None]]:
     if not is_terminal(sys.stderr):
         yield lambda _: None
         return
-    # Imported here because rich takes as long to import as everything else together.
+    # Imported here because importing rich takes as long as importing everything else.
     from counterfoil.cli.pull_display import PullDisplay  # noqa: PLC0415
 
     with PullDisplay() as display:

@@ -112,7 +112,7 @@ def _summary(comparison: Comparison) -> str:
 
 
 def _print_differences(found: list[Difference]) -> None:
-    """Print both sides in one cell, service before copy, so that the table fits most terminals."""
+    """Print a table of the differences. Each cell shows service / copy, so that the table fits most terminals."""
     count_columns = [
         DisplayColumn(name, align_right=True, no_wrap=True) for name in ("bills", "net: service / copy", "voids")
     ]

@@ -48,7 +48,7 @@ def print_note(text: str) -> None:
 
 
 def print_table(columns: Sequence[DisplayColumn], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table: drawn on a terminal, aligned columns in a pipe."""
+    """Print a table: with rules and colours on a terminal, as aligned plain text otherwise."""
     cells = [[str(cell) for cell in row] for row in rows]
     if is_terminal(sys.stdout):
         _print_drawn(columns, cells)
@@ -57,7 +57,8 @@ def print_table(columns: Sequence[DisplayColumn], rows: Sequence[Sequence[object
 
 
 def _print_drawn(columns: Sequence[DisplayColumn], cells: Sequence[Sequence[str]]) -> None:
-    # Imported here because rich takes as long to import as everything else, and piped output does not need it.
+    # Imported here because importing rich takes as long as importing everything else, and piped output does not need
+    # it.
     from rich import box  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -87,15 +88,15 @@ def console(stream: IO[str]) -> "Console":
 def _print_plain(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
     widths = [max(len(row[i]) for row in rows) for i in range(len(right))]
     for row in rows:
-        print_fields = [
+        fields = [
             cell.rjust(width) if align_right else cell.ljust(width)
             for cell, width, align_right in zip(row, widths, right, strict=True)
         ]
-        click.echo(COLUMN_GAP.join(print_fields).rstrip())
+        click.echo(COLUMN_GAP.join(fields).rstrip())
 
 
 def bar(part: float, width: int) -> str:
-    """Return a bar that fills `share_done` of the width, to an eighth of a character."""
+    """Return a bar that fills the fraction `part` of the width, to an eighth of a character."""
     whole, eighths = divmod(round(max(0.0, min(1.0, part)) * width * 8), 8)
     if whole == 0 and eighths == 0 and part > 0:
         eighths = 1

@@ -131,7 +131,7 @@ def _heading(key: Key) -> str:
 
 
 def _day_line(day: date, count: int, busiest: int, quota: int, width: int) -> str:
-    """Return one day's line: the bar's length is relative to the busiest day, its colour to the quota."""
+    """Return one day's line. The bar's length is relative to the busiest day; its colour depends on the quota."""
     share = count / quota
     colour = "red" if share >= 1 else "yellow" if share >= NEARLY_USED_UP else "green"
     percent = click.style(f"{share:>6.1%}", dim=True)

@@ -68,7 +68,7 @@ class Client:
         return list(self.shop_page().data)
 
     def shop_page(self) -> Page[Shop]:
-        """Return the shops, with the `server_time` of the response, which is the mark for the next run."""
+        """Return the shops. The page's `server_time` is the mark for the next run."""
         return calls.parse_page(self.send(calls.SHOPS), models.shop)
 
     def bills(self, shop_id: str, **selection: Unpack[Selection]) -> Iterator[Bill]:
@@ -103,7 +103,7 @@ class Client:
         return usage
 
     def send(self, call: Call) -> HttpResponse:
-        """Send any call and return the raw response."""
+        """Send a call of any kind and return the raw response."""
         if not self._pace.has_limit:
             with self._limit_lock:
                 if not self._pace.has_limit:

@@ -44,7 +44,7 @@ def bills(
     limit: int = MAX_LIMIT,
     cursor: str | None = None,
 ) -> Call:
-    """Return the call for `first` and `last`, or for `updated_since`. The service refuses both and neither."""
+    """Return the call for `first` and `last`, or for `updated_since`. The service accepts exactly one of the two."""
     query = [("shopId", shop_id), ("limit", str(limit))]
     if first is not None:
         query.append(("from", _format_day(first)))
@@ -97,7 +97,7 @@ def parse_object(response: HttpResponse, convert: Callable[[dict[str, Any]], Row
 
 
 def decode_body(response: HttpResponse, decode: Callable[[bytes], Body]) -> Body:
-    """Decode the body of a response; raise `NotThisService` if it is not from this API (a proxy, for example)."""
+    """Decode the body of a response. Raise `NotThisService` if it is not from this API (but from a proxy, say)."""
     try:
         return decode(response.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -105,7 +105,7 @@ def decode_body(response: HttpResponse, decode: Callable[[bytes], Body]) -> Body
 
 
 def remaining(response: HttpResponse) -> int | None:
-    """Return what is left of the day's quota, or None if the response does not say."""
+    """Return the requests left in the day's quota, or None if the response does not say."""
     left = response.headers.get("x-ratelimit-remaining", "")
     return int(left) if left.isdecimal() else None
 

@@ -1,4 +1,4 @@
-"""What both clients share: checking the base URL, building the request headers, decompressing responses."""
+"""Functions for both clients: check the base URL, build the request headers, decompress responses."""
 
 import httpx
 from backports import zstd

@@ -56,7 +56,7 @@ class Environment(Struct, frozen=True):
 
 
 class _ErrorBody(Struct):
-    """The fields of an error response that the client uses. Only `error` must have the right type."""
+    """The fields of an error response that the client uses. Fields other than `error` may have any type."""
 
     error: str
     message: object = ""
@@ -82,7 +82,7 @@ def conversation(call: Call, pace: Pace, environment: Environment) -> Generator[
         decision, error = _decide(outcome, tries, pace, environment)
         match decision:
             case retry.Retry(pause_sec):
-                # Hitting the rate limit is not a failure, so it does not count as a try.
+                # Hitting the rate limit is not a failure, so it does not count as a failed attempt.
                 tries -= isinstance(error, Refusal) and error.code == "rate_limited"
                 yield Sleep(pause_sec)
             case _:
@@ -116,7 +116,7 @@ def _decide(
 def _decide_on_foreign(
     status: int, request_id: str | None, tries: int, environment: Environment
 ) -> tuple[retry.Decision, CounterfoilError]:
-    """Decide about a response that is not from the API: a proxy cannot reach the service, or it is another service."""
+    """Decide what to do if a proxy that cannot reach the service responded, or a different service."""
     reason = f"the response was {status} without one of the API's error codes"
     if status >= 500 or status == 429:
         return retry.after_failure(tries, environment.random_number()), Unreachable(

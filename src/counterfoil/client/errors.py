@@ -1,4 +1,4 @@
-"""Errors that a call can raise. Each carries the request ID if there was one; the operator can search for it."""
+"""Errors that a call can raise. Each has the request ID, if there was a response, so that the operator can find it."""
 
 from datetime import datetime
 
@@ -16,7 +16,7 @@ class Unreachable(CounterfoilError):
 
 
 class NotThisService(CounterfoilError):
-    """The response is not from this API. Most often the base URL is wrong."""
+    """The response is not from this API. Usually the base URL is wrong."""
 
 
 class Refusal(CounterfoilError):

@@ -34,7 +34,7 @@ class MemberPass:
         self._pages_per_batch = pages_per_batch
 
     def read(self, state: State, provider_id: str, mark: str, every_sec: float) -> None:
-        """Finish the pass of an earlier run, then run a new one if the last one began `every_sec` ago or earlier."""
+        """Finish an earlier run's pass, then run a new one if the last one began at least `every_sec` seconds ago."""
         base = state.bases.setdefault(provider_id, BaseState())
         self._tally.reading = f"members of {provider_id}"
         if base.began is not None:
@@ -70,7 +70,8 @@ class MemberPass:
             self._tally.members_read += len(page.data)
             for row in page.data:
                 member_id = _decode_member_id(row).member_id
-                # If a member is returned twice, the later row counts. Rows without a token cannot be identified.
+                # If a member is returned twice, the later row is used. Rows without a token cannot be identified and
+                # are skipped.
                 if member_id is not None:
                     batch.latest[member_id] = row
             base.cursor, base.asked = page.next_cursor, mark

@@ -1,7 +1,7 @@
-"""Types of what the service returns: dictionaries with the field names of the API.
+"""Types of the objects that the service returns: dictionaries with the field names of the API.
 
 Money, quantities and points are `Decimal`. Fields that this release does not
-know are left in place. A test compares these names with those of the service.
+know are kept. A test compares these names with those of the service.
 """
 
 from decimal import Decimal
@@ -192,7 +192,7 @@ def token(record: dict[str, Any]) -> str:
 
 
 def with_decimal_amounts(bill: dict[str, Any]) -> Bill:
-    """Convert the bill's whole numbers, which are decoded as int, to Decimal; return the bill."""
+    """Convert the amounts that were decoded as int to Decimal, in place; return the bill."""
     amounts = bill["amounts"]
     _convert_to_decimal(amounts, _AMOUNTS)
     for promotion in (*amounts["campaign"], *amounts["coupon"]):

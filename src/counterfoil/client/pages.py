@@ -48,7 +48,7 @@ class Tally(Struct):
 
     @property
     def share_done(self) -> float:
-        """The share of the work that is done, from 0 to 1; `list_share_done` is that share of the list being read."""
+        """The fraction of the work that is done, from 0 to 1. `list_share_done` is the same for the current list."""
         return min(1.0, (self.shops_done + self.bases_done + self.list_share_done) / max(1, self.shops + self.bases))
 
 

@@ -54,7 +54,7 @@ _decode_bill_dates = msgspec.json.Decoder(_BillDates).decode
 
 
 class Puller:
-    """Brings one copy of what one key can read up to date."""
+    """Updates a copy of everything that one key can read."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Puller:
     def _batches(
         self, shop: ListedShop, shop_pass: ShopPass, mark: str
     ) -> Iterator[tuple[list[bytes], ShopPass | None]]:
-        """Yield batches of rows, each with the pass after it. The next page is fetched while a batch is written."""
+        """Yield batches of rows, each with the pass as it is after it. Fetch the next page while a batch is written."""
         batch = _BillBatch()
         restarts = 0
         current: ShopPass | None = shop_pass
@@ -148,7 +148,7 @@ class Puller:
                 batch = _BillBatch()
 
     def _rows_to_write(self, shop_pass: ShopPass, page: RawPage) -> list[bytes]:
-        """Return the page's rows, without those whose day the windows of this first pass cover."""
+        """Return the page's rows, except those whose day is covered by the day windows of this first pass."""
         self.tally.bills_read += len(page.data)
         reached = _decode_bill_dates(page.data[-1]).updated_at if page.data else None
         self.tally.list_share_done = pull_state.share_done(shop_pass, reached, self._options.since)
@@ -179,7 +179,7 @@ class Puller:
 
     @contextmanager
     def _skip_if_out_of_scope(self) -> Iterator[None]:
-        """Skip a shop or base that left the key's scope after the shops were listed; the next run does not see it."""
+        """Skip a shop or base that left the key's scope after the shops were listed. The next run will not list it."""
         self.tally.list_share_done = 0.0
         try:
             yield

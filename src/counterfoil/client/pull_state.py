@@ -1,8 +1,8 @@
 """The progress of a pull, which is stored in the copy with its rows.
 
 Every shop has its own mark, the instant from which its changes are read next.
-While a shop is being read, its pass holds the position. These are pure
-values. Every instant comes from the service, never from this machine's clock.
+While a shop is being read, its pass holds the position. The functions here are
+pure. Every instant comes from the service, never from this machine's clock.
 """
 
 from datetime import date, datetime, timedelta
@@ -136,7 +136,7 @@ def increment(mark: str, since: str) -> ShopPass:
 
 
 def after_page(shop_pass: ShopPass, cursor: str | None, rows: int, asked: str, oldest: date | None) -> ShopPass | None:
-    """Return the pass after a page: at the next page, an earlier window or the undated bills; None at the end."""
+    """Return the pass that continues after a page, in the same list or the next one, or None at the end."""
     seen = shop_pass.seen or rows > 0
     if cursor is not None:
         return replace(shop_pass, cursor=cursor, asked=asked, seen=seen)
@@ -151,7 +151,7 @@ def after_page(shop_pass: ShopPass, cursor: str | None, rows: int, asked: str, o
 
 
 def restarted(shop_pass: ShopPass) -> ShopPass:
-    """Return the pass at the start of its list, because its cursor is invalid or old."""
+    """Return the pass, set back to the start of its list because its cursor is invalid or too old."""
     return replace(shop_pass, cursor=None)
 
 
@@ -162,7 +162,7 @@ def without_stale_cursor(shop_pass: ShopPass, mark: str) -> ShopPass:
 def is_covered(shop_pass: ShopPass, bill_date: str | None) -> bool:
     """Return whether the windows of this first pass cover the bill's day.
 
-    If so, it was read there, or it has changed since and the next increment reads it.
+    If so, the bill was read there, or it has changed since then and the next increment reads it.
     """
     if bill_date is None or shop_pass.known_from is None or shop_pass.known_to is None:
         return False
@@ -170,7 +170,7 @@ def is_covered(shop_pass: ShopPass, bill_date: str | None) -> bool:
 
 
 def share_done(shop_pass: ShopPass, reached: str | None, oldest: date | None) -> float:
-    """Return an estimate of the share that is done, from 0 to 1. `reached` is the last row's `updatedAt`."""
+    """Estimate the fraction of the pass that is done, from 0 to 1. `reached` is the last row's `updatedAt`."""
     if shop_pass.known_to is None:
         return _increment_share_done(shop_pass, reached)
     if shop_pass.first is None or shop_pass.last is None:
@@ -210,7 +210,7 @@ def _parse_instant(text: str) -> datetime:
 
 
 def start_of_day(day: date | None) -> str:
-    """Return the instant at which a day begins anywhere (UTC+14); without a day, an instant before all bills."""
+    """Return when a day begins in the earliest time zone (UTC+14), or an instant before all bills if it is None."""
     return f"{day}T00:00:00+14:00" if day else BEFORE_ALL_BILLS
 
 

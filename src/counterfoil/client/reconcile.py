@@ -2,7 +2,7 @@
 
 This is also the only way to find bills that the POS removed: the API does not
 report removals, it just stops returning the bill. Bills that changed since the
-last pull do not count as different, because the next pull brings them.
+last pull do not count as different, because the next pull reads them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -127,7 +127,7 @@ class Reconciler:
         yield from self._undated(shop_id, mark)
 
     def _next_window_end(self, shop_id: str, first: date, empty: int) -> date | None:
-        """Return the last day of the next window, or None. After 12 empty windows, go to the copy's next older bill."""
+        """Return the last day of the next window, or None. After 12 empty windows, skip to the copy's next bill."""
         if first <= (self._since or date.min):
             return None
         if self._since is None and empty >= EMPTY_WINDOWS:
@@ -155,7 +155,7 @@ class Reconciler:
             yield _difference(shop_id, day, service, copy, is_fixed=self._fix)
 
     def _undated(self, shop_id: str, mark: str) -> Iterator[Difference]:
-        """Compare undated bills, which no window shows. Without an `updatedAt` they are in no list at all."""
+        """Compare undated bills, which are in no window. Those without an `updatedAt` are in no list at all."""
         since = pull_state.start_of_day(self._since)
         rows = self._read_list(self._changes(shop_id, since), lambda head, row: None if head.bill_date else bytes(row))
         service = {bill_id: _bill(_decode_bill(row)) for bill_id, row in rows.items()}
@@ -171,7 +171,7 @@ class Reconciler:
         yield _difference(shop_id, None, service, copy, is_fixed=self._fix)
 
     def _changed_since(self, shop_id: str, mark: str) -> set[str]:
-        """Return the bills that the next pull will bring. Call this last, so that it covers what was read before."""
+        """Return the bills that the next pull will read. Call this last, so that it includes changes made meanwhile."""
         return set(self._read_list(self._changes(shop_id, mark), lambda head, _: head.id))
 
     # --- fixing --------------------------------------------------------------------
@@ -204,7 +204,7 @@ class Reconciler:
         return days
 
     def _read_list(self, call: Call, pick: Callable[[_ComparedFields, Raw], Picked | None]) -> dict[str, Picked]:
-        """Read a whole list; return what `pick` returns for each bill, by id. Start again on `bad_cursor`."""
+        """Read a whole list and return the result of `pick` for each bill, by ID. Start again on `bad_cursor`."""
         for _ in range(MAX_RESTARTS):
             picked: dict[str, Picked] = {}
             try:

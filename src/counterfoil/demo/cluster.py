@@ -64,7 +64,7 @@ _HAPROXY_SERVERS = """\
 
 
 class ClusterProblem(Exception):
-    """A program is missing or does not start; the message says which one and what to do."""
+    """A program is missing or does not start. The message says which one and what to do."""
 
 
 class Process:
@@ -309,7 +309,7 @@ class LocalCluster:
                 yield process.name, status
 
     def close(self) -> None:
-        """Stop the front and the nodes together, then the stores that they depend on."""
+        """Stop HAProxy and the nodes together, then the servers that they depend on."""
         for names in (("front", *(f"node{number}" for number in range(1, NODES + 1))), ("meter", "replica", "primary")):
             stopping = [(process, stop_signal) for process, stop_signal in self._running if process.name in names]
             for process, stop_signal in stopping:
@@ -333,7 +333,7 @@ def postgres_programs() -> Path:
 
 
 def _package_folder(name: str) -> Path | None:
-    """Return the folder of an installed package without importing it, because importing has side effects."""
+    """Return the folder of an installed package, or None. Do not import it, because that has side effects."""
     spec = find_spec(name)
     return Path(spec.origin).parent if spec and spec.origin else None
 

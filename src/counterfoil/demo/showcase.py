@@ -1,6 +1,6 @@
-"""Fills a store with the demo's restaurant group: months of trade, a key of every kind, and ids to try out.
+"""Fills a store with the demo's restaurant group: months of trade, a key of every kind, and sample IDs.
 
-Everything follows from a plan and its seed. The records are loaded under a
+Everything is derived from a plan and its seed. The records are loaded under a
 clock that advances with them, so that `updatedAt` is spread over the months as
 it would be in a real store.
 """
@@ -31,7 +31,7 @@ from counterfoil.settings import Settings
 BATCH = 500
 GENEROUS_PER_MIN, GENEROUS_PER_DAY = 6_000, 1_000_000
 RECENT_DAYS = 6
-# As the generator writes them, so that its lines need not be parsed.
+# Parts of a line exactly as the generator writes them, so that lines need not be parsed.
 BILL_START, SECOND_REVISION, MEMBER_FIELD, VOID_FIELD = b'{"kind":"bill"', b'"rev":2', b'"memberId":"', b'"void"'
 
 
@@ -52,7 +52,7 @@ class DemoKey(Struct, frozen=True, kw_only=True):
 
 
 class Samples(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Ids that exist, all readable with the demo's franchise key."""
+    """IDs of existing records, all readable with the demo's franchise key."""
 
     shop_id: str
     shop_ids: tuple[str, ...]
@@ -84,7 +84,7 @@ class Showcase(Struct, frozen=True, kw_only=True):
 
 
 def seeded_randomness(seed: int, purpose: str) -> Randomness:
-    """Return randomness that anyone who knows the seed can reproduce. Use it only for a demo on loopback."""
+    """Return a source of random bytes that anyone who knows the seed can reproduce. Use it only on loopback."""
     count = 0
 
     def random_bytes(size: int) -> bytes:
@@ -105,7 +105,7 @@ def build(
     randomness: Callable[[str], Randomness],
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Showcase:
-    """Load the world and issue its keys. A store that already holds them does not change."""
+    """Load the world and issue its keys. A store that already contains them does not change."""
     group = plan_group(plan)
     loaded = _load(settings, plan, group, on_progress)
     with closing(bootstrap.key_store(settings)) as key_store:
@@ -240,7 +240,7 @@ class Loaded(Struct):
 
 
 def _load(settings: Settings, plan: WorldPlan, group: Group, on_progress: Callable[[int], None]) -> Loaded:
-    """Load each delivery at its time, and finally lines that are invalid on purpose."""
+    """Load each delivery with the clock at its time, and then lines that are invalid on purpose."""
     real = SystemClock()
     clock, loaded = MovingClock(real), Loaded()
     pseudonyms, shop_field = bootstrap.pseudonyms(settings), b'"shopId":"%s"' % _main_shop(group).id.encode()
@@ -260,7 +260,7 @@ def _load(settings: Settings, plan: WorldPlan, group: Group, on_progress: Callab
 
 
 def _count(lines: list[bytes], shop_field: bytes, loaded: Loaded) -> None:
-    """Count the bills that are new, and pick one as a sample, preferably with a member and not voided."""
+    """Count the new bills, and choose one as a sample: preferably one that has a member and is not void."""
     for line in lines:
         if line.startswith(BILL_START) and SECOND_REVISION not in line:
             loaded.bills += 1
@@ -275,7 +275,7 @@ def _rejects_file(settings: Settings, moment_ms: int) -> Path:
 def _samples(settings: Settings, plan: WorldPlan, group: Group, sample_bill: bytes) -> Samples:
     franchise, sample = _main_franchise(group), group.sample
     if sample is None:
-        raise ValueError("a demo requires members: the plan must have at least one")
+        raise ValueError("a demo needs members, so the plan must have at least one")
     return Samples(
         shop_id=franchise.shop_ids[0],
         shop_ids=franchise.shop_ids,

@@ -33,14 +33,14 @@ MAX_LINE_BYTES = 2 * 1024 * 1024
 # The limit for a line of a rejects file, where every quote and backslash of the record takes two characters.
 MAX_REJECT_BYTES = 2 * MAX_LINE_BYTES + 4096
 
-# The most bytes of JSON that a record may be stored and answered as. Pages are never cut short, so a page of 200 takes
-# at most 100 MiB. An ordinary bill takes 2 KB.
+# Maximum size of a record as JSON, stored or returned. Pages are never cut short, so a page of 200 records takes at
+# most 100 MiB. An ordinary bill takes 2 KB.
 MAX_RECORD = 512 * 1024
-# A name that a shop lends to its bills, or a base to its members, may be this long. It may change after a bill was
-# loaded, so this much is left free.
+# Maximum length of a name that bills take from their shop, or members from their base. The name may change after
+# loading, so the size check reserves this much.
 LONGEST_NAME = 4096
-# The smallest item of a bill is `{}`, which is published as 150 bytes; nothing grows more than that. So a short line
-# need not be measured.
+# The published size of the smallest item of a bill, `{}`. No other part of a record grows by a larger factor, so the
+# size of a record from a short line need not be checked.
 SMALLEST_ITEM = 150
 MAX_ITEMS = MAX_RECORD // SMALLEST_ITEM
 SURELY_SMALL = 4096
@@ -89,7 +89,7 @@ _decode_reject = json.Decoder(Reject).decode
 _encode = json.Encoder().encode
 # Every line of a rejects file begins with this.
 _REJECT_PREFIX = b'{"kind":"reject",'
-# A number with more digits than this fits into no field.
+# No field can hold a number with more digits than this.
 MAX_DIGITS = 400
 
 
@@ -108,7 +108,7 @@ class Reader:
         }
 
     def change(self, record: dict[str, Any], length: int = MAX_LINE_BYTES) -> Change:
-        """Return the change that a record means; `length` is that of its line."""
+        """Return the change that a record describes. `length` is the length of its line."""
         kind = record.get("kind")
         build = self._builders.get(kind) if isinstance(kind, str) else None
         if build is None:
@@ -144,14 +144,14 @@ class Reader:
         known = self._facts(shop_id)
         if known is None:
             raise Rejected(UNKNOWN_SHOP)
-        # Checked before the items are made: they would take fifty times the memory of the line.
+        # Check this before the items are created, because they would take fifty times as much memory as the line.
         if len(as_list(record.get("lines"))) > MAX_ITEMS:
             raise Rejected(TOO_LARGE)
         return PutBill(bill_from(record, known.facts, self._token), known, rev)
 
 
 def _stored_bytes(change: Change) -> int:
-    """Return the most bytes that the record can be stored as, whatever its shop or base is called later."""
+    """Return the maximum stored size of the record in bytes, even if names in its shop or base change later."""
     match change:
         case PutBill():
             return len(_encode(change.closed.bill)) + len(_encode(change.closed.withheld)) + LONGEST_NAME
@@ -200,7 +200,7 @@ def _decode_leniently(line: bytes) -> object:
 
 
 def _parse_int(digits: str) -> float:
-    """Return the number; infinity if it is absurdly long, so that only the field is lost and not the line."""
+    """Return the number, or infinity if it is absurdly long, so that only the field is lost and not the line."""
     return int(digits) if len(digits) <= MAX_DIGITS else math.inf
 
 

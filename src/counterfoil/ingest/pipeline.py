@@ -19,9 +19,9 @@ from counterfoil.ingest.sources import Source, SourceError, SourceLine
 from counterfoil.ports import Ledger, LoadProgress
 
 REWRITE_BATCH = 500
-# A batch is written early once its lines take this much: it is held in memory as a whole.
+# Write a batch early once its lines have this many bytes, because the whole batch is held in memory.
 BATCH_BYTES = 4 * 1024 * 1024
-# The facts of at most this many shops are held in memory.
+# Keep the facts of at most this many shops in memory.
 MAX_KNOWN_SHOPS = 10_000
 
 
@@ -111,7 +111,7 @@ class Pipeline:
             summary.lines += 1
             try:
                 record = parse_record(line.text)
-                # A bill is read under the stored facts of its shop, so shops are written before it.
+                # Reading a bill requires the stored facts of its shop, so pending shops are written first.
                 if shops_pending and record.get("kind") == "bill":
                     yield batch
                     batch, shops_pending, held = [], False, 0
@@ -128,7 +128,7 @@ class Pipeline:
         yield batch
 
     def _readable(self, source: Source) -> Iterator[SourceLine]:
-        """Yield the lines up to the end or to the damage, which is raised once they have been written."""
+        """Yield the lines. If the source is damaged, stop there; the error is raised after the lines are written."""
         try:
             yield from source.lines()
         except SourceError as error:
@@ -149,7 +149,8 @@ class Pipeline:
                     outdated.add(change.key)
                     self._known.pop(change.key[0], None)
                     try:
-                        # It was measured before, with room for another name of its channel.
+                        # The size was checked before, with a reserve for a longer channel name, so it is not checked
+                        # again.
                         to_retry.append((line, self._reader.change(parse_record(line.text), 0)))
                     except Rejected as rejected:
                         self._reject(line, rejected.reason, summary)

@@ -19,12 +19,12 @@ SUFFIXES = tuple(f".{kind}{compression}" for kind in ("ndjson", "jsonl") for com
 
 
 PACKED = (".gz", ".zst")
-# How much of a damaged file is unpacked at once; what was packed with the damage is lost.
+# Size of a read from a damaged file. It is small because all data decompressed by the read that fails is lost.
 SIP_BYTES = 128
 
 
 class SourceError(Exception):
-    """A source cannot be read, or only up to a line; the message says which one and why."""
+    """A source cannot be read, or only up to some line. The message says which source and why."""
 
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(message)
@@ -81,7 +81,8 @@ class File(Source):
             except SourceError as damage:
                 if self._path.suffix not in PACKED:
                     raise
-                # Good lines that were unpacked together with the damage are lost. Read again in small pieces.
+                # Intact lines that were decompressed together with the damage are lost. Read the file again in small
+                # pieces.
                 raw.seek(0)
                 with _decompress(self._path, _Sips(raw)) as text:
                     yield from _read_lines(self.name, text, after=damage.line)
@@ -111,13 +112,13 @@ class Folder(Source):
 
 
 class Damage:
-    """The damage found in several sources, which is told once all of them have been read."""
+    """Collects the damage found in several sources, to be reported after all of them have been read."""
 
     def __init__(self) -> None:
         self._found: dict[str, None] = {}
 
     def skipped(self, source: Source) -> Iterator[SourceLine]:
-        """Yield the lines of a source up to its end or its damage."""
+        """Yield the lines of a source up to its end or to where it is damaged."""
         try:
             yield from source.lines()
         except SourceError as error:
@@ -129,7 +130,7 @@ class Damage:
 
 
 class _Sips:
-    """A file that is read a little at a time."""
+    """A file whose reads return at most SIP_BYTES bytes."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
@@ -164,7 +165,7 @@ def _is_bill(line: bytes) -> bool:
             return _is_bill(head.record.encode("utf-8", "replace"))
         return head.kind == "bill"
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # The line contains NaN or is not JSON. It is read in the second pass over the folder.
+        # The line contains NaN or is not JSON. Leave it to the second pass over the folder.
         return True
 
 
@@ -193,7 +194,7 @@ def _decompress(path: Path, raw: BinaryIO | _Sips) -> IO[bytes]:
 
 
 def _read_lines(name: str, text: IO[bytes], after: int = 0) -> Iterator[SourceLine]:
-    """Yield the lines after a number that are not blank; a line that is too long is cut off."""
+    """Yield the non-blank lines whose number is greater than `after`. Truncate lines that are too long."""
     number = 0
     try:
         while line := text.readline(MAX_REJECT_BYTES + 1):

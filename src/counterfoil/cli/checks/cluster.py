@@ -1,4 +1,4 @@
-"""Checks of a PostgreSQL store and its meter: one function per check, each with its advice."""
+"""The checks that `doctor` runs on a PostgreSQL store and its meter, each with advice on how to fix a problem."""
 
 from collections.abc import Iterator, Sequence
 
@@ -44,7 +44,7 @@ def _check_secret(settings: Settings, inspection: Inspection) -> Iterator[Findin
 
 
 def servers(seen: Sequence[ServerState], lag_ms: int) -> Iterator[Finding]:
-    """Check each server; a server that is down may not show in any API response."""
+    """Check each server, because a server can be down without any effect on API responses."""
     furthest = max((server.horizon or 0 for server in seen), default=0)
     for server in seen:
         yield _server(server, furthest, lag_ms)
@@ -52,7 +52,7 @@ def servers(seen: Sequence[ServerState], lag_ms: int) -> Iterator[Finding]:
         yield Finding(
             "primary",
             "fail",
-            "None of the servers accepts writes: loads fail, and nodes accept the keys they know "
+            "No server accepts writes. Loads fail, and nodes accept the keys they have in memory "
             f"for only {KEYS_TRUSTED_SEC} s.",
             "Promote a replica, or restart the primary. See docs/operate-faults.md.",
         )
@@ -67,14 +67,14 @@ def _server(server: ServerState, furthest: int, lag_ms: int) -> Finding:
         return Finding("server", "ok", f"{server.name} is the primary.")
     behind = furthest - server.horizon
     if behind > lag_ms:
-        message = f"{server.name} is {behind / 1000:,.1f} s behind, so it is not read from."
+        message = f"{server.name} is {behind / 1000:,.1f} s behind, so no reads are sent to it."
         return Finding("server", "warn", message, "Check its log, and pg_stat_replication on the primary.")
     return Finding("server", "ok", f"{server.name} is a replica, {behind:,} ms behind.")
 
 
 def permissions(seen: Permissions) -> Finding:
-    """Warn if the login can do more than serve: a node that faces the network should have no other permission."""
-    named = (("owns the schema", seen.owns), ("may write the books", seen.loads), ("may issue keys", seen.issues_keys))
+    """Warn if the login has more permissions than serving needs, because nodes are exposed to the network."""
+    named = (("owns the schema", seen.owns), ("can write the books", seen.loads), ("can issue keys", seen.issues_keys))
     extra = [what for what, is_granted in named if is_granted]
     if seen.serves and extra:
         return Finding(
@@ -84,8 +84,9 @@ def permissions(seen: Permissions) -> Finding:
             "Use a separate login for serving: run `counterfoil migrate --roles` once, "
             "then `CREATE ROLE cf_api LOGIN IN ROLE counterfoil_serving`, and put that login in COUNTERFOIL_STORE.",
         )
-    task = "serve" if seen.serves else "load" if seen.loads else "issue keys" if seen.issues_keys else "do nothing here"
-    return Finding("rights", "ok", f"The login {seen.login} can {task} and nothing else.")
+    task = "serve" if seen.serves else "load" if seen.loads else "issue keys" if seen.issues_keys else None
+    can = f"can {task} and nothing else" if task else "has no permissions here"
+    return Finding("rights", "ok", f"The login {seen.login} {can}.")
 
 
 def meter(address: str, problem: str | None) -> Finding:

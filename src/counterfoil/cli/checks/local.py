@@ -1,4 +1,4 @@
-"""Checks of a local installation: one function per check, each with its advice."""
+"""The checks that `doctor` runs on a local installation, each with advice on how to fix a problem."""
 
 import os
 import secrets
@@ -18,7 +18,7 @@ from counterfoil.ports import LatestLoad
 from counterfoil.settings import Settings
 
 Status = Literal["ok", "warn", "fail"]
-# Whether the horizon is moving. With "ahead" the clock is behind the horizon, so this cannot be determined.
+# Whether the horizon is advancing. "ahead" means that it is ahead of the clock, so this cannot be determined.
 HorizonMotion = Literal["moving", "still", "ahead"]
 
 YEAR_2024_MS = 1_704_067_200_000
@@ -70,7 +70,7 @@ def store_folder(settings: Settings) -> Finding:
 
 
 def moved_store(problems: Mapping[str, str | None]) -> Finding | None:
-    """Return a failure if the store was moved to another place; no other check matters then."""
+    """Return a failure if the store was moved elsewhere, else None. The other checks are meaningless then."""
     problem = next((problem for problem in problems.values() if problem and "was moved to" in problem), None)
     if problem is None:
         return None
@@ -199,7 +199,7 @@ def _secret_match(*, matches: bool) -> Finding:
         "secret",
         "fail",
         "It is not the secret that this store was built with.",
-        "Set the right one (COUNTERFOIL_SECRET or secret_file). With this one, every member token would change.",
+        "Set the correct secret (COUNTERFOIL_SECRET or secret_file). With this one, every member token would change.",
     )
 
 
@@ -242,7 +242,7 @@ def disk(settings: Settings) -> Finding:
 
 
 def horizon(found: int | None, now: int, served: bool) -> Finding:
-    """Check whether a service is moving the horizon, and whether that matches the port's state."""
+    """Check whether a service is advancing the horizon, and whether this agrees with the state of the port."""
     if not found:
         return Finding("service", "ok", "Nothing has been loaded or served from this store yet.")
     motion = horizon_motion(found, now)
@@ -277,10 +277,10 @@ def is_port_free(settings: Settings) -> bool:
 
 
 def ports(settings: Settings, motion: HorizonMotion) -> Iterator[Finding]:
-    listeners = [("port", settings.host, settings.port)]
+    listeners = [("port", "port", settings.host, settings.port)]
     if settings.admin_port:
-        listeners.append(("admin", settings.admin_host, settings.admin_port))
-    for name, host, port in listeners:
+        listeners.append(("admin", "admin_port", settings.admin_host, settings.admin_port))
+    for name, setting, host, port in listeners:
         address = f"{host}:{port}"
         if is_free(host, port):
             yield Finding(name, "ok", f"{address} is free.")
@@ -290,7 +290,7 @@ def ports(settings: Settings, motion: HorizonMotion) -> Iterator[Finding]:
             yield Finding(name, "ok", f"{address} is in use, as expected while the service is running.")
         else:
             yield Finding(
-                name, "warn", f"{address} is in use by another program.", f"Stop that program, or change {name}."
+                name, "warn", f"{address} is in use by another program.", f"Stop that program, or change {setting}."
             )
 
 

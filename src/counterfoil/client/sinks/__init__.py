@@ -26,7 +26,7 @@ class Sink(Protocol):
     """A copy. Each row is passed as the raw JSON of one element of a response."""
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Commit everything that is written inside the context, or nothing if an error is raised."""
+        """Commit everything that is written inside the context; roll it back if an error is raised."""
 
     def state(self) -> bytes | None: ...
 
@@ -36,7 +36,7 @@ class Sink(Protocol):
         """Store all shops. Shops of the copy that are not among them are marked as removed."""
 
     def put_bills(self, shop_id: str, rows: Sequence[bytes], *, replace: bool = False) -> int:
-        """Upsert bills; return how many were written. Without `replace`, only bills newer than the stored ones are."""
+        """Upsert bills and return how many were written. Unless `replace` is set, skip bills that are not newer."""
 
     def open_pass(self, provider_id: str) -> None:
         """Begin a pass over the base: forget which of its members were seen."""
@@ -48,7 +48,7 @@ class Sink(Protocol):
         """
 
     def close_pass(self, provider_id: str, now: str) -> int:
-        """Mark the base's members that the pass has not seen as removed; return how many there were."""
+        """Mark the members of the base that the pass has not seen as removed; return how many were marked."""
 
     def bills_of_days(self, shop_id: str, first: date, last: date) -> dict[str, list[CopiedBill]]:
         """Return the bills of these days, by day."""
@@ -57,7 +57,7 @@ class Sink(Protocol):
         """Return the undated bills that changed at or after an instant."""
 
     def latest_day_before(self, shop_id: str, day: date) -> date | None:
-        """Return the last day before this one on which the copy has a bill."""
+        """Return the last day before this one on which the copy has a bill, or None."""
 
     def drop_bills(self, shop_id: str, ids: Sequence[str]) -> None: ...
 

@@ -11,7 +11,7 @@ from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.sql import Rows, SqlSink, escape_quotes
 from counterfoil.client.tables import Kind, Table, json_schema
 
-# Enough for batches of ordinary bills. Each thread of the JSON reader takes 32 MB, however little there is to read.
+# Enough for batches of ordinary bills. Each thread of the JSON reader takes 32 MB, even for a small file.
 MEMORY_MB = 112
 THREADS = 2
 # The reader's limit for the length of a row. For longer rows, this limit and the memory limit are raised.

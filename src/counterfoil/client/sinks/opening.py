@@ -29,7 +29,7 @@ class Destination(Struct, frozen=True):
         return sink(self.location)
 
     def exists(self) -> bool:
-        """Return whether the target exists. Always true for a database, because only its server knows."""
+        """Return whether the target exists. A database is assumed to exist, because only its server knows."""
         return not isinstance(self.location, Path) or self.location.exists()
 
     def _import_engine(self) -> Any:
@@ -37,7 +37,8 @@ class Destination(Struct, frozen=True):
             return import_module(f"counterfoil.client.sinks.{self.module}")
         except ImportError as error:
             raise SinkError(
-                f"the package {error.name} is not installed. To install it, run `pip install 'counterfoil[pull]'`."
+                f"the package {error.name} is not installed; it is part of the extra `pull`. "
+                "In a clone of Counterfoil, run `pip install '.[pull]'`; with a wheel, `pip install 'FILE.whl[pull]'`."
             ) from error
 
 
@@ -45,7 +46,7 @@ class Destination(Struct, frozen=True):
 def private_files() -> Iterator[None]:
     """Create files and folders so that only their owner can read them: a copy may hold personal data.
 
-    DuckDB creates its log and its temporary files itself, so the limit is set for the whole process.
+    DuckDB creates its log and its temporary files itself, so the umask is set for the whole process.
     """
     before = os.umask(0o077)
     try:
@@ -58,7 +59,8 @@ def parse_destination(name: str) -> Destination:
     """Return the target with this name. Raise `ValueError` if the name is not valid."""
     if name.startswith(POSTGRES):
         if urlsplit(name).netloc.count("@") > 1:
-            # libpq would take what follows the first @ as the host, and quote that part of the password in errors.
+            # libpq would take the text after the first @ as the host, and so show part of the password in error
+            # messages.
             raise ValueError("the PostgreSQL URL contains more than one @. Write an @ in the password as %40.")
         return Destination(_without_password(name), "postgres", "PostgresSink", name)
     path = Path(name).expanduser()

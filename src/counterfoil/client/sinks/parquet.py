@@ -52,7 +52,7 @@ class ParquetSink(DuckDBSink):
 
 
 def _require_own_folder(folder: Path) -> None:
-    """Refuse a folder with files of these names but no working file: they are not ours, or the copy is lost."""
+    """Refuse a folder that has files with our names but no working file: they are foreign, or the copy is lost."""
     foreign = [table.name for table in TABLES if (folder / f"{table.name}.parquet").exists()]
     if foreign and not (folder / WORKING_FILE).exists():
         raise SinkError(

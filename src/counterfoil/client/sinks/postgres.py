@@ -20,7 +20,7 @@ _INDEXES = (
     "CREATE INDEX IF NOT EXISTS coupons_of_member ON coupons (member_id)",
     "CREATE INDEX IF NOT EXISTS pull_seen_of_base ON pull_seen (provider_id)",
 )
-# Fields of a bill, shop or member that the rows of its lists need.
+# Fields of a bill, shop or member that are repeated in the rows made from its nested lists.
 _PARENT_FIELDS = ("shopId", "id", "memberId")
 # Two pulls into one schema would overwrite each other's work. If a pull is killed, its connection ends, and so does
 # the lock.

@@ -1,8 +1,8 @@
-"""What all SQL sinks share. Each engine has its own way to read a value and to unnest a list.
+"""The code that all SQL sinks share. Each engine has its own way to extract a value and to unnest a list.
 
 Rows are put into a temporary table `incoming` unchanged, and INSERT ...
 SELECT statements fill the copy's tables from it. Rows that have not changed
-are not written, so a sink knows which tables changed.
+are not written, so the sink knows which tables changed.
 """
 
 from abc import ABC, abstractmethod
@@ -30,7 +30,7 @@ from counterfoil.client.tables import (
 
 Rows = list[tuple[Any, ...]]
 
-# The columns with an element's number in its list, outer list first.
+# Columns that hold an element's index in its list, outermost list first.
 _NUMBERS = {
     "categories": ("position",),
     "bill_items": ("line",),
@@ -87,7 +87,7 @@ class SqlSink(ABC):
         """Hook: called inside the transaction that changed these tables."""
 
     def publish(self) -> None:  # noqa: B027 - optional
-        """Do nothing: what is committed is visible."""
+        """Do nothing: committed rows are already visible to readers."""
 
     # --- the copy ------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class SqlSink(ABC):
                 self._add_missing_columns(table)
 
     def _add_missing_columns(self, table: Table) -> None:
-        """Add the columns that an earlier release of `pull` did not know."""
+        """Add columns that the release that created the table did not have."""
         present = {row[0] for row in self.run(_COLUMNS, [table.name])}
         for column in table.columns:
             if column.name not in present:
@@ -120,7 +120,7 @@ class SqlSink(ABC):
             yield
             self.run("COMMIT")
         except BaseException:
-            with suppress(SinkError):  # Report the first error, not that of the rollback.
+            with suppress(SinkError):  # Report the original error, not the one that the rollback raises.
                 self.run("ROLLBACK")
             raise
 
@@ -223,7 +223,7 @@ class SqlSink(ABC):
         return len(newer_bills)
 
     def _stored_versions(self, shop_id: str, ids: Sequence[str]) -> dict[str, int | None]:
-        """Return when each of these bills that the copy has last changed, by ID."""
+        """Return the last change of each of these bills that is in the copy, by ID."""
         changed = self.microseconds("updated_at")
         rows = self.run(f"SELECT id, {changed} FROM bills WHERE shop_id = ? AND id IN {_ID_LIST}", [shop_id, ids])
         return dict(rows)
@@ -283,7 +283,7 @@ _ID_LIST = "(SELECT unnest(CAST(? AS VARCHAR[])))"
 
 
 def _names(table: Table) -> str:
-    """Return the columns in the order of the definition; added ones come last in a table that existed before."""
+    """Return the columns in definition order. In an existing table, columns added later come last."""
     return ", ".join(f'"{column.name}"' for column in table.columns)
 
 

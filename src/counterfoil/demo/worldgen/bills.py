@@ -1,7 +1,7 @@
 """Generate the bills of all shops in the order in which they are closed, in constant memory.
 
-Each shop generates its bills in order of time, and the shops' streams are
-merged. So nothing is sorted, and only the next bill of each shop is in memory.
+Each shop generates its bills in chronological order, and the shops' streams are
+merged. So no sorting is needed, and only the next bill of each shop is in memory.
 """
 
 import heapq
@@ -22,7 +22,7 @@ from counterfoil.demo.worldgen.shop_style import ShopStyle
 
 WEEKDAY_WEIGHTS = (0.8, 0.75, 0.85, 0.95, 1.4, 1.7, 1.5)
 CLOSING_CURVE = (0.0, 0.10, 0.17, 0.23, 0.30, 0.42, 0.55, 0.62, 0.68, 0.75, 0.86, 1.0)
-"""The share of the opening hours that has passed after each eleventh of the day's bills."""
+"""The fraction of the opening hours that has passed when 0/11, 1/11, ..., 11/11 of the day's bills are closed."""
 
 VOID_REASONS = ("คีย์ผิดโต๊ะ Wrong table", "ลูกค้ายกเลิก Guest cancelled", "คิดเงินซ้ำ Rung up twice", "ทดสอบระบบ Test")
 
@@ -37,7 +37,7 @@ MOST_LINES = 10
 
 
 class Sale(NamedTuple):
-    """A bill, and when it was really closed, whatever the till wrote."""
+    """A bill and its true closing time, which may differ from the time that the till wrote."""
 
     closed_ms: int
     shop_number: int
@@ -161,7 +161,7 @@ class _BillGenerator:
         return [line for _, line in sold], sum([satang for satang, _ in sold])
 
     def _tip(self, lines: list[Raw]) -> int:
-        """Return the tip in satang. Half of the tips are also a line of the bill, the others only an amount."""
+        """Return the tip in satang. Half of the tips are also a line of the bill; the others are only an amount."""
         if self.draw.random() >= TIP_CHANCE:
             return 0
         satang, line = self.style.menu.tips[int(self.draw.random() * len(self.style.menu.tips))]
@@ -178,7 +178,7 @@ class _BillGenerator:
 
 
 def _share_of_day(part: float) -> float:
-    """Return the share of the opening hours after which this share of the day's bills is closed."""
+    """Return the fraction of the opening hours that has passed when this fraction of the day's bills is closed."""
     step, within = divmod(part * (len(CLOSING_CURVE) - 1), 1)
     before = CLOSING_CURVE[int(step)]
     return before + (CLOSING_CURVE[min(int(step) + 1, len(CLOSING_CURVE) - 1)] - before) * within

@@ -1,7 +1,8 @@
 """Malformed values, as some tills write them. Every such record can still be loaded.
 
-docs/source-records.md defines how they are read. Each function below is one
-habit of a till: it changes a few fields of a record, but not its IDs.
+docs/source-records.md defines how they are read. Each function below imitates
+one kind of malformed till output: it changes a few fields of a record, but not
+its IDs.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ NAN_MARK = "~NaN~"
 
 
 class DirtyWriter:
-    """Encodes records as lines, some with malformed values. Habits take turns, so even a small world has them all."""
+    """Encodes records as lines, some with malformed values. It cycles through the kinds, so all of them occur."""
 
     def __init__(self, mess: float, draw: Random) -> None:
         self._mess = mess
@@ -109,7 +110,7 @@ def quoted_time(bill: RawRecord) -> None:
 
 
 def binary_noise(bill: RawRecord) -> None:
-    """Add rounding errors, as of a till that calculates in floating point."""
+    """Add rounding errors like those of a till that calculates in floating point."""
     amounts = bill["amounts"]
     amounts["net"] = nextafter(amounts["net"], inf)
     amounts["rounding"] = 0.1 + 0.2

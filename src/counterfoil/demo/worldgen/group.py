@@ -1,4 +1,4 @@
-"""The franchises, shops and membership bases of a world, with properties to find ones of a certain kind."""
+"""The franchises, shops and membership bases of a world, and properties that find examples of certain kinds."""
 
 from msgspec import Struct
 
@@ -45,7 +45,7 @@ class Franchise(Struct, frozen=True, kw_only=True):
 
 
 class Sample(Struct, frozen=True, kw_only=True):
-    """A messaging account that a lookup in the base finds, and the member that it must return."""
+    """A messaging account that a lookup in the base finds, and the member that the lookup must return."""
 
     provider_id: str
     messaging_user_id: str
@@ -100,7 +100,7 @@ def plan_group(plan: WorldPlan) -> Group:
 
 
 def member_id(base: BasePlan, number: int) -> str:
-    """Return the POS's internal ID of a member. It is computed from the number, so none is stored."""
+    """Return the POS's internal ID of a member. It is computed from the number, so it need not be stored."""
     if base.style.numbered_members:
         return f"{base.number + 1}{number:08}"
     return opaque(base.id, "member", number)

@@ -23,7 +23,7 @@ def fresh(draw: Random) -> str:
 
 
 def messaging_user_id(seed: int, channel: str, person: object) -> str:
-    """Return a person's user ID in a messaging channel. Each channel has another ID for the same person."""
+    """Return a person's user ID in a messaging channel. Each channel has a different ID for the same person."""
     return "U" + _digest(16, (seed, "account", channel, person)).hex()
 
 

@@ -1,4 +1,4 @@
-"""Generate records of fictitious members. Each is computed from the member's number, so none is stored.
+"""Generate records of fictitious members. Each is computed from the member's number, so none need be stored.
 
 The number also decides which kind of messaging account a member has, so a demo
 can name a member to look up without generating any records.
@@ -31,7 +31,7 @@ def members(plan: WorldPlan, group: Group, as_of: date) -> Iterator[MemberRecord
 
 
 class _MemberGenerator:
-    """One member of one base."""
+    """Generates one member of one base."""
 
     def __init__(self, plan: WorldPlan, group: Group, base: BasePlan, number: int, now_ms: int) -> None:
         self.plan = plan
@@ -97,7 +97,7 @@ class _MemberGenerator:
         return [tag for tag in tags if self.draw.random() < 0.12]
 
     def _visits(self) -> list[object]:
-        """Return visits since sign-up, in no order. The member's number decides the format."""
+        """Return the visits since sign-up, in no particular order. The member's number decides the format."""
         count = int(self.draw.random() * self.draw.random() * MOST_VISITS)
         written = (_as_day, _as_compact_day, _as_time, _as_object)[self.number % 4]
         return [written(self._visit_ms(self.draw)) for _ in range(count)]
@@ -106,14 +106,14 @@ class _MemberGenerator:
         return self.now_ms - 1 - int((self.now_ms - 1 - self.created_ms) * draw.random() * draw.random())
 
     def _tel(self) -> str:
-        """Return a phone number that cannot exist: no real one starts with 000."""
+        """Return a phone number that cannot exist, because no real number starts with 000."""
         return f"000-{int(self.draw.random() * 1_000):03}-{int(self.draw.random() * 10_000):04}"
 
     def _email(self) -> str:
         return f"invented.member.{self.number}@{MAIL[self.number % len(MAIL)]}"
 
     def _accounts(self) -> list[AccountEntry]:
-        """Return the messaging account, if any: of the base's current bot, an older one, or a foreign one."""
+        """Return the messaging accounts: none, or one with the base's current bot, an older bot or a foreign bot."""
         kind = 0 if is_double(self.number) or is_double(self.number + 1) else self.number % 10
         older = self.base.older_channels
         if kind == 7 and older:

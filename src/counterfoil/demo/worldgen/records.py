@@ -18,7 +18,7 @@ class Record(Struct, rename="camel", omit_defaults=True, tag_field="kind"):
 
 
 class Label(Entry, kw_only=True):
-    """An ID and a name, of a table or a channel."""
+    """The ID and name of a table or a channel."""
 
     id: str
     name: str | None = None
@@ -169,6 +169,6 @@ class BillRecord(Record, kw_only=True, tag="bill"):
 
 
 def baht(satang: int) -> Number:
-    """Convert satang to baht; whole baht as an integer, so that they have no rounding errors."""
+    """Convert satang to baht. Whole amounts become integers, to avoid rounding errors."""
     whole, rest = divmod(satang, 100)
     return satang / 100 if rest else whole

@@ -33,7 +33,7 @@ VAT_PERCENT = 7
 
 
 class Check(NamedTuple):
-    """What the bill is made of, in satang. A tip of None means that the shop does not take tips."""
+    """The input for the amounts of a bill, in satang. A tip of None means that the shop does not take tips."""
 
     occasion: Occasion
     subtotal: int

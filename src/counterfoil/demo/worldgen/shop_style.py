@@ -62,7 +62,7 @@ class ShopStyle(Struct, frozen=True, kw_only=True):
     popularity: float
 
     def hours(self, day: date) -> tuple[int, int]:
-        """Return opening and closing time of a trading day, in milliseconds since 1970."""
+        """Return the opening and closing times of a trading day, in milliseconds since 1970."""
         hour, minute = map(int, (self.shop.closing_time or USUAL_CLOSING).split(":"))
         closing = time(hour % 24, minute)
         last_day = day + timedelta(days=1) if closing < NOON else day
@@ -180,7 +180,7 @@ def _time_style(shop: ShopPlan, zone: tzinfo) -> Callable[[int], str | int]:
 
 
 def _day_style(shop: ShopPlan) -> Callable[[date], str | None]:
-    """Return how the shop's tills write the trading day. Some leave it out; then the closing time decides."""
+    """Return how the shop's tills write the trading day. Some leave it out; then it follows from the closing time."""
     if shop.closing_time is None:
         return lambda _: None
     styles: tuple[Callable[[date], str | None], ...] = (date.isoformat, compact, lambda _: None)

@@ -24,7 +24,7 @@ OFFLINE_CHANCE = 0.03
 
 
 class Delivery(NamedTuple):
-    """The lines that were delivered at one moment."""
+    """The lines that are delivered at one point in time."""
 
     moment_ms: int
     lines: list[bytes]
@@ -41,7 +41,7 @@ def world(plan: WorldPlan) -> Iterator[bytes]:
 
 
 def demo_world(plan: WorldPlan, now_ms: int) -> Iterator[Delivery]:
-    """Yield the same world as deliveries in order of time, up to `now_ms` or the end of the plan.
+    """Yield the same world as deliveries in chronological order, up to `now_ms` or the end of the plan.
 
     The first delivery has the bases, shops, members and history. Then there is
     one delivery each evening, with the day's bills, late changes (voids, and
@@ -108,7 +108,7 @@ class _BackOffice:
 
 
 def _standing_records(plan: WorldPlan, group: Group, styles: list[ShopStyle], as_of: date) -> Iterator[bytes]:
-    """Yield the records without a time: bases, shops and members."""
+    """Yield the records that have no time: bases, shops and members."""
     writer = _dirty_writer(plan, "members")
     yield from (msgspec.json.encode(base_record(base)) for base in group.bases)
     yield from (msgspec.json.encode(shop_record(one)) for one in styles)
@@ -120,7 +120,7 @@ def _dirty_writer(plan: WorldPlan, what: str) -> DirtyWriter:
 
 
 def _moments(plan: WorldPlan, horizon: int) -> list[int]:
-    """Return the times of the deliveries. The last is at the horizon, so that no sale before it is missing."""
+    """Return the times of the deliveries. The last one is at `horizon`, so that no earlier sale is missing."""
     moments = (plan.tracked_from_ms, *plan.evenings_ms)
     return [*(moment for moment in moments if moment < horizon), horizon]
 
