@@ -1,4 +1,4 @@
-"""Whether colours may be used."""
+"""Decides whether output may use colours."""
 
 import os
 

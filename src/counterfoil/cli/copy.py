@@ -137,7 +137,10 @@ def _print_differences(report: CopyReport) -> None:
     listed = report.differences[:MAX_LISTED]
     print_table(columns, [(one.table, one.group, one.at_source, one.at_target) for one in listed])
     more = len(report.differences) - len(listed)
-    click.echo(f"{f'... and {more:,} more. ' if more else ''}The stores differ. Run the same command again to fix it.")
+    click.echo(
+        f"{f'... and {more:,} more. ' if more else ''}The stores differ. "
+        "Run the same command again to copy the differences."
+    )
 
 
 def _view(report: CopyReport) -> dict[str, object]:

@@ -85,7 +85,8 @@ def command(
     if cluster:
         if store or workers or admin_port or not is_loopback(host):
             raise click.UsageError(
-                "--cluster cannot be used with --store, --workers or --admin-port, and --host must be loopback."
+                "--cluster cannot be used with --store, --workers or --admin-port, "
+                "and --host must be a loopback address."
             )
         _serve_cluster(_choose_ports(host, port, None)[0], None if empty else plan, seed, as_json)
         return
@@ -113,7 +114,7 @@ def command(
 
 
 def _serve_cluster(port: int, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
-    """Serve from a local cluster. Load the data first: running nodes would advance the horizon past old stamps."""
+    """Serve from a local cluster. Load the data first, while no node advances the horizon to now."""
     with sigterm_as_interrupt(), _store_folder(None) as folder:
         cluster = LocalCluster(Path(folder), showcase.demo_secret(seed), port)
         with closing(cluster), suppress(KeyboardInterrupt):

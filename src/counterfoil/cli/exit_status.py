@@ -28,7 +28,7 @@ class ExitStatus(Struct, frozen=True):
 
     @property
     def can_retry(self) -> bool:
-        """Whether the next run may succeed without human intervention, which a wrong key or target needs."""
+        """Whether the next run may succeed without human intervention. A wrong key, for example, must be replaced."""
         return self.exit_code in (0, QUOTA_SPENT, UNREACHABLE) or self.status == "target"
 
 

@@ -27,7 +27,7 @@ STANDARD_OUTPUT = "-"
 
 
 def yesterday_in_thailand() -> date:
-    """Return yesterday in Thailand time. Only whole days are generated, so two runs on a day give the same data."""
+    """Return yesterday in Thailand time. Only whole days are generated, so runs on the same day agree."""
     return thai_day(SystemClock().now_ms()) - timedelta(days=1)
 
 

@@ -39,7 +39,7 @@ def key_id(value: str) -> str:
 
 
 def permissions(key: Key) -> list[str]:
-    """Return the key's extra permissions, named like the flags."""
+    """Return the key's extra permissions under the names of their flags."""
     granted = (("personal-data", key.personal_data), ("messaging-lookup", key.messaging_lookup))
     return [name for name, is_granted in granted if is_granted]
 

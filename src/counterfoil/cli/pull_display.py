@@ -10,7 +10,7 @@ from rich.text import Text
 from counterfoil.cli import terminal
 from counterfoil.client.pages import Tally
 
-# No rate is shown before this time, because it would be unreliable.
+# No rate is shown for this long after the start, because it would be unreliable.
 MIN_RATE_SEC = 0.2
 # Once this share of the work is done, the remaining time can be estimated.
 MIN_ESTIMATE_SHARE = 0.02

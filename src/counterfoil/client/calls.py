@@ -97,7 +97,7 @@ def parse_object(response: HttpResponse, convert: Callable[[dict[str, Any]], Row
 
 
 def decode_body(response: HttpResponse, decode: Callable[[bytes], Body]) -> Body:
-    """Decode the body of a response. Raise `NotThisService` if it is not from this API (but from a proxy, say)."""
+    """Decode the body of a response. Raise `NotThisService` if it is not from this API, but from a proxy."""
     try:
         return decode(response.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

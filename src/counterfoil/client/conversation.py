@@ -116,7 +116,7 @@ def _decide(
 def _decide_on_foreign(
     status: int, request_id: str | None, tries: int, environment: Environment
 ) -> tuple[retry.Decision, CounterfoilError]:
-    """Decide what to do if a proxy that cannot reach the service responded, or a different service."""
+    """Decide what to do about a response from a proxy that cannot reach the service, or from another service."""
     reason = f"the response was {status} without one of the API's error codes"
     if status >= 500 or status == 429:
         return retry.after_failure(tries, environment.random_number()), Unreachable(

@@ -1,4 +1,4 @@
-"""Errors that a call can raise. Each has the request ID, if there was a response, so that the operator can find it."""
+"""Errors that a call can raise. If there was a response, they contain its request ID, which operators can look up."""
 
 from datetime import datetime
 

@@ -123,7 +123,7 @@ class Puller:
     def _batches(
         self, shop: ListedShop, shop_pass: ShopPass, mark: str
     ) -> Iterator[tuple[list[bytes], ShopPass | None]]:
-        """Yield batches of rows, each with the pass as it is after it. Fetch the next page while a batch is written."""
+        """Yield batches of rows, each with the resulting pass. The next page is fetched while a batch is written."""
         batch = _BillBatch()
         restarts = 0
         current: ShopPass | None = shop_pass
@@ -223,7 +223,7 @@ def origin_of(client: Client) -> Origin:
     try:
         usage = client.usage()
     except Refusal as refusal:
-        if refusal.code == "not_found":  # This service has no API at this address.
+        if refusal.code == "not_found":  # The server responded, but it has no such path.
             raise NotThisService(
                 f"there is no Counterfoil API at {client.base_url}. The address usually ends in /ext/v1.",
                 refusal.request_id,

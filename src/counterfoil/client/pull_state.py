@@ -210,7 +210,7 @@ def _parse_instant(text: str) -> datetime:
 
 
 def start_of_day(day: date | None) -> str:
-    """Return when a day begins in the earliest time zone (UTC+14), or an instant before all bills if it is None."""
+    """Return when a day begins in the earliest time zone (UTC+14), or an instant before all bills for None."""
     return f"{day}T00:00:00+14:00" if day else BEFORE_ALL_BILLS
 
 

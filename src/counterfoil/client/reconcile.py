@@ -26,7 +26,7 @@ from counterfoil.client.sinks.newest import instant_us
 
 
 class Totals(Struct, frozen=True):
-    """The bills of one shop on one day, in the copy or in the service."""
+    """Totals of one shop's bills on one day, in the copy or in the service."""
 
     count: int
     net: Decimal

@@ -1,8 +1,9 @@
 """Definitions of the copy's tables: name and type of each column, and the field it comes from.
 
 Sinks turn these into the SQL of their engine. Column names are in snake case.
-Money and quantities are decimals, quantities with more places, for goods that
-are weighed. Instants have a time zone; `business_date` and `bill_date` are dates.
+Money and quantities are decimals; quantities have more decimal places, because
+some goods are sold by weight. Instants have a time zone; `business_date` and
+`bill_date` are dates.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""Fills a store with the demo's restaurant group: months of trade, a key of every kind, and sample IDs.
+"""Fills a store with the demo's restaurant group: months of bills, a key of every kind, and sample IDs.
 
-Everything is derived from a plan and its seed. The records are loaded under a
+Everything is derived from a plan and its seed. The records are loaded with a
 clock that advances with them, so that `updatedAt` is spread over the months as
 it would be in a real store.
 """

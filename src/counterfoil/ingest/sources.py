@@ -140,7 +140,7 @@ class _Sips:
 
 
 def open_source(name: str) -> Source:
-    """Return the source of this name; `-` is standard input."""
+    """Return the source with this name; `-` is standard input."""
     if name == "-":
         return StandardInput()
     path = Path(name)

@@ -12,7 +12,7 @@ SEE_DOCS = "See docs/operate-postgresql.md."
 
 
 def check_cluster(settings: Settings) -> Iterator[Finding]:
-    """Check the PostgreSQL store and the meter as this machine sees them."""
+    """Check the PostgreSQL store and the meter from this machine."""
     inspection = bootstrap.inspection(settings)
     (problem,) = inspection.problems().values()
     if problem:

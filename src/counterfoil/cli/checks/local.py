@@ -70,7 +70,7 @@ def store_folder(settings: Settings) -> Finding:
 
 
 def moved_store(problems: Mapping[str, str | None]) -> Finding | None:
-    """Return a failure if the store was moved elsewhere, else None. The other checks are meaningless then."""
+    """Return a failure if the store was moved elsewhere, else None. If it was moved, skip all other checks."""
     problem = next((problem for problem in problems.values() if problem and "was moved to" in problem), None)
     if problem is None:
         return None
@@ -134,7 +134,7 @@ def latest_load(load: LatestLoad | None, motion: HorizonMotion) -> Iterator[Find
     retry_advice = "Run the same `counterfoil load` again; records that are already loaded are skipped."
     lines, age = f"{load.lines:,} lines", _format_duration(load.idle_ms)
     if load.finished:
-        yield Finding("load", "ok", f"The latest load finished after {lines}.")
+        yield Finding("load", "ok", f"The latest load finished ({lines}).")
     elif motion == "ahead":
         message = f"The latest load has not finished ({lines}). It may be running; the clock is too far behind to tell."
         yield Finding(
@@ -215,7 +215,10 @@ def horizon_motion(horizon: int | None, now: int) -> HorizonMotion:
 def clock(horizon: int | None, now: int) -> Finding:
     if now < YEAR_2024_MS:
         return Finding(
-            "clock", "fail", f"The clock says {iso_utc(now)}, which is years in the past.", "Set the clock; use NTP."
+            "clock",
+            "fail",
+            f"The clock says {iso_utc(now)}, which is years in the past.",
+            "Set the clock, and use NTP to keep it correct.",
         )
     if horizon is not None and horizon_motion(horizon, now) == "ahead":
         return Finding(

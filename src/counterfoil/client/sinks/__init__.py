@@ -33,13 +33,13 @@ class Sink(Protocol):
     def save_state(self, state: bytes) -> None: ...
 
     def put_shops(self, rows: Sequence[bytes], now: str) -> None:
-        """Store all shops. Shops of the copy that are not among them are marked as removed."""
+        """Store all shops. Mark shops in the copy that are not among them as removed."""
 
     def put_bills(self, shop_id: str, rows: Sequence[bytes], *, replace: bool = False) -> int:
         """Upsert bills and return how many were written. Unless `replace` is set, skip bills that are not newer."""
 
     def open_pass(self, provider_id: str) -> None:
-        """Begin a pass over the base: forget which of its members were seen."""
+        """Begin a pass over the base: clear the record of its members that were seen."""
 
     def put_members(self, provider_id: str, rows: Sequence[bytes]) -> int:
         """Upsert members, mark them as seen by the current pass, and return how many were new or changed.

@@ -34,7 +34,7 @@ class DuckDBSink(SqlSink):
         Kind.INSTANT: "TIMESTAMPTZ",
         Kind.DAY: "DATE",
     }
-    # DuckDB reads the JSON number 8935002455.22 as 8935002455.219999. Read as text, the digits are exact.
+    # DuckDB reads the JSON number 8935002455.22 as 8935002455.219999. Reading it as text keeps the digits exact.
     _READ_AS = {**TYPES, Kind.DECIMAL: "VARCHAR", Kind.QUANTITY: "VARCHAR"}  # noqa: RUF012
 
     def __init__(self, path: Path) -> None:

@@ -24,7 +24,8 @@ class ParquetSink(DuckDBSink):
 
     def make_tables(self) -> None:
         super().make_tables()
-        # The tables that changed since their file was written. Stored, because a run may die before it publishes.
+        # The tables that changed since their file was written. They are stored because a run may be killed before it
+        # publishes.
         self.run("CREATE TABLE IF NOT EXISTS pull_unpublished (name VARCHAR)")
 
     def changed(self, *tables: Table) -> None:

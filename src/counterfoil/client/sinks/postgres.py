@@ -22,7 +22,7 @@ _INDEXES = (
 )
 # Fields of a bill, shop or member that are repeated in the rows made from its nested lists.
 _PARENT_FIELDS = ("shopId", "id", "memberId")
-# Two pulls into one schema would overwrite each other's work. If a pull is killed, its connection ends, and so does
+# Two pulls into one schema would overwrite each other's work. If a pull is killed, its connection ends, which releases
 # the lock.
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil pull'), hashtext(current_schema()))"
 _SETTINGS = ("SET lock_timeout = 0", "SET TimeZone = 'UTC'", "SET client_min_messages = warning")

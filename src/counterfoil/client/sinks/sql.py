@@ -223,7 +223,7 @@ class SqlSink(ABC):
         return len(newer_bills)
 
     def _stored_versions(self, shop_id: str, ids: Sequence[str]) -> dict[str, int | None]:
-        """Return the last change of each of these bills that is in the copy, by ID."""
+        """Return, by ID, the last change of those of the given bills that are in the copy."""
         changed = self.microseconds("updated_at")
         rows = self.run(f"SELECT id, {changed} FROM bills WHERE shop_id = ? AND id IN {_ID_LIST}", [shop_id, ids])
         return dict(rows)
@@ -278,7 +278,7 @@ class SqlSink(ABC):
         return f'{value} AS "{column.name}"'
 
 
-# A list that is passed as one parameter.
+# SQL for a list of values that is passed as a single parameter.
 _ID_LIST = "(SELECT unnest(CAST(? AS VARCHAR[])))"
 
 

@@ -131,7 +131,7 @@ class _BillGenerator:
         )
 
     def _legacy_bill(self, closed_ms: int, receipt: str) -> BillRecord:
-        """Return a bill of the previous POS: without device, trading day and channel, and with few amounts."""
+        """Return a bill of the previous POS: without device, trading day, channel and most amounts."""
         style, draw = self.style, self.draw
         servings = style.menu.legacy_servings
         sold = [servings[int(draw.random() * len(servings))] for _ in range(1 + int(draw.random() * 4))]

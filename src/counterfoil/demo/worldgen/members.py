@@ -24,7 +24,7 @@ MAIL = ("example.com", "example.org")
 
 
 def members(plan: WorldPlan, group: Group, as_of: date) -> Iterator[MemberRecord]:
-    """Yield all members of all bases, as of the beginning of that day."""
+    """Yield all members of all bases, as of the beginning of the day `as_of`."""
     for base in group.bases:
         for number in range(base.members):
             yield _MemberGenerator(plan, group, base, number, midnight_ms(as_of)).record()

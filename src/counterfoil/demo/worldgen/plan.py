@@ -51,7 +51,7 @@ class WorldPlan(Struct, frozen=True, kw_only=True):
 
     @property
     def evenings_ms(self) -> list[int]:
-        """When the tills deliver their bills, for each day with change tracking."""
+        """The times at which the tills deliver their bills, one for each day with change tracking."""
         evenings = (evening_ms(day) for day in self.trading_days)
         return [evening for evening in evenings if evening > self.tracked_from_ms]
 

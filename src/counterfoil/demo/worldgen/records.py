@@ -12,7 +12,7 @@ class Entry(Struct, rename="camel", omit_defaults=True):
 
 
 class Record(Struct, rename="camel", omit_defaults=True, tag_field="kind"):
-    """A source record. `kind` is the first field, then `id`."""
+    """A source record. Its first fields are `kind` and `id`."""
 
     id: str
 

@@ -166,7 +166,7 @@ def _popularity(shop: ShopPlan, habits: Random) -> float:
 
 
 def _time_style(shop: ShopPlan, zone: tzinfo) -> Callable[[int], str | int]:
-    """Return how the shop's tills write times. Formats differ between shops."""
+    """Return the format in which the shop's tills write times. It differs between shops."""
     styles: tuple[Callable[[int], str | int], ...] = (
         lambda instant: iso(instant, zone),
         iso_utc,
@@ -180,7 +180,7 @@ def _time_style(shop: ShopPlan, zone: tzinfo) -> Callable[[int], str | int]:
 
 
 def _day_style(shop: ShopPlan) -> Callable[[date], str | None]:
-    """Return how the shop's tills write the trading day. Some leave it out; then it follows from the closing time."""
+    """Return the format in which tills write the trading day. Some leave it out; the closing time then implies it."""
     if shop.closing_time is None:
         return lambda _: None
     styles: tuple[Callable[[date], str | None], ...] = (date.isoformat, compact, lambda _: None)

@@ -31,7 +31,7 @@ class Delivery(NamedTuple):
 
 
 def world(plan: WorldPlan) -> Iterator[bytes]:
-    """Yield every record once, without a newline: bases, shops, members, then bills in order of closing."""
+    """Yield every record once, without a newline: bases, shops, members, then bills by closing time."""
     group = plan_group(plan)
     styles = [shop_style(plan, group, shop) for shop in group.shops]
     yield from _standing_records(plan, group, styles, plan.until)
