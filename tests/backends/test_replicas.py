@@ -415,7 +415,7 @@ def test_the_doctor_names_each_server_and_warns_about_an_unavailable_one(cluster
     cluster.replicas[0].resume_replay()
     cluster.primary.kill()
     (away, *_, conclusion) = told()
-    assert away == ("warn", "does not answer.")
+    assert away == ("warn", "does not respond.")
     assert conclusion[0] == "fail"
 
 

@@ -101,7 +101,7 @@ def _print_report(report: CopyReport, seconds: float, as_json: bool, folder: Pat
         print_json({**_view(report), "seconds": round(seconds, 3)})
         return
     if report.nothing_to_do:
-        click.echo("The target is already open and the source retired: nothing to do.")
+        click.echo("Nothing to do: the target is already open and the source is retired.")
         return
     pairs = [
         (

@@ -161,7 +161,7 @@ def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
 
     if not is_loopback(settings.host):
         print_note(
-            "this demo can be reached from other machines, so its keys are random instead of derived from the seed."
+            "this demo can be reached from other machines, so its keys are random and not derived from the seed."
         )
     with progress("Creating a restaurant group", plan.bills, "bills") as show_progress:
         return showcase.build(settings, plan, randomness, lambda bills: show_progress(bills, bills))

@@ -42,7 +42,7 @@ class Comparison(Struct):
 
 @click.command()
 @remote_options
-@since_option("How far back to compare. [default: to the copy's first day, then stops after 12 empty months]")
+@since_option("How far back to compare. [default: the copy's first day, and then until 12 months are empty]")
 @click.option("--fix", is_flag=True, help="Replace the days that differ with the service's data.")
 @json_option
 def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> None:

@@ -61,7 +61,7 @@ def servers(seen: Sequence[ServerState], lag_ms: int) -> Iterator[Finding]:
 def _server(server: ServerState, furthest: int, lag_ms: int) -> Finding:
     if server.horizon is None:
         return Finding(
-            "server", "warn", f"{server.name} does not answer.", "Restart it, or remove it from the store address."
+            "server", "warn", f"{server.name} does not respond.", "Restart it, or remove it from the store address."
         )
     if server.is_primary:
         return Finding("server", "ok", f"{server.name} is the primary.")

@@ -223,7 +223,7 @@ class SqlSink(ABC):
         return len(newer_bills)
 
     def _stored_versions(self, shop_id: str, ids: Sequence[str]) -> dict[str, int | None]:
-        """Return, by ID, the last change of those of the given bills that are in the copy."""
+        """Return the time of the last change by ID, for the given bills that are in the copy."""
         changed = self.microseconds("updated_at")
         rows = self.run(f"SELECT id, {changed} FROM bills WHERE shop_id = ? AND id IN {_ID_LIST}", [shop_id, ids])
         return dict(rows)
