@@ -51,7 +51,7 @@ def test_keys_usage_and_doctor_work_on_postgresql(bare: str, monkeypatch: pytest
     assert "till" in at(bare)("keys", "list").stdout
     at(bare)("usage")
     at(bare)("prune")
-    assert "schema up to date" in CliRunner().invoke(program, ["doctor", "--store", bare]).output
+    assert "schema is up to date" in CliRunner().invoke(program, ["doctor", "--store", bare]).output
 
 
 @pytest.mark.parametrize(

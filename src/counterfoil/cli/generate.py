@@ -55,7 +55,7 @@ def yesterday_in_thailand() -> date:
 )
 @click.option("--gzip", "as_gzip", is_flag=True, help="Compress with gzip.")
 @click.option("--zstd", "as_zstd", is_flag=True, help="Compress with zstd.")
-@click.option("--json", "as_json", is_flag=True, help="With --out DIR: print the files written as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="With --out DIR: print a list of the files written, as JSON.")
 def command(
     bills: int,
     shops: int | None,

@@ -40,7 +40,7 @@ class Summary(Struct, kw_only=True):
 
 
 class RejectsFile:
-    """Created when the first line is rejected; readable only by its owner, because it holds the original records."""
+    """A file, created when the first line is rejected. Only its owner can read it: it contains original records."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -18,7 +18,7 @@ def check_cluster(settings: Settings) -> Iterator[Finding]:
     if problem:
         yield Finding("store", "fail", f"{problem.rstrip('.')}.", SEE_DOCS)
     else:
-        yield Finding("store", "ok", f"{display_value(settings, 'store')} is reachable, schema up to date.")
+        yield Finding("store", "ok", f"{display_value(settings, 'store')} is reachable, and its schema is up to date.")
         yield from _check_store(settings, inspection)
     if settings.meter:
         yield meter(display_value(settings, "meter"), bootstrap.meter_problem(settings))
