@@ -97,7 +97,7 @@ class Puller:
         return origin
 
     def _mark(self, shops: RawPage) -> str:
-        """Return the mark for the next run. It is from before the first page of bills, so no change is missed."""
+        """Return the mark for the next run. It was taken before the first page of bills, so no change is missed."""
         return shops.server_time
 
     # --- bills ---------------------------------------------------------------------

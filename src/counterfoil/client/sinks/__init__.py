@@ -39,7 +39,7 @@ class Sink(Protocol):
         """Upsert bills and return how many were written. Unless `replace` is set, skip bills that are not newer."""
 
     def open_pass(self, provider_id: str) -> None:
-        """Begin a pass over the base: clear the record of its members that were seen."""
+        """Begin a pass over the base: clear the list of members that were seen."""
 
     def put_members(self, provider_id: str, rows: Sequence[bytes]) -> int:
         """Upsert members, mark them as seen by the current pass, and return how many were new or changed.
