@@ -80,9 +80,10 @@ def deployment_secret(settings: Settings) -> bytes:
 def _is_built(settings: Settings) -> bool:
     if settings.database:
         return inspection(settings).fingerprint() is not None
-    if not files.path_of(settings.store, "books").exists():
-        return "books" in files.lost(settings.store)
     try:
+        if not files.has_schema(settings.store, "books"):
+            # Another process may be creating the store at this moment.
+            return "books" in files.lost(settings.store)
         return inspection(settings).fingerprint() is not None
     except (StoreUnavailable, StoreMismatch):
         # The store exists but cannot be read now, or not by this version.
@@ -169,7 +170,8 @@ def _embedded(settings: Settings, clock: Clock) -> ServingPorts:
 
     def close() -> None:
         for part in (keys, spent, handed_out, books):
-            part.close()
+            with contextlib.suppress(StoreUnavailable):
+                part.close()
 
     return ServingPorts(books, keys, spent, spent, handed_out, close)
 
@@ -250,8 +252,9 @@ def prepare(settings: Settings, clock: Clock | None = None) -> None:
     """Create or migrate the files of an embedded store; with a database, only check the schema."""
     if not settings.database:
         files.require_whole(settings.store)
-        key_store(settings).close()
+        # The key store compares its revocations with those in `usage`, so that file is brought up to date first.
         usage(settings, clock).close()
+        key_store(settings).close()
     ledger(settings, clock).close()
 
 

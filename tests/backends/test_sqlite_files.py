@@ -173,3 +173,13 @@ def test_processes_that_create_a_store_at_once_agree_on_its_id(tmp_path: Path) -
             connection.close()
     (mark,) = ids(tmp_path)
     assert mark > 0
+
+
+def test_two_lost_files_are_created_again_one_after_the_other(tmp_path: Path) -> None:
+    read_write(tmp_path, "books").close()
+    for name in ("keys", "usage"):
+        path_of(tmp_path, name).unlink()
+    for name in ("usage", "keys"):
+        files.recreate(tmp_path, name)
+    assert files.lost(tmp_path) == []
+    files.require_whole(tmp_path)

@@ -12,8 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from cost.counting_worker import statements_run
+from counterfoil.backends.sqlite.copy_source import SqliteCopySource
 from counterfoil.backends.sqlite.files import path_of
 from counterfoil.backends.sqlite.keys import BRIDGE_SEC, REREAD_SEC, SqliteKeyLookup, SqliteKeyStore
+from counterfoil.copying.tables import TABLES
 from counterfoil.domain import credentials
 from counterfoil.domain.access import Key, Scope
 from counterfoil.ports import StoredKey, StoreUnavailable
@@ -122,6 +124,31 @@ def test_a_worker_that_starts_after_the_restore_knows_the_revocation_too(ring: R
     restore(ring.folder, older)
     with closing(Ring(ring.folder)) as fresh:
         assert fresh.revoked()
+
+
+def test_a_copy_takes_over_the_revocation_after_the_restore(ring: Ring) -> None:
+    older = backup(ring.folder)
+    revoke(ring.folder)
+    restore(ring.folder, older)
+    (keys,) = [table for table in TABLES if table.name == "keys"]
+    with closing(SqliteCopySource(ring.folder, ring.clock)) as source, source.snapshot():
+        assert [b'"revoked_at":5' in row[-1] for row in source.picked(keys, None, None)] == [True]
+
+
+def test_a_key_is_revoked_even_while_the_usage_file_is_lost(ring: Ring) -> None:
+    lost = path_of(ring.folder, "usage").rename(ring.folder / "lost")
+    revoke(ring.folder)
+    lost.rename(path_of(ring.folder, "usage"))
+    ring.clock.advance(1)
+    assert ring.revoked()
+
+
+def test_listing_keys_does_not_migrate_the_usage_file_of_an_older_service(ring: Ring) -> None:
+    with closing(sqlite3.connect(path_of(ring.folder, "usage"))) as usage:
+        usage.executescript("DROP TABLE revocations; DELETE FROM migrations WHERE number = 3; PRAGMA user_version = 2")
+        with operator(ring.folder) as key_store:
+            assert key_store.all()
+        assert usage.execute("PRAGMA user_version").fetchone() == (2,)
 
 
 def test_the_operator_sees_the_key_as_revoked_after_the_restore(ring: Ring) -> None:

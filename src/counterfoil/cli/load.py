@@ -123,7 +123,7 @@ def _load(settings: Settings, records: Source, rejects: RejectsFile, as_json: bo
                 _print_report(report, as_json)
             if isinstance(error, SourceError) and report.summary.lines:
                 raise SourceError(
-                    f"{error}. All lines before that were read. Get the file again and load it."
+                    f"{str(error).rstrip('.')}. All lines before that were read. Get the file again and load it."
                 ) from error
             raise
         finally:

@@ -79,7 +79,7 @@ class File(Source):
                 with _decompress(self._path, raw) as text:
                     yield from _read_lines(self.name, text)
             except SourceError as damage:
-                if self._path.suffix not in PACKED:
+                if self._path.suffix not in PACKED or not raw.seekable():
                     raise
                 # Intact lines that were decompressed together with the damage are lost. Read the file again in small
                 # pieces.
@@ -200,8 +200,10 @@ def _read_lines(name: str, text: IO[bytes], after: int = 0) -> Iterator[SourceLi
         while line := text.readline(MAX_REJECT_BYTES + 1):
             number += 1
             if len(line) > MAX_REJECT_BYTES and not line.endswith(b"\n"):
+                # Not stripped: if only blanks were cut off, the start of the line would pass for all of it.
                 _skip_rest(text)
-            line = line.strip()
+            else:
+                line = line.strip()
             if line and number > after:
                 yield SourceLine(name, number, line)
     except (OSError, EOFError, zlib.error, zstd.ZstdError) as error:

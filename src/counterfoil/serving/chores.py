@@ -7,7 +7,7 @@ from typing import Protocol
 
 from counterfoil import bootstrap
 from counterfoil.observe.events import Event, ServiceChanged
-from counterfoil.ports import StoreUnavailable
+from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings
 
 CHECKPOINT_SEC = 2.0
@@ -71,7 +71,7 @@ class Chores:
         self._due[name] = now + every_sec
         try:
             chore()
-        except StoreUnavailable as error:
+        except (StoreUnavailable, StoreMismatch) as error:
             if name not in self._failing:
                 self._failing.add(name)
                 self._log(ServiceChanged(what=f"{name}_failing", detail=str(error)))

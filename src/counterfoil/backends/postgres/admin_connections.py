@@ -104,25 +104,30 @@ def check_version(connection: Connection) -> None:
         raise StoreMismatch(problem)
 
 
+def _checked(url: str) -> Connection:
+    """Open a connection to a store whose schema suits this program. Otherwise close it, so that nobody uses it."""
+    connection = connect(url)
+    try:
+        check_version(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 class ReconnectingConnection:
     """A connection that is reopened after it breaks."""
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._connection = connect(url)
-        try:
-            check_version(self._connection)
-        except BaseException:
-            self.close()
-            raise
+        self._connection = _checked(url)
 
     def close(self) -> None:
         self._connection.close()
 
     def __call__(self) -> Connection:
         if self._connection.closed:
-            self._connection = connect(self._url)
-            check_version(self._connection)
+            self._connection = _checked(self._url)
         return self._connection
 
     @contextmanager

@@ -7,7 +7,7 @@ or changing a key. A service that still runs on it becomes stale and answers
 
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from counterfoil.backends.sqlite.files import (
     read_write,
     translated,
 )
+from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SHOP_SHIFT
 from counterfoil.backends.sqlite.schema import NAMES, Name
 from counterfoil.copying.tables import HOUR_MS, REQUESTS, CopiedTable, Row
@@ -88,6 +89,10 @@ class SqliteCopySource:
             # Create a missing file as the service would, without any rows.
             if not path_of(folder, name).exists():
                 read_write(folder, name).close()
+        # An older keys.sqlite3 may have been restored: then only usage.sqlite3 knows some revocations.
+        with closing(SqliteKeyStore(folder)) as keys:
+            keys.settle_revocations()
+        for name in NAMES:
             self._connections[name] = read_only(folder, name)
         self._folder = folder
         self._shift = 0

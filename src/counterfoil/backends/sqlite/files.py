@@ -291,6 +291,11 @@ def exists(folder: Path) -> bool:
     return any(path_of(folder, name).exists() for name in NAMES)
 
 
+def has_schema(folder: Path, name: Name) -> bool:
+    """Return whether a file exists and is more than an empty database."""
+    return _mark(folder, name) is not None
+
+
 def require_whole(folder: Path) -> None:
     """Raise if a file of the store was lost, or if its files belong to different stores."""
     marks = {name: _mark(folder, name) for name in NAMES}
@@ -373,12 +378,13 @@ def _id_in(connection: sqlite3.Connection) -> int:
 
 def _settle_id(folder: Path) -> None:
     """Assign the store's ID to files without one: new files, and those of earlier versions."""
-    marks = {name: _mark(folder, name) or 0 for name in NAMES}
+    # Of two lost files, only one is created again at a time.
+    marks = {name: _mark(folder, name) or 0 for name in NAMES if path_of(folder, name).exists()}
     if all(marks.values()):
         return
     # Processes that create a store at the same time agree on its ID, because all of them start with the same file.
     chosen = max(0, *marks.values())
-    for name in NAMES:
+    for name in marks:
         with translated(), closing(_plain(folder, name, "rw")) as file, writing(file, SETTLE_SEC):
             (fresh,) = file.execute("SELECT abs(random() % 2147483646) + 1").fetchone()
             chosen = _id_in(file) or chosen or fresh

@@ -220,8 +220,8 @@ class SqliteKeyStore:
         self._folder = folder
         self._connection: sqlite3.Connection = read_write(folder, "keys")
         # If `usage` cannot be written now, the next command or the next start of the service does this.
-        with suppress(StoreUnavailable):
-            self._settle_revocations()
+        with suppress(StoreUnavailable, StoreMismatch):
+            self.settle_revocations()
 
     def close(self) -> None:
         self._connection.close()
@@ -251,13 +251,13 @@ class SqliteKeyStore:
             self._connection.execute(_CHANGE, (json.encode(changed), key_id))
             self._connection.execute(_NEXT_GENERATION)
         if changed.revoked_at is not None:
-            with suppress(StoreUnavailable):
+            with suppress(StoreUnavailable, StoreMismatch):
                 self._remember([(key_id, changed.revoked_at)])
         return changed
 
-    def _settle_revocations(self) -> None:
+    def settle_revocations(self) -> None:
         """Make both files agree on the revoked keys, in case one of them was restored from an older backup."""
-        with closing(read_write(self._folder, "usage")) as usage, translated():
+        with closing(read_only(self._folder, "usage")) as usage, translated():
             remembered: dict[str, int] = dict(usage.execute(_REVOCATIONS).fetchall())
         keys = {key.key_id: key for key in self.all()}
         forgotten = [key_id for key_id in remembered if key_id in keys and keys[key_id].revoked_at is None]

@@ -104,8 +104,10 @@ class SqliteUsage:
         return self._connection
 
     def close(self) -> None:
-        self.flush()
-        self._connection.close()
+        try:
+            self.flush()
+        finally:
+            self._connection.close()
 
     # --- the meter -----------------------------------------------------------
 
