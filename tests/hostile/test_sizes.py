@@ -75,6 +75,7 @@ def test_a_banquet_of_five_hundred_lines_is_loaded(service: RunningService) -> N
     assert rejected(service, of, bill(of, lines=[line(options=[{"name": "Extra", "qty": 1}])] * 500)) == {}
 
 
+@pytest.mark.long
 def test_the_largest_page_is_bounded(service: RunningService) -> None:
     of = branch()
     # What one bill may hold at most, short of what is kept free for the name of its channel.
@@ -108,6 +109,7 @@ def peak_bytes(folder: Path, records: list[bytes]) -> int:
     return int(done.stderr.split()[-2]) * 1024
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
 @pytest.mark.parametrize("hostile", ["one huge", "many large"])
 def test_hostile_lines_do_not_fill_the_memory_of_the_loader(tmp_path: Path, hostile: str) -> None:
