@@ -150,3 +150,39 @@ def test_ctrl_c_keeps_what_was_written_and_says_how_to_resume(counterfoil: Comma
     assert b"Run the same command to resume." in out
     assert b"Traceback" not in errors
     assert counterfoil.json("load", "-", stdin=lines(*SHOPS, bill(0)))["unchanged"] == 3
+
+
+# --- fields that are not used ----------------------------------------------------
+
+MISNAMED = b'{"kind":"bill","id":"b_1","shopId":"sh_1","closed_at":1760000000,"amount":{"net":1}}'
+UNREADABLE = b'{"kind":"bill","id":"b_2","shopId":"sh_1","closedAt":"14/11/2026 19:05","lines":[{"qty":"two"}]}'
+
+
+def test_the_summary_names_fields_that_are_unknown_or_cannot_be_read(counterfoil: Command) -> None:
+    text = counterfoil("load", "-", stdin=lines(*SHOPS, MISNAMED, UNREADABLE)).stdout
+    assert "unknown field  bill: closed_at  in 1 record (did you mean closedAt?)" in text
+    assert "unknown field  bill: amount     in 1 record (did you mean amounts?)" in text
+    assert "unreadable     bill: closedAt   in 1 record\n" in text
+    assert "unreadable     bill: lines.qty  in 1 record\n" in text
+    assert "bills          2 read, 2 without a date (100.0%), 1 without items (50.0%), 2 without amounts" in text
+
+
+def test_the_json_summary_counts_records_by_kind_and_field(counterfoil: Command) -> None:
+    again = MISNAMED.replace(b"b_1", b"b_3")
+    told = counterfoil.json("load", "-", stdin=lines(*SHOPS, MISNAMED, again, UNREADABLE))
+    assert {"kind": "bill", "field": "amount", "records": 2, "didYouMean": "amounts"} in told["unknownFields"]
+    assert {"kind": "bill", "field": "closedAt", "records": 1} in told["unreadableValues"]
+    assert told["bills"] == {"read": 3, "withoutDate": 3, "withoutItems": 2, "withoutAmounts": 3}
+
+
+def test_nothing_is_said_about_the_fields_of_a_clean_delivery(counterfoil: Command) -> None:
+    item = b',"lines":[{"qty":1}]}'
+    text = counterfoil("load", "-", stdin=lines(*SHOPS, *(one[:-1] + item for one in BILLS))).stdout
+    assert [line.split()[0] for line in text.splitlines()] == ["lines", "added"]
+
+
+def test_many_unknown_fields_are_summed_up(counterfoil: Command) -> None:
+    wide = bill(1)[:-1] + b"".join(b',"zz%d":1' % n for n in range(40)) + b"}"
+    text = counterfoil("load", "-", stdin=lines(*SHOPS, wide)).stdout
+    assert "28 more; --json lists them" in text
+    assert text.count("unknown field") == 13

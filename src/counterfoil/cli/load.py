@@ -10,6 +10,7 @@ import click
 from msgspec import Struct
 
 from counterfoil import bootstrap
+from counterfoil.cli.load_fields import field_rows, field_view
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
 from counterfoil.cli.progress import progress
@@ -165,7 +166,7 @@ def _print_report(report: LoadReport, as_json: bool) -> None:
     pairs += [("rejected", f"{count:,}: the line {REASONS[reason]}") for reason, count in summary.rejected.items()]
     if report.rejects.used:
         pairs.append(("rejects file", str(report.rejects.path)))
-    print_fields(pairs)
+    print_fields(pairs + field_rows(summary.fields))
     if report.interrupted:
         click.echo("Stopped. Progress saved. Run the same command to resume.")
     elif report.rejects.used:
@@ -185,4 +186,5 @@ def _view(report: LoadReport) -> dict[str, object]:
         "seconds": round(report.seconds, 3),
         "linesPerSecond": round(report.per_second),
         "interrupted": report.interrupted,
+        **field_view(summary.fields),
     }

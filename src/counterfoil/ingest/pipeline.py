@@ -8,12 +8,13 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from msgspec import Struct, field, json
 
-from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutShop, RecordKey, RemoveShop
+from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutBill, PutShop, RecordKey, RemoveShop
 from counterfoil.domain.tokens import Pseudonyms
+from counterfoil.ingest.fields import FieldCounts, check_record
 from counterfoil.ingest.lines import UNKNOWN_SHOP, Reader, Rejected, make_reject, parse_record
 from counterfoil.ingest.sources import Source, SourceError, SourceLine
 from counterfoil.ports import Ledger, LoadProgress
@@ -32,6 +33,7 @@ class Summary(Struct, kw_only=True):
     lines: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
+    fields: FieldCounts = field(default_factory=FieldCounts)
     rejects_file: str | None = None
 
     @property
@@ -116,6 +118,7 @@ class Pipeline:
                     yield batch
                     batch, shops_pending, held = [], False, 0
                 change = self._reader.change(record, len(line.text))
+                self._check_fields(line.text, record, change, summary.fields)
             except Rejected as rejected:
                 self._reject(line, rejected.reason, summary)
                 continue
@@ -126,6 +129,13 @@ class Pipeline:
                 yield batch
                 batch, shops_pending, held = [], False, 0
         yield batch
+
+    def _check_fields(self, line: bytes, record: dict[str, Any], change: Change, counts: FieldCounts) -> None:
+        findings = check_record(line, record, change)
+        if findings:
+            counts.add(record["kind"], findings)
+        if isinstance(change, PutBill):
+            counts.add_bill(change.closed.bill)
 
     def _readable(self, source: Source) -> Iterator[SourceLine]:
         """Yield the lines. If the source is damaged, stop there; the error is raised after the lines are written."""

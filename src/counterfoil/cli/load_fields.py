@@ -1,0 +1,57 @@
+"""The part of a load's summary that says which fields were not used."""
+
+from collections import Counter
+
+from counterfoil.ingest.fields import FieldCounts, suggestion
+
+# The summary for people stays short; `--json` has every field.
+MAX_ROWS = 12
+UNKNOWN = "unknown field"
+
+
+def field_rows(counts: FieldCounts) -> list[tuple[str, str]]:
+    """Return the rows of the summary: unknown fields, unreadable values, and bills that lack something."""
+    rows = [*_rows(UNKNOWN, counts.unknown), *_rows("unreadable", counts.unreadable)]
+    lacking = [
+        f"{count:,} without {what} ({count / counts.bills:.1%})"
+        for what, count in (
+            ("a date", counts.without_date),
+            ("items", counts.without_items),
+            ("amounts", counts.without_amounts),
+        )
+        if count
+    ]
+    return [*rows, ("bills", f"{counts.bills:,} read, {', '.join(lacking)}")] if lacking else rows
+
+
+def _rows(label: str, counts: Counter[tuple[str, str]]) -> list[tuple[str, str]]:
+    shown = counts.most_common(MAX_ROWS)
+    names = [f"{kind}: {path}" for (kind, path), _ in shown]
+    width = max(map(len, names), default=0)
+    rows = []
+    for name, ((kind, path), count) in zip(names, shown, strict=True):
+        meant = suggestion(kind, path) if label == UNKNOWN else None
+        hint = f" (did you mean {meant}?)" if meant else ""
+        rows.append((label, f"{name.ljust(width)}  in {count:,} {'record' if count == 1 else 'records'}{hint}"))
+    if len(counts) > MAX_ROWS:
+        rows.append((label, f"{len(counts) - MAX_ROWS:,} more; --json lists them"))
+    return rows
+
+
+def field_view(counts: FieldCounts) -> dict[str, object]:
+    """Return the same for programs."""
+    return {
+        "unknownFields": [
+            {"kind": kind, "field": path, "records": count, "didYouMean": suggestion(kind, path)}
+            for (kind, path), count in counts.unknown.most_common()
+        ],
+        "unreadableValues": [
+            {"kind": kind, "field": path, "records": count} for (kind, path), count in counts.unreadable.most_common()
+        ],
+        "bills": {
+            "read": counts.bills,
+            "withoutDate": counts.without_date,
+            "withoutItems": counts.without_items,
+            "withoutAmounts": counts.without_amounts,
+        },
+    }
