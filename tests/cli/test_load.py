@@ -186,3 +186,25 @@ def test_many_unknown_fields_are_summed_up(counterfoil: Command) -> None:
     text = counterfoil("load", "-", stdin=lines(*SHOPS, wide)).stdout
     assert "28 more; --json lists them" in text
     assert text.count("unknown field") == 13
+
+
+def test_a_strict_load_rejects_such_records_and_names_their_fields(counterfoil: Command) -> None:
+    told = counterfoil.json("load", "-", "--strict", stdin=lines(*SHOPS, MISNAMED, UNREADABLE, bill(7)), status=3)
+    assert (told["added"], told["reasons"]) == (3, {"unknown_field": 1, "unreadable_value": 1})
+    assert told["bills"]["read"] == 1
+    assert {one["field"] for one in told["unknownFields"]} == {"closed_at", "amount"}
+    rejected = [json.loads(line) for line in Path(told["rejectsFile"]).read_text().splitlines()]
+    assert [(one["reason"], one["fields"]) for one in rejected] == [
+        ("unknown_field", ["amount", "closed_at"]),
+        ("unreadable_value", ["closedAt", "lines.qty"]),
+    ]
+
+
+def test_records_that_a_strict_load_rejected_can_be_loaded_without_it(counterfoil: Command) -> None:
+    rejects = counterfoil.json("load", "-", "--strict", stdin=lines(*SHOPS, MISNAMED), status=3)["rejectsFile"]
+    assert counterfoil.json("load", rejects, "--strict", status=3)["reasons"] == {"unknown_field": 1}
+    assert counterfoil.json("load", rejects)["added"] == 1
+
+
+def test_a_strict_load_of_a_clean_delivery_rejects_nothing(counterfoil: Command, folder: Path) -> None:
+    assert counterfoil.json("load", folder, "--strict")["added"] == 22

@@ -226,5 +226,5 @@ def test_a_line_too_long_to_load_stays_rejected(store: Store, clock: ManualClock
 def test_a_record_of_each_kind_in_a_rejects_file_is_unwrapped() -> None:
     for record in (shop(), base(), member()):
         line = json.dumps(record).encode()
-        wrapped = msgspec_json.encode(make_reject("file", 1, "not_json", line))
+        wrapped = msgspec_json.encode(make_reject("file", 1, Rejected("not_json"), line))
         assert READER.change(parse_record(wrapped)) == READER.change(record)

@@ -74,6 +74,11 @@ class LoadReport(Struct, kw_only=True):
     metavar="FILE",
     help="File for rejected lines; must not exist. [default: a new file in STORE/rejects]",
 )
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Reject records with fields of unknown names or with values that cannot be read.",
+)
 @store_option
 @json_option
 @click.pass_context
@@ -82,6 +87,7 @@ def command(
     sources: tuple[str, ...],
     batch: int | None,
     rejects: Path | None,
+    strict: bool,
     store: str | None,
     as_json: bool,
 ) -> None:
@@ -94,7 +100,7 @@ def command(
     settings = settings_from(ctx, batch=batch, store=store)
     records = SourceList([open_source(name) for name in sources])
     rejects_file = RejectsFile(_require_new_file(rejects) if rejects else _new_rejects_path(settings, records.name))
-    report = _load(settings, records, rejects_file, as_json)
+    report = _load(settings, records, rejects_file, strict, as_json)
     _print_report(report, as_json)
     if report.interrupted:
         raise click.exceptions.Exit(INTERRUPTED)
@@ -102,7 +108,7 @@ def command(
         raise click.exceptions.Exit(SOME_REJECTED)
 
 
-def _load(settings: Settings, records: Source, rejects: RejectsFile, as_json: bool) -> LoadReport:
+def _load(settings: Settings, records: Source, rejects: RejectsFile, strict: bool, as_json: bool) -> LoadReport:
     """Run the load. If it fails, print the partial result before raising the error."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     began = time.perf_counter()
@@ -115,7 +121,7 @@ def _load(settings: Settings, records: Source, rejects: RejectsFile, as_json: bo
             show_progress(records.position(), summary.lines)
 
         try:
-            Pipeline(ledger, pseudonyms, rejects, settings.batch, show).load(records)
+            Pipeline(ledger, pseudonyms, rejects, settings.batch, show, strict=strict).load(records)
         except KeyboardInterrupt:
             report.interrupted = True
         except (SourceError, StoreUnavailable) as error:

@@ -3,7 +3,7 @@
 import base64
 import json as stdlib_json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -53,6 +53,8 @@ NO_BASE = "no_base"
 UNKNOWN_SHOP = "unknown_shop"
 TOO_LONG = "too_long"
 TOO_LARGE = "too_large"
+UNKNOWN_FIELD = "unknown_field"
+UNREADABLE_VALUE = "unreadable_value"
 
 REASONS = {
     NOT_JSON: "is not a JSON object in UTF-8",
@@ -63,15 +65,18 @@ REASONS = {
     UNKNOWN_SHOP: "is a bill of a shop that is not loaded yet",
     TOO_LONG: "is longer than 2 MiB",
     TOO_LARGE: "would be stored as more than 512 KiB, or names a channel or tier in more than 4 KiB",
+    UNKNOWN_FIELD: "has a field of an unknown name (--strict)",
+    UNREADABLE_VALUE: "has a value that cannot be read (--strict)",
 }
 
 
 class Rejected(Exception):
-    """The line is rejected; `reason` is a key of `REASONS`."""
+    """The line is rejected; `reason` is a key of `REASONS`, and `fields` are the paths of the fields at fault."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, fields: Sequence[str] = ()) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.fields = tuple(fields)
 
 
 class Reject(Struct, frozen=True, omit_defaults=True):
@@ -81,6 +86,7 @@ class Reject(Struct, frozen=True, omit_defaults=True):
     source: str = ""
     line: int = 0
     reason: str = ""
+    fields: tuple[str, ...] = ()
     record: str | None = None
     record_base64: str | None = msgspec.field(default=None, name="recordBase64")
 
@@ -214,17 +220,19 @@ def _original_line(reject: dict[str, Any]) -> bytes:
         raise Rejected(NOT_JSON) from None
 
 
-def make_reject(source: str, line_number: int, reason: str, line: bytes) -> Reject:
+def make_reject(source: str, line_number: int, rejected: Rejected, line: bytes) -> Reject:
     """Return the line for the rejects file; a line that was rejected before keeps its source, number and text."""
+    reason, fields = rejected.reason, rejected.fields
     before = _parse_reject(line)
     if before:
-        return replace(before, reason=reason)
+        return replace(before, reason=reason, fields=fields)
     if reason == TOO_LONG:
         line = line[: MAX_LINE_BYTES + 1]
     try:
-        return Reject("reject", source, line_number, reason, record=line.decode("utf-8"))
+        text, encoded = line.decode("utf-8"), None
     except UnicodeDecodeError:
-        return Reject("reject", source, line_number, reason, record_base64=base64.b64encode(line).decode("ascii"))
+        text, encoded = None, base64.b64encode(line).decode("ascii")
+    return Reject("reject", source, line_number, reason, fields, record=text, record_base64=encoded)
 
 
 def _parse_reject(line: bytes) -> Reject | None:

@@ -15,7 +15,15 @@ from msgspec import Struct, field, json
 from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutBill, PutShop, RecordKey, RemoveShop
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.fields import FieldCounts, check_record
-from counterfoil.ingest.lines import UNKNOWN_SHOP, Reader, Rejected, make_reject, parse_record
+from counterfoil.ingest.lines import (
+    UNKNOWN_FIELD,
+    UNKNOWN_SHOP,
+    UNREADABLE_VALUE,
+    Reader,
+    Rejected,
+    make_reject,
+    parse_record,
+)
 from counterfoil.ingest.sources import Source, SourceError, SourceLine
 from counterfoil.ports import Ledger, LoadProgress
 
@@ -48,13 +56,13 @@ class RejectsFile:
         self.path = path
         self._file: IO[bytes] | None = None
 
-    def add(self, line: SourceLine, reason: str) -> None:
+    def add(self, line: SourceLine, rejected: Rejected) -> None:
         if self._file is None:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             os.fchmod(descriptor, 0o600)
             self._file = os.fdopen(descriptor, "wb")
-        self._file.write(json.encode(make_reject(line.source, line.number, reason, line.text)) + b"\n")
+        self._file.write(json.encode(make_reject(line.source, line.number, rejected, line.text)) + b"\n")
 
     @property
     def used(self) -> bool:
@@ -79,7 +87,10 @@ class Pipeline:
         rejects: RejectsFile,
         batch: int,
         on_progress: Callable[[Summary], None] = lambda _: None,
+        *,
+        strict: bool = False,
     ) -> None:
+        self._strict = strict
         self._ledger = ledger
         self._rejects = rejects
         self._batch = batch
@@ -120,7 +131,7 @@ class Pipeline:
                 change = self._reader.change(record, len(line.text))
                 self._check_fields(line.text, record, change, summary.fields)
             except Rejected as rejected:
-                self._reject(line, rejected.reason, summary)
+                self._reject(line, rejected, summary)
                 continue
             batch.append((line, change))
             shops_pending = shops_pending or isinstance(change, PutShop | RemoveShop)
@@ -131,9 +142,13 @@ class Pipeline:
         yield batch
 
     def _check_fields(self, line: bytes, record: dict[str, Any], change: Change, counts: FieldCounts) -> None:
+        """Count what is wrong with the fields of a record. In a strict load, raise `Rejected` for it."""
         findings = check_record(line, record, change)
         if findings:
             counts.add(record["kind"], findings)
+            if self._strict:
+                reason = UNKNOWN_FIELD if findings.unknown else UNREADABLE_VALUE
+                raise Rejected(reason, sorted(findings.unknown) or sorted(findings.unreadable))
         if isinstance(change, PutBill):
             counts.add_bill(change.closed.bill)
 
@@ -163,9 +178,9 @@ class Pipeline:
                         # again.
                         to_retry.append((line, self._reader.change(parse_record(line.text), 0)))
                     except Rejected as rejected:
-                        self._reject(line, rejected.reason, summary)
+                        self._reject(line, rejected, summary)
                 elif outcome is Outcome.UNKNOWN_SHOP:
-                    self._reject(line, UNKNOWN_SHOP, summary)
+                    self._reject(line, Rejected(UNKNOWN_SHOP), summary)
                 else:
                     summary.outcomes[outcome.value] += 1
             if any(isinstance(change, PutShop | RemoveShop) for _, change in batch):
@@ -190,6 +205,6 @@ class Pipeline:
         while self._ledger.rewrite_bills(REWRITE_BATCH):
             pass
 
-    def _reject(self, line: SourceLine, reason: str, summary: Summary) -> None:
-        self._rejects.add(line, reason)
-        summary.rejected[reason] += 1
+    def _reject(self, line: SourceLine, rejected: Rejected, summary: Summary) -> None:
+        self._rejects.add(line, rejected)
+        summary.rejected[rejected.reason] += 1
