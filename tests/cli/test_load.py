@@ -208,3 +208,47 @@ def test_records_that_a_strict_load_rejected_can_be_loaded_without_it(counterfoi
 
 def test_a_strict_load_of_a_clean_delivery_rejects_nothing(counterfoil: Command, folder: Path) -> None:
     assert counterfoil.json("load", folder, "--strict")["added"] == 22
+
+
+# --- a check ---------------------------------------------------------------------
+
+
+def test_a_check_of_a_delivery_creates_no_store_and_knows_the_shops_in_the_delivery(
+    counterfoil: Command, store: Path, folder: Path
+) -> None:
+    told = counterfoil.json("load", folder, "--check")
+    assert (told["lines"], told["wouldLoad"], told["setAside"], told["added"]) == (22, 22, 0, None)
+    assert not store.exists()
+
+
+def test_a_check_writes_nothing_and_ends_like_the_load(counterfoil: Command, store: Path) -> None:
+    counterfoil("load", "-", stdin=lines(*SHOPS))
+    sent = lines(bill(1), bill(2, "sh_9"), b"***", MISNAMED)
+    told = counterfoil.json("load", "-", "--check", "--strict", stdin=sent, status=3)
+    assert told["reasons"] == {"unknown_shop": 1, "not_json": 1, "unknown_field": 1}
+    assert told["wouldLoad"] == 1
+    assert told["rejectExamples"][2] == {
+        "source": "stdin",
+        "line": 4,
+        "reason": "unknown_field",
+        "fields": ["amount", "closed_at"],
+    }
+    assert told["rejectsFile"] is None
+    assert not (store / "rejects").exists()
+    assert counterfoil.json("load", "-", stdin=lines(bill(1)))["added"] == 1
+
+
+def test_a_check_says_in_words_what_would_happen(counterfoil: Command) -> None:
+    text = counterfoil("load", "-", "--check", stdin=lines(*SHOPS, MISNAMED, bill(1, "sh_9")), status=3).stdout
+    assert "would load     3\n" in text
+    assert "for example    stdin line 4: unknown_shop\n" in text
+    assert "did you mean closedAt?" in text
+    assert text.endswith("Nothing was written. Run the same command without --check to load.\n")
+
+
+def test_a_check_with_another_secret_fails_like_the_load(
+    counterfoil: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counterfoil("load", folder)
+    monkeypatch.setenv("COUNTERFOIL_SECRET", "x" * 32)
+    assert "not the one this store was built with" in counterfoil("load", folder, "--check", status=1).stderr

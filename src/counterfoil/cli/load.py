@@ -3,7 +3,7 @@
 import gc
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import click
@@ -16,10 +16,12 @@ from counterfoil.cli.options import json_option, setting_option, settings_from, 
 from counterfoil.cli.progress import progress
 from counterfoil.cli.terminal import print_fields, print_json
 from counterfoil.domain.changes import Outcome
+from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
+from counterfoil.ingest.checking import CheckingLedger, RejectExamples
 from counterfoil.ingest.lines import REASONS
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import SUFFIXES, Damage, Source, SourceError, SourceLine, open_source
-from counterfoil.ports import StoreUnavailable
+from counterfoil.ports import Ledger, StoreUnavailable
 from counterfoil.settings import Settings
 
 SOME_REJECTED = 3
@@ -61,6 +63,10 @@ class LoadReport(Struct, kw_only=True):
     interrupted: bool = False
 
     @property
+    def check(self) -> bool:
+        return isinstance(self.rejects, RejectExamples)
+
+    @property
     def per_second(self) -> float:
         return self.summary.lines / self.seconds if self.seconds else 0.0
 
@@ -79,6 +85,7 @@ class LoadReport(Struct, kw_only=True):
     is_flag=True,
     help="Reject records with fields of unknown names or with values that cannot be read.",
 )
+@click.option("--check", is_flag=True, help="Write nothing; say what would be rejected and which fields are not used.")
 @store_option
 @json_option
 @click.pass_context
@@ -88,6 +95,7 @@ def command(
     batch: int | None,
     rejects: Path | None,
     strict: bool,
+    check: bool,
     store: str | None,
     as_json: bool,
 ) -> None:
@@ -99,7 +107,10 @@ def command(
     """
     settings = settings_from(ctx, batch=batch, store=store)
     records = SourceList([open_source(name) for name in sources])
-    rejects_file = RejectsFile(_require_new_file(rejects) if rejects else _new_rejects_path(settings, records.name))
+    if check:
+        rejects_file: RejectsFile = RejectExamples()
+    else:
+        rejects_file = RejectsFile(_require_new_file(rejects) if rejects else _new_rejects_path(settings, records.name))
     report = _load(settings, records, rejects_file, strict, as_json)
     _print_report(report, as_json)
     if report.interrupted:
@@ -113,8 +124,11 @@ def _load(settings: Settings, records: Source, rejects: RejectsFile, strict: boo
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     began = time.perf_counter()
     report = LoadReport(summary=Summary(source=records.name), rejects=rejects, seconds=0)
-    pseudonyms = bootstrap.pseudonyms(settings)
-    with closing(bootstrap.ledger(settings)) as ledger, progress("Loading", records.total, "lines") as show_progress:
+    # A check shows no token, and asking for the secret of a new store would create it.
+    pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES)) if report.check else bootstrap.pseudonyms(settings)
+    opened = _open_for_check(settings) if report.check else closing(bootstrap.ledger(settings))
+    doing = "Checking" if report.check else "Loading"
+    with opened as ledger, progress(doing, records.total, "lines") as show_progress:
 
         def show(summary: Summary) -> None:
             report.summary = summary
@@ -137,6 +151,16 @@ def _load(settings: Settings, records: Source, rejects: RejectsFile, strict: boo
             rejects.close()
     report.seconds = time.perf_counter() - began
     return report
+
+
+@contextmanager
+def _open_for_check(settings: Settings) -> Iterator[Ledger]:
+    """Open a ledger that writes nothing. A store that does not exist yet is not created."""
+    if not settings.database and not (settings.store / "books.sqlite3").exists():
+        yield CheckingLedger(lambda _: None)
+        return
+    with closing(bootstrap.ledger(settings)) as ledger:
+        yield CheckingLedger(ledger.facts)
 
 
 def _require_new_file(rejects: Path) -> Path:
@@ -168,20 +192,42 @@ def _print_report(report: LoadReport, as_json: bool) -> None:
         print_json(_view(report))
         return
     pairs = [("lines read", f"{summary.lines:,} in {report.seconds:.1f} s ({report.per_second:,.0f}/s)")]
-    pairs += [(name, f"{summary.outcomes[name]:,}") for name in OUTCOMES if summary.outcomes[name]]
+    if report.check:
+        pairs.append(("would load", f"{summary.outcomes.total():,}"))
+    else:
+        pairs += [(name, f"{summary.outcomes[name]:,}") for name in OUTCOMES if summary.outcomes[name]]
     pairs += [("rejected", f"{count:,}: the line {REASONS[reason]}") for reason, count in summary.rejected.items()]
+    if isinstance(report.rejects, RejectExamples):
+        pairs += [("for example", _describe(example)) for example in report.rejects.examples]
     if report.rejects.used:
         pairs.append(("rejects file", str(report.rejects.path)))
     print_fields(pairs + field_rows(summary.fields))
-    if report.interrupted:
+    if report.check:
+        click.echo("Nothing was written. Run the same command without --check to load.")
+    elif report.interrupted:
         click.echo("Stopped. Progress saved. Run the same command to resume.")
     elif report.rejects.used:
         rejected = f"Rejected {summary.rejected.total():,} of {summary.lines:,} lines."
         click.echo(f"{rejected} Fix the cause, then run `counterfoil load` on the rejects file.")
 
 
+def _describe(example: dict[str, object]) -> str:
+    fields = example["fields"]
+    named = f" ({', '.join(fields)})" if isinstance(fields, list) and fields else ""
+    return f"{example['source']} line {example['line']}: {example['reason']}{named}"
+
+
 def _view(report: LoadReport) -> dict[str, object]:
     summary = report.summary
+    checked: dict[str, object] = {}
+    if isinstance(report.rejects, RejectExamples):
+        # What would become of a record is not known without writing it.
+        checked = {
+            **dict.fromkeys(OUTCOMES),
+            "check": True,
+            "wouldLoad": summary.outcomes.total(),
+            "rejectExamples": report.rejects.examples,
+        }
     return {
         "source": summary.source,
         "lines": summary.lines,
@@ -193,4 +239,5 @@ def _view(report: LoadReport) -> dict[str, object]:
         "linesPerSecond": round(report.per_second),
         "interrupted": report.interrupted,
         **field_view(summary.fields),
+        **checked,
     }

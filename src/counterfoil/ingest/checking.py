@@ -1,0 +1,54 @@
+"""A load that writes nothing: it only finds out what would be rejected, and which fields would not be used."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutShop
+from counterfoil.ingest.lines import Rejected
+from counterfoil.ingest.pipeline import RejectsFile
+from counterfoil.ingest.sources import SourceLine
+from counterfoil.ports import LoadProgress
+
+MAX_EXAMPLES = 10
+
+
+class CheckingLedger:
+    """A ledger that writes nothing and remembers the shops of the delivery; `stored_facts` returns those in the store.
+
+    Whether a record would be added, changed or left as it is, only a load can tell: every outcome is `UNCHANGED`.
+    """
+
+    def __init__(self, stored_facts: Callable[[str], KnownFacts | None]) -> None:
+        self._stored_facts = stored_facts
+        self._delivered: dict[str, KnownFacts] = {}
+
+    def facts(self, shop_id: str) -> KnownFacts | None:
+        return self._delivered.get(shop_id) or self._stored_facts(shop_id)
+
+    def begin_load(self, source: str) -> LoadProgress:  # noqa: ARG002 - the check of a source is not recorded
+        return LoadProgress(0)
+
+    def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:  # noqa: ARG002
+        for change in changes:
+            if isinstance(change, PutShop):
+                self._delivered[change.shop.shop_id] = KnownFacts(0, change.facts)
+        return [Outcome.UNCHANGED] * len(changes)
+
+    def rewrite_bills(self, most: int) -> bool:  # noqa: ARG002 - nothing is rewritten
+        return False
+
+    def advance_horizon(self) -> int:
+        return 0
+
+
+class RejectExamples(RejectsFile):
+    """Keeps the first rejected lines for the summary, without their content, and writes no file."""
+
+    def __init__(self) -> None:
+        super().__init__(Path())
+        self.examples: list[dict[str, object]] = []
+
+    def add(self, line: SourceLine, rejected: Rejected) -> None:
+        if len(self.examples) < MAX_EXAMPLES:
+            found = {"source": line.source, "line": line.number, "reason": rejected.reason}
+            self.examples.append({**found, "fields": list(rejected.fields)})
