@@ -252,3 +252,79 @@ def test_a_check_with_another_secret_fails_like_the_load(
     counterfoil("load", folder)
     monkeypatch.setenv("COUNTERFOIL_SECRET", "x" * 32)
     assert "not the one this store was built with" in counterfoil("load", folder, "--check", status=1).stderr
+
+
+# --- files that are not read -----------------------------------------------------
+
+
+def test_the_summary_names_files_that_were_not_read_and_files_that_are_empty(
+    counterfoil: Command, folder: Path
+) -> None:
+    (folder / "notes.txt").write_text("hello")
+    (folder / "m-empty.ndjson").touch()
+    text = counterfoil("load", folder).stdout
+    assert "not loaded  notes.txt (not a source record file)\n" in text
+    assert "empty       m-empty.ndjson\n" in text
+    told = counterfoil.json("load", folder)
+    assert (told["ignoredFiles"], told["emptyFiles"], told["unreadableFiles"]) == (
+        ["notes.txt"],
+        ["m-empty.ndjson"],
+        [],
+    )
+
+
+def test_an_unreadable_file_is_named_and_the_others_are_loaded(counterfoil: Command, folder: Path) -> None:
+    (folder / "b.ndjson.gz").write_bytes(b"not gzip")
+    result = counterfoil("load", folder, "--json", status=1)
+    assert "b.ndjson.gz cannot be read after line 0" in result.stderr
+    told = json.loads(result.stdout)
+    assert (told["added"], told["unreadableFiles"]) == (22, ["b.ndjson.gz"])
+    assert (folder / "b.ndjson.gz").exists()
+
+
+def test_an_unreadable_file_is_moved_to_the_quarantine(counterfoil: Command, folder: Path, tmp_path: Path) -> None:
+    (folder / "b.ndjson.gz").write_bytes(b"not gzip")
+    told = counterfoil.json("load", folder, "--quarantine", tmp_path / "q", status=3)
+    assert told["added"] == 22
+    assert told["quarantined"] == [str(tmp_path / "q" / "b.ndjson.gz")]
+    assert stat.S_IMODE((tmp_path / "q").stat().st_mode) == 0o700
+    assert counterfoil.json("load", folder, "--quarantine", tmp_path / "q")["quarantined"] == []
+
+
+def test_nothing_is_quarantined_when_the_store_fails(
+    counterfoil: Command, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counterfoil("load", folder)
+    (folder / "notes.txt").write_text("hello")
+    monkeypatch.setenv("COUNTERFOIL_SECRET", "x" * 32)
+    counterfoil("load", folder, "--quarantine", tmp_path / "q", status=1)
+    assert (folder / "notes.txt").exists()
+
+
+def test_a_check_does_not_quarantine(counterfoil: Command, folder: Path) -> None:
+    assert "--check moves no files" in counterfoil("load", folder, "--check", "--quarantine", "q", status=2).stderr
+
+
+def test_an_empty_delivery_is_said_to_be_empty(counterfoil: Command) -> None:
+    result = counterfoil("load", "-", stdin=b"\n")
+    assert "empty       stdin\n" in result.stdout
+    assert result.stdout.endswith("The delivery is empty: it contains no records.\n")
+    assert counterfoil.json("load", "-", stdin=b"[]")["emptyFiles"] == ["stdin"]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd.compress])
+def test_compressed_and_indented_records_are_recognised_on_standard_input(counterfoil: Command, pack: Any) -> None:
+    records = [json.loads(record) for record in (*SHOPS, *BILLS)]
+    assert counterfoil.json("load", "-", stdin=pack(lines(*SHOPS, *BILLS)))["added"] == 22
+    assert counterfoil.json("load", "-", stdin=pack(json.dumps(records, indent=2).encode()))["unchanged"] == 22
+    indented = "\n".join(json.dumps(record, indent=2) for record in records)
+    assert counterfoil.json("load", "-", stdin=pack(indented.encode()))["unchanged"] == 22
+
+
+def test_a_truncated_compressed_standard_input_fails_even_with_a_quarantine(
+    counterfoil: Command, tmp_path: Path
+) -> None:
+    cut = gzip.compress(lines(*SHOPS))[:-12]
+    assert (
+        "stdin cannot be read" in counterfoil("load", "-", "--quarantine", tmp_path / "q", stdin=cut, status=1).stderr
+    )

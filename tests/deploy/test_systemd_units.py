@@ -106,3 +106,25 @@ def test_a_delivery_with_rejects_is_archived_and_the_unit_fails(tmp_path: Path) 
     (spool / "incoming" / "a.ndjson").write_bytes(SHOP + b"nonsense\n")
     assert run_load(spool, store) == 3
     assert [file.name for file in (spool / "loaded").iterdir()] == ["a.ndjson"]
+
+
+def test_an_unreadable_delivery_is_quarantined_and_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    spool, store = tmp_path / "spool", tmp_path / "store"
+    (spool / "incoming").mkdir(parents=True)
+    (spool / "incoming" / "a.ndjson.gz").write_bytes(b"not gzip")
+    (spool / "incoming" / "b.ndjson").write_bytes(SHOP)
+    (spool / "incoming" / "readme.txt").write_bytes(b"hello")
+    assert run_load(spool, store) == 3
+    assert [file.name for file in (spool / "loaded").iterdir()] == ["b.ndjson"]
+    assert sorted(file.name for file in (spool / "quarantine").iterdir()) == ["a.ndjson.gz", "readme.txt"]
+    assert run_load(spool, store) == 0
+
+
+def test_a_delivery_of_nothing_but_other_files_is_quarantined(tmp_path: Path) -> None:
+    spool, store = tmp_path / "spool", tmp_path / "store"
+    for _ in range(2):
+        (spool / "incoming").mkdir(parents=True, exist_ok=True)
+        (spool / "incoming" / "bills.csv").write_bytes(b"a,b")
+        assert run_load(spool, store) == 3
+    assert sorted(file.name for file in (spool / "quarantine").iterdir()) == ["bills.csv", "bills.csv.2"]
+    assert not list((spool / "loading").iterdir())

@@ -224,3 +224,83 @@ def test_standard_input_is_a_source(tmp_path: Path) -> None:
     told = json.loads(done.stdout)
     assert (told["lines"], told["added"], told["reasons"]) == (3, 2, {"not_json": 1})
     assert done.returncode == 3
+
+
+# --- lists, records over several lines, and compressed input without a name ---------
+
+
+RECORDS = [shop("a", name='a "]}" \\ {['), bill("b", lines=[{"qty": 1}, {"qty": 2}]), shop("c")]
+DOCUMENTS = {
+    "a list": json.dumps(RECORDS),
+    "an indented list": json.dumps(RECORDS, indent=2),
+    "a list of lines": "[\n" + ",\n".join(map(json.dumps, RECORDS)) + "\n]\n",
+    "indented records": "\n".join(json.dumps(record, indent=4) for record in RECORDS),
+    "indented records with commas": "\ufeff" + ",\r\n".join(json.dumps(record, indent=1) for record in RECORDS),
+    "after blank lines": "\n \n" + json.dumps(RECORDS, indent=2),
+}
+
+
+@pytest.mark.parametrize("packing", PACK)
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_list_and_records_over_several_lines_are_read_like_lines(tmp_path: Path, document: str, packing: str) -> None:
+    file = tmp_path / f"a.ndjson{packing}"
+    file.write_bytes(PACK[packing](DOCUMENTS[document].encode()))
+    assert [json.loads(line.text) for line in open_source(str(file)).lines()] == RECORDS
+
+
+def test_a_record_of_a_document_has_the_number_of_its_first_line(tmp_path: Path) -> None:
+    file = tmp_path / "a.ndjson"
+    file.write_text('[\n  {\n    "id": "a"\n  },\n  {"id": "b"}\n]')
+    assert [(line.number, json.loads(line.text)["id"]) for line in open_source(str(file)).lines()] == [
+        (2, "a"),
+        (5, "b"),
+    ]
+
+
+def test_a_long_list_is_read_across_the_pieces_it_is_read_in(tmp_path: Path) -> None:
+    file = tmp_path / "a.ndjson"
+    records = [shop(f"{n}", name='\\"' * n) for n in range(900)]
+    file.write_text(json.dumps(records))
+    assert [json.loads(line.text) for line in open_source(str(file)).lines()] == records
+
+
+def test_a_list_without_its_end_is_a_damaged_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.ndjson"
+    file.write_text('[{"id":"a"},\n{"id":"b"},\n')
+    source = open_source(str(file))
+    lines = source.lines()
+    assert [next(lines).text, next(lines).text] == [b'{"id":"a"}', b'{"id":"b"}']
+    with pytest.raises(SourceError, match="cannot be read after line 3: the list has no end"):
+        next(lines)
+    assert source.unreadable == [file]
+
+
+def test_what_stands_between_the_records_of_a_list_is_rejected(
+    store: Store, clock: ManualClock, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.ndjson"
+    file.write_text('[{"kind":"shop","id":"a"}, nonsense, {"kind":"shop","id":"b"}, 7]')
+    summary = load(store, clock, open_source(str(file)))
+    assert (summary.outcomes, summary.rejected) == ({"added": 2}, {"not_json": 2})
+
+
+@pytest.mark.parametrize("packing", PACK)
+def test_a_compressed_file_is_recognised_without_its_suffix(tmp_path: Path, packing: str) -> None:
+    file = tmp_path / "a.ndjson"
+    file.write_bytes(PACK[packing](written(shop("a"), shop("b"))))
+    assert ids(file) == ["a", "b"]
+
+
+def test_a_folder_knows_what_it_does_not_read_and_what_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "1.ndjson").write_bytes(written(shop("a")))
+    (tmp_path / "2.ndjson").write_bytes(b"\n")
+    (tmp_path / "3.ndjson.gz").write_bytes(b"not gzip")
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / ".half").touch()
+    (tmp_path / "more").mkdir()
+    source = open_source(str(tmp_path))
+    with pytest.raises(SourceError, match=r"3\.ndjson\.gz"):
+        list(source.lines())
+    assert [path.name for path in source.ignored] == ["more", "notes.txt"]
+    assert [path.name for path in source.unreadable] == ["3.ndjson.gz"]
+    assert source.empty == ["2.ndjson"]

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from counterfoil import bootstrap
 from counterfoil.cli.load_fields import field_rows, field_view
+from counterfoil.cli.load_files import file_rows, file_view, move_to_quarantine
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
 from counterfoil.cli.progress import progress
@@ -42,6 +43,7 @@ class SourceList(Source):
         total = None if None in sizes else sum(size for size in sizes if size is not None)
         super().__init__(", ".join(part.name for part in parts), total)
         self._parts = parts
+        self.ignored = [path for part in parts for path in part.ignored]
 
     def lines(self) -> Iterator[SourceLine]:
         done = 0
@@ -50,6 +52,8 @@ class SourceList(Source):
             self.position = lambda part=part, done=done: done + part.position()  # type: ignore[misc]
             yield from damage.skipped(part)
             done += part.total or 0
+            self.unreadable += part.unreadable
+            self.empty += part.empty
         self.position = lambda: done
         damage.tell()
 
@@ -59,7 +63,9 @@ class LoadReport(Struct, kw_only=True):
 
     summary: Summary
     rejects: RejectsFile
-    seconds: float
+    records: Source
+    seconds: float = 0
+    quarantined: list[Path] = []
     interrupted: bool = False
 
     @property
@@ -86,6 +92,12 @@ class LoadReport(Struct, kw_only=True):
     help="Reject records with fields of unknown names or with values that cannot be read.",
 )
 @click.option("--check", is_flag=True, help="Write nothing; say what would be rejected and which fields are not used.")
+@click.option(
+    "--quarantine",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Move files that cannot be read, or are not source records, to this folder; exit with status 3.",
+)
 @store_option
 @json_option
 @click.pass_context
@@ -96,34 +108,47 @@ def command(
     rejects: Path | None,
     strict: bool,
     check: bool,
+    quarantine: Path | None,
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Load source records (NDJSON, optionally .gz or .zst) from files, folders, or `-` for standard input.
+    """Load source records (NDJSON or JSON, also .gz or .zst) from files, folders, or `-` for standard input.
 
     Loading the same records twice is safe; to resume an interrupted load, run
     the same command. Exit status: 0 all loaded, 3 some lines were rejected, 1
     failed, 130 interrupted.
     """
     settings = settings_from(ctx, batch=batch, store=store)
-    records = SourceList([open_source(name) for name in sources])
+    if check and quarantine:
+        raise click.UsageError("--check moves no files. Leave out --quarantine.")
+    records = SourceList([open_source(name, may_be_empty=quarantine is not None) for name in sources])
     if check:
         rejects_file: RejectsFile = RejectExamples()
     else:
         rejects_file = RejectsFile(_require_new_file(rejects) if rejects else _new_rejects_path(settings, records.name))
-    report = _load(settings, records, rejects_file, strict, as_json)
+    report = LoadReport(summary=Summary(source=records.name), rejects=rejects_file, records=records)
+    try:
+        _load(settings, report, strict)
+    except (SourceError, StoreUnavailable) as error:
+        if not (quarantine and isinstance(error, SourceError) and records.unreadable):
+            if report.summary.lines:
+                _print_report(report, as_json)
+            raise
+        click.echo(f"counterfoil: {error}", err=True)
+    if quarantine and not report.interrupted:
+        report.quarantined = move_to_quarantine([*records.unreadable, *records.ignored], quarantine)
     _print_report(report, as_json)
     if report.interrupted:
         raise click.exceptions.Exit(INTERRUPTED)
-    if report.summary.rejected:
+    if report.summary.rejected or report.quarantined:
         raise click.exceptions.Exit(SOME_REJECTED)
 
 
-def _load(settings: Settings, records: Source, rejects: RejectsFile, strict: bool, as_json: bool) -> LoadReport:
-    """Run the load. If it fails, print the partial result before raising the error."""
+def _load(settings: Settings, report: LoadReport, strict: bool) -> None:
+    """Run the load and report about it, also if it fails."""
+    records, rejects = report.records, report.rejects
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     began = time.perf_counter()
-    report = LoadReport(summary=Summary(source=records.name), rejects=rejects, seconds=0)
     # A check shows no token, and asking for the secret of a new store would create it.
     pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES)) if report.check else bootstrap.pseudonyms(settings)
     opened = _open_for_check(settings) if report.check else closing(bootstrap.ledger(settings))
@@ -138,19 +163,13 @@ def _load(settings: Settings, records: Source, rejects: RejectsFile, strict: boo
             Pipeline(ledger, pseudonyms, rejects, settings.batch, show, strict=strict).load(records)
         except KeyboardInterrupt:
             report.interrupted = True
-        except (SourceError, StoreUnavailable) as error:
-            report.seconds = time.perf_counter() - began
-            if report.summary.lines:
-                _print_report(report, as_json)
-            if isinstance(error, SourceError) and report.summary.lines:
-                raise SourceError(
-                    f"{str(error).rstrip('.')}. All lines before that were read. Get the file again and load it."
-                ) from error
-            raise
+        except SourceError as error:
+            if not report.summary.lines:
+                raise
+            raise SourceError(f"{str(error).rstrip('.')}. All lines before that were read. Get the file again and load it.") from error
         finally:
             rejects.close()
-    report.seconds = time.perf_counter() - began
-    return report
+            report.seconds = time.perf_counter() - began
 
 
 @contextmanager
@@ -201,7 +220,9 @@ def _print_report(report: LoadReport, as_json: bool) -> None:
         pairs += [("for example", _describe(example)) for example in report.rejects.examples]
     if report.rejects.used:
         pairs.append(("rejects file", str(report.rejects.path)))
-    print_fields(pairs + field_rows(summary.fields))
+    print_fields(pairs + field_rows(summary.fields) + file_rows(report.records, report.quarantined))
+    if not summary.lines and not report.interrupted:
+        click.echo("The delivery is empty: it contains no records.")
     if report.check:
         click.echo("Nothing was written. Run the same command without --check to load.")
     elif report.interrupted:
@@ -239,5 +260,6 @@ def _view(report: LoadReport) -> dict[str, object]:
         "linesPerSecond": round(report.per_second),
         "interrupted": report.interrupted,
         **field_view(summary.fields),
+        **file_view(report.records, report.quarantined),
         **checked,
     }

@@ -13,6 +13,7 @@ import msgspec
 from backports import zstd
 from msgspec import Struct
 
+from counterfoil.ingest.documents import DocumentReader, Unfinished, is_document
 from counterfoil.ingest.lines import MAX_REJECT_BYTES
 
 SUFFIXES = tuple(f".{kind}{compression}" for kind in ("ndjson", "jsonl") for compression in ("", ".gz", ".zst"))
@@ -21,6 +22,7 @@ SUFFIXES = tuple(f".{kind}{compression}" for kind in ("ndjson", "jsonl") for com
 PACKED = (".gz", ".zst")
 # Size of a read from a damaged file. It is small because all data decompressed by the read that fails is lost.
 SIP_BYTES = 128
+GZIP_START, ZSTD_START = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 class SourceError(Exception):
@@ -51,6 +53,12 @@ class Source:
         self.name = name
         self.total = total
         self.position: Callable[[], int] = lambda: 0
+        self.ignored: list[Path] = []
+        """Files of a folder that are not read, because of their names."""
+        self.unreadable: list[Path] = []
+        """Files that could not be read, or not to their end."""
+        self.empty: list[str] = []
+        """Files without a single line."""
 
     def lines(self) -> Iterator[SourceLine]:
         """Yield every line that can be read; then raise a SourceError if the source is damaged."""
@@ -64,7 +72,13 @@ class StandardInput(Source):
             raise SourceError("cannot read source records: standard input is closed")
 
     def lines(self) -> Iterator[SourceLine]:
-        yield from _read_lines(self.name, sys.stdin.buffer)
+        is_empty = True
+        raw: Any = sys.stdin.buffer
+        for line in _read_lines(self.name, _decompress_by_content(raw if hasattr(raw, "peek") else _peekable(raw))):
+            is_empty = False
+            yield line
+        if is_empty:
+            self.empty.append(self.name)
 
 
 class File(Source):
@@ -73,6 +87,18 @@ class File(Source):
         self._path = path
 
     def lines(self) -> Iterator[SourceLine]:
+        is_empty = True
+        try:
+            for line in self._all_lines():
+                is_empty = False
+                yield line
+        except SourceError:
+            self.unreadable.append(self._path)
+            raise
+        if is_empty:
+            self.empty.append(self.name)
+
+    def _all_lines(self) -> Iterator[SourceLine]:
         with _open_file(self._path) as raw:
             self.position = raw.tell
             try:
@@ -92,11 +118,14 @@ class File(Source):
 class Folder(Source):
     """All files of a folder, read twice: first for everything except bills, then for the bills."""
 
-    def __init__(self, path: Path) -> None:
-        self._paths = sorted(entry for entry in path.iterdir() if entry.name.endswith(SUFFIXES) and entry.is_file())
-        if not self._paths:
+    def __init__(self, path: Path, *, may_be_empty: bool = False) -> None:
+        entries = _entries(path)
+        self._paths = [entry for entry in entries if entry.name.endswith(SUFFIXES) and entry.is_file()]
+        if not self._paths and not may_be_empty:
             raise SourceError(f"the folder {path} contains no file that ends in {', '.join(SUFFIXES)}")
         super().__init__(printable_name(path.name), 2 * sum(_size(entry) for entry in self._paths))
+        # A name that begins with a dot is that of a file that is still being written.
+        self.ignored = [entry for entry in entries if entry not in self._paths and not entry.name.startswith(".")]
 
     def lines(self) -> Iterator[SourceLine]:
         done = 0
@@ -107,6 +136,9 @@ class Folder(Source):
                 self.position = lambda file=file, before=before: before + file.position()  # type: ignore[misc]
                 yield from (line for line in damage.skipped(file) if _is_bill(line.text) is bills)
                 done += _size(path)
+                if not bills:
+                    self.empty += file.empty
+                    self.unreadable += file.unreadable
         self.position = lambda: done
         damage.tell()
 
@@ -139,13 +171,13 @@ class _Sips:
         return self._raw.read(SIP_BYTES if size < 0 else min(size, SIP_BYTES))
 
 
-def open_source(name: str) -> Source:
-    """Return the source with this name; `-` is standard input."""
+def open_source(name: str, *, may_be_empty: bool = False) -> Source:
+    """Return the source with this name; `-` is standard input. A folder without records is an error, unless allowed."""
     if name == "-":
         return StandardInput()
     path = Path(name)
     if path.is_dir():
-        return Folder(path)
+        return Folder(path, may_be_empty=may_be_empty)
     if not path.exists():
         raise SourceError(f"there is no file or folder {name}")
     return File(path)
@@ -169,6 +201,13 @@ def _is_bill(line: bytes) -> bool:
         return True
 
 
+def _entries(path: Path) -> list[Path]:
+    try:
+        return sorted(path.iterdir())
+    except OSError as error:
+        raise SourceError(f"cannot read {path}: {error.strerror}") from error
+
+
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
@@ -189,26 +228,52 @@ def _decompress(path: Path, raw: BinaryIO | _Sips) -> IO[bytes]:
     elif path.suffix == ".zst":
         text = zstd.ZstdFile(cast("BinaryIO", raw))
     else:
-        return cast("IO[bytes]", raw)
+        return cast("IO[bytes]", raw) if isinstance(raw, _Sips) else _decompress_by_content(raw)
     return cast("IO[bytes]", text if isinstance(raw, _Sips) else io.BufferedReader(text, 1 << 20))
 
 
+def _decompress_by_content(raw: Any) -> IO[bytes]:
+    """Return the text of a file or pipe whose name does not say whether it is compressed."""
+    start = raw.peek(len(ZSTD_START))
+    if start.startswith(GZIP_START):
+        raw = io.BufferedReader(cast("Any", gzip.GzipFile(fileobj=raw)), 1 << 20)
+    elif start.startswith(ZSTD_START):
+        raw = io.BufferedReader(cast("Any", zstd.ZstdFile(raw)), 1 << 20)
+    return cast("IO[bytes]", raw)
+
+
+def _peekable(raw: Any) -> IO[bytes]:
+    return cast("IO[bytes]", io.BufferedReader(raw))
+
+
 def _read_lines(name: str, text: IO[bytes], after: int = 0) -> Iterator[SourceLine]:
-    """Yield the non-blank lines whose number is greater than `after`. Truncate lines that are too long."""
-    number = 0
+    """Yield the non-blank lines whose number is greater than `after`. Truncate lines that are too long.
+
+    In a list, or if records are written over several lines, each record is yielded like a line.
+    """
+    number, is_first = 0, True
+    document: DocumentReader | None = None
     try:
         while line := text.readline(MAX_REJECT_BYTES + 1):
             number += 1
+            if is_first and is_document(line):
+                document = DocumentReader(text, line, number)
+                for start, record in document.records():
+                    if start > after:
+                        yield SourceLine(name, start, record)
+                return
             if len(line) > MAX_REJECT_BYTES and not line.endswith(b"\n"):
                 # Not stripped: if only blanks were cut off, the start of the line would pass for all of it.
                 _skip_rest(text)
             else:
                 line = line.strip()
+            is_first = is_first and not line
             if line and number > after:
                 yield SourceLine(name, number, line)
-    except (OSError, EOFError, zlib.error, zstd.ZstdError) as error:
+    except (OSError, EOFError, zlib.error, zstd.ZstdError, Unfinished) as error:
+        reached = document.line if document else number
         raise SourceError(
-            f"{name} cannot be read after line {number}: {error}. The file may be incomplete or damaged.", number
+            f"{name} cannot be read after line {reached}: {error}. The file may be incomplete or damaged.", reached
         ) from error
 
 

@@ -1,0 +1,96 @@
+"""Reads JSON that is not one record per line: a list of records, or records over several lines."""
+
+import re
+from collections.abc import Iterator
+from typing import IO
+
+from counterfoil.ingest.lines import MAX_REJECT_BYTES
+
+CHUNK_BYTES = 64 * 1024
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_TOKEN = re.compile(rb'["\\{}\[\]\n]')
+_BETWEEN = b" \t\r\n,"
+
+
+def is_document(first_line: bytes) -> bool:
+    """Return whether a source that begins with this line is a list, or has records over several lines."""
+    start = first_line.strip().removeprefix(_BYTE_ORDER_MARK).lstrip()
+    return start.startswith(b"[") or start == b"{"
+
+
+class Unfinished(Exception):
+    """The list has no end, so records may be missing."""
+
+
+class DocumentReader:
+    """Splits a document into records. `line` is the line that has been reached."""
+
+    def __init__(self, text: IO[bytes], first_line: bytes, number: int) -> None:
+        self._text = text
+        self._head = first_line.replace(_BYTE_ORDER_MARK, b"", 1) if number == 1 else first_line
+        self._is_list = self._head.lstrip().startswith(b"[")
+        self.line = self._started = number
+        self._done = 0
+        self._depth = 0
+        self._in_string = self._is_escaped = False
+        self._pending = bytearray()
+
+    def records(self) -> Iterator[tuple[int, bytes]]:
+        """Yield each record with its line; what stands between records is yielded too, to be rejected."""
+        for chunk in self._chunks():
+            self._done = 0
+            for at, token in self._tokens(chunk):
+                found = self._bracket(chunk, at, opens=token in b"{[")
+                if found:
+                    yield found
+            self._keep(chunk[self._done :])
+        if rest := self._take(b""):
+            yield self._started, rest
+        if self._is_list and self._depth > 0:
+            raise Unfinished("the list has no end")
+
+    def _bracket(self, chunk: bytes, at: int, *, opens: bool) -> tuple[int, bytes] | None:
+        """Pass a bracket. Return what it ends: a record, or text before a record or before the end of the list."""
+        record_level = 2 if self._is_list else 1
+        level = self._depth + 1 if opens else self._depth
+        self._depth = level if opens else max(0, level - 1)
+        if level > record_level:
+            return None
+        is_end = level == record_level and not opens
+        line, text = (self._started if is_end else self.line), self._take(chunk[self._done : at + is_end])
+        self._done = at if level == record_level and opens else at + 1
+        self._started = self.line
+        return (line, text) if text else None
+
+    def _chunks(self) -> Iterator[bytes]:
+        yield self._head
+        while chunk := self._text.read(CHUNK_BYTES):
+            yield chunk
+
+    def _tokens(self, chunk: bytes) -> Iterator[tuple[int, bytes]]:
+        """Yield the brackets outside strings, with their positions."""
+        skip = 0 if self._is_escaped else -1
+        self._is_escaped = False
+        for match in _TOKEN.finditer(chunk):
+            at, token = match.start(), match[0]
+            if token == b"\n":
+                self.line += 1
+            elif at == skip:
+                continue
+            elif token == b"\\":
+                skip = at + 1
+                self._is_escaped = self._in_string and skip == len(chunk)
+            elif token == b'"':
+                self._in_string = not self._in_string
+            elif not self._in_string:
+                yield at, token
+
+    def _keep(self, text: bytes) -> None:
+        """Keep the beginning of a record; of one that is too long, as much as shows that it is."""
+        self._pending += text[: MAX_REJECT_BYTES + 1 - len(self._pending)]
+
+    def _take(self, text: bytes) -> bytes:
+        self._keep(text)
+        taken = bytes(self._pending).strip(_BETWEEN)
+        self._pending.clear()
+        return taken
