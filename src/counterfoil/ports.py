@@ -14,6 +14,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.allowance import Admitted, TooFast
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.members import Base
@@ -345,6 +346,10 @@ class Inspection(Protocol):
         ...
 
     def latest_load(self, now_ms: int) -> LatestLoad | None: ...
+
+    def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
+        """Return the shops that were loaded and not removed, by franchise and name. `count_all` counts all bills."""
+        ...
 
     def permissions(self) -> Permissions | None:
         """Return the permissions of the login; None for an embedded store, which relies on file modes."""

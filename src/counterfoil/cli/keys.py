@@ -114,7 +114,7 @@ def issue(
     if not bootstrap.inspection(settings).knows(grant.scope):
         print_note(
             f"{grant.scope.kind} {grant.scope.id} is not loaded yet; until it is, the key can read nothing. "
-            "If the ID is wrong, revoke this key and issue another."
+            "`counterfoil shops` lists the loaded IDs. If the ID is wrong, revoke this key and issue another."
         )
     _print_issued(issued, as_json)
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "schema": "Print the JSON Schema of a kind of source record.",
     "pull": "Keep a copy in DuckDB, Parquet or PostgreSQL up to date.",
     "reconcile": "Compare a copy with the service and fix differences.",
+    "shops": "List the loaded shops and how busy they are today.",
     "keys": "Issue, list, update, rotate and revoke API keys.",
     "usage": "Show requests per key and day.",
     "migrate": "Create or upgrade the schema of a PostgreSQL store.",

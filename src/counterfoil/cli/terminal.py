@@ -4,6 +4,7 @@ import json as ascii_json
 import sys
 from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, NamedTuple
+from unicodedata import category, east_asian_width
 
 import click
 from msgspec import json, to_builtins
@@ -86,13 +87,24 @@ def console(stream: IO[str]) -> "Console":
 
 
 def _print_plain(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(right))]
+    widths = [max(_display_width(row[i]) for row in rows) for i in range(len(right))]
     for row in rows:
-        fields = [
-            cell.rjust(width) if align_right else cell.ljust(width)
+        padded = [
+            (padding + cell) if align_right else (cell + padding)
             for cell, width, align_right in zip(row, widths, right, strict=True)
+            for padding in (" " * (width - _display_width(cell)),)
         ]
-        click.echo(COLUMN_GAP.join(fields).rstrip())
+        click.echo(COLUMN_GAP.join(padded).rstrip())
+
+
+def _display_width(text: str) -> int:
+    """Return the number of terminal cells that a text takes. Thai vowel signs and tone marks take none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if category(character) in ("Mn", "Me", "Cf") else 2 if east_asian_width(character) in "WF" else 1
+        for character in text
+    )
 
 
 def bar(part: float, width: int) -> str:

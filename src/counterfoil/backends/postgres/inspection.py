@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
+from msgspec.structs import astuple
 from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 
 from counterfoil.backends.postgres.addresses import SCHEMA, Address, addresses
-from counterfoil.backends.postgres.admin_connections import checked_connection, connect, translated
+from counterfoil.backends.postgres.admin_connections import Connection, checked_connection, connect, translated
 from counterfoil.backends.postgres.deployment import fingerprint_of
 from counterfoil.domain.access import Scope
+from counterfoil.domain.activity import ClosedBetween, ShopActivity, activity, in_order
 from counterfoil.ports import LatestLoad, Permissions, ServerRole, ServerState, StoreMismatch, StoreUnavailable
 
 # A server that does not answer within this time counts as unreachable.
@@ -28,6 +30,15 @@ _KNOWN = {
     "shop": "SELECT 1 FROM shops WHERE id = %s AND NOT removed",
     "franchise": "SELECT 1 FROM shops WHERE franchise_id = %s AND NOT removed LIMIT 1",
 }
+
+_SHOPS = "SELECT number, facts, body FROM shops WHERE NOT removed"
+_LAST_BILL = """
+    SELECT closed_at FROM bills WHERE shop = %s AND closed_at <= %s ORDER BY bill_day DESC, closed_at DESC LIMIT 1
+"""
+_ALL_BILLS = "SELECT count(*) FROM bills WHERE shop = %s"
+_BILLS_BETWEEN = """
+    SELECT count(*) FROM bills WHERE shop = %s AND bill_day BETWEEN %s AND %s AND closed_at > %s AND closed_at <= %s
+"""
 
 # Returns a login's permissions beyond reading: the grants from roles.sql, and whether it owns the schema.
 _PERMISSIONS = """
@@ -73,6 +84,13 @@ class PostgresInspection:
         lines, changed, rejected, finished_at, seen_at = row
         return LatestLoad(lines, changed, rejected, finished_at is not None, max(0, now_ms - seen_at))
 
+    def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
+        with checked_connection(self._address()) as connection:
+            return in_order(
+                activity(facts, body, PostgresShopBills(connection, number), now_ms, count_all=count_all)
+                for number, facts, body in connection.execute(_SHOPS).fetchall()
+            )
+
     def permissions(self) -> Permissions | None:
         row = self._row(_PERMISSIONS)
         return Permissions(*row) if row else None
@@ -95,6 +113,27 @@ class PostgresInspection:
             return self._url
         address, _ = max(answering, key=lambda pair: (pair[1].is_primary, pair[1].horizon))
         return _address_of(self._url, address)
+
+
+class PostgresShopBills:
+    """Counts the bills of one shop."""
+
+    def __init__(self, connection: Connection, number: int) -> None:
+        self._connection = connection
+        self._number = number
+
+    def total(self) -> int:
+        return self._value(_ALL_BILLS) or 0
+
+    def last_bill_at(self, now_ms: int) -> int | None:
+        return self._value(_LAST_BILL, now_ms)
+
+    def between(self, span: ClosedBetween) -> int:
+        return self._value(_BILLS_BETWEEN, *astuple(span)) or 0
+
+    def _value(self, query: str, *values: int) -> int | None:
+        row: tuple[int | None] | None = self._connection.execute(query.encode(), (self._number, *values)).fetchone()
+        return row[0] if row else None
 
 
 def _address_of(url: str, address: Address) -> str:

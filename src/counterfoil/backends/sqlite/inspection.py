@@ -4,6 +4,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from msgspec.structs import astuple
+
 from counterfoil.backends.sqlite.files import (
     is_damage,
     is_damaged,
@@ -16,6 +18,7 @@ from counterfoil.backends.sqlite.files import (
 from counterfoil.backends.sqlite.open_files import OpenFiles
 from counterfoil.backends.sqlite.schema import NAMES, Name
 from counterfoil.domain.access import Scope
+from counterfoil.domain.activity import ClosedBetween, ShopActivity, activity, in_order
 from counterfoil.ports import LatestLoad, StoreMismatch, StoreUnavailable
 
 _LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
@@ -24,6 +27,15 @@ _KNOWN = {
     "shop": "SELECT 1 FROM shops WHERE id = ? AND NOT removed",
     "franchise": "SELECT 1 FROM shops WHERE franchise_id = ? AND NOT removed LIMIT 1",
 }
+
+_SHOPS = "SELECT number, facts, body FROM shops WHERE NOT removed"
+_LAST_BILL = """
+    SELECT closed_at FROM bills WHERE shop = ? AND closed_at <= ? ORDER BY bill_day DESC, closed_at DESC LIMIT 1
+"""
+_ALL_BILLS = "SELECT count(*) FROM bills INDEXED BY bills_by_day WHERE shop = ?"
+_BILLS_BETWEEN = """
+    SELECT count(*) FROM bills WHERE shop = ? AND bill_day BETWEEN ? AND ? AND closed_at > ? AND closed_at <= ?
+"""
 
 # Each statement reads a few pages, including the last page of a table, so a truncated or overwritten file fails here.
 _PROBES: dict[Name, tuple[str, ...]] = {
@@ -72,6 +84,14 @@ class SqliteInspection:
         lines, changed, rejected, finished_at, seen_at = row
         return LatestLoad(lines, changed, rejected, finished_at is not None, max(0, now_ms - seen_at))
 
+    def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
+        with closing(read_only(self._folder, "books")) as connection, translated():
+            connection.execute("BEGIN")
+            return in_order(
+                activity(facts, body, SqliteShopBills(connection, number), now_ms, count_all=count_all)
+                for number, facts, body in connection.execute(_SHOPS).fetchall()
+            )
+
     def permissions(self) -> None:
         return None
 
@@ -113,3 +133,24 @@ class SqliteInspection:
                 return row
         except (StoreUnavailable, StoreMismatch):
             return None
+
+
+class SqliteShopBills:
+    """Counts the bills of one shop, within the transaction of a connection."""
+
+    def __init__(self, connection: sqlite3.Connection, number: int) -> None:
+        self._connection = connection
+        self._number = number
+
+    def total(self) -> int:
+        return self._value(_ALL_BILLS) or 0
+
+    def last_bill_at(self, now_ms: int) -> int | None:
+        return self._value(_LAST_BILL, now_ms)
+
+    def between(self, span: ClosedBetween) -> int:
+        return self._value(_BILLS_BETWEEN, *astuple(span)) or 0
+
+    def _value(self, query: str, *values: int) -> int | None:
+        row: tuple[int | None] | None = self._connection.execute(query, (self._number, *values)).fetchone()
+        return row[0] if row else None

@@ -1,0 +1,133 @@
+"""`counterfoil shops`: the loaded shops, with the IDs that keys are issued for."""
+
+import shutil
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+
+import click
+
+from counterfoil import bootstrap
+from counterfoil.cli.options import existing_store, json_option, store_option
+from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_json, print_note, print_table
+from counterfoil.domain.activity import ShopActivity
+from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc
+from counterfoil.machine.clock import SystemClock
+
+
+@click.command()
+@click.option("--franchise", metavar="ID", help="Show only the shops of this franchise.")
+@store_option
+@json_option
+@click.pass_context
+def command(ctx: click.Context, franchise: str | None, store: str | None, as_json: bool) -> None:
+    """List the loaded shops with their IDs, and compare today's bills with the usual.
+
+    The usual is the median of the bills that the shop had by this time of the
+    day on the same weekday of the last 4 weeks, on the shop's own clock. A shop
+    is silent if it has had no bill for a time in which it usually has 5 or more.
+
+    Exit status: 0 the shops were listed, 1 the store cannot be read or the
+    franchise is unknown.
+    """
+    found = bootstrap.inspection(existing_store(ctx, store)).shops(SystemClock().now_ms(), count_all=True)
+    if franchise is not None:
+        known = sorted({shop.franchise_id for shop in found if shop.franchise_id})
+        found = [shop for shop in found if shop.franchise_id == franchise]
+        if not found:
+            raise click.ClickException(f"no shop of the franchise {franchise} is loaded. {_known_franchises(known)}")
+    if as_json:
+        print_json([shop_view(shop) for shop in found])
+    elif not found:
+        print_note("no shop is loaded yet. Run `counterfoil load` to load some.")
+    elif is_terminal(sys.stdout):
+        _print_by_franchise(found)
+    else:
+        _print_lines(found)
+
+
+def shop_view(shop: ShopActivity) -> dict[str, object]:
+    """Return the shop as `--json` prints it."""
+    return {
+        "shopId": shop.shop_id,
+        "shopName": shop.name,
+        "franchiseId": shop.franchise_id,
+        "providerId": shop.provider_id,
+        "bills": shop.bills,
+        "lastBillAt": None if shop.last_bill_at is None else iso_utc(shop.last_bill_at),
+        "billsToday": shop.today,
+        "usualByNow": shop.usual_by_now,
+        "silent": shop.is_silent,
+    }
+
+
+def _known_franchises(known: Sequence[str]) -> str:
+    return f"Loaded franchises: {', '.join(known)}." if known else "No franchise is loaded."
+
+
+def printable(name: str | None) -> str:
+    """Return a shop's name without control characters, with which it could change the terminal's state."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name or "-")
+
+
+def _last_bill(shop: ShopActivity) -> str:
+    return "-" if shop.last_bill_at is None else f"{from_ms(shop.last_bill_at, THAI_TIME):%Y-%m-%d %H:%M}"
+
+
+def _print_lines(shops: Sequence[ShopActivity]) -> None:
+    columns = (
+        DisplayColumn("shop ID"),
+        DisplayColumn("franchise"),
+        DisplayColumn("base"),
+        DisplayColumn("bills", align_right=True),
+        DisplayColumn("last bill (Thai time)"),
+        DisplayColumn("today", align_right=True),
+        DisplayColumn("usual", align_right=True),
+        DisplayColumn("state"),
+        DisplayColumn("name"),
+    )
+    rows = [
+        (
+            shop.shop_id,
+            shop.franchise_id or "-",
+            shop.provider_id or "-",
+            f"{shop.bills:,}",
+            _last_bill(shop),
+            f"{shop.today:,}",
+            f"{shop.usual_by_now:,.0f}",
+            "silent" if shop.is_silent else "-",
+            printable(shop.name),
+        )
+        for shop in shops
+    ]
+    print_table(columns, rows)
+
+
+def _print_by_franchise(shops: Sequence[ShopActivity]) -> None:
+    """Print a block for each franchise. A shop takes two lines, because names are long and IDs must not be cut."""
+    width = shutil.get_terminal_size().columns
+    for franchise_id, group in groupby(shops, key=lambda shop: shop.franchise_id):
+        of_franchise = list(group)
+        title = click.style(f"franchise {franchise_id}" if franchise_id else "no franchise", bold=True)
+        counted = click.style(f"{len(of_franchise):,} {'shop' if len(of_franchise) == 1 else 'shops'}", dim=True)
+        click.echo(f"{title}  {counted}")
+        indent = max(len(shop.shop_id) for shop in of_franchise) + 4
+        for shop in of_franchise:
+            _print_shop(shop, indent, width)
+        click.echo()
+    click.secho("Thailand time. Usual: the median by this time on this weekday, last 4 weeks.", dim=True)
+
+
+def _print_shop(shop: ShopActivity, indent: int, width: int) -> None:
+    silent = click.style("  silent", fg="yellow") if shop.is_silent else ""
+    click.echo(f"  {click.style(shop.shop_id.ljust(indent - 4), fg='cyan')}  {printable(shop.name)}{silent}")
+    about = [
+        f"{shop.bills:,} bills",
+        f"last {_last_bill(shop)}",
+        f"today {shop.today:,} (usual {shop.usual_by_now:,.0f})",
+    ]
+    line = " · ".join(about if shop.last_bill_at is not None else ["no bills"])
+    base = f"base {shop.provider_id}" if shop.provider_id else "no members"
+    lines = [f"{line} · {base}"] if indent + len(line) + len(base) + 3 <= width else [line, base]
+    for text in lines:
+        click.secho(" " * indent + text, dim=True)

@@ -1,0 +1,106 @@
+"""How busy a shop is today compared with the same weekday of earlier weeks, and whether it has fallen silent."""
+
+from collections.abc import Iterable
+from datetime import tzinfo
+from statistics import median
+from typing import Protocol
+
+from msgspec import Struct, json
+
+from counterfoil.domain.calendar import DAY_MS, as_number, from_ms, to_ms
+from counterfoil.domain.resources import Shop
+from counterfoil.domain.shops import ShopFacts
+
+WEEK_MS = 7 * DAY_MS
+WEEKS = 4
+# A shop counts as silent once it usually has this many bills in the time since its last one.
+MISSING_BILLS = 5
+# After this long without a bill a shop counts as closed rather than silent.
+CLOSED_AFTER_MS = WEEKS * WEEK_MS
+
+
+class ClosedBetween(Struct, frozen=True):
+    """The bills of a shop that were closed after one instant and up to another.
+
+    `first_day` and `last_day` enclose their days, as numbers, because stores sort bills by day first.
+    """
+
+    first_day: int
+    last_day: int
+    after: int
+    until: int
+
+
+class ShopBills(Protocol):
+    """Counts the bills of one shop."""
+
+    def total(self) -> int: ...
+
+    def last_bill_at(self, now_ms: int) -> int | None:
+        """Return when the last bill was closed. Bills of a till whose clock is ahead do not count."""
+
+    def between(self, span: ClosedBetween) -> int: ...
+
+
+class ShopActivity(Struct, frozen=True, kw_only=True):
+    """A loaded shop and how busy it is.
+
+    `bills` is None if it was not counted. `usual_by_now` is the median number of bills that the shop had by this
+    time of the day on the same weekday of the last four weeks. `usual_since_last` is the same for the time since
+    the last bill.
+    """
+
+    shop_id: str
+    name: str | None
+    franchise_id: str | None
+    provider_id: str | None
+    bills: int | None
+    last_bill_at: int | None
+    today: int
+    usual_by_now: float
+    usual_since_last: float
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the shop has had no bill for longer than usual."""
+        return self.usual_since_last >= MISSING_BILLS
+
+
+def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_all: bool) -> ShopActivity:
+    """Describe a shop from its stored facts and body, and compare its bills with those of the last four weeks."""
+    shop, zone = json.decode(body, type=Shop), json.decode(facts, type=ShopFacts).zone()
+    last_bill_at = bills.last_bill_at(now_ms)
+    today, usual_by_now, usual_since_last = 0, 0.0, 0.0
+    if last_bill_at is not None and last_bill_at > now_ms - CLOSED_AFTER_MS:
+        midnight = to_ms(from_ms(now_ms, zone).replace(hour=0, minute=0, second=0, microsecond=0))
+        today = bills.between(_span(midnight - 1, now_ms, zone))
+        usual_by_now = _usual(bills, midnight - 1, now_ms, zone)
+        usual_since_last = _usual(bills, last_bill_at, min(now_ms, last_bill_at + WEEK_MS), zone)
+    return ShopActivity(
+        shop_id=shop.shop_id,
+        name=shop.shop_name,
+        franchise_id=shop.franchise_id,
+        provider_id=shop.provider_id,
+        bills=bills.total() if count_all else None,
+        last_bill_at=last_bill_at,
+        today=today,
+        usual_by_now=usual_by_now,
+        usual_since_last=usual_since_last,
+    )
+
+
+def in_order(shops: Iterable[ShopActivity]) -> list[ShopActivity]:
+    """Return the shops by franchise, then by name; independent shops come last."""
+    return sorted(
+        shops, key=lambda shop: (shop.franchise_id is None, shop.franchise_id or "", shop.name or "", shop.shop_id)
+    )
+
+
+def _usual(bills: ShopBills, after: int, until: int, zone: tzinfo) -> float:
+    weeks = (week * WEEK_MS for week in range(1, WEEKS + 1))
+    return float(median(bills.between(_span(after - back, until - back, zone)) for back in weeks))
+
+
+def _span(after: int, until: int, zone: tzinfo) -> ClosedBetween:
+    first, last = (as_number(from_ms(instant, zone).date()) for instant in (after, until))
+    return ClosedBetween(first, last, after, until)

@@ -1,0 +1,153 @@
+"""`counterfoil shops`, on both stores."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import servers
+from cli.command import Command
+from counterfoil import bootstrap
+from counterfoil.cli.main import program
+from counterfoil.domain.activity import ShopActivity
+from counterfoil.domain.calendar import DAY_MS, THAI_TIME, iso
+from counterfoil.settings import load
+from records import Record, bill, branch, shop
+from running_service import backend_settings
+
+SECRET = "a deployment secret for tests only, long enough"
+WEEK_MS = 7 * DAY_MS
+HOUR_MS = 3_600_000
+# 15:00 in Thailand.
+NOW = 1_767_225_600_000 + 40 * DAY_MS + 8 * HOUR_MS
+
+
+def ndjson(records: Sequence[Record]) -> bytes:
+    return b"\n".join(json.dumps(record).encode() for record in records)
+
+
+def bills_at(of: Record, *instants: int) -> list[Record]:
+    return [bill(of, closedAt=iso(at, THAI_TIME)) for at in instants]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def where(request: pytest.FixtureRequest, store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of an empty store, once on each back end."""
+    monkeypatch.setenv("COUNTERFOIL_SECRET", SECRET)
+    with backend_settings(request.param) as place:
+        yield place.get("store", str(store))
+
+
+def run(where: str, *words: str, stdin: bytes | None = None, status: int = 0) -> Any:
+    result = CliRunner().invoke(program, [*words, "--store", where], input=stdin)
+    assert result.exit_code == status, result.output
+    return result
+
+
+def seen(where: str, now_ms: int = NOW) -> list[ShopActivity]:
+    return bootstrap.inspection(load({"store": where})).shops(now_ms, count_all=True)
+
+
+def test_every_loaded_shop_is_listed_with_what_a_key_needs(where: str) -> None:
+    one, other = branch(name="Riverside"), shop(name="Alone")
+    run(where, "load", "-", stdin=ndjson([other, one, *bills_at(one, NOW - 2 * HOUR_MS, NOW - HOUR_MS)]), status=0)
+    listed = json.loads(run(where, "shops", "--json").stdout)
+    assert [entry["shopName"] for entry in listed] == ["Riverside", "Alone"]
+    assert {name: listed[0][name] for name in ("shopId", "franchiseId", "providerId", "bills")} == {
+        "shopId": one["id"],
+        "franchiseId": one["franchiseId"],
+        "providerId": one["providerId"],
+        "bills": 2,
+    }
+    assert listed[1]["lastBillAt"] is None
+    assert listed[1]["franchiseId"] is None
+
+
+def test_a_removed_shop_is_not_listed(where: str) -> None:
+    gone, stays = shop(), shop()
+    run(where, "load", "-", stdin=ndjson([gone, stays, {"kind": "shop", "id": gone["id"], "removed": True}]))
+    assert [one.shop_id for one in seen(where)] == [stays["id"]]
+
+
+def test_today_is_compared_with_the_median_by_this_time_on_the_same_weekday(where: str) -> None:
+    busy = shop()
+    earlier = {1: 3, 2: 5, 3: 40, 4: 5}
+    instants = [
+        NOW - week * WEEK_MS - minute * 60_000 for week, count in earlier.items() for minute in range(1, count + 1)
+    ]
+    # Later in the day, and on another weekday: neither counts.
+    instants += [NOW - WEEK_MS + HOUR_MS] * 9 + [NOW - 2 * DAY_MS] * 9
+    run(where, "load", "-", stdin=ndjson([busy, *bills_at(busy, *instants, NOW - 60_000, NOW - 120_000)]))
+    (found,) = seen(where)
+    assert (found.today, found.usual_by_now, found.last_bill_at) == (2, 5.0, NOW - 60_000)
+
+
+def test_a_shop_is_silent_once_it_usually_has_five_bills_in_that_time(where: str) -> None:
+    regular = shop()
+    every_half_hour = [NOW - day * DAY_MS - half * HOUR_MS // 2 for day in range(2, 36) for half in range(10)]
+    run(where, "load", "-", stdin=ndjson([regular, *bills_at(regular, *every_half_hour)]))
+    last = max(every_half_hour)
+    assert not seen(where, last + HOUR_MS)[0].is_silent
+    # The shop has closed for the night: no bill is usual then.
+    assert not seen(where, last + 12 * HOUR_MS)[0].is_silent
+    assert seen(where, last + DAY_MS)[0].is_silent
+    assert seen(where, last + 20 * DAY_MS)[0].is_silent
+    # After four weeks it counts as closed.
+    assert not seen(where, last + 29 * DAY_MS)[0].is_silent
+
+
+def test_a_bill_from_the_future_does_not_hide_the_last_one(where: str) -> None:
+    odd = shop()
+    run(where, "load", "-", stdin=ndjson([odd, *bills_at(odd, NOW - HOUR_MS, NOW + 3 * DAY_MS)]))
+    assert seen(where)[0].last_bill_at == NOW - HOUR_MS
+
+
+def test_one_franchise_can_be_listed_and_an_unknown_one_names_those_loaded(counterfoil: Command) -> None:
+    first, second = branch(), branch()
+    counterfoil("load", "-", stdin=ndjson([first, second]))
+    (listed,) = counterfoil.json("shops", "--franchise", first["franchiseId"])
+    assert listed["shopId"] == first["id"]
+    assert first["franchiseId"] in counterfoil("shops", "--franchise", "nobody", status=1).stderr
+
+
+def test_an_empty_store_gets_a_note_and_a_missing_one_is_not_created(counterfoil: Command, store: Path) -> None:
+    assert "there is no store" in counterfoil("shops", status=1).stderr
+    assert not store.exists()
+    counterfoil("init")
+    result = counterfoil("shops")
+    assert (result.stdout, "no shop is loaded yet" in result.stderr) == ("", True)
+    assert counterfoil.json("shops") == []
+
+
+def test_columns_stay_aligned_under_thai_names_and_control_characters_are_not_printed(counterfoil: Command) -> None:
+    counterfoil("load", "-", stdin=ndjson([shop(name="ที่นี่"), shop(name="a\x1b[2Jb")]))
+    lines = counterfoil("shops").stdout.splitlines()
+    assert "\x1b" not in "".join(lines)
+    assert len({line.index(line.split()[-1]) for line in lines}) == 1
+
+
+def test_a_key_for_an_unknown_shop_points_at_the_list(counterfoil: Command) -> None:
+    assert "counterfoil shops" in counterfoil("keys", "issue", "--shop", "sh_9").stderr
+
+
+def test_a_store_that_cannot_be_read_fails(where: str, store: Path) -> None:
+    run(where, "load", "-", stdin=ndjson([shop()]))
+    if where.startswith("postgres"):
+        servers.postgres(18).command("ALTER TABLE counterfoil.bills RENAME TO lost", where.rpartition("/")[2])
+        try:
+            assert "the store is unavailable" in run(where, "shops", status=1).stderr
+        finally:
+            servers.postgres(18).command("ALTER TABLE counterfoil.lost RENAME TO bills", where.rpartition("/")[2])
+    else:
+        (store / "books.sqlite3").write_bytes(b"not a database" * 100)
+        assert "the store is unavailable" in run(where, "shops", status=1).stderr
+
+
+def test_all_bills_are_counted_only_on_request(where: str) -> None:
+    one = shop()
+    run(where, "load", "-", stdin=ndjson([one, *bills_at(one, NOW)]))
+    (found,) = bootstrap.inspection(load({"store": where})).shops(NOW, count_all=False)
+    assert found.bills is None
