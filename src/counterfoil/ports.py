@@ -312,6 +312,14 @@ class LatestLoad(Struct, frozen=True):
     idle_ms: int
 
 
+class StoreExtent(Struct, frozen=True):
+    """The store's size on disk, its schema versions, and the version of the database software."""
+
+    size_bytes: int
+    schema: str
+    software: str
+
+
 class Permissions(Struct, frozen=True):
     """What a PostgreSQL login may do."""
 
@@ -350,6 +358,8 @@ class Inspection(Protocol):
     def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
         """Return the shops that were loaded and not removed, by franchise and name. `count_all` counts all bills."""
         ...
+
+    def extent(self) -> StoreExtent: ...
 
     def permissions(self) -> Permissions | None:
         """Return the permissions of the login; None for an embedded store, which relies on file modes."""

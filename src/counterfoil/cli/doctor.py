@@ -43,7 +43,7 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
         print_json({"healthy": diagnosis.is_healthy, "checks": diagnosis.findings})
     else:
         for finding in diagnosis.findings:
-            _print_finding(finding)
+            print_finding(finding)
     if not diagnosis.is_healthy:
         raise click.exceptions.Exit(1)
 
@@ -94,7 +94,8 @@ def _run_checks(settings: Settings) -> list[Finding]:
     ]
 
 
-def _print_finding(finding: Finding) -> None:
+def print_finding(finding: Finding) -> None:
+    """Print a finding with its advice, indented below it on a terminal."""
     symbol, colour = SYMBOLS[finding.status]
     on_screen = is_terminal(sys.stdout)
     status = f"{symbol} {finding.status}" if on_screen else finding.status

@@ -38,6 +38,7 @@ COMMANDS = {
     "migrate": "Create or upgrade the schema of a PostgreSQL store.",
     "copy": "Move a live store from a folder to PostgreSQL and verify it.",
     "prune": "Delete expired request records, daily totals and cursors.",
+    "status": "Show on one screen whether all is well.",
     "doctor": "Check the installation and say how to fix problems.",
     "settings": "Print the effective settings.",
     "completion": "Print the script that completes commands in your shell.",

@@ -18,7 +18,15 @@ from counterfoil.backends.postgres.admin_connections import Connection, checked_
 from counterfoil.backends.postgres.deployment import fingerprint_of
 from counterfoil.domain.access import Scope
 from counterfoil.domain.activity import ClosedBetween, ShopActivity, activity, in_order
-from counterfoil.ports import LatestLoad, Permissions, ServerRole, ServerState, StoreMismatch, StoreUnavailable
+from counterfoil.ports import (
+    LatestLoad,
+    Permissions,
+    ServerRole,
+    ServerState,
+    StoreExtent,
+    StoreMismatch,
+    StoreUnavailable,
+)
 
 # A server that does not answer within this time counts as unreachable.
 ANSWER_SEC = 1.0
@@ -38,6 +46,11 @@ _LAST_BILL = """
 _ALL_BILLS = "SELECT count(*) FROM bills WHERE shop = %s"
 _BILLS_BETWEEN = """
     SELECT count(*) FROM bills WHERE shop = %s AND bill_day BETWEEN %s AND %s AND closed_at > %s AND closed_at <= %s
+"""
+
+_EXTENT = """
+    SELECT pg_database_size(current_database())::bigint, (SELECT max(number) FROM migrations)::text,
+        current_setting('server_version')
 """
 
 # Returns a login's permissions beyond reading: the grants from roles.sql, and whether it owns the schema.
@@ -90,6 +103,11 @@ class PostgresInspection:
                 activity(facts, body, PostgresShopBills(connection, number), now_ms, count_all=count_all)
                 for number, facts, body in connection.execute(_SHOPS).fetchall()
             )
+
+    def extent(self) -> StoreExtent:
+        with checked_connection(self._address()) as connection:
+            size, schema, software = connection.execute(_EXTENT).fetchone() or (0, "", "")
+        return StoreExtent(size, schema, f"PostgreSQL {software.partition(' ')[0]}")
 
     def permissions(self) -> Permissions | None:
         row = self._row(_PERMISSIONS)

@@ -16,10 +16,10 @@ from counterfoil.backends.sqlite.files import (
     translated,
 )
 from counterfoil.backends.sqlite.open_files import OpenFiles
-from counterfoil.backends.sqlite.schema import NAMES, Name
+from counterfoil.backends.sqlite.schema import NAMES, Name, version
 from counterfoil.domain.access import Scope
 from counterfoil.domain.activity import ClosedBetween, ShopActivity, activity, in_order
-from counterfoil.ports import LatestLoad, StoreMismatch, StoreUnavailable
+from counterfoil.ports import LatestLoad, StoreExtent, StoreMismatch, StoreUnavailable
 
 _LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
 
@@ -92,6 +92,14 @@ class SqliteInspection:
                 for number, facts, body in connection.execute(_SHOPS).fetchall()
             )
 
+    def extent(self) -> StoreExtent:
+        versions: list[str] = []
+        for name in NAMES:
+            with closing(read_only(self._folder, name)) as connection, translated():
+                versions.append(f"{name} {version(connection)}")
+        files = [file for name in NAMES for file in self._folder.glob(f"{name}.sqlite3*")]
+        return StoreExtent(sum(map(_size, files)), ", ".join(versions), f"SQLite {sqlite3.sqlite_version}")
+
     def permissions(self) -> None:
         return None
 
@@ -133,6 +141,14 @@ class SqliteInspection:
                 return row
         except (StoreUnavailable, StoreMismatch):
             return None
+
+
+def _size(file: Path) -> int:
+    """Return a file's size; 0 if SQLite has just deleted it."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 class SqliteShopBills:

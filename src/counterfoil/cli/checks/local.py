@@ -132,7 +132,7 @@ def latest_load(load: LatestLoad | None, motion: HorizonMotion) -> Iterator[Find
     if load is None:
         return
     retry_advice = "Run the same `counterfoil load` again; records that are already loaded are skipped."
-    lines, age = f"{load.lines:,} lines", _format_duration(load.idle_ms)
+    lines, age = f"{load.lines:,} lines", format_duration(load.idle_ms)
     if load.finished:
         yield Finding("load", "ok", f"The latest load finished ({lines}).")
     elif motion == "ahead":
@@ -225,7 +225,7 @@ def clock(horizon: int | None, now: int) -> Finding:
             "clock",
             "warn",
             f"The clock says {iso_utc(now)}, but the horizon is {iso_utc(horizon)}: "
-            f"the clock was set back by {_format_duration(horizon - now)}, or was ahead before.",
+            f"the clock was set back by {format_duration(horizon - now)}, or was ahead before.",
             "Check it against NTP. No data is lost: until the clock catches up, new stamps are just above the horizon.",
         )
     return Finding("clock", "ok", f"{iso_utc(now)}.")
@@ -255,12 +255,12 @@ def horizon(found: int | None, now: int, served: bool) -> Finding:
         return Finding(
             "service",
             "warn",
-            f"The clock is behind the horizon by {_format_duration(found - now)}, "
+            f"The clock is behind the horizon by {format_duration(found - now)}, "
             "so it is unknown whether a service is running; "
             f"{'something' if served else 'nothing'} is listening on the port.",
             "Fix the clock first. A running service answers /ready on its admin listener.",
         )
-    age = _format_duration(now - found)
+    age = format_duration(now - found)
     if served:
         return Finding(
             "service",
@@ -301,7 +301,7 @@ def _mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def _format_duration(span_ms: int) -> str:
+def format_duration(span_ms: int) -> str:
     seconds = max(0, span_ms) // 1000
     for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * size:

@@ -1,0 +1,181 @@
+"""`counterfoil status`: on both stores, with a real admin listener."""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from cli.command import PYTHON, SHOPS, Command
+from counterfoil import bootstrap
+from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.cli.main import program
+from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.calendar import DAY_MS, THAI_TIME, iso
+from counterfoil.machine.clock import SystemClock
+from counterfoil.serving.admin import Admin, Readiness
+from counterfoil.settings import load
+from records import bill, shop
+from running_service import ManualClock, backend_settings
+from waiting import until
+
+SECRET = "a deployment secret for tests only, long enough"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def admin_port(monkeypatch: pytest.MonkeyPatch) -> int:
+    port = free_port()
+    monkeypatch.setenv("COUNTERFOIL_ADMIN_PORT", str(port))
+    return port
+
+
+@pytest.fixture
+def loaded(counterfoil: Command, admin_port: int) -> Command:
+    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
+    return counterfoil
+
+
+@contextmanager
+def admin_listener(port: int, *checks: Readiness) -> Iterator[None]:
+    admin = Admin("127.0.0.1", port, lambda: list(checks), list)
+    admin.start()
+    try:
+        yield
+    finally:
+        admin.stop()
+
+
+def move_horizon(where: str) -> None:
+    with closing(bootstrap.ledger(load({"store": where}))) as ledger:
+        ledger.advance_horizon()
+
+
+def status_of(report: dict[str, Any], check: str) -> str:
+    (found,) = {entry["status"] for entry in report["checks"] if entry["check"] == check}
+    return str(found)
+
+
+@pytest.mark.parametrize("deployment", ["sqlite", "postgres"])
+def test_a_ready_service_on_a_sound_store_is_well(
+    deployment: str, store: Path, admin_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERFOIL_SECRET", SECRET)
+    with backend_settings(deployment) as place, admin_listener(admin_port):
+        where = place.get("store", str(store))
+        run = CliRunner().invoke
+        assert run(program, ["load", "-", "--store", where], input=b"\n".join(SHOPS)).exit_code == 0
+        move_horizon(where)
+        result = run(program, ["status", "--json", "--store", where])
+        report = json.loads(result.stdout)
+        assert (result.exit_code, report["status"], report["shops"]) == (0, "ok", 2), report
+        assert report["storeBytes"] > 10_000
+        assert report["latestLoad"]["lines"] == 2
+        assert ("PostgreSQL" if place else "SQLite") in result.stdout
+
+
+def test_a_real_service_is_seen_and_its_end_too(loaded: Command, admin_port: int, store: Path) -> None:
+    environment = {**os.environ, "COUNTERFOIL_PORT": str(free_port()), "COUNTERFOIL_LOG": "off"}
+    service = subprocess.Popen([*PYTHON, "serve", "--store", str(store)], env=environment)
+    try:
+        until(lambda: status_of(report(loaded), "service") == "ok", "the service is ready")
+    finally:
+        service.terminate()
+        service.wait(20)
+    assert status_of(loaded.json("status", status=1), "service") == "fail"
+
+
+def report(counterfoil: Command) -> dict[str, Any]:
+    result = CliRunner().invoke(program, ["status", "--json", "--store", str(counterfoil.store)])
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_a_service_that_is_not_ready_fails_and_says_why(loaded: Command, admin_port: int) -> None:
+    with admin_listener(admin_port, Readiness("usage", "the disk is full")):
+        assert "usage: the disk is full" in loaded("status", status=1).stdout
+
+
+def test_another_program_on_the_port_is_not_taken_for_the_service(loaded: Command, admin_port: int) -> None:
+    with socket.create_server(("127.0.0.1", admin_port)) as stranger:
+        stranger.listen()
+        child = subprocess.Popen(
+            [*PYTHON, "status", "--store", str(loaded.store)], stdout=subprocess.PIPE, env=dict(os.environ)
+        )
+        connection, _ = stranger.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(b"SSH-2.0-nothing\r\n")
+        output, _ = child.communicate(timeout=30)
+    assert (child.returncode, b"another program uses this port" in output) == (1, True)
+
+
+def test_a_horizon_that_stands_still_fails(counterfoil: Command, admin_port: int, store: Path) -> None:
+    hours_ago = ManualClock(SystemClock().now_ms() - 7_200_000)
+    settings = load({"store": str(store)})
+    bootstrap.prepare(settings, hours_ago)
+    with closing(bootstrap.ledger(settings, hours_ago)) as ledger:
+        ledger.advance_horizon()
+    with admin_listener(admin_port):
+        found = counterfoil.json("status", status=1)
+    assert status_of(found, "horizon") == "fail"
+    assert found["horizonAgeMs"] >= 7_200_000
+
+
+def test_rejected_lines_are_a_warning(loaded: Command, admin_port: int) -> None:
+    loaded("load", "-", stdin=b"not json", status=3)
+    with admin_listener(admin_port):
+        found = loaded.json("status", status=2)
+    assert (found["status"], status_of(found, "load"), found["latestLoad"]["rejected"]) == ("warn", "warn", 1)
+
+
+def test_a_key_near_its_quota_is_a_warning_and_a_revoked_one_is_not(loaded: Command, admin_port: int) -> None:
+    near, gone, far = (
+        str(loaded.json("keys", "issue", "--shop", "sh_1", "--per-day", "10")["keyId"]) for _ in range(3)
+    )
+    with closing(SqliteUsage(loaded.store, SystemClock())) as usage:
+        asyncio.run(spend(usage, {near: 8, gone: 10, far: 7}))
+    loaded("keys", "revoke", gone, "--yes")
+    move_horizon(str(loaded.store))
+    with admin_listener(admin_port):
+        found = loaded.json("status", status=2)
+    assert found["keysNearQuota"] == [{"keyId": near, "label": "", "count": 8, "perDay": 10}]
+
+
+async def spend(usage: SqliteUsage, counts: dict[str, int]) -> None:
+    for key_id, count in counts.items():
+        for _ in range(count):
+            await usage.admit(Key(key_id=key_id, scope=Scope("shop", "sh_1"), per_day=10))
+
+
+def test_a_silent_shop_is_a_warning_that_names_it(loaded: Command, admin_port: int) -> None:
+    quiet, now = shop(name="Hilltop"), SystemClock().now_ms()
+    instants = [now - day * DAY_MS - hour * 3_600_000 for day in range(2, 36) for hour in range(10)]
+    records = [quiet, *(bill(quiet, closedAt=iso(at, THAI_TIME)) for at in instants)]
+    loaded("load", "-", stdin="\n".join(map(json.dumps, records)).encode())
+    with admin_listener(admin_port):
+        text = loaded("status", status=2).stdout
+    assert "1 silent: Hilltop (no bill for 2 days)" in text
+
+
+def test_a_damaged_store_fails_without_a_traceback(loaded: Command, store: Path) -> None:
+    (store / "keys.sqlite3").write_bytes(b"not a database" * 100)
+    found = loaded.json("status", status=1)
+    assert status_of(found, "store") == "fail"
+
+
+def test_without_a_store_nothing_is_created(counterfoil: Command, store: Path) -> None:
+    assert "there is no store" in counterfoil("status", status=1).stderr
+    assert not store.exists()
