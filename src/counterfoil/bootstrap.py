@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from counterfoil import __version__
 from counterfoil.backends.sqlite import files
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.cursors import SqliteCursors
@@ -53,7 +54,9 @@ if TYPE_CHECKING:
     from counterfoil.backends.postgres.ledger import PostgresLedger
     from counterfoil.backends.postgres.servers import Servers
     from counterfoil.backends.postgres.usage_admin import PostgresCursorAdmin, PostgresUsageAdmin
+    from counterfoil.backends.sqlite.backup import BackupManifest
     from counterfoil.backends.sqlite.copy_source import SqliteCopySource
+    from counterfoil.backends.sqlite.restore import Restored
 
 
 def deployment_secret(settings: Settings) -> bytes:
@@ -330,6 +333,59 @@ def copy_target(database: str) -> PostgresCopyTarget:
     from counterfoil.backends.postgres.copy_target import PostgresCopyTarget
 
     return PostgresCopyTarget(database)
+
+
+def back_up(settings: Settings, target: Path, *, with_secret: bool, clock: Clock | None = None) -> BackupManifest:
+    """Back up an embedded store. A secret that was set directly, not in a file, is never written to the backup."""
+    from counterfoil.backends.sqlite import backup
+
+    _require_embedded(settings)
+    secret = None
+    if with_secret and not settings.secret:
+        secret = deployment_secret(settings)
+    return backup.back_up(settings.store, target, (clock or SystemClock()).now_ms(), __version__, secret)
+
+
+def restore(settings: Settings, source: Path, *, replace: bool, clock: Clock | None = None) -> Restored:
+    """Restore a backup to the folder of the store, together with its secret."""
+    from counterfoil.backends.sqlite import backup
+    from counterfoil.backends.sqlite import restore as restoring
+
+    _require_embedded(settings)
+    manifest = backup.checked(source)
+    secret = _secret_for(settings, source if manifest.has_secret else None)
+    if manifest.fingerprint not in (None, Pseudonyms(secret).fingerprint()):
+        raise backup.BackupRefused(
+            "the deployment secret is not the one that the backup was built with: member tokens would change. "
+            "Set the right one in COUNTERFOIL_SECRET or secret_file."
+        )
+    restored = restoring.restore(settings.store, source, manifest, (clock or SystemClock()).now_ms(), replace=replace)
+    if not settings.secret and not settings.secret_file.exists():
+        settings.secret_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        backup.write_private(settings.secret_file, secret + b"\n")
+    return restored
+
+
+def _secret_for(settings: Settings, backed_up_in: Path | None) -> bytes:
+    """Return the secret that a restored store will use: the one in the settings, or else that of the backup."""
+    if settings.secret:
+        return settings.secret.encode()
+    file = settings.secret_file if settings.secret_file.exists() or backed_up_in is None else backed_up_in / "secret"
+    try:
+        return file.read_bytes().strip()
+    except OSError as error:
+        raise SettingsError(
+            f"the backup has no deployment secret, and {file} cannot be read ({error.strerror}). "
+            "Put the secret there, or set COUNTERFOIL_SECRET."
+        ) from error
+
+
+def _require_embedded(settings: Settings) -> None:
+    if settings.database:
+        raise SettingsError(
+            "a store on PostgreSQL is backed up and restored with PostgreSQL's own tools, pg_basebackup and a WAL "
+            "archive: docs/operate-backup.md has the commands and what to do after a restore."
+        )
 
 
 def meter_problem(settings: Settings) -> str | None:

@@ -1,0 +1,56 @@
+"""`counterfoil backup`: a consistent, verified copy of a store in a folder, taken while it is in use."""
+
+from pathlib import Path
+
+import click
+
+from counterfoil import bootstrap
+from counterfoil.backends.sqlite.backup import BackupManifest
+from counterfoil.cli.options import existing_store, json_option, store_option
+from counterfoil.cli.terminal import print_fields, print_json, print_note
+from counterfoil.domain.calendar import iso_utc
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--without-secret", is_flag=True, help="Leave out the deployment secret. Keep a copy elsewhere.")
+@store_option
+@json_option
+@click.pass_context
+def command(ctx: click.Context, folder: Path, without_secret: bool, store: str | None, as_json: bool) -> None:
+    """Back up a store to the new folder DIR while the service runs.
+
+    The copy has the three databases and the deployment secret. It is checked,
+    and appears under its name only when it is complete. A secret set in
+    COUNTERFOIL_SECRET is not copied. Rejects files are not copied.
+
+    Exit status: 0 the backup is complete and verified, 1 there is no backup.
+    """
+    settings = existing_store(ctx, store)
+    manifest = bootstrap.back_up(settings, folder, with_secret=not without_secret)
+    if as_json:
+        print_json({"folder": str(folder), **_view(manifest)})
+        return
+    size = sum(file.size_bytes for file in manifest.files.values())
+    print_fields(
+        [
+            ("backup", f"{folder} (verified)"),
+            ("size", f"{size / (1 << 20):,.1f} MiB"),
+            ("bills", f"{manifest.rows('books', 'bills'):,}"),
+            ("members", f"{manifest.rows('books', 'members'):,}"),
+            ("keys", f"{manifest.rows('keys', 'keys'):,}"),
+            ("horizon", iso_utc(manifest.horizon)),
+            ("secret", "included" if manifest.has_secret else "not included"),
+        ]
+    )
+    if not manifest.has_secret:
+        print_note("the backup is of no use without the deployment secret. Keep a copy of the secret elsewhere.")
+
+
+def _view(manifest: BackupManifest) -> dict[str, object]:
+    return {
+        "createdAt": iso_utc(manifest.created_at),
+        "horizon": iso_utc(manifest.horizon),
+        "hasSecret": manifest.has_secret,
+        "files": manifest.files,
+    }

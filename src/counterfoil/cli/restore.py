@@ -1,0 +1,74 @@
+"""`counterfoil restore`: put a backup in place and say what remains to be done."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from counterfoil import bootstrap
+from counterfoil.cli.checks.local import format_duration
+from counterfoil.cli.options import json_option, settings_from, store_option
+from counterfoil.cli.terminal import is_terminal, print_fields, print_json, print_note
+from counterfoil.domain.calendar import iso_utc
+from counterfoil.settings import display_value
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--replace", is_flag=True, help="Replace the store that is there. Its files are kept in a subfolder.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation prompt of --replace.")
+@store_option
+@json_option
+@click.pass_context
+def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: str | None, as_json: bool) -> None:
+    """Restore the backup in DIR, which `counterfoil backup` wrote.
+
+    Stop the service and all loads first. The backup is checked before anything
+    changes. The horizon is raised to the current time, so that clients' marks
+    stay valid. All cursors become invalid: a client that holds one gets
+    bad_cursor and starts its list again.
+
+    Exit status: 0 the backup was restored, 1 it was not.
+    """
+    settings = settings_from(ctx, store=store)
+    if replace and not yes:
+        if not is_terminal(sys.stdin):
+            raise click.UsageError("--replace needs --yes, because standard input is not a terminal.", ctx)
+        click.confirm(f"Replace the store {display_value(settings, 'store')}?", abort=True, err=True)
+    restored = bootstrap.restore(settings, folder, replace=replace)
+    manifest = restored.manifest
+    if as_json:
+        print_json(
+            {
+                "folder": str(folder),
+                "backupTakenAt": iso_utc(manifest.created_at),
+                "horizon": iso_utc(restored.horizon),
+                "clockBehindMs": restored.clock_behind_ms,
+                "previousFiles": None if restored.kept_in is None else str(restored.kept_in),
+                "unreadable": restored.replaced.unreadable,
+            }
+        )
+    else:
+        print_fields(
+            [
+                ("restored", f"{display_value(settings, 'store')} from {folder}"),
+                ("backup taken", iso_utc(manifest.created_at)),
+                ("bills", f"{manifest.rows('books', 'bills'):,}"),
+                ("members", f"{manifest.rows('books', 'members'):,}"),
+                ("keys", f"{manifest.rows('keys', 'keys'):,}"),
+                ("horizon", f"{iso_utc(restored.horizon)} (raised, so that clients' marks stay valid)"),
+                ("cursors", "all invalid: clients get bad_cursor and start their lists again"),
+                *([("previous files", str(restored.kept_in))] if restored.kept_in else []),
+            ]
+        )
+        click.echo("\nNext, before you start the service:")
+        carried = restored.kept_in is not None and not {"keys", "usage"} & set(restored.replaced.unreadable)
+        if not carried:
+            click.echo(f"- Revoke again the keys that were revoked after {iso_utc(manifest.created_at)}.")
+        click.echo("- Issue new keys for those that were issued since then.")
+        click.echo("Then load every delivery from some time before the backup until now.")
+    if restored.clock_behind_ms:
+        print_note(
+            f"the clock is {format_duration(restored.clock_behind_ms)} behind the horizon. Check it against NTP "
+            "before you start the service."
+        )

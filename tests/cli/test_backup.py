@@ -1,0 +1,304 @@
+"""`counterfoil backup` and `counterfoil restore`."""
+
+import json
+import sqlite3
+import stat
+import subprocess
+import threading
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.command import PYTHON, SHOPS, Command
+from counterfoil import bootstrap
+from records import bills, shop
+from running_service import RunningService
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "backups" / "today"
+
+
+@pytest.fixture
+def loaded(counterfoil: Command) -> Command:
+    counterfoil("load", "-", stdin=b"\n".join(SHOPS))
+    counterfoil("keys", "issue", "--shop", "sh_1")
+    return counterfoil
+
+
+def modes(folder: Path) -> set[int]:
+    return {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir() if file.is_file()}
+
+
+def query(folder: Path, name: str, statement: str) -> Any:
+    with closing(sqlite3.connect(folder / f"{name}.sqlite3")) as connection:
+        return connection.execute(statement).fetchone()[0]
+
+
+def test_a_backup_has_all_files_is_private_and_can_be_restored(loaded: Command, target: Path, tmp_path: Path) -> None:
+    made = loaded.json("backup", target)
+    assert sorted(file.name for file in target.iterdir()) == [
+        "backup.json",
+        "books.sqlite3",
+        "keys.sqlite3",
+        "secret",
+        "usage.sqlite3",
+    ]
+    assert (modes(target), stat.S_IMODE(target.stat().st_mode)) == ({0o600}, 0o700)
+    assert made["files"]["books"]["rows"]["shops"] == 2
+    assert [entry.name for entry in target.parent.iterdir()] == ["today"]
+
+    elsewhere = Command(tmp_path / "elsewhere")
+    text = elsewhere("restore", target).stdout
+    assert "Revoke again the keys" in text
+    assert (modes(elsewhere.store), stat.S_IMODE(elsewhere.store.stat().st_mode)) == ({0o600}, 0o700)
+    assert [one["shopId"] for one in elsewhere.json("shops")] == [one["shopId"] for one in loaded.json("shops")]
+    assert elsewhere.json("keys", "list") == loaded.json("keys", "list")
+    assert (elsewhere.store / "secret").read_bytes() == (loaded.store / "secret").read_bytes()
+    assert elsewhere.json("doctor")["healthy"]
+
+
+def test_a_backup_is_never_overwritten(loaded: Command, target: Path) -> None:
+    target.mkdir(parents=True)
+    assert "never overwritten" in loaded("backup", target, status=1).stderr
+    assert list(target.iterdir()) == []
+
+
+def test_a_secret_from_the_environment_is_not_written_to_the_backup(
+    counterfoil: Command, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COUNTERFOIL_SECRET", "a secret that lives in a manager, long enough")
+    counterfoil("load", "-", stdin=SHOPS[0])
+    assert "of no use without the deployment secret" in counterfoil("backup", target).stderr
+    assert all(b"lives in a manager" not in file.read_bytes() for file in target.iterdir())
+
+
+def test_a_backup_without_a_secret_is_restored_only_with_the_right_one(
+    loaded: Command, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded("backup", target, "--without-secret")
+    elsewhere = Command(tmp_path / "elsewhere")
+    assert "has no deployment secret" in elsewhere("restore", target, status=1).stderr
+    monkeypatch.setenv("COUNTERFOIL_SECRET", "another secret, which is long enough too")
+    assert "member tokens would change" in elsewhere("restore", target, status=1).stderr
+    assert not elsewhere.store.exists()
+    monkeypatch.setenv("COUNTERFOIL_SECRET", (loaded.store / "secret").read_text().strip())
+    elsewhere("restore", target)
+
+
+def test_a_failed_backup_leaves_nothing_behind(loaded: Command, target: Path, store: Path) -> None:
+    with closing(sqlite3.connect(store / "usage.sqlite3")) as usage, usage:
+        usage.execute("INSERT INTO cursors VALUES ('k', 'bills', 'changes 0', 'b', 'b', 1, 1, 1, 1 << 60, 1 << 60, 0)")
+    assert "newer than the horizon" in loaded("backup", target, status=1).stderr
+    assert list(target.parent.iterdir()) == []
+
+
+def test_a_damaged_store_is_not_backed_up(loaded: Command, target: Path, store: Path) -> None:
+    file = store / "books.sqlite3"
+    content = bytearray(file.read_bytes())
+    content[3 * 8192 : 4 * 8192] = b"x" * 8192
+    file.write_bytes(content)
+    loaded("backup", target, status=1)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("file", ["books.sqlite3", "usage.sqlite3", "backup.json", "secret", "keys.sqlite3"])
+@pytest.mark.parametrize("harm", ["removed", "truncated", "changed"])
+def test_a_damaged_backup_is_refused_and_the_store_stays(loaded: Command, target: Path, file: str, harm: str) -> None:
+    loaded("backup", target)
+    path = target / file
+    content = path.read_bytes()
+    if harm == "removed":
+        path.unlink()
+    else:
+        half = len(content) // 2
+        path.write_bytes(content[:half] if harm == "truncated" else content[:half] + b"?" + content[half + 1 :])
+    before = loaded.json("shops")
+    if (file, harm) in (("secret", "truncated"), ("secret", "changed")):
+        (loaded.store / "secret").unlink()
+    loaded("restore", target, "--replace", "--yes", status=1)
+    assert loaded.json("shops") == before
+    assert not list(loaded.store.glob("replaced-*"))
+    assert not list(loaded.store.glob(".restore-*"))
+
+
+def test_a_store_is_replaced_only_on_request_and_its_files_are_kept(loaded: Command, target: Path, store: Path) -> None:
+    loaded("backup", target)
+    loaded("load", "-", stdin=json.dumps(shop(id="sh_3")).encode())
+    assert "contains a store" in loaded("restore", target, status=1).stderr
+    assert "needs --yes" in loaded("restore", target, "--replace", status=2).stderr
+    done = loaded.json("restore", target, "--replace", "--yes")
+    assert len(loaded.json("shops")) == 2
+    assert query(Path(done["previousFiles"]), "books", "SELECT count(*) FROM shops") == 3
+
+
+def test_a_store_in_use_is_not_replaced(loaded: Command, target: Path, store: Path) -> None:
+    loaded("backup", target)
+    for name in ("books", "keys", "usage"):
+        script = (
+            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT count(*) FROM migrations')"
+            ".fetchone(); print('open', flush=True); sys.stdin.read()"
+        )
+        other = subprocess.Popen(
+            [PYTHON[0], "-c", script, str(store / f"{name}.sqlite3")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert other.stdout
+        assert other.stdout.readline() == b"open\n"
+        assert (
+            f"another process uses {name}.sqlite3" in loaded("restore", target, "--replace", "--yes", status=1).stderr
+        )
+        other.communicate()
+    loaded("restore", target, "--replace", "--yes")
+
+
+def test_a_damaged_store_can_be_replaced(loaded: Command, target: Path, store: Path) -> None:
+    loaded("backup", target)
+    (store / "usage.sqlite3").write_bytes(b"not a database" * 100)
+    done = loaded.json("restore", target, "--replace", "--yes")
+    assert done["unreadable"] == ["usage"]
+    assert loaded.json("doctor")["healthy"]
+
+
+def test_a_key_revoked_after_the_backup_stays_revoked(loaded: Command, target: Path) -> None:
+    (key,) = loaded.json("keys", "list")
+    loaded("backup", target)
+    loaded("keys", "revoke", key["keyId"], "--yes")
+    loaded("restore", target, "--replace", "--yes")
+    assert loaded.json("keys", "show", key["keyId"])["revoked"]
+
+
+def test_a_backup_taken_during_loads_and_requests_is_consistent(tmp_path: Path) -> None:
+    service = RunningService(tmp_path)
+    one = shop()
+    service.load(one, *bills(one, 40))
+    key, stop = service.key(shop=one["id"], per_min=100_000, per_day=100_000), threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            service.get_unchecked("transactions", key, shopId=one["id"], updatedSince="2020-01-01T00:00:00Z", limit=10)
+
+    def write() -> None:
+        while not stop.is_set():
+            service.clock.advance(0.001)
+            service.load(*bills(one, 5))
+
+    threads = [threading.Thread(target=act) for act in (read, write)]
+    assert service.url
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(5):
+            bootstrap.back_up(service.settings, tmp_path / f"b{number}", with_secret=False, clock=service.clock)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        service.close()
+
+
+def restarted(service: RunningService, target: Path) -> RunningService:
+    """Replace the store by a backup, on the same clock, and start it again."""
+    service.close()
+    bootstrap.restore(service.settings, target, replace=True, clock=service.clock)
+    again = RunningService(service.folder)
+    again.clock = service.clock
+    again.ledger.close()
+    again.ledger = bootstrap.ledger(again.settings, again.clock)
+    return again
+
+
+@pytest.mark.parametrize("digits", [2, 20])
+def test_no_cursor_handed_out_after_the_backup_is_taken_for_another_position(
+    tmp_path: Path, target: Path, digits: int
+) -> None:
+    service = RunningService(tmp_path)
+    one = shop()
+    records = [record | {"id": f"{number:0{digits}}"} for number, record in enumerate(bills(one, 12))]
+    service.load(one, *records)
+    key = service.key(shop=one["id"])
+
+    def page(cursor: str | None = None) -> dict[str, Any]:
+        service.clock.advance(1)
+        query = {"shopId": one["id"], "updatedSince": "2020-01-01T00:00:00Z", "limit": 3}
+        service.ledger.advance_horizon()
+        answer: dict[str, Any] = service.get(
+            "transactions", key, **query | ({"cursor": cursor} if cursor else {})
+        ).json()
+        return answer
+
+    before = page()["nextCursor"]
+    bootstrap.back_up(service.settings, target, with_secret=False, clock=service.clock)
+    after = page(before)["nextCursor"]
+    mark = page()["serverTime"]
+    assert {before, after} <= {record["id"] for record in records}
+    service = restarted(service, target)
+    assert [page(cursor)["error"] for cursor in (before, after)] == ["bad_cursor", "bad_cursor"]
+
+    # A bill that a held cursor is named after moves to the end of the list, and the list is read again.
+    service.load(*(record | {"receiptNumber": "R-2"} for record in records[:7]))
+    read, given, cursor = [], [], None
+    while True:
+        answer = page(cursor)
+        read += [row["id"] for row in answer["data"]]
+        if (cursor := answer["nextCursor"]) is None:
+            break
+        given.append(cursor)
+    assert sorted(read) == [record["id"] for record in records]
+    assert not {record["id"] for record in records} & set(given)
+    changed = service.get("transactions", key, shopId=one["id"], updatedSince=mark, limit=50).json()["data"]
+    assert {row["id"] for row in changed} == {record["id"] for record in records[:7]}
+    assert [page(held)["error"] for held in (before, after)] == ["bad_cursor", "bad_cursor"]
+    service.close()
+
+
+def test_after_97_days_cursors_are_row_ids_again(tmp_path: Path, target: Path) -> None:
+    service = RunningService(tmp_path)
+    one = shop()
+    records = bills(one, 4)
+    service.load(one, *records)
+    key = service.key(shop=one["id"])
+    bootstrap.back_up(service.settings, target, with_secret=False, clock=service.clock)
+    service = restarted(service, target)
+    query = {"shopId": one["id"], "updatedSince": "2020-01-01T00:00:00Z", "limit": 2}
+    names = {record["id"] for record in records}
+
+    def next_cursor() -> str:
+        service.ledger.advance_horizon()
+        return str(service.get("transactions", key, **query).json()["nextCursor"])
+
+    assert next_cursor() not in names
+    service.clock.advance(97 * 86_400 + 1)
+    assert service.prune_cursors() >= 0
+    assert service.prune_cursors() >= 0
+    assert next_cursor() in names
+    service.close()
+
+
+def test_no_stamp_at_or_below_a_reported_horizon_is_used_again_even_if_the_clock_is_behind(
+    tmp_path: Path, target: Path
+) -> None:
+    service = RunningService(tmp_path)
+    one = shop()
+    service.load(one, *bills(one, 2))
+    key = service.key(shop=one["id"])
+    bootstrap.back_up(service.settings, target, with_secret=False, clock=service.clock)
+    service.clock.advance(3_600)
+    service.ledger.advance_horizon()
+    mark = service.get("shops", key).json()["serverTime"]
+    service.clock.step(-7_200)
+    service = restarted(service, target)
+    service.load(*bills(one, 1))
+    (fresh,) = service.data("transactions", key, shopId=one["id"], updatedSince=mark)
+    assert datetime.fromisoformat(fresh["updatedAt"]) > datetime.fromisoformat(mark)
+    service.close()
+
+
+def test_on_postgresql_the_commands_say_what_to_do_instead(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COUNTERFOIL_STORE", "postgresql://127.0.0.1/counterfoil")
+    command = Command(Path("unused"))
+    for words in (("backup", target), ("restore", target)):
+        assert "docs/operate-backup.md" in command.bare(*words, status=1).stderr
