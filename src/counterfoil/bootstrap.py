@@ -232,7 +232,7 @@ def service(settings: Settings, observe: Callable[[Event], None], clock: Clock |
     keyed = pseudonyms(settings)
     app = App(
         prefix=settings.prefix,
-        gate=Gate(parts.key_lookup, parts.meter),
+        gate=Gate(parts.key_lookup, parts.meter, clock),
         reads=Reads(
             books=parts.books,
             cursors=parts.cursors,

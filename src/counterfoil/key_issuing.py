@@ -66,13 +66,18 @@ def import_key(key_store: KeyStore, grant: Grant, credential: Credential, now_ms
     return _add(key_store, credential, Key(key_id=credential.key_id, created_at=now_ms, **asdict(grant)))
 
 
-def rotate(key_store: KeyStore, key_id: str, random_bytes: Randomness, now_ms: int) -> Issued:
-    """Issue a successor with the same scope, limits and permissions. The old key stays valid until it is revoked."""
+def rotate(
+    key_store: KeyStore, key_id: str, random_bytes: Randomness, now_ms: int, revoke_old_at: int | None = None
+) -> Issued:
+    """Issue a successor with the same scope, limits and permissions. The old key stays valid until it is revoked, or until that time."""
     old = find(key_store, key_id)
-    if old.revoked_at is not None:
+    if old.is_revoked(now_ms):
         raise KeyIssuingError(f"key {key_id} is revoked and cannot be rotated; issue a new key instead.")
-    successor = replace(old, created_at=now_ms, successor_of=old.key_id, family=old.lineage)
-    return _add(key_store, credentials.generate(random_bytes), successor)
+    successor = replace(old, created_at=now_ms, successor_of=old.key_id, family=old.lineage, revokes_at=None)
+    issued = _add(key_store, credentials.generate(random_bytes), successor)
+    if revoke_old_at is not None:
+        schedule_revocation(key_store, key_id, revoke_old_at, now_ms)
+    return issued
 
 
 def update(key_store: KeyStore, key_id: str, changes: KeyChanges) -> Key:
@@ -81,9 +86,20 @@ def update(key_store: KeyStore, key_id: str, changes: KeyChanges) -> Key:
 
 def revoke(key_store: KeyStore, key_id: str, now_ms: int) -> Key:
     """Revoke a key permanently. A key that is already revoked keeps its original time of revocation."""
-    return _apply_change(
-        key_store, key_id, lambda key: key if key.revoked_at is not None else replace(key, revoked_at=now_ms)
-    )
+
+    def revoked(key: Key) -> Key:
+        if key.revoked_at is not None:
+            return key
+        return replace(key, revoked_at=key.revokes_at if key.is_revoked(now_ms) else now_ms)
+
+    return _apply_change(key_store, key_id, revoked)
+
+
+def schedule_revocation(key_store: KeyStore, key_id: str, at: int, now_ms: int) -> Key:
+    """Revoke a key at a later time, which replaces an earlier schedule. A revoked key stays as it is."""
+    if at <= now_ms:
+        raise KeyIssuingError("the time of a scheduled revocation must be in the future.")
+    return _apply_change(key_store, key_id, lambda key: key if key.is_revoked(now_ms) else replace(key, revokes_at=at))
 
 
 def find(key_store: KeyStore, key_id: str) -> Key:

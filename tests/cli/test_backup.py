@@ -171,6 +171,14 @@ def test_a_key_revoked_after_the_backup_stays_revoked(loaded: Command, target: P
     assert loaded.json("keys", "show", key["keyId"])["revoked"]
 
 
+def test_a_revocation_scheduled_after_the_backup_stays_scheduled(loaded: Command, target: Path) -> None:
+    (key,) = loaded.json("keys", "list")
+    loaded("backup", target)
+    loaded("keys", "revoke", key["keyId"], "--at", "2999-01-01T00:00Z", "--yes")
+    loaded("restore", target, "--replace", "--yes")
+    assert loaded.json("keys", "show", key["keyId"])["revokesAt"] == "2999-01-01T00:00:00.000Z"
+
+
 def test_a_backup_taken_during_loads_and_requests_is_consistent(tmp_path: Path) -> None:
     service = RunningService(tmp_path)
     one = shop()

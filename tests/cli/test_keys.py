@@ -3,13 +3,18 @@
 import re
 import sqlite3
 import stat
+from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.command import SHOPS, Command
+from counterfoil import key_issuing
+from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.domain.credentials import PATTERN, matches, parse_authorization
+from counterfoil.machine.clock import SystemClock
 
 
 def issue(counterfoil: Command, *arguments: str) -> dict[str, Any]:
@@ -119,7 +124,7 @@ def test_a_successor_has_the_same_permissions_while_the_old_key_still_works(coun
 
 def test_a_revocation_is_permanent_and_idempotent(counterfoil: Command) -> None:
     key_id = issue(counterfoil)["keyId"]
-    first = counterfoil.json("keys", "revoke", key_id)
+    first = counterfoil.json("keys", "revoke", key_id, "--yes")
     assert first["revoked"]
     assert counterfoil.json("keys", "revoke", key_id)["revokedAt"] == first["revokedAt"]
     assert "was already revoked" in counterfoil("keys", "revoke", key_id).stdout
@@ -147,3 +152,65 @@ def test_a_whole_key_on_the_command_line_is_refused_with_its_id(counterfoil: Com
 def test_a_secret_in_place_of_an_id_is_not_repeated(counterfoil: Command) -> None:
     secret = issue(counterfoil)["key"].rpartition("_")[2]
     assert secret not in counterfoil("keys", "show", secret, status=2).stderr
+
+
+def test_revoking_without_a_terminal_needs_yes(counterfoil: Command) -> None:
+    key_id = issue(counterfoil)["keyId"]
+    for words in ((), ("--at", "2999-01-01T00:00Z")):
+        assert "needs --yes" in counterfoil("keys", "revoke", key_id, *words, status=2, stdin=b"y\n").stderr
+    shown = counterfoil.json("keys", "show", key_id)
+    assert (shown["revoked"], shown["revokesAt"]) == (False, None)
+
+
+def test_a_rotation_can_schedule_the_end_of_the_old_key(counterfoil: Command) -> None:
+    old = issue(counterfoil)["keyId"]
+    before = SystemClock().now_ms()
+    new = counterfoil.json("keys", "rotate", old, "--revoke-old-in", "7d")
+    shown = counterfoil.json("keys", "show", old)
+    ends = datetime.fromisoformat(shown["revokesAt"]).timestamp() * 1000
+    assert 0 <= round(ends) - before - 7 * 86_400_000 < 60_000
+    assert (shown["revoked"], new["revokesAt"]) == (False, None)
+    assert "active until" in counterfoil("keys", "list").stdout
+    # The successor of a key that is about to end does not end with it.
+    assert counterfoil.json("keys", "rotate", old)["revokesAt"] is None
+
+
+def test_a_schedule_can_be_changed_and_the_key_still_revoked_at_once(counterfoil: Command) -> None:
+    key_id = issue(counterfoil)["keyId"]
+    for year in ("2999", "2998"):
+        text = counterfoil("keys", "revoke", key_id, "--at", f"{year}-01-01T07:00+07:00", "--yes").stdout
+        assert f"works until {year}-01-01 00:00 UTC" in text
+    assert counterfoil.json("keys", "revoke", key_id, "--yes")["revoked"]
+    assert "was already revoked" in counterfoil("keys", "revoke", key_id, "--at", "2999-01-01T00:00Z").stdout
+
+
+def test_a_key_whose_time_has_come_is_revoked_everywhere(counterfoil: Command, store: Path) -> None:
+    key_id = issue(counterfoil)["keyId"]
+    with closing(SqliteKeyStore(store)) as key_store:
+        key_issuing.schedule_revocation(key_store, key_id, 2_000, now_ms=1_000)
+    shown = counterfoil.json("keys", "show", key_id)
+    assert (shown["revoked"], shown["revokedAt"], shown["revokesAt"]) == (True, "1970-01-01T00:00:02.000Z", None)
+    assert counterfoil.json("keys", "list", "--active") == []
+    assert counterfoil.json("usage", key_id)[0]["revoked"]
+    assert "was already revoked" in counterfoil("keys", "revoke", key_id).stdout
+    assert "issue a new key" in counterfoil("keys", "rotate", key_id, status=1).stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("revoke", "--at", "2999-01-01T00:00"),
+        ("revoke", "--at", "tomorrow"),
+        ("revoke", "--at", "2020-01-01T00:00Z"),
+        ("rotate", "--revoke-old-in", "7"),
+        ("rotate", "--revoke-old-in", "0d"),
+        ("rotate", "--revoke-old-in", "-7d"),
+    ],
+)
+def test_a_time_that_makes_no_sense_is_misuse_and_changes_nothing(
+    counterfoil: Command, arguments: tuple[str, ...]
+) -> None:
+    key_id = issue(counterfoil)["keyId"]
+    counterfoil("keys", arguments[0], key_id, *arguments[1:], status=2)
+    (only,) = counterfoil.json("keys", "list")
+    assert (only["revoked"], only["revokesAt"]) == (False, None)

@@ -46,7 +46,7 @@ def test_a_closed_standard_input_fails_a_load_from_it_and_nothing_else(counterfo
     done = in_a_shell("load", "-", "--store", store, closing="<&-")
     assert (done.returncode, done.stderr) == (1, b"counterfoil: cannot read source records: standard input is closed\n")
     key_id = counterfoil.json("keys", "issue", "--shop", "sh_1")["keyId"]
-    assert in_a_shell("keys", "revoke", key_id, "--store", store, closing="<&-").returncode == 0
+    assert in_a_shell("keys", "revoke", key_id, "--yes", "--store", store, closing="<&-").returncode == 0
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])

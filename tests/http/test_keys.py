@@ -165,6 +165,25 @@ def test_a_revocation_works_while_the_wall_clock_stands_or_steps_back(service: R
     assert service.error("shops", key) == "key_revoked"
 
 
+def test_a_scheduled_revocation_takes_effect_at_its_time(service: RunningService) -> None:
+    key, now = service.key(shop="any"), service.clock.now_ms()
+    key_issuing.schedule_revocation(service.key_store, key_id(key), now + 10_000, now)
+    service.clock.advance(9.999)
+    assert service.get("shops", key).status_code == 200
+    service.clock.advance(0.001)
+    assert service.error("shops", key) == "key_revoked"
+
+
+def test_a_rotated_key_works_until_its_scheduled_end_and_its_successor_longer(service: RunningService) -> None:
+    key, now = service.key(shop="any"), service.clock.now_ms()
+    issued = key_issuing.rotate(service.key_store, key_id(key), secrets.token_bytes, now, revoke_old_at=now + 60_000)
+    service.clock.advance(59)
+    assert service.get("shops", key).status_code == 200
+    service.clock.advance(1)
+    assert service.error("shops", key) == "key_revoked"
+    assert service.get("shops", issued.text).status_code == 200
+
+
 def test_a_revocation_is_not_undone_by_an_update(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s")
     key_issuing.revoke(shared_service.key_store, key_id(key), shared_service.clock.now_ms())

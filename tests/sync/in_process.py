@@ -61,7 +61,7 @@ class InProcessService(RunningService):
         )
         return App(
             prefix=self.settings.prefix,
-            gate=Gate(served.key_lookup, served.meter),
+            gate=Gate(served.key_lookup, served.meter, self.clock),
             reads=reads,
             request_log=served.request_log,
             openapi=b"{}",

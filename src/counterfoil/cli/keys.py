@@ -13,13 +13,15 @@ from counterfoil import bootstrap, key_issuing
 from counterfoil.cli.options import existing_store, json_option, settings_from, store_option
 from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_fields, print_json, print_note, print_table
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope
-from counterfoil.domain.calendar import iso_utc
+from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import KeyStore
 from counterfoil.settings import Settings
 
 _KEY_ID = re.compile(rf"[0-9A-Za-z]{{{ID_LENGTH}}}", re.ASCII)
+_DURATION = re.compile(r"([1-9][0-9]{0,3})([mhdw])", re.ASCII)
+_UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _WHOLE_KEY = re.compile(rf"cf_live_([0-9A-Za-z]{{{ID_LENGTH}}})_.*", re.ASCII | re.DOTALL)
 LIMIT = click.IntRange(1, key_issuing.MAX_LIMIT)
 
@@ -38,6 +40,25 @@ def key_id(value: str) -> str:
     return value
 
 
+def duration(value: str) -> int:
+    """Parse a duration such as `7d` to milliseconds."""
+    found = _DURATION.fullmatch(value.strip())
+    if not found:
+        raise click.BadParameter("not a valid duration; write a number and a unit: 30m, 12h, 7d or 2w.")
+    return int(found[1]) * _UNITS_MS[found[2]]
+
+
+def instant(value: str) -> int:
+    """Parse a time with its zone to an instant."""
+    try:
+        moment = datetime.fromisoformat(value.strip())
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise click.BadParameter("not a valid time; write it with its zone, such as 2026-11-23T00:00+07:00.")
+    return to_ms(moment)
+
+
 def permissions(key: Key) -> list[str]:
     """Return the key's extra permissions under the names of their flags."""
     granted = (("personal-data", key.personal_data), ("messaging-lookup", key.messaging_lookup))
@@ -46,6 +67,8 @@ def permissions(key: Key) -> list[str]:
 
 def key_view(key: Key) -> dict[str, object]:
     """Return the key as `--json` prints it."""
+    is_revoked = key.is_revoked(_now())
+    revoked_at = key.revokes_at if is_revoked and key.revoked_at is None else key.revoked_at
     return {
         "keyId": key.key_id,
         "label": key.label,
@@ -54,8 +77,9 @@ def key_view(key: Key) -> dict[str, object]:
         "perMin": key.per_min,
         "perDay": key.per_day,
         "createdAt": iso_utc(key.created_at),
-        "revoked": key.revoked_at is not None,
-        "revokedAt": None if key.revoked_at is None else iso_utc(key.revoked_at),
+        "revoked": is_revoked,
+        "revokedAt": None if revoked_at is None else iso_utc(revoked_at),
+        "revokesAt": None if is_revoked or key.revokes_at is None else iso_utc(key.revokes_at),
         "successorOf": key.successor_of,
     }
 
@@ -127,7 +151,7 @@ def issue(
 def list_(ctx: click.Context, active: bool, store: str | None, as_json: bool) -> None:
     """List all keys, oldest first."""
     with _open_key_store(existing_store(ctx, store)) as key_store:
-        keys = [key for key in key_store.all() if not (active and key.revoked_at is not None)]
+        keys = [key for key in key_store.all() if not (active and key.is_revoked(_now()))]
     if as_json:
         print_json([key_view(key) for key in keys])
     elif not keys:
@@ -152,9 +176,7 @@ def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> No
 @click.option("--per-min", type=LIMIT, help="Requests per 60 seconds.")
 @click.option("--per-day", type=LIMIT, help="Requests per day (Thailand time).")
 @click.option("--personal-data/--no-personal-data", default=None, help="Allow reading members' tel and email.")
-@click.option(
-    "--messaging-lookup/--no-messaging-lookup", default=None, help="Allow looking up members by messaging user ID."
-)
+@click.option("--messaging-lookup/--no-messaging-lookup", default=None, help="Allow looking up members by messaging user ID.")
 @single_key_options
 def update(
     ctx: click.Context,
@@ -182,38 +204,66 @@ def update(
 
 
 @command.command()
+@click.option(
+    "--revoke-old-in", type=duration, metavar="DURATION", help="Revoke the old key after this time: 30m, 12h, 7d or 2w."
+)
 @single_key_options
-def rotate(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> None:
+def rotate(ctx: click.Context, keyid: str, revoke_old_in: int | None, store: str | None, as_json: bool) -> None:
     """Issue a successor with the same scope, limits and permissions.
 
-    The old key stays valid until it is revoked.
+    The old key stays valid until it is revoked, or for the time given.
     """
+    now = _now()
+    revoke_old_at = None if revoke_old_in is None else now + revoke_old_in
     with _open_key_store(existing_store(ctx, store)) as key_store:
-        issued = key_issuing.rotate(key_store, keyid, secrets.token_bytes, _now())
+        issued = key_issuing.rotate(key_store, keyid, secrets.token_bytes, now, revoke_old_at)
     _print_issued(issued, as_json)
-    if not as_json:
+    if as_json:
+        return
+    if revoke_old_at is not None:
+        click.echo(f"The old key {keyid} works until {_format_time(revoke_old_at)}.")
+    else:
         click.echo(f"Once the old key is no longer in use, run: counterfoil keys revoke {keyid}")
 
 
 @command.command()
-@click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
+@click.option("--at", type=instant, metavar="TIME", help="Revoke it at this time, such as 2026-11-23T00:00+07:00.")
+@click.option("--yes", is_flag=True, help="Skip the confirmation prompt. Required if standard input is not a terminal.")
 @single_key_options
-def revoke(ctx: click.Context, keyid: str, yes: bool, store: str | None, as_json: bool) -> None:
-    """Revoke a key permanently. A running service refuses it within a second, or
-    within 270 seconds while it cannot read the keys.
+def revoke(ctx: click.Context, keyid: str, at: int | None, yes: bool, store: str | None, as_json: bool) -> None:
+    """Revoke a key permanently. A running service refuses it within a second,
+    or within 270 seconds while it cannot read the keys.
+
+    With --at, the key works until that time. Until then, the command can be
+    run again with another time.
     """
+    now = _now()
+    if at is not None and at <= now:
+        raise click.UsageError("--at must be in the future. To revoke the key now, leave it out.", ctx)
     with _open_key_store(existing_store(ctx, store)) as key_store:
         before = key_issuing.find(key_store, keyid)
-        if before.revoked_at is None and not yes and is_terminal(sys.stdin):
-            name = f"{keyid} ({before.label})" if before.label else keyid
-            click.confirm(f"Revoke {name}? This cannot be undone", abort=True, err=True)
-        after = key_issuing.revoke(key_store, keyid, _now())
+        if not before.is_revoked(now) and not yes:
+            _confirm_revocation(ctx, before, at)
+        if at is None:
+            after = key_issuing.revoke(key_store, keyid, now)
+        else:
+            after = key_issuing.schedule_revocation(key_store, keyid, at, now)
     if as_json:
         print_json(key_view(after))
-    elif before.revoked_at is not None:
-        click.echo(f"Key {keyid} was already revoked at {_format_time(before.revoked_at)}.")
+    elif before.is_revoked(now):
+        click.echo(f"Key {keyid} was already revoked at {_format_time(before.revoked_at or before.revokes_at or now)}.")
+    elif at is not None:
+        click.echo(f"Key {keyid} works until {_format_time(at)}.")
     else:
         click.echo(f"Revoked key {keyid}. A running service refuses it within a second.")
+
+
+def _confirm_revocation(ctx: click.Context, key: Key, at: int | None) -> None:
+    if not is_terminal(sys.stdin):
+        raise click.UsageError("Revoking a key needs --yes, because standard input is not a terminal.", ctx)
+    name = f"{key.key_id} ({key.label})" if key.label else key.key_id
+    when = "This cannot be undone" if at is None else f"It will stop working at {_format_time(at)}"
+    click.confirm(f"Revoke {name}? {when}", abort=True, err=True)
 
 
 @contextmanager
@@ -253,10 +303,11 @@ _COLUMNS = (
 
 def _print_on_two_lines(key: Key) -> None:
     """Print a key on two lines, which leaves room for long labels on a narrow terminal."""
-    state = click.style("  revoked", fg="red") if key.revoked_at is not None else ""
+    state = _state(key)
+    shown = "" if state == "active" else click.style(f"  {state}", fg="red" if key.is_revoked(_now()) else "yellow")
     granted_flags = "".join(click.style(f"  +{permission}", fg="cyan") for permission in permissions(key))
     about = f"{key.scope.kind} {key.scope.id} · {key.per_min:,}/min, {key.per_day:,}/day"
-    click.echo(f"{click.style(key.key_id, bold=True)}  {key.label or '-'}{granted_flags}{state}")
+    click.echo(f"{click.style(key.key_id, bold=True)}  {key.label or '-'}{granted_flags}{shown}")
     click.secho(f"{'':<{ID_LENGTH}}  {about}", dim=True)
 
 
@@ -268,8 +319,14 @@ def _row(key: Key) -> tuple[str, ...]:
         f"{key.per_min:,}",
         f"{key.per_day:,}",
         ", ".join(permissions(key)) or "none",
-        "active" if key.revoked_at is None else "revoked",
+        _state(key),
     )
+
+
+def _state(key: Key) -> str:
+    if key.is_revoked(_now()):
+        return "revoked"
+    return "active" if key.revokes_at is None else f"active until {_format_time(key.revokes_at)}"
 
 
 def _print_issued(issued: key_issuing.Issued, as_json: bool) -> None:
@@ -285,6 +342,7 @@ def _print_key(key: Key, as_json: bool) -> None:
     if as_json:
         print_json(key_view(key))
         return
+    revoked_at = key.revoked_at or key.revokes_at
     print_fields(
         [
             ("key ID", click.style(key.key_id, bold=True)),
@@ -294,6 +352,6 @@ def _print_key(key: Key, as_json: bool) -> None:
             ("permissions", ", ".join(permissions(key)) or "none"),
             ("issued", _format_time(key.created_at)),
             *([("successor of", key.successor_of)] if key.successor_of else []),
-            ("state", "active" if key.revoked_at is None else f"revoked {_format_time(key.revoked_at)}"),
+            ("state", _state(key) + (f" {_format_time(revoked_at)}" if key.is_revoked(_now()) and revoked_at else "")),
         ]
     )

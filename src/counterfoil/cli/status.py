@@ -153,7 +153,7 @@ def _readable_store(settings: Settings, inspection: Inspection, now: int) -> Sto
     extent, horizon, load = inspection.extent(), inspection.horizon(), inspection.latest_load(now)
     shops = inspection.shops(now, count_all=False)
     with closing(bootstrap.key_store(settings)) as key_store:
-        keys = [key for key in key_store.all() if key.revoked_at is None]
+        keys = [key for key in key_store.all() if not key.is_revoked(now)]
     near_quota = _near_quota(settings, keys, now)
     size = f"{extent.size_bytes / (1 << 20):,.1f} MiB"
     findings = [

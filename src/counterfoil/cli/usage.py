@@ -89,7 +89,7 @@ def _view(usages: KeyUsage) -> dict[str, object]:
         "label": key.label,
         "perMin": key.per_min,
         "perDay": key.per_day,
-        "revoked": key.revoked_at is not None,
+        "revoked": key.is_revoked(SystemClock().now_ms()),
         "days": [{"date": compact(day), "count": count} for day, count in usages.days],
         "total": usages.total,
     }
@@ -125,7 +125,7 @@ def _print_bars(usages: Sequence[KeyUsage]) -> None:
 
 
 def _heading(key: Key) -> str:
-    revoked = click.style("  revoked", fg="red") if key.revoked_at is not None else ""
+    revoked = click.style("  revoked", fg="red") if key.is_revoked(SystemClock().now_ms()) else ""
     quota = click.style(f"  {key.per_day:,} requests per day (Thailand time)", dim=True)
     return f"{click.style(key.key_id, bold=True)}  {key.label}{revoked}{quota}"
 

@@ -21,7 +21,7 @@ class Scope(Struct, frozen=True):
 
 
 class Key(Struct, frozen=True, kw_only=True):
-    """An issued API key, without its secret."""
+    """An issued API key, without its secret. `revokes_at` is when a scheduled revocation takes effect."""
 
     key_id: str
     scope: Scope
@@ -34,6 +34,10 @@ class Key(Struct, frozen=True, kw_only=True):
     revoked_at: int | None = None
     successor_of: str | None = None
     family: str = ""
+    revokes_at: int | None = None
+
+    def is_revoked(self, now_ms: int) -> bool:
+        return self.revoked_at is not None or (self.revokes_at is not None and now_ms >= self.revokes_at)
 
     @property
     def lineage(self) -> str:

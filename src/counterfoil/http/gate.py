@@ -14,7 +14,7 @@ from counterfoil.domain.problems import (
     Refused,
     TooManyRequests,
 )
-from counterfoil.ports import KeyLookup, Meter, StoredKey, StoreUnavailable
+from counterfoil.ports import Clock, KeyLookup, Meter, StoredKey, StoreUnavailable
 from counterfoil.reads import Caller
 
 # Maximum number of requests that a worker processes at once. Others wait up to MAX_WAIT_SEC for a free slot and are
@@ -68,8 +68,9 @@ def _is_navigation(headers: RequestHeaders) -> bool:
 class Gate:
     """Admits a request and identifies its caller, or refuses it."""
 
-    def __init__(self, keys: KeyLookup, meter: Meter) -> None:
+    def __init__(self, keys: KeyLookup, meter: Meter, clock: Clock) -> None:
         self._keys = keys
+        self._clock = clock
         self._meter = meter
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
 
@@ -96,7 +97,7 @@ class Gate:
             stored = await self._verified_key(credential)
             if stored is None:
                 raise Refused(INVALID_KEY)
-            if stored.key.revoked_at is not None:
+            if stored.key.is_revoked(self._clock.now_ms()):
                 raise Refused(KEY_REVOKED, key_id=stored.key.key_id)
             verdict = await self._meter.admit(stored.key)
         except StoreUnavailable as error:

@@ -5,7 +5,8 @@
 - No cursor that a client holds is taken for another position: every cursor in
   the backup expires, and until no client can hold an older one, cursors get
   fresh ids instead of the ids of their rows.
-- A key that the replaced store had revoked stays revoked, if its files can be read.
+- A key that the replaced store had revoked stays revoked, and a scheduled revocation stays scheduled, if its files
+  can be read.
 """
 
 import secrets
@@ -14,14 +15,18 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace as replace_fields
 
 from counterfoil.backends.sqlite.backup import BackupManifest, BackupRefused, sha256, sync
 from counterfoil.backends.sqlite.files import WAIT_SEC, path_of, read_write, translated, writing
 from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.backends.sqlite.schema import NAMES, Name
+from counterfoil.domain.access import Key
 from counterfoil.domain.paging import EXTRA, LIFETIME_MS, RESERVED_MS
 
 # A random id of this length is never drawn twice.
@@ -54,7 +59,10 @@ _GUARD = """
 """
 _LEARN: dict[Name, str] = {
     "books": "SELECT 'horizon', at FROM horizon",
-    "keys": "SELECT key_id, json_extract(CAST(body AS TEXT), '$.revoked_at') FROM keys",
+    "keys": """
+        SELECT key_id, json_extract(record, '$.revoked_at'), json_extract(record, '$.revokes_at')
+        FROM (SELECT key_id, CAST(body AS TEXT) AS record FROM keys)
+    """,
     "usage": "SELECT key_id, at FROM revocations",
 }
 
@@ -64,6 +72,7 @@ class Replaced(Struct):
 
     horizon: int = 0
     revoked: dict[str, int] = {}
+    scheduled: dict[str, int] = {}
     unreadable: list[Name] = []
 
 
@@ -132,11 +141,13 @@ def _learn_and_release(folder: Path) -> Replaced:
         if name == "books":
             found.horizon = (rows[0][1] or 0) if rows else 0
         else:
-            found.revoked |= {key_id: at for key_id, at in rows if at is not None}
+            found.revoked |= {row[0]: row[1] for row in rows if row[1] is not None}
+        if name == "keys":
+            found.scheduled = {key_id: at for key_id, _, at in rows if at is not None}
     return found
 
 
-def _read_alone(folder: Path, name: Name) -> list[tuple[str, int | None]]:
+def _read_alone(folder: Path, name: Name) -> list[tuple[Any, ...]]:
     """Read a database that no other process has open; raise BackupRefused if one has."""
     uri = f"{path_of(folder, name).resolve().as_uri()}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=0)) as connection:
@@ -150,7 +161,7 @@ def _read_alone(folder: Path, name: Name) -> list[tuple[str, int | None]]:
                     f"another process uses {name}.sqlite3. Stop the service and all loads, then run the command again."
                 ) from error
             raise
-        rows: list[tuple[str, int | None]] = connection.execute(_LEARN[name]).fetchall()
+        rows: list[tuple[Any, ...]] = connection.execute(_LEARN[name]).fetchall()
         connection.execute("ROLLBACK")
         return rows
 
@@ -166,8 +177,14 @@ def _keep_promises(draft: Path, replaced: Replaced, now_ms: int) -> int:
         usage.execute(_GUARD.format(until=until, lifetime=LIFETIME_MS, long_enough=LONG_ENOUGH, extra=EXTRA))
         usage.executemany(_REMEMBER, replaced.revoked.items())
     # Opening the key store revokes the keys that `usage` says are revoked.
-    SqliteKeyStore(draft).close()
+    with closing(SqliteKeyStore(draft)) as key_store:
+        for key_id, at in replaced.scheduled.items():
+            key_store.change(key_id, partial(_schedule, at))
     return int(horizon)
+
+
+def _schedule(at: int, key: Key) -> Key:
+    return key if key.revoked_at is not None else replace_fields(key, revokes_at=at)
 
 
 def _move_away(folder: Path, now_ms: int) -> Path:
