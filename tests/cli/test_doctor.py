@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cli.command import SHOPS, Command
+from counterfoil.backends.sqlite.copy_source import SqliteCopySource
 from counterfoil.cli.checks import local
 from counterfoil.machine.clock import SystemClock
 
@@ -197,3 +198,35 @@ def test_files_of_two_stores_fail(loaded: Command, store: Path, tmp_path: Path) 
     (tmp_path / "other" / "keys.sqlite3").replace(store / "keys.sqlite3")
     found = checks(loaded, status=1)["store"]
     assert "belong to different stores" in found[-1]["says"]
+
+
+def retire(store: Path) -> None:
+    source = SqliteCopySource(store, SystemClock())
+    with source.held():
+        source.retire("postgresql://db/counterfoil")
+    source.close()
+
+
+def test_a_retired_folder_with_the_secret_is_not_to_be_deleted_yet(loaded: Command, store: Path) -> None:
+    retire(store)
+    (finding,) = checks(loaded, status=1)["store"]
+    assert "was moved to postgresql://db/counterfoil" in finding["says"]
+    assert f"Do not delete this folder yet: it has the deployment secret ({store / 'secret'})" in finding["advice"]
+
+
+def test_a_retired_folder_with_a_secret_file_of_another_name_is_not_to_be_deleted_yet(
+    loaded: Command, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (store / "secret").rename(store / "mine")
+    monkeypatch.setenv("COUNTERFOIL_SECRET_FILE", str(store / "mine"))
+    retire(store)
+    assert "Do not delete this folder yet" in checks(loaded, status=1)["store"][0]["advice"]
+
+
+def test_a_retired_folder_without_the_secret_may_be_deleted(
+    loaded: Command, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (store / "secret").rename(tmp_path / "secret")
+    monkeypatch.setenv("COUNTERFOIL_SECRET_FILE", str(tmp_path / "secret"))
+    retire(store)
+    assert "Delete this folder once" in checks(loaded, status=1)["store"][0]["advice"]

@@ -1,13 +1,17 @@
 """`counterfoil usage` and `counterfoil prune`."""
 
 import asyncio
+import json
 from contextlib import closing
+from datetime import date
 from pathlib import Path
 
 import pytest
+from click import unstyle
 
 from cli.command import Command
 from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.cli.usage import _day_line
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.calendar import DAY_MS, compact, days_until, thai_day
 from counterfoil.machine.clock import SystemClock
@@ -65,8 +69,8 @@ def test_all_keys_are_shown_without_a_key_id(counterfoil: Command, store: Path, 
 def test_a_pipe_gets_lines_without_progress_bars(counterfoil: Command, store: Path, key_id: str) -> None:
     spend(store, key_id, 2)
     lines = counterfoil("usage", key_id).stdout.splitlines()
-    assert lines[0].split() == ["key", "ID", "day", "count", "quota"]
-    assert lines[-1].split()[2:] == ["2", "40"]
+    assert lines[0].split() == ["key", "ID", "day", "count", "quota", "used", "label"]
+    assert lines[-1].split()[2:] == ["2", "40", "5.0%", "ERP"]
     assert len(lines) == 8
     assert "█" not in "".join(lines)
 
@@ -85,6 +89,29 @@ def test_disclosures_say_which_key_saw_how_many_members_of_which_base(
     assert (seen["keyId"], seen["providerId"], seen["members"], seen["route"]) == (key_id, "mb_a", 2, "members")
     assert {one["keyId"] for one in counterfoil.json("usage", "--disclosures")} == {key_id, other}
     assert "mb_a" in counterfoil("usage", "--disclosures").stdout
+
+
+def test_disclosures_of_a_key_are_found_behind_many_of_others_and_never_cut_off_silently(
+    counterfoil: Command, store: Path, key_id: str
+) -> None:
+    other = str(counterfoil.json("keys", "issue", "--shop", "sh_2")["keyId"])
+    spend(store, key_id, 1)
+    for _ in range(3):
+        spend(store, other, 1)
+    of_one = counterfoil("usage", key_id, "--disclosures", "--latest", 1)
+    assert (key_id in of_one.stdout, of_one.stderr) == (True, "")
+    of_all = counterfoil("usage", "--disclosures", "--latest", 3, "--json")
+    assert len(json.loads(of_all.stdout)) == 3
+    assert "there are more; these are the latest 3" in of_all.stderr
+    assert counterfoil("usage", "--disclosures", "--latest", 4).stderr == ""
+
+
+def test_a_bar_is_as_long_as_the_used_part_of_the_quota() -> None:
+    lines = [unstyle(_day_line(date(2026, 1, 1), count, 1_000, 40)) for count in (17, 500, 1_000, 1_700, 0)]
+    assert [line.count("█") for line in lines] == [0, 20, 40, 40, 0]
+    assert "1.7%" in lines[0]
+    assert [line.count("·") for line in lines] == [39, 20, 0, 0, 40]
+    assert len({len(line) for line in lines}) == 1
 
 
 def test_without_disclosures_a_note_is_printed_instead_of_a_table(counterfoil: Command, key_id: str) -> None:

@@ -77,6 +77,17 @@ def test_disclosures_come_newest_first_and_no_more_than_asked_for(store: Store, 
     assert [record.personal_members for record in usage.disclosures(2)] == [3, 2]
 
 
+def test_disclosures_of_one_key_are_found_however_many_others_are_newer(
+    store: Store, clock: ManualClock, run: Run
+) -> None:
+    usage = store.usage(clock)
+    for key_id in ("mine", "other", "other"):
+        run(usage.disclose(at(clock, key_id=key_id)))
+        clock.advance(1)
+    assert [record.key_id for record in usage.disclosures(1, "mine")] == ["mine"]
+    assert usage.disclosures(10, "nobody") == []
+
+
 def test_a_record_that_cannot_be_written_waits_and_nothing_is_written_twice(
     store: Store, clock: ManualClock, run: Run
 ) -> None:

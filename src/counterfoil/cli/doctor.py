@@ -76,7 +76,7 @@ def _run_checks(settings: Settings) -> list[Finding]:
         ]
     inspection = bootstrap.inspection(settings)
     problems = inspection.problems()
-    moved = local.moved_store(problems)
+    moved = local.moved_store(settings, problems)
     if moved:
         return [moved]
     horizon = inspection.horizon()

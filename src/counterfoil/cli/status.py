@@ -95,7 +95,7 @@ def _summary(findings: Sequence[Finding]) -> str:
         return click.style("All is well.", fg="green")
     counts = [(failed, "problem", "red"), (warned, "warning", "yellow")]
     parts = [click.style(f"{n} {what}{'' if n == 1 else 's'}", fg=colour) for n, what, colour in counts if n]
-    return f"{' and '.join(parts)}. `counterfoil doctor` checks the installation in detail."
+    return f"{' and '.join(parts)}. `counterfoil doctor` has more details."
 
 
 # --- the service ----------------------------------------------------------------

@@ -22,7 +22,6 @@ from counterfoil.settings import Settings
 
 MAX_BAR_WIDTH = 48
 NEARLY_USED_UP = 0.8
-MAX_DISCLOSURES = 100_000
 
 
 class KeyUsage(Struct, frozen=True):
@@ -59,7 +58,10 @@ def command(
     settings = existing_store(ctx, store)
     keys = _read_keys(settings, keyid)
     if disclosures:
-        _print_disclosures(_read_disclosures(settings, keyid, latest), as_json)
+        found = _read_disclosures(settings, keyid, latest + 1)
+        _print_disclosures(found[:latest], as_json)
+        if len(found) > latest:
+            print_note(f"there are more; these are the latest {latest:,}. Use --latest N to see more of them.")
         return
     usages = _usage_per_key(settings, keys, days)
     if as_json:
@@ -101,8 +103,21 @@ def _print_list(usages: Sequence[KeyUsage]) -> None:
         DisplayColumn("day"),
         DisplayColumn("count", align_right=True),
         DisplayColumn("quota", align_right=True),
+        DisplayColumn("used", align_right=True),
+        DisplayColumn("label"),
     )
-    rows = [(one.key.key_id, day.isoformat(), count, one.key.per_day) for one in usages for day, count in one.days]
+    rows = [
+        (
+            one.key.key_id,
+            day.isoformat(),
+            count,
+            one.key.per_day,
+            f"{count / one.key.per_day:.1%}",
+            one.key.label or "-",
+        )
+        for one in usages
+        for day, count in one.days
+    ]
     if rows:
         print_table(columns, rows)
     else:
@@ -115,9 +130,8 @@ def _print_bars(usages: Sequence[KeyUsage]) -> None:
     width = max(10, min(MAX_BAR_WIDTH, shutil.get_terminal_size().columns - 32))
     for one in used:
         click.echo(_heading(one.key))
-        busiest = max(count for _, count in one.days) or 1
         for day, count in one.days:
-            click.echo(_day_line(day, count, busiest, one.key.per_day, width))
+            click.echo(_day_line(day, count, one.key.per_day, width))
         click.echo()
     idle = [one.key.label or one.key.key_id for one in usages if one not in used]
     if idle:
@@ -130,12 +144,13 @@ def _heading(key: Key) -> str:
     return f"{click.style(key.key_id, bold=True)}  {key.label}{revoked}{quota}"
 
 
-def _day_line(day: date, count: int, busiest: int, quota: int, width: int) -> str:
-    """Return one day's line. The bar's length is relative to the busiest day; its colour depends on the quota."""
+def _day_line(day: date, count: int, quota: int, width: int) -> str:
+    """Return one day's line. A full bar is the whole quota, and the track shows the part that is left."""
     share = count / quota
     colour = "red" if share >= 1 else "yellow" if share >= NEARLY_USED_UP else "green"
     percent = click.style(f"{share:>6.1%}", dim=True)
-    coloured_bar = click.style(bar(count / busiest, width), fg=colour)
+    filled = bar(share, width).rstrip()
+    coloured_bar = click.style(filled, fg=colour) + click.style("·" * (width - len(filled)), dim=True)
     return f"{click.style(f'{day:%a %d %b}', dim=True)}  {coloured_bar} {count:>9,} {percent}"
 
 
@@ -144,8 +159,7 @@ def _day_line(day: date, count: int, busiest: int, quota: int, width: int) -> st
 
 def _read_disclosures(settings: Settings, keyid: str | None, latest: int) -> list[RequestRecord]:
     with closing(bootstrap.usage(settings)) as usage:
-        records = usage.disclosures(latest if keyid is None else MAX_DISCLOSURES)
-    return [record for record in records if keyid in (None, record.key_id)][:latest]
+        return usage.disclosures(latest, keyid)
 
 
 def _print_disclosures(records: Sequence[RequestRecord], as_json: bool) -> None:

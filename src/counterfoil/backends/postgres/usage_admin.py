@@ -33,7 +33,8 @@ _PRUNE_METERS = """
 _PRUNE_ADMISSIONS = "DELETE FROM admissions WHERE key_id = ANY(%s)"
 _DISCLOSURES = """
     SELECT at, key_id, route, status, error, took_us, personal_base, personal_members
-    FROM requests WHERE personal_base IS NOT NULL ORDER BY at DESC LIMIT %s
+    FROM requests WHERE personal_base IS NOT NULL AND (%(key_id)s::text IS NULL OR key_id = %(key_id)s)
+    ORDER BY at DESC LIMIT %(most)s
 """
 # The row of an expired cursor is kept for RESERVED_MS, so that its ID stays taken. If the clock is ahead for a while,
 # cursors may expire too early, but their rows are not deleted right away.
@@ -71,11 +72,11 @@ class PostgresUsageAdmin:
                 found.setdefault(key_id, {})[date_of(day)] = count
         return found
 
-    def disclosures(self, most: int) -> list[RequestRecord]:
-        """Return the most recent requests that returned personal data, newest first."""
+    def disclosures(self, most: int, key_id: str | None = None) -> list[RequestRecord]:
+        """Return the most recent requests that returned personal data, newest first; only those of a key if it is given."""
         with checked_connection(self._url) as connection:
             cursor = connection.cursor(row_factory=kwargs_row(RequestRecord))
-            return cursor.execute(_DISCLOSURES, (most,)).fetchall()
+            return cursor.execute(_DISCLOSURES, {"most": most, "key_id": key_id}).fetchall()
 
     def prune(self) -> tuple[int, int]:
         """Delete request records older than 90 days and totals older than 400 days; return both counts."""

@@ -77,7 +77,7 @@ _PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < ?"
 _PRUNE_LAST_DAYS = "DELETE FROM admissions WHERE day < ? AND at <= ?"
 _DISCLOSURES = """
     SELECT at, key_id, route, status, error, took_us, personal_base, personal_members
-    FROM requests WHERE personal_base IS NOT NULL ORDER BY at DESC LIMIT ?
+    FROM requests WHERE personal_base IS NOT NULL AND (?1 IS NULL OR key_id = ?1) ORDER BY at DESC, number DESC LIMIT ?2
 """
 
 
@@ -253,10 +253,10 @@ class SqliteUsage:
         span = days_until(thai_day(self._clock.now_ms()), days)
         return self._totals((as_number(span[0]), as_number(span[-1])), _TOTALS_OF_ALL, _DAY_OF_ALL)
 
-    def disclosures(self, most: int) -> list[RequestRecord]:
-        """Return the most recent requests that returned personal data, newest first."""
+    def disclosures(self, most: int, key_id: str | None = None) -> list[RequestRecord]:
+        """Return the most recent requests that returned personal data, newest first; only those of a key if it is given."""
         with translated():
-            rows = self._connection.execute(_DISCLOSURES, (most,)).fetchall()
+            rows = self._connection.execute(_DISCLOSURES, (key_id, most)).fetchall()
         return [
             RequestRecord(
                 at=at,

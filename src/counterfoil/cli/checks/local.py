@@ -69,13 +69,28 @@ def store_folder(settings: Settings) -> Finding:
     return Finding("store", "ok", f"{settings.store} exists and is private.")
 
 
-def moved_store(problems: Mapping[str, str | None]) -> Finding | None:
+def moved_store(settings: Settings, problems: Mapping[str, str | None]) -> Finding | None:
     """Return a failure if the store was moved elsewhere, else None. If it was moved, skip all other checks."""
     problem = next((problem for problem in problems.values() if problem and "was moved to" in problem), None)
     if problem is None:
         return None
-    advice = "Point COUNTERFOIL_STORE there. Delete this folder once you have verified the new store."
+    secrets_here = {
+        file for file in (settings.secret_file, settings.store / "secret") if _is_inside(file, settings.store)
+    }
+    if secrets_here:
+        named = " and ".join(str(file) for file in sorted(secrets_here))
+        advice = (
+            f"Point COUNTERFOIL_STORE there. Do not delete this folder yet: it has the deployment secret ({named}), "
+            "which the new store needs. Move the secret to a safe place, name it in COUNTERFOIL_SECRET_FILE for every "
+            "command, and run `counterfoil doctor` on the new store. Then delete this folder."
+        )
+    else:
+        advice = "Point COUNTERFOIL_STORE there. Delete this folder once you have verified the new store."
     return Finding("store", "fail", f"{problem[0].upper()}{problem[1:]}.", advice)
+
+
+def _is_inside(file: Path, folder: Path) -> bool:
+    return file.exists() and folder.resolve() in file.resolve().parents
 
 
 def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterator[Finding]:
