@@ -69,7 +69,10 @@ def import_key(key_store: KeyStore, grant: Grant, credential: Credential, now_ms
 def rotate(
     key_store: KeyStore, key_id: str, random_bytes: Randomness, now_ms: int, revoke_old_at: int | None = None
 ) -> Issued:
-    """Issue a successor with the same scope, limits and permissions. The old key stays valid until it is revoked, or until that time."""
+    """Issue a successor with the same scope, limits and permissions.
+
+    The old key stays valid until it is revoked or, if it is given, until `revoke_old_at`.
+    """
     old = find(key_store, key_id)
     if old.is_revoked(now_ms):
         raise KeyIssuingError(f"key {key_id} is revoked and cannot be rotated; issue a new key instead.")

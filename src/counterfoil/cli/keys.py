@@ -176,7 +176,9 @@ def show(ctx: click.Context, keyid: str, store: str | None, as_json: bool) -> No
 @click.option("--per-min", type=LIMIT, help="Requests per 60 seconds.")
 @click.option("--per-day", type=LIMIT, help="Requests per day (Thailand time).")
 @click.option("--personal-data/--no-personal-data", default=None, help="Allow reading members' tel and email.")
-@click.option("--messaging-lookup/--no-messaging-lookup", default=None, help="Allow looking up members by messaging user ID.")
+@click.option(
+    "--messaging-lookup/--no-messaging-lookup", default=None, help="Allow looking up members by messaging user ID."
+)
 @single_key_options
 def update(
     ctx: click.Context,

@@ -166,7 +166,9 @@ def _load(settings: Settings, report: LoadReport, strict: bool) -> None:
         except SourceError as error:
             if not report.summary.lines:
                 raise
-            raise SourceError(f"{str(error).rstrip('.')}. All lines before that were read. Get the file again and load it.") from error
+            raise SourceError(
+                f"{str(error).rstrip('.')}. All lines before that were read. Get the file again and load it."
+            ) from error
         finally:
             rejects.close()
             report.seconds = time.perf_counter() - began
