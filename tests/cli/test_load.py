@@ -301,8 +301,10 @@ def test_nothing_is_quarantined_when_the_store_fails(
     assert (folder / "notes.txt").exists()
 
 
-def test_a_check_does_not_quarantine(counterfoil: Command, folder: Path) -> None:
-    assert "--check moves no files" in counterfoil("load", folder, "--check", "--quarantine", "q", status=2).stderr
+@pytest.mark.parametrize("option", ["--quarantine", "--rejects"])
+def test_a_check_refuses_options_that_it_would_ignore(counterfoil: Command, folder: Path, option: str) -> None:
+    told = counterfoil("load", folder, "--check", option, folder / "new", status=2).stderr
+    assert "--check writes and moves no files" in told
 
 
 def test_an_empty_delivery_is_said_to_be_empty(counterfoil: Command) -> None:

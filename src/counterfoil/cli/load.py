@@ -119,8 +119,8 @@ def command(
     failed, 130 interrupted.
     """
     settings = settings_from(ctx, batch=batch, store=store)
-    if check and quarantine:
-        raise click.UsageError("--check moves no files. Leave out --quarantine.")
+    if check and (quarantine or rejects):
+        raise click.UsageError("--check writes and moves no files. Leave out --rejects and --quarantine.")
     records = SourceList([open_source(name, may_be_empty=quarantine is not None) for name in sources])
     if check:
         rejects_file: RejectsFile = RejectExamples()

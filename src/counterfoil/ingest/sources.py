@@ -33,7 +33,7 @@ class SourceError(Exception):
         self.line = line
 
 
-class SourceLine(Struct, frozen=True):
+class SourceLine(Struct, frozen=True, gc=False):
     source: str
     number: int
     text: bytes
