@@ -29,7 +29,7 @@ MAKE: dict[str, Callable[..., dict[str, Any]]] = {"shop": shop, "base": base, "m
 
 def findings(line: bytes) -> Findings:
     record = parse_record(line)
-    return check_record(line, record, READER.change(record)) or Findings(set(), set())
+    return check_record(record, READER.change(record)) or Findings(set(), set())
 
 
 def found(kind: str, **fields: object) -> tuple[set[str], set[str]]:

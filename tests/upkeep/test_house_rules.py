@@ -144,8 +144,6 @@ def test_the_wall_clock_is_read_in_one_module() -> None:
     readers = {named(path): found for path in SOURCES if (found := wall_clock_reads(path.read_text("utf-8")))}
     assert readers.pop("src/counterfoil/machine/clock.py") != []
     assert readers.pop("src/counterfoil/client/api.py") == ["time.time"]
-    # To be removed when the name of a rejects file is made from the clock that the command is given.
-    assert readers.pop("src/counterfoil/cli/load.py", ["time.gmtime"]) == ["time.gmtime"]
     assert readers == {}
 
 

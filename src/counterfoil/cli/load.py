@@ -4,6 +4,7 @@ import gc
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from datetime import UTC
 from pathlib import Path
 
 import click
@@ -16,12 +17,14 @@ from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
 from counterfoil.cli.progress import progress
 from counterfoil.cli.terminal import print_fields, print_json
+from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.changes import Outcome
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.checking import CheckingLedger, RejectExamples
 from counterfoil.ingest.lines import REASONS
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import SUFFIXES, Damage, Source, SourceError, SourceLine, open_source
+from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Ledger, StoreUnavailable
 from counterfoil.settings import Settings
 
@@ -167,7 +170,8 @@ def _load(settings: Settings, report: LoadReport, strict: bool) -> None:
             if not report.summary.lines:
                 raise
             raise SourceError(
-                f"{str(error).rstrip('.')}. All lines before that were read. Get the file again and load it."
+                f"{str(error).rstrip('.')}. The lines before that were loaded. "
+                "Damage can alter lines unnoticed, so get the file again and load it."
             ) from error
         finally:
             rejects.close()
@@ -195,7 +199,7 @@ def _new_rejects_path(settings: Settings, name: str) -> Path:
     first = name.partition(", ")[0]
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         first = first.removesuffix(suffix)
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    stamp = f"{from_ms(SystemClock().now_ms(), UTC):%Y%m%dT%H%M%SZ}"
     folder, number = settings.store / "rejects", 1
     path = folder / f"{first[:100]}-{stamp}.ndjson"
     while path.exists():

@@ -8,12 +8,11 @@ made from the same table recognises the bills with which nothing is wrong, in a 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from functools import cache, reduce
+from functools import cache
 from importlib import resources
-from operator import or_
-from typing import Annotated, Any, Final, Optional
+from typing import Any, Final
 
-from msgspec import Meta, MsgspecError, Struct, defstruct, field, json
+from msgspec import Struct, field, json
 
 from counterfoil.domain.calendar import THAI_TIME, zone_named
 from counterfoil.domain.changes import Change, PutBill, PutMember, RemoveBill, RemoveMember, RemoveShop
@@ -63,28 +62,23 @@ class _ValueType(Struct, frozen=True):
 
     is_readable: Callable[[object], bool]
     surely: frozenset[type] = frozenset()
-    strict: Any = None
-    """The type by which a strict decoder accepts only readable values, though not all of them."""
 
 
-_WHOLE = Annotated[int, Meta(gt=-(2**63), lt=2**63 - 1)]
-_FRACTION = Annotated[float, Meta(gt=-9e18, lt=9e18)]
-_QUOTED = Annotated[str, Meta(pattern=r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$")]
-_TEXT = _ValueType(lambda value: text(value) is not None, frozenset({str}), str | None)
-_ID = _ValueType(lambda value: ident(value) is not None, frozenset({str}), str | _WHOLE | None)
+_TEXT = _ValueType(lambda value: text(value) is not None, frozenset({str}))
+_ID = _ValueType(lambda value: ident(value) is not None, frozenset({str}))
 # By their names in the `$defs` of the schemas.
 _VALUE_TYPES: Final[Mapping[str, _ValueType]] = {
     "text": _TEXT,
     "userId": _TEXT,
     "id": _ID,
     "optionalId": _ID,
-    "number": _ValueType(_is_number, strict=_WHOLE | _FRACTION | _QUOTED | None),
-    "flag": _ValueType(_is_flag, frozenset({bool}), bool | None),
+    "number": _ValueType(_is_number),
+    "flag": _ValueType(_is_flag, frozenset({bool})),
     "time": _ValueType(lambda value: instant(value, THAI_TIME) is not None),
     "day": _ValueType(lambda value: day(value, THAI_TIME) is not None),
     # The load itself tells whether it could read these two, which every bill has.
-    "closedAt": _ValueType(lambda _: True, strict=Any),
-    "tradingDay": _ValueType(lambda _: True, strict=Any),
+    "closedAt": _ValueType(lambda _: True),
+    "tradingDay": _ValueType(lambda _: True),
     "timeOrDay": _ValueType(lambda value: beginning(value, THAI_TIME) is not None),
     "expiry": _ValueType(lambda value: expiry(value, THAI_TIME) is not None),
     "rankLevel": _ValueType(_is_rank_level),
@@ -110,7 +104,6 @@ class FieldType(Struct, frozen=True, kw_only=True):
     surely: frozenset[type] = frozenset()
     fields: dict[str, "FieldType"] | None = None
     elements: "FieldType | None" = None
-    strict: Any = None
 
 
 @cache
@@ -126,26 +119,18 @@ def _field_type(schema: dict[str, Any], definitions: dict[str, Any], path: str) 
     if reference := schema.get("$ref"):
         name = reference.removeprefix("#/$defs/")
         if known := _VALUE_TYPES.get(name):
-            return FieldType(path=path, readers=(known.is_readable,), surely=known.surely, strict=known.strict)
+            return FieldType(path=path, readers=(known.is_readable,), surely=known.surely)
         return _field_type(definitions[name], definitions, path)
     if "anyOf" in schema:
         return _either([_field_type(each, definitions, path) for each in schema["anyOf"]], path)
     if "properties" in schema:
         start = f"{path}." if path else ""
         fields = {name: _field_type(inner, definitions, start + name) for name, inner in schema["properties"].items()}
-        return FieldType(path=path, fields=fields, strict=_strict_object(fields))
+        return FieldType(path=path, fields=fields)
     if "items" in schema:
-        elements = _field_type(schema["items"], definitions, path)
-        return FieldType(path=path, elements=elements, strict=Optional[list[elements.strict]])  # type: ignore[name-defined] # noqa: UP045
+        return FieldType(path=path, elements=_field_type(schema["items"], definitions, path))
     # The kind itself: a record of another kind is rejected before its fields are looked at.
-    return FieldType(path=path, surely=frozenset({str}) if "const" in schema else frozenset(), strict=str | None)
-
-
-def _strict_object(fields: dict[str, FieldType]) -> type[Struct]:
-    """Return a type that a decoder accepts only for objects with these fields."""
-    members = [(f"field_{at}", known.strict, None) for at, known in enumerate(fields.values())]
-    names = dict(zip((name for name, _, _ in members), fields, strict=True))
-    return defstruct("StrictObject", members, rename=names, forbid_unknown_fields=True, gc=False)
+    return FieldType(path=path, surely=frozenset({str}) if "const" in schema else frozenset())
 
 
 def _either(choices: list[FieldType], path: str) -> FieldType:
@@ -155,25 +140,10 @@ def _either(choices: list[FieldType], path: str) -> FieldType:
         surely=frozenset[type]().union(*(choice.surely for choice in choices)),
         fields=next((choice.fields for choice in choices if choice.fields is not None), None),
         elements=next((choice.elements for choice in choices if choice.elements is not None), None),
-        strict=reduce(or_, (choice.strict for choice in choices)),
     )
 
 
 # --- checking a record ---------------------------------------------------------
-
-
-@cache
-def _strict_decoder() -> Callable[[bytes], object]:
-    return json.Decoder(known_fields("bill").strict).decode
-
-
-def _is_ordinary_bill(line: bytes) -> bool:
-    """Return whether a strict decoder accepts the line: then nothing is wrong with its fields."""
-    try:
-        _strict_decoder()(line)
-    except (MsgspecError, UnicodeDecodeError, RecursionError):
-        return False
-    return True
 
 
 def check_object(record: dict[str, Any], known: FieldType, unknown: set[str], unreadable: set[str]) -> None:
@@ -214,7 +184,7 @@ class Findings(Struct):
     unreadable: set[str]
 
 
-def check_record(line: bytes, record: dict[str, Any], change: Change) -> Findings | None:
+def check_record(record: dict[str, Any], change: Change) -> Findings | None:
     """Return what is wrong with the fields of a record that was read as this change; None if nothing is."""
     unknown: set[str] = set()
     unreadable: set[str] = set()
@@ -224,8 +194,6 @@ def check_record(line: bytes, record: dict[str, Any], change: Change) -> Finding
             unreadable.add("closedAt")
         if closed.trading_day is None and not is_nothing(record.get("tradingDay")):
             unreadable.add("tradingDay")
-        if not unreadable and _is_ordinary_bill(line):
-            return None
     elif isinstance(change, RemoveBill | RemoveMember | RemoveShop):
         return None
     elif isinstance(change, PutMember) and _are_all_counted(record.get("visits"), change.record.visit_count):

@@ -129,7 +129,7 @@ class Pipeline:
                     yield batch
                     batch, shops_pending, held = [], False, 0
                 change = self._reader.change(record, len(line.text))
-                self._check_fields(line.text, record, change, summary.fields)
+                self._check_fields(record, change, summary.fields)
             except Rejected as rejected:
                 self._reject(line, rejected, summary)
                 continue
@@ -141,9 +141,9 @@ class Pipeline:
                 batch, shops_pending, held = [], False, 0
         yield batch
 
-    def _check_fields(self, line: bytes, record: dict[str, Any], change: Change, counts: FieldCounts) -> None:
+    def _check_fields(self, record: dict[str, Any], change: Change, counts: FieldCounts) -> None:
         """Count what is wrong with the fields of a record. In a strict load, raise `Rejected` for it."""
-        findings = check_record(line, record, change)
+        findings = check_record(record, change)
         if findings:
             counts.add(record["kind"], findings)
             if self._strict:

@@ -21,7 +21,7 @@ SUFFIXES = tuple(f".{kind}{compression}" for kind in ("ndjson", "jsonl") for com
 
 PACKED = (".gz", ".zst")
 # Size of a read from a damaged file. It is small because all data decompressed by the read that fails is lost.
-SIP_BYTES = 128
+READ_BYTES = 128
 GZIP_START, ZSTD_START = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
@@ -110,7 +110,7 @@ class File(Source):
                 # Intact lines that were decompressed together with the damage are lost. Read the file again in small
                 # pieces.
                 raw.seek(0)
-                with _decompress(self._path, _Sips(raw)) as text:
+                with _decompress(self._path, _SmallReads(raw)) as text:
                     yield from _read_lines(self.name, text, after=damage.line)
         self.position = lambda: self.total or 0
 
@@ -161,14 +161,14 @@ class Damage:
             raise SourceError("; ".join(self._found))
 
 
-class _Sips:
-    """A file whose reads return at most SIP_BYTES bytes."""
+class _SmallReads:
+    """A file whose reads return at most READ_BYTES bytes."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
 
     def read(self, size: int = -1) -> bytes:
-        return self._raw.read(SIP_BYTES if size < 0 else min(size, SIP_BYTES))
+        return self._raw.read(READ_BYTES if size < 0 else min(size, READ_BYTES))
 
 
 def open_source(name: str, *, may_be_empty: bool = False) -> Source:
@@ -222,14 +222,14 @@ def _open_file(path: Path) -> BinaryIO:
         raise SourceError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _decompress(path: Path, raw: BinaryIO | _Sips) -> IO[bytes]:
+def _decompress(path: Path, raw: BinaryIO | _SmallReads) -> IO[bytes]:
     if path.suffix == ".gz":
         text: Any = gzip.GzipFile(fileobj=cast("BinaryIO", raw))
     elif path.suffix == ".zst":
         text = zstd.ZstdFile(cast("BinaryIO", raw))
     else:
-        return cast("IO[bytes]", raw) if isinstance(raw, _Sips) else _decompress_by_content(raw)
-    return cast("IO[bytes]", text if isinstance(raw, _Sips) else io.BufferedReader(text, 1 << 20))
+        return cast("IO[bytes]", raw) if isinstance(raw, _SmallReads) else _decompress_by_content(raw)
+    return cast("IO[bytes]", text if isinstance(raw, _SmallReads) else io.BufferedReader(text, 1 << 20))
 
 
 def _decompress_by_content(raw: Any) -> IO[bytes]:

@@ -13,6 +13,8 @@ from counterfoil.settings import Settings
 CHECKPOINT_SEC = 2.0
 USAGE_CHECKPOINT_SEC = 0.5
 PRUNE_SEC = 3600.0
+# How long to wait for the chores when the service stops. A chore may wait for a minute for a load's lock.
+STOP_SEC = 2.0
 
 
 class Closable(Protocol):
@@ -49,9 +51,11 @@ class Chores:
         self._stop.set()
         for thread in self._threads:
             if thread.is_alive():
-                thread.join()
-        for store in self._open:
-            store.close()
+                thread.join(STOP_SEC)
+        # A chore that still waits for another process's lock ends with this process. Its store must not be closed here.
+        if not any(thread.is_alive() for thread in self._threads):
+            for store in self._open:
+                store.close()
 
     def _run_book_chores(self) -> None:
         while not self._stop.wait(self._settings.tick_ms / 1000):

@@ -73,7 +73,7 @@ class PostgresUsageAdmin:
         return found
 
     def disclosures(self, most: int, key_id: str | None = None) -> list[RequestRecord]:
-        """Return the latest requests that returned personal data, newest first; with `key_id`, only those of one key."""
+        """Return the latest requests that returned personal data, newest first; with `key_id`, those of one key."""
         with checked_connection(self._url) as connection:
             cursor = connection.cursor(row_factory=kwargs_row(RequestRecord))
             return cursor.execute(_DISCLOSURES, {"most": most, "key_id": key_id}).fetchall()

@@ -254,7 +254,7 @@ class SqliteUsage:
         return self._totals((as_number(span[0]), as_number(span[-1])), _TOTALS_OF_ALL, _DAY_OF_ALL)
 
     def disclosures(self, most: int, key_id: str | None = None) -> list[RequestRecord]:
-        """Return the latest requests that returned personal data, newest first; with `key_id`, only those of one key."""
+        """Return the latest requests that returned personal data, newest first; with `key_id`, those of one key."""
         with translated():
             rows = self._connection.execute(_DISCLOSURES, (key_id, most)).fetchall()
         return [
