@@ -122,7 +122,7 @@ def test_a_store_that_has_lost_a_file_is_not_served(deployment: Deployment, name
     assert not (deployment.store / f"{name}.sqlite3").exists()
 
 
-@pytest.mark.parametrize("name", [longer("books"), longer("keys"), "usage"])
+@pytest.mark.parametrize("name", [longer("books"), longer("keys"), longer("usage")])
 def test_a_lost_file_can_be_created_again_if_the_operator_says_so(deployment: Deployment, name: str) -> None:
     for file in deployment.store.glob(f"{name}.sqlite3*"):
         file.unlink()
@@ -165,6 +165,7 @@ def test_a_file_that_disappears_is_named_and_nobody_gets_an_empty_answer(running
     until(lambda: running.get("shops", running.key("k")).status_code == 200, "the file was found again", 5)
 
 
+@pytest.mark.long
 def test_a_file_that_is_replaced_is_named_and_not_half_used(running: ServeProcess) -> None:
     books = running.deployment.store / "books.sqlite3"
     with running.deployment.database("books") as connection, closing(sqlite3.connect(f"{books}.new")) as copy:
@@ -237,6 +238,7 @@ def test_two_deaths_in_a_row_do_not_end_the_service(running: ServeProcess) -> No
     assert running.get("shops", running.key("k")).status_code == 200
 
 
+@pytest.mark.long
 def test_a_worker_that_cannot_start_says_why_in_one_line(running: ServeProcess) -> None:
     books = running.deployment.store / "books.sqlite3"
     books.rename(books.with_suffix(".away"))

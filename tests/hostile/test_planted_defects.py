@@ -21,6 +21,8 @@ from hostile.scope import Matrix
 from hostile.soak import Sample
 from hostile.world import World
 
+pytestmark = pytest.mark.long
+
 REQUESTS = 150
 
 

@@ -41,7 +41,7 @@ def run(machine: type[SyncMachine], examples: int, steps: int) -> None:
 
 
 def test_every_copy_is_what_the_service_holds_after_each_quiet_point() -> None:
-    run(SyncMachine, examples=8, steps=25)
+    run(SyncMachine, examples=5, steps=25)
 
 
 def test_every_copy_over_http_is_what_the_service_holds() -> None:
