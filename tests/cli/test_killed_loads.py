@@ -56,7 +56,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[obje
     return state(store)
 
 
-@pytest.mark.parametrize("part", [0.15, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("part", [0.15, *(pytest.param(part, marks=pytest.mark.long) for part in (0.5, 0.9)), 1.0])
 def test_a_load_killed_at_any_point_and_run_again_ends_in_the_same_state(
     tmp_path: Path, undisturbed: dict[str, list[object]], part: float
 ) -> None:

@@ -229,6 +229,7 @@ def test_a_worker_that_dies_again_and_again_is_always_replaced(running: ServePro
     assert running.get("shops", running.key("k")).status_code == 200
 
 
+@pytest.mark.long
 def test_two_deaths_in_a_row_do_not_end_the_service(running: ServeProcess) -> None:
     for _ in range(2):
         victim = min(running.pids())

@@ -56,6 +56,7 @@ def test_no_canary_is_answered_stored_or_logged(under_attack: UnderAttack) -> No
     assert survey.searched > 120
 
 
+@pytest.mark.long
 def test_many_clients_share_one_exact_minute(under_attack: UnderAttack) -> None:
     report = limiter.play(under_attack.site, under_attack.checker, clients=32, seconds=0.8, per_min=100, ask_day=False)
     assert report.faults == []
@@ -69,6 +70,7 @@ def test_a_revoked_key_works_no_longer_than_documented(under_attack: UnderAttack
     assert report.revocations == 6
 
 
+@pytest.mark.long
 def test_slow_sockets_do_not_keep_ordinary_callers_waiting(under_attack: UnderAttack) -> None:
     key = under_attack.site.issue("shop", "sh-0-1")
     report = slow_clients.play(under_attack.site, under_attack.checker, sockets=200, seconds=0.5, key=key)
@@ -77,6 +79,7 @@ def test_slow_sockets_do_not_keep_ordinary_callers_waiting(under_attack: UnderAt
     assert report.calls > 0
 
 
+@pytest.mark.long
 def test_a_key_file_that_disappears_makes_nobody_unknown_and_no_revoked_key_valid(under_attack: UnderAttack) -> None:
     rehearsal = Rehearsal(under_attack.site, under_attack.world)
     site = under_attack.site

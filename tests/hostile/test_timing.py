@@ -127,7 +127,7 @@ def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiNodeDeploy
 
 
 @pytest.mark.parametrize("samples", [SHORT, pytest.param(LONG, marks=pytest.mark.long)])
-@pytest.mark.parametrize("scope", ["shop", "franchise"])
+@pytest.mark.parametrize("scope", ["franchise", pytest.param("shop", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_record_of_somebody_else_takes_as_long_as_one_that_does_not_exist(
     estate: MultiNodeDeployment, name: str, scope: str, samples: int
