@@ -44,7 +44,7 @@ demo: $(DEMO_READY) ## serve an invented restaurant group (ARGS="--port 9000 --j
 	@$(BIN)/counterfoil demo $(ARGS)
 
 test: $(READY) ## run the test suite
-	@echo "Not run, because they take minutes: PostgreSQL 16, replicas and failover, most endpoint and loading tests over PostgreSQL, long model and kill runs (make test-long); Citus, unless COUNTERFOIL_TEST_CITUS names a coordinator."
+	@echo "Not run, because they take minutes: PostgreSQL 16, replicas and failover, most endpoint and loading tests over PostgreSQL, copies in Parquet and PostgreSQL, long model and kill runs, the full attack campaign (make test-long); Citus, unless COUNTERFOIL_TEST_CITUS names a coordinator."
 	@$(BIN)/python -c 'import kubernetes_validate' 2>/dev/null || echo "Left out, because their tools are not installed: checks of the wheel, the container files and the Kubernetes manifests (make ship-tools)."
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not long' $(ARGS)
 
