@@ -164,7 +164,7 @@ class Reads:
         return Answer(data=data, horizon=horizon, seal=data)
 
     async def _resume_bills(self, caller: Caller, question: BillList, listing: Listing) -> StoredCursor | None:
-        """Return what the cursor stands for; None if the request has no cursor."""
+        """Return the stored cursor of the request, or None if the request has no cursor."""
         if question.cursor is None:
             return None
         stored_cursor = await self._cursors.find(listing, question.cursor)

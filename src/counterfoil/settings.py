@@ -125,7 +125,7 @@ _ADDRESS = re.compile(
     rf"[a-z+]+://(?:{_NAME}(?::{_NAME})?@)?{_HOST_AND_PORT}(?:,{_HOST_AND_PORT})*(?:[/?](?:[^\s@#%]|{_PERCENT_ENCODED})*)?"
 )
 LOG_TARGETS = ("stderr", "stdout", "off")
-# The lowest and highest values of a number; None means that there is no upper limit.
+# Minimum and maximum of each numeric setting; None means no maximum.
 _RANGES: dict[str, tuple[int, int | None]] = {
     "workers": (1, None),
     "batch": (1, None),

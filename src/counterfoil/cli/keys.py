@@ -49,7 +49,7 @@ def duration(value: str) -> int:
 
 
 def instant(value: str) -> int:
-    """Parse a time with its zone to an instant."""
+    """Parse a time with a zone into an instant."""
     try:
         moment = datetime.fromisoformat(value.strip())
     except ValueError:

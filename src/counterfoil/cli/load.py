@@ -92,7 +92,7 @@ class LoadReport(Struct, kw_only=True):
 @click.option(
     "--strict",
     is_flag=True,
-    help="Reject records with fields of unknown names or with values that cannot be read.",
+    help="Reject records that have unknown fields or unreadable values.",
 )
 @click.option("--check", is_flag=True, help="Write nothing; say what would be rejected and which fields are not used.")
 @click.option(
@@ -148,7 +148,7 @@ def command(
 
 
 def _load(settings: Settings, report: LoadReport, strict: bool) -> None:
-    """Run the load and report about it, also if it fails."""
+    """Run the load and report the result, even if it fails."""
     records, rejects = report.records, report.rejects
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     began = time.perf_counter()

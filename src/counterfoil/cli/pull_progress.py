@@ -1,4 +1,4 @@
-"""Progress of a pull, on a terminal only: what is read, how fast, and the quota and time left."""
+"""Shows the progress of a pull, on a terminal only: what is being read, the speed, the remaining quota and time."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -16,7 +16,7 @@ from counterfoil.settings import display_value
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("--replace", is_flag=True, help="Replace the store that is there. Its files are kept in a subfolder.")
-@click.option("--yes", is_flag=True, help="Skip the confirmation prompt of --replace.")
+@click.option("--yes", is_flag=True, help="Skip the --replace confirmation prompt.")
 @store_option
 @json_option
 @click.pass_context
@@ -65,7 +65,7 @@ def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
         carried = restored.kept_in is not None and not {"keys", "usage"} & set(restored.replaced.unreadable)
         if not carried:
             click.echo(f"- Revoke again the keys that were revoked after {iso_utc(manifest.created_at)}.")
-        click.echo("- Issue new keys for those that were issued since then.")
+        click.echo(f"- Issue new keys for those that were issued after {iso_utc(manifest.created_at)}.")
         click.echo("Then load every delivery from some time before the backup until now.")
     if restored.clock_behind_ms:
         print_note(

@@ -199,7 +199,7 @@ def _load(load: LatestLoad | None, horizon: int | None, now: int) -> Iterator[Fi
 
 
 def _near_quota(settings: Settings, keys: Sequence[Key], now: int) -> list[KeyToday]:
-    """Return the active keys that have used up at least 80 % of today's quota."""
+    """Return the active keys that have used at least 80 % of today's quota."""
     with closing(bootstrap.usage(settings)) as usage:
         totals, today = usage.totals(1), thai_day(now)
     counts = [(key, totals.get(key.key_id, {}).get(today, 0)) for key in keys]

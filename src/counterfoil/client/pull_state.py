@@ -53,7 +53,7 @@ class ShopPass(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ShopState(Struct, omit_defaults=True):
-    """A shop's mark, and its pass while it is being read. The copy stores the pass under its former name."""
+    """A shop's mark and its unfinished pass, if any. The pass is stored as `journey`, its former name."""
 
     mark: str | None = None
     shop_pass: ShopPass | None = field(default=None, name="journey")

@@ -27,7 +27,7 @@ FEW_ROWS = 500
 
 
 class TableDifference(Struct, frozen=True):
-    """A group that differs between the two sides, with its row counts."""
+    """A group of rows, such as one shop's bills, that differs between source and target, with both row counts."""
 
     table: str
     group: str

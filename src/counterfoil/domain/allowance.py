@@ -23,8 +23,8 @@ DAILY_TOTAL_DAYS = 400
 class Admitted(Struct, frozen=True):
     """The request was admitted. `count` is the number of requests today, including this one.
 
-    `horizon` is what the response reports as serverTime: the newest that the
-    key's lineage was ever given. It is None on a store with one server, whose
+    `horizon` is what the response reports as serverTime: the newest
+    ever reported to the key's lineage. It is None on a store with one server, whose
     horizon never moves back.
     """
 

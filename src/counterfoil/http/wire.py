@@ -127,8 +127,7 @@ class EntityTags:
         return self._tag(hashed.digest())
 
     def _tag(self, digest: bytes) -> str:
-        # The processor has instructions for SHA-256 but not for BLAKE2, so only the digest is keyed, not the whole
-        # page.
+        # Key only the SHA-256 digest, not the whole page: processors accelerate SHA-256 but not BLAKE2.
         return f'W/"{hashlib.blake2b(digest, digest_size=TAG_BYTES, key=self._key).hexdigest()}"'
 
 

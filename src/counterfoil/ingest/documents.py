@@ -1,4 +1,4 @@
-"""Reads JSON that is not one record per line: a list of records, or records over several lines."""
+"""Reads JSON that is not one record per line: an array of records, or records that span several lines."""
 
 import re
 from collections.abc import Iterator

@@ -185,7 +185,7 @@ class Findings(Struct):
 
 
 def check_record(record: dict[str, Any], change: Change) -> Findings | None:
-    """Return what is wrong with the fields of a record that was read as this change; None if nothing is."""
+    """Return the unknown and unreadable fields of a record, or None. `change` is the parsed record."""
     unknown: set[str] = set()
     unreadable: set[str] = set()
     if isinstance(change, PutBill):

@@ -164,7 +164,7 @@ class DistributedLedger(PostgresLedger):
         return self._now_ms() if self._now_ms else int(only(self._line().execute(_NOW))[0])
 
     def _take_stamp(self) -> tuple[int, int]:
-        """Reserve a stamp above the horizon, which the ticker must not reach; return it and the current time."""
+        """Reserve a stamp above the horizon; return it and the current time. The ticker stays below such a stamp."""
         stamp, now = only(self._line().execute(_TAKE, {"now": self._now_ms() if self._now_ms else None}))
         return stamp, now
 

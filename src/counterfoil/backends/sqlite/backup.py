@@ -47,7 +47,7 @@ class BackedUpFile(Struct, frozen=True, rename="camel"):
 
 
 class BackupManifest(Struct, frozen=True, rename="camel", kw_only=True):
-    """What `backup.json` says. `fingerprint` is that of the deployment secret; None if there was none yet."""
+    """The contents of `backup.json`. `fingerprint` is that of the deployment secret, or None if there was none yet."""
 
     format: int
     created_at: int
@@ -66,7 +66,7 @@ def back_up(folder: Path, target: Path, now_ms: int, software: str, secret: byte
     """Copy a store to a new folder, verify the copy and return its manifest. Nothing is left there after a failure."""
     require_whole(folder)
     if target.exists() or target.is_symlink():
-        raise BackupRefused(f"{target} exists already; a backup is never overwritten. Name a new folder.")
+        raise BackupRefused(f"{target} already exists, and backups are never overwritten. Choose a new folder.")
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _draft_of(target) as draft:
         for name in IN_THIS_ORDER:

@@ -46,7 +46,7 @@ LONGEST_PAUSE_SEC = 0.02
 # Returned instead of a store's ID if the file is locked.
 LOCKED = -1
 
-# The message of a retired store begins with this text: see copy_source.py.
+# The start of the error message that a retired store raises (see copy_source.py).
 MOVED_TO = "this store was moved to"
 _RETIRED = "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name LIKE 'moved_%' LIMIT 1"
 
@@ -72,7 +72,7 @@ def path_of(folder: Path, name: Name) -> Path:
 
 
 class translated:  # noqa: N801 - called like contextlib's own managers; a generator would cost five times as much
-    """Translate SQLite's errors to StoreUnavailable."""
+    """Convert SQLite errors to StoreUnavailable."""
 
     __slots__ = ()
 
@@ -378,7 +378,7 @@ def _id_in(connection: sqlite3.Connection) -> int:
 
 def _settle_id(folder: Path) -> None:
     """Assign the store's ID to files without one: new files, and those of earlier versions."""
-    # Of two lost files, only one is created again at a time.
+    # Skip files that do not exist: if two files were lost, each call recreates only one of them.
     marks = {name: _mark(folder, name) or 0 for name in NAMES if path_of(folder, name).exists()}
     if all(marks.values()):
         return

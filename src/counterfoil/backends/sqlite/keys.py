@@ -88,8 +88,7 @@ class SqliteKeyLookup:
         self._seen: tuple[FileState, int] | None = None
         self._failure: StoreUnavailable | None = None
         self._locked: StoreBusy | None = None
-        # Times on the steady clock: the next check of the file, the last full read of the keys, and the last successful
-        # check.
+        # Times on the monotonic clock: the next check of the file, the last full read, and the last successful check.
         self._due = 0
         self._read_at = 0
         self._as_of: int | None = None

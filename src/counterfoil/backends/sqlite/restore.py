@@ -87,7 +87,7 @@ class Restored(Struct, frozen=True, kw_only=True):
 
 
 def restore(folder: Path, source: Path, manifest: BackupManifest, now_ms: int, *, replace: bool) -> Restored:
-    """Restore a backup that was checked. The previous files, if any, are kept in a folder inside the store."""
+    """Restore a verified backup. The previous files, if any, are kept in a folder inside the store."""
     present = list(_files_of(folder))
     if present and not replace:
         raise BackupRefused(

@@ -14,10 +14,10 @@ from counterfoil.client.tables import Kind, Table, json_schema
 # Enough for batches of ordinary bills. Each thread of the JSON reader takes 32 MB, even for a small file.
 MEMORY_MB = 112
 THREADS = 2
-# The reader's limit for the length of a row. For longer rows, this limit and the memory limit are raised.
+# Default maximum row size of the reader. Longer rows raise both this limit and the memory limit.
 ROW_BYTES = 4 * 1024 * 1024
 
-# A DuckDB file has these bytes after the checksum of its first block.
+# The magic bytes of a DuckDB file, which follow the checksum of its first block.
 MAGIC_OFFSET, MAGIC = 8, b"DUCK"
 
 
