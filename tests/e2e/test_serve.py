@@ -313,6 +313,7 @@ def test_workers_whose_supervisor_is_killed_while_they_start_end_too(deployment:
     until(lambda: not any(alive(pid) for pid in workers), "the workers had ended")
 
 
+@pytest.mark.long
 def test_a_stop_answers_the_requests_in_progress_and_leaves_nothing_behind(deployment: Deployment) -> None:
     deployment.issue({"k": {}})
     running = deployment.start()
