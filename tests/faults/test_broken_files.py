@@ -230,16 +230,6 @@ def test_a_worker_that_dies_again_and_again_is_always_replaced(running: ServePro
 
 
 @pytest.mark.long
-def test_two_deaths_in_a_row_do_not_end_the_service(running: ServeProcess) -> None:
-    for _ in range(2):
-        victim = min(running.pids())
-        os.kill(victim, signal.SIGKILL)
-        until(lambda: running.pids() - {victim}, "the worker was replaced")  # noqa: B023
-    until(lambda: running.admin("ready").status_code == 200, "the service was ready again")
-    assert running.get("shops", running.key("k")).status_code == 200
-
-
-@pytest.mark.long
 def test_a_worker_that_cannot_start_says_why_in_one_line(running: ServeProcess) -> None:
     books = running.deployment.store / "books.sqlite3"
     books.rename(books.with_suffix(".away"))
