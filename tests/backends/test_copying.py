@@ -336,7 +336,7 @@ def test_a_cut_over_is_refused_while_a_load_writes(service: RunningService, targ
 def test_moving_twice_is_reported_and_does_no_harm(service: RunningService, target: str, tmp_path: Path) -> None:
     service.load(shop())
     copied(service, target, "--cut-over")
-    assert "nothing to do" in run(service, target, "--cut-over").output
+    assert "Nothing to do" in run(service, target, "--cut-over").output
     assert copied(service, target)["nothingToDo"]
 
 

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from cost.counting_worker import statements_run
 from counterfoil.backends.sqlite.copy_source import SqliteCopySource
 from counterfoil.backends.sqlite.files import path_of
-from counterfoil.backends.sqlite.keys import BRIDGE_SEC, REREAD_SEC, SqliteKeyLookup, SqliteKeyStore
+from counterfoil.backends.sqlite.keys import REREAD_SEC, SqliteKeyLookup, SqliteKeyStore
 from counterfoil.copying.tables import TABLES
 from counterfoil.domain import credentials
-from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key, Scope
 from counterfoil.ports import StoredKey, StoreUnavailable
 from running_service import ManualClock, RunningService
 
@@ -176,7 +176,7 @@ def test_all_keys_are_read_again_well_within_five_minutes_even_if_the_file_looks
         ring.find()
     assert ("keys", "SELECT key_id, secret_digest, body FROM keys") in seen
     assert REREAD_SEC < FIVE_MINUTES
-    assert BRIDGE_SEC < FIVE_MINUTES
+    assert KEYS_TRUSTED_SEC < FIVE_MINUTES
 
 
 # --- locks ---------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def test_all_keys_are_read_again_well_within_five_minutes_even_if_the_file_looks
 
 def test_a_locked_file_leaves_known_keys_in_use_for_less_than_five_minutes(ring: Ring) -> None:
     with locked(path_of(ring.folder, "keys")):
-        ring.clock.advance(BRIDGE_SEC - 1)
+        ring.clock.advance(KEYS_TRUSTED_SEC - 1)
         assert ring.find()
         ring.clock.advance(1)
         began = time.monotonic()

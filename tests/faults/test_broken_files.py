@@ -93,6 +93,15 @@ def test_a_locked_key_file_stops_neither_known_keys_nor_the_public_document(runn
     assert max(took for _, took in strangers) < REFUSED_SEC
 
 
+def test_a_service_with_a_locked_key_file_stays_ready_while_it_may_use_the_keys_in_memory(
+    running: ServeProcess,
+) -> None:
+    with locked(running.deployment.store / "keys.sqlite3"):
+        ready, took = timed(lambda: running.admin("ready"))
+        assert running.get("shops", running.key("k")).status_code == 200
+    assert (ready, took < AT_ONCE_SEC) == (200, True)
+
+
 def test_a_locked_usage_file_refuses_each_request_in_a_second_and_blocks_no_other(running: ServeProcess) -> None:
     with running.deployment.database("usage") as usage:
         usage.execute("BEGIN IMMEDIATE")
@@ -175,6 +184,21 @@ def test_a_file_that_is_replaced_is_named_and_not_half_used(running: ServeProces
     assert "was replaced" in running.admin("ready").json()["notReady"]["books"]
 
 
+def test_the_key_file_of_another_store_makes_nobody_known(running: ServeProcess, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    other = Deployment(tmp_path / "other")
+    other.issue({"stranger": {}})
+    with other.database("keys") as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    keys = running.deployment.store / "keys.sqlite3"
+    shutil.copy(keys, tmp_path / "kept")
+    shutil.copy(other.store / "keys.sqlite3", keys)
+    until(lambda: running.get("shops", running.key("k")).status_code == 503, "the foreign file was noticed", 5)
+    assert running.get("shops", other.keys["stranger"]).json()["error"] == "auth_unavailable"
+    shutil.copy(tmp_path / "kept", keys)
+    until(lambda: running.get("shops", running.key("k")).status_code == 200, "the file was restored", 5)
+
+
 # --- files that are damaged ----------------------------------------------------------------
 
 
@@ -227,6 +251,23 @@ def test_a_worker_that_dies_again_and_again_is_always_replaced(running: ServePro
         until(lambda: running.pids() - {victim}, "the worker was replaced")  # noqa: B023
         until(lambda: running.admin("ready").status_code == 200, "the service was ready again")
     assert running.get("shops", running.key("k")).status_code == 200
+
+
+@pytest.mark.long
+def test_a_worker_is_replaced_while_another_that_keeps_dying_is_not(deployment: Deployment) -> None:
+    running = deployment.start(workers=2)
+    faulty, sound = sorted(running.pids())
+    for _ in range(3):
+        os.kill(faulty, signal.SIGKILL)
+        before = running.pids()
+        until(lambda: running.pids() - before - {faulty}, "the worker was replaced")  # noqa: B023
+        (faulty,) = running.pids() - before - {faulty}
+    # The fourth replacement is made after two seconds.
+    os.kill(faulty, signal.SIGKILL)
+    os.kill(sound, signal.SIGKILL)
+    until(lambda: len(running.pids()) == 1, "the other worker was replaced", 1.5)
+    until(lambda: len(running.pids()) == 2, "both were replaced")
+    assert running.stop() == 0
 
 
 @pytest.mark.long

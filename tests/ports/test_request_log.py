@@ -1,5 +1,6 @@
 """The request records: kept for 90 days, daily totals for 400, disclosures before the answer leaves."""
 
+import asyncio
 from datetime import date, timedelta
 
 import pytest
@@ -56,6 +57,22 @@ def test_a_queued_record_is_written_when_the_worker_stops(store: Store, clock: M
     run(note())
     usage.close()
     assert len(store.usage(clock).disclosures(10)) == 3
+
+
+def test_a_record_that_is_being_written_when_the_worker_stops_is_written_once(
+    store: Store, clock: ManualClock, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counterfoil.backends.postgres.usage.RECORDS_SEC", 0)
+    usage = store.usage(clock)
+
+    async def note() -> None:
+        usage.note(at(clock))
+        # Let the event loop run until the statement has been sent.
+        await asyncio.to_thread(int)
+
+    run(note())
+    usage.close()
+    assert store.usage(clock).disclosures(10) == [at(clock)]
 
 
 def test_a_queued_record_is_written_with_the_next_admission(store: Store, clock: ManualClock, run: Run) -> None:

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import resource
 import signal
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +30,7 @@ OTHER_DESCRIPTORS = 256
 # A worker that dies within STEADY_SEC of its start is replaced after a pause that doubles each time.
 STEADY_SEC = 30.0
 FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC = 0.5, 10.0
-STOP_CHECK_SEC = 0.05
+REPORT_AGAIN_SEC = 0.25
 
 LIMITS = HTTP1Settings(header_read_timeout=HEAD_TIMEOUT_MS, keep_alive=True, max_buffer_size=MAX_HEAD_BYTES)
 
@@ -84,25 +85,45 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
 
     Granian itself stops the service when a worker dies twice within 5.5
     seconds. Here a dead worker is replaced immediately the first time, and
-    after increasing pauses if it dies again soon.
+    after increasing pauses if it dies again soon. Other workers are replaced
+    during the pause.
     """
 
     def __init__(self, **terms: Any) -> None:
         super().__init__(**terms)
         self._pauses = Pauses(time.monotonic)
+        # Workers whose pause is over, until they are replaced.
+        self._paused: set[int] = set()
 
     def _respawn_workers(self, workers: list[int], spawn_target: Any, target_loader: Any, delay: float = 0) -> None:
         # A delay means that the worker is replaced on purpose and needs time to finish its requests, so no pause is
         # added.
-        pause = 0.0 if delay else max(map(self._pauses.next, workers), default=0.0)
-        end = time.monotonic() + pause
-        while time.monotonic() < end:
-            if self.interrupt_signal:
-                return
-            time.sleep(STOP_CHECK_SEC)
-        super()._respawn_workers(workers, spawn_target, target_loader, delay)
+        due = workers if delay else [worker for worker in workers if not self._postpone(worker)]
+        self._paused.difference_update(due)
+        super()._respawn_workers(due, spawn_target, target_loader, delay)
         # Granian checks this list to find out whether a worker died soon after it was replaced.
         self.respawned_wrks.clear()
+
+    def _postpone(self, worker: int) -> bool:
+        """Return whether the worker must not be replaced yet; if so, report it as dead again after its pause."""
+        pause = 0.0 if worker in self._paused else self._pauses.next(worker)
+        if pause:
+            self._later(pause, worker)
+        return bool(pause)
+
+    def _later(self, seconds: float, worker: int) -> None:
+        timer = threading.Timer(seconds, self._pause_is_over, [worker])
+        timer.daemon = True
+        timer.start()
+
+    def _pause_is_over(self, worker: int) -> None:
+        self._paused.add(worker)
+        # Granian empties its list of dead workers without a lock, so the report is repeated until it was noticed.
+        while worker in self._paused and not self.interrupt_signal:
+            if worker not in self.interrupt_children:
+                self.interrupt_children.append(worker)
+            self.main_loop_interrupt.set()
+            time.sleep(REPORT_AGAIN_SEC)
 
 
 class Pauses:

@@ -76,6 +76,7 @@ class PostgresUsage:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self._finish_flushing()
         self._servers.close()
         self.flush()
 
@@ -186,12 +187,23 @@ class PostgresUsage:
         try:
             await self._make_months(records)
             await self._servers.primary.do(_RECORD, *_columns(records))
-        except StoreUnavailable:
+        except BaseException as error:
             # The next admission or the next flush writes them.
             self._records[:0] = records
+            if not isinstance(error, StoreUnavailable):
+                raise
             self._flush_soon()
         finally:
             self._flushing = None
+
+    def _finish_flushing(self) -> None:
+        """Wait for records that are being written, so that none of them is lost or written twice."""
+        flushing = self._flushing
+        if flushing is None:
+            return
+        loop = flushing.get_loop()
+        if not loop.is_closed() and not loop.is_running():
+            loop.run_until_complete(asyncio.wait({flushing}, timeout=GATE_SEC))
 
     async def _make_months(self, records: Sequence[RequestRecord]) -> None:
         for month in {_month(record.at) for record in records} - self._months:

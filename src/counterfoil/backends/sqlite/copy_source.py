@@ -89,12 +89,10 @@ class SqliteCopySource:
             # Create a missing file as the service would, without any rows.
             if not path_of(folder, name).exists():
                 read_write(folder, name).close()
-        # An older keys.sqlite3 may have been restored: then only usage.sqlite3 knows some revocations.
-        with closing(SqliteKeyStore(folder)) as keys:
-            keys.settle_revocations()
+        self._folder = folder
+        self._settle_revocations()
         for name in NAMES:
             self._connections[name] = read_only(folder, name)
-        self._folder = folder
         self._shift = 0
 
     def close(self) -> None:
@@ -134,6 +132,7 @@ class SqliteCopySource:
 
     @contextmanager
     def held(self) -> Iterator[int]:
+        self._settle_revocations()
         readers = self._connections
         with translated():
             self._connections = {name: read_write(self._folder, name) for name in NAMES}
@@ -194,6 +193,11 @@ class SqliteCopySource:
     def _horizon(self) -> int:
         row: tuple[int] = self._connections["books"].execute(_HORIZON).fetchone()
         return row[0]
+
+    def _settle_revocations(self) -> None:
+        # An older keys.sqlite3 may have been restored: then only usage.sqlite3 knows some revocations.
+        with closing(SqliteKeyStore(self._folder)) as keys:
+            keys.settle_revocations()
 
     def _settle_shift(self) -> None:
         """Set the offset from the steady clock, on which the store records instants, to the wall clock."""

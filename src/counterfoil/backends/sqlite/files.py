@@ -355,7 +355,7 @@ def _mark(folder: Path, name: Name) -> int | None:
     found: list[int] = []
 
     def ask() -> None:
-        found[:] = [version(connection), _id_in(connection)]
+        found[:] = [version(connection), id_in(connection)]
 
     with translated(), closing(_plain(folder, name, "ro")) as connection:
         try:
@@ -372,7 +372,8 @@ def _plain(folder: Path, name: Name, mode: str) -> sqlite3.Connection:
     return sqlite3.connect(_uri(folder, name, mode), uri=True, isolation_level=None, timeout=0)
 
 
-def _id_in(connection: sqlite3.Connection) -> int:
+def id_in(connection: sqlite3.Connection) -> int:
+    """Return the ID of the store that an open file belongs to, or 0 if it has none yet."""
     return int(connection.execute("PRAGMA application_id").fetchone()[0])
 
 
@@ -387,7 +388,7 @@ def _settle_id(folder: Path) -> None:
     for name in marks:
         with translated(), closing(_plain(folder, name, "rw")) as file, writing(file, SETTLE_SEC):
             (fresh,) = file.execute("SELECT abs(random() % 2147483646) + 1").fetchone()
-            chosen = _id_in(file) or chosen or fresh
+            chosen = id_in(file) or chosen or fresh
             file.execute(f"PRAGMA application_id = {chosen}")
 
 

@@ -15,11 +15,13 @@ from counterfoil.backends.sqlite.files import (
     require_whole,
     translated,
 )
+from counterfoil.backends.sqlite.keys import LOCK_SEC
 from counterfoil.backends.sqlite.open_files import OpenFiles
 from counterfoil.backends.sqlite.schema import NAMES, Name, version
-from counterfoil.domain.access import Scope
+from counterfoil.domain.access import KEYS_TRUSTED_SEC, Scope
 from counterfoil.domain.activity import ClosedBetween, ShopActivity, activity, in_order
-from counterfoil.ports import LatestLoad, StoreExtent, StoreMismatch, StoreUnavailable
+from counterfoil.machine.clock import SystemClock
+from counterfoil.ports import LatestLoad, StoreBusy, StoreExtent, StoreMismatch, StoreUnavailable
 
 _LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
 
@@ -57,10 +59,14 @@ class SqliteInspection:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._open_files = OpenFiles(folder, ("books", "usage"), logs=False)
+        self._clock = SystemClock()
+        self._keys_read_at: int | None = None
+        self._keys_are_locked = False
 
     def problems(self) -> dict[str, str | None]:
+        self._keys_are_locked = False
         found: dict[str, str | None] = {name: self._problem(name) for name in NAMES}
-        if not any(found.values()) and (mixed := self._mixed()):
+        if not self._keys_are_locked and not any(found.values()) and (mixed := self._mixed()):
             found["store"] = mixed
         return found
 
@@ -110,14 +116,29 @@ class SqliteInspection:
 
     def _problem(self, name: Name) -> str | None:
         try:
-            with closing(read_only(self._folder, name)) as connection, translated():
-                for probe in _PROBES[name]:
-                    connection.execute(probe).fetchone()
-                return self._open_files.problem(name) or self._cut_off(name, connection) or moved(connection)
+            found = self._problem_in(name)
+        except StoreBusy as error:
+            self._keys_are_locked = name == "keys"
+            return None if self._keys_are_locked and self._keys_are_in_memory() else str(error)
         except StoreUnavailable as error:
             return is_damaged(name, error.__cause__) if is_damage(error.__cause__) else str(error)
         except StoreMismatch as error:
             return str(error)
+        if name == "keys":
+            self._keys_read_at = self._clock.steady_us()
+        return found
+
+    def _keys_are_in_memory(self) -> bool:
+        """Return whether workers may still use the keys that they have read, although the file is locked."""
+        read_at = self._keys_read_at
+        return read_at is not None and self._clock.steady_us() < read_at + KEYS_TRUSTED_SEC * 1_000_000
+
+    def _problem_in(self, name: Name) -> str | None:
+        wait_sec = LOCK_SEC if name == "keys" else None
+        with closing(read_only(self._folder, name, wait_sec)) as connection, translated():
+            for probe in _PROBES[name]:
+                connection.execute(probe).fetchone()
+            return self._open_files.problem(name) or self._cut_off(name, connection) or moved(connection)
 
     def _cut_off(self, name: Name, connection: sqlite3.Connection) -> str | None:
         """Return a problem if the file was truncated and the log does not contain the missing pages."""

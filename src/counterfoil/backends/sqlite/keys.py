@@ -5,7 +5,7 @@ takes as long as a known one. Every `REFRESH_SEC` it checks the file again, in a
 thread and over a new connection: within that time a revocation takes effect,
 and a missing or damaged file is noticed. While another process has the file
 locked but has not changed it, the keys in memory stay in use, for at most
-`BRIDGE_SEC`.
+`KEYS_TRUSTED_SEC`.
 
 A revocation is also recorded in `usage.sqlite3`. If an older `keys.sqlite3` is
 restored, keys that were revoked since then stay revoked.
@@ -25,20 +25,19 @@ from msgspec.structs import replace
 from counterfoil.backends.sqlite.files import (
     REQUEST_SEC,
     WAIT_SEC,
+    id_in,
     path_of,
     read_only,
     read_write,
     translated,
     writing,
 )
-from counterfoil.domain.access import Key
+from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
 from counterfoil.ports import Clock, StoreBusy, StoredKey, StoreMismatch, StoreUnavailable
 
 REFRESH_SEC = 0.5
 # All keys are read again after this time, even if the file seems unchanged.
 REREAD_SEC = 60.0
-# The contract's five minutes for a revocation to take effect, minus the time that a request may take.
-BRIDGE_SEC = 270.0
 # How long the thread waits for a lock, how soon it tries again, and how long a request with a known key waits for the
 # thread.
 LOCK_SEC, RETRY_SEC, BRIEFLY_SEC = 0.02, 0.1, 0.1
@@ -86,6 +85,7 @@ class SqliteKeyLookup:
         self._kept: dict[str, StoredKey] = {}
         self._revoked: dict[str, int] = {}
         self._seen: tuple[FileState, int] | None = None
+        self._store_id: int | None = None
         self._failure: StoreUnavailable | None = None
         self._locked: StoreBusy | None = None
         # Times on the monotonic clock: the next check of the file, the last full read, and the last successful check.
@@ -112,7 +112,7 @@ class SqliteKeyLookup:
 
     def _may_bridge(self) -> bool:
         """Return whether the keys in memory may be used while the file is locked: they are recent and unchanged."""
-        if self._as_of is None or self._clock.steady_us() >= self._as_of + BRIDGE_SEC * 1_000_000:
+        if self._as_of is None or self._clock.steady_us() >= self._as_of + KEYS_TRUSTED_SEC * 1_000_000:
             return False
         return self._is_unchanged()
 
@@ -170,6 +170,7 @@ class SqliteKeyLookup:
         state = self._state()
         try:
             with closing(read_only(self._folder, "keys", LOCK_SEC)) as connection, translated():
+                self._check_store(id_in(connection))
                 (generation,) = connection.execute(_GENERATION).fetchone()
                 if not whole and self._seen == (state, generation):
                     return _Reading(state, generation, None)
@@ -179,6 +180,13 @@ class SqliteKeyLookup:
             # Another version has migrated the file while this service was running.
             raise StoreUnavailable(str(error)) from error
         return _Reading(state, generation, self._without_revoked(kept))
+
+    def _check_store(self, store_id: int) -> None:
+        """Raise if the file was replaced by that of another store, whose keys are not valid here."""
+        if self._store_id is None:
+            self._store_id = store_id
+        if store_id != self._store_id:
+            raise StoreUnavailable("keys.sqlite3 belongs to another store: restore the file of this store.")
 
     def _without_revoked(self, kept: dict[str, StoredKey]) -> dict[str, StoredKey]:
         """Apply every revocation ever seen to the keys, because a restored file may lack some of them."""
