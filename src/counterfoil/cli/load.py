@@ -58,7 +58,7 @@ class SourceList(Source):
             self.unreadable += part.unreadable
             self.empty += part.empty
         self.position = lambda: done
-        damage.tell()
+        damage.raise_if_any()
 
 
 class LoadReport(Struct, kw_only=True):
