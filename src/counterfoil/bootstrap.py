@@ -99,7 +99,7 @@ def pseudonyms(settings: Settings) -> Pseudonyms:
 
 # --- components for the operator and the supervisor ------------------------------------
 #
-# On PostgreSQL, stamps and admissions use the server's clock unless a clock is passed, as tests do.
+# On PostgreSQL, stamps and admissions use the server's clock, unless a test passes its own clock.
 
 
 def ledger(settings: Settings, clock: Clock | None = None) -> SqliteLedger | PostgresLedger:
@@ -218,7 +218,7 @@ def serving_ports(settings: Settings, observe: Callable[[Event], None], clock: C
 
 
 class Service(Struct, frozen=True):
-    """The application, and the function that closes what it uses."""
+    """The application, and the function that closes its ports."""
 
     app: App
     close: Callable[[], None]
@@ -252,10 +252,10 @@ def service(settings: Settings, observe: Callable[[Event], None], clock: Clock |
 
 
 def prepare(settings: Settings, clock: Clock | None = None) -> None:
-    """Create or migrate the files of an embedded store; with a database, only check the schema."""
+    """Create or migrate the files of an embedded store. For a database, only check the schema."""
     if not settings.database:
         files.require_whole(settings.store)
-        # The key store compares its revocations with those in `usage`, so that file is brought up to date first.
+        # The key store compares its revocations with those in the usage file, so that file is migrated first.
         usage(settings, clock).close()
         key_store(settings).close()
     ledger(settings, clock).close()
@@ -278,12 +278,12 @@ def lost_files(settings: Settings) -> list[Name]:
 def recreate(settings: Settings, name: str) -> None:
     """Replace a lost file of an embedded store with an empty one."""
     if settings.database:
-        raise SettingsError("only a store in a folder has files that can be lost one by one")
+        raise SettingsError("only an embedded store has files that can be recreated")
     files.recreate(settings.store, name)
 
 
 def migrate(settings: Settings) -> list[str]:
-    """Migrate the schema; return the names of the migrations that were run on a database."""
+    """Migrate the schema. Return the names of the migrations that were run, or an empty list for an embedded store."""
     if not settings.database:
         prepare(settings)
         return []
@@ -336,7 +336,7 @@ def copy_target(database: str) -> PostgresCopyTarget:
 
 
 def back_up(settings: Settings, target: Path, *, with_secret: bool, clock: Clock | None = None) -> BackupManifest:
-    """Back up an embedded store. A secret that was set directly, not in a file, is never written to the backup."""
+    """Back up an embedded store. A secret that was set directly and not in a file is never written to the backup."""
     from counterfoil.backends.sqlite import backup
 
     _require_embedded(settings)
@@ -367,7 +367,7 @@ def restore(settings: Settings, source: Path, *, replace: bool, clock: Clock | N
 
 
 def _secret_for(settings: Settings, backed_up_in: Path | None) -> bytes:
-    """Return the secret that a restored store will use: the one in the settings, or else that of the backup."""
+    """Return the secret that a restored store will use: the one in the settings, or else the one in the backup."""
     if settings.secret:
         return settings.secret.encode()
     file = settings.secret_file if settings.secret_file.exists() or backed_up_in is None else backed_up_in / "secret"
@@ -384,12 +384,12 @@ def _require_embedded(settings: Settings) -> None:
     if settings.database:
         raise SettingsError(
             "a store on PostgreSQL is backed up and restored with PostgreSQL's own tools, pg_basebackup and a WAL "
-            "archive: docs/operate-backup.md has the commands and what to do after a restore."
+            "archive. See docs/operate-backup.md for the commands and the steps after a restore."
         )
 
 
 def meter_problem(settings: Settings) -> str | None:
-    """Return the reason the shared meter cannot be used, or None."""
+    """Return the reason why the shared meter cannot be used, or None if it can."""
     from counterfoil.backends.redis import inspection as meter
 
     return meter.problem(settings.meter)

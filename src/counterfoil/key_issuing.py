@@ -1,7 +1,7 @@
 """Issues, updates, rotates and revokes keys.
 
-These functions work on a key store; randomness and the time are arguments. A
-secret is returned once, in `Issued`; only its hash is stored.
+Randomness and the current time are passed as arguments. A secret is returned
+only once, in `Issued`, and only its hash is stored.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class Grant(Struct, frozen=True, kw_only=True):
 
 
 class KeyChanges(Struct, frozen=True, kw_only=True):
-    """Changes to a key; None leaves a field unchanged. The scope never changes."""
+    """Changes to a key. None leaves a field unchanged. The scope never changes."""
 
     label: str | None = None
     per_min: int | None = None
@@ -71,7 +71,7 @@ def rotate(
 ) -> Issued:
     """Issue a successor with the same scope, limits and permissions.
 
-    The old key stays valid until it is revoked or, if it is given, until `revoke_old_at`.
+    The old key stays valid until it is revoked, or until `revoke_old_at` if that is given.
     """
     old = find(key_store, key_id)
     if old.is_revoked(now_ms):
@@ -99,7 +99,7 @@ def revoke(key_store: KeyStore, key_id: str, now_ms: int) -> Key:
 
 
 def schedule_revocation(key_store: KeyStore, key_id: str, at: int, now_ms: int) -> Key:
-    """Revoke a key at a later time, which replaces an earlier schedule. A revoked key stays as it is."""
+    """Schedule the revocation of a key, replacing any earlier schedule. A revoked key is not changed."""
     if at <= now_ms:
         raise KeyIssuingError("the time of a scheduled revocation must be in the future.")
     return _apply_change(key_store, key_id, lambda key: key if key.is_revoked(now_ms) else replace(key, revokes_at=at))
