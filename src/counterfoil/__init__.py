@@ -1,4 +1,4 @@
-"""Counterfoil: a restaurant group's shops, bills and loyalty members, read over HTTP."""
+"""Counterfoil: a read-only HTTP API for a restaurant group's shops, bills and loyalty members."""
 
 __version__ = "0.9.0"
 """Version of this package: the program, its client and its commands. It is set only here; the build reads it."""

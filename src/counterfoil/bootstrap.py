@@ -1,8 +1,8 @@
 """The composition root: the only module that chooses the back ends.
 
 The PostgreSQL and Valkey drivers are an optional extra of the package, so the
-modules that need them are imported inside the functions that use them. So are
-modules that no worker needs.
+modules that need them are imported inside the functions that use them. Modules
+that no worker needs are imported in the same way.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _is_built(settings: Settings) -> bool:
             return "books" in files.lost(settings.store)
         return inspection(settings).fingerprint() is not None
     except (StoreUnavailable, StoreMismatch):
-        # The store exists but cannot be read now, or not by this version.
+        # The store exists, but it cannot be read now or cannot be read by this version.
         return True
 
 
@@ -271,7 +271,7 @@ def require_store(settings: Settings) -> None:
 
 
 def lost_files(settings: Settings) -> list[Name]:
-    """Return the files that an embedded store used to have and that are missing now."""
+    """Return the names of the files that an embedded store has lost."""
     return [] if settings.database else files.lost(settings.store)
 
 

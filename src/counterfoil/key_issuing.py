@@ -51,7 +51,7 @@ class KeyChanges(Struct, frozen=True, kw_only=True):
 
 
 class Issued(Struct, frozen=True):
-    """A key, and the credential text that its holder sends."""
+    """A key, and its credential as the text that clients send."""
 
     key: Key
     text: str
@@ -137,7 +137,7 @@ def _validated(key: Key) -> Key:
 
 
 def _is_one_line(text: str) -> bool:
-    """Return whether the text has no control characters and no bytes that are invalid UTF-8."""
+    """Return whether the text has no line breaks, no other control characters and no invalid UTF-8."""
     return not any(category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text)
 
 

@@ -1,9 +1,9 @@
 """The interfaces that the service requires of a store, and the errors that a store may raise.
 
-Reads return finished bytes where the store has them. Every read that returns
-rows also returns the horizon: the instant up to which those rows are complete.
-A back end may raise `StoreUnavailable` or one of its subclasses from any of
-these methods, and `StoreMismatch` when a store is opened.
+Reads return JSON as bytes if the store has it in that form. Every read that
+returns rows also returns the horizon: the instant up to which those rows are
+complete. A back end may raise `StoreUnavailable` or one of its subclasses from
+any of these methods, and `StoreMismatch` when a store is opened.
 """
 
 from collections.abc import Callable, Sequence
@@ -110,7 +110,7 @@ class FoundAccount(Struct, frozen=True):
 
 
 class AccountList(Struct, frozen=True):
-    """The member records of a base that have a messaging account, most recently created first."""
+    """The member records of a base that have the requested messaging account, most recently created first."""
 
     horizon: int
     base: Base | None
@@ -154,7 +154,7 @@ class Books(Protocol):
     ) -> BillPage | None:
         """Return a page of the bills last changed from `since` to `until`, or None if the shop is not in scope.
 
-        The horizon of the page has reached `until`. Without `until`, the range ends at the horizon.
+        The horizon of the page is at or after `until`. If `until` is None, the range ends at the horizon.
         """
 
     async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None: ...
@@ -182,7 +182,7 @@ class KeyLookup(Protocol):
         """Return the key as this process knows it, which may be slightly out of date."""
 
     async def find_again(self, key_id: str) -> StoredKey | None:
-        """Return the key as it is in the store now. Called before a request is refused, because the key may be new."""
+        """Return the key as it is in the store now. This is called before a refusal, because the key may be new."""
 
 
 class KeyStore(Protocol):
@@ -363,7 +363,10 @@ class Inspection(Protocol):
     def latest_load(self, now_ms: int) -> LatestLoad | None: ...
 
     def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
-        """Return the shops that are loaded and not removed, by franchise and name. `count_all` counts all their bills."""
+        """Return the shops that were loaded and not removed, sorted by franchise and name.
+
+        With `count_all`, all their bills are counted.
+        """
         ...
 
     def extent(self) -> StoreExtent: ...

@@ -90,7 +90,7 @@ TABLE = (
     Setting(
         "secret_file",
         "",
-        "File with the deployment secret, mode 0600. If empty, the file `secret` in the store's folder, which is created "
+        "File with the deployment secret, mode 0600. If empty, it is `secret` in the store's folder and is created "
         "on first use.",
     ),
     Setting("host", "127.0.0.1", "Address the API listens on."),

@@ -41,5 +41,5 @@ class Key(Struct, frozen=True, kw_only=True):
 
     @property
     def lineage(self) -> str:
-        """The ID of the first key of the lineage. Any key of a lineage can continue a list that another began."""
+        """The ID of the first key of the lineage. Any key of a lineage can continue a list that another key began."""
         return self.family or self.key_id

@@ -20,7 +20,7 @@ CLOSED_AFTER_MS = WEEKS * WEEK_MS
 
 
 class ClosedBetween(Struct, frozen=True):
-    """The bills of a shop that were closed after one instant and up to another.
+    """Selects the bills of a shop that were closed after the instant `after` and up to `until`.
 
     `first_day` and `last_day` are the days of these two instants, as numbers. Stores need them, because they sort
     bills by day first.

@@ -72,7 +72,7 @@ def _prepared(change: Change) -> PreparedChange:
 
 
 class NeededRows(Struct):
-    """Identifies the rows that a batch affects, without duplicates."""
+    """The keys of the rows that a batch affects, without duplicates."""
 
     shops: list[str]
     bills: list[tuple[str, str]]

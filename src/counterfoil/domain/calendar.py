@@ -65,7 +65,7 @@ def _quarter_hour(count: int, zone: tzinfo) -> tuple[str, int, str] | None:
     into the same hour and calendar arithmetic is most of the cost of a
     timestamp. It is None if the offset changes within the quarter, or if the
     offset is not a multiple of a quarter of an hour, as was the case in some
-    places until the last century.
+    places in the past.
     """
     first, last = from_ms(count * QUARTER_HOUR, zone), from_ms((count + 1) * QUARTER_HOUR - 1, zone)
     if first.second or first.minute % 15 or first.utcoffset() != last.utcoffset():

@@ -95,7 +95,7 @@ def fill_in(forms: bytes, base: Base | None, now_ms: int, personal_data: bool) -
 
 
 def _fill_one(stored: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
-    """Fill in one member from a template or a record. Raise if a template has the wrong number of pieces."""
+    """Fill in one member from a template or a record. Fail if a template has the wrong number of pieces."""
     if stored.count(CUT) == PIECES - 1:
         return fill_in(stored, base, now_ms, personal_data)
     return _encode(published(_record(stored), base, now_ms, personal_data))

@@ -17,11 +17,11 @@ HOUR_MS = 3_600_000
 LIFETIME_MS = 7 * 24 * HOUR_MS
 # How long an expired cursor's ID is reserved for its position, because a client may still send it.
 RESERVED_MS = 90 * 24 * HOUR_MS
-# A cursor's expiry is rewritten only if it moves by at least this much.
+# The stored expiry of a cursor is updated only if it changes by at least this many milliseconds.
 EXTEND_MS = 60_000
 # Readers whose horizons are further apart than this do not share a cursor. In a list by change, readers that share a
-# cursor continue with the latest horizon; the limit makes every pass end, however often others begin one. In the other
-# lists they continue with the earliest horizon; the limit keeps it from falling further and further behind.
+# cursor continue with the latest horizon; the limit makes every pass end, however often others begin one. In other
+# lists, they continue with the earliest horizon; the limit keeps it from falling further and further behind.
 SHARED_MS = 24 * HOUR_MS
 
 # The modes of a list. A list's `query` begins with its mode.

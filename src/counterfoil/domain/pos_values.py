@@ -3,8 +3,7 @@
 The table "How a value is read" in docs/source-records.md is the specification;
 each function implements one row of it. A function takes any JSON value and
 returns the usable part of it, or `None`. The first lines of each function
-handle clean values, because every bill calls these functions about a hundred
-times.
+are a fast path for clean values, because every bill takes about a hundred calls.
 """
 
 import re
@@ -190,7 +189,7 @@ def _finite(value: float) -> Number | None:
 
 
 Moment = int | datetime
-"""Milliseconds since 1970, or local time if no offset was recorded."""
+"""An instant in milliseconds since 1970, or a local time if no offset was recorded."""
 
 
 def moment(value: object) -> Moment | None:
@@ -209,7 +208,7 @@ def moment(value: object) -> Moment | None:
     since_1970 = number(value)
     if since_1970 is None or FIRST_OF_EIGHT_DIGITS <= since_1970 < FIRST_OF_NINE_DIGITS:
         return None
-    # Round down, as the ISO form does. Use Decimal, because a float times 1000 may fall just below the whole
+    # Round down, as `to_ms` does. Use Decimal, because a float times 1000 may fall just below the whole
     # millisecond.
     ms = Decimal(repr(since_1970)) * (1 if since_1970 >= MILLISECONDS_FROM else 1000)
     return int(ms.to_integral_value(ROUND_FLOOR))

@@ -1,6 +1,6 @@
 """Parses a query string into one of a fixed set of questions, or refuses it.
 
-No code after this module interprets strings. Invalid combinations, such as both
+Later code never interprets strings. Invalid combinations, such as both
 modes at once or `from` without `to`, cannot be represented.
 """
 

@@ -75,7 +75,7 @@ _VALUE_TYPES: Final[Mapping[str, _ValueType]] = {
     "flag": _ValueType(_is_flag, frozenset({bool})),
     "time": _ValueType(lambda value: instant(value, THAI_TIME) is not None),
     "day": _ValueType(lambda value: day(value, THAI_TIME) is not None),
-    # `check_record` checks these two by the result of the load, which is faster, because every bill has them.
+    # `check_record` uses the result of the load to check these two. This is faster, and every bill has them.
     "closedAt": _ValueType(lambda _: True),
     "tradingDay": _ValueType(lambda _: True),
     "timeOrDay": _ValueType(lambda value: beginning(value, THAI_TIME) is not None),
@@ -96,7 +96,7 @@ def is_nothing(value: object) -> bool:
 
 
 class FieldType(Struct, frozen=True, kw_only=True):
-    """The values that a field may hold: plain values, objects with `fields`, lists of `elements`, or any of these."""
+    """The values that a field may hold: plain values, objects with `fields`, lists of `elements`, or several kinds."""
 
     path: str
     readers: tuple[Callable[[object], bool], ...] = ()

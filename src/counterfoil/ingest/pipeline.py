@@ -100,7 +100,7 @@ class Pipeline:
         self._damage: SourceError | None = None
 
     def load(self, source: Source) -> Summary:
-        """Load the source. If it is damaged, load what can be read of it and then raise the error."""
+        """Load the source. If it is damaged, load the readable part and then raise the error."""
         summary = Summary(source=source.name)
         self._rewrite_bills()
         progress = self._ledger.begin_load(source.name)

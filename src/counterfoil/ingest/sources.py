@@ -1,4 +1,4 @@
-"""Reads source records from a file, a folder or standard input. Files may be plain, gzip or zstd."""
+"""Reads source records from a file, a folder or standard input. Files may be compressed with gzip or zstd."""
 
 import gzip
 import io
@@ -173,7 +173,10 @@ class _SmallReads:
 
 
 def open_source(name: str, *, may_be_empty: bool = False) -> Source:
-    """Return the source with this name, or standard input for `-`. A folder without records is an error by default."""
+    """Return the source with this name, or standard input if the name is `-`.
+
+    A folder without source files is an error, unless `may_be_empty` is set.
+    """
     if name == "-":
         return StandardInput()
     path = Path(name)
