@@ -55,7 +55,7 @@ def check(ours: Running, others: Iterable[Running], workloads: Iterable[Workload
 
 
 def same(ours: Any, theirs: Any) -> bool:
-    """Whether two answers are equal; 120 equals 120.0. Datasette wraps a single bill in a list."""
+    """Return whether two answers are equal; 120 equals 120.0. Datasette wraps a single bill in a list."""
     return theirs in (ours, [ours])
 
 

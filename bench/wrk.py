@@ -47,7 +47,7 @@ end
 
 
 class Round(Struct, frozen=True):
-    """Answers per second, times in microseconds, bytes per answer; `cpu_us` is the server's processor time for one."""
+    """Answers per second, times in microseconds, bytes per answer. `cpu_us` is the processor time per answer."""
 
     rate: float
     p50_us: int

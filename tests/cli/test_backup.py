@@ -209,7 +209,7 @@ def test_a_backup_taken_during_loads_and_requests_is_consistent(tmp_path: Path) 
 
 
 def restarted(service: RunningService, target: Path) -> RunningService:
-    """Replace the store by a backup, on the same clock, and start it again."""
+    """Replace the store with a backup, on the same clock, and start it again."""
     service.close()
     bootstrap.restore(service.settings, target, replace=True, clock=service.clock)
     again = RunningService(service.folder)
@@ -220,7 +220,7 @@ def restarted(service: RunningService, target: Path) -> RunningService:
 
 
 @pytest.mark.parametrize("digits", [2, 20])
-def test_no_cursor_handed_out_after_the_backup_is_taken_for_another_position(
+def test_no_cursor_handed_out_after_the_backup_is_mistaken_for_another_position(
     tmp_path: Path, target: Path, digits: int
 ) -> None:
     service = RunningService(tmp_path)
@@ -246,7 +246,7 @@ def test_no_cursor_handed_out_after_the_backup_is_taken_for_another_position(
     service = restarted(service, target)
     assert [page(cursor)["error"] for cursor in (before, after)] == ["bad_cursor", "bad_cursor"]
 
-    # A bill that a held cursor is named after moves to the end of the list, and the list is read again.
+    # A bill that a cursor is named after moves to the end of the list, and the list is read again.
     service.load(*(record | {"receiptNumber": "R-2"} for record in records[:7]))
     read, given, cursor = [], [], None
     while True:

@@ -16,7 +16,7 @@ from counterfoil.machine.clock import SystemClock
 
 @pytest.fixture
 def loaded(counterfoil: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """A store with two shops and a key, and ports that nobody else uses."""
+    """A command with a store of two shops and a key, and free ports."""
     monkeypatch.setenv("COUNTERFOIL_PORT", str(free_port()))
     monkeypatch.setenv("COUNTERFOIL_ADMIN_PORT", str(free_port()))
     counterfoil("load", "-", stdin=b"\n".join(SHOPS))
@@ -71,7 +71,7 @@ def test_a_settings_file_with_a_mistake_fails(counterfoil: Command, monkeypatch:
     assert "workers must be at least 1" in found["settings"][0]["says"]
 
 
-def test_a_secret_of_another_store_fails_and_is_not_shown(loaded: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_secret_of_another_store_fails_and_is_not_shown(loaded: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COUNTERFOIL_SECRET", "another-secret-of-more-than-thirty-two-bytes")
     result = loaded("doctor", status=1)
     assert "not the secret that this store was built with" in result.stdout
@@ -84,7 +84,7 @@ def test_a_lost_secret_fails_and_is_not_replaced(loaded: Command, store: Path) -
     assert not (store / "secret").exists()
 
 
-def test_a_secret_too_short_to_be_one_fails(loaded: Command, store: Path) -> None:
+def test_a_secret_that_is_too_short_fails(loaded: Command, store: Path) -> None:
     (store / "secret").write_text("short")
     assert checks(loaded, status=1)["secret"][0]["status"] == "fail"
 
@@ -104,7 +104,7 @@ def test_a_damaged_database_fails(loaded: Command, store: Path) -> None:
     assert checks(loaded, status=1)["keys"][0]["status"] == "fail"
 
 
-def test_a_schema_of_a_newer_version_fails_with_what_to_do(loaded: Command, store: Path) -> None:
+def test_a_schema_of_a_newer_version_fails_and_says_what_to_do(loaded: Command, store: Path) -> None:
     with sqlite3.connect(store / "books.sqlite3") as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()

@@ -1,4 +1,4 @@
-"""The example clients of docs/sync.md keep an exact copy, and the document says where they cannot."""
+"""The example clients of docs/sync.md keep an exact copy, apart from the exceptions that the document names."""
 
 import shutil
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from running_service import RunningService
 MORE_THAN_A_PAGE = 210
 PYTHON = pytest.param(PythonClient, id="python")
 EXAMPLES = [PYTHON, pytest.param(CurlClient, id="curl")]
-# Every request of the curl client starts two processes, so it takes part in the longer tests in `make test-long` only.
+# Every request of the curl client starts two processes, so its longer tests run only in `make test-long`.
 CURL_LATER = [PYTHON, pytest.param(CurlClient, id="curl", marks=pytest.mark.long)]
 
 
@@ -41,12 +41,12 @@ def client(request: pytest.FixtureRequest, copy: Copy, tmp_path: Path) -> Client
 
 @pytest.fixture
 def sister(branch: r.Record) -> r.Record:
-    """A second branch of the same franchise, with a base of its own, not loaded yet."""
+    """A second branch of the same franchise, with its own base, that is not loaded yet."""
     return r.branch(franchiseId=branch["franchiseId"])
 
 
 def served(copy: Copy) -> dict[tuple[str, str], Json]:
-    """Every bill that some list of the service returns, of all listed shops."""
+    """Return every bill that appears in a list of the service, for all listed shops."""
     bills: dict[tuple[str, str], Json] = copy.served()["bills"]
     return bills
 
@@ -115,7 +115,7 @@ def test_two_shops_may_use_the_same_bill_id(
 def test_a_shop_that_joins_is_read_with_all_its_history(
     client: Client, copy: Copy, branch: r.Record, sister: r.Record, service: RunningService
 ) -> None:
-    # This one was loaded before the first run, so all its bills have an `updatedAt` before the first mark.
+    # This shop was loaded before the first run, so all its bills have an `updatedAt` before the first mark.
     service.load(sister, *r.bills(sister, 3), r.bill(sister, closedAt=None), *r.members(sister, 2), r.removal(sister))
     client.run()
     newcomer = r.branch(franchiseId=branch["franchiseId"])
@@ -163,7 +163,7 @@ def test_a_shop_that_leaves_keeps_its_bills_and_one_that_returns_is_read_in_full
     assert_equal(client, copy)
 
 
-# --- what the procedure cannot show -----------------------------------------------------------
+# --- limits of the procedure ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("client", EXAMPLES, indirect=True)
@@ -219,11 +219,11 @@ def test_only_history_outside_the_windows_is_missed(
     assert served(copy).keys() - client.bills().keys() == identities(*outside)
 
 
-# --- while a run is under way -------------------------------------------------------------------
+# --- changes during a run --------------------------------------------------------------------
 
 
 def asked(path: str) -> dict[str, str]:
-    """The parameters of a request by name, and its `path`."""
+    """Return the parameters of a request by name, and its `path`."""
     parts = urlsplit(path)
     return {
         "path": parts.path.rsplit("/", 1)[-1],
@@ -232,7 +232,7 @@ def asked(path: str) -> dict[str, str]:
 
 
 def once(matches: Callable[[dict[str, str]], Any], action: Callable[[], Any]) -> Callable[[str], Answer | None]:
-    """Do this before the first request that matches; return what the action returns if that is an answer."""
+    """Return a function that calls `action` before the first matching request and returns its result if that is an answer."""
     waiting = [action]
 
     def happens(path: str) -> Answer | None:

@@ -1,7 +1,6 @@
-"""Ordinary callers in a process of their own, so that they measure the service and not the attacker beside them.
-
-`python -m hostile.ordinary PORTS TARGET CALLERS EVERY_SEC`; the key comes on standard input, and closing it ends the
-callers. The calls are printed as JSON.
+"""Ordinary callers in a separate process, so that the attacker's own load does not distort their measurements.
+| `python -m hostile.ordinary PORTS TARGET CALLERS EVERY_SEC` reads the key from standard input, runs until it
+is closed, and prints the calls as JSON.
 """
 
 import subprocess
@@ -15,7 +14,7 @@ from hostile.checker import Checker, Document
 
 
 class OrdinaryCallers:
-    """Runs the process for the duration of a block; afterwards `calls` and `faults` tell what it saw."""
+    """Runs the process for the duration of a block. Afterwards, `calls` and `faults` hold its results."""
 
     def __init__(
         self, ports: list[int], key: str, target: str = "shops", callers: int = 4, every_sec: float = 0.02
@@ -49,7 +48,7 @@ def main() -> None:
     checker = Checker(Document.served_by(numbers[0]))
     group = [Caller(numbers[place % len(numbers)], key, target, checker=checker) for place in range(int(callers))]
     for caller in group:
-        # The first call of a connection is slower; it is not what is measured.
+        # The first call on a connection is slower, so it is not measured.
         caller.call()
         caller.calls.clear()
     with Crowd(group, float(every_sec)) as crowd:

@@ -1,4 +1,4 @@
-"""Requests that two components could read in two ways are refused."""
+"""Requests that two components could interpret differently are refused."""
 
 import json
 

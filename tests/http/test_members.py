@@ -118,7 +118,7 @@ def test_a_full_member_is_returned_field_by_field(shared_service: RunningService
     ]
 
 
-def test_a_member_of_which_only_the_ids_are_known_has_nulls_zeros_and_empty_lists(
+def test_a_member_with_only_ids_has_nulls_zeros_and_empty_lists(
     shared_service: RunningService,
 ) -> None:
     of = branch()

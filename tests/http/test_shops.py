@@ -55,7 +55,7 @@ def test_a_shop_is_returned_as_it_was_recorded(shared_service: RunningService) -
     }
 
 
-def test_a_shop_of_which_only_the_id_is_known_has_nulls_and_an_empty_list(shared_service: RunningService) -> None:
+def test_a_shop_with_only_an_id_has_nulls_and_an_empty_list(shared_service: RunningService) -> None:
     record = {"kind": "shop", "id": fresh("shop")}
     assert listed(shared_service, record) == {
         "shopId": record["id"],

@@ -307,7 +307,7 @@ def test_bills_of_a_removed_shop_stay_readable(shared_service: RunningService) -
 # --- parameters as such ----------------------------------------------------------------
 
 
-def test_of_a_parameter_given_twice_the_first_counts(shared_service: RunningService) -> None:
+def test_if_a_parameter_is_given_twice_the_first_one_counts(shared_service: RunningService) -> None:
     of, key = open_shop(shared_service)
     query = f"shopId={of['id']}&shopId=other&from=20260101&from=x&to=20260101&to=x"
     assert shared_service.get(f"transactions?{query}", key).status_code == 200

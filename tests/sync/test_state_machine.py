@@ -1,4 +1,4 @@
-"""The promise, under whatever hypothesis can think of."""
+"""Every copy stays correct under any sequence of events that hypothesis generates."""
 
 import pytest
 from hypothesis import HealthCheck, settings
