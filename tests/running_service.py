@@ -87,7 +87,7 @@ class RecordSource(Source):
 
 
 class RunningService:
-    """One deployment, with methods for what operators and integrators do."""
+    """One deployment, with methods for the actions of operators and integrators."""
 
     def __init__(self, folder: Path, **overrides: Any) -> None:
         self.folder = folder
@@ -176,7 +176,7 @@ class RunningService:
     def events_so_far(self) -> list[Event]:
         """Return the events of all requests so far.
 
-        An event is emitted just after its answer, so one more request makes sure that all of them are there.
+        An event is emitted just after its answer, so one more request is sent to make sure that none is missing.
         """
         look = "a-look-at-the-events"
         self.get("openapi.json", headers={"x-request-id": look})

@@ -253,7 +253,7 @@ class Postgres(Server):
         self._returned.append(database)
 
     def _emptied(self, database: str) -> bool:
-        """Empty a database; return whether it is like new. Its connection stays open: a new one would cost the most."""
+        """Empty a database; return whether that succeeded. The connection is kept, because opening one takes longest."""
         try:
             if database not in self._sweepers:
                 self._sweepers[database] = psycopg.connect(self.url(database), autocommit=True)

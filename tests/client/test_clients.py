@@ -1,4 +1,4 @@
-"""Both clients against the real service, endpoint by endpoint. Every test runs with the blocking and the async client."""
+"""Both clients against the real service, endpoint by endpoint. Every test runs with the blocking and the async one."""
 
 import asyncio
 import inspect

@@ -232,7 +232,7 @@ def asked(path: str) -> dict[str, str]:
 
 
 def once(matches: Callable[[dict[str, str]], Any], action: Callable[[], Any]) -> Callable[[str], Answer | None]:
-    """Return a function that calls `action` before the first matching request and returns its result if that is an answer."""
+    """Return a function that calls `action` before the first matching request, and passes on an answer from it."""
     waiting = [action]
 
     def happens(path: str) -> Answer | None:

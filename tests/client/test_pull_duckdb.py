@@ -1,4 +1,4 @@
-"""The procedure of a pull with DuckDB as its target: the order of requests, and how it resumes after an interruption."""
+"""The procedure of a pull with DuckDB as its target: the order of requests, and resuming after an interruption."""
 
 import subprocess
 import sys

@@ -69,7 +69,7 @@ class Worker:
         self._runner.run(_called(self._application.close))
 
     def ask(self, path: str, key: str, *, encoding: str = "", **query: object) -> Cost:
-        """Return the lowest cost over several requests, because some also delete old admissions or write buffered records."""
+        """Return the lowest cost of several requests: some also delete old admissions or write buffered records."""
         question = self._question(path, key, encoding, query)
         counted = min((self._counting_statements(question) for _ in range(TRIES)), key=lambda cost: cost.steps.total())
         counted.calls = self._counting_calls(question)

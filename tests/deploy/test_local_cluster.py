@@ -1,4 +1,4 @@
-"""The whole cluster on loopback: it starts with one command, survives the loss of a node, and cleans up after itself."""
+"""The whole cluster on loopback: it starts with one command, survives the loss of a node, and cleans up."""
 
 import json
 import os

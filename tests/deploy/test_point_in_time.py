@@ -1,4 +1,4 @@
-"""A backup with archived WAL, and recovery to the moment before an accident, with the commands of docs/operate-backup.md."""
+"""Point-in-time recovery from a backup with archived WAL, with the commands of docs/operate-backup.md."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Monitoring: the alerts fire when they should, and a real Prometheus runs every query of the alerts and the dashboard."""
+"""Monitoring: the alerts fire when they should, and a real Prometheus runs every query of alerts and dashboard."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The day's quota: every request that passed the minute counts, and the Thai midnight resets it."""
+"""The day quota: every request that passes the minute window counts, and the count resets at midnight in Thailand."""
 
 from typing import Any
 
@@ -155,7 +155,7 @@ def test_a_crash_is_answered_500_with_the_allowance(service: RunningService) -> 
     assert (answer.status_code, answer.json()["error"], *allowance(answer)) == (500, "internal", "9", "8")
 
 
-def test_the_service_keeps_working_after_a_failure(service: RunningService) -> None:
+def test_the_service_continues_to_work_after_a_failure(service: RunningService) -> None:
     key = service.key(shop="s", per_day=9)
     with table_missing(service, "books", "shops"):
         service.get("shops", key)

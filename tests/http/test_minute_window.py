@@ -1,4 +1,4 @@
-"""The minute window: exact and rolling. Never more than the ceiling in any 60 seconds, never a refusal of what fits."""
+"""The minute window is exact and rolling: no 60 seconds exceed the limit, and no request within it is refused."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,7 +25,7 @@ def statuses(service: RunningService, key: str, number: int) -> list[int]:
 
 
 class Model:
-    """What an exact window does, said as plainly as possible. Times in microseconds."""
+    """A simple model of an exact window. Times are in microseconds."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -83,7 +83,7 @@ def test_steps_of_the_wall_clock_do_not_affect_the_window(
         assert (ask(shared_service, key).status_code == 200) is fits
         if fits:
             model.admitted.append(model.now)
-    # For the tests after this one, and for the reader who wonders: the day may have changed meanwhile, the minute not.
+    # Undo the steps for later tests. Meanwhile the day may have changed, but the minute window has not.
     shared_service.clock.step(-sum(step for _, step in moves))
 
 
@@ -132,7 +132,7 @@ def test_the_default_limit_is_60_per_minute(shared_service: RunningService) -> N
     assert statuses(shared_service, shared_service.key(shop="s"), 62) == [200] * 60 + [429] * 2
 
 
-# --- coming back ------------------------------------------------------------------------------
+# --- retrying ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("passed", [0, 0.000_001, 0.5, 1, 29.25, 58.999, 59, 59.5, 59.999_999])
@@ -147,7 +147,7 @@ def test_after_retry_after_seconds_a_request_is_admitted(shared_service: Running
 
 
 @pytest.mark.parametrize("passed", [0, 0.5, 29.25, 57])
-def test_a_second_before_that_the_id_is_still_taken(shared_service: RunningService, passed: float) -> None:
+def test_one_second_before_that_the_slot_is_still_taken(shared_service: RunningService, passed: float) -> None:
     key = shared_service.key(shop="s", per_min=1)
     ask(shared_service, key)
     shared_service.clock.advance(passed)
@@ -210,7 +210,7 @@ def test_requests_that_fail_take_a_slot(shared_service: RunningService) -> None:
     assert ask(shared_service, key).status_code == 429
 
 
-# --- who shares a window ---------------------------------------------------------------------------
+# --- sharing a window ------------------------------------------------------------------------------
 
 
 def test_every_key_has_its_own_window(shared_service: RunningService) -> None:

@@ -1,4 +1,4 @@
-"""The log: one JSON object a line, written together a moment later."""
+"""The log: one JSON object per line. Lines are buffered briefly and written together."""
 
 import json
 import logging
@@ -24,7 +24,7 @@ EVENTS: list[Event] = [
 
 
 class Later:
-    """What is to be called later, and after how long."""
+    """Records functions to be called later, with their delays."""
 
     def __init__(self) -> None:
         self.due: list[tuple[float, Callable[[], None]]] = []

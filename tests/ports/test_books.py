@@ -25,7 +25,7 @@ def ids(rows: list[dict[str, str]]) -> list[str]:
 # --- shops -------------------------------------------------------------------
 
 
-def test_a_franchise_lists_its_branches_in_the_order_they_came(open_store: OpenStore, run: Run) -> None:
+def test_a_franchise_lists_its_branches_in_the_order_of_loading(open_store: OpenStore, run: Run) -> None:
     open_store.put(shop("sh_b"), shop("sh_a"), shop("sh_x", franchiseId="fr_x"), shop("sh_c"))
     listed = [json.loads(body)["shopId"] for body in run(open_store.books.shops(FRANCHISE)).bodies]
     assert listed == ["sh_b", "sh_a", "sh_c"]
@@ -38,7 +38,7 @@ def test_a_shop_scope_lists_that_shop_alone(open_store: OpenStore, run: Run) -> 
     ]
 
 
-def test_a_franchise_scope_does_not_reach_a_shop_of_the_same_id(open_store: OpenStore, run: Run) -> None:
+def test_a_franchise_scope_does_not_include_a_shop_with_the_same_id(open_store: OpenStore, run: Run) -> None:
     open_store.put(shop("fr_a", franchiseId=None))
     assert run(open_store.books.shops(FRANCHISE)).bodies == []
     assert run(open_store.books.covers(FRANCHISE, "mb_a")) is False
@@ -137,7 +137,7 @@ def test_both_ends_of_the_span_are_included(open_store: OpenStore) -> None:
     assert ids(open_store.by_day(first=date(2025, 12, 3), last=date(2025, 12, 5))) == ["b_3", "b_4", "b_5"]
 
 
-def test_a_day_is_a_day_on_the_shops_clock(open_store: OpenStore) -> None:
+def test_a_day_is_a_day_in_the_shops_time_zone(open_store: OpenStore) -> None:
     open_store.put(shop(timezone="Asia/Tokyo"))
     open_store.put(bill(closedAt="2025-12-31T23:30:00+07:00"))
     assert ids(open_store.by_day(first=date(2026, 1, 1), last=date(2026, 1, 1))) == ["b_1"]
@@ -165,7 +165,7 @@ def test_a_pass_by_day_reads_every_bill_once_at_any_page_size(open_store: OpenSt
         assert met == whole
 
 
-def test_only_a_full_page_says_where_it_ends(open_store: OpenStore, run: Run) -> None:
+def test_only_a_full_page_has_an_end_position(open_store: OpenStore, run: Run) -> None:
     open_store.put(shop())
     open_store.put(*(bill(f"b_{n}") for n in range(3)))
     by_change = [run(open_store.books.bills_by_change(*SH_1, 0, None, None, limit)).last for limit in (3, 4)]
@@ -231,7 +231,7 @@ def test_the_lower_bound_includes_its_instant_and_all_ties(open_store: OpenStore
     assert open_store.by_change(since=stamp + 1) == []
 
 
-def test_the_upper_bound_leaves_out_what_changed_after_it(open_store: OpenStore) -> None:
+def test_the_upper_bound_excludes_later_changes(open_store: OpenStore) -> None:
     open_store.put(shop())
     open_store.put(bill("b_1"))
     bound = open_store.horizon()
@@ -369,7 +369,7 @@ def test_a_member_comes_with_its_base_once_that_is_known(open_store: OpenStore, 
     assert run(open_store.books.member(scope, "m1_nobody")) is None
 
 
-def test_a_member_is_found_by_those_whose_branches_use_its_base(open_store: OpenStore, run: Run) -> None:
+def test_a_member_is_found_in_every_scope_whose_branches_use_its_base(open_store: OpenStore, run: Run) -> None:
     open_store.put(
         shop("sh_1"),
         shop("sh_2", providerId=None),
