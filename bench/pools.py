@@ -3,7 +3,7 @@
 Both serve the same requests through the whole application, over one
 PostgreSQL server on this machine, in rounds that alternate. Then each is put
 through the same faults: the server ends its sessions, freezes, is killed, and
-has no connection free.
+has no free connection.
 """
 
 import argparse

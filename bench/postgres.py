@@ -87,7 +87,7 @@ def _ours(valkey: str) -> list[Contestant]:
 
 
 def _agree(started: Mapping[str, Running], questions: Mapping[str, Workload], tell: Callable[[str], None]) -> None:
-    """Compare answers. The embedded store is left out: it was loaded earlier, so its `updatedAt` differ."""
+    """Compare answers. The embedded store is left out: it was loaded earlier, so its values of `updatedAt` differ."""
     others = [one for name, one in started.items() if name not in (OURS, EMBEDDED)]
     asked = [questions[name] for name in ("page", "bill", "member", "lookup", "members", "shops")]
     tell(f"{sameness.check(started[OURS], others, asked)} answers on PostgreSQL compared: all the same")

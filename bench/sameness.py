@@ -20,7 +20,7 @@ class Differs(Exception):
 
 @cache
 def _client() -> httpx.Client:
-    """Return a shared client: creating one costs more than a request. It keeps no connection to a stopped service."""
+    """Return a shared client, because creating one costs more than a request. It keeps no idle connections."""
     return httpx.Client(timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
 
 

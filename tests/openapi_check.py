@@ -1,5 +1,6 @@
 """Checks answers that tests get over HTTP against the OpenAPI document.
-| `RunningService.get` calls `OpenApiDocument.check`, so a test fails if it gets an
+
+`RunningService.get` calls `OpenApiDocument.check`, so a test fails if it gets an
 answer that the document does not describe. Validators are compiled once per process.
 """
 

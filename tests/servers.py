@@ -178,7 +178,7 @@ class Postgres(Server):
     # --- as a replica ------------------------------------------------------------------
 
     def pause_replay(self) -> None:
-        """Pause replay: receive what the primary writes, but do not show it."""
+        """Pause replay: the replica still receives the primary's writes, but does not show them."""
         self.command("SELECT pg_wal_replay_pause()")
         self.await_answer(lambda: self._require("SELECT pg_get_wal_replay_pause_state() = 'paused'"), OSError)
 
@@ -253,7 +253,7 @@ class Postgres(Server):
         self._returned.append(database)
 
     def _emptied(self, database: str) -> bool:
-        """Empty a database; return whether that succeeded. The connection is kept, because opening one takes longest."""
+        """Empty a database; return whether that succeeded. Its connection is kept, because opening one takes long."""
         try:
             if database not in self._sweepers:
                 self._sweepers[database] = psycopg.connect(self.url(database), autocommit=True)

@@ -1,5 +1,6 @@
 """Load bills into DuckDB with dlt as in its introduction: a resource and a pipeline; lists become child tables.
-| python dlt_load.py BILLS.ndjson FOLDER
+
+python dlt_load.py BILLS.ndjson FOLDER
 """
 
 import json

@@ -1,6 +1,8 @@
 """The API as a Litestar team that cares about speed would write it: SQLAlchemy Core, msgspec structs.
-|     DATABASE_URL=sqlite:///peers.sqlite3 granian --interface asgi litestar_app:app
-| Like `fastapi_app.py`, it has no keys, limits or request records.
+
+    DATABASE_URL=sqlite:///peers.sqlite3 granian --interface asgi litestar_app:app
+
+Like `fastapi_app.py`, it has no keys, limits or request records.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Cursors while there is no primary, and after a failover that has lost some of them. Uses real servers."""
+"""Cursors while there is no primary, and after a failover that has lost some of them. The tests use real servers."""
 
 import asyncio
 from collections.abc import Awaitable, Iterator
@@ -17,7 +17,7 @@ from counterfoil.ports import StoreUnreachable
 from running_service import ManualClock
 from servers import Valkey
 
-# Needs real servers: `make test-long`.
+# These tests need real servers, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
 BY_CHANGE = Listing("k_1", "bills sh_1", "changes 0")

@@ -33,7 +33,7 @@ from records import EVER, NEW_YEAR, bill, bills, branch, member, removal, shop
 from running_service import SECRET, RecordSource, RunningService
 from servers import Postgres, address_of
 
-# Needs a real server: `make test-long`.
+# These tests need a real server, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
 

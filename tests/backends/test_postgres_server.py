@@ -32,7 +32,7 @@ from servers import Postgres
 
 LIMITS = ConnectionLimits()
 
-# Needs a real server, which takes minutes over the whole suite: `make test-long`.
+# These tests need a real server and take minutes, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
 

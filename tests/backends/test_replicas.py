@@ -1,4 +1,4 @@
-"""Several servers: a primary with replicas that lag, die and are promoted. Uses real servers and real replication."""
+"""Several servers: a primary with replicas that lag, die and are promoted. The tests use real servers and real replication."""
 
 import asyncio
 import signal
@@ -27,7 +27,7 @@ from records import EVER, NEW_YEAR, base, bill, bills, branch, member, shop
 from running_service import ManualClock, RunningService
 from servers import Postgres, Valkey, address_of
 
-# Needs real servers: `make test-long`.
+# These tests need real servers, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
 PATIENCE_SEC = 15.0

@@ -1,5 +1,6 @@
 """A store divided by shop and by base: each request reads only the parts that belong to its scope.
-| Without Citus, hash partitions divide the same tables by the same columns.
+
+Without Citus, hash partitions divide the same tables by the same columns.
 When it plans a statement, PostgreSQL excludes the parts that its values rule
 out, and Citus uses the same values. So the service runs on such a store, and its
 statements are planned again with the same values.

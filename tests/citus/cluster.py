@@ -1,5 +1,6 @@
 """A Citus cluster that is already running: `COUNTERFOIL_TEST_CITUS` is its coordinator's address, as a superuser.
-| Databases are created on all of its nodes. A node that runs on this machine can be
+
+Databases are created on all of its nodes. A node that runs on this machine can be
 frozen, killed and started again.
 """
 

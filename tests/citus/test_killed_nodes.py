@@ -23,7 +23,8 @@ EVER = quote("1970-01-01T00:00:00Z")
 
 class Watcher:
     """Repeatedly reads all changes of every shop and compares them with the earlier answers.
-    | After an answer has reported a `serverTime`, no change may appear at or below it,
+
+    After an answer has reported a `serverTime`, no change may appear at or below it,
     and no later answer may report an earlier one.
     """
 

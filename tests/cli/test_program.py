@@ -161,11 +161,11 @@ def test_a_store_of_a_newer_version_is_refused(counterfoil: Command, store: Path
 
 
 class SettledWrongly(SettingsError):
-    """A kind of settings error that has no entry of its own in the error table."""
+    """A kind of settings error without a separate entry in the error table."""
 
 
 class TooBusy(StoreUnavailable):
-    """A kind of store error that has no entry of its own in the error table."""
+    """A kind of store error without a separate entry in the error table."""
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from client.pulled_copy import PLENTY, Copy
 from client.targets import TARGETS, Target
 from running_service import RunningService
 
-# A copy in PostgreSQL needs a real server: `make test-long`.
+# A copy in PostgreSQL needs a real server, so it is tested only in `make test-long`.
 KINDS = [pytest.param(name, marks=() if name == "duckdb" else pytest.mark.long) for name in TARGETS]
 
 

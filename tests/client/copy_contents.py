@@ -1,5 +1,6 @@
 """Objects rebuilt from a copy's tables, and the service's answers converted to the same form.
-| Instants are compared as milliseconds and numbers as decimals; everything else
+
+Instants are compared as milliseconds and numbers as decimals; everything else
 is compared unchanged.
 """
 

@@ -1,5 +1,6 @@
 """A worker in this process that counts SQL statements, steps of SQLite's virtual machine and Python calls.
-| The counts do not depend on the speed or the load of the machine.
+
+The counts do not depend on the speed or the load of the machine.
 """
 
 import asyncio

@@ -1,5 +1,6 @@
 """The cost of a request, counted and not timed: statements, steps of SQLite's virtual machine, calls, memory.
-| An exceeded bound is never due to a slow machine. Either the change is worth it,
+
+An exceeded bound is never due to a slow machine. Either the change is worth it,
 and the bound is raised with a note in docs/performance.md, or it is not.
 """
 
@@ -105,7 +106,8 @@ QUESTIONS = ("poll", "page", "half page", "changes", "bill", "members", "half of
 @pytest.mark.parametrize("request_", QUESTIONS)
 def test_a_request_costs_the_same_however_much_the_store_holds(measured: Measured, request_: str) -> None:
     """Compares steps of SQLite's virtual machine: a scan takes steps for every row, a search only a few in all.
-    | A poll finds nothing. Whether its search ends at the end of the index or at another
+
+    A poll finds nothing. Whether its search ends at the end of the index or at another
     shop's row, the number of steps is the same.
     """
     more = abs(measured.grown[request_].steps["books"] - measured.small[request_].steps["books"])

@@ -1,5 +1,6 @@
 """The image, built by buildah and run by podman on a base made from Debian packages, without a registry.
-| Set COUNTERFOIL_TEST_BASE to the base's tar file to keep it between runs; creating it takes minutes.
+
+Set COUNTERFOIL_TEST_BASE to the base's tar file to keep it between runs; creating it takes minutes.
 """
 
 import json

@@ -21,7 +21,7 @@ from cli.command import PYTHON
 from e2e.serve_process import alive
 from waiting import until
 
-# Starts six servers: `make test-long`.
+# These tests start six servers, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]

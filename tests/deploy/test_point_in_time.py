@@ -13,7 +13,7 @@ from records import EVER, bill, bills, shop
 from running_service import RunningService
 from servers import Postgres, Server
 
-# Starts two servers of its own: `make test-long`.
+# This test starts two servers, so it runs only in `make test-long`.
 pytestmark = pytest.mark.long
 
 

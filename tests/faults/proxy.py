@@ -25,7 +25,7 @@ class Proxy:
         self.delay_sec = 0.0
         # The number of bytes forwarded every hundredth of a second.
         self.throttle: int | None = None
-        # If true, the caller is not told that the server has disconnected.
+        # If true, the caller does not notice that the server has disconnected.
         self.hides_disconnect = False
         self.hidden_disconnects = 0
         self._tls = tls

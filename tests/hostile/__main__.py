@@ -1,5 +1,6 @@
 """Run the attack campaign with totals of your choice and print the results.
-| PYTHONPATH=tests python -m hostile all
+
+PYTHONPATH=tests python -m hostile all
 PYTHONPATH=tests python -m hostile requests --total 1000000 --seed 7 --store postgres
 PYTHONPATH=tests python -m hostile requests --seed 7 --only 4711
 PYTHONPATH=tests python -m hostile triples --total 1000000

@@ -1,5 +1,6 @@
 """Attacks on HTTP framing that are known from other servers, each with the statuses that are allowed.
-| A hidden request carries the request ID `smuggled`. A server that mistakes part
+
+A hidden request carries the request ID `smuggled`. A server that mistakes part
 of a caller's body for another request would answer it.
 """
 

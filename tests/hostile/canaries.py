@@ -1,5 +1,6 @@
 """Searches for canaries: unique markers in data that must never be shown, stored or logged.
-| A marker is found in plain text and in the usual encodings: hexadecimal, base64,
+
+A marker is found in plain text and in the usual encodings: hexadecimal, base64,
 UTF-16, percent-encoding and reversed.
 """
 
@@ -47,7 +48,8 @@ class Hit(Struct, frozen=True):
 
 class Finder:
     """Finds the canaries of a world in bytes.
-    | All markers of a family share a prefix, and so do their encoded forms (a suffix
+
+    All markers of a family share a prefix, and so do their encoded forms (a suffix
     if reversed). Each marker is searched for only where the shared part occurs.
     """
 

@@ -1,5 +1,6 @@
 """Checks every answer against the OpenAPI document that the service serves and the header rules of the contract.
-| It does not use the code of the service. Each fault is a sentence; an answer without faults is as documented.
+
+It does not use the code of the service. Each fault is a sentence; an answer without faults is as documented.
 """
 
 import gzip

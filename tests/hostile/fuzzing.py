@@ -1,5 +1,6 @@
 """Sends the requests that `mutations` generates and checks every answer.
-| Proper requests are pipelined on persistent connections: each must be answered,
+
+Proper requests are pipelined on persistent connections: each must be answered,
 in order, under its own request ID. Each broken request gets its own connection.
 """
 

@@ -1,5 +1,6 @@
 """The limits of a key under many callers: no minute exceeds the limit, and the day count is exact.
-| The checkers know only when callers sent requests and received answers.
+
+The checkers know only when callers sent requests and received answers.
 """
 
 import json
@@ -30,7 +31,8 @@ class Report(Struct):
 
 def minutes_over_limit(calls: list[Call], per_min: int) -> list[str]:
     """Return the minutes that certainly held more than the limit, whenever each call was counted.
-    | A call was counted between its start and its end, so only admitted calls that
+
+    A call was counted between its start and its end, so only admitted calls that
     both began and ended within the 60 seconds are counted here.
     """
     admitted = sorted((call for call in calls if call.remaining is not None), key=lambda call: call.ended)
@@ -83,7 +85,8 @@ def run(
     ask_day: bool = True,
 ) -> Report:
     """Let many clients use one key on all nodes, and kill workers meanwhile.
-    | If `ask_day` is true, the day's count is read at the end, which may take a
+
+    If `ask_day` is true, the day's count is read at the end, which may take a
     minute because the minute window is full.
     """
     key = site.issue("shop", "sh-0-1", per_min=per_min, per_day=PER_DAY)

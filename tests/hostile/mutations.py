@@ -1,5 +1,6 @@
 """Requests that nobody should send, generated from a seed: the same seed and number always give the same bytes.
-| There are two kinds. A *proper* request is well-formed HTTP with strange content:
+
+There are two kinds. A *proper* request is well-formed HTTP with strange content:
 it must be answered as documented for its path. A *broken* request is a proper one
 whose bytes were mutated: the HTTP server may also refuse it or disconnect.
 """

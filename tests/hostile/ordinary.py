@@ -1,5 +1,6 @@
 """Ordinary callers in a separate process, so that the attacker's own load does not distort their measurements.
-| `python -m hostile.ordinary PORTS TARGET CALLERS EVERY_SEC` reads the key from standard input, runs until it
+
+`python -m hostile.ordinary PORTS TARGET CALLERS EVERY_SEC` reads the key from standard input, runs until it
 is closed, and prints the calls as JSON.
 """
 

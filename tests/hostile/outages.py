@@ -1,5 +1,6 @@
 """Outages under load: files that are locked, lost, damaged or replaced, a full disk, servers that die or freeze.
-| During an outage, every answer must be as documented and none may be wrong: a
+
+During an outage, every answer must be as documented and none may be wrong: a
 valid key is never refused as invalid, a revoked key never succeeds, and a list
 that has bills is never empty. After the outage, the service recovers by itself.
 """

@@ -1,5 +1,6 @@
 """Deliberate defects, at least one for each checker. None of them is in the shipped code.
-| A planted service is the real one in this process, with one part replaced by a
+
+A planted service is the real one in this process, with one part replaced by a
 defective subclass, or with its answers changed before they are sent.
 """
 

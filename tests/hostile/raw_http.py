@@ -65,7 +65,8 @@ class Line:
 
     def until_silent(self, quiet_sec: float, most: int) -> list[Answer]:
         """Read answers until nothing has arrived for a while, then half-close and read the rest.
-        | A caller that half-closes at once gets no answer, because the HTTP server
+
+        A caller that half-closes at once gets no answer, because the HTTP server
         considers it gone.
         """
         patience = self.socket.gettimeout()

@@ -1,5 +1,6 @@
 """The scope matrix: every key asks for everything, and only the data that the source records allow may be returned.
-| A triple is a key, an endpoint and an ID: own, foreign, removed, unknown or
+
+A triple is a key, an endpoint and an ID: own, foreign, removed, unknown or
 malformed. The expected answers come from `world`, which does not use the
 service. Members are recognised by their labels, bills by their receipt numbers.
 """

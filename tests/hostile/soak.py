@@ -1,5 +1,6 @@
 """A soak test: full load and a loader for minutes or hours; memory, descriptors and WAL files must not grow.
-| Writes a CSV with one row per interval and an SVG with a curve per column.
+
+Writes a CSV with one row per interval and an SVG with a curve per column.
 """
 
 import csv

@@ -1,5 +1,6 @@
 """Services to attack: real processes, on SQLite or on PostgreSQL with Valkey.
-| All helpers from other tests that the campaign needs are imported here.
+
+All helpers from other tests that the campaign needs are imported here.
 """
 
 import secrets

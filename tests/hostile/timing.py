@@ -1,5 +1,6 @@
 """Compares how long two operations take: interleaved samples, Welch's t, with and without the slow tail.
-| Samples alternate in random order, so that other load slows both down equally.
+
+Samples alternate in random order, so that other load slows both down equally.
 The untrimmed t is the textbook statistic; the trimmed one drops the slowest tenth
 of both, which is mostly interruptions, and so detects much smaller differences.
 """

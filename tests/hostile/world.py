@@ -1,5 +1,6 @@
 """An invented restaurant group as source records, and the data that each key may read, computed from the records alone.
-| Every record carries canaries: unique markers in fields that are never returned.
+
+Every record carries canaries: unique markers in fields that are never returned.
 Bills, members and shops carry labels by which an answer can be recognised.
 """
 
@@ -214,7 +215,7 @@ class World:
             self.removed_members.append(member_id)
             self.later.append({"kind": "member", "id": member_id, "removed": True})
 
-    # --- what a key may read -----------------------------------------------------------
+    # --- permissions of keys -----------------------------------------------------------
 
     def key_specs(self) -> list[KeySpec]:
         """Return keys for each shop and franchise, with and without each permission, and keys for unknown scopes."""

@@ -1,5 +1,6 @@
 """Readers of one key share cursors. A cursor stands for one position, and the service never guesses.
-| The service cannot tell two jobs apart that read the same list with the same key.
+
+The service cannot tell two jobs apart that read the same list with the same key.
 Whatever one of them does, the other must neither miss a row nor receive a
 `serverTime` that is too late.
 """

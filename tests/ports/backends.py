@@ -1,5 +1,6 @@
 """The back ends of the port suite.
-| A `Store` is one deployment's store on one back end. It can be pickled, so that
+
+A `Store` is one deployment's store on one back end. It can be pickled, so that
 a test can pass it to another process. A new back end is one class here and one
 entry in `BACKENDS`; the suite then runs on it, and no test may leave it out.
 """

@@ -566,9 +566,7 @@ def test_a_bill_loaded_while_its_shop_is_being_rewritten_changes_once(open_store
 # --- stamps and the horizon --------------------------------------------------
 
 
-def test_every_transaction_gets_a_stamp_above_every_horizon_given_out(
-    open_store: OpenStore, clock: ManualClock
-) -> None:
+def test_every_transaction_gets_a_stamp_above_every_reported_horizon(open_store: OpenStore, clock: ManualClock) -> None:
     """The clock stands still, steps back an hour, and jumps a day ahead."""
     open_store.put(shop())
     given_out = open_store.horizon()

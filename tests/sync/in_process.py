@@ -1,5 +1,6 @@
 """A whole service whose application is called in this process, and whose parts a test may replace with faulty ones.
-| The application is the shipped one. Only the network is left out: `InProcess`
+
+The application is the shipped one. Only the network is left out: `InProcess`
 is an HTTP transport, so the clients on top of it are the real ones.
 """
 

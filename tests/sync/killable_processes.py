@@ -98,7 +98,8 @@ class KillableProcesses:
 
     def let_work(self, who: str, cpu_seconds: float) -> None:
         """Wait until a process has used this much more CPU time, or it or all the others have ended.
-        | CPU time is independent of other load, so the process is in the middle of its work.
+
+        CPU time is independent of other load, so the process is in the middle of its work.
         """
         enough = self._cpu_seconds(who) + cpu_seconds
         others = [process for name, process in self.running.items() if name != who]

@@ -1,5 +1,6 @@
 """Several servers with different horizons in this process: copies of the books that lag, and two nodes.
-| `tests/backends/test_given_horizons.py` tests the rule for floors on real meters.
+
+`tests/backends/test_given_horizons.py` tests the rule for floors on real meters.
 Here the whole service runs under that rule, and hypothesis chooses the worst
 order in which servers are asked.
 """

@@ -137,7 +137,8 @@ class SourceData:
         self, held: dict[Identity, Json], served: dict[Identity, Json], shops: set[str], begun: dict[str, int]
     ) -> None:
         """Compare a copy with the service, apart from differences that no list can show.
-        | These are bills that the POS removed, and bills imported as history after
+
+        These are bills that the POS removed, and bills imported as history after
         the copy had read their shop for the first time.
         """
         held = {identity: bill for identity, bill in held.items() if identity[0] in shops}

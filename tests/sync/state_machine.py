@@ -1,5 +1,6 @@
 """Anything may happen, in any order; at each quiet point, every copy equals the data of the service.
-| A hypothesis state machine over the real service: shops, bills and members are
+
+A hypothesis state machine over the real service: shops, bills and members are
 added, changed and removed, clocks step, loaders pause, pulls are interrupted,
 and readers may be anywhere in a pass.
 """

@@ -1,5 +1,6 @@
 """The state machine detects every deliberate fault, and none in the shipped service.
-| A scenario is a fixed sequence of the machine's rules. It passes with the shipped
+
+A scenario is a fixed sequence of the machine's rules. It passes with the shipped
 parts and fails with the fault. In the long run, hypothesis has to find such a
 sequence by itself.
 """

@@ -13,7 +13,8 @@ WORK_SEC = {"loader": 0.35, "puller": 0.9, "server": 0.1}
 
 def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProcesses:
     """Run all three; kill and restart one after the other until this many were killed.
-    | Each accounts for at least an eighth of the kills.
+
+    Each accounts for at least an eighth of the kills.
     """
     processes = KillableProcesses(folder, bills, seed)
     longest = {victim: seconds * bills / 400 for victim, seconds in WORK_SEC.items()}

@@ -1,5 +1,6 @@
 """Checks the packages that a server installs for known vulnerabilities. `make check` runs it.
-| It fails only on a vulnerability. If it is offline, or pip-audit is missing, it
+
+It fails only on a vulnerability. If it is offline, or pip-audit is missing, it
 prints a sentence that nothing was checked.
 """
 

@@ -1,5 +1,6 @@
 """Generates the manual pages in deploy/man from the commands. Run as a program, it replaces them: `make docs`.
-| There is a page for the program and one for each command and subcommand, named
+
+There is a page for the program and one for each command and subcommand, named
 like those of git: counterfoil-keys-issue(1).
 """
 

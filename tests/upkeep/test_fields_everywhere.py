@@ -1,5 +1,6 @@
 """A published field reaches all places that list fields: the documents, the typed client, and the tables of `pull`.
-| docs/architecture.md ("Where to add") names the places; these tests fail if one
+
+docs/architecture.md ("Where to add") names the places; these tests fail if one
 of them was forgotten. tests/client/test_models.py also compares the typed client
 with the resources.
 """
