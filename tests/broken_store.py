@@ -12,7 +12,7 @@ from running_service import RunningService
 
 
 def _missing(path: Path) -> None:
-    """Leave the path empty."""
+    """Put nothing in place of the file."""
 
 
 def _empty(path: Path) -> None:

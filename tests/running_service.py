@@ -50,7 +50,7 @@ def backend_settings(deployment: str) -> Iterator[dict[str, str]]:
 
 
 class ManualClock:
-    """Both clocks stand still until moved. `step` moves only the wall clock, as an operator or NTP does."""
+    """A wall clock and a monotonic clock that tests move. `step` moves only the wall clock, like an operator or NTP."""
 
     def __init__(self, now_ms: int = START_MS) -> None:
         self._now_us = now_ms * 1000

@@ -133,7 +133,7 @@ class Server:
             self.process.send_signal(number)
 
     def kill(self) -> None:
-        """Kill it, as a power failure would."""
+        """Kill the server, as a power failure would."""
         self.signal(signal.SIGKILL)
         if self.process:
             self.process.wait()
@@ -242,7 +242,7 @@ class Postgres(Server):
         return name, self.url(name)
 
     def borrow_database(self) -> tuple[str, str]:
-        """Return a database that was given back, emptied, or a new one. Emptying takes a tenth of the time."""
+        """Return an emptied database that a test has returned, or a new one. Emptying takes a tenth of the time."""
         while self._returned:
             name = self._returned.pop()
             if self._emptied(name):
@@ -355,7 +355,7 @@ def package(name: str) -> Path:
 
 
 def _free_port() -> int:
-    """Return a free port that cluster nodes can use, too: their bus uses the port 10,000 higher."""
+    """Return a free port that cluster nodes can use too: they also use the port 10,000 above it for their bus."""
     while True:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

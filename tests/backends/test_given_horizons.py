@@ -1,4 +1,4 @@
-"""The floor of a key is stored with its count, across nodes, rotation and a flushed meter. The tests use real servers."""
+"""The floor of a key is stored with its count, across nodes, rotation and a flushed meter, on real servers."""
 
 import asyncio
 import secrets

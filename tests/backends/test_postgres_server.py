@@ -320,7 +320,7 @@ def test_the_settings_limit_the_connections_of_a_worker(tmp_path: Path) -> None:
         answers = list(crowd.map(lambda _: service.get("shops", key), range(6)))
         took = time.monotonic() - began
         blocking.rollback()
-    # Two statements run into their time limit; the other requests find no connection.
+    # Two statements exceed their time limit. The other requests find no free connection.
     assert Counter(answer.json()["error"] for answer in answers) == {"internal": 2, "auth_unavailable": 4}
     assert 0.6 <= took < LIMITS.statement_timeout_ms / 1000
     service.close()

@@ -1,4 +1,4 @@
-"""Several servers: a primary with replicas that lag, die and are promoted. The tests use real servers and real replication."""
+"""Several servers: a primary with replicas that lag, die and are promoted, with real servers and replication."""
 
 import asyncio
 import signal
@@ -170,7 +170,7 @@ def test_a_lagging_replica_gives_an_older_server_time_and_no_gap(cluster: Cluste
     assert second["id"] in ids(bill_list(cluster, key, of, updatedSince=behind["serverTime"]))
 
 
-def test_a_later_page_of_a_pass_comes_only_from_a_server_that_has_reached_the_first(wider: Cluster) -> None:
+def test_a_later_page_is_read_only_from_a_server_that_has_reached_the_horizon_of_the_first(wider: Cluster) -> None:
     cluster = wider
     of = shop()
     cluster.load(of)
@@ -432,7 +432,7 @@ def test_a_primary_that_freezes_does_not_hold_back_the_horizon_of_the_next(clust
     assert cluster.service.ledger.advance_horizon() == cluster.service.clock.now_ms()
 
 
-def test_a_new_primary_continues_from_the_highest_horizon_given_out(wider: Cluster) -> None:
+def test_a_new_primary_continues_from_the_highest_reported_horizon(wider: Cluster) -> None:
     cluster = wider
     behind, ahead = cluster.replicas
     of = shop()

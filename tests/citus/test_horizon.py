@@ -231,7 +231,7 @@ def test_an_interrupted_batch_is_published_up_to_the_interruption_and_can_be_loa
     assert two_shops.open_store.stamp("b_1", two_shops.far) > told  # type: ignore[operator]
 
 
-def test_a_coordinator_killed_in_the_middle_of_a_batch_leaves_no_row_below_a_horizon_given_out(
+def test_a_coordinator_killed_in_the_middle_of_a_batch_leaves_no_row_below_a_reported_horizon(
     two_shops: TwoShops,
 ) -> None:
     """A worker that hangs still has to run the statement of the dead coordinator."""

@@ -124,7 +124,7 @@ def _kill_while_loading(processes: KillableProcesses, node: Node) -> None:
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(30, marks=pytest.mark.long)])
-def test_nothing_is_lost_and_no_server_time_comes_too_early_while_nodes_are_killed(tmp_path: Path, kills: int) -> None:
+def test_nothing_is_lost_and_no_server_time_is_too_early_while_nodes_are_killed(tmp_path: Path, kills: int) -> None:
     processes, watcher = run_killing(tmp_path, kills, seed=kills)
     assert watcher.broken == []
     assert watcher.answers[200] > len(SHOPS) * kills

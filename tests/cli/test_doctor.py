@@ -165,7 +165,7 @@ def test_a_port_used_by_another_program_is_reported(
         (3600, "warn", "The latest load did not finish: it stopped after 2 lines, 60 minutes ago"),
     ],
 )
-def test_the_time_since_the_last_write_tells_a_running_load_from_an_interrupted_one(
+def test_the_time_since_the_last_write_distinguishes_a_running_load_from_an_interrupted_one(
     loaded: Command, store: Path, seconds_ago: int, status: str, says: str
 ) -> None:
     with sqlite3.connect(store / "books.sqlite3") as connection:

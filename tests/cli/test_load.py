@@ -49,7 +49,9 @@ def test_loading_again_changes_nothing(counterfoil: Command, folder: Path) -> No
     assert (told["added"], told["changed"], told["unchanged"]) == (0, 0, 22)
 
 
-def test_plain_gzip_and_zstd_files_and_standard_input_load_alike(counterfoil: Command, tmp_path: Path) -> None:
+def test_plain_gzip_and_zstd_files_and_standard_input_are_loaded_in_the_same_way(
+    counterfoil: Command, tmp_path: Path
+) -> None:
     everything = lines(*SHOPS, *BILLS)
     plain, packed, dense = tmp_path / "a.ndjson", tmp_path / "b.ndjson.gz", tmp_path / "c.jsonl.zst"
     plain.write_bytes(everything)

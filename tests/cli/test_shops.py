@@ -21,7 +21,7 @@ from running_service import backend_settings
 SECRET = "a deployment secret for tests only, long enough"
 WEEK_MS = 7 * DAY_MS
 HOUR_MS = 3_600_000
-# 15:00 in Thailand.
+# This is 15:00 in Thailand.
 NOW = 1_767_225_600_000 + 40 * DAY_MS + 8 * HOUR_MS
 
 

@@ -115,9 +115,9 @@ class CurlClient(Client):
 
 @contextmanager
 def proxy(service: RunningService, happens: Callable[[str], Answer | None]) -> Iterator[str]:
-    """Run a proxy to the service that calls `happens` with the path of each request before it passes the request on.
+    """Run a proxy to the service that calls `happens` with the path of each request before it forwards the request.
 
-    If `happens` returns an answer, the client receives that instead. The value is the proxy's base URL.
+    If `happens` returns an answer, the client receives that instead. Yields the proxy's base URL.
     """
 
     def answer(path: str, headers: Any) -> Answer:

@@ -254,7 +254,7 @@ def told(process: "subprocess.Popen[str]") -> Any:
     return json.loads(process.stdout.readline())
 
 
-def test_a_pull_that_keeps_running_brings_new_data_until_it_is_stopped(copy_owner: CopyOwner) -> None:
+def test_a_repeated_pull_copies_new_data_until_it_is_stopped(copy_owner: CopyOwner) -> None:
     with kept(copy_owner, "1s") as process:
         assert told(process)["billsWritten"] == 19
         copy_owner.service.load(r.bill(copy_owner.branch))

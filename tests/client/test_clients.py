@@ -93,7 +93,7 @@ def test_shops_are_listed_with_their_categories(call: Caller, key: str, shop: r.
     assert listed["categories"][0]["name"] == "Soups"
 
 
-def test_the_page_of_shops_carries_the_mark_for_the_next_run(call: Caller, key: str, service: RunningService) -> None:
+def test_the_page_of_shops_has_the_mark_for_the_next_run(call: Caller, key: str, service: RunningService) -> None:
     page = call(key, "shop_page")
     assert page.server_time == service.get("shops", key).json()["serverTime"]
     assert page.next_cursor is None
@@ -179,7 +179,7 @@ def test_usage_reports_the_permissions_of_the_key(call: Caller, key: str) -> Non
     assert usage["today"]["count"] == 1
 
 
-def test_a_refusal_carries_code_and_request_id(call: Caller, key: str, service: RunningService) -> None:
+def test_a_refusal_has_a_code_and_a_request_id(call: Caller, key: str, service: RunningService) -> None:
     with pytest.raises(Refusal) as told:
         call(key, "bill", "no such bill")
     assert (told.value.status, told.value.code) == (404, "not_found")

@@ -75,7 +75,7 @@ def test_the_first_run_copies_every_bill_and_member(
 
 
 @pytest.mark.parametrize("client", EXAMPLES, indirect=True)
-def test_later_runs_bring_every_change(client: Client, copy: Copy, branch: r.Record, service: RunningService) -> None:
+def test_later_runs_copy_every_change(client: Client, copy: Copy, branch: r.Record, service: RunningService) -> None:
     voided, edited, losing_its_date, undated = (r.bill(branch) for _ in range(4))
     undated |= {"closedAt": None}
     old, leaving = r.bill(branch, history=True), r.member(branch)
@@ -260,7 +260,7 @@ def test_a_bill_that_moves_between_windows_during_the_first_run_is_not_lost(
 
 @pytest.mark.parametrize("client", CURL_LATER, indirect=True)
 @pytest.mark.parametrize("full", [True, False])
-def test_bills_that_change_between_two_pages_come_with_the_next_run(
+def test_bills_that_change_between_two_pages_are_copied_in_the_next_run(
     client: Client, copy: Copy, branch: r.Record, service: RunningService, full: bool
 ) -> None:
     bills = [*r.bills(branch, MORE_THAN_A_PAGE), *(r.bill(branch, closedAt=None) for _ in range(3))]
@@ -278,7 +278,7 @@ def test_bills_that_change_between_two_pages_come_with_the_next_run(
 
 
 @pytest.mark.parametrize("client", CURL_LATER, indirect=True)
-def test_a_change_to_a_shop_that_was_just_read_comes_with_the_next_run(
+def test_a_change_to_a_shop_that_was_just_read_is_copied_in_the_next_run(
     client: Client, copy: Copy, branch: r.Record, sister: r.Record, service: RunningService
 ) -> None:
     first, second = r.bill(branch), r.bill(sister)

@@ -87,7 +87,7 @@ def test_a_copy_of_one_key_is_pulled_with_another_only_on_request(
         copy.pull()
 
 
-def test_a_copy_made_by_a_newer_program_is_left_alone(copy: Copy) -> None:
+def test_a_copy_made_by_a_newer_program_is_not_changed(copy: Copy) -> None:
     sink = copy.target()
     with sink.transaction():
         sink.save_state(b'{"format":99,"shops":[]}')
@@ -136,7 +136,7 @@ def test_a_file_that_another_process_has_open_is_reported_in_one_sentence(copy: 
     copy.pull()
 
 
-def test_nothing_is_left_beside_the_file(copy: Copy, tmp_path: Path) -> None:
+def test_no_other_files_are_left_next_to_the_database(copy: Copy, tmp_path: Path) -> None:
     copy.pull()
     scratch = tmp_path / "copy.duckdb.scratch"
     scratch.mkdir()
@@ -176,7 +176,7 @@ def test_bills_without_a_date_count_from_the_first_moment_of_a_day_anywhere(
     copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     service.clock.step((datetime(2026, 1, 4, 20, tzinfo=UTC).timestamp() * 1000 - service.clock.now_ms()) / 1000)
-    service.load(r.bill(branch, closedAt=None, id="early"))  # on the fifth in Bangkok
+    service.load(r.bill(branch, closedAt=None, id="early"))  # this is the fifth in Bangkok
     copy.pull(since=date(2026, 1, 5))
     assert "early" in {bill_id for _, bill_id in copy.held()["bills"]}
     assert copy.reconcile(since=date(2026, 1, 5)) == []

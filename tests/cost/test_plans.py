@@ -85,8 +85,8 @@ def test_no_statement_scans_a_growing_table(seen: tuple[Path, list[Seen]]) -> No
         for line in plan_of(store, database, text)
         if (scan := re.match(r"SCAN (\w+)", line))
         and scan[1] not in SMALL | {"CONSTANT", "base"}  # the list of bases that a key covers
-        # This index contains only the shops in question.
         and HOURLY not in text
+        # This index contains only the shops whose bills have to be rewritten.
         and "shops_to_rewrite" not in line
     }
     assert len(statements) > 100

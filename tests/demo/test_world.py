@@ -136,7 +136,7 @@ def test_no_two_records_of_a_kind_share_an_id() -> None:
     assert len({(record["kind"], record["id"]) for record in records}) == len(records)
 
 
-def test_bills_come_in_the_order_they_were_closed_and_none_lies_in_the_future(clean: list[Record]) -> None:
+def test_bills_are_in_the_order_they_were_closed_and_none_is_in_the_future(clean: list[Record]) -> None:
     closed = [closed_ms(record) for record in clean if record["kind"] == "bill"]
     # Some tills record only whole seconds.
     seconds = [moment // 1000 for moment in closed if moment is not None]
@@ -543,7 +543,7 @@ def test_a_member_may_be_linked_a_day_later(delivered: DeliveredWorld) -> None:
     assert any("memberId" not in before and "memberId" in after for before, after in corrections(delivered))
 
 
-def test_a_correction_carries_the_higher_revision(delivered: DeliveredWorld) -> None:
+def test_a_correction_has_a_higher_revision(delivered: DeliveredWorld) -> None:
     assert all((before["rev"], after["rev"]) == (1, 2) for before, after in corrections(delivered))
 
 

@@ -91,7 +91,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 
 def build_image(engine: Engine) -> None:
-    """Build the image from a folder of packages that were downloaded from this machine's package index."""
+    """Build the image from a folder of packages that pip on this machine has downloaded."""
     wheels, pip = engine.folder / "wheels", engine.folder / "pip.conf"
     wanted = ("hatchling", "async-timeout", f"{ROOT}[server,cluster]")
     output_of(

@@ -79,7 +79,7 @@ def test_the_wheel_contains_all_files_that_the_package_reads(wheel: Path) -> Non
     assert {Path(name).suffix for name in sources} >= {".py", ".sql", ".lua", ".json"}
 
 
-def test_the_wheel_holds_the_manual_pages_where_man_finds_them(wheel: Path) -> None:
+def test_the_wheel_contains_the_manual_pages_where_man_finds_them(wheel: Path) -> None:
     pages = {
         f"counterfoil-{__version__}.data/data/share/man/man1/{page.name}" for page in (ROOT / "deploy/man").iterdir()
     }
@@ -87,7 +87,7 @@ def test_the_wheel_holds_the_manual_pages_where_man_finds_them(wheel: Path) -> N
     assert pages <= names_in(wheel)
 
 
-def test_neither_archive_holds_tests_benchmarks_or_a_store(built: tuple[Path, Path]) -> None:
+def test_neither_archive_contains_tests_benchmarks_or_a_store(built: tuple[Path, Path]) -> None:
     archive, wheel = built
     with tarfile.open(archive) as opened:
         held = opened.getnames()

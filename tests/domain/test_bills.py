@@ -178,7 +178,7 @@ def test_a_bill_linked_to_nobody_has_no_token(member: object) -> None:
 # --- dates -----------------------------------------------------------------
 
 
-def test_the_time_of_a_bill_carries_the_offset_of_its_shop() -> None:
+def test_the_time_of_a_bill_has_the_offset_of_its_shop() -> None:
     tokyo = replace(RIVERSIDE, timezone="Asia/Tokyo")
     assert bill(tokyo, closedAt=EVENING).timestamp == "2026-01-31T20:05:09.120+09:00"
 
@@ -281,7 +281,7 @@ def test_the_table_is_not_named_on_any_other_bill() -> None:
     assert bill(channel="take_away", table={"id": "t1", "name": "A1"}).table_name is None
 
 
-def test_a_buffet_is_known_by_the_id_of_its_package() -> None:
+def test_a_buffet_is_identified_by_the_id_of_its_package() -> None:
     assert bill(buffetPackageId="bf_1", serviceType="alacarte").service_type == "bf_1"
 
 
@@ -336,12 +336,12 @@ def test_unreadable_options_are_an_empty_list(options: object) -> None:
     assert line(options=options).options == []
 
 
-def test_category_is_null_where_the_till_recorded_nothing_about_it() -> None:
+def test_category_is_null_if_the_till_recorded_nothing_about_it() -> None:
     assert (line().category, line(categoryIds=None).category) == (None, None)
 
 
 @pytest.mark.parametrize("none", [[], [""], "", "c1", {}, 5])
-def test_category_is_empty_where_the_product_had_none(none: object) -> None:
+def test_category_is_empty_if_the_product_had_none(none: object) -> None:
     assert line(categoryIds=none).category == []
 
 
@@ -415,7 +415,7 @@ def test_amounts_that_cannot_be_read_are_all_null(value: object) -> None:
     assert bill(amounts=value).amounts == amounts()
 
 
-def test_money_carries_no_binary_noise() -> None:
+def test_money_has_no_floating_point_noise() -> None:
     assert b'"net":0.3}' in msgspec.json.encode(amounts(net=0.1 + 0.2))
 
 

@@ -47,7 +47,7 @@ def test_an_instant_is_written_with_the_local_time_of_its_zone(instant: int, zon
     assert iso(instant, zone) == local.isoformat(timespec="milliseconds")
 
 
-def test_an_offset_that_is_no_multiple_of_a_quarter_hour_is_written_as_it_is() -> None:
+def test_an_offset_that_is_not_a_multiple_of_a_quarter_hour_is_written_unchanged() -> None:
     kiritimati = ZoneInfo("Pacific/Kiritimati")
     instant = to_ms(datetime(1975, 6, 2, 0, 4, 59, tzinfo=kiritimati))
     assert iso(instant, kiritimati) == "1975-06-02T00:04:59.000-10:40"

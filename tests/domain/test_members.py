@@ -196,7 +196,7 @@ def test_phone_and_email_are_shown_with_the_permission() -> None:
     assert (member.tel, member.email) == ("081", "a@b")
 
 
-def test_phone_and_email_are_null_with_the_permission_where_there_are_none() -> None:
+def test_phone_and_email_are_null_with_the_permission_if_there_are_none() -> None:
     member = published(kept(tel="", email=5), base(), NOW, personal_data=True)
     assert (member.tel, member.email, member.has_tel, member.has_email) == (None, None, False, False)
 
@@ -255,7 +255,7 @@ def test_points_that_expire_on_a_day_are_usable_through_that_thai_day(day: objec
 
 
 @pytest.mark.parametrize("far", ["9999-12-31", "9999-12-31T23:59:59Z", 253_402_300_799, 10**15])
-def test_an_expiry_in_the_far_future_is_the_last_representable_instant_for_lots_and_coupons_alike(far: object) -> None:
+def test_an_expiry_in_the_far_future_is_the_last_representable_instant_for_lots_and_coupons(far: object) -> None:
     member = kept(points=[{"amount": 10, "expireAt": far}], coupons=[{"expireAt": far}])
     assert member.points == [Lot(10, LAST_INSTANT)]
     assert member.coupons[0].expire_at == "9999-12-31T16:59:59.999+07:00"
@@ -265,7 +265,7 @@ def test_a_time_of_expiry_without_an_offset_is_thai_time() -> None:
     assert kept(points=[{"amount": 1, "expireAt": "2026-01-31T18:05:09.121"}]).points == [Lot(1, NOW + 1)]
 
 
-def test_usable_lots_add_up_without_binary_noise() -> None:
+def test_usable_lots_add_up_without_floating_point_noise() -> None:
     assert (
         shown(credit=[{"amount": 0.1}, {"amount": 0.2, "expireAt": SOON}, {"amount": 5, "expireAt": 1}]).credit == 0.3
     )

@@ -92,7 +92,7 @@ def test_an_unreadable_closing_time_is_ignored(written: object) -> None:
     assert facts(closingTime=written).closing_time() is None
 
 
-def test_a_channel_is_known_by_its_name() -> None:
+def test_a_channel_has_its_name_as_label() -> None:
     assert facts().channels == {"ch_1": "HungryElephant"}
 
 

@@ -290,7 +290,7 @@ def test_a_killed_worker_is_replaced_and_no_count_is_lost(deployment: Deployment
     assert running.stop() == 0
 
 
-def test_workers_whose_supervisor_is_killed_end_by_themselves_and_free_the_port(deployment: Deployment) -> None:
+def test_workers_whose_supervisor_is_killed_exit_and_free_the_port(deployment: Deployment) -> None:
     deployment.issue({"k": {"per_min": 3}})
     first = deployment.start(workers=2)
     key = first.key("k")
@@ -304,7 +304,7 @@ def test_workers_whose_supervisor_is_killed_end_by_themselves_and_free_the_port(
     assert second.stop() == 0
 
 
-def test_workers_whose_supervisor_is_killed_while_they_start_end_too(deployment: Deployment) -> None:
+def test_workers_whose_supervisor_is_killed_while_they_start_exit_too(deployment: Deployment) -> None:
     running = deployment.start(workers=2, ready=False)
     until(lambda: len(running.pids()) == 2, "the workers were started")
     workers = running.pids()

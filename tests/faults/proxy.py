@@ -123,7 +123,7 @@ class Proxy:
         try:
             transport, _ = await self._loop.connect_accepted_socket(lambda: protocol, line, ssl=self._tls)
         except OSError:
-            # The caller does not trust the certificate.
+            # The TLS handshake failed, because the caller does not trust the certificate.
             return
         writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
         self._open.add(writer)

@@ -217,7 +217,7 @@ def test_a_damaged_file_is_reported_by_name_and_no_worker_dies(
     deployment: Deployment, name: str, damage: Callable[[Path], None]
 ) -> None:
     if name == "usage":
-        # Enough cursors and records for several pages.
+        # Insert enough cursors and records for several database pages.
         with deployment.database("usage") as usage:
             usage.execute(
                 "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) INSERT INTO requests "

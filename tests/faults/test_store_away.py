@@ -35,7 +35,7 @@ def locked(multi_node: MultiNodeDeployment, table: str) -> Iterator[None]:
         yield
 
 
-def test_a_dead_store_causes_failures_that_still_carry_the_day_quota(multi_node: MultiNodeDeployment) -> None:
+def test_a_dead_store_causes_failures_that_still_have_the_quota_headers(multi_node: MultiNodeDeployment) -> None:
     multi_node.issue("counted", per_min=1000, per_day=50)
     node = multi_node.node()
     client = node.client("counted")
@@ -70,7 +70,7 @@ def test_a_store_that_does_not_answer_causes_a_failure_within_the_time_limit(
             assert until(lambda: client.ask(BY_DAY).status == 200, "a new connection was made")
             return
     assert_failed([client.ask(BY_DAY)], LIMITS.pool_wait_sec + LIMITS.answer_sec + SLACK_SEC)
-    # Fewer callers than connections. For more callers, see test_storm.py.
+    # There are fewer callers than connections. For more callers, see test_storm.py.
     limit_sec = LIMITS.pool_wait_sec + LIMITS.answer_sec + 2 * SLACK_SEC
     assert_failed(call_concurrently(node.port, multi_node.key(), BY_DAY, 4), limit_sec)
     for pid in multi_node.postgres.pids():

@@ -229,7 +229,7 @@ def a_folder(site: Attacked, name: str, _: Path) -> Iterator[None]:
 
 @contextmanager
 def disk_full(site: Attacked) -> Iterator[None]:
-    """Forbid all processes of the service to write to files, which has the effect of a full disk."""
+    """Prevent all processes of the service from writing to files, which has the effect of a full disk."""
     with ExitStack() as restored:
         for pid in site.processes().values():
             soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)

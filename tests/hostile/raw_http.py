@@ -39,7 +39,7 @@ class Line:
             self.socket.shutdown(socket.SHUT_WR)
 
     def answer(self, method: str = "GET") -> Answer | None:
-        """Read one answer; return None if the connection was closed before it began."""
+        """Read and return one answer, or None if the connection was closed before it began."""
         while (end := self._received.find(b"\r\n\r\n")) < 0:
             if not self._receive():
                 if self._received:

@@ -14,7 +14,7 @@ from running_service import RunningService
 
 PAGE_BYTES = 120_000_000
 LOADER_BYTES = 200_000_000
-# 2.6 million empty items: 8 MB as a line, 390 MB as an answer.
+# This many empty items take 8 MB as a line and 390 MB as an answer.
 EMPTY_ITEMS = 2_600_000
 
 

@@ -306,7 +306,7 @@ def test_a_bad_request_among_pipelined_ones_harms_only_its_own_connection(
     assert received.count(b"HTTP/1.1 200") <= 1
 
 
-def test_a_request_that_comes_a_byte_at_a_time_is_answered(shared_service: RunningService, key: str) -> None:
+def test_a_request_that_arrives_a_byte_at_a_time_is_answered(shared_service: RunningService, key: str) -> None:
     with connect(shared_service) as line:
         for byte in request(SHOPS, key=key):
             line.send(bytes([byte]))

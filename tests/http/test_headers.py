@@ -88,7 +88,7 @@ def test_every_answer_varies_with_the_key_the_encoding_and_browser_headers(answe
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_answer_is_json_and_says_so(answers: dict[str, Any], kind: str) -> None:
+def test_every_answer_is_json_and_has_its_content_type(answers: dict[str, Any], kind: str) -> None:
     assert answers[kind].headers["content-type"] == "application/json"
 
 

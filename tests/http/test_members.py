@@ -277,7 +277,7 @@ def test_the_permission_adds_only_phone_and_email(shared_service: RunningService
     assert (row["tel"], row["email"]) == ("0812345678", "a@example.com")
 
 
-def test_phone_and_email_are_null_with_the_permission_where_there_are_none(shared_service: RunningService) -> None:
+def test_phone_and_email_are_null_with_the_permission_if_there_are_none(shared_service: RunningService) -> None:
     of = branch()
     of, key = open_base(shared_service, member(of, tel=None, email=""), of=of, personal_data=True)
     (row,) = rows(shared_service, of, key)

@@ -172,7 +172,7 @@ def test_the_refusal_says_when_to_retry_and_what_the_limit_is(shared_service: Ru
     assert answer.headers["retry-after"] == "50"
 
 
-def test_the_refusal_carries_no_daily_allowance(shared_service: RunningService) -> None:
+def test_the_refusal_has_no_allowance_headers(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s", per_min=1)
     ask(shared_service, key)
     assert not [name for name in ask(shared_service, key).headers if name.startswith("x-ratelimit")]

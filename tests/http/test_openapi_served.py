@@ -29,7 +29,7 @@ def test_requests_for_the_document_are_not_counted(shared_service: RunningServic
     assert shared_service.data("usage", key)["today"]["count"] == 1
 
 
-def test_the_document_carries_no_allowance(shared_service: RunningService) -> None:
+def test_the_document_has_no_allowance_headers(shared_service: RunningService) -> None:
     answer = shared_service.get("openapi.json", shared_service.key(shop="s"))
     assert not [name for name in answer.headers if name.startswith("x-ratelimit")]
 

@@ -162,7 +162,7 @@ def test_an_unchanged_answer_is_a_disclosure_because_it_confirms_personal_data(
     assert disclosed(shared_service, key) == [(of["providerId"], 2 if path == "list" else 1)] * 3
 
 
-def test_an_unchanged_answer_without_personal_data_is_no_disclosure(shared_service: RunningService) -> None:
+def test_an_unchanged_answer_without_personal_data_is_not_a_disclosure(shared_service: RunningService) -> None:
     of, _, key = open_base(shared_service, 2, personal_data=False)
     shared_service.get("members", key, method="HEAD", providerId=of["providerId"])
     shared_service.get("members", key, headers={"if-none-match": "*"}, providerId=of["providerId"])

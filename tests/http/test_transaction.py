@@ -332,7 +332,7 @@ def test_the_vat_type_is_an_open_string(shared_service: RunningService, vat_type
 @pytest.mark.parametrize(
     ("change", "shown"), [(None, 0), ("", 0), (0, 0), ("5.50", 5.5), ("lots", None), ("Infinity", None)]
 )
-def test_change_is_0_where_none_was_given_and_null_only_where_it_cannot_be_read(
+def test_change_is_0_if_none_was_given_and_null_only_if_it_cannot_be_read(
     shared_service: RunningService, change: object, shown: object
 ) -> None:
     (payment,) = read(shared_service, shop(), payments=[{"name": "Cash", "amount": 120, "change": change}])["payments"]
@@ -355,7 +355,7 @@ def test_settled_amounts_add_up_to_the_net_of_the_bill(shared_service: RunningSe
     assert sum(payment["amount"] - payment["change"] for payment in found["payments"]) == found["amounts"]["net"]
 
 
-def test_money_is_written_without_binary_noise(shared_service: RunningService) -> None:
+def test_money_is_written_without_floating_point_noise(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of, amounts={"net": 0.1 + 0.2, "vat": 1.10})
     shared_service.load(of, record)
@@ -385,7 +385,7 @@ def test_a_shop_without_a_time_zone_is_read_on_thai_time(shared_service: Running
         ("America/St_Johns", "2026-01-01T08:30:00.000-03:30"),
     ],
 )
-def test_a_bills_times_carry_the_offset_of_its_shop(shared_service: RunningService, zone: str, shown: str) -> None:
+def test_a_bills_times_have_the_offset_of_its_shop(shared_service: RunningService, zone: str, shown: str) -> None:
     found = read(shared_service, shop(timezone=zone), closedAt="2026-01-01T12:00:00Z")
     assert found["timestamp"] == shown
     assert found["updatedAt"].endswith(shown[-6:])
@@ -411,7 +411,7 @@ def test_a_franchises_key_reads_a_bill_of_any_of_its_branches(shared_service: Ru
     ]
 
 
-def test_a_missing_bill_and_one_out_of_scope_are_answered_alike(shared_service: RunningService) -> None:
+def test_a_missing_bill_and_one_out_of_scope_get_the_same_answer(shared_service: RunningService) -> None:
     mine, theirs = branch(), branch()
     record = bill(theirs)
     shared_service.load(mine, theirs, record)

@@ -55,7 +55,7 @@ def test_a_bill_is_returned_when_it_changed_at_or_after_the_instant(
     assert ids(shared_service, of, key, since) == ([record["id"]] if found else [])
 
 
-def test_bills_come_in_the_order_of_their_last_change(shared_service: RunningService) -> None:
+def test_bills_are_listed_in_the_order_of_their_last_change(shared_service: RunningService) -> None:
     of = shop()
     one, two, three = bills(of, 3)
     of, key = open_shop(shared_service, of=of)
@@ -207,7 +207,7 @@ def test_a_visible_change_moves_updated_at(shared_service: RunningService, chang
     ],
     ids=lambda change: next(iter(change), "nothing"),
 )
-def test_an_invisible_change_leaves_updated_at_alone(shared_service: RunningService, change: Record) -> None:
+def test_an_invisible_change_does_not_move_updated_at(shared_service: RunningService, change: Record) -> None:
     of = shop()
     record = bill(of)
     of, key = open_shop(shared_service, record, of=of)

@@ -90,14 +90,14 @@ def test_both_ends_of_the_range_are_included(shared_service: RunningService) -> 
     assert ids(shared_service, of, key, **days("20260105", "20260107")) == [record["id"] for record in records[1:4]]
 
 
-def test_bills_come_oldest_first_whatever_the_order_of_loading(shared_service: RunningService) -> None:
+def test_bills_are_listed_oldest_first_whatever_the_order_of_loading(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 6)
     of, key = open_shop(shared_service, *[records[place] for place in (3, 0, 5, 1, 4, 2)], of=of)
     assert ids(shared_service, of, key, **NEW_YEAR) == [record["id"] for record in records]
 
 
-def test_bills_closed_in_the_same_instant_come_in_the_same_order_every_time(shared_service: RunningService) -> None:
+def test_bills_closed_at_the_same_instant_are_always_listed_in_the_same_order(shared_service: RunningService) -> None:
     of = shop()
     records = [bill(of) for _ in range(5)]
     of, key = open_shop(shared_service, *records[::-1], of=of)

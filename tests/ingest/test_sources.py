@@ -166,7 +166,7 @@ def test_a_folder_is_read_in_the_order_of_names_with_all_bills_last(tmp_path: Pa
     assert ids(tmp_path) == ["s_1", "m_1", "s_2", "s_3", "b_1", "b_2", "b_3", "b_4"]
 
 
-def test_lines_of_a_folder_carry_their_file_and_number(tmp_path: Path) -> None:
+def test_lines_of_a_folder_have_their_file_and_number(tmp_path: Path) -> None:
     (tmp_path / "1.ndjson").write_bytes(written(bill("b_1"), shop("s_1")))
     lines = [(line.source, line.number) for line in open_source(str(tmp_path)).lines()]
     assert lines == [("1.ndjson", 2), ("1.ndjson", 1)]
@@ -188,7 +188,7 @@ def test_a_line_that_is_not_a_record_is_read_once(tmp_path: Path) -> None:
     assert len(list(open_source(str(tmp_path)).lines())) == 4
 
 
-def test_bills_in_a_rejects_file_beside_the_shops_are_read_after_them(
+def test_bills_in_a_rejects_file_are_read_after_the_shops_in_the_same_folder(
     open_store: OpenStore, store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
     folder = tmp_path / "in"

@@ -56,7 +56,7 @@ def test_an_event_is_one_json_object_on_a_line_with_its_time_first(file: tuple[P
     assert line["at"] == "2026-01-01T00:00:00.000Z"
 
 
-def test_a_request_line_carries_what_an_operator_asks_for(file: tuple[Path, int]) -> None:
+def test_a_request_line_has_the_fields_that_an_operator_needs(file: tuple[Path, int]) -> None:
     path, descriptor = file
     log = JsonLog(descriptor, lambda: START_MS, Later())
     log(served(status=429, error="rate_limited", personal_base="mb_a", personal_members=3))

@@ -183,13 +183,13 @@ def test_metrics_without_any_counts_are_a_valid_exposition(tmp_path: Path) -> No
     assert all(value == 0 for value in found.values())
 
 
-def test_counters_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
+def test_counters_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     counted(tmp_path, served())
     (file,) = tmp_path.iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_gauge_carries_the_service_s_name() -> None:
+def test_a_gauge_has_the_name_of_the_service_as_prefix() -> None:
     (sample,) = gauge("horizon_age_seconds", "How old.", 0.25).samples
     assert (sample.name, sample.value) == ("counterfoil_horizon_age_seconds", 0.25)
 

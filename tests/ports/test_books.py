@@ -31,7 +31,7 @@ def test_a_franchise_lists_its_branches_in_the_order_of_loading(open_store: Open
     assert listed == ["sh_b", "sh_a", "sh_c"]
 
 
-def test_a_shop_scope_lists_that_shop_alone(open_store: OpenStore, run: Run) -> None:
+def test_a_shop_scope_lists_only_that_shop(open_store: OpenStore, run: Run) -> None:
     open_store.put(shop("sh_1"), shop("sh_2"))
     assert [json.loads(body)["shopId"] for body in run(open_store.books.shops(Scope("shop", "sh_2"))).bodies] == [
         "sh_2"
@@ -120,7 +120,7 @@ def test_a_removed_shop_covers_no_base(open_store: OpenStore, run: Run) -> None:
 # --- bills by day ------------------------------------------------------------
 
 
-def test_bills_by_day_come_oldest_first_and_ties_by_id(open_store: OpenStore) -> None:
+def test_bills_by_day_are_listed_oldest_first_and_ties_by_id(open_store: OpenStore) -> None:
     open_store.put(shop())
     open_store.put(
         bill("b_3", closedAt=AT.format(2)),
@@ -213,7 +213,7 @@ def test_a_page_has_a_seal_that_changes_with_its_bills(open_store: OpenStore, ru
 # --- bills by change ---------------------------------------------------------
 
 
-def test_bills_by_change_come_in_the_order_they_last_changed(open_store: OpenStore) -> None:
+def test_bills_by_change_are_listed_in_the_order_of_their_last_change(open_store: OpenStore) -> None:
     open_store.put(shop())
     for bill_id in ("b_2", "b_1", "b_3"):
         open_store.put(bill(bill_id))
@@ -248,7 +248,7 @@ def test_a_page_boundary_may_fall_inside_a_tie(open_store: OpenStore, run: Run) 
     assert ids(bills_of(first) + bills_of(rest)) == [f"b_{n}" for n in range(5)]
 
 
-def test_every_page_carries_the_horizon(open_store: OpenStore, run: Run) -> None:
+def test_every_page_has_the_horizon(open_store: OpenStore, run: Run) -> None:
     open_store.put(shop())
     open_store.put(bill())
     open_store.put(base())
@@ -318,7 +318,7 @@ def tokens_on(page: MemberPage) -> list[str]:
     return [member["memberId"] for member in members]
 
 
-def test_members_come_by_sign_up_oldest_first_and_those_without_one_last(open_store: OpenStore, run: Run) -> None:
+def test_members_are_listed_by_sign_up_oldest_first_and_those_without_one_last(open_store: OpenStore, run: Run) -> None:
     open_store.put(
         member("1", createdAt="never"),
         member("2", createdAt="2025-03-02T10:00:00+07:00"),
@@ -357,7 +357,7 @@ def test_a_page_of_members_says_whether_the_member_that_it_continues_after_still
     assert not run(open_store.books.members("mb_a", first.last, 1)).continues
 
 
-def test_a_member_comes_with_its_base_once_that_is_known(open_store: OpenStore, run: Run) -> None:
+def test_a_member_is_returned_with_its_base_once_that_is_known(open_store: OpenStore, run: Run) -> None:
     open_store.put(shop(), member("1"))
     token, scope = PSEUDONYMS.member_token("1"), Scope("shop", "sh_1")
     found = run(open_store.books.member(scope, token))
@@ -385,7 +385,7 @@ def test_a_member_is_found_in_every_scope_whose_branches_use_its_base(open_store
     assert [finds("franchise", f"fr_{letter}") for letter in "abcd"] == [True, False, False, False]
 
 
-def test_accounts_come_most_recently_created_first(open_store: OpenStore, run: Run) -> None:
+def test_accounts_are_listed_most_recently_created_first(open_store: OpenStore, run: Run) -> None:
     account = [{"channel": "bot_1", "userId": "U1"}]
     open_store.put(base(messagingChannel="bot_1"))
     open_store.put(

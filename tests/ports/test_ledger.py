@@ -264,7 +264,7 @@ def test_a_removed_record_is_remembered_by_the_next_loader_too(
 # --- removal -----------------------------------------------------------------
 
 
-def test_a_removed_bill_is_gone_from_every_list(open_store: OpenStore) -> None:
+def test_a_removed_bill_is_in_no_list(open_store: OpenStore) -> None:
     open_store.put(shop())
     open_store.put(bill("b_1"), bill("b_2"))
     assert open_store.put(gone(bill("b_1"))) == [REMOVED]
@@ -281,7 +281,7 @@ def test_removing_a_missing_record_changes_nothing(open_store: OpenStore) -> Non
     assert open_store.put(gone(shop()), gone(shop())) == [REMOVED, UNCHANGED]
 
 
-def test_a_bill_that_comes_back_is_new(open_store: OpenStore) -> None:
+def test_a_removed_bill_that_is_loaded_again_is_new(open_store: OpenStore) -> None:
     open_store.put(shop())
     open_store.put(bill())
     first = open_store.stamp()
@@ -289,7 +289,7 @@ def test_a_bill_that_comes_back_is_new(open_store: OpenStore) -> None:
     assert open_store.stamp() != first
 
 
-def test_a_removed_member_is_gone(open_store: OpenStore, run: Run) -> None:
+def test_a_removed_member_is_not_found(open_store: OpenStore, run: Run) -> None:
     token = PSEUDONYMS.member_token("4711")
     open_store.put(shop(), member())
     open_store.put(gone(member()))
@@ -596,7 +596,7 @@ def test_an_idle_horizon_follows_the_clock_forward_and_never_back(open_store: Op
     assert open_store.ledger.advance_horizon() == high == open_store.horizon()
 
 
-def test_a_stamp_after_an_idle_tick_of_the_same_millisecond_lies_above_it(open_store: OpenStore) -> None:
+def test_a_stamp_after_an_idle_tick_in_the_same_millisecond_is_above_it(open_store: OpenStore) -> None:
     open_store.put(shop())
     horizon = open_store.ledger.advance_horizon()
     open_store.put(bill())

@@ -22,7 +22,7 @@ FRANCHISE = "the bench's own"
 
 
 class Pair:
-    """Two services that loaded the same records, or nearly the same."""
+    """Two services that loaded the same records, or records that differ slightly."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._services = [RunningService(folder / name) for name in ("ours", "theirs")]

@@ -36,7 +36,7 @@ def test_every_package_has_a_hash() -> None:
     assert [package for package in packages if "--hash=sha256:" not in package] == []
 
 
-def test_the_list_names_no_host_and_no_option_but_hashes() -> None:
+def test_the_list_names_no_host_and_no_options_except_hashes() -> None:
     assert "://" not in REQUIREMENTS
     options = set(re.findall(r"^\s+--([\w-]+)", REQUIREMENTS, re.M))
     assert options == {"hash"}
