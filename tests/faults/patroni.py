@@ -187,7 +187,7 @@ class Cluster:
 
 
 def _as_ordinary_user(user: str | None) -> tuple[str, ...]:
-    """Return a command prefix: PostgreSQL refuses to run as root, but Patroni must be able to read root's Python."""
+    """Return a prefix that changes the user, because PostgreSQL refuses root, and keeps access to root's Python."""
     if user is None:
         return ()
     return ("setpriv", f"--reuid={user}", "--clear-groups", *servers.MAY_OPEN_ALL, "--pdeathsig=TERM")

@@ -25,7 +25,7 @@ from waiting import throughout, until
 CALLERS = 20
 BILLS = [{"kind": "bill", "id": f"b_{n}", "shopId": "sh_1", "closedAt": 1767000000 + n} for n in range(2_000)]
 PAGE = "transactions?shopId=sh_1&from=20251201&to=20251231&limit=200"
-# A request that meets a lock is refused after one second. The rest allows for a busy machine.
+# A request for a locked file is refused after one second. The rest allows for a busy machine.
 REFUSED_SEC = 2.5
 AT_ONCE_SEC = 0.8
 

@@ -1,4 +1,4 @@
-"""The meter behind sentinels, in a cluster, and over TLS. It is found again by itself after its primary is killed."""
+"""The meter behind sentinels, in a cluster, and over TLS. If its primary is killed, the next one is found."""
 
 import ssl
 import subprocess

@@ -27,7 +27,7 @@ ONCE = {"x-request-id", "cache-control", "vary", "content-type", "x-content-type
 # The HTTP server itself answers malformed HTTP with these statuses, before the service sees it. See
 # docs/integrate.md#errors.
 REFUSALS = {400, 408, 414, 431}
-# The service refuses a request with no Host or several in the same way, and adds these headers of its own.
+# The service refuses a request with no Host or several in the same way, with these additional headers.
 BARE = {"cache-control", "server", "x-request-id"}
 BEFORE_ADMISSION = {"invalid_key", "key_revoked", "auth_unavailable", "rate_limited", "cross_origin_refused"} | {
     "method_not_allowed",

@@ -20,7 +20,7 @@ MOST_AT_ONCE = 16
 MOST_BYTES = 40_000
 # The server may wait for the rest of a broken request, so we wait only this long for an answer.
 QUIET_SEC = 0.03
-# A run stops after this many faults. Somebody who investigates looks at the first ones.
+# A run stops after this many faults, because people look only at the first ones.
 MOST_FAULTS = 20
 
 

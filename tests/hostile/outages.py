@@ -156,7 +156,7 @@ def _backup(path: Path, to: Path) -> None:
 
 @contextmanager
 def _aside(site: Attacked, name: str) -> Iterator[Path]:
-    """Move a file and its companion files away, yield its path, which is then free, and move everything back."""
+    """Move a database and its -wal and -shm files away, yield the path for a replacement, and move everything back."""
     store = site.office.store
     aside = site.folder / "aside"
     aside.mkdir()
