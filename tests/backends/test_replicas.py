@@ -119,7 +119,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def wider(tmp_path: Path) -> Iterator[Cluster]:
+def three_server_cluster(tmp_path: Path) -> Iterator[Cluster]:
     """A cluster with two replicas."""
     cluster = Cluster(tmp_path, replicas=2)
     yield cluster
@@ -170,8 +170,10 @@ def test_a_lagging_replica_gives_an_older_server_time_and_no_gap(cluster: Cluste
     assert second["id"] in ids(bill_list(cluster, key, of, updatedSince=behind["serverTime"]))
 
 
-def test_a_later_page_is_read_only_from_a_server_that_has_reached_the_horizon_of_the_first(wider: Cluster) -> None:
-    cluster = wider
+def test_a_later_page_is_read_only_from_a_server_that_has_reached_the_horizon_of_the_first(
+    three_server_cluster: Cluster,
+) -> None:
+    cluster = three_server_cluster
     of = shop()
     cluster.load(of)
     key = cluster.service.key(shop=of["id"], per_min=1000)
@@ -432,8 +434,8 @@ def test_a_primary_that_freezes_does_not_hold_back_the_horizon_of_the_next(clust
     assert cluster.service.ledger.advance_horizon() == cluster.service.clock.now_ms()
 
 
-def test_a_new_primary_continues_from_the_highest_reported_horizon(wider: Cluster) -> None:
-    cluster = wider
+def test_a_new_primary_continues_from_the_highest_reported_horizon(three_server_cluster: Cluster) -> None:
+    cluster = three_server_cluster
     behind, ahead = cluster.replicas
     of = shop()
     cluster.load(of)

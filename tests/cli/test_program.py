@@ -160,7 +160,7 @@ def test_a_store_of_a_newer_version_is_refused(counterfoil: Command, store: Path
     assert "newer Counterfoil" in counterfoil("keys", "list", status=1).stderr
 
 
-class SettledWrongly(SettingsError):
+class WrongSettings(SettingsError):
     """A kind of settings error without a separate entry in the error table."""
 
 
@@ -171,7 +171,7 @@ class TooBusy(StoreUnavailable):
 @pytest.mark.parametrize(
     ("error", "says"),
     [
-        (SettledWrongly("choose another"), "choose another"),
+        (WrongSettings("choose another"), "choose another"),
         (TooBusy("ask again"), "the store is unavailable: ask again"),
     ],
 )

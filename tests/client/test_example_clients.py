@@ -111,7 +111,7 @@ def test_two_shops_may_use_the_same_bill_id(
 # --- shops that join, leave and return ------------------------------------------------------
 
 
-@pytest.mark.parametrize("client", EXAMPLES, indirect=True)
+@pytest.mark.parametrize("client", CURL_LATER, indirect=True)
 def test_a_shop_that_joins_is_read_with_all_its_history(
     client: Client, copy: Copy, branch: r.Record, sister: r.Record, service: RunningService
 ) -> None:
@@ -166,7 +166,7 @@ def test_a_shop_that_leaves_keeps_its_bills_and_one_that_returns_is_read_in_full
 # --- limits of the procedure ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("client", EXAMPLES, indirect=True)
+@pytest.mark.parametrize("client", CURL_LATER, indirect=True)
 def test_a_full_read_shows_what_a_read_by_change_does_not(
     client: Client, copy: Copy, branch: r.Record, service: RunningService
 ) -> None:

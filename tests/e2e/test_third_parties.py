@@ -131,6 +131,7 @@ class GeneratedClient:
             query["cursor"] = page.next_cursor
 
 
+@pytest.mark.long
 def test_a_generated_client_reads_the_whole_demo_world(generated: Any, demo: Demo) -> None:
     read, bases = set(), set()
     for purpose in ("personal data", "franchise", "independent", "no members"):

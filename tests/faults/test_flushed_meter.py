@@ -21,6 +21,7 @@ def stored_count(multi_node: MultiNodeDeployment) -> int:
     return int(total)
 
 
+@pytest.mark.long
 def test_a_flushed_meter_gives_nobody_a_new_quota(multi_node: MultiNodeDeployment) -> None:
     multi_node.issue("counted", per_min=1000, per_day=PER_DAY)
     node = multi_node.node()

@@ -26,6 +26,7 @@ def assert_refused(calls: list[Call], within_sec: float) -> None:
     assert max(call.took for call in calls) < within_sec
 
 
+@pytest.mark.long
 def test_a_dead_meter_is_reported_at_once_and_its_successor_is_found_automatically(
     multi_node: MultiNodeDeployment,
 ) -> None:

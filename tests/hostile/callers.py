@@ -87,7 +87,7 @@ class Caller:
             self._line = None
 
 
-class Crowd:
+class ConcurrentCallers:
     """Runs each caller in its own thread, from `__enter__` to `__exit__`."""
 
     def __init__(self, callers: list[Caller], every_sec: float = 0.0) -> None:
@@ -104,7 +104,7 @@ class Crowd:
                 break
         caller.close()
 
-    def __enter__(self) -> "Crowd":
+    def __enter__(self) -> "ConcurrentCallers":
         for thread in self._threads:
             thread.start()
         return self

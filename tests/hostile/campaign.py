@@ -165,8 +165,8 @@ def file_outages(*, seconds: float, chosen: Callable[[str], bool] = lambda _: Tr
     world = World()
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, on_sqlite(Path(folder)) as site:
         site.load(*world.first, *world.later)
-        rehearsal = outages.Rehearsal(site, world)
-        return _outages(rehearsal, outages.on_files(rehearsal), seconds, chosen)
+        run = outages.OutageRun(site, world)
+        return _outages(run, outages.on_files(run), seconds, chosen)
 
 
 def server_outages(*, seconds: float, chosen: Callable[[str], bool] = lambda _: True) -> Result:
@@ -177,21 +177,19 @@ def server_outages(*, seconds: float, chosen: Callable[[str], bool] = lambda _: 
             on_servers(Path(folder), postgres=postgres, valkey=valkey) as site,
         ):
             site.load(*world.first, *world.later)
-            rehearsal = outages.Rehearsal(site, world)
-            return _outages(rehearsal, outages.on_servers(postgres, valkey, site), seconds, chosen)
+            run = outages.OutageRun(site, world)
+            return _outages(run, outages.on_servers(postgres, valkey, site), seconds, chosen)
     finally:
         postgres.remove()
         valkey.remove()
 
 
-def _outages(
-    rehearsal: outages.Rehearsal, known: outages.Outages, seconds: float, chosen: Callable[[str], bool]
-) -> Result:
+def _outages(run: outages.OutageRun, known: outages.Outages, seconds: float, chosen: Callable[[str], bool]) -> Result:
     result = Result("outages")
     calls = done = 0
     for name, outage in known.items():
         if chosen(name):
-            report = rehearsal.run(name, outage(), seconds)
+            report = run.run(name, outage(), seconds)
             calls, done = calls + report.calls, done + 1
             result.faults += report.faults
     result.totals = {"outages": str(done), "calls": f"{calls:,}"}

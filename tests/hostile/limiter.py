@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 
 from msgspec import Struct
 
-from hostile.callers import NO_ANSWER, Call, Caller, Crowd, pause
+from hostile.callers import NO_ANSWER, Call, Caller, ConcurrentCallers, pause
 from hostile.checker import Checker
 from hostile.raw_http import ask
 from hostile.targets import Attacked, Site
@@ -92,9 +92,9 @@ def run(
     key = site.issue("shop", "sh-0-1", per_min=per_min, per_day=PER_DAY)
     pause(0.6)  # every worker knows a key half a second after it was issued
     callers = [Caller(site.ports[number % len(site.ports)], key, "shops", checker=checker) for number in range(clients)]
-    crowd = Crowd(callers, EVERY_SEC)
+    concurrent = ConcurrentCallers(callers, EVERY_SEC)
     killed = 0
-    with crowd:
+    with concurrent:
         for _ in range(kills):
             pause(seconds / (kills + 1))
             assert isinstance(site, Site)
@@ -102,8 +102,8 @@ def run(
             os.kill(min(node.pids()), signal.SIGKILL)
             killed += 1
         pause(seconds / (kills + 1))
-    calls = crowd.calls
-    faults = [*crowd.faults, *minutes_over_limit(calls, per_min), *wrongly_refused(calls, per_min)]
+    calls = concurrent.calls
+    faults = [*concurrent.faults, *minutes_over_limit(calls, per_min), *wrongly_refused(calls, per_min)]
     faults += _day(site, key, calls) if ask_day else _remaining(calls)
     return Report(
         admitted=sum(call.remaining is not None for call in calls),

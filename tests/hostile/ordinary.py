@@ -10,7 +10,7 @@ from types import TracebackType
 
 from msgspec import json
 
-from hostile.callers import Call, Caller, Crowd
+from hostile.callers import Call, Caller, ConcurrentCallers
 from hostile.checker import Checker, Document
 
 
@@ -52,11 +52,11 @@ def main() -> None:
         # The first call on a connection is slower, so it is not measured.
         caller.call()
         caller.calls.clear()
-    with Crowd(group, float(every_sec)) as crowd:
+    with ConcurrentCallers(group, float(every_sec)) as concurrent:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         sys.stdin.read()
-    sys.stdout.buffer.write(json.encode((crowd.calls, crowd.faults)))
+    sys.stdout.buffer.write(json.encode((concurrent.calls, concurrent.faults)))
 
 
 if __name__ == "__main__":

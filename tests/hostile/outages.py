@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from hostile.callers import Caller, Crowd, pause, status_of
+from hostile.callers import Caller, ConcurrentCallers, pause, status_of
 from hostile.checker import Checker, Document
 from hostile.targets import Attacked, Postgres, Valkey, until
 from hostile.world import World
@@ -47,7 +47,7 @@ class Report(Struct):
     faults: list[str]
 
 
-class Rehearsal:
+class OutageRun:
     """A running service for several outages in a row, with callers that know the correct answers."""
 
     def __init__(self, site: Attacked, world: World) -> None:
@@ -96,7 +96,7 @@ class Rehearsal:
     def run(self, name: str, outage: AbstractContextManager[object], seconds: float) -> Report:
         """Cause an outage while callers send requests before, during and after it; return the report."""
         callers = self.callers()
-        with Crowd(callers, 0.01) as crowd:
+        with ConcurrentCallers(callers, 0.01) as concurrent:
             pause(0.3)
             with outage:
                 before = self.site.processes()
@@ -104,15 +104,15 @@ class Rehearsal:
                 died = set(before.values()) - set(self.site.processes().values())
             recovered = self._recovery()
             pause(0.2)
-        faults = [*crowd.faults, *self._wrong_statuses(callers)]
+        faults = [*concurrent.faults, *self._wrong_statuses(callers)]
         if died and name != WORKER_KILLED:
             faults.append(f"{len(died)} processes died of it")
         if recovered > RECOVERY_SEC:
             faults.append("not recovered")
         counts: dict[int, int] = {}
-        for call in crowd.calls:
+        for call in concurrent.calls:
             counts[call.status] = counts.get(call.status, 0) + 1
-        return Report(name, len(crowd.calls), counts, recovered, [f"{name}: {fault}" for fault in faults])
+        return Report(name, len(concurrent.calls), counts, recovered, [f"{name}: {fault}" for fault in faults])
 
     def _recovery(self) -> float:
         """Return the seconds until every node serves the valid key again, several times in a row."""
@@ -263,9 +263,9 @@ FILE_OUTAGES: dict[str, Callable[[Attacked, str, Path], AbstractContextManager[N
 }
 
 
-def on_files(rehearsal: Rehearsal) -> Outages:
+def on_files(run: OutageRun) -> Outages:
     """Return every outage of an embedded store by name."""
-    site, copies = rehearsal.site, rehearsal.copies
+    site, copies = run.site, run.copies
     found: Outages = {
         f"{name} {kind}": partial(outage, site, name, copies) for kind, outage in FILE_OUTAGES.items() for name in FILES
     }

@@ -257,7 +257,7 @@ class LeaksOneBill(SqliteBooks):
         return found
 
 
-class ListsRemovedShops(SqliteBooks):
+class ListsForeignShops(SqliteBooks):
     """Returns the list of another franchise instead of an empty list."""
 
     async def shops(self, scope: Scope, reached: int = 0) -> ShopList:

@@ -6,7 +6,7 @@ import time
 
 from msgspec import Struct, field
 
-from hostile.callers import Call, Caller, Crowd, pause
+from hostile.callers import Call, Caller, ConcurrentCallers, pause
 from hostile.checker import Checker
 from hostile.targets import Attacked, Site, key_id
 
@@ -58,7 +58,7 @@ def run(
             for key in keys
         }
         revoked_at: dict[str, float] = {}
-        with Crowd([caller for group in crowds.values() for caller in group], EVERY_SEC):
+        with ConcurrentCallers([caller for group in crowds.values() for caller in group], EVERY_SEC):
             pause(0.1)
             for key in keys:
                 _revoke_by_command(site, key) if by_command else site.revoke(key)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from hostile.callers import Call, Caller, Crowd, pause, percentile
+from hostile.callers import Call, Caller, ConcurrentCallers, pause, percentile
 from hostile.checker import Checker
 from hostile.ordinary import OrdinaryCallers
 from hostile.raw_http import request
@@ -105,7 +105,9 @@ def run(
 ) -> Report:
     """Open the sockets and keep them busy for a while; report how ordinary callers are served meanwhile."""
     number = min(sockets, allow_sockets(sockets))
-    with Crowd([Caller(site.ports[place % len(site.ports)], key, "shops", checker=checker) for place in range(32)]):
+    with ConcurrentCallers(
+        [Caller(site.ports[place % len(site.ports)], key, "shops", checker=checker) for place in range(32)]
+    ):
         # Workers open their files when they first need them, so this must happen before descriptors are counted.
         pause(WARM_UP_SEC)
     pause(0.2)

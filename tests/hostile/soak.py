@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from hostile.callers import Call, Caller, Crowd, pause, percentile
+from hostile.callers import Call, Caller, ConcurrentCallers, pause, percentile
 from hostile.checker import Checker, Document
 from hostile.targets import Attacked
 from hostile.world import World
@@ -87,11 +87,11 @@ def run(
     ]
     samples: list[Sample] = []
     began = time.monotonic()
-    with Loader(site, world), Crowd(group) as crowd:
+    with Loader(site, world), ConcurrentCallers(group) as concurrent:
         while time.monotonic() - began < seconds:
             pause(every_sec)
             samples.append(_sample(site, time.monotonic() - began, _taken(group)))
-        faults = crowd.faults
+        faults = concurrent.faults
     return samples, faults
 
 

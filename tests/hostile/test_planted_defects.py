@@ -15,7 +15,7 @@ from hostile.canaries import Survey
 from hostile.checker import Checker, Document
 from hostile.fuzzing import Fuzzer
 from hostile.mutations import Generator
-from hostile.outages import Rehearsal, missing
+from hostile.outages import OutageRun, missing
 from hostile.planted import PlantedService
 from hostile.scope import Matrix
 from hostile.soak import Sample
@@ -98,7 +98,7 @@ def test_a_hidden_request_that_is_answered_is_found(tmp_path: Path) -> None:
     ("defect", "where"),
     [
         (planted.LeaksOneBill, "transactions/sh-2-0-b2"),
-        (planted.ListsRemovedShops, "shops"),
+        (planted.ListsForeignShops, "shops"),
         (planted.CoversEveryBase, "members?providerId="),
     ],
 )
@@ -175,8 +175,8 @@ def test_a_revoked_key_that_is_kept_for_ten_seconds_is_found(tmp_path: Path) -> 
 def test_a_valid_key_that_is_refused_in_an_outage_is_found(tmp_path: Path) -> None:
     world = World()
     with serving(tmp_path / "denying", world, SqliteKeyLookup=planted.UnknownIfUnreadable) as service:
-        rehearsal = Rehearsal(service, world)
-        report = rehearsal.run("keys missing", missing(service, "keys", rehearsal.copies), 0.8)
+        run = OutageRun(service, world)
+        report = run.run("keys missing", missing(service, "keys", run.copies), 0.8)
     assert "keys missing: 401 invalid_key for a valid key" in report.faults
 
 
@@ -185,8 +185,8 @@ def test_an_empty_list_in_an_outage_is_found(tmp_path: Path) -> None:
     world = World()
     books = planted.empty_if_missing(tmp_path / "emptying" / "store" / "usage.sqlite3")
     with serving(tmp_path / "emptying", world, SqliteBooks=books) as service:
-        rehearsal = Rehearsal(service, world)
-        report = rehearsal.run("usage missing", missing(service, "usage", rehearsal.copies), 0.4)
+        run = OutageRun(service, world)
+        report = run.run("usage missing", missing(service, "usage", run.copies), 0.4)
     assert "usage missing: 0 bills instead of 6" in report.faults
 
 

@@ -10,7 +10,7 @@ from hostile.campaign import UnderAttack
 from hostile.canaries import Survey
 from hostile.fuzzing import Fuzzer
 from hostile.mutations import Generator
-from hostile.outages import Rehearsal, missing
+from hostile.outages import OutageRun, missing
 
 pytestmark = pytest.mark.xdist_group("hostile, short form")
 
@@ -81,8 +81,8 @@ def test_slow_sockets_do_not_keep_ordinary_callers_waiting(under_attack: UnderAt
 
 @pytest.mark.long
 def test_a_missing_key_file_does_not_make_valid_keys_unknown_or_revoked_keys_valid(under_attack: UnderAttack) -> None:
-    rehearsal = Rehearsal(under_attack.site, under_attack.world)
+    run = OutageRun(under_attack.site, under_attack.world)
     site = under_attack.site
-    report = rehearsal.run("keys missing", missing(site, "keys", rehearsal.copies), 0.8)
+    report = run.run("keys missing", missing(site, "keys", run.copies), 0.8)
     assert report.faults == []
     assert report.by_status[503] > 0

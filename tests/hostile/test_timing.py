@@ -55,7 +55,7 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
 }
 
 
-class MultiNodeDeployment(Struct):
+class TwoFranchises(Struct):
     """A store with two franchises, with IDs of the other franchise and IDs of the same form that do not exist."""
 
     reads: Reads
@@ -100,7 +100,7 @@ def _group(franchise: str, ids: Ids) -> list[Record]:
 
 
 @pytest.fixture(scope="module")
-def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiNodeDeployment]:
+def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoFranchises]:
     service = RunningService(tmp_path_factory.mktemp("estate"))
     draw = random.Random(7)  # noqa: S311 - nothing secret
     ours, theirs, nobodys = {}, {}, {}
@@ -121,7 +121,7 @@ def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiNodeDeploy
         clock=service.clock,
         new_id=lambda: "0123456789abcdef",
     )
-    yield MultiNodeDeployment(reads, theirs, nobodys, ours)
+    yield TwoFranchises(reads, theirs, nobodys, ours)
     for part in (books, usage, cursors, service):
         part.close()
 
@@ -130,7 +130,7 @@ def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiNodeDeploy
 @pytest.mark.parametrize("scope", ["franchise", pytest.param("shop", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_record_of_somebody_else_takes_as_long_as_one_that_does_not_exist(
-    estate: MultiNodeDeployment, name: str, scope: str, samples: int
+    estate: TwoFranchises, name: str, scope: str, samples: int
 ) -> None:
     kind, _ = QUESTIONS[name]
     found = []
@@ -143,7 +143,7 @@ def test_a_record_of_somebody_else_takes_as_long_as_one_that_does_not_exist(
 
 
 @pytest.mark.parametrize("name", ["member", "bill"])
-def test_a_planted_difference_of_five_microseconds_is_found_every_time(estate: MultiNodeDeployment, name: str) -> None:
+def test_a_planted_difference_of_five_microseconds_is_found_every_time(estate: TwoFranchises, name: str) -> None:
     ask, theirs = estate.asking(name, "franchise"), set(estate.theirs[name])
 
     def slower(asked: str) -> None:

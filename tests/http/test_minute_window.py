@@ -49,7 +49,7 @@ GAPS = st.one_of(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(per_min=st.integers(1, 4), gaps=st.lists(GAPS, min_size=1, max_size=30))
 def test_a_request_is_admitted_exactly_when_it_is_within_the_limit(
     shared_service: RunningService, per_min: int, gaps: list[int]
@@ -68,7 +68,7 @@ def test_a_request_is_admitted_exactly_when_it_is_within_the_limit(
             assert answer.json()["retryAfterSec"] == model.seconds_to_wait(per_min)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(moves=st.lists(st.tuples(st.integers(0, 30_000_000), st.sampled_from([0, -86_400, -61, -1, 1, 61, 86_400]))))
 def test_steps_of_the_wall_clock_do_not_affect_the_window(
     shared_service: RunningService, moves: list[tuple[int, int]]
@@ -87,7 +87,7 @@ def test_steps_of_the_wall_clock_do_not_affect_the_window(
     shared_service.clock.step(-sum(step for _, step in moves))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(moves=st.lists(st.tuples(st.integers(0, 30_000_000), st.integers(1, 5)), max_size=20))
 def test_a_changed_limit_applies_from_the_next_request(
     shared_service: RunningService, moves: list[tuple[int, int]]

@@ -570,7 +570,7 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(operations=OPERATIONS)
 def test_a_client_that_follows_the_procedure_ends_with_the_data_of_the_service(
     shared_service: RunningService, operations: list[tuple[str, Any]]

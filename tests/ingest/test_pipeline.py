@@ -8,6 +8,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.domain.changes import Change, Outcome
 from counterfoil.ingest.lines import Reader
@@ -266,6 +268,7 @@ def test_a_load_killed_at_batch_boundaries_and_run_again_ends_as_if_never_killed
     assert visible_world(store) == _undisturbed(tmp_path, path)
 
 
+@pytest.mark.long
 def test_a_load_killed_between_batch_boundaries_ends_as_if_never_killed(store: Store, tmp_path: Path) -> None:
     path = _world(tmp_path)
     draw = random.Random(5)  # noqa: S311

@@ -91,7 +91,7 @@ def test_refused_requests_enter_neither_the_window_nor_the_count(store: Store, c
     per_min=st.integers(1, 6),
     pauses=st.lists(st.sampled_from([0, 0.5, 1, 9.999999, 10, 20, 30, 59.999999, 60]), max_size=60),
 )
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 def test_no_minute_admits_too_many_and_no_request_within_the_limit_is_refused(
     store: Store, run: Run, per_min: int, pauses: list[float]
 ) -> None:

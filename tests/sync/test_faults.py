@@ -207,6 +207,7 @@ def test_every_fault_has_a_scenario() -> None:
     assert SyncMachine.parts == StoreParts()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", SCENARIOS)
 def test_the_shipped_service_passes_every_scenario(fault: str) -> None:
     run_scenario(

@@ -42,6 +42,7 @@ def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProc
     return processes
 
 
+@pytest.mark.long
 def test_nothing_is_lost_or_doubled_by_a_few_kills(tmp_path: Path) -> None:
     run_killing(tmp_path, kills=6, bills=400, seed=1)
 

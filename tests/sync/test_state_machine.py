@@ -44,6 +44,7 @@ def test_every_copy_equals_the_service_at_each_quiet_point() -> None:
     run(SyncMachine, examples=5, steps=25)
 
 
+@pytest.mark.long
 def test_every_copy_over_http_equals_the_service() -> None:
     run(SyncMachineOverHttp, examples=2, steps=15)
 
@@ -62,6 +63,7 @@ def test_every_copy_equals_the_service_over_ten_thousand_steps() -> None:
     run(SyncMachine, examples=250, steps=50)
 
 
+@pytest.mark.long
 def test_every_copy_on_postgresql_equals_the_service() -> None:
     run(SyncMachineOnPostgres, examples=2, steps=15)
 
