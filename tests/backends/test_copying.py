@@ -292,7 +292,7 @@ def test_a_retired_source_accepts_no_write_no_request_and_no_new_key(service: Ru
     assert set(said.values()) == {f"this store was moved to {target}"}
     doctor = CliRunner().invoke(program, ["doctor", "--store", str(service.settings.store)])
     assert doctor.exit_code == 1
-    assert "Point COUNTERFOIL_STORE there" in doctor.output
+    assert "Set COUNTERFOIL_STORE to the new store" in doctor.output
     # The refused load must not be reported as running.
     assert "A load is running" not in doctor.output
 
@@ -361,7 +361,7 @@ def test_a_target_that_contains_other_data_is_refused(service: RunningService, t
     service.load(shop())
     other = RunningService(tmp_path / "other", store=target, secret="another deployment's secret, which is long")
     other.close()
-    assert "holds another store" in run(service, target, status=1).output
+    assert "contains another store" in run(service, target, status=1).output
     keys_only = servers.postgres(18).fresh_database()[1]
     key_store = RunningService(tmp_path / "third", store=keys_only)
     key_store.key(shop="s")

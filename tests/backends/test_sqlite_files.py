@@ -163,7 +163,7 @@ def test_files_of_two_stores_are_not_served_together(tmp_path: Path) -> None:
     for name in ("one", "other"):
         read_write(tmp_path / name, "keys").close()
     path_of(tmp_path / "other", "keys").replace(path_of(tmp_path / "one", "keys"))
-    with pytest.raises(StoreMismatch, match=r"belong to different stores: restore the files of one store"):
+    with pytest.raises(StoreMismatch, match=r"belong to different stores: restore files that belong to the same store"):
         files.require_whole(tmp_path / "one")
 
 

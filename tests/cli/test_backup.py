@@ -54,7 +54,7 @@ def test_a_backup_has_all_files_is_private_and_can_be_restored(loaded: Command, 
 
     elsewhere = Command(tmp_path / "elsewhere")
     text = elsewhere("restore", target).stdout
-    assert "Revoke again the keys" in text
+    assert "are active again: revoke them" in text
     assert (modes(elsewhere.store), stat.S_IMODE(elsewhere.store.stat().st_mode)) == ({0o600}, 0o700)
     assert [one["shopId"] for one in elsewhere.json("shops")] == [one["shopId"] for one in loaded.json("shops")]
     assert elsewhere.json("keys", "list") == loaded.json("keys", "list")
@@ -73,7 +73,7 @@ def test_a_secret_from_the_environment_is_not_written_to_the_backup(
 ) -> None:
     monkeypatch.setenv("COUNTERFOIL_SECRET", "a secret that lives in a manager, long enough")
     counterfoil("load", "-", stdin=SHOPS[0])
-    assert "of no use without the deployment secret" in counterfoil("backup", target).stderr
+    assert "cannot be used without the deployment secret" in counterfoil("backup", target).stderr
     assert all(b"lives in a manager" not in file.read_bytes() for file in target.iterdir())
 
 
@@ -149,7 +149,8 @@ def test_a_store_in_use_is_not_replaced(loaded: Command, target: Path, store: Pa
         assert other.stdout
         assert other.stdout.readline() == b"open\n"
         assert (
-            f"another process uses {name}.sqlite3" in loaded("restore", target, "--replace", "--yes", status=1).stderr
+            f"another process is using {name}.sqlite3"
+            in loaded("restore", target, "--replace", "--yes", status=1).stderr
         )
         other.communicate()
     loaded("restore", target, "--replace", "--yes")

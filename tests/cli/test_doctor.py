@@ -108,7 +108,7 @@ def test_a_schema_of_a_newer_version_fails_and_says_what_to_do(loaded: Command, 
     with sqlite3.connect(store / "books.sqlite3") as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
-    assert "Run that version" in checks(loaded, status=1)["books"][0]["says"]
+    assert "Use that version" in checks(loaded, status=1)["books"][0]["says"]
 
 
 def test_a_horizon_ahead_of_the_clock_is_reported(loaded: Command, store: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_retired_folder_with_the_secret_is_not_to_be_deleted_yet(loaded: Comma
     retire(store)
     (finding,) = checks(loaded, status=1)["store"]
     assert "was moved to postgresql://db/counterfoil" in finding["says"]
-    assert f"Do not delete this folder yet: it has the deployment secret ({store / 'secret'})" in finding["advice"]
+    assert f"Do not delete this folder yet: it contains the deployment secret ({store / 'secret'})" in finding["advice"]
 
 
 def test_a_retired_folder_with_a_secret_file_of_another_name_is_not_to_be_deleted_yet(

@@ -157,7 +157,7 @@ def test_a_store_of_a_newer_version_is_refused(counterfoil: Command, store: Path
     with sqlite3.connect(store / "keys.sqlite3") as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
-    assert "newer Counterfoil" in counterfoil("keys", "list", status=1).stderr
+    assert "newer version of Counterfoil" in counterfoil("keys", "list", status=1).stderr
 
 
 class WrongSettings(SettingsError):

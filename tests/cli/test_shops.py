@@ -118,7 +118,7 @@ def test_an_empty_store_gets_a_note_and_a_missing_one_is_not_created(counterfoil
     assert not store.exists()
     counterfoil("init")
     result = counterfoil("shops")
-    assert (result.stdout, "no shop is loaded yet" in result.stderr) == ("", True)
+    assert (result.stdout, "no shops are loaded yet" in result.stderr) == ("", True)
     assert counterfoil.json("shops") == []
 
 

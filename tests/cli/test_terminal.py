@@ -102,4 +102,4 @@ def test_yes_skips_the_confirmation_of_a_revocation(counterfoil: Command, store:
 
 
 def test_compressed_records_are_not_written_to_a_terminal() -> None:
-    assert "will not write compressed records to a terminal" in on_terminal("generate", "--bills", "1", "--gzip")
+    assert "compressed records cannot be shown on a terminal" in on_terminal("generate", "--bills", "1", "--gzip")

@@ -102,7 +102,7 @@ def test_disclosures_of_a_key_are_found_behind_many_of_others_and_never_truncate
     assert (key_id in of_one.stdout, of_one.stderr) == (True, "")
     of_all = counterfoil("usage", "--disclosures", "--latest", 3, "--json")
     assert len(json.loads(of_all.stdout)) == 3
-    assert "there are more; these are the latest 3" in of_all.stderr
+    assert "only the latest 3 disclosures are shown" in of_all.stderr
     assert counterfoil("usage", "--disclosures", "--latest", 4).stderr == ""
 
 

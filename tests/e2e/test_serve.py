@@ -385,7 +385,7 @@ def test_a_store_of_a_newer_version_is_refused_and_not_changed(deployment: Deplo
         database.execute("PRAGMA user_version = 99")
     sentence = deployment.refusal()
     assert f"the {name} database has schema 99" in sentence
-    assert "newer Counterfoil" in sentence
+    assert "newer version of Counterfoil" in sentence
     with deployment.database(name) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (99,)
 

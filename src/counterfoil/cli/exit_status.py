@@ -1,4 +1,4 @@
-"""How a pull or a comparison ended: a status word, a message, and an exit status for schedulers."""
+"""The result of a pull or a comparison: a status word, a message, and an exit status for schedulers."""
 
 import os
 import signal

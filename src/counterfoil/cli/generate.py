@@ -100,7 +100,7 @@ def _plan(bills: int, shops: int | None, members: int | None, seed: int, until: 
 def _to_standard_output(plan: WorldPlan, compression: str | None) -> None:
     out = sys.stdout.buffer
     if compression and is_terminal(sys.stdout):
-        raise SettingsError("will not write compressed records to a terminal. Use --out DIR or redirect the output.")
+        raise SettingsError("compressed records cannot be shown on a terminal. Use --out DIR or redirect the output.")
     with _compressing(out, compression) as output:
         for line in _lines_with_progress(plan, show_progress=not is_terminal(sys.stdout)):
             output.write(line + b"\n")
@@ -108,7 +108,7 @@ def _to_standard_output(plan: WorldPlan, compression: str | None) -> None:
 
 
 def _to_folder(plan: WorldPlan, folder: Path, compression: str | None) -> dict[str, int]:
-    """Write one file per kind. Rename them when all are complete, so that an interrupted run leaves no partial data."""
+    """Write one file per kind of record. Rename the files when all are complete, so that no partial data is left."""
     folder.mkdir(parents=True, exist_ok=True)
     suffix = f".ndjson.{compression}" if compression else ".ndjson"
     paths = {kind: folder / f"{name}{suffix}" for kind, name in FILES.items()}

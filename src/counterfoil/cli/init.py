@@ -16,7 +16,7 @@ from counterfoil.settings import display_value
 @store_option
 @click.pass_context
 def command(ctx: click.Context, recreate: str | None, store: str | None) -> None:
-    """Create an empty store and its deployment secret. An existing store is left as it is.
+    """Create an empty store and its deployment secret. An existing store is not changed.
 
     `load`, `keys issue` and `demo` also create a store; `serve` never does.
     """

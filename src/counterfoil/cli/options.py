@@ -1,4 +1,4 @@
-"""Options shared by several commands, and how flags become settings."""
+"""Options shared by several commands, and functions that turn flags into settings."""
 
 from collections.abc import Callable
 from pathlib import Path

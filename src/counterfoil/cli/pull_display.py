@@ -1,4 +1,4 @@
-"""Two-line progress display of a pull: progress, rate and time left; below, what is being read."""
+"""Two-line progress display of a pull: progress, rate and time left, and below them the current shop or base."""
 
 import sys
 from collections.abc import Iterable

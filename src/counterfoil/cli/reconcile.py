@@ -42,7 +42,7 @@ class Comparison(Struct):
 
 @click.command()
 @remote_options
-@since_option("How far back to compare. [default: the copy's first day, and then until 12 months are empty]")
+@since_option("How far back to compare. [default: the copy's first day, then further back until 12 months are empty]")
 @click.option("--fix", is_flag=True, help="Replace the days that differ with the service's data.")
 @json_option
 def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> None:
@@ -61,7 +61,7 @@ def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> 
 
 
 def compare(remote: Remote, *, since: date | None, fix: bool) -> Comparison:
-    """Run one comparison."""
+    """Run one comparison and return its result."""
     comparison = Comparison()
     try:
         if not remote.destination.exists():

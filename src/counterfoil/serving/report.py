@@ -1,4 +1,4 @@
-"""What the admin listener reports: whether the service is ready, and its metrics."""
+"""Collects the readiness checks and the metrics that the admin listener reports."""
 
 import http.client
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ PROBE_SEC = 2.0
 def readiness(settings: Settings, counters: Path, inspection: Inspection) -> list[Readiness]:
     checks = [Readiness(name, problem) for name, problem in inspection.problems().items()]
     age = _horizon_age_ms(inspection)
-    # With replicas, a node stays ready during a failover as long as it may trust the keys in memory.
+    # With replicas, a node stays ready during a failover for as long as it may use the keys in memory.
     max_age = KEYS_TRUSTED_SEC * 1000 if inspection.survives_primary() else STALE_HORIZON_MS
     problem = None if age is None or age < max_age else f"the horizon has not moved for {age / 1000:.0f} s"
     return [

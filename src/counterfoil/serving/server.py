@@ -19,8 +19,8 @@ from granian.log import LogLevels
 from counterfoil.http.app import App
 
 BACKLOG = 1024
-# Maximum number of open connections per worker. By default the server stops accepting at backlog / workers, so a few
-# hundred idle connections would lock everybody out.
+# Maximum number of open connections per worker. By default, Granian stops accepting connections at backlog / workers,
+# so a few hundred idle connections would keep all other clients out.
 MAX_CONNECTIONS = 8_192
 # Maximum size of a request head, and the time within which it must arrive.
 MAX_HEAD_BYTES = 65_536
@@ -34,7 +34,7 @@ REPORT_AGAIN_SEC = 0.25
 
 LIMITS = HTTP1Settings(header_read_timeout=HEAD_TIMEOUT_MS, keep_alive=True, max_buffer_size=MAX_HEAD_BYTES)
 
-# The server writes its own messages to standard error, also as JSON.
+# Granian's own messages are written to standard error as JSON, like the service's log.
 LOGGING = {
     "formatters": {"json": {"()": "counterfoil.observe.logs.ServerLogFormatter"}},
     "handlers": {
@@ -101,7 +101,7 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
         due = workers if delay else [worker for worker in workers if not self._postpone(worker)]
         self._paused.difference_update(due)
         super()._respawn_workers(due, spawn_target, target_loader, delay)
-        # Granian checks this list to find out whether a worker died soon after it was replaced.
+        # Granian stops the service if a worker in this list dies again soon, so the list is cleared.
         self.respawned_wrks.clear()
 
     def _postpone(self, worker: int) -> bool:
@@ -144,7 +144,7 @@ class Pauses:
 
 
 class HttpServer:
-    """Listens and keeps `workers` processes running; each of them calls `load`."""
+    """Listens on the port and keeps `workers` processes running. Each process calls `load` to get its application."""
 
     def __init__(self, host: str, port: int, workers: int, grace_sec: int, load: Callable[[], Worker]) -> None:
         # Workers start in a new interpreter, because the supervisor runs threads, which do not survive a fork.

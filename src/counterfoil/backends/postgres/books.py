@@ -65,7 +65,7 @@ _COVERS = {
 
 def _there(row_id: str) -> str:
     """Return SQL that is true on the first page, or if the row that the page continues after still exists."""
-    return f"{row_id} = '' OR EXISTS (SELECT 1 FROM bills WHERE shop = $3 AND id = {row_id})"  # noqa: S608 - constants
+    return f"{row_id} = '' OR EXISTS (SELECT 1 FROM bills WHERE shop = $3 AND id = {row_id})"  # noqa: S608 - contains only constants
 
 
 _BILLS_BY_DAY = {
@@ -75,7 +75,7 @@ _BILLS_BY_DAY = {
         WHERE shop = $3 AND (bill_day, closed_at, id) > ($4::integer, $5::bigint, $6::text) AND bill_day <= $7
         ORDER BY bill_day, closed_at, id LIMIT $8
     ) AS page ON true
-"""  # noqa: S608 - constants
+"""  # noqa: S608 - contains only constants
     for kind, still in _STILL.items()
 }
 
@@ -86,7 +86,7 @@ _BILLS_BY_CHANGE = {
         WHERE shop = $3 AND (updated_at, id) > ($4::bigint, $5::text) AND updated_at <= coalesce($6, horizon.at)
         ORDER BY updated_at, id LIMIT $7
     ) AS page ON true
-"""  # noqa: S608 - as above
+"""  # noqa: S608 - contains only constants
     for kind, still in _STILL.items()
 }
 
@@ -279,7 +279,7 @@ def _continues(rows: list[Any]) -> bool:
 
 
 def _page_of(rows: list[Any], limit: int) -> BillPage:
-    """Build a page from rows whose last column is the horizon. An empty page has one row without a bill."""
+    """Return a page built from rows whose last column is the horizon. An empty page has one row without a bill."""
     horizon, continues = rows[0][-1], _continues(rows)
     if rows[0][2] is None:
         return BillPage(horizon, 0, b"", b"", None, continues)

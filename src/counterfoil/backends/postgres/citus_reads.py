@@ -27,8 +27,8 @@ _HEAD_OF_BILLS = {kind: f"SELECT ({still}), horizon.at FROM horizon" for kind, s
 _HEAD_OF_BASE = "SELECT (SELECT body FROM bases WHERE id = $1), horizon.at FROM horizon"
 _HEAD_OF_BASES = "SELECT horizon.at, bases.id, bases.body FROM horizon LEFT JOIN bases ON bases.id = ANY($1)"
 
-# One page of a list. Every row says whether the cursor's row still exists; an empty page has one row that carries only
-# this flag.
+# One page of a list. Every row has a flag that says whether the cursor's row still exists. An empty page has one row
+# with only this flag.
 _PAGE = """
     SELECT page.*, start.there FROM (
         SELECT {row_id} = '' OR EXISTS (SELECT 1 FROM {table} WHERE {within} AND {identity} = {row_id}) AS there
@@ -115,7 +115,7 @@ def _from_number(values: Values, _: Rows) -> Values:
 
 
 def _up_to_horizon(values: Values, head: Rows) -> Values:
-    """Return the values for a list by change; without an upper bound, the list ends at the horizon."""
+    """Return the values for a list by change. If it has no upper bound, the list ends at the horizon."""
     number, updated_at, bill_id, until, limit = values[2:]
     return number, updated_at, bill_id, head[0][1] if until is None else until, limit
 
@@ -181,7 +181,7 @@ def open_servers(
 
 
 async def _is_distributed(url: str, limits: ConnectionLimits) -> bool:
-    """Return whether the tables are distributed; False if the server cannot be reached.
+    """Return whether the tables are distributed, or False if the server cannot be reached.
 
     A Citus cluster has a single address, that of its coordinator.
     """

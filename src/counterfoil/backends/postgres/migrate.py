@@ -15,7 +15,7 @@ _ROLE = "SELECT 1 FROM pg_roles WHERE rolname = %s"
 
 
 def migrate(url: str) -> list[str]:
-    """Migrate the schema; return the names of the migrations that were run. Safe to run concurrently."""
+    """Migrate the schema and return the names of the migrations that were run. Safe to run concurrently."""
     done: list[str] = []
     with translated(), connect(url) as connection, connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(hashtext('counterfoil migrate'))")

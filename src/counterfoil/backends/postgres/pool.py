@@ -16,7 +16,7 @@ import asyncpg
 from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, Address, ConnectionLimits, parameter
 from counterfoil.ports import StoreBusy, StoreUnavailable, StoreUnreachable
 
-# A request fails within this time if keys or counts are unreachable.
+# If the keys or the counts cannot be reached, a request fails within this time.
 GATE_SEC = 1.5
 # A connection that was idle for longer is replaced, because a firewall may have dropped it silently.
 IDLE_SEC = 300.0
@@ -130,7 +130,7 @@ class Pool:
 
     @asynccontextmanager
     async def connection(self, within: float | None = None) -> AsyncIterator[Any]:
-        """Yield a connection; `within` also limits the time for opening it."""
+        """Yield a connection. `within` also limits the time for opening it."""
         await self._take_slot()
         try:
             with translated():
@@ -162,7 +162,7 @@ class Pool:
             ) from error
 
     def _idle_connection(self) -> Any:
-        """Return an idle connection, or None; close connections that were idle too long."""
+        """Return an idle connection, or None if there is none. Close connections that were idle for too long."""
         while self._idle:
             connection, since = self._idle.pop()
             if connection.is_closed():

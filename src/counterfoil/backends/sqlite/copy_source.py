@@ -1,8 +1,8 @@
-"""An embedded store as the source of a copy: read as of one moment, locked, and finally retired.
+"""An embedded store as the source of a copy: it is read from snapshots, then locked, and finally retired.
 
-Triggers prevent a retired store from advancing its horizon, admitting a request
-or changing a key. A service that still runs on it becomes stale and answers
-503, and a load fails, so no change can be made that the copy would miss.
+In a retired store, triggers prevent changes to the horizon, the admissions and
+the keys. A service that still runs on it answers 503, and loads fail, so no
+change can be made that the copy would miss.
 """
 
 import sqlite3
@@ -52,7 +52,7 @@ _FROM = {
 _GROUPS = {
     "shop": "SELECT number FROM shops",
     "provider_id": "SELECT DISTINCT provider_id FROM {name}",
-    "hour": f"SELECT DISTINCT at / {HOUR_MS} FROM requests WHERE at >= :since * {HOUR_MS}",  # noqa: S608 - a number
+    "hour": f"SELECT DISTINCT at / {HOUR_MS} FROM requests WHERE at >= :since * {HOUR_MS}",  # noqa: S608 - contains only a number
 }
 _IN_GROUP = {
     "": "true",
@@ -103,7 +103,7 @@ class SqliteCopySource:
         with translated():
             row = self._connections["books"].execute(_FINGERPRINT).fetchone()
         if not row:
-            raise StoreUnavailable("nothing was ever loaded into or served from the source")
+            raise StoreUnavailable("nothing has ever been loaded into the source or served from it")
         return str(row[0])
 
     def retired(self) -> bool:
@@ -200,7 +200,7 @@ class SqliteCopySource:
             keys.settle_revocations()
 
     def _settle_shift(self) -> None:
-        """Set the offset from the steady clock, on which the store records instants, to the wall clock."""
+        """Compute the offset from the steady clock, which the store uses for admissions, to the wall clock."""
         steady = self._connections["usage"].execute(_STEADY).fetchone()
         if steady and steady[0] == self._clock.boot_id():
             self._shift = self._clock.now_ms() * 1000 - self._clock.steady_us() - int(steady[1])
@@ -208,4 +208,4 @@ class SqliteCopySource:
 
 def _select(table: CopiedTable, columns: tuple[str, ...], condition: str) -> str:
     source = _FROM.get(table.name, table.name)
-    return f"SELECT {', '.join(columns)} FROM {source} WHERE {condition}"  # noqa: S608 - names of our own tables
+    return f"SELECT {', '.join(columns)} FROM {source} WHERE {condition}"  # noqa: S608 - our own table names

@@ -189,7 +189,7 @@ class SqliteUsage:
         return self._totals(span, _TOTALS_OF_KEY, _DAY_OF_KEY).get(key.key_id, {})
 
     def _totals(self, span: tuple[object, ...], *queries: str) -> dict[str, dict[date, int]]:
-        """Return counts by key and day. Where the queries overlap, the later query wins."""
+        """Return counts by key and day. If several queries return the same day, the last one applies."""
         found: dict[str, dict[date, int]] = {}
         with translated():
             for query in queries:
@@ -221,7 +221,7 @@ class SqliteUsage:
             raise
 
     def flush(self, wait_sec: float = WAIT_SEC["usage"]) -> None:
-        """Write the pending records; keep them if the store cannot be written."""
+        """Write the pending records. If the store cannot be written, they stay pending."""
         if not self._records:
             return
         with translated(), writing(self._connection, wait_sec):
@@ -254,7 +254,7 @@ class SqliteUsage:
         return self._totals((as_number(span[0]), as_number(span[-1])), _TOTALS_OF_ALL, _DAY_OF_ALL)
 
     def disclosures(self, most: int, key_id: str | None = None) -> list[RequestRecord]:
-        """Return the latest requests that returned personal data, newest first; with `key_id`, those of one key."""
+        """Return the latest requests of one key, or of all keys, that returned personal data, newest first."""
         with translated():
             rows = self._connection.execute(_DISCLOSURES, (key_id, most)).fetchall()
         return [

@@ -70,7 +70,7 @@ def store_folder(settings: Settings) -> Finding:
 
 
 def moved_store(settings: Settings, problems: Mapping[str, str | None]) -> Finding | None:
-    """Return a failure if the store was moved elsewhere, else None. If it was moved, skip all other checks."""
+    """Return a failure if the store was moved elsewhere, or None. A moved store needs no other checks."""
     problem = next((problem for problem in problems.values() if problem and "was moved to" in problem), None)
     if problem is None:
         return None
@@ -80,12 +80,12 @@ def moved_store(settings: Settings, problems: Mapping[str, str | None]) -> Findi
     if secrets_here:
         named = " and ".join(str(file) for file in sorted(secrets_here))
         advice = (
-            f"Point COUNTERFOIL_STORE there. Do not delete this folder yet: it has the deployment secret ({named}), "
-            "which the new store needs. Move the secret to a safe place, name it in COUNTERFOIL_SECRET_FILE for every "
-            "command, and run `counterfoil doctor` on the new store. Then delete this folder."
+            "Set COUNTERFOIL_STORE to the new store. Do not delete this folder yet: it contains the deployment secret "
+            f"({named}), which the new store needs. Move the secret to a safe place, set COUNTERFOIL_SECRET_FILE to "
+            "its path, and run `counterfoil doctor` on the new store. Then delete this folder."
         )
     else:
-        advice = "Point COUNTERFOIL_STORE there. Delete this folder once you have verified the new store."
+        advice = "Set COUNTERFOIL_STORE to the new store. Delete this folder once you have verified the new store."
     return Finding("store", "fail", f"{problem[0].upper()}{problem[1:]}.", advice)
 
 
@@ -98,7 +98,7 @@ def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterato
     for name, problem in problems.items():
         path = settings.store / f"{name}.sqlite3"
         if not path.exists() and name != "store" and name not in lost:
-            yield Finding(name, "ok", "Does not exist yet; it is created on first use.")
+            yield Finding(name, "ok", "The file does not exist yet. The next load creates it.")
         elif problem is not None:
             yield Finding(name, "fail", f"{problem.rstrip('.')}.", _database_advice(problem))
         else:
@@ -106,7 +106,7 @@ def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterato
 
 
 def _database_advice(problem: str) -> str:
-    """Return advice for a database problem, unless the problem already includes its own."""
+    """Return advice for a database problem, or an empty text if the problem already includes advice."""
     return (
         ""
         if "schema" in problem or "restore" in problem
@@ -120,11 +120,11 @@ def _file_modes(name: str, path: Path) -> Finding:
     if open_files:
         listed = " ".join(map(str, open_files))
         return Finding(name, "warn", "Other users of this machine can open this database.", f"chmod 600 {listed}")
-    return Finding(name, "ok", "Readable, schema up to date, private.")
+    return Finding(name, "ok", "The file is readable and private, and its schema is up to date.")
 
 
 def write_test(settings: Settings) -> Finding:
-    """Write a temporary file to disk and delete it; no database is touched."""
+    """Check that the store's folder is writable, by writing a temporary file and deleting it."""
     test_file = settings.store / f".doctor-{secrets.token_hex(4)}"
     try:
         with test_file.open("xb") as file:
@@ -193,7 +193,7 @@ def _secret_file(file: Path, built: bool) -> Finding:
                 f"{file} is missing, but the store was built with a secret.",
                 "Restore the file, or set COUNTERFOIL_SECRET. Without the secret, member tokens cannot be reproduced.",
             )
-        return Finding("secret", "ok", f"{file} does not exist yet; it is created on first use.")
+        return Finding("secret", "ok", f"{file} does not exist yet. The next load creates it.")
     try:
         size = len(file.read_bytes().strip())
     except OSError as error:
@@ -240,10 +240,10 @@ def clock(horizon: int | None, now: int) -> Finding:
             "clock",
             "warn",
             f"The clock says {iso_utc(now)}, but the horizon is {iso_utc(horizon)}: "
-            f"the clock was set back by {format_duration(horizon - now)}, or was ahead before.",
+            f"the clock was set back by {format_duration(horizon - now)}, or it was ahead earlier.",
             "Check it against NTP. No data is lost: until the clock catches up, new stamps are just above the horizon.",
         )
-    return Finding("clock", "ok", f"{iso_utc(now)}.")
+    return Finding("clock", "ok", f"The clock says {iso_utc(now)}.")
 
 
 def disk(settings: Settings) -> Finding:

@@ -1,4 +1,4 @@
-"""Open the sink for the name of a target. Its engine is imported only when the target is opened."""
+"""Parse the name of a target and open its sink. The engine is imported only when the target is opened."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ class Destination(Struct, frozen=True):
 
 @contextmanager
 def private_files() -> Iterator[None]:
-    """Create files and folders so that only their owner can read them: a copy may hold personal data.
+    """Make new files and folders readable only by their owner, because a copy may contain personal data.
 
     DuckDB creates its log and its temporary files itself, so the umask is set for the whole process.
     """

@@ -37,7 +37,7 @@ class DirtyWriter:
     def _spoil(self, line: bytes) -> bytes:
         record: RawRecord = msgspec.json.decode(line)
         next(self._habits[record["kind"]])(record)
-        # JSON has no NaN, so the encoder cannot write it.
+        # JSON has no NaN, so the encoder cannot write it, and the marker is replaced afterwards.
         return self._encode(record).replace(b'"%s"' % NAN_MARK.encode(), b"NaN")
 
 

@@ -30,7 +30,7 @@ class WorldPlan(Struct, frozen=True, kw_only=True):
         if self.bills < 0 or self.members < 0:
             raise ValueError("bills and members must not be negative")
         if not 0 <= self.mess <= 1:
-            raise ValueError("mess must be between 0 and 1: it is the fraction of records that are made dirty")
+            raise ValueError("mess must be between 0 and 1: it is the fraction of records with malformed values")
 
     @property
     def trading_days(self) -> list[date]:
