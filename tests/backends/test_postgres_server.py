@@ -187,10 +187,10 @@ def test_the_doctor_checks_the_secret_and_changes_nothing(shared: dict[str, str]
 
     assert told() == ("", "")
     RunningService(tmp_path / "node", store=shared["owner"]).close()
-    assert told() == ("ok", "It is the secret that this store was built with.")
+    assert told() == ("ok", "The secret is the one that this store was built with.")
     assert told("another deployment's secret, which is long") == (
         "fail",
-        "It is not the secret that this store was built with.",
+        "The secret is not the one that this store was built with.",
     )
     assert told("")[0] == "fail"
     assert not (tmp_path / "secret").exists()

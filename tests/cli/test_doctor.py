@@ -74,7 +74,7 @@ def test_a_settings_file_with_a_mistake_fails(counterfoil: Command, monkeypatch:
 def test_the_secret_of_another_store_fails_and_is_not_shown(loaded: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COUNTERFOIL_SECRET", "another-secret-of-more-than-thirty-two-bytes")
     result = loaded("doctor", status=1)
-    assert "not the secret that this store was built with" in result.stdout
+    assert "not the one that this store was built with" in result.stdout
     assert "another-secret" not in result.output
 
 

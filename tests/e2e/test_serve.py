@@ -354,10 +354,11 @@ def test_a_second_stop_and_an_interrupt_also_end_in_an_orderly_way(deployment: D
 # --- refused starts ----------------------------------------------------------------------
 
 
-def test_a_port_in_use_is_reported_in_one_sentence(deployment: Deployment) -> None:
+def test_a_port_in_use_is_reported_in_one_line(deployment: Deployment) -> None:
     with socket.create_server(("127.0.0.1", deployment.port)):
         sentence = deployment.refusal()
-    assert sentence == f"counterfoil: cannot listen on 127.0.0.1:{deployment.port}: Address already in use"
+    problem = f"cannot listen on 127.0.0.1:{deployment.port}: Address already in use."
+    assert sentence == f"counterfoil: {problem} Choose another address or port."
     assert list(deployment.counters.iterdir()) == []
 
 

@@ -41,7 +41,7 @@ def key_id(value: str) -> str:
 
 
 def duration(value: str) -> int:
-    """Parse a duration such as `7d` to milliseconds."""
+    """Parse a duration such as `7d`, and return it in milliseconds."""
     found = _DURATION.fullmatch(value.strip())
     if not found:
         raise click.BadParameter("not a valid duration; write a number and a unit: 30m, 12h, 7d or 2w.")
@@ -49,7 +49,7 @@ def duration(value: str) -> int:
 
 
 def instant(value: str) -> int:
-    """Parse a time with a zone into an instant."""
+    """Parse a time with a zone, and return it in milliseconds since 1970."""
     try:
         moment = datetime.fromisoformat(value.strip())
     except ValueError:

@@ -81,7 +81,7 @@ def _print_lines(shops: Sequence[ShopActivity]) -> None:
         DisplayColumn("franchise"),
         DisplayColumn("base"),
         DisplayColumn("bills", align_right=True),
-        DisplayColumn("last bill (Thai time)"),
+        DisplayColumn("last bill (Thailand time)"),
         DisplayColumn("today", align_right=True),
         DisplayColumn("usual", align_right=True),
         DisplayColumn("state"),

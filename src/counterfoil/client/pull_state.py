@@ -122,7 +122,7 @@ def record_origin(state: State, origin: Origin, *, adopt: bool) -> None:
 
 
 def latest_day(mark: str) -> date:
-    """Return the last day of the newest window: 31 days ahead, for tills whose clock is ahead."""
+    """Return the last day of the newest window, which is 31 days in the future, as the clock of a till may be ahead."""
     return _parse_instant(mark).date() + timedelta(days=WINDOW_DAYS)
 
 
@@ -162,7 +162,7 @@ def without_stale_cursor(shop_pass: ShopPass, mark: str) -> ShopPass:
 def is_covered(shop_pass: ShopPass, bill_date: str | None) -> bool:
     """Return whether the windows of this first pass cover the bill's day.
 
-    If so, the bill was read there, or it has changed since then and the next increment reads it.
+    If so, the bill was read there, or it has changed since then and the next incremental pass reads it.
     """
     if bill_date is None or shop_pass.known_from is None or shop_pass.known_to is None:
         return False

@@ -20,13 +20,13 @@ class Retry(Struct, frozen=True):
 
 
 class Stop(Struct, frozen=True):
-    """The day's quota is used up."""
+    """Stop until the day's quota resets."""
 
     resumes_at: datetime
 
 
 class Raise(Struct, frozen=True):
-    """A retry would not help."""
+    """Raise the error, because a retry would not help."""
 
 
 Decision = Retry | Stop | Raise

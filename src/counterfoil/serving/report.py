@@ -69,7 +69,7 @@ def _server_gauges(inspection: Inspection) -> Iterator[Metric]:
     latest = max((server.horizon or 0) for server in seen)
     yield gauges(
         "server_up",
-        "1 if this server of the store responds, 0 if not, by role.",
+        "1 if this server of the store responds, 0 if it does not.",
         ["server", "role"],
         (([server.name, server.role.value], float(server.horizon is not None)) for server in seen),
     )
@@ -82,7 +82,7 @@ def _server_gauges(inspection: Inspection) -> Iterator[Metric]:
 
 
 def probe(settings: Settings) -> str | None:
-    """Send a request to the public port; return the problem, or None if a worker responds."""
+    """Send a request to the public port. Return the problem, or None if a worker responds."""
     connection = http.client.HTTPConnection(reachable_host(settings.host), settings.port, timeout=PROBE_SEC)
     try:
         connection.request("HEAD", f"{settings.prefix}/v1/openapi.json")

@@ -120,7 +120,9 @@ def _require_free_port(host: str, port: int) -> None:
     try:
         bind_port(host, port)
     except OSError as error:
-        raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+        raise SettingsError(
+            f"cannot listen on {host}:{port}: {error.strerror}. Choose another address or port."
+        ) from error
 
 
 def _call_now(_: float, call: Callable[[], None]) -> None:

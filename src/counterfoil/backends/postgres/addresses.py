@@ -1,6 +1,6 @@
 """Parses the list of servers in a database address, and defines session settings and connection limits.
 
-Both drivers use this module, so it imports neither.
+Code for both drivers uses this module, so it must not import either of them.
 """
 
 from urllib.parse import parse_qsl, unquote

@@ -42,7 +42,7 @@ logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate psycopg's errors to those of ports.py. Keep only the first line: the rest may contain data."""
+    """Translate psycopg's errors to those of ports.py. Keep only the first line, as the rest may contain data."""
     try:
         yield
     except (psycopg.Error, OSError) as error:

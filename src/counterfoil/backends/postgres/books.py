@@ -64,7 +64,7 @@ _COVERS = {
 
 
 def _there(row_id: str) -> str:
-    """Return SQL that is true on the first page, or if the row that the page continues after still exists."""
+    """Return an SQL condition that is true on the first page, or if the row before this page still exists."""
     return f"{row_id} = '' OR EXISTS (SELECT 1 FROM bills WHERE shop = $3 AND id = {row_id})"  # noqa: S608 - contains only constants
 
 
@@ -200,7 +200,7 @@ class PostgresBooks:
         limit: int,
         reached: int,
     ) -> BillPage | None:
-        """Return a page. The shop's number is cached; the statement also checks that it is still correct."""
+        """Return a page of bills. The statement also checks that the cached number of the shop is still correct."""
 
         async def ask(number: int) -> list[Any]:
             asked = (_clean(scope.id), _clean(shop_id), number)
@@ -274,7 +274,7 @@ class PostgresBooks:
 
 
 def _continues(rows: list[Any]) -> bool:
-    """Return whether the row that the page continues after exists. A replica may not have it yet."""
+    """Return whether the row before this page exists. A replica may not have it yet."""
     return bool(rows[0][-2])
 
 

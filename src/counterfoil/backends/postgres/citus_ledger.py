@@ -93,7 +93,7 @@ _REMOVE_ACCOUNTS = "DELETE FROM accounts WHERE provider_id = %s AND token = ANY(
 
 
 def open_ledger(url: str, fingerprint: str, now_ms: Callable[[], int] | None = None) -> PostgresLedger:
-    """Open the ledger for these tables: DistributedLedger on Citus, PostgresLedger on a single server."""
+    """Open the ledger of a store: DistributedLedger if its tables are distributed, otherwise PostgresLedger."""
     with translated(), closing(connect(url)) as connection:
         kind = DistributedLedger if is_distributed(connection) else PostgresLedger
     return kind(url, fingerprint, now_ms)
@@ -160,7 +160,7 @@ class DistributedLedger(PostgresLedger):
     # --- methods that need the write lock ------------------------------------------
 
     def _begin(self) -> int:
-        """Return the current time. The lock is already held, by `_writing`."""
+        """Return the current time. `_writing` already holds the lock."""
         return self._now_ms() if self._now_ms else int(only(self._line().execute(_NOW))[0])
 
     def _take_stamp(self) -> tuple[int, int]:

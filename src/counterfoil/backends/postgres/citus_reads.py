@@ -94,7 +94,7 @@ def _head_behind(width: int) -> Callable[[Rows, Rows], Rows]:
 
 
 def _head_around_there(head: Rows, rows: Rows) -> Rows:
-    """Insert the head's first column before each row's last column, and append the horizon."""
+    """Return the rows with the head's first column inserted before the last column, and the horizon appended."""
     first, horizon = head[0]
     return [(*row[:-1], first, row[-1], horizon) for row in rows]
 
@@ -110,7 +110,7 @@ def _all(values: Values, _: Rows) -> Values:
 
 
 def _from_number(values: Values, _: Rows) -> Values:
-    """Drop the scope and the shop's ID, which only the head needs."""
+    """Return the values without the scope and the shop's ID, which only the head needs."""
     return values[2:]
 
 
@@ -160,7 +160,7 @@ class _InParts:
 
 
 class CitusServers(Servers):
-    """The coordinator of a Citus cluster, used for reads."""
+    """Reads from the coordinator of a Citus cluster."""
 
     async def _first_answer(self, ask: Callable[[Pool], Awaitable[Rows]], reached: int) -> tuple[DatabaseServer, Rows]:
         return await super()._first_answer(lambda pool: ask(cast("Pool", _InParts(pool))), reached)

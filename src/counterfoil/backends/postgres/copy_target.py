@@ -17,7 +17,7 @@ from counterfoil.backends.postgres.revisions import rev_of
 from counterfoil.copying.stores import CopyRefused
 from counterfoil.copying.tables import HOUR_MS, REQUESTS, TABLES, CopiedTable, Row
 
-# Wait briefly for the lock, because the session of a killed copy outlives its process for a moment.
+# Wait briefly for the lock, because the session of a killed copy ends shortly after its process.
 _LOCK_TIMEOUT = "SET lock_timeout = '5s'"
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil copy'))"
 _CLAIM = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s)"

@@ -21,7 +21,7 @@ _EXTEND = """
 """
 _HORIZON = "SELECT at FROM horizon"
 # Returns an existing cursor for the position if its horizons are close enough. Otherwise it stores a new cursor under
-# the row's ID, or under the fresh ID if the row's ID is taken. An ID is taken as long as the table has a row for it,
+# the row's ID, or under `fresh` if the row's ID is taken. An ID is taken as long as the table has a row for it,
 # even an expired one: see docs/decisions/0014.
 _HAND_OUT = """
     INSERT INTO cursors AS held

@@ -46,7 +46,7 @@ class PostgresKeyStore:
         return _key(row[0]) if row else None
 
     def change(self, key_id: str, change: Callable[[Key], Key]) -> Key | None:
-        """Replace a key with `change(key)` in one transaction. Return the new key, or None if there was none."""
+        """Replace a key with `change(key)` in one transaction. Return the changed key, or None if it does not exist."""
         with translated(), self._connection().transaction():
             fingerprint_of(self._connection())
             row = self._connection().execute(_LOCK, (key_id,)).fetchone()

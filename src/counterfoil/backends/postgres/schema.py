@@ -1,6 +1,6 @@
 """The numbered migrations, and the check that this version of Counterfoil can use a schema.
 
-Both drivers use this module, so it imports neither.
+Code for both drivers uses this module, so it must not import either of them.
 """
 
 import re

@@ -58,7 +58,7 @@ class DatabaseServer:
         # Timeline of the write-ahead log. If two servers accept writes, the one with the lower timeline was replaced in
         # a failover.
         self.timeline = ""
-        # A request has failed on this server since its watcher last checked it.
+        # True if a request has failed on this server since its watcher last checked it.
         self.suspect = False
         # The role that was last logged.
         self.reported_role: ServerRole | None = None
@@ -136,7 +136,7 @@ class Servers:
     async def found(
         self, statement: str, *values: object, reached: int = 0, there: Callable[[list[Any]], bool] | None = None
     ) -> list[Any]:
-        """Run a statement as `found_by` does. The default for `there` checks that the first column is not null."""
+        """Run a statement with `found_by`. By default, `there` checks that the first column is not null."""
         return await self.found_by(lambda pool: pool.rows(statement, *values), reached, there)
 
     async def found_by(
@@ -145,7 +145,7 @@ class Servers:
         reached: int = 0,
         there: Callable[[list[Any]], bool] | None = None,
     ) -> list[Any]:
-        """Return rows. If a replica finds nothing, ask the primary too, because the replica may be behind.
+        """Return the rows of a query. If a replica finds nothing, ask the primary too: the replica may be behind.
 
         While there is no primary, ask every other replica.
         """
@@ -186,7 +186,7 @@ class Servers:
             await asyncio.sleep(RETRY_EVERY_SEC)
 
     def _may_recover_soon(self) -> bool:
-        """Return whether a server may become fit within moments, because it is being rechecked after a failure."""
+        """Return whether a server may soon become fit, because it is being checked again after a failure."""
         return bool(self._addresses) and any(server.suspect for server in self._servers)
 
     def _others(self, answered_by: DatabaseServer) -> list[DatabaseServer]:

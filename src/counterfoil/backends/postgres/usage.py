@@ -19,7 +19,7 @@ from counterfoil.ports import RequestRecord, StoreUnavailable, StoreUnreachable
 
 # Records that were not written along with an admission are written after this time.
 RECORDS_SEC = 0.25
-# Maximum number of records that wait for an unreachable primary; beyond it, the oldest are deleted.
+# Maximum number of records that wait for an unreachable primary. If there are more, the oldest are deleted.
 RECORDS_WAITING = 100_000
 
 # Replaces the server's clock: returns the instant of an admission in microseconds and its day in Thailand time.

@@ -24,7 +24,7 @@ _PRUNE_REQUESTS = """
     DELETE FROM requests USING old WHERE requests.tableoid = old.tableoid AND requests.ctid = old.ctid
 """
 _PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < %s"
-# Deletes the final-day rows of inactive keys.
+# Deletes the counts of the last active day of keys that are no longer used.
 _PRUNE_METERS = """
     DELETE FROM meters WHERE day < %s
         AND at <= coalesce(%s, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) + ahead - 60000000

@@ -53,7 +53,7 @@ _COVERS = {
 
 # SQLite concatenates the rows of a page in the order of the inner query, because fetching 200 rows one by one takes
 # twice as long. One statement is one snapshot, so the shop, the horizon, the last position (as one string) and the flag
-# whether the cursor's row still exists are consistent with these rows.
+# for the existence of the cursor's row are consistent with these rows.
 _BILLS_BY_DAY = {
     kind: f"""
     SELECT ({number}), (SELECT at FROM horizon), count(*),

@@ -102,7 +102,7 @@ class SqliteKeyLookup:
         return self._kept.get(key_id)
 
     async def find_again(self, key_id: str) -> StoredKey | None:
-        # If the file is unchanged, the key in memory is the one in the file.
+        # If the file is unchanged, the key in memory is up to date.
         loop = asyncio.get_running_loop()
         deadline = loop.time() + REQUEST_SEC
         while not self._is_unchanged():
@@ -248,7 +248,7 @@ class SqliteKeyStore:
         return _key(row[0]) if row else None
 
     def change(self, key_id: str, change: Callable[[Key], Key]) -> Key | None:
-        """Replace a key with `change(key)` in one transaction. Return the new key, or None if there was none."""
+        """Replace a key with `change(key)` in one transaction. Return the changed key, or None if it does not exist."""
         with translated(), writing(self._connection, WAIT_SEC["keys"]):
             row = self._connection.execute(_ONE, (key_id,)).fetchone()
             if not row:

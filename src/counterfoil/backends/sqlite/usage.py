@@ -1,8 +1,8 @@
 """Counts and records requests: the exact minute window, the daily count, and the request records.
 
 Requests that arrive together are admitted in one transaction, which also writes
-the records of finished requests. A commit survives the death of any process.
-SQLite's lock keeps the window exact across all processes.
+the records of finished requests. Committed data is kept even if a process is
+killed. SQLite's lock keeps the window exact across all processes.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ _NEWEST_ADMISSION = "SELECT max(at) FROM admissions"
 _SET_STEADY = "INSERT OR REPLACE INTO steady (one, boot_id, shift) VALUES (1, ?, ?)"
 _PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE at < ? LIMIT ?)"
 _PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < ?"
-# Deletes the final-day rows of inactive keys.
+# Deletes the admissions of the last active day of keys that are no longer used.
 _PRUNE_LAST_DAYS = "DELETE FROM admissions WHERE day < ? AND at <= ?"
 _DISCLOSURES = """
     SELECT at, key_id, route, status, error, took_us, personal_base, personal_members
@@ -175,7 +175,7 @@ class SqliteUsage:
         return row[0] if row else 0
 
     def _settle_steady_clock(self) -> int:
-        """Return the offset from this boot's steady clock to the continuous time scale of the admissions."""
+        """Return the offset from the steady clock, which restarts at boot, to the clock of the admissions."""
         row = self._connection.execute(_STEADY).fetchone()
         if row and row[0] == self._clock.boot_id():
             return int(row[1])

@@ -209,11 +209,11 @@ def _secret_file(file: Path, built: bool) -> Finding:
 
 def _secret_match(*, matches: bool) -> Finding:
     if matches:
-        return Finding("secret", "ok", "It is the secret that this store was built with.")
+        return Finding("secret", "ok", "The secret is the one that this store was built with.")
     return Finding(
         "secret",
         "fail",
-        "It is not the secret that this store was built with.",
+        "The secret is not the one that this store was built with.",
         "Set the correct secret (COUNTERFOIL_SECRET or secret_file). With this one, every member token would change.",
     )
 

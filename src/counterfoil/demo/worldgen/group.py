@@ -55,7 +55,7 @@ class Sample(Struct, frozen=True, kw_only=True):
 class Group(Struct, frozen=True, kw_only=True):
     """All franchises, shops and bases, in the order in which they are generated.
 
-    A property is None if the world has nothing of that kind.
+    A property is None if the world has no such object.
     """
 
     franchises: tuple[Franchise, ...]

@@ -43,7 +43,7 @@ class WorldPlan(Struct, frozen=True, kw_only=True):
 
     @property
     def tracked_from_ms(self) -> int:
-        """When change tracking began. Bills that were closed before are history."""
+        """The instant when change tracking began. Bills that were closed earlier are history."""
         legacy_days = self.days // LEGACY_PART
         if legacy_days == 0:
             return midnight_ms(self.trading_days[0])
