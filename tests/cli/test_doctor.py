@@ -94,9 +94,9 @@ def test_files_that_others_can_read_are_reported_with_the_command_that_fixes_it(
         path.chmod(0o644)
     store.chmod(0o755)
     found = checks(loaded)
-    assert found["secret"][0]["advice"] == f"chmod 600 {store / 'secret'}"
-    assert found["keys"][0]["advice"].startswith(f"chmod 600 {store / 'keys.sqlite3'}")
-    assert found["store"][0]["advice"] == f"chmod 700 {store}"
+    assert found["secret"][0]["advice"] == f"Run `chmod 600 {store / 'secret'}`."
+    assert found["keys"][0]["advice"].startswith(f"Run `chmod 600 {store / 'keys.sqlite3'}")
+    assert found["store"][0]["advice"] == f"Run `chmod 700 {store}`."
 
 
 def test_a_damaged_database_fails(loaded: Command, store: Path) -> None:

@@ -245,7 +245,7 @@ def test_a_check_says_what_would_happen(counterfoil: Command) -> None:
     assert "would load     3\n" in text
     assert "for example    stdin line 4: unknown_shop\n" in text
     assert "did you mean closedAt?" in text
-    assert text.endswith("Nothing was written. Run the same command without --check to load.\n")
+    assert text.endswith("Nothing was written. Run the same command without --check to load the records.\n")
 
 
 def test_a_check_with_another_secret_fails_like_the_load(

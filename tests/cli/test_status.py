@@ -121,7 +121,7 @@ def test_another_program_on_the_port_is_not_mistaken_for_the_service(loaded: Com
             connection.recv(1000)
             connection.sendall(b"SSH-2.0-nothing\r\n")
         output, _ = child.communicate(timeout=30)
-    assert (child.returncode, b"another program uses this port" in output) == (1, True)
+    assert (child.returncode, b"another program is using this port" in output) == (1, True)
 
 
 def test_a_horizon_that_does_not_advance_fails(counterfoil: Command, admin_port: int, store: Path) -> None:

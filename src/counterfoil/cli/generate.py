@@ -33,8 +33,10 @@ def yesterday_in_thailand() -> date:
 
 @click.command()
 @click.option("--bills", type=click.IntRange(0), required=True, help="Number of bills.")
-@click.option("--shops", type=click.IntRange(1), help="Number of shops. [default: 18, more for many bills]")
-@click.option("--members", type=click.IntRange(0), help="Number of members. [default: 1,500, more for many bills]")
+@click.option("--shops", type=click.IntRange(1), help="Number of shops. [default: 18, or more if there are many bills]")
+@click.option(
+    "--members", type=click.IntRange(0), help="Number of members. [default: 1,500, or more if there are many bills]"
+)
 @click.option(
     "--seed",
     type=int,
@@ -51,7 +53,7 @@ def yesterday_in_thailand() -> date:
     default=STANDARD_OUTPUT,
     show_default="stdout",
     metavar="DIR",
-    help="Folder to write to, one file per kind of record.",
+    help="Write one file per kind of record to this folder.",
 )
 @click.option("--gzip", "as_gzip", is_flag=True, help="Compress with gzip.")
 @click.option("--zstd", "as_zstd", is_flag=True, help="Compress with zstd.")

@@ -137,7 +137,7 @@ def issue(
         issued = key_issuing.issue(key_store, grant, secrets.token_bytes, _now())
     if not bootstrap.inspection(settings).knows(grant.scope):
         print_note(
-            f"{grant.scope.kind} {grant.scope.id} is not loaded yet; until it is, the key can read nothing. "
+            f"{grant.scope.kind} {grant.scope.id} is not loaded yet. Until it is, the key cannot read anything. "
             "`counterfoil shops` lists the loaded IDs. If the ID is wrong, revoke this key and issue another."
         )
     _print_issued(issued, as_json)
@@ -207,7 +207,10 @@ def update(
 
 @command.command()
 @click.option(
-    "--revoke-old-in", type=duration, metavar="DURATION", help="Revoke the old key after this time: 30m, 12h, 7d or 2w."
+    "--revoke-old-in",
+    type=duration,
+    metavar="DURATION",
+    help="Revoke the old key after this time, such as 30m, 12h, 7d or 2w.",
 )
 @single_key_options
 def rotate(ctx: click.Context, keyid: str, revoke_old_in: int | None, store: str | None, as_json: bool) -> None:

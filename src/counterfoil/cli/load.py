@@ -230,7 +230,7 @@ def _print_report(report: LoadReport, as_json: bool) -> None:
     if not summary.lines and not report.interrupted:
         click.echo("The delivery is empty: it contains no records.")
     if report.check:
-        click.echo("Nothing was written. Run the same command without --check to load.")
+        click.echo("Nothing was written. Run the same command without --check to load the records.")
     elif report.interrupted:
         click.echo("Stopped. Progress saved. Run the same command to resume.")
     elif report.rejects.used:

@@ -129,7 +129,7 @@ def _ask_ready(settings: Settings) -> Ready | str:
     except OSError as error:
         return (error.strerror or type(error).__name__).lower()
     except (http.client.HTTPException, DecodeError):
-        return "another program uses this port"
+        return "another program is using this port"
     finally:
         connection.close()
 
@@ -169,7 +169,7 @@ def _readable_store(settings: Settings, inspection: Inspection, now: int) -> Sto
 
 def _horizon(horizon: int | None, now: int) -> Finding:
     if not horizon:
-        return Finding("horizon", "warn", "Nothing has been loaded or served from this store yet.")
+        return Finding("horizon", "warn", "Nothing has been loaded into this store or served from it yet.")
     age = now - horizon
     if age < -local.CLOCK_BEHIND_MS:
         return Finding(

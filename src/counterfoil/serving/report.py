@@ -43,7 +43,11 @@ def _horizon_age_ms(inspection: Inspection) -> int | None:
 def _recent_store_failure(counters: Path) -> str | None:
     """Return a recent store failure in a worker, such as a full disk, that the other checks do not detect."""
     ago = SystemClock().now_ms() - last_store_failure_ms(counters, LAYOUT)
-    return f"a request failed {ago / 1000:.0f} s ago because of the store" if ago < RECENT_FAILURE_MS else None
+    return (
+        f"a request failed {ago / 1000:.0f} s ago because the store could not be used"
+        if ago < RECENT_FAILURE_MS
+        else None
+    )
 
 
 def metrics(counters: Path, inspection: Inspection) -> Iterator[Metric]:

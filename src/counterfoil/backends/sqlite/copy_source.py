@@ -103,7 +103,7 @@ class SqliteCopySource:
         with translated():
             row = self._connections["books"].execute(_FINGERPRINT).fetchone()
         if not row:
-            raise StoreUnavailable("nothing has ever been loaded into the source or served from it")
+            raise StoreUnavailable("nothing has ever been loaded into the source, so there is nothing to copy")
         return str(row[0])
 
     def retired(self) -> bool:

@@ -64,7 +64,7 @@ def store_folder(settings: Settings) -> Finding:
             "store",
             "warn",
             f"{settings.store} is accessible to other users of this machine (mode {mode:04o}).",
-            f"chmod 700 {settings.store}",
+            f"Run `chmod 700 {settings.store}`.",
         )
     return Finding("store", "ok", f"{settings.store} exists and is private.")
 
@@ -119,7 +119,9 @@ def _file_modes(name: str, path: Path) -> Finding:
     open_files = [file for file in files if file.exists() and _mode(file) & 0o077]
     if open_files:
         listed = " ".join(map(str, open_files))
-        return Finding(name, "warn", "Other users of this machine can open this database.", f"chmod 600 {listed}")
+        return Finding(
+            name, "warn", "Other users of this machine can open this database.", f"Run `chmod 600 {listed}`."
+        )
     return Finding(name, "ok", "The file is readable and private, and its schema is up to date.")
 
 
@@ -202,7 +204,10 @@ def _secret_file(file: Path, built: bool) -> Finding:
         return Finding("secret", "fail", f"{file} is shorter than {MIN_SECRET_BYTES} bytes.", "Restore the file.")
     if _mode(file) & 0o077:
         return Finding(
-            "secret", "warn", f"{file} is accessible to other users (mode {_mode(file):04o}).", f"chmod 600 {file}"
+            "secret",
+            "warn",
+            f"{file} is accessible to other users (mode {_mode(file):04o}).",
+            f"Run `chmod 600 {file}`.",
         )
     return Finding("secret", "ok", f"{file} exists and is private. Keep a copy in a safe place.")
 
@@ -262,7 +267,7 @@ def disk(settings: Settings) -> Finding:
 def horizon(found: int | None, now: int, served: bool) -> Finding:
     """Check whether a service is advancing the horizon, and whether this agrees with the state of the port."""
     if not found:
-        return Finding("service", "ok", "Nothing has been loaded or served from this store yet.")
+        return Finding("service", "ok", "Nothing has been loaded into this store or served from it yet.")
     motion = horizon_motion(found, now)
     if motion == "moving":
         return Finding("service", "ok", "A service is running on this store, or a load has just finished.")
