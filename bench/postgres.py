@@ -154,7 +154,7 @@ class Nowhere:
     async def newest(self) -> int:
         return 0
 
-    def was_given(self, horizon: int) -> None:
+    def was_reported(self, horizon: int) -> None:
         """Discard the horizon."""
 
 

@@ -91,7 +91,7 @@ TABLE = (
         "secret_file",
         "",
         "File with the deployment secret, mode 0600. If empty, it is `secret` in the store's folder and is created "
-        "on first use.",
+        "when it is first needed.",
     ),
     Setting("host", "127.0.0.1", "Address the API listens on."),
     Setting("port", 8000, "Port the API listens on."),

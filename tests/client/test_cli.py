@@ -299,7 +299,7 @@ def test_a_removed_bill_is_reported_and_repaired(copy_owner: CopyOwner) -> None:
     assert "120.50" in shown
     [difference] = copy_owner.json("reconcile", status=3)["differences"]
     assert (difference["removed"], difference["copy"]["net"], difference["service"]["count"]) == (1, "120.50", 0)
-    assert "All were fixed" in copy_owner("reconcile", "--fix").stdout
+    assert "It was fixed" in copy_owner("reconcile", "--fix").stdout
     assert "matches the service" in copy_owner("reconcile").stdout
 
 

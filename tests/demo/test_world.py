@@ -27,7 +27,7 @@ Record = dict[str, Any]
 UNTIL = date(2026, 9, 30)
 DEMO = WorldPlan(until=UNTIL)
 SMALL = WorldPlan(until=UNTIL, bills=2_000, members=200)
-CLEAN = WorldPlan(until=UNTIL, bills=2_000, members=200, mess=0)
+CLEAN = WorldPlan(until=UNTIL, bills=2_000, members=200, malformed_share=0)
 TODAY, SOON = "2026-09-30", "2026-10-14"
 UNREADABLE_SIGN_UP = "2569-13-45"
 AFTERNOON = to_ms(datetime(2026, 8, 15, 15, 0, tzinfo=THAI_TIME))
@@ -157,7 +157,9 @@ def test_a_world_may_be_small_or_have_many_shops(shops: int, days: int, members:
     assert (kinds.count("shop"), kinds.count("member"), kinds.count("bill")) == (shops, members, 100)
 
 
-@pytest.mark.parametrize("nonsense", [{"days": 0}, {"shops": 0}, {"bills": -1}, {"members": -1}, {"mess": 1.5}])
+@pytest.mark.parametrize(
+    "nonsense", [{"days": 0}, {"shops": 0}, {"bills": -1}, {"members": -1}, {"malformed_share": 1.5}]
+)
 def test_an_impossible_plan_is_refused(nonsense: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"must"):
         WorldPlan(until=UNTIL, **nonsense)
@@ -461,7 +463,7 @@ def test_every_bill_names_its_shop_and_every_member_its_base(delivered: Delivere
 
 
 def test_only_a_small_part_of_the_records_is_dirty() -> None:
-    undamaged = set(world(WorldPlan(until=UNTIL, bills=2_000, members=300, mess=0)))
+    undamaged = set(world(WorldPlan(until=UNTIL, bills=2_000, members=300, malformed_share=0)))
     spoiled = sum(line not in undamaged for line in world(WorldPlan(until=UNTIL, bills=2_000, members=300)))
     assert 0.005 < spoiled / len(undamaged) < 0.02
 

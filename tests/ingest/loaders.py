@@ -21,7 +21,7 @@ from counterfoil.ports import Clock
 from ports.backends import Store
 from ports.open_store import EVER, PSEUDONYMS, bills_of, open_ledger
 
-PLAN = WorldPlan(until=date(2025, 12, 31), days=10, bills=400, shops=4, members=60, mess=0.2)
+PLAN = WorldPlan(until=date(2025, 12, 31), days=10, bills=400, shops=4, members=60, malformed_share=0.2)
 
 
 def load(

@@ -115,7 +115,7 @@ class CurrentRowPosition(SqliteCursors):
     async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         held = await super().find(listing, cursor)
         found = self._books.execute("SELECT updated_at FROM bills WHERE id = ?", (cursor,)).fetchone()
-        if held is None or not found or not listing.latest_horizon_serves:
+        if held is None or not found or not listing.uses_latest_horizon:
             return held
         return held.at(Position(found[0], 0, cursor))
 

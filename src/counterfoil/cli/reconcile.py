@@ -105,7 +105,8 @@ def _summary(comparison: Comparison) -> str:
     prefix = f"{comparison.days:,} days compared in {comparison.tally.requests:,} requests: "
     if found:
         differ = "1 differs" if len(found) == 1 else f"{len(found):,} differ"
-        return f"{prefix}{differ} from the service.{' All were fixed.' if found[0].is_fixed else ''}"
+        fixed = " It was fixed." if len(found) == 1 else " All were fixed."
+        return f"{prefix}{differ} from the service.{fixed if found[0].is_fixed else ''}"
     if comparison.is_equal:
         return f"{prefix}the copy matches the service."
     return f"{prefix}no differences so far."

@@ -49,7 +49,7 @@ class Listing(Struct, frozen=True):
     query: str
 
     @property
-    def latest_horizon_serves(self) -> bool:
+    def uses_latest_horizon(self) -> bool:
         """Whether readers that share a cursor continue with the latest of their horizons and not with the earliest.
 
         A row that changes moves to the end of a list by change, so whatever
@@ -69,7 +69,7 @@ class StoredCursor(Struct, frozen=True):
 
     def horizon_in(self, listing: Listing) -> int:
         """Return the horizon with which all readers that share the cursor continue."""
-        return self.latest if listing.latest_horizon_serves else self.earliest
+        return self.latest if listing.uses_latest_horizon else self.earliest
 
     def at(self, position: Position) -> "StoredCursor":
         """Return this cursor moved to another position, such as the end of the next page."""

@@ -57,10 +57,10 @@ def _is_closing_time(value: object) -> bool:
 
 
 class _ValueType(Struct, frozen=True):
-    """A type of field. Every value of a Python type in `surely` can be read; `is_readable` checks the others."""
+    """A type of field. Values of the Python types in `always_readable` can be read; `is_readable` checks the others."""
 
     is_readable: Callable[[object], bool]
-    surely: frozenset[type] = frozenset()
+    always_readable: frozenset[type] = frozenset()
 
 
 _TEXT = _ValueType(lambda value: text(value) is not None, frozenset({str}))
@@ -100,7 +100,7 @@ class FieldType(Struct, frozen=True, kw_only=True):
 
     path: str
     readers: tuple[Callable[[object], bool], ...] = ()
-    surely: frozenset[type] = frozenset()
+    always_readable: frozenset[type] = frozenset()
     fields: dict[str, "FieldType"] | None = None
     elements: "FieldType | None" = None
 
@@ -118,7 +118,7 @@ def _field_type(schema: dict[str, Any], definitions: dict[str, Any], path: str) 
     if reference := schema.get("$ref"):
         name = reference.removeprefix("#/$defs/")
         if known := _VALUE_TYPES.get(name):
-            return FieldType(path=path, readers=(known.is_readable,), surely=known.surely)
+            return FieldType(path=path, readers=(known.is_readable,), always_readable=known.always_readable)
         return _field_type(definitions[name], definitions, path)
     if "anyOf" in schema:
         return _either([_field_type(each, definitions, path) for each in schema["anyOf"]], path)
@@ -129,14 +129,14 @@ def _field_type(schema: dict[str, Any], definitions: dict[str, Any], path: str) 
     if "items" in schema:
         return FieldType(path=path, elements=_field_type(schema["items"], definitions, path))
     # This is the field `kind`. A record of an unknown kind is rejected before its fields are checked.
-    return FieldType(path=path, surely=frozenset({str}) if "const" in schema else frozenset())
+    return FieldType(path=path, always_readable=frozenset({str}) if "const" in schema else frozenset())
 
 
 def _either(choices: list[FieldType], path: str) -> FieldType:
     return FieldType(
         path=path,
         readers=tuple(reader for choice in choices for reader in choice.readers),
-        surely=frozenset[type]().union(*(choice.surely for choice in choices)),
+        always_readable=frozenset[type]().union(*(choice.always_readable for choice in choices)),
         fields=next((choice.fields for choice in choices if choice.fields is not None), None),
         elements=next((choice.elements for choice in choices if choice.elements is not None), None),
     )
@@ -153,7 +153,7 @@ def check_object(record: dict[str, Any], known: FieldType, unknown: set[str], un
         if inner is None:
             start = f"{known.path}." if known.path else ""
             unknown.add(start + printable_field(name))
-        elif type(value) not in inner.surely:
+        elif type(value) not in inner.always_readable:
             _check_value(value, inner, unknown, unreadable)
 
 
@@ -163,7 +163,7 @@ def _check_value(value: object, known: FieldType, unknown: set[str], unreadable:
     elif known.elements is not None and isinstance(value, list):
         for element in value:
             _check_value(element, known.elements, unknown, unreadable)
-    elif type(value) not in known.surely and not is_nothing(value):
+    elif type(value) not in known.always_readable and not is_nothing(value):
         for is_readable in known.readers:
             if is_readable(value):
                 return

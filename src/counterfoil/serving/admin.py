@@ -33,7 +33,7 @@ class AdminRefusal(Struct, frozen=True):
     message: str
 
 
-class Doorkeeper:
+class AdminRequestCheck:
     """Checks the headers of a request, and refuses it if a web page may have sent it.
 
     The listener has no authentication, so it must not be reachable from a web
@@ -88,7 +88,7 @@ class Admin:
         names: str = "",
     ) -> None:
         self._ready = ready
-        self.doorkeeper = Doorkeeper(host, names)
+        self.request_check = AdminRequestCheck(host, names)
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_MetricsCollector(metrics))
         self._server = _Server((host, port), _handler(self))
@@ -147,7 +147,7 @@ def _handler(admin: Admin) -> type[BaseHTTPRequestHandler]:
         timeout = 5
 
         def do_GET(self) -> None:
-            refusal = admin.doorkeeper.refusal(self.headers, self.request_version)
+            refusal = admin.request_check.refusal(self.headers, self.request_version)
             if refusal:
                 self._send(refusal.status, JSON, json.encode({"refused": refusal.message}))
             else:

@@ -63,14 +63,14 @@ _COVERS = {
 }
 
 
-def _there(row_id: str) -> str:
+def _row_exists(row_id: str) -> str:
     """Return an SQL condition that is true on the first page, or if the row before this page still exists."""
     return f"{row_id} = '' OR EXISTS (SELECT 1 FROM bills WHERE shop = $3 AND id = {row_id})"  # noqa: S608 - contains only constants
 
 
 _BILLS_BY_DAY = {
     kind: f"""
-    SELECT page.*, ({still}), ({_there("$6")}), horizon.at FROM horizon LEFT JOIN LATERAL (
+    SELECT page.*, ({still}), ({_row_exists("$6")}), horizon.at FROM horizon LEFT JOIN LATERAL (
         SELECT bill_day, closed_at, id, seal, body FROM bills
         WHERE shop = $3 AND (bill_day, closed_at, id) > ($4::integer, $5::bigint, $6::text) AND bill_day <= $7
         ORDER BY bill_day, closed_at, id LIMIT $8
@@ -81,7 +81,7 @@ _BILLS_BY_DAY = {
 
 _BILLS_BY_CHANGE = {
     kind: f"""
-    SELECT page.*, ({still}), ({_there("$5")}), horizon.at FROM horizon LEFT JOIN LATERAL (
+    SELECT page.*, ({still}), ({_row_exists("$5")}), horizon.at FROM horizon LEFT JOIN LATERAL (
         SELECT updated_at, 0, id, seal, body FROM bills
         WHERE shop = $3 AND (updated_at, id) > ($4::bigint, $5::text) AND updated_at <= coalesce($6, horizon.at)
         ORDER BY updated_at, id LIMIT $7

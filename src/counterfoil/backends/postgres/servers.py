@@ -220,7 +220,7 @@ class Servers:
         row = await self.primary.row(_HORIZON, within=GATE_SEC)
         return int(row[0])
 
-    def was_given(self, horizon: int) -> None:
+    def was_reported(self, horizon: int) -> None:
         """Record that a node has reported this horizon. The next primary must not stamp rows at or below it."""
         self._highest = max(self._highest, horizon)
 

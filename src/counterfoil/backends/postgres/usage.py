@@ -132,7 +132,7 @@ class PostgresUsage:
             if wait_us:
                 verdicts[place - 1] = TooFast(retry_after(wait_us))
             else:
-                self._servers.was_given(horizon or 0)
+                self._servers.was_reported(horizon or 0)
                 verdicts[place - 1] = Admitted(date_of(counted_on), count, horizon)
         return verdicts
 

@@ -49,7 +49,7 @@ class Horizons(Protocol):
     async def newest(self) -> int:
         """Return the primary's horizon."""
 
-    def was_given(self, horizon: int) -> None: ...
+    def was_reported(self, horizon: int) -> None: ...
 
 
 class RedisMeter:
@@ -90,7 +90,7 @@ class RedisMeter:
         if verdict[0] > 0:
             return TooFast(retry_after(verdict[0]))
         _, day, count, horizon = verdict
-        self._horizons.was_given(horizon)
+        self._horizons.was_reported(horizon)
         admitted = Admitted(_date(day), count, horizon or None)
         self._lineages[key.key_id] = key.lineage
         self._unsaved[key.key_id, admitted.day] = max(admitted.count, self._unsaved.get((key.key_id, admitted.day), 0))

@@ -62,7 +62,7 @@ _IN_GROUP = {
     "hour": f"at >= :group * {HOUR_MS} AND at < (:group + 1) * {HOUR_MS}",
 }
 # Statements that a retired store rejects.
-_LAST_ACTS: tuple[tuple[Name, str], ...] = (
+_REJECTED_STATEMENTS: tuple[tuple[Name, str], ...] = (
     ("books", "UPDATE ON horizon"),
     ("usage", "INSERT ON admissions"),
     ("keys", "INSERT ON keys"),
@@ -150,7 +150,7 @@ class SqliteCopySource:
 
     def retire(self, moved_to: str) -> None:
         said = f"{MOVED_TO} {moved_to}".replace("'", "''")
-        for number, (name, act) in enumerate(_LAST_ACTS):
+        for number, (name, act) in enumerate(_REJECTED_STATEMENTS):
             self._connections[name].execute(
                 f"CREATE TRIGGER IF NOT EXISTS moved_{number} BEFORE {act} BEGIN SELECT RAISE(ABORT, '{said}'); END"
             )
@@ -195,7 +195,7 @@ class SqliteCopySource:
         return row[0]
 
     def _settle_revocations(self) -> None:
-        # An older keys.sqlite3 may have been restored: then only usage.sqlite3 knows some revocations.
+        # If an older keys.sqlite3 was restored, some revocations are recorded only in usage.sqlite3.
         with closing(SqliteKeyStore(self._folder)) as keys:
             keys.settle_revocations()
 

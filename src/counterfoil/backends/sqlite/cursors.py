@@ -8,9 +8,9 @@ from counterfoil.backends.sqlite.files import (
     BRIEFLY_SEC,
     WAIT_SEC,
     read_write,
+    retry_while_locked,
     row,
     translated,
-    unhurried,
     writing,
 )
 from counterfoil.backends.sqlite.usage import SqliteUsage
@@ -88,7 +88,7 @@ class SqliteCursors:
             return None
         row_id, major, minor, earliest, latest, ends_at = found
         if ends_at + EXTEND_MS <= now + LIFETIME_MS:
-            await unhurried(lambda: self._write(_EXTEND, (*_key(listing), cursor, now + LIFETIME_MS)))
+            await retry_while_locked(lambda: self._write(_EXTEND, (*_key(listing), cursor, now + LIFETIME_MS)))
         return StoredCursor(Position(major, minor, row_id), earliest, latest)
 
     async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
@@ -96,7 +96,7 @@ class SqliteCursors:
         where = (position.id, position.major, position.minor)
         terms = (held.earliest, held.latest, now, now + LIFETIME_MS, SHARED_MS, fresh)
         values = (*_key(listing), *where, *terms)
-        handed_out = await unhurried(lambda: self._write(_HAND_OUT, values))
+        handed_out = await retry_while_locked(lambda: self._write(_HAND_OUT, values))
         return str(handed_out[0]) if handed_out else None
 
     def _write(self, statement: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:

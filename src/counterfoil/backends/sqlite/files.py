@@ -185,7 +185,7 @@ class writing:  # noqa: N801 - lowercase like `translated`
         self._wait_sec = wait_sec
 
     def __enter__(self) -> None:
-        _patiently(self._begin, self._wait_sec)
+        _wait_for_lock(self._begin, self._wait_sec)
 
     def _begin(self) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
@@ -220,7 +220,7 @@ def checkpoint(connection: sqlite3.Connection) -> None:
             busy = connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()[0]
 
 
-async def unhurried(act: Callable[[], Result]) -> Result:
+async def retry_while_locked(act: Callable[[], Result]) -> Result:
     """Run a short transaction and return its result. While the file is locked, retry for up to `REQUEST_SEC`.
 
     The pauses do not block the event loop.
@@ -240,7 +240,7 @@ async def unhurried(act: Callable[[], Result]) -> Result:
         pause = min(2 * pause, LONGEST_PAUSE_SEC)
 
 
-def _patiently(ask: Callable[[], object], wait_sec: float) -> None:
+def _wait_for_lock(ask: Callable[[], object], wait_sec: float) -> None:
     """Call `ask`, which needs a lock. While another connection holds the lock, retry for up to `wait_sec`."""
     deadline, pause = 0.0, RETRY_SEC
     while True:
@@ -268,7 +268,7 @@ def _connect(uri: str, name: Name, wait_sec: float, *, checked: bool = True) -> 
 
     try:
         # The last process to close a database deletes its log. Meanwhile, no other process can open the database.
-        _patiently(set_up, wait_sec)
+        _wait_for_lock(set_up, wait_sec)
     except BaseException:
         connection.close()
         raise
@@ -280,7 +280,7 @@ def _settle_layout(connection: sqlite3.Connection, name: Name) -> None:
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES[name]}")
     # If two processes create a store at the same time, SQLite tells one of them that the file is locked, without
     # waiting for the busy timeout.
-    _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"), SETTLE_SEC)
+    _wait_for_lock(lambda: connection.execute("PRAGMA journal_mode = WAL"), SETTLE_SEC)
 
 
 # --- the store that a file belongs to ---------------------------------------
@@ -359,7 +359,7 @@ def _mark(folder: Path, name: Name) -> int | None:
 
     with translated(), closing(_plain(folder, name, "ro")) as connection:
         try:
-            _patiently(ask, OPEN_SEC[name])
+            _wait_for_lock(ask, OPEN_SEC[name])
         except sqlite3.Error as error:
             if _is_busy(error):
                 return LOCKED

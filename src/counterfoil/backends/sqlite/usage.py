@@ -18,8 +18,8 @@ from counterfoil.backends.sqlite.files import (
     WAIT_SEC,
     checkpoint,
     read_write,
+    retry_while_locked,
     translated,
-    unhurried,
     writing,
 )
 from counterfoil.domain.access import Key
@@ -135,7 +135,7 @@ class SqliteUsage:
     async def _admit_later(self, waiting: list[_Waiting]) -> None:
         keys = [key for key, _ in waiting]
         try:
-            verdicts = await unhurried(lambda: self._admit_together(keys))
+            verdicts = await retry_while_locked(lambda: self._admit_together(keys))
         except StoreUnavailable as error:
             _fail(waiting, error)
         else:
@@ -214,7 +214,7 @@ class SqliteUsage:
                 self.flush(BRIEFLY_SEC)
 
         try:
-            await unhurried(write)
+            await retry_while_locked(write)
         except StoreUnavailable:
             # The answer will not be sent, so there is no disclosure to record.
             self._records.remove(record)

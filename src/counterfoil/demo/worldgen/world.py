@@ -116,7 +116,7 @@ def _standing_records(plan: WorldPlan, group: Group, styles: list[ShopStyle], as
 
 
 def _dirty_writer(plan: WorldPlan, what: str) -> DirtyWriter:
-    return DirtyWriter(plan.mess, stream(plan.seed, "mess", what))
+    return DirtyWriter(plan.malformed_share, stream(plan.seed, "mess", what))
 
 
 def _moments(plan: WorldPlan, horizon: int) -> list[int]:
