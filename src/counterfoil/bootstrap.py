@@ -315,7 +315,7 @@ def make_roles(settings: Settings) -> list[str]:
 
 
 def run_statement(database: str, text: str) -> None:
-    """Run one statement on a database server, with the login in the address."""
+    """Run one statement on a database server, using the credentials in the address."""
     from counterfoil.backends.postgres import admin_connections
 
     admin_connections.run(database, text)

@@ -18,7 +18,7 @@ OF_THE_BOOKS = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-        # A page of one row has the most cursors; other limits differ little between stores.
+        # A limit of 1 produces the most cursors, so it is the case that runs on every store.
         is_repeated = params.get("limit", 1) != 1 and "kind" in params
         if params.get("shared_service") == "postgres" and (item.path.name not in OF_THE_BOOKS or is_repeated):
             item.add_marker(pytest.mark.long)

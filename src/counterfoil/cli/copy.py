@@ -108,7 +108,7 @@ def _print_report(report: CopyReport, seconds: float, as_json: bool, folder: Pat
     pairs = [
         (
             "moved",
-            f"{report.moved:,} rows in {seconds:.1f} s ({report.moved / seconds:,.0f}/s), {_passes(report.passes)}",
+            f"{report.moved:,} rows in {seconds:.1f} s ({report.moved / seconds:,.0f}/s), {_rounds(report.passes)}",
         )
     ]
     pairs += [("verified", ", ".join(f"{count:,} {name}" for name, count in report.rows.items() if count))]
@@ -125,8 +125,8 @@ def _print_report(report: CopyReport, seconds: float, as_json: bool, folder: Pat
         click.echo("Both stores are equal. To switch over, stop all loads and run the same command with --cut-over.")
 
 
-def _passes(number: int) -> str:
-    return "1 pass" if number == 1 else f"{number} passes"
+def _rounds(number: int) -> str:
+    return "1 round" if number == 1 else f"{number} rounds"
 
 
 def _print_differences(report: CopyReport) -> None:

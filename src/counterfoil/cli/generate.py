@@ -77,7 +77,9 @@ def command(
     plan = _plan(bills, shops, members, seed, until.date() if until else yesterday_in_thailand(), days)
     if out == STANDARD_OUTPUT:
         if as_json:
-            raise click.UsageError("--json requires --out DIR, because the records go to standard output.")
+            raise click.UsageError(
+                "--json requires --out DIR, because otherwise the records are written to standard output."
+            )
         _to_standard_output(plan, compression)
         return
     written = _to_folder(plan, Path(out), compression)

@@ -44,7 +44,7 @@ def duration(value: str) -> int:
     """Parse a duration such as `7d`, and return it in milliseconds."""
     found = _DURATION.fullmatch(value.strip())
     if not found:
-        raise click.BadParameter("not a valid duration; write a number and a unit: 30m, 12h, 7d or 2w.")
+        raise click.BadParameter("not a valid duration; use a number and a unit, such as 30m, 12h, 7d or 2w.")
     return int(found[1]) * _UNITS_MS[found[2]]
 
 

@@ -39,7 +39,7 @@ def _rows(label: str, counts: Counter[tuple[str, str]]) -> list[tuple[str, str]]
 
 
 def field_view(counts: FieldCounts) -> dict[str, object]:
-    """Return the same information as `--json` prints it."""
+    """Return the same information in the form that `--json` prints."""
     return {
         "unknownFields": [
             {"kind": kind, "field": path, "records": count, "didYouMean": suggestion(kind, path)}

@@ -35,7 +35,7 @@ def file_rows(records: Source, quarantined: Sequence[Path]) -> list[tuple[str, s
 
 
 def file_view(records: Source, quarantined: Sequence[Path]) -> dict[str, object]:
-    """Return the same information as `--json` prints it."""
+    """Return the same information in the form that `--json` prints."""
     return {
         "unreadableFiles": _names(records.unreadable),
         "ignoredFiles": _names(records.ignored),

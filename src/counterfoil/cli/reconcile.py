@@ -42,7 +42,9 @@ class Comparison(Struct):
 
 @click.command()
 @remote_options
-@since_option("How far back to compare. [default: the copy's first day, then further back until 12 months are empty]")
+@since_option(
+    "How far back to compare. [default: before the copy's first day, stopping after 12 consecutive empty months]"
+)
 @click.option("--fix", is_flag=True, help="Replace the days that differ with the service's data.")
 @json_option
 def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> None:

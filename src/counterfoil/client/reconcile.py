@@ -223,7 +223,7 @@ class Reconciler:
                 continue
             return picked
         raise CounterfoilError(
-            f"a list had to be restarted {MAX_RESTARTS} times because its cursor was refused. "
+            f"a list had to be restarted {MAX_RESTARTS} times because its cursor was rejected. "
             "Run `counterfoil reconcile` again later."
         )
 

@@ -156,7 +156,7 @@ class Copy:
         return len(to_fetch) + len(to_delete)
 
     def _differing(self, table: CopiedTable, group: Any) -> tuple[set[Row], set[Row], bool]:
-        """Return the keys to fetch from the source and to delete at the target, and whether the target was empty."""
+        """Return the keys to fetch from the source, those to delete at the target, and whether the target was empty."""
         width = len(table.key)
         target_rows = {row[:width]: row[width:] for row in self._target.compared(table, group)}
         empty = not target_rows

@@ -174,7 +174,7 @@ class Pipeline:
                     outdated.add(change.key)
                     self._known.pop(change.key[0], None)
                     try:
-                        # The size was checked before, with a reserve for a longer channel name, so it is not checked
+                        # The size was already checked, with headroom for a longer channel name, so it is not checked
                         # again.
                         to_retry.append((line, self._reader.change(parse_record(line.text), 0)))
                     except Rejected as rejected:

@@ -253,7 +253,7 @@ def _peekable(raw: Any) -> IO[bytes]:
 def _read_lines(name: str, text: IO[bytes], after: int = 0) -> Iterator[SourceLine]:
     """Yield the non-blank lines whose number is greater than `after`. Truncate lines that are too long.
 
-    In an array, or if records span several lines, each record is yielded like a line.
+    If the source is a JSON array, or its records span several lines, each record is yielded as one line.
     """
     number, is_first = 0, True
     document: DocumentReader | None = None

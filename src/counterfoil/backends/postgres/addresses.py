@@ -22,7 +22,7 @@ SESSION_SETTINGS = {
 
 
 class ConnectionLimits(Struct, frozen=True):
-    """Limits of a worker's connections to each server. The default values are those of the settings."""
+    """Limits on a worker's connections to each server. The defaults are those of the settings."""
 
     pool_size: int = 8
     pool_wait_ms: int = 2_000

@@ -169,7 +169,7 @@ def _rows_to_keep(folder: Path, name: Name) -> list[tuple[Any, ...]]:
 
 
 def _apply_replaced(draft: Path, replaced: Replaced, now_ms: int) -> int:
-    """Raise the horizon, expire all cursors, apply the revocations of the replaced store; return the new horizon."""
+    """Raise the horizon, expire all cursors, and apply the replaced store's revocations. Return the new horizon."""
     with closing(read_write(draft, "books")) as books, translated(), writing(books, WAIT_SEC["books"]):
         (horizon,) = books.execute(_RAISE_HORIZON, (max(now_ms, replaced.horizon),)).fetchone()
     with closing(read_write(draft, "usage")) as usage, translated(), writing(usage, WAIT_SEC["usage"]):

@@ -189,7 +189,7 @@ class SqliteUsage:
         return self._totals(span, _TOTALS_OF_KEY, _DAY_OF_KEY).get(key.key_id, {})
 
     def _totals(self, span: tuple[object, ...], *queries: str) -> dict[str, dict[date, int]]:
-        """Return counts by key and day. If several queries return the same day, the last one applies."""
+        """Return counts by key and day. If several queries return the same day, the last one wins."""
         found: dict[str, dict[date, int]] = {}
         with translated():
             for query in queries:

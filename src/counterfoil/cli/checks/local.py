@@ -155,7 +155,7 @@ def latest_load(load: LatestLoad | None, motion: HorizonMotion) -> Iterator[Find
     elif motion == "ahead":
         message = f"The latest load has not finished ({lines}). It may be running; the clock is too far behind to tell."
         yield Finding(
-            "load", "warn", message, f"If it is no longer running: {retry_advice[0].lower()}{retry_advice[1:]}"
+            "load", "warn", message, f"If it is no longer running, {retry_advice[0].lower()}{retry_advice[1:]}"
         )
     elif load.idle_ms > STALLED_LOAD_MS:
         message = f"The latest load did not finish: it stopped after {lines}, {age} ago."

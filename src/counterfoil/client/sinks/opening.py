@@ -37,8 +37,9 @@ class Destination(Struct, frozen=True):
             return import_module(f"counterfoil.client.sinks.{self.module}")
         except ImportError as error:
             raise SinkError(
-                f"the package {error.name} is not installed; it is part of the extra `pull`. "
-                "In a clone of Counterfoil, run `pip install '.[pull]'`; with a wheel, `pip install 'FILE.whl[pull]'`."
+                f"the package {error.name} is not installed; it is part of the `pull` extra. "
+                "In a clone of Counterfoil, run `pip install '.[pull]'`. "
+                "To install from a wheel, run `pip install 'FILE.whl[pull]'`."
             ) from error
 
 
