@@ -1,0 +1,81 @@
+"""The layout of a page, and the Content-Security-Policy that fits it."""
+
+import base64
+import hashlib
+from functools import cache
+
+from msgspec import Struct
+
+from counterfoil.web.html import Html, element, markup, style_element
+
+# A counterfoil: the stub that stays in the book. It is part of the page, because a page makes no further request.
+_ICON = (
+    "data:image/svg+xml;base64,"
+    + base64.b64encode(
+        b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" '
+        b'fill="#0b6e4f"/><path d="M8 9h16M8 16h10M8 23h13" stroke="#fff" stroke-width="3" stroke-linecap="round"/>'
+        b"</svg>"
+    ).decode()
+)
+
+
+class HtmlPage(Struct, frozen=True, kw_only=True):
+    """The parts of a page. `scripts` are addresses of files; a page has no inline script."""
+
+    title: str
+    description: str
+    style_sheet: str
+    header: Html
+    navigation: Html
+    main: Html
+    footer: Html
+    language: str = "en"
+    scripts: tuple[str, ...] = ()
+
+
+def render(page: HtmlPage) -> bytes:
+    """Return the page as a file that needs nothing else. It carries its Content-Security-Policy in a <meta> element."""
+    policy = content_security_policy(page.style_sheet, runs_scripts=bool(page.scripts), in_header=False)
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("title", page.title),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="description", content=page.description),
+        element("meta", name="color-scheme", content="light dark"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("link", rel="icon", href=_ICON),
+        style_element(page.style_sheet),
+        [element("script", src=address, defer=True) for address in page.scripts],
+    )
+    body = element(
+        "body",
+        element("a", "Skip to the content", href="#content", class_="skip"),
+        element("header", page.header, class_="top"),
+        element(
+            "div",
+            element("nav", page.navigation, id="contents", aria_label="Contents"),
+            element("main", page.main, id="content", tabindex=-1),
+            class_="columns",
+        ),
+        element("footer", page.footer),
+    )
+    return markup(Html("<!DOCTYPE html>\n"), element("html", head, "\n", body, lang=page.language), "\n").encode()
+
+
+@cache
+def content_security_policy(style_sheet: str, *, runs_scripts: bool = False, in_header: bool = True) -> str:
+    """Return a policy that allows this style sheet and, if `runs_scripts`, script files of the same origin.
+
+    Everything else is refused: other hosts, inline scripts and styles, frames, forms that a browser would send.
+    """
+    digest = base64.b64encode(hashlib.sha256(style_sheet.encode()).digest()).decode()
+    rules = ["default-src 'none'", f"style-src 'sha256-{digest}'", "img-src data:"]
+    if runs_scripts:
+        rules += ["script-src 'self'", "connect-src 'self'"]
+    rules += ["base-uri 'none'", "form-action 'none'"]
+    if in_header:
+        # A <meta> element cannot set this rule.
+        rules.append("frame-ancestors 'none'")
+    return "; ".join(rules)

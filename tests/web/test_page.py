@@ -1,0 +1,86 @@
+"""The layout and the style sheet shared by all pages."""
+
+import base64
+import hashlib
+import re
+
+import pytest
+
+from counterfoil.web.html import element, markup
+from counterfoil.web.page import HtmlPage, content_security_policy, render
+from counterfoil.web.style import shared_style_sheet, shorten
+from web.strict_html import StrictPage
+
+PAGE = HtmlPage(
+    title="A & B",
+    description="Two letters.",
+    style_sheet="p{color:red}",
+    header=element("h1", "A & B"),
+    navigation=element("ul", element("li", element("a", "One", href="#one"))),
+    main=element("h2", "One", id="one"),
+    footer=markup("End"),
+)
+# Text colour and the surfaces it is used on.
+PAIRS = [
+    *((text, surface) for text in ("text", "muted", "accent") for surface in ("page", "surface", "mark")),
+    *((name, f"{name}-surface") for name in ("accent", "warn", "bad")),
+    *((f"code-{name}", "code-page") for name in ("text", "name", "string", "muted")),
+]
+
+
+def test_a_page_is_strict_html_with_landmarks_and_a_language() -> None:
+    page = StrictPage(render(PAGE))
+    assert page.problems == []
+    assert [name for name, _ in page.elements if name in ("header", "nav", "main", "footer")] == [
+        "header",
+        "nav",
+        "main",
+        "footer",
+    ]
+    assert page.named("html") == [{"lang": "en"}]
+    assert page.links[0] == "#content"
+
+
+def test_the_policy_of_a_page_allows_its_own_style_sheet_and_nothing_else() -> None:
+    digest = base64.b64encode(hashlib.sha256(b"p{color:red}").digest()).decode()
+    (policy,) = (meta["content"] for meta in StrictPage(render(PAGE)).named("meta") if "http-equiv" in meta)
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def test_the_policy_in_a_header_also_forbids_frames() -> None:
+    assert content_security_policy("").endswith("; frame-ancestors 'none'")
+
+
+def test_only_a_page_with_scripts_may_run_them_and_only_from_its_own_origin() -> None:
+    assert "script-src" not in content_security_policy("")
+    assert "script-src 'self'; connect-src 'self'" in content_security_policy("", runs_scripts=True)
+
+
+def test_shortening_keeps_every_rule() -> None:
+    css = "/* why */\n a > b,\n c:hover { color: red;\n margin: 0 1px; }\n@media (min-width: 1px) { d { x: y } }"
+    assert shorten(css) == "a>b,c:hover{color:red;margin:0 1px}@media (min-width:1px){d{x:y}}"
+
+
+def luminance(colour: str) -> float:
+    digits = colour[1:] if len(colour) == 7 else "".join(letter * 2 for letter in colour[1:])
+    channels = [int(digits[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def palettes() -> dict[str, dict[str, str]]:
+    light, dark = (
+        dict(re.findall(r"--([a-z-]+):(#[0-9a-f]+)", block))
+        for block in re.findall(r":root\{([^}]*)\}", shared_style_sheet())[:2]
+    )
+    return {"light": light, "dark": light | dark}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("text", "surface"), PAIRS)
+def test_text_has_a_contrast_of_at_least_4_5_to_1(scheme: str, text: str, surface: str) -> None:
+    colours = palettes()[scheme]
+    darker, lighter = sorted((luminance(colours[text]), luminance(colours[surface])))
+    assert (lighter + 0.05) / (darker + 0.05) >= 4.5
