@@ -43,6 +43,7 @@ COMMANDS = {
     "status": "Show on one screen whether all is well.",
     "doctor": "Check the installation and say how to fix problems.",
     "settings": "Print the effective settings.",
+    "reference": "Write the API reference as HTML, Markdown or llms.txt.",
     "completion": "Print the script that completes commands in your shell.",
 }
 MODULES = {"settings": "show_settings"}

@@ -1,0 +1,42 @@
+"""`counterfoil reference`: write the API reference to a file or to standard output."""
+
+from pathlib import Path
+
+import click
+
+from counterfoil.cli.options import settings_from
+from counterfoil.http.reference import FORMATS, example_base_url, render
+
+
+@click.command()
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="File to write to. Its suffix (.html, .md or .txt) chooses the format. [default: standard output]",
+)
+@click.option("--format", "kind", type=click.Choice(FORMATS), help="Format; txt is llms.txt. [default: html]")
+@click.option("--base-url", metavar="URL", help="Address for the examples, such as https://pos.example.com/ext/v1.")
+@click.pass_context
+def command(ctx: click.Context, out: Path | None, kind: str | None, base_url: str | None) -> None:
+    """Write the API reference: every endpoint, parameter, field and error, with examples.
+
+    The HTML file is complete in itself: it has no script and loads nothing, so
+    it can be sent by mail or put on any web server. The store is not read.
+    """
+    prefix = settings_from(ctx).prefix
+    text = render(kind or _kind_of(out), prefix, base_url or example_base_url(prefix))
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    out.write_bytes(text)
+    click.echo(f"Wrote {out} ({len(text):,} bytes).")
+
+
+def _kind_of(out: Path | None) -> str:
+    if out is None:
+        return "html"
+    kind = out.suffix.removeprefix(".").lower()
+    if kind not in FORMATS:
+        raise click.UsageError(f"The suffix of {out.name} is not .html, .md or .txt. Choose a format with --format.")
+    return kind

@@ -1,0 +1,195 @@
+"""Example requests of an operation: with curl, with `counterfoil.client`, and with httpx.
+
+The address and the key come from the environment variables BASE and KEY, so that an example can be copied and run.
+"""
+
+import shlex
+from collections.abc import Callable, Mapping
+from urllib.parse import quote
+
+from msgspec import Struct
+
+Values = Mapping[str, str]
+
+
+class ExampleCall(Struct, frozen=True, kw_only=True):
+    """One request. `title` distinguishes the modes of an operation; `path` is relative to the base URL."""
+
+    operation: str
+    title: str
+    path: str
+    query: tuple[tuple[str, str], ...]
+    paged: bool
+    public: bool
+
+
+class CodeSample(Struct, frozen=True):
+    label: str
+    language: str
+    text: str
+
+
+# Which parameters an example has, by mode. An operation that is not listed has one mode, with its required parameters.
+MODES: dict[str, dict[str, tuple[str, ...]]] = {
+    "listTransactions": {
+        "By change": ("shopId", "updatedSince", "limit"),
+        "By day": ("shopId", "from", "to", "limit"),
+    },
+    "listMembers": {"": ("providerId", "limit")},
+}
+
+
+def samples(call: ExampleCall) -> list[CodeSample]:
+    return [
+        CodeSample("curl", "sh", _curl(call)),
+        CodeSample("counterfoil.client", "python", _client(call)),
+        CodeSample("httpx", "python", _httpx(call)),
+    ]
+
+
+# Characters that need no encoding in a query and are easier to read without it.
+_PLAIN_IN_QUERIES = ":"
+
+
+def _curl(call: ExampleCall) -> str:
+    lines = [f'curl -s{"G" if call.query else ""} "$BASE/{call.path}"']
+    if not call.public:
+        lines.append('-H "Authorization: Bearer $KEY"')
+    lines += [f"-d {shlex.quote(f'{name}={quote(value, safe=_PLAIN_IN_QUERIES)}')}" for name, value in call.query]
+    return " \\\n  ".join(lines)
+
+
+# --- counterfoil.client ------------------------------------------------------------
+
+
+def _client(call: ExampleCall) -> str:
+    imports, lines = _CLIENT_CALLS.get(call.operation, _any_call)(call)
+    return "\n".join(
+        [
+            *imports,
+            "import os",
+            "from counterfoil.client import Client",
+            *(["from counterfoil.client.conversation import Call"] if "Call(" in lines[0] else []),
+            "",
+            'with Client(os.environ["BASE"], os.environ["KEY"]) as api:',
+            *(f"    {line}" for line in lines),
+        ]
+    )
+
+
+ClientLines = tuple[list[str], list[str]]
+
+
+def _any_call(call: ExampleCall) -> ClientLines:
+    query = "".join(f'("{name}", {_text(value)}), ' for name, value in call.query)
+    arguments = f'"{call.path}"' + (f", ({query.rstrip()})" if query else "")
+    return [], [f"response = api.send(Call({arguments}))", "print(response.body)"]
+
+
+def _bills(call: ExampleCall) -> ClientLines:
+    query = dict(call.query)
+    if "updatedSince" in query:
+        imports, selection = [], [f"updated_since={_text(query['updatedSince'])}"]
+    else:
+        imports = ["from datetime import date"]
+        selection = [f"first={_day(query['from'])}", f"last={_day(query['to'])}"]
+    arguments = ", ".join([_text(query["shopId"]), *selection])
+    return imports, [f"for bill in api.bills({arguments}):", '    print(bill["id"], bill["amounts"]["net"])']
+
+
+def _last_part(call: ExampleCall) -> str:
+    return _text(call.path.rpartition("/")[2])
+
+
+_CLIENT_CALLS: dict[str, Callable[[ExampleCall], ClientLines]] = {
+    "listShops": lambda _: (
+        [],
+        [
+            "page = api.shop_page()",
+            "for shop in page.data:",
+            '    print(shop["shopId"], shop["providerId"])',
+            "print(page.server_time)",
+        ],
+    ),
+    "listTransactions": _bills,
+    "getTransaction": lambda call: (
+        [],
+        [f"bill = api.bill({_last_part(call)})", 'print(bill["status"], bill["amounts"]["net"])'],
+    ),
+    "listMembers": lambda call: (
+        [],
+        [
+            f"for member in api.members({_text(dict(call.query)['providerId'])}):",
+            '    print(member["memberId"], member["points"])',
+        ],
+    ),
+    "getMember": lambda call: (
+        [],
+        [f"member = api.member({_last_part(call)})", 'print(member["rankName"], member["points"])'],
+    ),
+    "lookupMember": lambda call: (
+        [],
+        [
+            "token = api.lookup(",
+            *(f"    {_text(value)}," for _, value in call.query),
+            ")",
+            "print(token)",
+        ],
+    ),
+    "getUsage": lambda _: ([], ['print(api.usage()["today"])']),
+}
+
+
+def _text(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _day(value: str) -> str:
+    return f"date({int(value[:4])}, {int(value[4:6])}, {int(value[6:])})"
+
+
+# --- httpx -------------------------------------------------------------------------
+
+
+def _httpx(call: ExampleCall) -> str:
+    return "\n".join(["import os", "import httpx", "", *(_httpx_pages(call) if call.paged else _httpx_once(call))])
+
+
+_HTTPX_KEY = 'headers={"Authorization": f"Bearer {os.environ[\'KEY\']}"},'
+
+
+def _httpx_once(call: ExampleCall) -> list[str]:
+    body = "response.json()" if call.public else 'response.json()["data"]'
+    return [
+        "response = httpx.get(",
+        f"    f\"{{os.environ['BASE']}}/{call.path}\",",
+        *([f"    params={_dictionary(call)},"] if call.query else []),
+        *([] if call.public else [f"    {_HTTPX_KEY}"]),
+        ")",
+        "response.raise_for_status()",
+        f"print({body})",
+    ]
+
+
+def _httpx_pages(call: ExampleCall) -> list[str]:
+    return [
+        f"query = {_dictionary(call)}",
+        "http = httpx.Client(",
+        '    base_url=os.environ["BASE"],',
+        f"    {_HTTPX_KEY}",
+        ")",
+        "with http:",
+        "    while True:",
+        f'        response = http.get("{call.path}", params=query)',
+        "        page = response.raise_for_status().json()",
+        '        for row in page["data"]:',
+        "            print(row)",
+        '        if page["nextCursor"] is None:',
+        "            break",
+        '        query["cursor"] = page["nextCursor"]',
+    ]
+
+
+def _dictionary(call: ExampleCall) -> str:
+    return "{" + ", ".join(f'"{name}": {_text(value)}' for name, value in call.query) + "}"

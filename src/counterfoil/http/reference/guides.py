@@ -1,0 +1,101 @@
+"""The short explanations of the reference: what an error asks for, the order of the checks, paging and limits."""
+
+from collections.abc import Iterable
+
+from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN
+from counterfoil.domain.allowance import WINDOW_SEC
+from counterfoil.domain.paging import HOUR_MS, LIFETIME_MS
+from counterfoil.domain.problems import (
+    AUTH_UNAVAILABLE,
+    BAD_CURSOR,
+    BAD_QUERY,
+    CROSS_ORIGIN_REFUSED,
+    INVALID_KEY,
+    KEY_REVOKED,
+    LOOKUP_NOT_ENABLED,
+    METHOD_NOT_ALLOWED,
+    NOT_FOUND,
+    NOT_SUPPORTED,
+    PROVIDER_NOT_IN_SCOPE,
+    QUOTA_EXCEEDED,
+    RATE_LIMITED,
+    SHOP_NOT_IN_SCOPE,
+    Problem,
+)
+from counterfoil.domain.requests import DEFAULT_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
+
+_ACTIONS = {
+    BAD_CURSOR: "Start this list again without a cursor.",
+    NOT_SUPPORTED: "Leave the parameter out.",
+    INVALID_KEY: "Stop and check your configuration. Do not retry.",
+    KEY_REVOKED: "Stop and ask your operator for a new key.",
+    CROSS_ORIGIN_REFUSED: "Call from your server, without browser headers.",
+    SHOP_NOT_IN_SCOPE: "Call `GET /v1/shops` to see which shops the key covers.",
+    PROVIDER_NOT_IN_SCOPE: "Call `GET /v1/shops` to see which bases the key covers.",
+    LOOKUP_NOT_ENABLED: "Ask your operator for the permission.",
+    NOT_FOUND: "Treat it as absent. If it concerns a path, check the URL.",
+    RATE_LIMITED: "Wait as many seconds as `Retry-After` says, then continue.",
+    QUOTA_EXCEEDED: "Stop until 00:00 Thailand time.",
+}
+_ACTIONS_BY_STATUS = {
+    400: "Fix the request. The same request will fail again.",
+    401: "Stop and check your key.",
+    403: "Ask your operator what your key covers.",
+    404: "Treat it as absent.",
+    405: "Use GET.",
+    429: "Wait, then continue.",
+}
+_RETRY = "Retry with increasing delays."
+
+
+def action(problem: Problem) -> str:
+    """Return what a client should do about an error."""
+    return _ACTIONS.get(problem) or _ACTIONS_BY_STATUS.get(problem.status, _RETRY)
+
+
+# The checks in the order in which they run, each with the errors that it returns.
+CHECKS: tuple[tuple[str, tuple[Problem, ...]], ...] = (
+    ("browser", (CROSS_ORIGIN_REFUSED,)),
+    ("path and method", (NOT_FOUND, METHOD_NOT_ALLOWED)),
+    ("key", (INVALID_KEY, KEY_REVOKED, AUTH_UNAVAILABLE)),
+    ("rate limit", (RATE_LIMITED,)),
+    ("quota", (QUOTA_EXCEEDED,)),
+    ("permission", (LOOKUP_NOT_ENABLED,)),
+    ("parameters", (NOT_SUPPORTED, BAD_QUERY)),
+    ("scope", (SHOP_NOT_IN_SCOPE, PROVIDER_NOT_IN_SCOPE)),
+    ("cursor", (BAD_CURSOR,)),
+    ("existence", (NOT_FOUND,)),
+)
+
+
+def order_of_checks() -> str:
+    """Return the checks as a numbered list in Markdown."""
+    return "\n".join(
+        f"{number}. {name[0].upper() + name[1:]}: {_codes(problems)}"
+        for number, (name, problems) in enumerate(CHECKS, 1)
+    )
+
+
+def _codes(problems: Iterable[Problem]) -> str:
+    return ", ".join(f"`{problem.code}`" for problem in problems)
+
+
+FIRST_CALL = """\
+Send your key in the `Authorization` header and nowhere else. The examples read the address and the key from the
+environment variables `BASE` and `KEY`: your operator gave you both.
+"""
+
+PAGING = f"""\
+Lists take `limit` ({DEFAULT_LIMIT} rows per page by default, at most {MAX_LIMIT}) and `cursor`. Leave `cursor` out on
+the first page. Then send `nextCursor` back as `cursor`, with all other parameters unchanged, until it is null.
+
+**Only null ends a list.** A full page may be followed by an empty one. A cursor is valid for
+{LIFETIME_MS // HOUR_MS // 24} days after it was last handed out or used, for the same list and key. On `bad_cursor`,
+start the list again without a cursor.
+"""
+
+LIMITS = f"""\
+Unless your key has other limits, it may send {DEFAULT_PER_MIN} requests in any {WINDOW_SEC} seconds (`rate_limited`)
+and {DEFAULT_PER_DAY:,} requests per day, Thailand time (`quota_exceeded`). `GET /v1/usage` shows your limits. A read by
+day covers at most {MAX_SPAN_DAYS} days.
+"""

@@ -1,0 +1,86 @@
+"""Writes the reference as Markdown, for readers and tools that prefer text."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from counterfoil.http.reference import guides
+from counterfoil.http.reference.calls import samples
+from counterfoil.http.reference.content import DescribedRow, Endpoint, Reference
+from counterfoil.http.reference.layout import json_lines
+
+_LINK = re.compile(r"\[([^\]]+)\]\(#[^)]+\)")
+
+
+def render_markdown(reference: Reference) -> bytes:
+    return ("\n".join(_lines(reference)) + "\n").encode()
+
+
+def _lines(reference: Reference) -> Iterator[str]:
+    yield from (f"# Counterfoil API reference, version {reference.version}", "", reference.introduction.strip(), "")
+    yield from ("## First call", "", guides.FIRST_CALL, reference.authentication, "")
+    first = samples(reference.endpoints[0].calls[0])[0].text
+    yield from _fenced("sh", f"export BASE={reference.base_url}\nexport KEY=cf_live_…\n\n{first}")
+    for guide in reference.guides:
+        yield from (f"## {guide.title}", "", guide.text.strip(), "")
+    for group in reference.groups:
+        yield from (f"## {group.title}", "", group.text, "")
+        for endpoint in group.endpoints:
+            yield from _endpoint(endpoint)
+    yield from ("## Objects", "")
+    for one in reference.objects:
+        yield from (f"### {one.anchor}", "", plain(one.text), "", *_table(one.rows))
+    yield from _errors(reference)
+    yield from ("## Headers and envelope", "", "Request headers of every endpoint:", "")
+    yield from _table(reference.request_headers)
+    yield from ("Response headers:", "", *_table(reference.response_headers))
+    yield from ("Envelope of a successful response, beside `data`:", "", *_table(reference.envelope))
+
+
+def _endpoint(endpoint: Endpoint) -> Iterator[str]:
+    yield from (f"### GET {endpoint.path}", "", f"`{endpoint.anchor}`: {endpoint.summary}", "", endpoint.text, "")
+    if endpoint.parameters:
+        yield from ("Parameters:", "", *_table(endpoint.parameters))
+    where = "" if endpoint.public else "`data`: "
+    yield from (f"Response: {where}{plain(endpoint.returns)}", "")
+    if endpoint.rows:
+        yield from _table(endpoint.rows)
+    if endpoint.errors:
+        yield from (f"Errors besides those of every endpoint: {_codes(endpoint.errors)}", "")
+    for call in endpoint.calls:
+        for sample in samples(call):
+            yield from (f"{f'{call.title}, ' if call.title else ''}{sample.label}:", "")
+            yield from _fenced(sample.language, sample.text)
+    for example in endpoint.examples:
+        yield from (f"Response example `{example.name}`:", "")
+        yield from _fenced("json", json_lines(example.body))
+
+
+def _errors(reference: Reference) -> Iterator[str]:
+    yield from ("## Error codes", "", f"Every endpoint that needs a key: {_codes(reference.common_errors)}", "")
+    yield from ("| status | code | meaning | what to do |", "|---|---|---|---|")
+    for error in reference.errors:
+        problem = error.problem
+        yield f"| {problem.status} | `{problem.code}` | {problem.message} | {error.action} |"
+    yield from ("", "Body of an error response:", "", *_table(reference.error_body))
+    yield from ("## Order of checks", "", guides.order_of_checks(), "")
+
+
+def _table(rows: Iterable[DescribedRow]) -> Iterator[str]:
+    yield from ("| name | type | meaning |", "|---|---|---|")
+    for row in rows:
+        note = f", {row.note}" if row.note else ""
+        yield f"| `{row.name}` | {plain(row.type)}{note} | {plain(row.text)} |"
+    yield ""
+
+
+def _fenced(language: str, text: str) -> Iterator[str]:
+    yield from (f"```{language}", text, "```", "")
+
+
+def _codes(codes: Iterable[str]) -> str:
+    return ", ".join(f"`{code}`" for code in codes)
+
+
+def plain(text: str) -> str:
+    """Replace links within the page by their labels."""
+    return _LINK.sub(r"\1", text)

@@ -1,0 +1,324 @@
+"""Writes the reference as one HTML page without a script."""
+
+from collections.abc import Iterable, Mapping
+
+from counterfoil.http.reference import guides, tryout
+from counterfoil.http.reference.calls import ExampleCall, samples
+from counterfoil.http.reference.content import (
+    DescribedError,
+    DescribedObject,
+    DescribedRow,
+    Endpoint,
+    EndpointGroup,
+    NamedExample,
+    Reference,
+)
+from counterfoil.http.reference.layout import coloured_code, coloured_json, json_lines
+from counterfoil.http.reference.tryout import TryOut
+from counterfoil.web import page as web_page
+from counterfoil.web.html import Html, element, markup
+from counterfoil.web.page import HtmlPage
+from counterfoil.web.prose import blocks, inline
+from counterfoil.web.style import shared_style_sheet, style_sheet
+
+Links = Mapping[str, str]
+
+# Further examples of a response are shown if they are shorter than this; Markdown shows all of them.
+MAX_EXTRA_EXAMPLE = 600
+
+
+def page_style_sheet() -> str:
+    return shared_style_sheet() + style_sheet("counterfoil.http.reference", "reference.css")
+
+
+def render_page(reference: Reference, *, is_served: bool = False, try_out: TryOut | None = None) -> bytes:
+    """Return the page. If it is served, it links to the other formats and to the OpenAPI document.
+
+    With `try_out` it has forms that send requests, and needs the script `try.js` beside it.
+    """
+    links = _links(reference)
+    return web_page.render(
+        HtmlPage(
+            title="API reference: Counterfoil",
+            description=reference.summary,
+            style_sheet=page_style_sheet(),
+            header=_header(reference),
+            navigation=_navigation(reference),
+            main=markup(
+                _start(reference, links, try_out),
+                [_group(reference, group, links, try_out) for group in reference.groups],
+                _section("objects", "Objects", [_object(one, links) for one in reference.objects]),
+                _errors(reference, links),
+                _headers(reference, links),
+            ),
+            footer=_footer(reference, is_served),
+            scripts=(tryout.SCRIPT,) if try_out else (),
+        )
+    )
+
+
+def _links(reference: Reference) -> dict[str, str]:
+    """Return the anchors of names that occur in texts: paths, error codes, and names that only one row has."""
+    rows = [
+        *reference.envelope,
+        *reference.request_headers,
+        *reference.response_headers,
+        *(row for endpoint in reference.endpoints for row in (*endpoint.parameters, *endpoint.rows)),
+        *(row for one in reference.objects for row in one.rows),
+    ]
+    names = [row.name for row in rows]
+    links = {row.name: f"#{row.anchor}" for row in rows if names.count(row.name) == 1}
+    links |= {f"GET {endpoint.path}": f"#{endpoint.anchor}" for endpoint in reference.endpoints}
+    return links | {error.problem.code: f"#{error.anchor}" for error in reference.errors}
+
+
+# --- header and navigation -----------------------------------------------------------
+
+
+def _header(reference: Reference) -> Html:
+    facts = [f"Version {reference.version}", "Read-only", "JSON over HTTPS", "OpenAPI 3.1"]
+    return markup(
+        element("h1", element("span", "Counterfoil", class_="brand"), " API reference"),
+        element("p", [element("span", fact) for fact in facts], class_="facts"),
+    )
+
+
+def _footer(reference: Reference, is_served: bool) -> Html:
+    made = f"Counterfoil API {reference.version}. This page is made from the same tables as the OpenAPI document."
+    formats = {"reference.md": "Markdown", "llms.txt": "llms.txt", "v1/openapi.json": "OpenAPI"}
+    others = [[" ", element("a", label, href=address)] for address, label in formats.items()]
+    return element("p", made, [" Other formats:", others] if is_served else None)
+
+
+def _navigation(reference: Reference) -> Html:
+    first_steps = [("first-call", "First call"), *((guide.anchor, guide.title) for guide in reference.guides)]
+    details = [("errors", "Error codes"), ("checks", "Order of checks"), ("headers", "Headers")]
+    endpoints = [
+        element(
+            "li",
+            element("a", element("code", endpoint.path.removeprefix("/v1")), href=f"#{endpoint.anchor}"),
+        )
+        for endpoint in reference.endpoints
+    ]
+    objects = [(one.anchor, one.anchor) for one in reference.objects]
+    return markup(
+        element("h2", "Guide"),
+        _nav_list(first_steps),
+        element("h2", "Endpoints"),
+        element("ul", endpoints),
+        element("h2", "Details"),
+        _nav_list(details),
+        element("h2", "Objects"),
+        _nav_list(objects),
+    )
+
+
+def _nav_list(entries: Iterable[tuple[str, str]]) -> Html:
+    return element("ul", [element("li", element("a", label, href=f"#{anchor}")) for anchor, label in entries])
+
+
+# --- sections ------------------------------------------------------------------------
+
+
+def _section(anchor: str, title: str, *children: Html | list[Html]) -> Html:
+    return element("section", element("h2", element("a", title, href=f"#{anchor}")), *children, id=anchor)
+
+
+def _start(reference: Reference, links: Links, try_out: TryOut | None) -> Html:
+    key = try_out.keys[0].text if try_out else "cf_live_…"
+    setup = f"export BASE={reference.base_url}\nexport KEY={key}\n\n" + samples(reference.endpoints[0].calls[0])[0].text
+    return markup(
+        element("div", blocks(reference.introduction, links), class_="lead"),
+        element(
+            "section",
+            element(
+                "div",
+                element("h2", element("a", "First call", href="#first-call")),
+                blocks(guides.FIRST_CALL, links),
+                element("p", inline(reference.authentication, links)),
+                tryout.key_table(try_out) if try_out else None,
+            ),
+            element("div", coloured_code(setup), class_="samples"),
+            id="first-call",
+            class_="split",
+        ),
+        [_section(guide.anchor, guide.title, blocks(guide.text, links)) for guide in reference.guides],
+    )
+
+
+def _group(reference: Reference, group: EndpointGroup, links: Links, try_out: TryOut | None) -> Html:
+    return _section(
+        group.anchor,
+        group.title,
+        element("p", inline(group.text, links), class_="muted"),
+        [_endpoint(reference, endpoint, links, try_out) for endpoint in group.endpoints],
+    )
+
+
+def _endpoint(reference: Reference, endpoint: Endpoint, links: Links, try_out: TryOut | None) -> Html:
+    title = element("a", element("code", endpoint.path), href=f"#{endpoint.anchor}")
+    return element(
+        "article",
+        element(
+            "div",
+            element("h3", element("span", "GET", class_="badge"), " ", title),
+            element("p", element("strong", endpoint.summary)),
+            element("p", inline(endpoint.text, links)),
+            _table("Parameters", endpoint.parameters, links) if endpoint.parameters else None,
+            element("h4", "Response"),
+            element("p", _returns(endpoint)),
+            _table("Fields of the response", endpoint.rows, links) if endpoint.rows else None,
+            _error_line(endpoint),
+            tryout.form(reference, endpoint, try_out) if try_out else None,
+        ),
+        element("div", [_samples(call) for call in endpoint.calls], _examples(endpoint), class_="samples"),
+        id=endpoint.anchor,
+        class_="split",
+    )
+
+
+def _returns(endpoint: Endpoint) -> Html:
+    where = "" if endpoint.public else "`data`: "
+    return markup(inline(where + endpoint.returns, {}), "" if endpoint.public else _in_envelope())
+
+
+def _in_envelope() -> Html:
+    return markup(", in the ", element("a", "envelope", href="#headers"), ".")
+
+
+def _error_line(endpoint: Endpoint) -> Html | None:
+    if endpoint.public:
+        return None
+    codes = [_code_link(code) for code in endpoint.errors]
+    every = markup(" and those of ", element("a", "every endpoint", href="#errors"), ".")
+    if not codes:
+        return element("p", "Errors: only those of ", element("a", "every endpoint", href="#errors"), ".")
+    return element("p", "Errors: ", [markup(code, " " if code is not codes[-1] else "") for code in codes], every)
+
+
+def _code_link(code: str) -> Html:
+    return element("a", element("code", code), href=f"#error-{code}")
+
+
+def _samples(call: ExampleCall) -> Html:
+    """Return one call in each language. The first is open; opening another closes it, without a script."""
+    group = f"{call.operation} {call.title}".strip()
+    tabs = [
+        element("details", element("summary", sample.label), coloured_code(sample.text), name=group, open=number == 0)
+        for number, sample in enumerate(samples(call))
+    ]
+    heading = element("h4", f"Request: {call.title.lower()}" if call.title else "Request")
+    return markup(heading, element("div", tabs, class_="tabs"))
+
+
+def _examples(endpoint: Endpoint) -> Html:
+    return markup(
+        [_example(endpoint, example, is_first=number == 0) for number, example in enumerate(endpoint.examples)]
+    )
+
+
+def _example(endpoint: Endpoint, example: NamedExample, is_first: bool) -> Html | None:
+    label = f"Response: {_words(example.name)}"
+    if example.shown_at:
+        if not is_first or example.shown_at == endpoint.anchor:
+            return None
+        shown = element("a", element("code", example.shown_at), href=f"#{example.shown_at}")
+        return element("p", "The object is shown in the response of ", shown, ".", class_="muted")
+    text = json_lines(example.body)
+    if not is_first and len(text) > MAX_EXTRA_EXAMPLE:
+        return None
+    return element("details", element("summary", label), coloured_json(text), open=is_first)
+
+
+def _words(name: str) -> str:
+    """Return `full page` for `fullPage`."""
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
+
+
+# --- tables --------------------------------------------------------------------------
+
+
+def _table(caption: str, rows: list[DescribedRow], links: Links) -> Html:
+    return element("table", element("caption", caption), element("tbody", [_row(row, links) for row in rows]))
+
+
+def _row(row: DescribedRow, links: Links) -> Html:
+    own = {name: address for name, address in links.items() if address != f"#{row.anchor}"}
+    note = f", {row.note}" if row.note else ""
+    return element(
+        "tr",
+        element(
+            "th",
+            element("a", element("code", row.name), href=f"#{row.anchor}"),
+            element("small", inline(row.type), note),
+            scope="row",
+        ),
+        element("td", inline(row.text, own)),
+        id=row.anchor,
+    )
+
+
+def _object(one: DescribedObject, links: Links) -> Html:
+    return element(
+        "article",
+        element("h3", element("a", one.anchor, href=f"#{one.anchor}")),
+        element("p", inline(one.text, links)),
+        _table(f"Fields of {one.anchor}", one.rows, links) if one.rows else None,
+        id=one.anchor,
+    )
+
+
+def _errors(reference: Reference, links: Links) -> Html:
+    every = [_code_link(code) for code in reference.common_errors]
+    return markup(
+        _section(
+            "errors",
+            "Error codes",
+            element("p", "Every endpoint that needs a key can return ", [markup(code, " ") for code in every]),
+            element(
+                "table",
+                element("caption", "Error codes"),
+                element("tbody", [_error(error, links) for error in reference.errors]),
+            ),
+            _table("Body of an error response", reference.error_body, links),
+        ),
+        _section(
+            "checks",
+            "Order of checks",
+            element("p", "If several errors apply, the first in this order is returned."),
+            blocks(guides.order_of_checks(), links),
+        ),
+    )
+
+
+def _error(error: DescribedError, links: Links) -> Html:
+    problem = error.problem
+    return element(
+        "tr",
+        element(
+            "th",
+            element("a", element("code", _breakable(problem.code)), href=f"#{error.anchor}"),
+            element("small", f"status {problem.status}"),
+            scope="row",
+        ),
+        element(
+            "td", problem.message, element("br"), element("strong", "What to do:"), " ", inline(error.action, links)
+        ),
+        id=error.anchor,
+    )
+
+
+def _breakable(code: str) -> Html:
+    """Allow a line break after each underscore, for narrow screens."""
+    first, *others = code.split("_")
+    return markup(first, [["_", element("wbr"), other] for other in others])
+
+
+def _headers(reference: Reference, links: Links) -> Html:
+    return _section(
+        "headers",
+        "Headers and envelope",
+        _table("Request headers of every endpoint", reference.request_headers, links),
+        _table("Response headers", reference.response_headers, links),
+        _table("Envelope of a successful response, beside `data`".replace("`", ""), reference.envelope, links),
+    )

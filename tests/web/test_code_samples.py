@@ -1,0 +1,73 @@
+"""The example requests of the reference work as they are printed, against a real service."""
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from counterfoil.http.openapi.operations import OPERATIONS
+from counterfoil.http.reference import build
+from counterfoil.http.reference.calls import ExampleCall, samples
+from records import base, bill, branch, member
+from running_service import RunningService
+
+USER = "U0123456789abcdef0123456789abcdef"
+CALLS = [(endpoint.anchor, number) for endpoint in build("", "", {}).endpoints for number in range(len(endpoint.calls))]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    service = RunningService(tmp_path_factory.mktemp("samples"))
+    yield service
+    service.close()
+
+
+@pytest.fixture(scope="module")
+def calls(service: RunningService) -> dict[str, list[ExampleCall]]:
+    """The example calls of each operation, with IDs of records that are in the store."""
+    of = branch()
+    person = member(of, messaging=[{"userId": USER}])
+    sold = bill(of, closedAt="2026-01-01T12:00:00+07:00")
+    service.load(of, base(of), person, sold)
+    values = {
+        "shopId": of["id"],
+        "providerId": of["providerId"],
+        "billId": sold["id"],
+        "memberToken": service.token(person["id"]),
+        "messagingUserId": USER,
+        "from": "20260101",
+        "to": "20260131",
+        "updatedSince": "2000-01-01T00:00:00.000Z",
+    }
+    os.environ["BASE"] = f"{service.url}/ext/v1"
+    os.environ["KEY"] = service.key(franchise=of["franchiseId"], per_min=10_000, messaging_lookup=True)
+    service.clock.advance(1)
+    return {endpoint.anchor: endpoint.calls for endpoint in build("/ext", os.environ["BASE"], values).endpoints}
+
+
+def test_every_operation_has_a_call() -> None:
+    assert {operation for operation, _ in CALLS} == {operation.id for operation in OPERATIONS}
+
+
+@pytest.mark.parametrize("place", CALLS, ids=str)
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not on the path, so its lines were NOT run")
+def test_the_curl_line_of_a_call_works(calls: dict[str, list[ExampleCall]], place: tuple[str, int]) -> None:
+    line = samples(calls[place[0]][place[1]])[0].text
+    body: Any = json.loads(subprocess.run(["bash", "-c", line], capture_output=True, check=True).stdout)
+    assert body.get("data") or body.get("openapi"), body
+
+
+@pytest.mark.parametrize("place", CALLS, ids=str)
+@pytest.mark.parametrize("language", ["counterfoil.client", "httpx"])
+def test_the_python_of_a_call_works(calls: dict[str, list[ExampleCall]], place: tuple[str, int], language: str) -> None:
+    (text,) = (sample.text for sample in samples(calls[place[0]][place[1]]) if sample.label == language)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(text, "sample", "exec"), {})  # noqa: S102 - the sample is what is tested
+    assert printed.getvalue().strip()

@@ -1,0 +1,282 @@
+"""The reference: complete in every format, valid, small, and without a request to anywhere."""
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+
+from counterfoil.domain.problems import TABLE
+from counterfoil.http.openapi import document
+from counterfoil.http.openapi.operations import OPERATIONS
+from counterfoil.http.openapi.parameters import PARAMETERS
+from counterfoil.http.reference import FORMATS, build, example_base_url, guides, render
+from counterfoil.http.reference.calls import ExampleCall, samples
+from counterfoil.http.reference.layout import json_lines
+from counterfoil.http.reference.page import page_style_sheet
+from counterfoil.http.reference.types import objects_in, type_of
+from counterfoil.web.html import Html
+from upkeep.fields import published
+from web.strict_html import StrictPage
+
+MAX_BYTES = 100_000
+BASE = example_base_url("/ext")
+FENCED = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def page() -> bytes:
+    return render("html", "/ext", BASE)
+
+
+@pytest.fixture(scope="module")
+def read(page: bytes) -> StrictPage:
+    return StrictPage(page)
+
+
+@pytest.fixture(scope="module")
+def in_text(request: pytest.FixtureRequest) -> str:
+    return render(request.param, "/ext", BASE).decode()
+
+
+def expected_fields() -> list[tuple[str, str]]:
+    return [
+        (resource.__name__, field.encode_name) for resource in published() for field in msgspec.structs.fields(resource)
+    ]
+
+
+def expected_parameters() -> list[tuple[str, str]]:
+    return [
+        (operation.id, str(PARAMETERS[name]["name"]))
+        for operation in OPERATIONS
+        for name in operation.parameters
+        if PARAMETERS[name]["in"] != "header"
+    ]
+
+
+# --- the HTML page -------------------------------------------------------------
+
+
+def test_the_page_is_strict_html_with_unique_anchors_and_links_that_lead_somewhere(read: StrictPage) -> None:
+    assert read.problems == []
+    assert len(read.ids) > 200
+
+
+def test_every_operation_parameter_field_and_error_has_an_anchor(read: StrictPage) -> None:
+    anchors = set(read.ids)
+    expected = {operation.id for operation in OPERATIONS}
+    expected |= {f"{operation}.{name}" for operation, name in expected_parameters()}
+    expected |= {f"request.{PARAMETERS[name]['name']}" for name in ("requestId", "ifNoneMatch")}
+    expected |= {resource.__name__ for resource in published()}
+    expected |= {f"{resource}.{field}" for resource, field in expected_fields()}
+    expected |= {f"error-{problem.code}" for problem in TABLE}
+    assert expected - anchors == set()
+
+
+def test_every_envelope_and_error_field_has_an_anchor(read: StrictPage) -> None:
+    """The fields come from the OpenAPI document, so that a new one cannot be forgotten."""
+    schemas = msgspec.json.decode(document("/ext"))["components"]["schemas"]
+    anchors = set(read.ids)
+    for operation in OPERATIONS:
+        for field in schemas[operation.response_schema]["properties"]:
+            places = {f"response.{field}", f"{operation.id}.response.{field}", f"{operation.response_schema}.{field}"}
+            assert field == "data" or places & anchors, (operation.id, field)
+    for problem in TABLE:
+        fields = schemas[problem.code.title().replace("_", "")]["properties"]
+        assert {f"error-body.{field}" for field in fields} <= anchors
+
+
+def test_every_response_header_has_an_anchor(read: StrictPage) -> None:
+    paths = msgspec.json.decode(document("/ext"))["paths"].values()
+    names = {name for path in paths for response in path["get"]["responses"].values() for name in response["headers"]}
+    assert {f"header-{name}" for name in names} <= set(read.ids)
+
+
+def test_every_row_says_what_it_is(read: StrictPage) -> None:
+    described = {f"{one.anchor}.{row.name}": row for one in build("/ext", BASE, {}).objects for row in one.rows}
+    for anchor, row in described.items():
+        shown = read.text_of[row.anchor]
+        assert row.name in shown, anchor
+        assert len(shown) > len(row.name) + 5, anchor
+
+
+def test_the_page_is_smaller_than_100_kb(page: bytes) -> None:
+    assert len(page) < MAX_BYTES
+
+
+def test_the_page_loads_nothing_and_runs_nothing(page: bytes, read: StrictPage) -> None:
+    assert [address for address in read.loads if not address.startswith("data:")] == []
+    assert read.named("script") == []
+    assert re.findall(rb"url\(|@import|src=", page) == []
+
+
+def test_the_policy_in_the_page_allows_exactly_its_style_sheet(page: bytes, read: StrictPage) -> None:
+    (style,) = re.findall(rb"<style>(.*?)</style>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style).digest()).decode()
+    (policy,) = (meta["content"] for meta in read.named("meta") if meta.get("http-equiv") == "Content-Security-Policy")
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def test_the_page_has_colours_for_dark_screens_and_rules_for_print() -> None:
+    style = page_style_sheet()
+    assert "@media (prefers-color-scheme:dark)" in style
+    assert "@media print" in style
+
+
+def test_tables_have_a_caption_and_row_headers(page: bytes) -> None:
+    tables = re.findall(rb"<table.*?</table>", page, re.DOTALL)
+    assert len(tables) > len(published())
+    for table in tables:
+        assert table.startswith(b"<table><caption>")
+        assert table.count(b'<th scope="row">') == table.count(b"<tr id=")
+
+
+def test_every_operation_has_a_request_in_three_languages_and_a_response(page: bytes) -> None:
+    for operation in OPERATIONS:
+        (shown,) = re.findall(rb'<article id="%b".*?</article>' % operation.id.encode(), page, re.DOTALL)
+        for label in (b"curl", b"counterfoil.client", b"httpx"):
+            assert b"<summary>%b</summary>" % label in shown
+        assert b"Response: " in shown or b"The object is shown in the response of" in shown
+
+
+# --- Markdown and llms.txt --------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_text", ["md", "txt"], indirect=True)
+def test_the_text_formats_name_everything_too(in_text: str) -> None:
+    for operation in OPERATIONS:
+        assert f"GET /v1/{operation.path}" in in_text
+    for _, name in [*expected_fields(), *expected_parameters()]:
+        assert f"`{name}`" in in_text, name
+    for problem in TABLE:
+        assert f"`{problem.code}`" in in_text
+        assert guides.action(problem) in in_text
+
+
+@pytest.mark.parametrize("in_text", ["md"], indirect=True)
+def test_every_object_in_markdown_lists_its_fields(in_text: str) -> None:
+    for resource in published():
+        section = in_text.partition(f"\n### {resource.__name__}\n")[2].partition("\n## ")[0].partition("\n### ")[0]
+        for field in msgspec.structs.fields(resource):
+            assert f"\n| `{field.encode_name}` | " in section
+
+
+@pytest.mark.parametrize("in_text", ["txt"], indirect=True)
+def test_llms_txt_has_the_form_that_readers_expect(in_text: str) -> None:
+    lines = in_text.splitlines()
+    assert lines[0].startswith("# ")
+    assert lines[2].startswith("> ")
+    assert [line for line in lines if line.startswith("## ")][-1] == "## Optional"
+
+
+@pytest.mark.parametrize("in_text", ["md"], indirect=True)
+def test_the_example_bodies_are_valid_by_their_schemas(in_text: str) -> None:
+    described = msgspec.json.decode(document("/ext"))
+    bodies = [msgspec.json.decode(text) for language, text in FENCED.findall(in_text) if language == "json"]
+    shown = 0
+    for operation in OPERATIONS:
+        schema = {"$ref": f"#/components/schemas/{operation.response_schema}", "components": described["components"]}
+        examples = described["paths"][f"/v1/{operation.path}"]["get"]["responses"]["200"]["content"]
+        for example in examples["application/json"]["examples"].values():
+            assert bodies[shown] == example["value"]
+            jsonschema.validate(bodies[shown], schema)
+            shown += 1
+    assert shown == len(bodies)
+
+
+def test_the_bodies_on_the_page_are_the_examples_of_the_document(page: bytes) -> None:
+    examples = [example.body for endpoint in build("/ext", BASE, {}).endpoints for example in endpoint.examples]
+    found = 0
+    for text in re.findall(rb'<pre class="code">(\{.*?)</pre>', page, re.DOTALL):
+        plain = re.sub(rb"</?[bi]>", b"", text).replace(b"&lt;", b"<").replace(b"&gt;", b">").replace(b"&amp;", b"&")
+        assert msgspec.json.decode(plain) in examples
+        found += 1
+    assert found >= len({endpoint for endpoint in OPERATIONS if endpoint.data}) - 2
+
+
+# --- what is written by hand --------------------------------------------------------
+
+
+def test_the_order_of_checks_is_the_one_in_the_overview() -> None:
+    overview = " ".join(msgspec.json.decode(document("/ext"))["info"]["description"].split())
+    assert f"in this order: {', '.join(name for name, _ in guides.CHECKS)}." in overview
+
+
+def test_every_error_asks_for_an_action() -> None:
+    for problem in TABLE:
+        assert guides.action(problem).endswith(".")
+
+
+def test_the_guides_are_those_of_the_document_and_each_has_text(read: StrictPage) -> None:
+    described = build("/ext", BASE, {}).guides
+    assert {"guide-keeping-a-copy", "guide-errors", "guide-paging", "guide-limits"} <= {one.anchor for one in described}
+    for guide in described:
+        assert len(read.text_of[guide.anchor]) > 100
+
+
+# --- what a later endpoint may bring --------------------------------------------------
+
+
+def test_an_operation_without_a_sample_of_its_own_gets_a_general_one() -> None:
+    call = ExampleCall(
+        operation="listNews", title="", path="news", query=(("since", "a b"),), paged=False, public=False
+    )
+    curl, client, httpx = (sample.text for sample in samples(call))
+    assert "-d since=a%20b" in curl
+    assert 'api.send(Call("news", (("since", "a b"),)))' in client
+    assert 'params={"since": "a b"}' in httpx
+    for text in (client, httpx):
+        compile(text, "sample", "exec")
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": ["string", "null"], "format": "date"}, "date or null"),
+        ({"type": "array", "items": {"$ref": "#/components/schemas/Bill"}}, "list of [Bill](#Bill)"),
+        ({"oneOf": [{"$ref": "#/x/A"}, {"$ref": "#/x/B"}, {"type": "null"}]}, "[A](#A) or [B](#B) or null"),
+        ({"type": ["string", "null"], "enum": ["used", None]}, "`used` or null"),
+        ({"const": True}, "`true`"),
+        ({"type": "array"}, "list"),
+        ({}, "any"),
+    ],
+)
+def test_a_type_is_named_in_words(schema: dict[str, Any], words: str) -> None:
+    assert type_of(schema) == words
+
+
+def test_objects_are_found_in_unions_and_only_once_in_cycles() -> None:
+    schemas = {
+        "Either": {"oneOf": [{"$ref": "#/s/Tree"}, {"$ref": "#/s/Leaf"}]},
+        "Tree": {"properties": {"parts": {"type": "array", "items": {"$ref": "#/s/Tree"}}}},
+        "Leaf": {"properties": {"of": {"$ref": "#/s/Tree"}}},
+    }
+    assert list(dict.fromkeys(objects_in({"$ref": "#/s/Either"}, schemas))) == ["Either", "Tree", "Leaf"]
+
+
+@pytest.mark.parametrize("value", [{}, [], {"a": [1, 2, {"b": "x" * 80}]}, [{"k": "v" * 30}] * 5, None, "ก", 1.5])
+def test_laid_out_json_has_the_same_value(value: Any) -> None:
+    assert msgspec.json.decode(json_lines(value)) == value
+
+
+def test_another_prefix_and_address_are_used(page: bytes) -> None:
+    other = render("html", "", "https://pos.example.org/v1")
+    assert b"https://pos.example.org/v1" in other
+    assert BASE.encode() in page
+
+
+def test_each_format_is_the_same_every_time() -> None:
+    for kind in FORMATS:
+        assert render(kind, "/ext", BASE) == render(kind, "/ext", BASE)
+
+
+def test_the_markup_type_is_only_given_to_built_text() -> None:
+    """Only the builder may declare text to be markup; anything else could skip the escaping."""
+    sources = Path(guides.__file__).parent.glob("*.py")
+    assert [path.name for path in sources if f"{Html.__name__}(" in path.read_text("utf-8")] == []
