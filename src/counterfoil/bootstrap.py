@@ -8,7 +8,7 @@ that no worker needs are imported in the same way.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.http.app import App
 from counterfoil.http.gate import Gate
 from counterfoil.http.openapi import document
+from counterfoil.http.pages import StaticPage
 from counterfoil.http.wire import EntityTags
 from counterfoil.machine.clock import SystemClock, random_ids
 from counterfoil.machine.secret_file import read_or_create
@@ -224,8 +225,22 @@ class Service(Struct, frozen=True):
     close: Callable[[], None]
 
 
-def service(settings: Settings, observe: Callable[[Event], None], clock: Clock | None = None) -> Service:
-    """Build the service. The store must already be prepared."""
+def reference_pages(settings: Settings) -> dict[str, StaticPage]:
+    """Return the pages that the settings ask for, by path."""
+    if settings.reference == "off":
+        return {}
+    from counterfoil.http.reference import build, example_base_url, served
+
+    return served.reference_pages(build(settings.prefix, example_base_url(settings.prefix), {}))
+
+
+def service(
+    settings: Settings,
+    observe: Callable[[Event], None],
+    clock: Clock | None = None,
+    pages: Mapping[str, StaticPage] | None = None,
+) -> Service:
+    """Build the service. The store must already be prepared. `pages` replaces those that the settings ask for."""
     parts = serving_ports(settings, observe, clock)
     clock = clock or SystemClock()
     new_id = random_ids().__next__
@@ -247,6 +262,7 @@ def service(settings: Settings, observe: Callable[[Event], None], clock: Clock |
         observe=observe,
         clock=clock,
         new_id=new_id,
+        pages=reference_pages(settings) if pages is None else pages,
     )
     return Service(app, parts.close)
 

@@ -97,6 +97,11 @@ TABLE = (
     Setting("port", 8000, "Port the API listens on."),
     Setting("workers", 1, "Number of worker processes; one per core is recommended."),
     Setting("prefix", "/ext", "Path prefix before /v1; may be empty."),
+    Setting(
+        "reference",
+        "off",
+        "Whether the API's port serves the reference page at {prefix}/reference, without a key: on or off.",
+    ),
     Setting("admin_host", "127.0.0.1", "Address of the admin listener (/live, /ready, /metrics). Keep it private."),
     Setting(
         "admin_names",
@@ -125,6 +130,7 @@ _HOST_AND_PORT = rf"(?:\[[0-9A-Fa-f:.]+\]|(?:[^\s/@:?#%,\[\]]|{_PERCENT_ENCODED}
 _ADDRESS = re.compile(
     rf"[a-z+]+://(?:{_NAME}(?::{_NAME})?@)?{_HOST_AND_PORT}(?:,{_HOST_AND_PORT})*(?:[/?](?:[^\s@#%]|{_PERCENT_ENCODED})*)?"
 )
+REFERENCE_CHOICES = ("on", "off")
 LOG_TARGETS = ("stderr", "stdout", "off")
 # Minimum and maximum of each numeric setting; None means no maximum.
 _RANGES: dict[str, tuple[int, int | None]] = {
@@ -157,6 +163,7 @@ class Settings(Struct, frozen=True):
     port: int
     workers: int
     prefix: str
+    reference: str
     admin_host: str
     admin_names: str
     admin_port: int
@@ -282,6 +289,8 @@ def _check(values: Mapping[str, Any]) -> None:
             f"prefix must be empty, or start with a slash and not end with one; it is {values['prefix']!r}", "prefix"
         )
     _check_servers(values)
+    if values["reference"] not in REFERENCE_CHOICES:
+        raise SettingsError(f"reference must be on or off, not {values['reference']!r}", "reference")
     if values["log"] not in LOG_TARGETS:
         raise SettingsError(f"log must be one of {', '.join(LOG_TARGETS)}, not {values['log']!r}", "log")
 

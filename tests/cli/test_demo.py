@@ -20,6 +20,7 @@ import pytest
 from cli.command import PYTHON, Command
 from counterfoil import bootstrap, settings
 from counterfoil.demo import showcase
+from counterfoil.demo.reference import demo_pages
 from counterfoil.demo.worldgen.plan import WorldPlan
 
 SMALL = ("--port", "0", "--bills", "800", "--until", "2026-09-30")
@@ -80,9 +81,18 @@ def test_the_json_line_has_everything_that_a_caller_needs_and_the_service_answer
         tiny = [ask(f"{base}/usage", keys["tiny limits"]["key"]).status_code for _ in range(3)]
         assert tiny == [200, 200, 429]
         assert httpx.get(told["openapi"]).json()["openapi"].startswith("3.1")
+        _reference_is_served(told["reference"], keys)
         assert httpx.get(f"{told['admin']}/ready").status_code == 200
     assert process.returncode == 0
     assert not list(tmp_path.iterdir())
+
+
+def _reference_is_served(address: str, keys: dict[str, Any]) -> None:
+    page = httpx.get(address)
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert all(key["key"] in page.text for key in keys.values())
+    script = httpx.get(f"{address.removesuffix('reference')}try.js")
+    assert script.headers["content-type"] == "text/javascript; charset=utf-8"
 
 
 def _samples_answer(base: str, keys: dict[str, Any], ids: dict[str, Any]) -> None:
@@ -98,6 +108,8 @@ def _samples_answer(base: str, keys: dict[str, Any], ids: dict[str, Any]) -> Non
 def test_every_curl_line_of_the_page_works_when_pasted(tmp_path: Path) -> None:
     with demo(*SMALL, scratch=tmp_path) as process:
         page = read_page(process)
+        (address,) = (line.split()[-1] for line in page if line.startswith("API reference"))
+        assert httpx.get(address).status_code == 200
         lines = [shlex.split(line) for line in page if line.startswith("curl ")]
         assert len(lines) == 9
         for words in lines:
@@ -146,6 +158,16 @@ def plan() -> WorldPlan:
 def build(store: Path, plan: WorldPlan) -> showcase.Showcase:
     effective = settings.load({"store": str(store), "secret": showcase.demo_secret(plan.seed)}, {})
     return showcase.build(effective, plan, lambda purpose: showcase.seeded_randomness(plan.seed, purpose))
+
+
+def test_a_demo_that_others_can_reach_shows_no_keys(tmp_path: Path, plan: WorldPlan) -> None:
+    shown = build(tmp_path / "a", plan)
+    private, public = (demo_pages(settings.load({"host": host}, {}), shown) for host in ("127.0.0.1", "0.0.0.0"))  # noqa: S104
+    assert set(private) - set(public) == {"/ext/try.js"}
+    for demo_key in shown.keys:
+        assert demo_key.text.encode() in private["/ext/reference"].body
+        assert not any(demo_key.text.encode() in page.body for page in public.values())
+    assert "script-src" not in public["/ext/reference"].policy
 
 
 def rows(store: Path) -> list[list[object]]:

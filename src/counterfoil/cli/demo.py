@@ -22,6 +22,7 @@ from counterfoil.cli.progress import progress
 from counterfoil.cli.terminal import print_json, print_note
 from counterfoil.demo import showcase
 from counterfoil.demo.cluster import LocalCluster
+from counterfoil.demo.reference import demo_pages
 from counterfoil.demo.showcase import Showcase
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.key_issuing import Randomness
@@ -110,7 +111,7 @@ def command(
         if store is not None:
             # Later commands on the same store need the secret that it was built with.
             secret_file.create(Path(store) / "secret", settings.secret)
-        supervisor.serve(settings, on_ready=lambda: _print_ready(settings, demo, as_json))
+        supervisor.serve(settings, lambda: _print_ready(settings, demo, as_json), demo_pages(settings, demo))
 
 
 def _serve_cluster(port: int, plan: WorldPlan | None, seed: int, as_json: bool) -> None:

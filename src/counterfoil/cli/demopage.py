@@ -7,6 +7,7 @@ import click
 
 from counterfoil.cli.keys import key_view, permissions
 from counterfoil.cli.terminal import print_fields, print_json
+from counterfoil.demo.reference import reference_url
 from counterfoil.demo.showcase import DemoKey, Showcase
 from counterfoil.machine.addresses import url
 from counterfoil.settings import Settings
@@ -21,6 +22,7 @@ def print_json_line(settings: Settings, demo: Showcase, **more: object) -> None:
         {
             "baseUrl": base,
             "openapi": f"{base}/openapi.json",
+            "reference": reference_url(settings),
             "admin": url(settings.admin_host, settings.admin_port),
             "store": str(settings.store),
             "keys": [_key_view(key) for key in demo.keys],
@@ -46,6 +48,7 @@ def _key_view(demo_key: DemoKey) -> dict[str, object]:
 def print_page(settings: Settings, demo: Showcase, addresses: Addresses = ()) -> None:
     base = _base_url(settings)
     _heading("Counterfoil demo", base)
+    _heading("API reference", reference_url(settings))
     click.echo(
         f"An invented restaurant group: {demo.franchises} franchises, {demo.shops} shops, {demo.members:,} members\n"
         f"and {demo.bills:,} bills from {demo.first_day} to {demo.last_day}.\n"

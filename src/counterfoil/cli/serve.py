@@ -8,7 +8,7 @@ from counterfoil.cli.options import setting_option, settings_from, store_option
 from counterfoil.cli.terminal import is_terminal
 from counterfoil.machine.addresses import url
 from counterfoil.serving import supervisor
-from counterfoil.settings import LOG_TARGETS, Settings, display_value
+from counterfoil.settings import LOG_TARGETS, REFERENCE_CHOICES, Settings, display_value
 
 
 @click.command()
@@ -16,6 +16,7 @@ from counterfoil.settings import LOG_TARGETS, Settings, display_value
 @setting_option("port", int, "N")
 @setting_option("workers", int, "N")
 @setting_option("prefix")
+@setting_option("reference", click.Choice(REFERENCE_CHOICES))
 @setting_option("admin_host")
 @setting_option("admin_port", int, "N")
 @setting_option("log", click.Choice(LOG_TARGETS))

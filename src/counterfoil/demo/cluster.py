@@ -226,6 +226,7 @@ class LocalCluster:
             "COUNTERFOIL_STORE": self.serving_store(),
             "COUNTERFOIL_PORT": str(port),
             "COUNTERFOIL_ADMIN_PORT": str(admin),
+            "COUNTERFOIL_REFERENCE": "on",
             # Temporary files of a killed node are deleted together with this folder.
             "TMPDIR": str(self._folder),
         }

@@ -2,7 +2,7 @@
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -11,6 +11,7 @@ from counterfoil.domain.problems import AUTH_UNAVAILABLE, INTERNAL, METHOD_NOT_A
 from counterfoil.http import handlers, wire
 from counterfoil.http.gate import Gate, RequestHeaders, names_one_host, refuse_browsers, require_quota, sole
 from counterfoil.http.handlers import Handler
+from counterfoil.http.pages import PAGE_ROUTE, StaticPage, page_headers
 from counterfoil.observe.events import Event, HandlerCrashed, RequestServed, StoreFailed
 from counterfoil.ports import Clock, RequestLog, RequestRecord, StoreBusy, StoreUnavailable
 from counterfoil.reads import Answer, Caller, Disclosure, Reads
@@ -98,7 +99,9 @@ class App:
         observe: Callable[[Event], None],
         clock: Clock,
         new_id: Callable[[], str],
+        pages: Mapping[str, StaticPage] | None = None,
     ) -> None:
+        self._pages = pages or {}
         self._routes = RouteTable(prefix)
         self._gate = gate
         self._reads = reads
@@ -141,13 +144,14 @@ class App:
         refuse_browsers(headers)
         found = self._routes.find(scope.path)
         if not found:
-            raise Refused(NOT_FOUND, "There is no such path.")
+            return self._page_response(scope.path, headers, exchange)
         route, argument = found
         exchange.route = route.path
         if exchange.method not in ("GET", "HEAD"):
             raise Refused(METHOD_NOT_ALLOWED)
         if route.handler is None:
-            return self._success_response(self._document, self._openapi, headers, exchange)
+            sent = wire.response_headers(exchange.request_id, None)
+            return self._success_response(self._document, self._openapi, headers, sent)
         await self._gate.enter()
         try:
             exchange.caller = caller = await self._gate.admit(sole(headers.get_all("authorization")))
@@ -156,12 +160,23 @@ class App:
         finally:
             self._gate.leave()
         exchange.disclosure = answer.disclosure
-        return self._success_response(answer, wire.success_body(answer), headers, exchange)
+        sent = wire.response_headers(exchange.request_id, caller)
+        return self._success_response(answer, wire.success_body(answer), headers, sent)
+
+    def _page_response(self, path: str, headers: RequestHeaders, exchange: Exchange) -> wire.Response:
+        page = self._pages.get(path)
+        if page is None:
+            raise Refused(NOT_FOUND, "There is no such path.")
+        exchange.route = PAGE_ROUTE
+        if exchange.method not in ("GET", "HEAD"):
+            raise Refused(METHOD_NOT_ALLOWED)
+        answer = Answer(data=page.body, horizon=0, seal=page.body)
+        return self._success_response(answer, page.body, headers, page_headers(page, exchange.request_id))
 
     def _success_response(
-        self, answer: Answer, body: bytes, headers: RequestHeaders, exchange: Exchange
+        self, answer: Answer, body: bytes, headers: RequestHeaders, sent: wire.Headers
     ) -> wire.Response:
-        response = wire.Response(200, wire.response_headers(exchange.request_id, exchange.caller), body)
+        response = wire.Response(200, sent, body)
         tag = self._tags.of(answer)
         response.headers.append(("etag", tag))
         if wire.matches_etag(headers.get("if-none-match"), tag):

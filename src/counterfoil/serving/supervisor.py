@@ -10,12 +10,13 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 from counterfoil import bootstrap
+from counterfoil.http.pages import StaticPage
 from counterfoil.machine.addresses import bind_port
 from counterfoil.observe.events import Event, ServiceChanged
 from counterfoil.serving.admin import Admin
@@ -28,8 +29,12 @@ from counterfoil.settings import Settings, SettingsError
 START_CHECKS, START_PAUSE_SEC = 1000, 0.02
 
 
-def serve(settings: Settings, on_ready: Callable[[], None] = lambda: None) -> None:
-    """Run the service until the process receives SIGINT or SIGTERM."""
+def serve(
+    settings: Settings,
+    on_ready: Callable[[], None] = lambda: None,
+    pages: Mapping[str, StaticPage] | None = None,
+) -> None:
+    """Run the service until the process receives SIGINT or SIGTERM. `pages` replaces those of the settings."""
     _require_free_port(settings.host, settings.port)
     if settings.admin_port:
         _require_free_port(settings.admin_host, settings.admin_port)
@@ -37,7 +42,7 @@ def serve(settings: Settings, on_ready: Callable[[], None] = lambda: None) -> No
     bootstrap.prepare(settings)
     _require_permission(settings)
     with counters_folder(Path(tempfile.gettempdir())) as counters:
-        _serve(settings, counters, on_ready)
+        _serve(settings, counters, on_ready, pages)
 
 
 @contextmanager
@@ -70,12 +75,14 @@ def _is_running(process: int) -> bool:
     return True
 
 
-def _serve(settings: Settings, counters: Path, on_ready: Callable[[], None]) -> None:
+def _serve(
+    settings: Settings, counters: Path, on_ready: Callable[[], None], pages: Mapping[str, StaticPage] | None
+) -> None:
     log = open_log(settings, _call_now)
     chores = Chores(settings, log)
     admin = _admin(settings, counters)
     server = HttpServer(
-        settings.host, settings.port, settings.workers, settings.grace_sec, partial(worker, settings, counters)
+        settings.host, settings.port, settings.workers, settings.grace_sec, partial(worker, settings, counters, pages)
     )
     try:
         chores.start()

@@ -3,11 +3,12 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from counterfoil import bootstrap
 from counterfoil.http.app import NO_ROUTE, ROUTES
+from counterfoil.http.pages import PAGE_ROUTE, StaticPage
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.counters import CounterFile, Layout
 from counterfoil.observe.events import Event, ServiceChanged
@@ -16,13 +17,13 @@ from counterfoil.ports import StoreMismatch, StoreUnavailable
 from counterfoil.serving.server import Worker
 from counterfoil.settings import Settings, SettingsError
 
-LAYOUT = Layout([*(route.path for route in ROUTES), NO_ROUTE])
+LAYOUT = Layout([*(route.path for route in ROUTES), PAGE_ROUTE, NO_ROUTE])
 
 
-def worker(settings: Settings, counters: Path) -> Worker:
+def worker(settings: Settings, counters: Path, pages: Mapping[str, StaticPage] | None = None) -> Worker:
     """Build and return the application of a worker process. If that fails, log one line and end the process."""
     try:
-        return _worker(settings, counters)
+        return _worker(settings, counters, pages)
     except Exception as error:
         if os.environ.get("COUNTERFOIL_DEBUG", "") not in ("", "0"):
             raise
@@ -36,7 +37,7 @@ def _reason(error: Exception) -> str:
     return str(error) if foreseen else f"{type(error).__name__}: {error}"
 
 
-def _worker(settings: Settings, counters: Path) -> Worker:
+def _worker(settings: Settings, counters: Path, pages: Mapping[str, StaticPage] | None) -> Worker:
     counter_file = CounterFile(counters, LAYOUT, SystemClock().now_ms)
     log = open_log(settings, lambda delay, call: asyncio.get_running_loop().call_later(delay, call))
 
@@ -44,7 +45,7 @@ def _worker(settings: Settings, counters: Path) -> Worker:
         counter_file(event)
         log(event)
 
-    service = bootstrap.service(settings, observe)
+    service = bootstrap.service(settings, observe, pages=pages)
 
     def close() -> None:
         service.close()

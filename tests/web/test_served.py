@@ -1,0 +1,140 @@
+"""The reference page on the API's port: off by default, public, and under the same browser rule as the API."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from broken_store import keys_unreadable
+from counterfoil.http.reference import build, example_base_url, served
+from counterfoil.http.reference.page import page_style_sheet
+from counterfoil.observe.events import RequestServed
+from counterfoil.web.page import content_security_policy
+from running_service import RunningService
+
+FROM_A_PAGE = [
+    {"origin": "https://shop.example"},
+    {"origin": "null"},
+    {"access_control_request_method": "GET"},
+    {"sec_fetch_site": "cross-site"},
+    {"sec_fetch_site": "same-site", "sec_fetch_mode": "no-cors", "sec_fetch_dest": "script"},
+    {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "iframe"},
+]
+FROM_A_SERVER_OR_A_PERSON = [
+    {},
+    {"sec_fetch_site": "none", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"},
+    {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"},
+    {"sec_fetch_site": "same-origin", "sec_fetch_mode": "cors"},
+]
+
+KINDS = {
+    "reference": "text/html; charset=utf-8",
+    "reference.md": "text/markdown; charset=utf-8",
+    "llms.txt": "text/plain; charset=utf-8",
+}
+
+
+@pytest.fixture(scope="module")
+def public(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    service = RunningService(tmp_path_factory.mktemp("public"), reference="on")
+    yield service
+    service.close()
+
+
+def ask(service: RunningService, path: str, method: str = "GET", **headers: str) -> httpx.Response:
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    return service.server.client.request(method, f"{service.url}/ext/{path}", headers=sent)
+
+
+@pytest.mark.parametrize("path", [*KINDS, "try.js"])
+def test_nothing_is_served_unless_the_setting_says_so(tmp_path: Path, path: str) -> None:
+    service = RunningService(tmp_path)
+    answer = ask(service, path)
+    assert (answer.status_code, answer.json()["error"]) == (404, "not_found")
+    service.close()
+
+
+@pytest.mark.parametrize("path", KINDS)
+def test_each_format_is_served_without_a_key(public: RunningService, path: str) -> None:
+    answer = ask(public, path)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, KINDS[path])
+    expected = served.reference_pages(build("/ext", example_base_url("/ext"), {}))
+    assert answer.content == expected[f"/ext/{path}"].body
+
+
+def test_the_headers_keep_the_page_to_itself(public: RunningService) -> None:
+    headers = ask(public, "reference").headers
+    assert headers["content-security-policy"] == content_security_policy(page_style_sheet())
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert not [name for name in headers if name.startswith(("access-control", "x-ratelimit", "set-cookie"))]
+
+
+@pytest.mark.parametrize("path", KINDS)
+def test_an_unchanged_page_is_not_sent_again(public: RunningService, path: str) -> None:
+    tag = ask(public, path).headers["etag"]
+    again = ask(public, path, if_none_match=tag)
+    assert (again.status_code, again.content) == (304, b"")
+    assert ask(public, path, method="HEAD").headers["etag"] == tag
+
+
+def test_the_page_is_compressed_for_those_who_accept_it(public: RunningService) -> None:
+    answer = ask(public, "reference", accept_encoding="gzip")
+    assert answer.headers["content-encoding"] == "gzip"
+    assert int(answer.headers["content-length"]) < 40_000
+
+
+@pytest.mark.parametrize("headers", FROM_A_PAGE, ids=str)
+def test_another_web_page_cannot_read_or_embed_it(public: RunningService, headers: dict[str, str]) -> None:
+    answer = ask(public, "reference", **headers)
+    assert (answer.status_code, answer.json()["error"]) == (403, "cross_origin_refused")
+
+
+@pytest.mark.parametrize("headers", FROM_A_SERVER_OR_A_PERSON, ids=str)
+def test_a_person_who_follows_a_link_can_read_it(public: RunningService, headers: dict[str, str]) -> None:
+    assert ask(public, "reference", **headers).status_code == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_the_page_is_read_only(public: RunningService, method: str) -> None:
+    answer = ask(public, "reference", method=method)
+    assert (answer.status_code, answer.json()["error"]) == (405, "method_not_allowed")
+
+
+def test_reading_the_page_counts_for_nobody(public: RunningService) -> None:
+    key = public.key(shop="s")
+    for _ in range(3):
+        ask(public, "reference", authorization=f"Bearer {key}")
+    assert public.data("usage", key)["today"]["count"] == 1
+
+
+def test_the_page_is_logged_under_its_own_name_and_without_a_key(public: RunningService) -> None:
+    ask(public, "reference", x_request_id="the-reader")
+    public.get("openapi.json")
+    (event,) = [one for one in public.events if isinstance(one, RequestServed) and one.request_id == "the-reader"]
+    assert (event.route, event.status, event.key_id or None) == ("reference", 200, None)
+
+
+@pytest.mark.parametrize("path", ["try.js", "reference/", "reference.html", "v1/reference", "Reference"])
+def test_no_other_path_is_a_page(public: RunningService, path: str) -> None:
+    assert ask(public, path).status_code == 404
+
+
+def test_the_page_is_served_while_keys_cannot_be_read(tmp_path: Path) -> None:
+    service = RunningService(tmp_path, reference="on")
+    key = service.key(shop="s")
+    service.get("shops", key)
+    with keys_unreadable(service):
+        assert service.get("shops", key).status_code == 503
+        assert ask(service, "reference").status_code == 200
+    service.close()
+
+
+def test_the_page_follows_the_prefix(tmp_path: Path) -> None:
+    service = RunningService(tmp_path, reference="on", prefix="")
+    answer = service.server.client.get(f"{service.url}/reference")
+    assert "https://api.example.com/v1" in answer.text
+    service.close()
