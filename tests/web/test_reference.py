@@ -244,6 +244,7 @@ def test_an_operation_without_a_sample_of_its_own_gets_a_general_one() -> None:
         ({"type": ["string", "null"], "enum": ["used", None]}, "`used` or null"),
         ({"const": True}, "`true`"),
         ({"type": "array"}, "list"),
+        ({"type": "array", "items": {"type": "string"}}, "list of strings"),
         ({}, "any"),
     ],
 )

@@ -68,7 +68,12 @@ def _attribute(key: str, value: Attribute) -> str:
         return f" {name}"
     if name in ADDRESS_ATTRIBUTES:
         _require_allowed_scheme(str(value))
-    return f' {name}="{escape_text(str(value))}"'
+    return f' {name}="{_quoted(str(value))}"'
+
+
+def _quoted(value: str) -> str:
+    """Escape the value of an attribute. It is always between double quotes, so a single quote needs no escape."""
+    return escape_text(value, quote=False).replace('"', "&quot;")
 
 
 def _require_allowed_scheme(address: str) -> None:

@@ -138,7 +138,7 @@ def build(prefix: str, base_url: str, values: Values) -> Reference:
         groups=groups,
         request_headers=[_parameter("request", components["parameters"][name]) for name in shared],
         response_headers=_response_headers(operations, components["headers"]),
-        envelope=list(envelope.values()),
+        envelope=_envelope_rows(operations, components["schemas"]),
         objects=_objects(operations, components["schemas"]),
         errors=[DescribedError(f"error-{problem.code}", problem, guides.action(problem)) for problem in TABLE],
         error_body=_error_body(components["schemas"]),
@@ -163,15 +163,16 @@ def _endpoint(
     values: Values,
     shared: list[str],
     common: list[str],
-    envelope: Mapping[str, DescribedRow],
+    envelope: Mapping[str, Json],
     shown: dict[bytes, str],
 ) -> Endpoint:
     identifier = operation["operationId"]
     names = [name for name in _parameter_names(operation) if name not in shared]
     own = {name: components["parameters"][name] for name in names}
-    schema = components["schemas"][name_of(_success(operation)["schema"])]
+    schema = _response_schema(operation, components["schemas"])
     public = operation.get("security") == []
-    rows = [] if public else _rows(f"{identifier}.response", schema, leave_out={"data", *envelope})
+    shared_fields = [name for name, field in schema["properties"].items() if envelope.get(name) == field]
+    rows = [] if public else _rows(f"{identifier}.response", schema, leave_out=("data", *shared_fields))
     return Endpoint(
         anchor=identifier,
         path=path,
@@ -258,26 +259,29 @@ def _common_errors(operations: Iterable[tuple[str, Json]]) -> list[str]:
     return [code for code in with_key[0] if all(code in codes for codes in with_key)]
 
 
-def _envelope(operations: Iterable[tuple[str, Json]], schemas: Json) -> dict[str, DescribedRow]:
-    """Return the fields that have the same meaning in every response that has them."""
+def _envelope(operations: Iterable[tuple[str, Json]], schemas: Json) -> dict[str, Json]:
+    """Return the fields that all responses, or several lists, share. `data` differs in each of them."""
+    envelopes = [_response_schema(operation, schemas) for _, operation in operations if "security" not in operation]
     fields: dict[str, list[Json]] = {}
-    envelopes = [
-        schemas[name_of(_success(operation)["schema"])] for _, operation in operations if "security" not in operation
-    ]
     for schema in envelopes:
         for name, field in schema["properties"].items():
             fields.setdefault(name, []).append(field)
-    return {
-        name: DescribedRow(
-            f"response.{name}",
-            name,
-            type_of(found[0]),
-            found[0]["description"],
-            "" if len(found) == len(envelopes) else "only in lists",
-        )
-        for name, found in fields.items()
-        if name != "data" and all(field == found[0] for field in found)
-    }
+    shared = {name: max(found, key=found.count) for name, found in fields.items() if name != "data"}
+    return {name: field for name, field in shared.items() if fields[name].count(field) > 1}
+
+
+def _envelope_rows(operations: Iterable[tuple[str, Json]], schemas: Json) -> list[DescribedRow]:
+    with_key = [_response_schema(operation, schemas) for _, operation in operations if "security" not in operation]
+    rows = []
+    for name, field in _envelope(operations, schemas).items():
+        note = "" if all(name in schema["properties"] for schema in with_key) else "only in lists"
+        rows.append(DescribedRow(f"response.{name}", name, type_of(field), field["description"], note))
+    return rows
+
+
+def _response_schema(operation: Json, schemas: Json) -> Json:
+    schema: Json = schemas[name_of(_success(operation)["schema"])]
+    return schema
 
 
 def _response_headers(operations: Iterable[tuple[str, Json]], headers: Json) -> list[DescribedRow]:

@@ -249,7 +249,7 @@ def _row(row: DescribedRow, links: Links) -> Html:
         "tr",
         element(
             "th",
-            element("a", element("code", row.name), href=f"#{row.anchor}"),
+            element("a", row.name, href=f"#{row.anchor}"),
             element("small", inline(row.type), note),
             scope="row",
         ),
@@ -297,7 +297,7 @@ def _error(error: DescribedError, links: Links) -> Html:
         "tr",
         element(
             "th",
-            element("a", element("code", _breakable(problem.code)), href=f"#{error.anchor}"),
+            element("a", _breakable(problem.code), href=f"#{error.anchor}"),
             element("small", f"status {problem.status}"),
             scope="row",
         ),

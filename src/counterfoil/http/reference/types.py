@@ -31,10 +31,14 @@ def type_of(schema: Json) -> str:
 
 def _plain_type(name: str, schema: Json) -> str:
     if name == "array":
-        return f"list of {type_of(schema['items'])}" if "items" in schema else "list"
+        return f"list of {_plural(schema['items'])}" if "items" in schema else "list"
     if name == "string" and "format" in schema:
         return str(schema["format"])
     return name
+
+
+def _plural(items: Json) -> str:
+    return f"{items['type']}s" if set(items) == {"type"} and isinstance(items["type"], str) else type_of(items)
 
 
 def _literal(value: object) -> str:

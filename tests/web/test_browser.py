@@ -1,0 +1,207 @@
+"""The reference page in a real browser: accessible, usable without a script, and without a request to anywhere else.
+
+The browser is Debian's Chromium. Without it, or without playwright, these tests are skipped and say so.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.command import PYTHON
+from counterfoil.http.openapi.operations import OPERATIONS
+from counterfoil.http.reference import example_base_url, render
+
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed, so no page was opened in a browser (make test)"
+)
+CHROMIUM = shutil.which("chromium")
+pytestmark = [
+    pytest.mark.skipif(
+        CHROMIUM is None,
+        reason="chromium is not on the path, so no page was opened in a browser (Debian: apt-get install chromium)",
+    ),
+    pytest.mark.xdist_group("browser"),
+]
+# Without these, Chromium itself calls its maker.
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+WIDTHS = (375, 768, 1440)
+SCHEMES = ("light", "dark")
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+class Visit:
+    """A page that is open, with everything that it said to the console and every address that it asked for."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        page.on("console", lambda message: self.said.append(message.text))
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+        page.on("request", lambda request: self.asked.append(request.url))
+
+    def violations(self) -> list[str]:
+        """Return what axe-core finds wrong with the page as it is now."""
+        source = (resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
+        self.page.evaluate(source)
+        # Without `resultTypes`, axe-core also collects everything that is right, which takes three times as long.
+        found = self.page.evaluate("rules => axe.run({runOnly: rules, resultTypes: ['violations']})", RULES)
+        return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found["violations"]]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as running:
+        opened = running.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """What the demo prints when it is ready."""
+    scratch = tmp_path_factory.mktemp("demo")
+    words = [*PYTHON, "demo", "--port", "0", "--bills", "500", "--until", "2026-09-30", "--json"]
+    environment = os.environ | {"TMPDIR": str(scratch)}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as process:
+        assert process.stdout
+        yield json.loads(process.stdout.readline())
+        process.terminate()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    written = tmp_path_factory.mktemp("file") / "reference.html"
+    written.write_bytes(render("html", "/ext", example_base_url("/ext")))
+    return written
+
+
+@contextmanager
+def visiting(browser: Any, address: str, width: int = 1440, **options: Any) -> Iterator[Visit]:
+    context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+    try:
+        visit = Visit(context.new_page())
+        visit.page.goto(address)
+        yield visit
+    finally:
+        context.close()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_demo_page_is_accessible_and_stays_on_its_origin(
+    browser: Any, demo: dict[str, Any], width: int, scheme: str
+) -> None:
+    with visiting(browser, demo["reference"], width, color_scheme=scheme) as visit:
+        visit.page.locator("#getUsage button").click()
+        visit.page.locator("#getUsage .result pre").first.wait_for()
+        assert visit.violations() == []
+        assert visit.said == []
+        origin = demo["baseUrl"].removesuffix("/ext/v1")
+        assert [address for address in visit.asked if not address.startswith((f"{origin}/", "data:"))] == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(375, "light"), (1440, "dark")])
+def test_the_file_is_accessible_and_asks_for_nothing(browser: Any, file: Path, width: int, scheme: str) -> None:
+    with visiting(browser, file.as_uri(), width, color_scheme=scheme) as visit:
+        assert visit.violations() == []
+        assert visit.said == []
+        assert [address for address in visit.asked if not address.startswith("data:")] == [file.as_uri()]
+
+
+@pytest.mark.parametrize("width", [360, *WIDTHS, 1920])
+def test_the_page_never_scrolls_sideways(browser: Any, file: Path, width: int) -> None:
+    with visiting(browser, file.as_uri(), width) as visit:
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_style_sheet_is_applied_in_both_colour_schemes(browser: Any, file: Path) -> None:
+    colours = []
+    for scheme in SCHEMES:
+        with visiting(browser, file.as_uri(), color_scheme=scheme) as visit:
+            colours.append(visit.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert colours == ["rgb(255, 255, 255)", "rgb(14, 19, 24)"]
+
+
+def test_the_navigation_stands_beside_the_text_on_wide_screens_only(browser: Any, file: Path) -> None:
+    for width, is_beside in ((375, False), (1440, True)):
+        with visiting(browser, file.as_uri(), width) as visit:
+            navigation, main = (visit.page.locator(name).bounding_box() for name in ("nav", "main"))
+            assert (navigation["x"] + navigation["width"] <= main["x"]) is is_beside
+
+
+def test_the_first_tab_stop_skips_to_the_content(browser: Any, file: Path) -> None:
+    with visiting(browser, file.as_uri()) as visit:
+        visit.page.keyboard.press("Tab")
+        assert visit.page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        visit.page.keyboard.press("Enter")
+        assert visit.page.evaluate("document.activeElement.id") == "content"
+
+
+def test_a_link_to_a_field_leads_to_its_row(browser: Any, file: Path) -> None:
+    with visiting(browser, f"{file.as_uri()}#Bill.updatedAt") as visit:
+        row = visit.page.locator("[id='Bill.updatedAt']")
+        assert 0 <= row.bounding_box()["y"] < 900
+
+
+def test_opening_another_language_closes_the_first(browser: Any, file: Path) -> None:
+    with visiting(browser, file.as_uri()) as visit:
+        visit.page.locator("#getUsage summary", has_text="httpx").click()
+        opened = visit.page.locator("#getUsage .tabs details[open] summary")
+        assert opened.all_text_contents() == ["httpx"]
+
+
+def test_the_printed_page_shows_every_sample_and_no_navigation(browser: Any, file: Path) -> None:
+    with visiting(browser, file.as_uri()) as visit:
+        visit.page.emulate_media(media="print")
+        assert not visit.page.locator("nav").is_visible()
+        assert all(sample.is_visible() for sample in visit.page.locator("#getUsage .tabs pre").all())
+
+
+def test_the_demo_page_is_complete_without_a_script(browser: Any, demo: dict[str, Any]) -> None:
+    with visiting(browser, demo["reference"], java_script_enabled=False) as visit:
+        assert visit.page.locator("#listTransactions h3").is_visible()
+        assert not any(form.is_visible() for form in visit.page.locator("form.try").all())
+
+
+@pytest.mark.parametrize("operation", [operation.id for operation in OPERATIONS])
+def test_every_form_of_the_demo_gets_an_answer_at_once(browser: Any, demo: dict[str, Any], operation: str) -> None:
+    with visiting(browser, demo["reference"]) as visit:
+        form = visit.page.locator(f"#{operation} form.try")
+        form.locator("button").click()
+        form.locator(".result pre").last.wait_for()
+        assert form.locator(".result .badge").text_content().startswith("200 OK")
+        headers, body = form.locator(".result pre").all_text_contents()
+        assert "x-request-id: " in headers
+        assert json.loads(body).get("ok", True) is True
+
+
+def test_a_form_shows_a_refusal_as_it_came(browser: Any, demo: dict[str, Any]) -> None:
+    with visiting(browser, demo["reference"]) as visit:
+        form = visit.page.locator("#listShops form.try")
+        form.locator("select").select_option(label="revoked")
+        form.locator("button").click()
+        form.locator(".result pre").last.wait_for()
+        assert form.locator(".result .badge").text_content().startswith("401")
+        assert json.loads(form.locator(".result pre").last.text_content())["error"] == "key_revoked"
+
+
+def test_a_page_on_another_origin_gets_nothing_from_the_demo(browser: Any, demo: dict[str, Any], file: Path) -> None:
+    with visiting(browser, file.as_uri(), bypass_csp=True) as visit:
+        asked = f"fetch('{demo['baseUrl']}/openapi.json').then(() => 'read', () => 'refused')"
+        assert visit.page.evaluate(asked) == "refused"
