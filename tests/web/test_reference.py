@@ -10,7 +10,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from counterfoil.domain.problems import TABLE
+from counterfoil.domain.problems import TABLE, Problem
 from counterfoil.http.openapi import document
 from counterfoil.http.openapi.operations import OPERATIONS
 from counterfoil.http.openapi.parameters import PARAMETERS
@@ -208,9 +208,9 @@ def test_the_order_of_checks_is_the_one_in_the_overview() -> None:
     assert f"in this order: {', '.join(name for name, _ in guides.CHECKS)}." in overview
 
 
-def test_every_error_asks_for_an_action() -> None:
-    for problem in TABLE:
-        assert guides.action(problem).endswith(".")
+def test_an_error_says_what_to_do_and_a_new_one_is_shown_with_its_message_alone(read: StrictPage) -> None:
+    assert "What to do: Use GET." in read.text_of["error-method_not_allowed"]
+    assert guides.action(Problem(400, "brand_new", "Start again.")) == ""
 
 
 def test_the_guides_are_those_of_the_document_and_each_has_text(read: StrictPage) -> None:

@@ -10,6 +10,7 @@ from counterfoil.domain.problems import (
     BAD_CURSOR,
     BAD_QUERY,
     CROSS_ORIGIN_REFUSED,
+    INTERNAL,
     INVALID_KEY,
     KEY_REVOKED,
     LOOKUP_NOT_ENABLED,
@@ -24,7 +25,9 @@ from counterfoil.domain.problems import (
 )
 from counterfoil.domain.requests import DEFAULT_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
 
+_RETRY = "Retry with increasing delays."
 _ACTIONS = {
+    BAD_QUERY: "Fix the request. The same request will fail again.",
     BAD_CURSOR: "Start this list again without a cursor.",
     NOT_SUPPORTED: "Leave the parameter out.",
     INVALID_KEY: "Stop and check your configuration. Do not retry.",
@@ -34,23 +37,17 @@ _ACTIONS = {
     PROVIDER_NOT_IN_SCOPE: "Call `GET /v1/shops` to see which bases the key covers.",
     LOOKUP_NOT_ENABLED: "Ask your operator for the permission.",
     NOT_FOUND: "Treat it as absent. If it concerns a path, check the URL.",
+    METHOD_NOT_ALLOWED: "Use GET.",
     RATE_LIMITED: "Wait as many seconds as `Retry-After` says, then continue.",
     QUOTA_EXCEEDED: "Stop until 00:00 Thailand time.",
+    INTERNAL: _RETRY,
+    AUTH_UNAVAILABLE: _RETRY,
 }
-_ACTIONS_BY_STATUS = {
-    400: "Fix the request. The same request will fail again.",
-    401: "Stop and check your key.",
-    403: "Ask your operator what your key covers.",
-    404: "Treat it as absent.",
-    405: "Use GET.",
-    429: "Wait, then continue.",
-}
-_RETRY = "Retry with increasing delays."
 
 
 def action(problem: Problem) -> str:
-    """Return what a client should do about an error."""
-    return _ACTIONS.get(problem) or _ACTIONS_BY_STATUS.get(problem.status, _RETRY)
+    """Return what a client should do about an error; empty if the error's message must suffice."""
+    return _ACTIONS.get(problem, "")
 
 
 # The checks in the order in which they run, each with the errors that it returns.

@@ -27,7 +27,7 @@ def _lines(reference: Reference) -> Iterator[str]:
     yield f"- Response headers: {', '.join(row.name for row in reference.response_headers)}"
     yield from ("", "## Errors", "")
     for error in reference.errors:
-        yield f"- {error.problem.status} `{error.problem.code}`: {error.problem.message} {error.action}"
+        yield f"- {error.problem.status} `{error.problem.code}`: {error.problem.message} {error.action}".rstrip()
     yield from ("", "The first error in this order is returned:", "", guides.order_of_checks(), "")
     yield from ("## Optional", "")
     yield "- [Reference as Markdown](reference.md): every parameter, field and error in full, with examples"

@@ -301,11 +301,13 @@ def _error(error: DescribedError, links: Links) -> Html:
             element("small", f"status {problem.status}"),
             scope="row",
         ),
-        element(
-            "td", problem.message, element("br"), element("strong", "What to do:"), " ", inline(error.action, links)
-        ),
+        element("td", problem.message, _what_to_do(error.action, links) if error.action else None),
         id=error.anchor,
     )
+
+
+def _what_to_do(action: str, links: Links) -> Html:
+    return markup(element("br"), element("strong", "What to do:"), " ", inline(action, links))
 
 
 def _breakable(code: str) -> Html:
