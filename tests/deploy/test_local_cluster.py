@@ -112,6 +112,7 @@ def test_one_command_starts_a_cluster_that_survives_the_loss_of_a_node(open_fold
             assert httpx.get(f"{addresses(told)[1]}/ext/v1/shops", headers=asked).status_code == 200
             return
         assert told["baseUrl"].startswith(told["cluster"]["front"])
+        assert httpx.get(told["reference"]).headers["content-type"] == "text/html; charset=utf-8"
         assert set(told["environment"]) == {"COUNTERFOIL_STORE", "COUNTERFOIL_METER", "COUNTERFOIL_SECRET"}
         node = process_of(told, "node 1")
         workers = [int(pid) for pid in Path(f"/proc/{node}/task/{node}/children").read_text("ascii").split()]
