@@ -170,7 +170,7 @@ def _endpoint(
     names = [name for name in _parameter_names(operation) if name not in shared]
     own = {name: components["parameters"][name] for name in names}
     schema = _response_schema(operation, components["schemas"])
-    public = operation.get("security") == []
+    public = _is_public(operation)
     shared_fields = [name for name, field in schema["properties"].items() if envelope.get(name) == field]
     rows = [] if public else _rows(f"{identifier}.response", schema, leave_out=("data", *shared_fields))
     return Endpoint(
@@ -183,9 +183,14 @@ def _endpoint(
         returns=type_of(_success(operation)["schema"] if public else schema["properties"]["data"]),
         rows=rows,
         errors=[code for code in _error_codes(operation) if code not in common],
-        calls=list(_calls(path, operation, own, values, public)),
+        calls=list(_calls(path, operation, own, values, paged="nextCursor" in schema["properties"])),
         examples=list(_examples(operation, shown)),
     )
+
+
+def _is_public(operation: Json) -> bool:
+    """Return whether the operation needs no key and has no envelope."""
+    return operation.get("security") == []
 
 
 def _success(operation: Json) -> Json:
@@ -217,10 +222,10 @@ def _parameter(where: str, parameter: Json) -> DescribedRow:
 
 
 def _calls(
-    path: str, operation: Json, parameters: Mapping[str, Json], values: Values, public: bool
+    path: str, operation: Json, parameters: Mapping[str, Json], values: Values, paged: bool
 ) -> Iterator[ExampleCall]:
     required = tuple(name for name, parameter in parameters.items() if parameter.get("required"))
-    paged = "nextCursor" in json.encode(_success(operation)["examples"]).decode()
+    public = _is_public(operation)
     in_path = {name: parameter for name, parameter in parameters.items() if parameter["in"] == "path"}
     for title, names in MODES.get(operation["operationId"], {"": required}).items():
         filled = path.removeprefix("/v1/")
@@ -255,13 +260,13 @@ def _error_codes(operation: Json) -> list[str]:
 
 def _common_errors(operations: Iterable[tuple[str, Json]]) -> list[str]:
     """Return the errors that every operation with a key can return."""
-    with_key = [_error_codes(operation) for _, operation in operations if operation.get("security") != []]
+    with_key = [_error_codes(operation) for _, operation in operations if not _is_public(operation)]
     return [code for code in with_key[0] if all(code in codes for codes in with_key)]
 
 
 def _envelope(operations: Iterable[tuple[str, Json]], schemas: Json) -> dict[str, Json]:
     """Return the fields that all responses, or several lists, share. `data` differs in each of them."""
-    envelopes = [_response_schema(operation, schemas) for _, operation in operations if "security" not in operation]
+    envelopes = [_response_schema(operation, schemas) for _, operation in operations if not _is_public(operation)]
     fields: dict[str, list[Json]] = {}
     for schema in envelopes:
         for name, field in schema["properties"].items():
@@ -271,7 +276,7 @@ def _envelope(operations: Iterable[tuple[str, Json]], schemas: Json) -> dict[str
 
 
 def _envelope_rows(operations: Iterable[tuple[str, Json]], schemas: Json) -> list[DescribedRow]:
-    with_key = [_response_schema(operation, schemas) for _, operation in operations if "security" not in operation]
+    with_key = [_response_schema(operation, schemas) for _, operation in operations if not _is_public(operation)]
     rows = []
     for name, field in _envelope(operations, schemas).items():
         note = "" if all(name in schema["properties"] for schema in with_key) else "only in lists"
@@ -303,7 +308,7 @@ def _objects(operations: Iterable[tuple[str, Json]], schemas: Json) -> list[Desc
     names: list[str] = []
     for _, operation in operations:
         schema = _success(operation)["schema"]
-        if "security" not in operation:
+        if not _is_public(operation):
             schema = schemas[name_of(schema)]["properties"]
         for name in objects_in(schema, schemas):
             if name not in names:

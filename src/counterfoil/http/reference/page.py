@@ -1,6 +1,6 @@
 """Writes the reference as one HTML page without a script."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from counterfoil.http.reference import guides, tryout
 from counterfoil.http.reference.calls import ExampleCall, samples
@@ -18,10 +18,8 @@ from counterfoil.http.reference.tryout import TryOut
 from counterfoil.web import page as web_page
 from counterfoil.web.html import Html, element, markup
 from counterfoil.web.page import HtmlPage
-from counterfoil.web.prose import blocks, inline
+from counterfoil.web.prose import Links, blocks, inline
 from counterfoil.web.style import shared_style_sheet, style_sheet
-
-Links = Mapping[str, str]
 
 # Further examples of a response are shown if they are shorter than this; Markdown shows all of them.
 MAX_EXTRA_EXAMPLE = 600
@@ -322,5 +320,5 @@ def _headers(reference: Reference, links: Links) -> Html:
         "Headers and envelope",
         _table("Request headers of every endpoint", reference.request_headers, links),
         _table("Response headers", reference.response_headers, links),
-        _table("Envelope of a successful response, beside `data`".replace("`", ""), reference.envelope, links),
+        _table("Envelope of a successful response, beside data", reference.envelope, links),
     )
