@@ -30,7 +30,7 @@ define install
 endef
 
 $(READY): pyproject.toml constraints.txt
-	$(call install,server$(comma)pull$(comma)cluster$(comma)dev)
+	$(call install,server$(comma)pull$(comma)mysql$(comma)cluster$(comma)dev)
 	@touch $(DEMO_READY)
 
 $(DEMO_READY): pyproject.toml constraints.txt

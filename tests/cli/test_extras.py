@@ -53,6 +53,17 @@ def test_a_copy_without_its_packages_names_the_extra_that_installs_them(
     assert "[pull]'" in done.stderr
 
 
+def test_a_mysql_source_without_its_package_names_the_extra_that_brings_it(tmp_path: Path) -> None:
+    mapping = tmp_path / "mapping.toml"
+    mapping.write_text('[bill]\nid = "no"\n[database]\nbills = "SELECT 1"\nwatermark = "no"\n', "utf-8")
+    done = without(
+        "pymysql", "import", "--format", "database", "--url", "mysql://127.0.0.1/pos", "--mapping", str(mapping)
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("counterfoil: the package pymysql is not installed")
+    assert "[mysql]'" in done.stderr
+
+
 @pytest.mark.parametrize("package", ["granian", "prometheus_client", "uvloop", "duckdb", "asyncpg", "psycopg", "redis"])
 def test_help_and_the_keys_need_no_extra(package: str, tmp_path: Path) -> None:
     assert without(package, "--help").returncode == 0
@@ -61,7 +72,7 @@ def test_help_and_the_keys_need_no_extra(package: str, tmp_path: Path) -> None:
 
 def test_every_package_of_an_extra_is_known_to_belong_to_it() -> None:
     extras = tomllib.loads(PROJECT.read_text("utf-8"))["project"]["optional-dependencies"]
-    for extra in ("server", "pull", "cluster"):
+    for extra in ("server", "pull", "mysql", "cluster"):
         for requirement in extras[extra]:
             package = re.split(r"[^\w-]", requirement)[0].replace("-", "_")
             assert EXTRAS[package] in extras, package

@@ -20,7 +20,7 @@ STATUSES = {
     "0": "Success.",
     "1": "Failure. Standard error has one sentence about it; COUNTERFOIL_DEBUG=1 adds where it happened.",
     "2": "Wrong usage.",
-    "3": "`load` rejected lines and loaded all others.",
+    "3": "`load` or `import` rejected lines and processed all others.",
     "130": "Interrupted.",
 }
 # Commands, file names and values that a help text quotes are shown in bold.

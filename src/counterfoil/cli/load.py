@@ -128,26 +128,26 @@ def command(
     if check:
         rejects_file: RejectsFile = RejectExamples()
     else:
-        rejects_file = RejectsFile(_require_new_file(rejects) if rejects else _new_rejects_path(settings, records.name))
+        rejects_file = RejectsFile(_require_new_file(rejects) if rejects else new_rejects_path(settings, records.name))
     report = LoadReport(summary=Summary(source=records.name), rejects=rejects_file, records=records)
     try:
-        _load(settings, report, strict)
+        run_load(settings, report, strict=strict)
     except (SourceError, StoreUnavailable) as error:
         if not (quarantine and isinstance(error, SourceError) and records.unreadable):
             if report.summary.lines:
-                _print_report(report, as_json)
+                print_report(report, as_json)
             raise
         click.echo(f"counterfoil: {error}", err=True)
     if quarantine and not report.interrupted:
         report.quarantined = move_to_quarantine([*records.unreadable, *records.ignored], quarantine)
-    _print_report(report, as_json)
+    print_report(report, as_json)
     if report.interrupted:
         raise click.exceptions.Exit(INTERRUPTED)
     if report.summary.rejected or report.quarantined:
         raise click.exceptions.Exit(SOME_REJECTED)
 
 
-def _load(settings: Settings, report: LoadReport, strict: bool) -> None:
+def run_load(settings: Settings, report: LoadReport, *, strict: bool = False) -> None:
     """Run the load and complete the report, even if the load fails."""
     records, rejects = report.records, report.rejects
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
@@ -195,7 +195,7 @@ def _require_new_file(rejects: Path) -> Path:
     return rejects
 
 
-def _new_rejects_path(settings: Settings, name: str) -> Path:
+def new_rejects_path(settings: Settings, name: str) -> Path:
     first = name.partition(", ")[0]
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         first = first.removesuffix(suffix)
@@ -211,10 +211,10 @@ def _new_rejects_path(settings: Settings, name: str) -> Path:
 # --- the summary -------------------------------------------------------------------
 
 
-def _print_report(report: LoadReport, as_json: bool) -> None:
+def print_report(report: LoadReport, as_json: bool) -> None:
     summary = report.summary
     if as_json:
-        print_json(_view(report))
+        print_json(load_view(report))
         return
     pairs = [("lines read", f"{summary.lines:,} in {report.seconds:.1f} s ({report.per_second:,.0f}/s)")]
     if report.check:
@@ -244,7 +244,7 @@ def _describe(example: dict[str, object]) -> str:
     return f"{example['source']} line {example['line']}: {example['reason']}{named}"
 
 
-def _view(report: LoadReport) -> dict[str, object]:
+def load_view(report: LoadReport) -> dict[str, object]:
     summary = report.summary
     checked: dict[str, object] = {}
     if isinstance(report.rejects, RejectExamples):

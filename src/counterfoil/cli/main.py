@@ -28,6 +28,7 @@ COMMANDS = {
     "serve": "Serve the API.",
     "init": "Create an empty store, or replace a lost file with an empty one.",
     "load": "Load source records from files, folders or standard input.",
+    "import": "Turn exports of a POS, or its database, into source records.",
     "generate": "Write realistic source records for testing.",
     "schema": "Print the JSON Schema of a kind of source record.",
     "pull": "Keep a copy in DuckDB, Parquet or PostgreSQL up to date.",
@@ -46,13 +47,14 @@ COMMANDS = {
     "reference": "Write the API reference as HTML, Markdown or llms.txt.",
     "completion": "Print the script that completes commands in your shell.",
 }
-MODULES = {"settings": "show_settings"}
+MODULES = {"settings": "show_settings", "import": "import_"}
 
 # Errors whose messages are written for the operator, each with a prefix. They are
 # listed by name, so that commands that do not use the store need not import it.
 EXPECTED_ERRORS = {
     "SettingsError": "",
     "SourceError": "",
+    "ImportFailed": "",
     "KeyIssuingError": "",
     "CopyRefused": "",
     "BackupRefused": "",
@@ -72,6 +74,7 @@ EXTRAS = {
     "psycopg": "cluster",
     "redis": "cluster",
     "duckdb": "pull",
+    "pymysql": "mysql",
 }
 
 

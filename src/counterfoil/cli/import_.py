@@ -1,0 +1,236 @@
+"""`counterfoil import`: turn exports of a POS, or its database, into source records."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+from msgspec import Struct
+
+from counterfoil.cli.import_output import load_records, write_records
+from counterfoil.cli.import_report import ImportRejects, ImportTally, converted
+from counterfoil.cli.main import INTERRUPTED
+from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
+from counterfoil.cli.terminal import print_note
+from counterfoil.domain.calendar import zone_named
+from counterfoil.importing.formats import CSV, DATABASE, FORMATS, import_files
+from counterfoil.importing.mapping import merged, read_mapping
+from counterfoil.importing.results import Imported
+from counterfoil.importing.tables import ImportOptions
+from counterfoil.importing.values import DATE_ORDERS
+
+SOME_REJECTED = 3
+STANDARD_OUTPUT = "-"
+
+_existing_file = click.Path(path_type=Path, dir_okay=False, exists=True)
+_new_file = click.Path(path_type=Path, dir_okay=False)
+
+
+class ImportRequest(Struct, kw_only=True):
+    """The arguments of the command."""
+
+    files: tuple[Path, ...]
+    format_name: str | None
+    mapping: Path | None
+    line_files: tuple[Path, ...]
+    payment_files: tuple[Path, ...]
+    shop: str | None
+    with_shops: bool
+    date_order: str | None
+    timezone: str | None
+    currency: str
+    output: str
+    rejects: Path | None
+    is_load: bool
+    infer: bool
+    url: str | None
+    state: Path | None
+    full: bool
+    skip_rejected: bool
+    batch: int | None
+    store: str | None
+    as_json: bool
+
+    @property
+    def mapping_name(self) -> str:
+        return self.mapping.name if self.mapping else f"{self.format_name} (built in)"
+
+    def content(self) -> dict[str, Any]:
+        """Return the mapping file with the options of the command line, which override it."""
+        dates = {"order": self.date_order, "timezone": self.timezone}
+        given = {name: value for name, value in dates.items() if value is not None}
+        below = read_mapping(self.mapping) if self.mapping else {}
+        return merged(below, {"dates": given} if given else {})
+
+    def options(self) -> ImportOptions:
+        return ImportOptions(
+            shop=self.shop, write_shops=self.with_shops, timezone=self.timezone, currency=self.currency.upper()
+        )
+
+
+class FilesReading:
+    """An import of files, which has no state."""
+
+    def __init__(self, found: Iterator[Imported]) -> None:
+        self._found = found
+
+    def records(self) -> Iterator[Imported]:
+        return self._found
+
+    def commit(self) -> None:
+        pass
+
+
+@click.command(name="import")
+@click.argument("files", nargs=-1, type=_existing_file, metavar="[FILE]...")
+@click.option("--format", "format_name", type=click.Choice(FORMATS), help="What the files are.")
+@click.option(
+    "--mapping", type=_existing_file, metavar="FILE", help="Which column fills which field (TOML). Needed for csv."
+)
+@click.option(
+    "--lines", "line_files", type=_existing_file, multiple=True, metavar="FILE", help="CSV file with lines of bills."
+)
+@click.option(
+    "--payments",
+    "payment_files",
+    type=_existing_file,
+    multiple=True,
+    metavar="FILE",
+    help="CSV file with payments of bills.",
+)
+@click.option("--shop", metavar="ID", help="The shop that all bills belong to. [default: as in the export]")
+@click.option("--with-shops", is_flag=True, help="Also write a record for each shop that the export names.")
+@click.option("--date-order", type=click.Choice(DATE_ORDERS), help="Order of day, month and year in dates.")
+@click.option("--timezone", metavar="NAME", help="Time zone of times without an offset. [default: the shop's]")
+@click.option("--currency", default="THB", show_default=True, metavar="CODE", help="Currency of square orders.")
+@click.option(
+    "-o",
+    "--output",
+    default=STANDARD_OUTPUT,
+    show_default="stdout",
+    metavar="FILE",
+    help="File for the records; with --infer, for the mapping.",
+)
+@click.option("--rejects", type=_new_file, metavar="FILE", help="File for all rows that were rejected; must not exist.")
+@click.option("--load", "is_load", is_flag=True, help="Load the records at once instead of writing them.")
+@click.option("--infer", is_flag=True, help="Propose a mapping for a CSV file, and show how its bills would be served.")
+@click.option(
+    "--url",
+    envvar="COUNTERFOIL_IMPORT_URL",
+    show_envvar=True,
+    metavar="URL",
+    help="Database to read: postgresql://... or mysql://...",
+)
+@click.option(
+    "--state", type=_new_file, metavar="FILE", help="File that remembers how far the database was read. Needs --load."
+)
+@click.option("--full", is_flag=True, help="Read the whole database again.")
+@click.option("--skip-rejected", is_flag=True, help="Advance the state even if rows were rejected.")
+@setting_option("batch", int, "N")
+@store_option
+@json_option
+@click.pass_context
+def command(ctx: click.Context, /, **given: Any) -> None:
+    """Turn exports of a POS (CSV, or JSON of its API), or its database, into source records.
+
+    \b
+    counterfoil import --infer export.csv -o mapping.toml
+    counterfoil import --format csv --mapping mapping.toml export.csv | counterfoil load -
+    counterfoil import --format loyverse receipts.csv receipts-by-item.csv --load
+
+    Importing the same export again changes nothing. Exit status: 0 all
+    converted, 3 some rows were rejected, 1 failed, 130 interrupted.
+    """
+    request = ImportRequest(**given)
+    if request.infer:
+        from counterfoil.cli.import_infer import propose_mapping  # noqa: PLC0415 - only this option needs it
+
+        propose_mapping(_files(request), request.line_files, request.payment_files, request.shop, request.output)
+        return
+    _check(ctx, request)
+    tally = ImportTally(rejects_file=request.rejects)
+    rejects = ImportRejects(request.rejects)
+    with _opened(request) as reading:
+        records = converted(reading.records(), tally, rejects)
+        if not request.is_load:
+            write_records(records, request.output, tally, as_json=request.as_json)
+        else:
+            settings = settings_from(ctx, batch=request.batch, store=request.store)
+            report = load_records(settings, records, _source_name(request), tally, as_json=request.as_json)
+            if report.interrupted:
+                raise click.exceptions.Exit(INTERRUPTED)
+            rejected = tally.rejected.total() + report.summary.rejected.total()
+            if not rejected or request.skip_rejected:
+                reading.commit()
+            elif request.state:
+                print_note(
+                    "the state was not advanced, because rows were rejected. Fix the cause and run the same command "
+                    "again, or use --skip-rejected."
+                )
+            if rejected:
+                raise click.exceptions.Exit(SOME_REJECTED)
+    if tally.rejected:
+        raise click.exceptions.Exit(SOME_REJECTED)
+
+
+def _check(ctx: click.Context, request: ImportRequest) -> None:
+    """Refuse options that do not go together."""
+    if request.format_name is None:
+        raise click.UsageError(f"Missing option '--format'. Choose from: {', '.join(FORMATS)}.", ctx)
+    if request.timezone is not None and zone_named(request.timezone) is None:
+        raise click.UsageError(f"{request.timezone} is not a time zone such as Asia/Bangkok.", ctx)
+    if request.is_load and request.output != STANDARD_OUTPUT:
+        raise click.UsageError("Use --load or --output, not both.", ctx)
+    if request.format_name == DATABASE:
+        if request.files or request.line_files or request.payment_files or not request.url or not request.mapping:
+            raise click.UsageError("--format database needs --url and --mapping, and takes no files.", ctx)
+        if request.state and not request.is_load:
+            raise click.UsageError("--state needs --load: it may advance only after the records are loaded.", ctx)
+        return
+    is_given = ctx.get_parameter_source("url") == ParameterSource.COMMANDLINE
+    if is_given or request.state or request.full or request.skip_rejected:
+        raise click.UsageError("--url, --state, --full and --skip-rejected are for --format database.", ctx)
+    if request.format_name == CSV and request.mapping is None:
+        raise click.UsageError(
+            "--format csv needs --mapping FILE. `counterfoil import --infer FILE` proposes one.", ctx
+        )
+
+
+def _opened(request: ImportRequest) -> AbstractContextManager[Any]:
+    if request.format_name == DATABASE:
+        from counterfoil.cli.import_database import open_database  # noqa: PLC0415 - needs the driver of an extra
+
+        return open_database(
+            request.url or "",
+            request.content(),
+            request.mapping_name,
+            request.options(),
+            request.state,
+            full=request.full,
+        )
+    return nullcontext(
+        FilesReading(
+            import_files(
+                request.format_name or "",
+                _files(request),
+                request.line_files,
+                request.payment_files,
+                request.content(),
+                request.mapping_name,
+                request.options(),
+            )
+        )
+    )
+
+
+def _files(request: ImportRequest) -> Sequence[Path]:
+    if not request.files:
+        raise click.UsageError("Missing argument 'FILE...': the export to read.", click.get_current_context())
+    return request.files
+
+
+def _source_name(request: ImportRequest) -> str:
+    names = [path.name for path in (*request.files, *request.line_files, *request.payment_files)]
+    return ", ".join(names) or "database"

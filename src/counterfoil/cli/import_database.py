@@ -1,0 +1,44 @@
+"""Opens the database of a POS as the source of an import."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from counterfoil.cli.terminal import print_note
+from counterfoil.importing.database import DatabaseImport, SourceDatabase
+from counterfoil.importing.mapping import parse_mapping
+from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.tables import ImportOptions
+from counterfoil.importing.watermarks import StateFile
+
+
+@contextmanager
+def open_database(
+    url: str, content: dict[str, Any], name: str, options: ImportOptions, state: Path | None, *, full: bool
+) -> Iterator[DatabaseImport]:
+    """Connect, and lock the state file, until the import has ended."""
+    mapping = parse_mapping(content, name)
+    if state is None:
+        with closing(_connect(url)) as source:
+            yield DatabaseImport(source, mapping, options, None, full=full)
+        return
+    # The state is read after it is locked, and the snapshot is taken after that.
+    with closing(StateFile(state)) as saved, closing(_connect(url)) as source:
+        reading = DatabaseImport(source, mapping, options, saved, full=full)
+        for note in reading.notes:
+            print_note(note[0].lower() + note[1:])
+        yield reading
+
+
+def _connect(url: str) -> SourceDatabase:
+    scheme = url.partition("://")[0]
+    if scheme in ("postgresql", "postgres"):
+        from counterfoil.importing.postgres import PostgresSource  # noqa: PLC0415 - the driver is part of an extra
+
+        return PostgresSource(url)
+    if scheme in ("mysql", "mariadb"):
+        from counterfoil.importing.mysql import MySqlSource  # noqa: PLC0415 - the driver is part of an extra
+
+        return MySqlSource(url)
+    raise ImportFailed("the address of the database must begin with postgresql:// or mysql://.")

@@ -1,0 +1,114 @@
+"""`counterfoil import --infer`: propose a mapping, and show the first bills as the API would serve them."""
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from msgspec import json, to_builtins
+
+from counterfoil.cli.import_report import MAX_SHOWN
+from counterfoil.domain.bills import bill_from
+from counterfoil.domain.shops import ShopFacts, shop_from
+from counterfoil.importing.column_profiles import SheetSample
+from counterfoil.importing.infer import Proposal, propose
+from counterfoil.importing.mapping import ImportMapping, merged, parse_mapping
+from counterfoil.importing.results import Imported, ImportedRecord, RejectedRow
+from counterfoil.importing.spool import BILL, LINE, PAYMENT
+from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
+
+STANDARD_OUTPUT = "-"
+BILLS_SHOWN = 5
+
+
+def propose_mapping(
+    files: Sequence[Path], line_files: Sequence[Path], payment_files: Sequence[Path], shop: str | None, output: str
+) -> None:
+    """Write the mapping to the output, and everything else to standard error."""
+    if len(files) > 1 or len(line_files) > 1 or len(payment_files) > 1:
+        raise click.UsageError("--infer looks at one file of each kind: FILE, --lines FILE and --payments FILE.")
+    proposal = propose(files[0], next(iter(line_files), None), next(iter(payment_files), None), shop)
+    text = proposal.text()
+    if output == STANDARD_OUTPUT:
+        click.echo(text, nl=False)
+    else:
+        Path(output).write_text(text, "utf-8")
+    _show_bills(proposal, text)
+    _show_decisions(proposal)
+    if output != STANDARD_OUTPUT:
+        _say(f"The mapping is in {output}. Check it, then run:")
+        extra = "".join(f" --lines {path}" for path in line_files) + "".join(f" --payments {p}" for p in payment_files)
+        _say(f"  counterfoil import --format csv --mapping {output} {files[0]}{extra} --load")
+
+
+def _show_bills(proposal: Proposal, text: str) -> None:
+    content = tomllib.loads(text)
+    if "id" not in content.get("bill", {}):
+        _say("No bill can be shown, because the column of the bill's id was not found.")
+        return
+    is_order_known = "order" in content.get("dates", {})
+    # The preview reads an unknown order in one of the two ways, so that there is something to see.
+    shown = content if is_order_known else merged(content, {"dates": {"order": "dmy"}})
+    found = list(_sample_records(parse_mapping(shown, "proposal"), proposal))
+    facts = {
+        one.record["id"]: shop_from(one.record)[1]
+        for one in found
+        if isinstance(one, ImportedRecord) and one.record["kind"] == "shop"
+    }
+    bills = [one for one in found if isinstance(one, ImportedRecord) and one.record["kind"] == "bill"]
+    count = min(BILLS_SHOWN, len(bills))
+    _say("")
+    _say(
+        f"The first {count} of {len(bills):,} bills in the sample, as the API would serve them "
+        "(empty fields are left out):"
+    )
+    for one in bills[:BILLS_SHOWN]:
+        _say(_served(one, facts))
+    if not is_order_known:
+        _say("Their dates are shown as day/month, which is not certain.")
+    rejected = [one for one in found if isinstance(one, RejectedRow)]
+    for row in rejected[:MAX_SHOWN]:
+        _say(f"rejected: {row.file} line {row.line}: {row.detail}")
+    if len(rejected) > MAX_SHOWN:
+        _say(f"rejected: {len(rejected) - MAX_SHOWN:,} more rows of the sample")
+
+
+def _sample_records(mapping: ImportMapping, proposal: Proposal) -> Iterator[Imported]:
+    sheets: tuple[tuple[int, SheetSample | None], ...] = (
+        (BILL, proposal.bills),
+        (LINE, proposal.lines),
+        (PAYMENT, proposal.payments),
+    )
+    inputs = [TableInput(kind, sheet.file.sheet, sheet.rows) for kind, sheet in sheets if sheet]
+    # The sample may end within the lines of a bill, so lines without a bill are no mistake.
+    yield from TableImport(mapping, inputs, ImportOptions(), has_all_bills=False).records()
+
+
+def _served(one: ImportedRecord, facts: dict[str, ShopFacts]) -> str:
+    """Return a bill as the API would serve it, one field per line."""
+    shop = one.record["shopId"]
+    known = facts.get(shop) or shop_from({"id": shop})[1]
+    bill = bill_from(one.record, known, lambda _: "m1_…").bill
+    fields = to_builtins(bill)
+    lines = [f"  {name}: {json.encode(value).decode()}" for name, value in _without_empty(fields).items()]
+    return "\n".join([click.style(f"{one.file} line {one.line}", bold=True), *lines])
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, dict):
+        inner = {name: _without_empty(one) for name, one in value.items()}
+        return {name: one for name, one in inner.items() if one not in (None, [], {})}
+    return [_without_empty(one) for one in value] if isinstance(value, list) else value
+
+
+def _show_decisions(proposal: Proposal) -> None:
+    for title, texts in (("To decide", proposal.undecided), ("Missing", proposal.missing)):
+        for text in texts:
+            _say(click.style(title, bold=True) + f": {text}")
+    if proposal.unused:
+        _say(click.style("Not used", bold=True) + f": {', '.join(proposal.unused)}")
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)

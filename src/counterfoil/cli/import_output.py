@@ -1,0 +1,68 @@
+"""Where imported records go: into a file, to standard output, or straight into the store."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from msgspec import json
+
+from counterfoil.cli.import_report import ImportTally, print_tally, tally_view
+from counterfoil.cli.load import LoadReport, load_view, new_rejects_path, print_report, run_load
+from counterfoil.cli.terminal import print_json
+from counterfoil.importing.results import ImportedRecord
+from counterfoil.ingest.pipeline import RejectsFile, Summary
+from counterfoil.ingest.sources import Source, SourceLine
+from counterfoil.settings import Settings
+
+STANDARD_OUTPUT = "-"
+_encode = json.Encoder().encode
+
+
+class ImportedSource(Source):
+    """Imported records as a source of lines for a load. A line keeps the file and the line of the export."""
+
+    def __init__(self, name: str, records: Iterable[ImportedRecord]) -> None:
+        super().__init__(name, None)
+        self._records = records
+
+    def lines(self) -> Iterator[SourceLine]:
+        for one in self._records:
+            yield SourceLine(one.file, one.line, _encode(one.record))
+
+
+def write_records(records: Iterable[ImportedRecord], output: str, tally: ImportTally, *, as_json: bool) -> None:
+    """Write the records as NDJSON, then the summary."""
+    if output == STANDARD_OUTPUT:
+        for one in records:
+            sys.stdout.buffer.write(_encode(one.record) + b"\n")
+        sys.stdout.buffer.flush()
+        print_tally(tally, to_stderr=True)
+        return
+    path = Path(output)
+    draft = path.with_name(f"{path.name}.partial")
+    try:
+        with draft.open("wb") as file:
+            for one in records:
+                file.write(_encode(one.record) + b"\n")
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    if as_json:
+        print_json(tally_view(tally))
+    else:
+        print_tally(tally, to_stderr=False)
+
+
+def load_records(
+    settings: Settings, records: Iterable[ImportedRecord], name: str, tally: ImportTally, *, as_json: bool
+) -> LoadReport:
+    """Load the records; return what became of them."""
+    rejects = RejectsFile(new_rejects_path(settings, name))
+    report = LoadReport(summary=Summary(source=name), rejects=rejects, records=ImportedSource(name, records))
+    run_load(settings, report)
+    if as_json:
+        print_json({**load_view(report), "import": tally_view(tally)})
+    else:
+        print_tally(tally, to_stderr=False)
+        print_report(report, as_json=False)
+    return report

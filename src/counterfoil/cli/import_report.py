@@ -1,0 +1,110 @@
+"""What an import tells: how many bills it converted, what it skipped, and which rows it rejected and why."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+import click
+from msgspec import Struct, field, json
+
+from counterfoil.importing.results import REJECT_REASONS, Imported, ImportedRecord, RejectedRow, SkippedRow
+
+MAX_SHOWN = 20
+COLUMN = 10
+
+
+class ImportTally(Struct):
+    """The counts of an import, and its first rejects."""
+
+    bills: int = 0
+    shops: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    first_rejects: list[RejectedRow] = []
+    rejects_file: Path | None = None
+
+
+class ImportRejects:
+    """A file with all rejects, created with the first one. Only its owner can read it: it quotes the export."""
+
+    def __init__(self, path: Path | None) -> None:
+        if path is not None and path.exists():
+            raise click.BadParameter(f"{path} already exists. Choose a new file name.", param_hint="--rejects")
+        self._path = path
+        self._file: IO[bytes] | None = None
+
+    def add(self, row: RejectedRow) -> None:
+        if self._path is None:
+            return
+        if self._file is None:
+            self._file = os.fdopen(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+        self._file.write(json.encode(row) + b"\n")
+
+    def close(self) -> None:
+        if self._file:
+            self._file.close()
+
+
+def converted(found: Iterable[Imported], tally: ImportTally, rejects: ImportRejects) -> Iterator[ImportedRecord]:
+    """Yield the records, and count everything else."""
+    try:
+        for one in found:
+            match one:
+                case ImportedRecord():
+                    if one.record["kind"] == "bill":
+                        tally.bills += 1
+                    else:
+                        tally.shops += 1
+                    yield one
+                case SkippedRow():
+                    tally.skipped[one.reason] += 1
+                case RejectedRow():
+                    tally.rejected[one.reason] += 1
+                    if len(tally.first_rejects) < MAX_SHOWN:
+                        tally.first_rejects.append(one)
+                    rejects.add(one)
+    finally:
+        rejects.close()
+
+
+def print_tally(tally: ImportTally, *, to_stderr: bool) -> None:
+    def say(name: str, text: str) -> None:
+        click.echo(click.style(name.ljust(COLUMN), dim=True) + "  " + text, err=to_stderr)
+
+    say("bills", f"{tally.bills:,} converted")
+    if tally.shops:
+        say("shops", f"{tally.shops:,} converted")
+    for reason, count in tally.skipped.items():
+        say("skipped", f"{count:,}: {reason}")
+    for reason, count in tally.rejected.items():
+        say("rejected", f"{count:,}: the row {REJECT_REASONS[reason]}")
+    for row in tally.first_rejects:
+        bill = f", bill {row.bill}" if row.bill else ""
+        say("", f"{row.file} line {row.line}{bill}: {row.detail}")
+    total = tally.rejected.total()
+    if total > MAX_SHOWN:
+        say("", f"… and {total - MAX_SHOWN:,} more")
+    if total:
+        where = f" All of them are in {tally.rejects_file}." if tally.rejects_file else ""
+        hint = "" if tally.rejects_file or total <= MAX_SHOWN else " Use --rejects FILE to write all of them to a file."
+        rows = "1 row; its bill was" if total == 1 else f"{total:,} rows; their bills were"
+        click.echo(
+            f"Rejected {rows} not converted.{where}{hint} "
+            "Fix the mapping or the export, then run the same command again.",
+            err=to_stderr,
+        )
+
+
+def tally_view(tally: ImportTally) -> dict[str, object]:
+    """Return the same for programs."""
+    return {
+        "bills": tally.bills,
+        "shops": tally.shops,
+        "skipped": dict(tally.skipped),
+        "rejected": tally.rejected.total(),
+        "reasons": dict(tally.rejected),
+        "rejects": tally.first_rejects,
+        "rejectsFile": str(tally.rejects_file) if tally.rejects_file else None,
+    }

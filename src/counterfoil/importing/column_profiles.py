@@ -1,0 +1,163 @@
+"""What the values of a column look like: numbers, dates, and whether they are the same on all rows of a bill."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+from msgspec import Struct
+
+from counterfoil.importing.results import ImportFailed, RowProblem
+from counterfoil.importing.sheets import BYTE_ORDER_MARKS, SAMPLE_BYTES, CsvFile, TableRow
+from counterfoil.importing.values import (
+    DateFormat,
+    NumberFormat,
+    UnreadableCell,
+    is_order_ambiguous,
+    order_evidence,
+    read_day,
+    read_decimal,
+)
+
+SAMPLE_ROWS = 2000
+HEADING_LINES = 15
+MANY_VALUES = 40
+THAI_BYTES = range(0xA1, 0xFC)
+_DECIMAL_COMMA = re.compile(r"\d,\d{1,2}\D*$|\.\d{3},\d", re.ASCII)
+_DECIMAL_POINT = re.compile(r"\d\.\d{1,2}\D*$|,\d{3}\.\d|\d,\d{3},\d{3}", re.ASCII)
+
+
+class ColumnProfile(Struct):
+    """The values of one column of the sample."""
+
+    name: str
+    values: list[str]
+
+    @property
+    def filled(self) -> list[str]:
+        return [value for value in self.values if value]
+
+    def is_number(self, written: NumberFormat) -> bool:
+        """Return whether nearly all values are numbers."""
+        return _share(self.filled, lambda value: read_decimal(value, written) is not None or value == "-")
+
+    def is_date(self) -> bool:
+        """Return whether nearly all values begin with a date, in one order or the other."""
+        return any(_share(self.filled, partial(_is_day, order)) for order in ("dmy", "mdy"))
+
+    def has_times(self) -> bool:
+        return sum(":" in value for value in self.filled) * 2 > len(self.filled)
+
+    def distinct(self) -> list[str]:
+        """Return the different values, the most frequent first; empty if there are too many to be a code."""
+        counts = Counter(self.filled)
+        return [value for value, _ in counts.most_common()] if len(counts) <= MANY_VALUES else []
+
+
+class SheetSample(Struct):
+    """The first rows of a file."""
+
+    file: CsvFile
+    rows: list[TableRow]
+    problems: list[RowProblem]
+    columns: dict[str, ColumnProfile]
+    is_encoding_sure: bool = True
+    heading_line: int = 1
+
+    def is_same_within(self, name: str, key: str) -> bool:
+        """Return whether all rows of a bill have the same value in a column."""
+        seen: dict[str, str] = {}
+        pairs = zip(self.columns[key].values, self.columns[name].values, strict=True)
+        return all(seen.setdefault(bill, value) == value for bill, value in pairs)
+
+    def repeats(self, key: str) -> bool:
+        values = self.columns[key].filled
+        return len(set(values)) < len(values)
+
+
+def sample_of(path: Path, is_heading: Callable[[Sequence[str]], bool]) -> SheetSample:
+    """Read the first rows of a file. `is_heading` recognises the line with the names of the columns."""
+    try:
+        with path.open("rb") as raw:
+            start = raw.read(SAMPLE_BYTES)
+    except OSError as error:
+        raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
+    encoding, is_sure = guess_encoding(start)
+    line = _heading_line(path, encoding, is_heading)
+    file = CsvFile(path, encoding, None, line)
+    rows: list[TableRow] = []
+    problems: list[RowProblem] = []
+    for row in islice(file.rows(), SAMPLE_ROWS):
+        if isinstance(row, TableRow):
+            rows.append(row)
+        else:
+            problems.append(row)
+    columns = {
+        name: ColumnProfile(name, [row.cells[position] for row in rows])
+        for name, position in file.sheet.columns.items()
+    }
+    return SheetSample(file, rows, problems, columns, is_sure, line)
+
+
+def _heading_line(path: Path, encoding: str, is_heading: Callable[[Sequence[str]], bool]) -> int:
+    """Return the line of the heading. Some tills write a title above it."""
+    for line in range(1, HEADING_LINES + 1):
+        try:
+            columns = CsvFile(path, encoding, None, line).sheet.columns
+        except ImportFailed:
+            continue
+        if is_heading(list(columns)):
+            return line
+    return 1
+
+
+def guess_encoding(start: bytes) -> tuple[str, bool]:
+    """Return the encoding of a file, and whether that is certain."""
+    for mark, encoding in BYTE_ORDER_MARKS.items():
+        if start.startswith(mark):
+            return encoding, True
+    try:
+        start.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start >= len(start) - 4 and len(start) == SAMPLE_BYTES:
+            # The sample ends within a character.
+            return "utf-8", True
+        high = [byte for byte in start if byte >= 0x80]
+        is_thai = sum(byte in THAI_BYTES for byte in high) == len(high)
+        return ("cp874" if is_thai else "windows-1252"), False
+    return "utf-8", True
+
+
+def guess_number_format(columns: Sequence[ColumnProfile]) -> tuple[NumberFormat, bool]:
+    """Return how numbers are written, and whether the values show it."""
+    commas = sum(bool(_DECIMAL_COMMA.search(value)) for column in columns for value in column.filled)
+    points = sum(bool(_DECIMAL_POINT.search(value)) for column in columns for value in column.filled)
+    written = NumberFormat(",", ".") if commas > points else NumberFormat()
+    return written, bool(commas) != bool(points)
+
+
+def guess_date_order(values: Sequence[str]) -> str | None:
+    """Return the order of day, month and year; None if the dates do not show it."""
+    found = {evidence for value in values if (evidence := order_evidence(value))}
+    if len(found) == 1:
+        return found.pop()
+    return None if found or any(is_order_ambiguous(value) for value in values) else "ymd"
+
+
+def _is_day(order: str, value: str) -> bool:
+    return bool(read_day(value, DateFormat(), order))
+
+
+def _share(values: Sequence[str], is_readable: Callable[[str], bool]) -> bool:
+    """Return whether at least nine of ten values can be read."""
+    if not values:
+        return False
+    readable = 0
+    for value in values:
+        try:
+            readable += is_readable(value)
+        except UnreadableCell:
+            continue
+    return readable >= 0.9 * len(values)

@@ -1,0 +1,228 @@
+"""Imports the bills of a database: what is new since the last import, found by a watermark column.
+
+No row may be missed, so a row is rather read twice; loading it twice changes
+nothing. All queries of an import run in one snapshot, so that a bill and its
+lines belong together. The next import starts an overlap before the highest
+watermark that was read: a transaction that commits late, and a till whose clock
+is behind, write rows with watermarks in the past. A watermark in the future is
+not believed. With a watermark of kind `xid` on PostgreSQL no overlap is needed:
+every transaction before the oldest running one is complete.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Protocol
+
+from msgspec import json
+
+from counterfoil.importing.mapping import CellSource, DatabaseMapping, ImportMapping, TableMapping
+from counterfoil.importing.results import Imported, ImportFailed, RowProblem
+from counterfoil.importing.sheets import Sheet, TableRow
+from counterfoil.importing.spool import BILL, LINE, PAYMENT
+from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
+from counterfoil.importing.values import decimal_text
+from counterfoil.importing.watermarks import StateFile, Watermark
+
+KEYS_PER_QUERY = 500
+# For more bills than this, reading all lines in one pass is faster than asking for them by key.
+MAX_KEYS = 20_000
+
+
+class SourceDatabase(Protocol):
+    """A connection to the database of a POS, in one read-only snapshot."""
+
+    def columns(self, query: str) -> list[str]:
+        """Return the names of a query's columns."""
+
+    def rows(self, query: str, condition: str, parameters: Sequence[object]) -> Iterator[Sequence[object]]:
+        """Yield the rows of a query that satisfy a condition on its columns."""
+
+    def quoted(self, column: str) -> str:
+        """Return the name of a column of the query as it is written in a condition."""
+
+    def now(self) -> tuple[datetime, datetime]:
+        """Return the time of the snapshot with an offset, and the same on the server's clock without one."""
+
+    def oldest_transaction(self) -> int | None:
+        """Return the id before which every transaction is complete; None if the database has no such ids."""
+
+    def close(self) -> None: ...
+
+
+class DatabaseImport:
+    """One import of a database. Call `commit` after everything that `records` yielded has been loaded."""
+
+    def __init__(
+        self,
+        source: SourceDatabase,
+        mapping: ImportMapping,
+        options: ImportOptions,
+        state: StateFile | None,
+        *,
+        full: bool,
+    ) -> None:
+        if mapping.database is None:
+            raise ImportFailed(f"the mapping {mapping.name} has no table [database] with the queries.")
+        self._source = source
+        self._mapping = mapping
+        self._database: DatabaseMapping = mapping.database
+        self._options = options
+        self._state = state
+        self.notes: list[str] = []
+        self._last = None if full or state is None else self._believable(state.read(self._fingerprint()))
+        self._highest: Watermark | None = None
+        self._keys: list[object] | None = []
+        self._oldest = source.oldest_transaction() if self._database.kind == "xid" else None
+        if self._database.kind == "xid" and self._oldest is None:
+            raise ImportFailed("a watermark of kind xid needs PostgreSQL.")
+
+    def records(self) -> Iterator[Imported]:
+        """Yield a source record for each bill that is new or changed, and what could not be converted."""
+        yield from TableImport(self._mapping, self._inputs(), self._options, has_all_bills=False).records()
+
+    def commit(self) -> None:
+        """Save how far the database was read."""
+        if self._state:
+            self._state.write(self._fingerprint(), self._next())
+
+    def _fingerprint(self) -> str:
+        """Return a hash of the queries. With other queries, bills that were read before may look different."""
+        return hashlib.sha256(json.encode(repr(self._mapping))).hexdigest()[:16]
+
+    def _inputs(self) -> list[TableInput]:
+        bills = self._sheet("bills", self._database.bills)
+        if self._database.watermark not in bills.columns:
+            raise ImportFailed(f"the query of the bills has no column {self._database.watermark}, the watermark.")
+        inputs = [TableInput(BILL, bills, self._bills(bills))]
+        tables = (
+            (LINE, "lines", self._database.lines, self._mapping.line),
+            (PAYMENT, "payments", self._database.payments, next((p for p in self._mapping.payments if p.key), None)),
+        )
+        for kind, name, query, table in tables:
+            if query is not None:
+                sheet = self._sheet(name, query)
+                inputs.append(TableInput(kind, sheet, self._parts(sheet, query, _key_column(table, name))))
+        return inputs
+
+    def _sheet(self, name: str, query: str) -> Sheet:
+        return Sheet(name, {column: position for position, column in enumerate(self._source.columns(query))})
+
+    def _bills(self, sheet: Sheet) -> Iterator[TableRow | RowProblem]:
+        watermark = sheet.columns[self._database.watermark]
+        key_source = self._mapping.bill.key or self._mapping.bill.fields["id"]
+        key = sheet.columns.get(key_source.columns[0]) if len(key_source.columns) == 1 else None
+        condition, parameters = self._since()
+        for number, row in enumerate(self._source.rows(self._database.bills, condition, parameters), start=1):
+            self._note(row[watermark])
+            self._note_key(None if key is None else row[key])
+            yield TableRow(sheet, number, [cell_of(value) for value in row])
+
+    def _since(self) -> tuple[str, list[object]]:
+        """Return the condition for bills that may be new."""
+        if self._last is None:
+            return "", []
+        column = self._source.quoted(self._database.watermark)
+        overlap = self._database.overlap
+        if isinstance(self._last, datetime) and isinstance(overlap, timedelta):
+            since: object = self._last - overlap
+        else:
+            since = int(str(self._last)) - int(str(overlap))
+        cast = "%s::text::xid8" if self._database.kind == "xid" else "%s"
+        return f"{column} >= {cast} OR {column} IS NULL", [str(since) if self._database.kind == "xid" else since]
+
+    def _note(self, value: object) -> None:
+        """Remember the highest watermark. A row without one is read by every import."""
+        if value is None or self._database.kind == "xid":
+            return
+        if self._database.kind == "number":
+            if not isinstance(value, int | Decimal) or isinstance(value, bool):
+                raise ImportFailed(
+                    f"the watermark {self._database.watermark} is not a whole number: set database.kind."
+                )
+            found: Watermark = int(value)
+        elif isinstance(value, datetime):
+            found = value
+        else:
+            raise ImportFailed(f"the watermark {self._database.watermark} is not a time: set database.kind.")
+        if self._highest is None or found > self._highest:  # type: ignore[operator]
+            self._highest = found
+
+    def _note_key(self, key: object) -> None:
+        if self._keys is not None:
+            self._keys.append(key)
+            if key is None or len(self._keys) > MAX_KEYS:
+                self._keys = None
+
+    def _parts(self, sheet: Sheet, query: str, key: str) -> Iterator[TableRow | RowProblem]:
+        """Yield the lines or payments of the bills that were read before."""
+        column = self._source.quoted(key)
+        numbers = iter(range(1, 1 << 62))
+        for keys in [None] if self._keys is None or self._last is None else _batches(self._keys):
+            condition = f"{column} IN ({', '.join(['%s'] * len(keys))})" if keys else ""
+            for row in self._source.rows(query, condition, keys or ()):
+                yield TableRow(sheet, next(numbers), [cell_of(value) for value in row])
+
+    def _believable(self, last: Watermark | None) -> Watermark | None:
+        """Return the saved watermark, or None if it cannot come from this database as it is now."""
+        is_ahead = False
+        if isinstance(last, datetime):
+            aware, local = self._source.now()
+            is_ahead = last > (aware if last.tzinfo else max(local, aware.astimezone(UTC).replace(tzinfo=None)))
+        elif last is not None and self._database.kind == "xid":
+            is_ahead = last > (self._source.oldest_transaction() or 0)
+        if is_ahead:
+            self.notes.append("The saved watermark lies in the future of this database. Everything is read again.")
+            return None
+        if last is None and self._state and self._state.exists:
+            self.notes.append("The mapping has changed since the last import. Everything is read again.")
+        return last
+
+    def _next(self) -> Watermark | None:
+        """Return the watermark from which the next import starts."""
+        if self._database.kind == "xid":
+            return self._oldest
+        highest = self._highest
+        if isinstance(highest, datetime):
+            aware, local = self._source.now()
+            # A time without an offset may be in UTC or on the server's clock. The earlier of the two is safe.
+            limit = aware if highest.tzinfo else min(local, aware.astimezone(UTC).replace(tzinfo=None))
+            highest = min(highest, limit)
+        if highest is None or (self._last is not None and self._last > highest):  # type: ignore[operator]
+            return self._last
+        return highest
+
+
+def _key_column(table: TableMapping | None, name: str) -> str:
+    key: CellSource | None = table.key if table else None
+    if key is None or len(key.columns) != 1:
+        raise ImportFailed(f"the query of the {name} needs a key in the mapping: one column with the bill's id.")
+    return key.columns[0]
+
+
+def _batches(keys: Sequence[object]) -> Iterable[list[object]]:
+    return [list(keys[start : start + KEYS_PER_QUERY]) for start in range(0, len(keys), KEYS_PER_QUERY)]
+
+
+def cell_of(value: Any) -> str:
+    """Return a value of a database as the text that a CSV file would have."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return decimal_text(Decimal(repr(value)))
+        case Decimal():
+            return decimal_text(value)
+        case datetime() | date() | time():
+            return value.isoformat()
+        case timedelta():
+            return str((datetime(1, 1, 1) + value).time())  # noqa: DTZ001 - a time of day has no zone
+        case bytes():
+            # A column of one bit.
+            return str(value[0]) if value in (b"\0", b"\1") else value.decode("utf-8", "replace")
+        case dict() | list():
+            return json.encode(value).decode()
+    return str(value)

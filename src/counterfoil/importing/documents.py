@@ -1,0 +1,169 @@
+"""Reads orders from JSON as an API returns it: pages with a list of orders, a list, or one order per line.
+
+The text is split into objects before it is parsed, so that a file of any size
+is read in constant memory. Numbers become decimals.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import IO, Any
+
+from counterfoil.importing.results import NOT_AN_ORDER, ImportFailed, RowProblem
+
+CHUNK = 64 * 1024
+MAX_ORDER = 8 * 1024 * 1024
+LONGEST_NAME = 200
+_MARK = re.compile(r'["\\{}\[\]\n]')
+_NAME = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*$')
+
+
+class JsonOrder:
+    """An order of a file, and the line at which it begins."""
+
+    def __init__(self, file: str, line: int, content: dict[str, Any]) -> None:
+        self.file = file
+        self.line = line
+        self.content = content
+
+
+def read_orders(path: Path, list_name: str) -> Iterator[JsonOrder | RowProblem]:
+    """Yield the orders of a file: the elements of lists called `list_name`, or objects outside such a page."""
+    try:
+        with path.open(encoding="utf-8-sig", errors="strict") as text:
+            for line, found in _Splitter(text, list_name, path.name).objects():
+                yield _parsed(path.name, line, found)
+    except OSError as error:
+        raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ImportFailed(f"{path.name} is not JSON in UTF-8.") from error
+
+
+def _parsed(file: str, line: int, text: str) -> JsonOrder | RowProblem:
+    try:
+        content = json.loads(text, parse_float=Decimal)
+    except ValueError as error:
+        return RowProblem(NOT_AN_ORDER, f"is not JSON: {error}", line, file)
+    if not isinstance(content, dict):
+        return RowProblem(NOT_AN_ORDER, "is not a JSON object", line, file)
+    return JsonOrder(file, line, content)
+
+
+class _Splitter:
+    """Finds the objects that are orders. A page is an object that has a list of orders; its other parts are skipped.
+
+    Outside a page, `_page` is None; `_order` is the beginning of the order that is being read. Both are a line and a
+    position in the buffer, which holds the text from the earlier of them on.
+    """
+
+    def __init__(self, text: IO[str], list_name: str, file: str, chunk: int = CHUNK) -> None:
+        self._text = text
+        self._list_name = list_name
+        self._file = file
+        self._chunk = chunk
+        self._line = 1
+        self._open: list[str] = []
+        self._buffer = ""
+        self._outside = 0
+        self._page: tuple[int, int] | None = None
+        self._page_depth = 0
+        self._has_orders = False
+        self._order: tuple[int, int] | None = None
+        self._order_depth = 0
+        self._in_string = False
+
+    def objects(self) -> Iterator[tuple[int, str]]:
+        """Yield the text of each order with the line at which it begins."""
+        position = 0
+        while chunk := self._text.read(self._chunk):
+            self._buffer += chunk
+            while found := _MARK.search(self._buffer, position):
+                at, mark = found.start(), found[0]
+                if mark == "\\" and self._in_string:
+                    if at + 1 >= len(self._buffer):
+                        break
+                    position = at + 2
+                    continue
+                position = at + 1
+                if mark == "\n":
+                    self._line += 1
+                elif mark == '"':
+                    self._in_string = not self._in_string
+                elif not self._in_string and mark != "\\":
+                    yield from self._bracket(mark, at)
+            else:
+                position = len(self._buffer)
+            position = self._forget(position)
+        self._check_outside(len(self._buffer))
+        if self._open:
+            raise ImportFailed(f"{self._file} ends in the middle of the JSON text. It may be incomplete.")
+
+    def _bracket(self, mark: str, at: int) -> Iterator[tuple[int, str]]:
+        if mark in "{[":
+            self._check_outside(at)
+            self._begin(mark, at)
+            self._open.append(mark)
+            if self._page is None:
+                self._outside = at + 1
+            return
+        if not self._open or self._open.pop() != ("{" if mark == "}" else "["):
+            raise ImportFailed(f"{self._file} is not JSON: the bracket in line {self._line} closes nothing.")
+        depth = len(self._open)
+        if self._order and depth == self._order_depth:
+            line, begin = self._order
+            self._order = None
+            yield line, self._buffer[begin : at + 1]
+        elif self._page and depth == self._page_depth:
+            line, begin = self._page
+            self._page = None
+            if not self._has_orders:
+                yield line, self._buffer[begin : at + 1]
+        if self._page is None:
+            self._outside = at + 1
+
+    def _begin(self, mark: str, at: int) -> None:
+        """Note where a page or an order begins."""
+        depth = len(self._open)
+        if self._order:
+            return
+        if self._page is None:
+            if mark == "{":
+                self._page, self._page_depth, self._has_orders = (self._line, at), depth, False
+        elif depth == self._page_depth + 1 and self._name_before(at) == self._list_name:
+            self._has_orders = True
+            if mark == "{":
+                # A page with a single order instead of a list.
+                self._order, self._order_depth = (self._line, at), depth
+        elif mark == "{" and self._has_orders and depth == self._page_depth + 2 and self._open[-1] == "[":
+            self._order, self._order_depth = (self._line, at), depth
+
+    def _check_outside(self, end: int) -> None:
+        """Refuse text between pages or orders, which would otherwise be lost."""
+        if self._page is None and self._buffer[self._outside : end].strip(" \t\r\n,"):
+            raise ImportFailed(f"{self._file} is not JSON: line {self._line} has text outside of an object.")
+        self._outside = max(self._outside, end)
+
+    def _name_before(self, at: int) -> str | None:
+        found = _NAME.search(self._buffer, max(0, at - LONGEST_NAME), at)
+        return found[1] if found else None
+
+    def _forget(self, position: int) -> int:
+        """Drop the text that is no longer needed; return the position in what is left."""
+        keep = max(0, position - LONGEST_NAME)
+        if self._page is None:
+            keep = min(keep, self._outside)
+        elif not self._has_orders:
+            keep = min(keep, self._page[1])
+        if self._order:
+            keep = min(keep, self._order[1])
+        if position - keep > MAX_ORDER:
+            raise ImportFailed(f"{self._file} has an object of more than 8 MiB before line {self._line}.")
+        self._buffer = self._buffer[keep:]
+        self._outside = max(0, self._outside - keep)
+        if self._order:
+            self._order = (self._order[0], self._order[1] - keep)
+        if self._page:
+            self._page = (self._page[0], max(0, self._page[1] - keep))
+        return position - keep

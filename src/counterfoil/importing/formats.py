@@ -1,0 +1,40 @@
+"""The formats that can be imported, by name."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from counterfoil.importing.foodics import FoodicsOrders
+from counterfoil.importing.loyverse import loyverse_mapping, sort_files
+from counterfoil.importing.mapping import merged, parse_mapping
+from counterfoil.importing.orders import OrderFormat
+from counterfoil.importing.results import Imported, ImportFailed
+from counterfoil.importing.square import SquareOrders
+from counterfoil.importing.tables import ImportOptions, TableImport, csv_inputs
+
+CSV, LOYVERSE, SQUARE, FOODICS, DATABASE = "csv", "loyverse", "square", "foodics", "database"
+FORMATS = (CSV, LOYVERSE, SQUARE, FOODICS, DATABASE)
+JSON_FORMATS: dict[str, type[OrderFormat]] = {SQUARE: SquareOrders, FOODICS: FoodicsOrders}
+
+
+def import_files(
+    format_name: str,
+    bills: Sequence[Path],
+    lines: Sequence[Path],
+    payments: Sequence[Path],
+    mapping: dict[str, Any],
+    mapping_name: str,
+    options: ImportOptions,
+) -> Iterator[Imported]:
+    """Return the records of an export in one of the formats that are files."""
+    if format_name in JSON_FORMATS:
+        if lines or payments:
+            raise ImportFailed(f"--lines and --payments are for CSV. A {format_name} file has them in its orders.")
+        return JSON_FORMATS[format_name](parse_mapping(mapping, mapping_name), options).records(bills)
+    if format_name == LOYVERSE:
+        receipts, items = sort_files([*bills, *lines])
+        below = loyverse_mapping(has_receipts=bool(receipts), has_items=bool(items))
+        mapping = merged(below, mapping)
+        bills, lines = receipts or items, items if receipts else []
+    checked = parse_mapping(mapping, mapping_name)
+    return TableImport(checked, csv_inputs(checked, bills, lines, payments), options).records()

@@ -1,0 +1,311 @@
+"""The mapping: a TOML file that says which column of an export fills which field, and how values are written."""
+
+import tomllib
+from collections.abc import Mapping as Table
+from datetime import timedelta
+from difflib import get_close_matches
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+
+from counterfoil.domain.calendar import zone_named
+from counterfoil.importing.fields import BILL_FIELDS, GROUPS, LINE_FIELDS, PAYMENT_FIELDS
+from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.values import AUTO, DATE_ORDERS, DateFormat, NumberFormat
+
+DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", ",": ",", ";": ";", "\t": "\t", "|": "|"}
+ENCODINGS = ("utf-8", "utf-8-sig", "cp874", "tis-620", "windows-1252", "utf-16")
+SECTIONS = ("file", "numbers", "dates", "shop", "shopIds", "bill", "line", "payment", "refund", "skip", "database")
+SHOP_FIELDS = ("id", "name", "franchiseId", "providerId", "timezone", "closingTime")
+CELL_KEYS = ("column", "columns", "any", "constant", "values", "default", "separator", "split", "sum", "optional")
+DEFAULT_OVERLAP = timedelta(hours=1)
+DEFAULT_NUMBER_OVERLAP = 1000
+DURATIONS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
+
+
+class CellSource(Struct, frozen=True, kw_only=True):
+    """Where the value of a field comes from: columns of a row, a constant, or the sum of a column over a bill."""
+
+    columns: tuple[str, ...] = ()
+    any_of: tuple[str, ...] = ()
+    constant: str | None = None
+    values: dict[str, str] = {}
+    default: str = ""
+    separator: str | None = None
+    split: str | None = None
+    total_of: str | None = None
+    optional: bool = False
+
+    def names(self) -> tuple[str, ...]:
+        return (*self.columns, *self.any_of, *((self.total_of,) if self.total_of else ()))
+
+
+class TableMapping(Struct, frozen=True):
+    """The fields that rows of one table fill. `key` is the part of a row that says which bill it belongs to."""
+
+    fields: dict[str, CellSource]
+    key: CellSource | None = None
+
+
+class RowRule(Struct, frozen=True):
+    """Selects the rows that have one of these values in a column."""
+
+    column: str
+    values: frozenset[str]
+    optional: bool = False
+
+
+class DatabaseMapping(Struct, frozen=True, kw_only=True):
+    """The queries of a database that is the source, and the column that shows what is new."""
+
+    bills: str
+    lines: str | None = None
+    payments: str | None = None
+    watermark: str
+    kind: str = "time"
+    overlap: timedelta | int = DEFAULT_OVERLAP
+
+
+class ImportMapping(Struct, frozen=True, kw_only=True):
+    """A mapping, checked."""
+
+    name: str
+    encoding: str | None = None
+    delimiter: str | None = None
+    heading_line: int = 1
+    numbers: NumberFormat = NumberFormat()
+    dates: DateFormat = DateFormat()
+    shops: tuple[dict[str, str], ...] = ()
+    shop_ids: dict[str, str] = {}
+    bill: TableMapping = field(default_factory=lambda: TableMapping({}))
+    line: TableMapping | None = None
+    payments: tuple[TableMapping, ...] = ()
+    refund: RowRule | None = None
+    skip: RowRule | None = None
+    database: DatabaseMapping | None = None
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """Return the content of a mapping file."""
+    try:
+        return tomllib.loads(path.read_text("utf-8-sig"))
+    except OSError as error:
+        raise ImportFailed(f"cannot read the mapping {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ImportFailed(f"the mapping {path} is not valid TOML: {error}") from error
+
+
+def built_in_mapping(name: str) -> dict[str, Any]:
+    text = (resources.files("counterfoil.importing") / "mappings" / f"{name}.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def merged(below: Table[str, Any], above: Table[str, Any]) -> dict[str, Any]:
+    """Return a mapping in which the entries of `above` replace those of `below`, table by table."""
+    result = dict(below)
+    for name, value in above.items():
+        old = result.get(name)
+        is_table = isinstance(value, dict) and isinstance(old, dict) and not _is_cell(value)
+        result[name] = merged(old, value) if is_table and isinstance(old, dict) else value
+    return result
+
+
+def parse_mapping(content: dict[str, Any], name: str) -> ImportMapping:
+    """Return a checked mapping; raise `ImportFailed` with the entry at fault."""
+    parser = _Parser(name)
+    parser.known(content, SECTIONS, "")
+    file = parser.table(content, "file")
+    parser.known(file, ("encoding", "delimiter", "headingLine"), "file")
+    line = content.get("line")
+    return ImportMapping(
+        name=name,
+        encoding=parser.choice(file, "encoding", ENCODINGS, "file"),
+        delimiter=DELIMITERS.get(parser.choice(file, "delimiter", tuple(DELIMITERS), "file") or ""),
+        heading_line=parser.whole(file, "headingLine", 1),
+        numbers=parser.numbers(parser.table(content, "numbers")),
+        dates=parser.dates(parser.table(content, "dates")),
+        shops=parser.shops(content.get("shop")),
+        shop_ids={str(key): str(value) for key, value in parser.table(content, "shopIds").items()},
+        bill=parser.fields(parser.table(content, "bill"), BILL_FIELDS, "bill"),
+        line=None if line is None else parser.fields(parser.table(content, "line"), LINE_FIELDS, "line"),
+        payments=parser.payments(content.get("payment")),
+        refund=parser.rule(content.get("refund"), "refund"),
+        skip=parser.rule(content.get("skip"), "skip"),
+        database=parser.database(content.get("database")),
+    )
+
+
+def _is_cell(value: Table[str, Any]) -> bool:
+    return any(key in value for key in ("column", "columns", "any", "constant", "sum"))
+
+
+class _Parser:
+    """Reads the entries of one mapping file, and names them in messages."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def fail(self, entry: str, problem: str) -> ImportFailed:
+        return ImportFailed(f"{self._name}: {entry} {problem}".rstrip(".") + ".")
+
+    def known(self, table: Table[str, Any], names: tuple[str, ...], within: str) -> None:
+        for name in table:
+            if name not in names:
+                close = get_close_matches(name, names, n=1)
+                hint = f" Did you mean {close[0]}?" if close else f" Known: {', '.join(names)}."
+                where = f"in [{within}] " if within else ""
+                raise ImportFailed(f"{self._name}: the entry {name} {where}is not known.{hint}")
+
+    def table(self, content: Table[str, Any], name: str) -> dict[str, Any]:
+        value = content.get(name, {})
+        if not isinstance(value, dict):
+            raise self.fail(name, "must be a table")
+        return value
+
+    def choice(self, table: Table[str, Any], name: str, choices: tuple[str, ...], within: str) -> str | None:
+        value = table.get(name)
+        if value is not None and value not in choices:
+            visible = [one for one in choices if one.isprintable()]
+            raise self.fail(f"{within}.{name}", f"is {value!r}, but must be one of: {' '.join(visible)}")
+        return value
+
+    def whole(self, table: Table[str, Any], name: str, default: int) -> int:
+        value = table.get(name, default)
+        if not isinstance(value, int) or value < 1:
+            raise self.fail(f"file.{name}", "must be a whole number from 1 on")
+        return value
+
+    def numbers(self, table: Table[str, Any]) -> NumberFormat:
+        self.known(table, ("decimal", "thousands"), "numbers")
+        decimal = self.choice(table, "decimal", (".", ","), "numbers") or "."
+        default = "," if decimal == "." else "."
+        thousands = table.get("thousands", default)
+        if thousands not in (",", ".", " ", "'", "") or thousands == decimal:
+            raise self.fail("numbers.thousands", "must be one of , . ' a space or nothing, and not the decimal mark")
+        # Blanks and apostrophes are always allowed between thousands, so they need no mark of their own.
+        return NumberFormat(decimal, thousands if thousands in ",." else "")
+
+    def dates(self, table: Table[str, Any]) -> DateFormat:
+        self.known(table, ("order", "timezone", "defaultTime", "calendar"), "dates")
+        zone = table.get("timezone")
+        if zone is not None and zone_named(zone) is None:
+            raise self.fail("dates.timezone", f"is {zone!r}, which is not a time zone such as Asia/Bangkok")
+        return DateFormat(
+            self.choice(table, "order", (*DATE_ORDERS, AUTO), "dates") or AUTO,
+            zone,
+            table.get("defaultTime"),
+            self.choice(table, "calendar", ("gregorian", "buddhist"), "dates") == "buddhist",
+        )
+
+    def shops(self, value: object) -> tuple[dict[str, str], ...]:
+        shops: list[Any] = value if isinstance(value, list) else [] if value is None else [value]
+        for shop in shops:
+            if not isinstance(shop, dict) or not shop.get("id"):
+                raise self.fail("shop", "must be a table with an id")
+            self.known(shop, SHOP_FIELDS, "shop")
+            if "timezone" in shop and zone_named(shop["timezone"]) is None:
+                raise self.fail("shop.timezone", f"is {shop['timezone']!r}, which is not a time zone")
+        return tuple({str(key): str(one) for key, one in shop.items()} for shop in shops)
+
+    def fields(self, table: Table[str, Any], known: Table[str, str], within: str) -> TableMapping:
+        flat = _flat(table)
+        self.known(flat, ("key", *known), within)
+        cells = {name: self.cell(value, f"{within}.{name}") for name, value in flat.items()}
+        return TableMapping({name: cell for name, cell in cells.items() if name != "key"}, cells.get("key"))
+
+    def payments(self, value: object) -> tuple[TableMapping, ...]:
+        tables: list[Any] = value if isinstance(value, list) else [] if value is None else [value]
+        if not all(isinstance(one, dict) for one in tables):
+            raise self.fail("payment", "must be a table")
+        return tuple(self.fields(one, PAYMENT_FIELDS, "payment") for one in tables)
+
+    def rule(self, value: object, name: str) -> RowRule | None:
+        if value is None:
+            return None
+        if not isinstance(value, dict) or not isinstance(value.get("column"), str):
+            raise self.fail(name, "must have a column and values")
+        self.known(value, ("column", "values", "optional"), name)
+        values = value.get("values")
+        if not isinstance(values, list) or not values:
+            raise self.fail(f"{name}.values", "must be a list of the values that select a row")
+        return RowRule(value["column"], frozenset(str(one).casefold() for one in values), bool(value.get("optional")))
+
+    def cell(self, value: object, entry: str) -> CellSource:
+        if isinstance(value, str):
+            return CellSource(columns=(value,))
+        if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+            return CellSource(columns=tuple(value))
+        if not isinstance(value, dict):
+            raise self.fail(entry, "must be the name of a column, a list of names, or a table such as {constant = ...}")
+        self.known(value, CELL_KEYS, entry)
+        sources = [key for key in ("column", "columns", "any", "constant", "sum") if key in value]
+        if len(sources) != 1:
+            raise self.fail(entry, "must have exactly one of column, columns, any, constant and sum")
+        columns = value.get("columns", [value["column"]] if "column" in value else [])
+        constant = value.get("constant")
+        return CellSource(
+            columns=tuple(columns),
+            any_of=tuple(value.get("any", ())),
+            constant=None if constant is None else _as_text(constant),
+            values={str(key).casefold(): _as_text(one) for key, one in value.get("values", {}).items()},
+            default=_as_text(value.get("default", "")),
+            separator=value.get("separator"),
+            split=value.get("split"),
+            total_of=value.get("sum"),
+            optional=bool(value.get("optional")),
+        )
+
+    def database(self, value: object) -> DatabaseMapping | None:
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise self.fail("database", "must be a table")
+        self.known(value, ("bills", "lines", "payments", "watermark", "kind", "overlap"), "database")
+        for name in ("bills", "watermark"):
+            if not isinstance(value.get(name), str):
+                raise self.fail(f"database.{name}", "is missing")
+        kind = self.choice(value, "kind", ("time", "number", "xid"), "database") or "time"
+        return DatabaseMapping(
+            bills=_query(value["bills"]),
+            lines=_query(value["lines"]) if "lines" in value else None,
+            payments=_query(value["payments"]) if "payments" in value else None,
+            watermark=value["watermark"],
+            kind=kind,
+            overlap=self.overlap(value.get("overlap"), kind),
+        )
+
+    def overlap(self, value: object, kind: str) -> timedelta | int:
+        if kind == "xid":
+            return 0
+        if kind == "number":
+            if value is not None and not (isinstance(value, int) and value >= 0):
+                raise self.fail("database.overlap", "must be a whole number, because the watermark is a number")
+            return DEFAULT_NUMBER_OVERLAP if value is None else int(str(value))
+        if value is None:
+            return DEFAULT_OVERLAP
+        count, _, unit = str(value).partition(" ")
+        seconds = DURATIONS.get(unit.removesuffix("s"))
+        if not count.isdigit() or seconds is None:
+            raise self.fail("database.overlap", f"is {value!r}, but must be a duration such as '2 hours'")
+        return timedelta(seconds=int(count) * seconds)
+
+
+def _flat(table: Table[str, Any]) -> dict[str, Any]:
+    """Return a table in which `amounts.net` is one name, however it was written."""
+    flat: dict[str, Any] = {}
+    for name, value in table.items():
+        if name in GROUPS and isinstance(value, dict):
+            flat |= {f"{name}.{inner}": one for inner, one in value.items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+def _as_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _query(value: str) -> str:
+    return value.strip().rstrip(";")

@@ -1,0 +1,71 @@
+"""What an import produces for each bill: a source record, a reject with its reason, or a skipped row."""
+
+from typing import Any
+
+from msgspec import Struct
+
+BAD_ROW = "bad_row"
+NO_ID = "no_id"
+NO_SHOP = "no_shop"
+UNREADABLE_VALUE = "unreadable_value"
+NO_BILL = "no_bill"
+REPEATED_BILL = "repeated_bill"
+DIFFERENT_ROWS = "different_rows"
+OTHER_CURRENCY = "other_currency"
+NOT_AN_ORDER = "not_an_order"
+
+REJECT_REASONS = {
+    BAD_ROW: "cannot be split into the columns of the heading, or is not text in the file's encoding",
+    NO_ID: "has no id for the bill",
+    NO_SHOP: "does not say which shop the bill belongs to",
+    UNREADABLE_VALUE: "has a value that cannot be read as the mapping says",
+    NO_BILL: "belongs to a bill that is not in the bills file",
+    REPEATED_BILL: "repeats the id of an earlier bill in the same file",
+    DIFFERENT_ROWS: "disagrees with another row of the same bill",
+    OTHER_CURRENCY: "is in another currency",
+    NOT_AN_ORDER: "is not an order that can be read",
+}
+
+
+class ImportFailed(Exception):
+    """The import cannot start or continue. The message says why, and what to do."""
+
+
+class RowProblem(Exception):
+    """A row, and with it the bill that it belongs to, cannot be converted. `reason` is a key of REJECT_REASONS."""
+
+    def __init__(self, reason: str, detail: str, line: int = 0, file: str = "") -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+        self.line = line
+        self.file = file
+
+
+class ImportedRecord(Struct, frozen=True):
+    """A source record, and where in the export it comes from."""
+
+    file: str
+    line: int
+    record: dict[str, Any]
+
+
+class RejectedRow(Struct, frozen=True):
+    """A row that could not be converted, and the id of its bill if that is known."""
+
+    file: str
+    line: int
+    reason: str
+    detail: str
+    bill: str | None = None
+
+
+class SkippedRow(Struct, frozen=True):
+    """A row that is not a bill on purpose, such as an order that is still open."""
+
+    file: str
+    line: int
+    reason: str
+
+
+Imported = ImportedRecord | RejectedRow | SkippedRow

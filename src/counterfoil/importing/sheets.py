@@ -1,0 +1,146 @@
+"""Reads CSV files row by row: encoding, delimiter, heading, and the line at which each row begins."""
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TextIO
+
+from msgspec import Struct
+
+from counterfoil.importing.results import BAD_ROW, ImportFailed, RowProblem
+from counterfoil.importing.values import clean
+
+BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+CANDIDATES = ",;\t|"
+SAMPLE_BYTES = 64 * 1024
+# Longer than any cell of an export. A missing closing quote would otherwise take the rest of the file into one cell.
+MAX_CELL = 1024 * 1024
+_LONE = range(0xDC80, 0xDD00)
+
+
+class Sheet(Struct, frozen=True):
+    """A table of the export: its name for messages, and the position of each column."""
+
+    name: str
+    columns: dict[str, int]
+
+
+class TableRow(Struct, frozen=True):
+    """A row of a sheet; `line` is the line of the file at which it begins."""
+
+    sheet: Sheet
+    line: int
+    cells: list[str]
+
+
+class CsvFile:
+    """A CSV file. The encoding and the delimiter are found out if the mapping does not give them."""
+
+    def __init__(self, path: Path, encoding: str | None, delimiter: str | None, heading_line: int) -> None:
+        self.path = path
+        self.name = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in path.name)
+        start = self._start()
+        self.encoding = encoding_of(start, encoding)
+        self._heading_line = heading_line
+        self.delimiter = delimiter or delimiter_of(start.decode(self.encoding, "replace"), heading_line)
+        self.sheet = Sheet(self.name, self._columns())
+
+    def rows(self) -> Iterator[TableRow | RowProblem]:
+        """Yield the rows below the heading; a row that cannot be read is yielded as a problem."""
+        csv.field_size_limit(MAX_CELL)
+        with self._open() as text:
+            for line, cells in self._records(text):
+                if line <= self._heading_line or not any(cell.strip() for cell in cells):
+                    continue
+                yield self._row(line, cells)
+
+    def _row(self, line: int, cells: list[str]) -> TableRow | RowProblem:
+        expected = len(self.sheet.columns)
+        # Some tills end every row with a delimiter.
+        while len(cells) > expected and not cells[-1].strip():
+            cells.pop()
+        if len(cells) != expected:
+            return RowProblem(BAD_ROW, f"has {len(cells)} cells, but the heading has {expected}", line, self.name)
+        if any(is_damaged(cell) for cell in cells):
+            return RowProblem(BAD_ROW, f"is not text in the encoding {self.encoding}", line, self.name)
+        return TableRow(self.sheet, line, [clean(cell) for cell in cells])
+
+    def _records(self, text: TextIO) -> Iterator[tuple[int, list[str]]]:
+        reader = csv.reader(text, delimiter=self.delimiter)
+        line = 1
+        try:
+            for cells in reader:
+                yield line, cells
+                line = reader.line_num + 1
+        except csv.Error as error:
+            raise ImportFailed(
+                f"{self.name} cannot be read from line {line} on: {error}. A quote may not be closed."
+            ) from error
+
+    def _columns(self) -> dict[str, int]:
+        with self._open() as text:
+            for line, cells in self._records(text):
+                if line >= self._heading_line:
+                    names = [clean(cell) for cell in cells]
+                    while names and not names[-1]:
+                        names.pop()
+                    return _numbered(names, self.name)
+        raise ImportFailed(f"{self.name} has no heading: it is empty or shorter than line {self._heading_line}.")
+
+    def _open(self) -> TextIO:
+        errors = "replace" if self.encoding == "utf-16" else "surrogateescape"
+        try:
+            return self.path.open(encoding=self.encoding, errors=errors, newline="")
+        except OSError as error:
+            raise ImportFailed(f"cannot read {self.path}: {error.strerror}") from error
+
+    def _start(self) -> bytes:
+        try:
+            with self.path.open("rb") as raw:
+                return _whole_lines(raw)
+        except OSError as error:
+            raise ImportFailed(f"cannot read {self.path}: {error.strerror}") from error
+
+
+def _whole_lines(raw: IO[bytes]) -> bytes:
+    """Return the start of a file without the part of a line at its end, which may end within a character."""
+    start = raw.read(SAMPLE_BYTES)
+    return start if len(start) < SAMPLE_BYTES else start[: start.rfind(b"\n") + 1] or start
+
+
+def encoding_of(start: bytes, wanted: str | None) -> str:
+    """Return the encoding of a file: by its byte order mark, by the mapping, or UTF-8."""
+    for mark, encoding in BYTE_ORDER_MARKS.items():
+        if start.startswith(mark):
+            return encoding
+    return wanted or "utf-8"
+
+
+def delimiter_of(text: str, heading_line: int) -> str:
+    """Return the delimiter that occurs most often in the heading, outside quotes."""
+    lines = io.StringIO(text).readlines()
+    heading = lines[heading_line - 1] if len(lines) >= heading_line else ""
+    outside = "".join(heading.split('"')[::2])
+    return max(CANDIDATES, key=outside.count)
+
+
+def is_damaged(cell: str) -> bool:
+    """Return whether a cell has bytes that are not text in the file's encoding."""
+    if cell.isascii():
+        return False
+    return any(ord(letter) in _LONE or letter == "\N{REPLACEMENT CHARACTER}" for letter in cell)
+
+
+def _numbered(names: list[str], file: str) -> dict[str, int]:
+    """Return the position of each column. A name that occurs again gets a number, as in `Total (2)`."""
+    if not names:
+        raise ImportFailed(f"{file} has no heading in the line where one is expected. Set file.headingLine.")
+    columns: dict[str, int] = {}
+    for position, name in enumerate(names):
+        unique, number = name or f"column {position + 1}", 1
+        while unique in columns:
+            number += 1
+            unique = f"{name} ({number})"
+        columns[unique] = position
+    return columns

@@ -1,0 +1,90 @@
+"""Joins bills, lines and payments on disk, so that an export of any size is imported in constant memory.
+
+The rows go into a temporary SQLite file, which takes about as much room as the
+export itself, and are read back bill by bill.
+"""
+
+import contextlib
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct, json
+
+from counterfoil.importing.sheets import Sheet, TableRow
+
+BILL, LINE, PAYMENT = 0, 1, 2
+_CREATE = "CREATE TABLE rows (number INTEGER PRIMARY KEY, kind INT, bill TEXT, sheet INT, line INT, cells BLOB)"
+_ADD = "INSERT INTO rows (kind, bill, sheet, line, cells) VALUES (?, ?, ?, ?, ?)"
+_INDEX = "CREATE INDEX rows_of_bill ON rows (bill, kind)"
+_BILLS = "SELECT bill FROM rows WHERE kind = 0 GROUP BY bill ORDER BY min(number)"
+_ROWS = "SELECT kind, sheet, line, cells FROM rows WHERE bill = ? ORDER BY number"
+_ORPHANS = """
+    SELECT kind, sheet, line, cells, bill FROM rows AS orphan
+    WHERE kind <> 0 AND NOT EXISTS (SELECT 1 FROM rows WHERE rows.bill = orphan.bill AND rows.kind = 0)
+    ORDER BY number
+"""
+_BATCH = 2000
+
+_encode = json.Encoder().encode
+_decode = json.Decoder(list[str]).decode
+
+
+class BillRows(Struct):
+    """All rows of one bill, in the order of the export."""
+
+    key: str
+    bills: list[TableRow]
+    lines: list[TableRow]
+    payments: list[TableRow]
+
+
+class Spool:
+    """The rows of an export, by bill."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="counterfoil-import-")
+        self._db = sqlite3.connect(Path(self._folder.name) / "rows.sqlite3", isolation_level=None)
+        self._db.execute("PRAGMA journal_mode = OFF")
+        self._db.execute("PRAGMA synchronous = OFF")
+        self._db.execute("PRAGMA temp_store = FILE")
+        self._db.execute(_CREATE)
+        self._db.execute("BEGIN")
+        self._sheets: list[Sheet] = []
+        self._waiting: list[tuple[int, str, int, int, bytes]] = []
+
+    def add_sheet(self, sheet: Sheet) -> int:
+        self._sheets.append(sheet)
+        return len(self._sheets) - 1
+
+    def add(self, kind: int, key: str, sheet: int, line: int, cells: Sequence[str]) -> None:
+        self._waiting.append((kind, key, sheet, line, _encode(cells)))
+        if len(self._waiting) >= _BATCH:
+            self._flush()
+
+    def bills(self) -> Iterator[BillRows]:
+        """Yield the rows of each bill, in the order in which the bills first appear."""
+        self._flush()
+        self._db.execute("COMMIT")
+        self._db.execute(_INDEX)
+        for (key,) in self._db.execute(_BILLS):
+            group = BillRows(key, [], [], [])
+            lists = (group.bills, group.lines, group.payments)
+            for kind, sheet, line, cells in self._db.execute(_ROWS, (key,)):
+                lists[kind].append(TableRow(self._sheets[sheet], line, _decode(cells)))
+            yield group
+
+    def orphans(self) -> Iterator[tuple[int, TableRow, str]]:
+        """Yield the lines and payments whose bill is missing, with the key of that bill. Call it after `bills`."""
+        for kind, sheet, line, cells, key in self._db.execute(_ORPHANS):
+            yield kind, TableRow(self._sheets[sheet], line, _decode(cells)), key
+
+    def close(self) -> None:
+        self._db.close()
+        with contextlib.suppress(OSError):
+            self._folder.cleanup()
+
+    def _flush(self) -> None:
+        self._db.executemany(_ADD, self._waiting)
+        self._waiting.clear()

@@ -1,0 +1,213 @@
+"""Square: orders as SearchOrders and BatchRetrieveOrders return them.
+
+A sale is a bill. A return is an order of its own in Square, and becomes a bill
+of its own with negative quantities and amounts. A cancelled order becomes a
+voided bill. Orders that are still open are skipped.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from counterfoil.importing.orders import (
+    Order,
+    OrderFormat,
+    as_object,
+    as_objects,
+    only_known,
+    text_of,
+    total_of,
+    written_number,
+)
+from counterfoil.importing.results import NOT_AN_ORDER, OTHER_CURRENCY, RowProblem
+from counterfoil.importing.values import decimal_text
+
+NOT_CLOSED = "the order is still open"
+# Square writes money in the smallest unit of its currency, which is a hundredth except for these.
+NO_DECIMALS = frozenset(
+    {"BIF", "CLP", "DJF", "GNF", "JPY", "KMF", "KRW", "MGA", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF"}
+)
+THREE_DECIMALS = frozenset({"BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"})
+TENDERS = {
+    "CARD": "Card",
+    "CASH": "Cash",
+    "SQUARE_GIFT_CARD": "Gift card",
+    "WALLET": "Wallet",
+    "BANK_ACCOUNT": "Bank account",
+    "BUY_NOW_PAY_LATER": "Buy now, pay later",
+    "SQUARE_ACCOUNT": "Square account",
+    "THIRD_PARTY_CARD": "Card",
+    "NO_SALE": "No sale",
+    "OTHER": "Other",
+}
+FAILED_REFUNDS = frozenset({"REJECTED", "FAILED"})
+CHANNELS = {"PICKUP": "pickup", "DELIVERY": "delivery", "SHIPMENT": "shipment"}
+VAT_TYPES = {"INCLUSIVE": "Include", "ADDITIVE": "Exclude"}
+
+
+class SquareOrders(OrderFormat):
+    """Converts orders of Square."""
+
+    list_name = "orders"
+
+    def skip_reason(self, order: Order) -> str | None:
+        state = order.get("state")
+        if state in ("OPEN", "DRAFT"):
+            return NOT_CLOSED
+        if state not in ("COMPLETED", "CANCELED"):
+            raise RowProblem(NOT_AN_ORDER, "has no state that an order of Square can have")
+        return None
+
+    def shop_of(self, order: Order) -> str:
+        return text_of(order.get("location_id"))
+
+    def record(self, order: Order) -> dict[str, Any]:
+        if "order_id" in order and "id" not in order:
+            raise RowProblem(NOT_AN_ORDER, "is an order entry. Ask Square again with return_entries set to false")
+        return only_known(
+            {
+                "rev": order.get("version"),
+                "closedAt": order.get("closed_at") or order.get("updated_at"),
+                "orderIds": [text_of(order.get("id"))],
+                "receiptNumber": order.get("reference_id"),
+                "channel": self._channel(order),
+                "memberId": order.get("customer_id"),
+                "lines": [*self._lines(order), *self._returned_lines(order)],
+                "amounts": self._amounts(order),
+                "payments": [*self._payments(order), *self._refunds(order)],
+                "void": True if order.get("state") == "CANCELED" else None,
+            }
+        )
+
+    def _channel(self, order: Order) -> str | None:
+        kinds = [text_of(one.get("type")) for one in as_objects(order.get("fulfillments"))]
+        return CHANNELS.get(kinds[0]) if kinds else None
+
+    def _lines(self, order: Order) -> list[dict[str, Any]]:
+        return [self._line(one, "gross_sales_money", "modifiers", 1) for one in as_objects(order.get("line_items"))]
+
+    def _returned_lines(self, order: Order) -> list[dict[str, Any]]:
+        return [
+            self._line(one, "gross_return_money", "return_modifiers", -1)
+            for part in as_objects(order.get("returns"))
+            for one in as_objects(part.get("return_line_items"))
+        ]
+
+    def _line(self, item: Order, gross: str, modifiers: str, sign: int) -> dict[str, Any]:
+        name, variation = text_of(item.get("name")), text_of(item.get("variation_name"))
+        options = as_objects(item.get(modifiers))
+        money = item.get(gross) or item.get("total_money")
+        total, qty = self.money(money), written_number(item.get("quantity"), "quantity")
+        return only_known(
+            {
+                "productId": item.get("catalog_object_id"),
+                "name": f"{name} ({variation})" if name and variation else name or variation,
+                "qty": None if qty is None else decimal_text(qty * sign),
+                # The price of a line with modifiers is not the price charged per unit; `load` divides the total.
+                "unitPrice": None if options else self.written(item.get("base_price_money")),
+                "total": None if total is None else decimal_text(total * sign),
+                "options": [
+                    only_known(
+                        {
+                            "id": one.get("catalog_object_id"),
+                            "name": one.get("name"),
+                            "qty": None if one.get("quantity") is None else text_of(one["quantity"]),
+                        }
+                    )
+                    for one in options
+                ],
+                "vat": bool(item.get("applied_taxes") or item.get("return_taxes")),
+            }
+        )
+
+    def _amounts(self, order: Order) -> dict[str, Any]:
+        net = as_object(order.get("net_amounts"))
+        sold = [self.money(one.get("gross_sales_money")) for one in as_objects(order.get("line_items"))]
+        returned = [
+            self.money(one.get("gross_return_money"))
+            for part in as_objects(order.get("returns"))
+            for one in as_objects(part.get("return_line_items"))
+        ]
+        subtotal = total_of([*sold, *(None if one is None else -one for one in returned)])
+        manual, campaigns = self._discounts(order)
+        return only_known(
+            {
+                "subtotal": None if subtotal is None else decimal_text(subtotal),
+                "discount": None if manual is None else decimal_text(manual),
+                "discountTotal": self.written(net.get("discount_money") or order.get("total_discount_money")),
+                "campaigns": campaigns or None,
+                "serviceCharge": self.written(
+                    net.get("service_charge_money") or order.get("total_service_charge_money")
+                ),
+                "vat": self.written(net.get("tax_money") or order.get("total_tax_money")),
+                "vatType": self._vat_type(order),
+                "rounding": self.written(as_object(order.get("rounding_adjustment")).get("amount_money")),
+                "tip": self.written(net.get("tip_money") or order.get("total_tip_money")),
+                "net": self.written(net.get("total_money") or order.get("total_money")),
+            }
+        )
+
+    def _discounts(self, order: Order) -> tuple[Decimal | None, list[dict[str, Any]]]:
+        """Return the discounts that the cashier gave, and those that a pricing rule applied."""
+        found = as_objects(order.get("discounts"))
+        manual = total_of([self.money(one.get("applied_money")) for one in found if not one.get("pricing_rule_id")])
+        campaigns = [
+            only_known(
+                {
+                    "id": one.get("pricing_rule_id"),
+                    "name": one.get("name"),
+                    "amount": self.written(one.get("applied_money")),
+                }
+            )
+            for one in found
+            if one.get("pricing_rule_id")
+        ]
+        return manual, campaigns
+
+    def _vat_type(self, order: Order) -> str | None:
+        kinds = {text_of(one.get("type")) for one in as_objects(order.get("taxes"))}
+        return VAT_TYPES.get(kinds.pop()) if len(kinds) == 1 else None
+
+    def _payments(self, order: Order) -> list[dict[str, Any]]:
+        return [self._payment(one) for one in as_objects(order.get("tenders"))]
+
+    def _payment(self, tender: Order) -> dict[str, Any]:
+        kind = text_of(tender.get("type"))
+        cash = as_object(tender.get("cash_details"))
+        given = self.written(cash.get("buyer_tendered_money"))
+        return only_known(
+            {
+                "name": TENDERS.get(kind, kind),
+                "amount": given or self.written(tender.get("amount_money")),
+                "change": self.written(cash.get("change_back_money")) if given else None,
+            }
+        )
+
+    def _refunds(self, order: Order) -> list[dict[str, Any]]:
+        """Return the money that went back, as negative payments. A sale also lists later refunds, which are not its."""
+        if not order.get("returns"):
+            return []
+        refunds: Sequence[Order] = [
+            one for one in as_objects(order.get("refunds")) if one.get("status") not in FAILED_REFUNDS
+        ]
+        amounts = [self.money(one.get("amount_money")) for one in refunds]
+        return [{"name": "Refund", "amount": decimal_text(-amount)} for amount in amounts if amount is not None]
+
+    def written(self, money: object) -> str | None:
+        amount = self.money(money)
+        return None if amount is None else decimal_text(amount)
+
+    def money(self, money: object) -> Decimal | None:
+        """Return an amount of Square in whole units of the currency."""
+        if not isinstance(money, dict) or money.get("amount") is None:
+            return None
+        currency = text_of(money.get("currency"))
+        if currency != self.options.currency:
+            raise RowProblem(
+                OTHER_CURRENCY,
+                f"has amounts in {currency}, but {self.options.currency} is expected. Use --currency {currency} if "
+                "all shops use it",
+            )
+        places = 0 if currency in NO_DECIMALS else 3 if currency in THREE_DECIMALS else 2
+        number = written_number(money["amount"], "amount")
+        return None if number is None else number.scaleb(-places)

@@ -1,0 +1,261 @@
+"""Reads cells of an export: text, exact decimal numbers, days and times in the formats that tills write.
+
+Numbers never pass through a float. A time is written as ISO-8601; without a
+time zone in the mapping it has no offset, and `counterfoil load` reads it as
+the shop's local time.
+"""
+
+import re
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+
+from msgspec import Struct
+
+from counterfoil.domain.calendar import zone_named
+
+BUDDHIST_OFFSET = 543
+FIRST_BUDDHIST_YEAR = 2400
+FIRST_YEAR, LAST_YEAR = 1970, 9998
+NOON_HOUR = 12
+DATE_ORDERS = ("dmy", "mdy", "ymd")
+AUTO = "auto"
+
+_CURRENCY = re.compile(
+    r"[฿$€£¥₫₱₹₩₭៛]|THB|USD|EUR|GBP|JPY|SGD|MYR|IDR|VND|PHP|LAK|KHR|MMK|HKD|TWD|CNY|AUD|SAR|AED|baht|บาท|Rp|RM",
+    re.IGNORECASE,
+)
+_SPACES = re.compile(r"[\s\u00a0\u202f']+")
+_PLAIN_NUMBER = re.compile(r"\d+(?:\.\d*)?|\.\d+", re.ASCII)
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d*)?", re.ASCII)
+_THAI_DIGITS = str.maketrans("๐๑๒๓๔๕๖๗๘๙", "0123456789")
+_FORMULA = re.compile(r'="(.*)"', re.DOTALL)
+
+_DATE = re.compile(r"(\d{1,4})[/\-. ](\d{1,2})[/\-. ](\d{1,4})(?=\D|$)", re.ASCII)
+_COMPACT_DATE = re.compile(r"(\d{4})(\d{2})(\d{2})(?=\D|$)", re.ASCII)
+_DAY_OF_NAMED_MONTH = re.compile(r"(\d{1,2})[\s\-/.]*([^\W\d][^\d\s,/-]*)[\s\-/.,]*(\d{4}|\d{2})(?=\D|$)")
+_NAMED_MONTH_FIRST = re.compile(r"([^\W\d][^\d\s,]*)[\s.]*(\d{1,2}),?\s+(\d{4})(?=\D|$)")
+_CLOCK = re.compile(
+    r"[T\s,]*(\d{1,2})[:.](\d{2})(?:[:.](\d{2})(?:[.,](\d{1,9}))?)?\s*"
+    r"(?:([AaPp])\.?[Mm]\.?|น\.)?\s*(Z|UTC|[+-]\d{2}(?::?\d{2})?)?",
+    re.ASCII,
+)
+_EPOCH = re.compile(r"\d{9,13}(?:\.\d+)?", re.ASCII)
+
+_MONTHS: dict[str, int] = {}
+for _number, _names in enumerate(
+    (
+        "jan january ม.ค มค มกราคม",
+        "feb february ก.พ กพ กุมภาพันธ์",
+        "mar march มี.ค มีค มีนาคม",
+        "apr april เม.ย เมย เมษายน",
+        "may พ.ค พค พฤษภาคม",
+        "jun june มิ.ย มิย มิถุนายน",
+        "jul july ก.ค กค กรกฎาคม",
+        "aug august ส.ค สค สิงหาคม",
+        "sep sept september ก.ย กย กันยายน",
+        "oct october ต.ค ตค ตุลาคม",
+        "nov november พ.ย พย พฤศจิกายน",
+        "dec december ธ.ค ธค ธันวาคม",
+    ),
+    start=1,
+):
+    _MONTHS |= dict.fromkeys(_names.split(), _number)
+
+_YES = frozenset({"true", "1", "yes", "y", "t", "x", "ใช่"})
+_NO = frozenset({"", "false", "0", "no", "n", "f", "-", "ไม่", "ไม่ใช่"})
+
+
+class UnreadableCell(ValueError):
+    """A cell does not have the form that the mapping says. The message shows the cell."""
+
+
+class NumberFormat(Struct, frozen=True):
+    """How numbers are written: the decimal mark, and the mark between thousands."""
+
+    decimal: str = "."
+    thousands: str = ","
+
+
+class DateFormat(Struct, frozen=True):
+    """How dates are written. `order` is one of DATE_ORDERS, or `auto` to find it out from all rows."""
+
+    order: str = AUTO
+    timezone: str | None = None
+    default_time: str | None = None
+    buddhist: bool = False
+
+
+def clean(cell: str) -> str:
+    """Return the text of a cell without surrounding blanks and without a spreadsheet's `="..."`."""
+    text = cell.strip(" \t\r\n\u00a0\ufeff")
+    if text.startswith('="') and (formula := _FORMULA.fullmatch(text)):
+        return formula[1].strip()
+    return text
+
+
+def read_decimal(cell: str, written: NumberFormat) -> Decimal | None:
+    """Return the number in a cell, exactly; None if the cell is empty or holds only a dash."""
+    if written.decimal == "." and _PLAIN_NUMBER.fullmatch(cell):
+        return Decimal(cell)
+    text = _SPACES.sub("", _CURRENCY.sub("", cell.translate(_THAI_DIGITS))) if not cell.isdigit() else cell
+    if text in ("", "-", "–", "—"):
+        return None
+    negative, text = _without_sign(text)
+    if (written.decimal, written.thousands) != (".", ","):
+        text = _swap_marks(text, written, cell)
+    if "," in text:
+        if not _GROUPED.fullmatch(text):
+            raise UnreadableCell(f"{shown(cell)} is not a number in the format of the mapping")
+        text = text.replace(",", "")
+    if not _PLAIN_NUMBER.fullmatch(text):
+        raise UnreadableCell(f"{shown(cell)} is not a number in the format of the mapping")
+    return -Decimal(text) if negative else Decimal(text)
+
+
+def _without_sign(text: str) -> tuple[bool, str]:
+    """Return whether a number is negative, and the number without its sign. Parentheses are a sign, too."""
+    negative = False
+    if text.startswith("(") and text.endswith(")"):
+        negative, text = True, text[1:-1]
+    if text[:1] in ("-", "−", "+"):
+        return negative != (text[0] != "+"), text[1:]
+    return (not negative, text[:-1]) if text.endswith("-") else (negative, text)
+
+
+def _swap_marks(text: str, written: NumberFormat, cell: str) -> str:
+    """Return the text with a point as the decimal mark and commas between thousands."""
+    if written.decimal != "." and "." in text and written.thousands != ".":
+        raise UnreadableCell(f"{shown(cell)} is not a number in the format of the mapping")
+    marks = {written.decimal: "."} | ({written.thousands: ","} if written.thousands else {})
+    return "".join(marks.get(letter, letter) for letter in text)
+
+
+def decimal_text(number: Decimal) -> str:
+    """Return all digits of a number, without an exponent."""
+    return format(number + 0, "f")
+
+
+def read_flag(cell: str) -> bool:
+    word = cell.strip().lower()
+    if word in _YES:
+        return True
+    if word in _NO:
+        return False
+    raise UnreadableCell(f"{shown(cell)} is neither yes nor no")
+
+
+def read_time(cell: str, written: DateFormat, order: str) -> str:
+    """Return a cell's time as ISO-8601, with an offset if the cell or the mapping gives one."""
+    if _EPOCH.fullmatch(cell):
+        return cell
+    day, rest = _split_day(cell, written, order)
+    if not rest.strip():
+        if written.default_time is None:
+            raise UnreadableCell(
+                f"{shown(cell)} has no time of day. Map the column of the time too, or set dates.default_time"
+            )
+        rest = written.default_time
+    clock = _CLOCK.fullmatch(rest)
+    if clock is None:
+        raise UnreadableCell(f"{shown(cell)} is not a time")
+    try:
+        moment = datetime.combine(day, _clock_time(clock))
+    except ValueError:
+        raise UnreadableCell(f"{shown(cell)} is not a time") from None
+    if clock[6]:
+        return moment.replace(tzinfo=_offset(clock[6])).isoformat()
+    zone = zone_named(written.timezone)
+    return moment.replace(tzinfo=zone).isoformat() if zone else moment.isoformat()
+
+
+def read_day(cell: str, written: DateFormat, order: str) -> str:
+    """Return a cell's day as YYYY-MM-DD; a time of day after it is ignored."""
+    day, rest = _split_day(cell, written, order)
+    if rest.strip() and not _CLOCK.fullmatch(rest):
+        raise UnreadableCell(f"{shown(cell)} is not a day")
+    return day.isoformat()
+
+
+def order_evidence(cell: str) -> str | None:
+    """Return `dmy` or `mdy` if the cell can only be read in that order."""
+    found = _DATE.match(cell.translate(_THAI_DIGITS))
+    if not found or len(found[1]) > 2:
+        return None
+    first, second = int(found[1]), int(found[2])
+    if first > 12 >= second:
+        return "dmy"
+    return "mdy" if second > 12 >= first else None
+
+
+def is_order_ambiguous(cell: str) -> bool:
+    """Return whether the cell has a date whose day and month could be swapped."""
+    found = _DATE.match(cell.translate(_THAI_DIGITS))
+    return bool(found) and len(found[1]) <= 2 and found[1] != found[2] if found else False
+
+
+def _split_day(cell: str, written: DateFormat, order: str) -> tuple[date, str]:
+    """Return the day at the start of a cell, and the text after it."""
+    text = cell.translate(_THAI_DIGITS)
+    if found := _COMPACT_DATE.match(text):
+        year, month, day = found[1], int(found[2]), int(found[3])
+    elif found := _DATE.match(text):
+        year, month, day = _by_order(found, order)
+    elif found := _DAY_OF_NAMED_MONTH.match(text):
+        year, month, day = found[3], _month(found[2], cell), int(found[1])
+    elif found := _NAMED_MONTH_FIRST.match(text):
+        year, month, day = found[3], _month(found[1], cell), int(found[2])
+    else:
+        raise UnreadableCell(f"{shown(cell)} is not a date")
+    try:
+        return date(_year(year, cell, buddhist=written.buddhist), month, day), text[found.end() :]
+    except ValueError:
+        raise UnreadableCell(f"{shown(cell)} is not a date with the order {order} of day, month and year") from None
+
+
+def _by_order(found: re.Match[str], order: str) -> tuple[str, int, int]:
+    first, second, third = found.groups()
+    if len(first) > 2 or order == "ymd":
+        return first, int(second), int(third)
+    return (third, int(second), int(first)) if order == "dmy" else (third, int(first), int(second))
+
+
+def _month(name: str, cell: str) -> int:
+    month = _MONTHS.get(name.strip(".").lower())
+    if month is None:
+        raise UnreadableCell(f"{shown(cell)} is not a date")
+    return month
+
+
+def _year(digits: str, cell: str, *, buddhist: bool) -> int:
+    year = int(digits)
+    if len(digits) <= 2:
+        year += 2500 - BUDDHIST_OFFSET if buddhist else 2000
+    elif year >= FIRST_BUDDHIST_YEAR:
+        year -= BUDDHIST_OFFSET
+    if not FIRST_YEAR <= year <= LAST_YEAR:
+        raise UnreadableCell(f"{shown(cell)} has a year outside {FIRST_YEAR} to {LAST_YEAR}")
+    return year
+
+
+def _clock_time(clock: re.Match[str]) -> time:
+    hour, minute, second = int(clock[1]), int(clock[2]), int(clock[3] or 0)
+    if clock[5]:
+        if not 1 <= hour <= NOON_HOUR:
+            raise ValueError(hour)
+        hour = hour % NOON_HOUR + (NOON_HOUR if clock[5] in "Pp" else 0)
+    millisecond = int((clock[4] or "0").ljust(3, "0")[:3])
+    return time(hour, minute, second, millisecond * 1000)
+
+
+def _offset(text: str) -> timezone:
+    if text in ("Z", "UTC"):
+        return UTC
+    sign = -1 if text[0] == "-" else 1
+    hours, minutes = int(text[1:3]), int(text[3:].lstrip(":") or 0)
+    return timezone(sign * timedelta(hours=hours, minutes=minutes))
+
+
+def shown(cell: str) -> str:
+    """Return a cell in quotes, shortened, for a message."""
+    short = cell if len(cell) <= 40 else f"{cell[:40]}…"
+    return '"' + "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in short) + '"'

@@ -1,0 +1,69 @@
+"""The state file of a database import: how far the database was read."""
+
+import fcntl
+import os
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, json
+
+from counterfoil.importing.results import ImportFailed
+
+Watermark = datetime | int
+
+
+class SavedState(Struct):
+    """The content of a state file."""
+
+    fingerprint: str
+    time: str | None = None
+    number: int | None = None
+
+
+class StateFile:
+    """A state file, locked until it is closed, so that two imports never run with the same one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise ImportFailed(f"cannot write beside the state file {path}: {error.strerror}") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise ImportFailed(f"another import is running with the state file {path}.") from None
+
+    @property
+    def exists(self) -> bool:
+        return self._path.exists()
+
+    def read(self, fingerprint: str) -> Watermark | None:
+        """Return the saved watermark; None if there is none, or if it was saved with another mapping."""
+        try:
+            saved = json.decode(self._path.read_bytes(), type=SavedState)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise ImportFailed(f"the state file {self._path} cannot be read: {error}") from error
+        if saved.fingerprint != fingerprint:
+            return None
+        return datetime.fromisoformat(saved.time) if saved.time else saved.number
+
+    def write(self, fingerprint: str, watermark: Watermark | None) -> None:
+        """Replace the file, so that it is either the old one or the new one, whatever happens."""
+        if isinstance(watermark, datetime):
+            saved = SavedState(fingerprint, time=watermark.isoformat())
+        else:
+            saved = SavedState(fingerprint, number=watermark)
+        draft = self._path.with_name(f"{self._path.name}.new")
+        with draft.open("wb") as file:
+            file.write(json.encode(saved) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self._path)
+
+    def close(self) -> None:
+        os.close(self._lock)

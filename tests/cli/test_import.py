@@ -1,0 +1,185 @@
+"""`counterfoil import`: from exports to the store, with summaries, rejects and exit statuses."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.command import PYTHON, Command
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+BILLS = EXAMPLES / "bills.csv"
+MAPPING = """
+[dates]
+order = "dmy"
+[shop]
+id = "riverside"
+name = "Riverside"
+[bill]
+id = "Bill"
+closedAt = "Date"
+amounts.net = "Total"
+"""
+MANY = 300_000
+# Above what the command takes before it reads anything.
+MEMORY_MIB = 60
+
+
+@pytest.fixture
+def mapping(tmp_path: Path) -> Path:
+    path = tmp_path / "mapping.toml"
+    path.write_text(MAPPING, "utf-8")
+    return path
+
+
+def export(folder: Path, *rows: str) -> Path:
+    path = folder / "export.csv"
+    path.write_text("\n".join(["Bill,Date,Total", *rows]) + "\n", "utf-8")
+    return path
+
+
+def test_an_import_is_loaded_and_the_same_import_again_changes_nothing(
+    counterfoil: Command, tmp_path: Path, mapping: Path
+) -> None:
+    file = export(tmp_path, "A1,14/11/2026 18:05,240.00", "A2,14/11/2026 18:06,80.00")
+    arguments = ("import", "--format", "csv", "--mapping", mapping, file, "--load")
+    assert (counterfoil.json(*arguments)["added"], counterfoil.json(*arguments)["unchanged"]) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("format_name", "files"),
+    [
+        ("loyverse", ("loyverse-receipts.csv", "loyverse-receipts-by-item.csv")),
+        ("square", ("square-orders.json",)),
+        ("foodics", ("foodics-orders.json",)),
+    ],
+)
+def test_every_example_loads_without_an_unknown_or_unreadable_field_and_twice_alike(
+    counterfoil: Command, tmp_path: Path, format_name: str, files: tuple[str, ...]
+) -> None:
+    records = tmp_path / "records.ndjson"
+    paths = [EXAMPLES / name for name in files]
+    counterfoil.bare("import", "--format", format_name, *paths, "--with-shops", "-o", records)
+    loaded = counterfoil.json("load", records, "--strict")
+    assert (loaded["added"], loaded["setAside"], loaded["unknownFields"]) == (4, 0, [])
+    counterfoil.bare("import", "--format", format_name, *paths, "--with-shops", "-o", records)
+    assert counterfoil.json("load", records, "--strict")["unchanged"] == 4
+
+
+def test_records_on_standard_output_can_be_piped_into_a_load(tmp_path: Path, mapping: Path) -> None:
+    file = export(tmp_path, "A1,14/11/2026 18:05,240.00", "A2,14/11/2026,80.00")
+    importing = [*PYTHON, "import", "--format", "csv", "--mapping", str(mapping), str(file)]
+    first = subprocess.run(importing, capture_output=True, check=False)
+    assert first.returncode == 3
+    assert b"export.csv line 3, bill A2: closedAt:" in first.stderr
+    loading = [*PYTHON, "load", "-", "--store", str(tmp_path / "store")]
+    second = subprocess.run(loading, input=first.stdout, capture_output=True, check=False)
+    assert second.returncode == 0, second.stderr
+    assert b"added       2" in second.stdout
+
+
+def test_rejected_rows_are_told_and_written_to_a_file_of_the_owner(
+    counterfoil: Command, tmp_path: Path, mapping: Path
+) -> None:
+    file = export(tmp_path, *(f"A{number},nonsense,1" for number in range(30)), "B1,14/11/2026 18:05,1")
+    rejects = tmp_path / "rejects.ndjson"
+    result = counterfoil(
+        "import", "--format", "csv", "--mapping", mapping, file, "--load", "--rejects", rejects, status=3
+    )
+    assert "rejected    30: the row has a value that cannot be read as the mapping says" in result.stdout
+    assert 'export.csv line 2, bill A0: closedAt: "nonsense" is not a date' in result.stdout
+    assert "… and 10 more" in result.stdout
+    told = [json.loads(line) for line in rejects.read_text("utf-8").splitlines()]
+    assert [(one["line"], one["bill"]) for one in told] == [(number + 2, f"A{number}") for number in range(30)]
+    assert rejects.stat().st_mode & 0o777 == 0o600
+    again = counterfoil.bare("import", "--format", "csv", "--mapping", mapping, file, "--rejects", rejects, status=2)
+    assert "already exists" in again.output
+
+
+def test_an_output_file_is_written_whole_or_not_at_all(counterfoil: Command, tmp_path: Path, mapping: Path) -> None:
+    out = tmp_path / "records.ndjson"
+    out.write_text("before\n", "utf-8")
+    file = export(tmp_path, "A1,01/02/2026 18:05,1")
+    mapping.write_text(MAPPING.replace('order = "dmy"', ""), "utf-8")
+    failed = counterfoil.bare("import", "--format", "csv", "--mapping", mapping, file, "-o", out, status=1)
+    assert "Use --date-order dmy" in failed.output
+    assert out.read_text("utf-8") == "before\n"
+    assert not list(tmp_path.glob("*.partial"))
+    counterfoil.bare("import", "--format", "csv", "--mapping", mapping, file, "-o", out, "--date-order", "mdy")
+    assert '"closedAt":"2026-01-02T18:05:00"' in out.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("bills.csv",), "Missing option '--format'"),
+        (("--format", "csv", "bills.csv"), "`counterfoil import --infer FILE` proposes one"),
+        (("--format", "square"), "Missing argument 'FILE...'"),
+        (("--format", "square", "bills.csv", "--load", "-o", "x"), "Use --load or --output, not both."),
+        (("--format", "square", "bills.csv", "--state", "x"), "are for --format database"),
+        (("--format", "database"), "--format database needs --url and --mapping"),
+        (("--format", "square", "bills.csv", "--timezone", "Mars"), "Mars is not a time zone"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    counterfoil: Command, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(EXAMPLES)
+    assert message in counterfoil.bare("import", *arguments, status=2).output
+
+
+@pytest.mark.long
+def test_a_large_export_is_joined_in_bounded_memory(tmp_path: Path) -> None:
+    """A hundred thousand bills of three lines each, in a file of lines that is sorted the other way round."""
+    bills, lines, mapping = tmp_path / "bills.csv", tmp_path / "lines.csv", tmp_path / "mapping.toml"
+    with bills.open("w") as file:
+        file.write("Bill,Date,Total\n")
+        file.writelines(f"A{number},14/11/2026 18:05,{number}.50\n" for number in range(MANY // 3))
+    with lines.open("w") as file:
+        file.write("Bill,Item,Amount\n")
+        file.writelines(f"A{number // 3},{'Khao soi ' * 6},{number}.25\n" for number in reversed(range(MANY)))
+    mapping.write_text(MAPPING + '[line]\nkey = "Bill"\nname = "Item"\ntotal = "Amount"\n', "utf-8")
+    small = export(tmp_path, "A1,14/11/2026 18:05,240.00")
+    arguments = ["--format", "csv", "--mapping", str(mapping)]
+    before = peak_mib([*arguments, str(small), "--lines", str(lines_of_one(tmp_path))], tmp_path)
+    records = tmp_path / "records.ndjson"
+    after = peak_mib([*arguments, str(bills), "--lines", str(lines), "-o", str(records)], tmp_path)
+    assert after - before < MEMORY_MIB
+    with records.open("rb") as written:
+        assert sum(line.count(b'"total"') for line in written) == MANY
+
+
+def lines_of_one(folder: Path) -> Path:
+    path = folder / "few.csv"
+    path.write_text("Bill,Item,Amount\nA1,Tea,1\n", "utf-8")
+    return path
+
+
+PEAK = """
+import resource, sys
+from counterfoil.cli.main import program
+try:
+    program.main(["import", *sys.argv[1:]], prog_name="counterfoil")
+finally:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
+"""
+
+
+def peak_mib(arguments: list[str], folder: Path) -> float:
+    """The most memory that the import took."""
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, *arguments],
+        cwd=folder,
+        env=os.environ | {"TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    scale = 1 if sys.platform == "darwin" else 1024
+    assert resource.RUSAGE_SELF == 0
+    return int(done.stderr.split()[-1]) * scale / 1024 / 1024

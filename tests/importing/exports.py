@@ -1,0 +1,68 @@
+"""Invented exports, and the import of them."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from counterfoil.importing.formats import import_files
+from counterfoil.importing.results import Imported, ImportedRecord, RejectedRow, SkippedRow
+from counterfoil.importing.tables import ImportOptions
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+
+# One row per line of a bill, as most tills export it.
+MAPPING = """
+[dates]
+order = "dmy"
+[shop]
+id = "riverside"
+[bill]
+id = "Bill"
+closedAt = "Date"
+amounts.net = "Total"
+[line]
+name = "Item"
+qty = "Qty"
+total = "Amount"
+"""
+HEADING = "Bill,Date,Item,Qty,Amount,Total\n"
+
+
+class Outcome:
+    """What an import yielded."""
+
+    def __init__(self, found: list[Imported]) -> None:
+        records = [one.record for one in found if isinstance(one, ImportedRecord)]
+        self.bills = [record for record in records if record["kind"] == "bill"]
+        self.shops = [record for record in records if record["kind"] == "shop"]
+        self.rejected = [one for one in found if isinstance(one, RejectedRow)]
+        self.skipped = [one for one in found if isinstance(one, SkippedRow)]
+
+    @property
+    def bill(self) -> dict[str, Any]:
+        [bill] = self.bills
+        return bill
+
+    @property
+    def reasons(self) -> list[tuple[str, int, str]]:
+        return [(one.file, one.line, one.reason) for one in self.rejected]
+
+
+def imported(
+    format_name: str,
+    *files: Path,
+    mapping: str = "",
+    lines: tuple[Path, ...] = (),
+    payments: tuple[Path, ...] = (),
+    **options: Any,
+) -> Outcome:
+    found = import_files(
+        format_name, files, lines, payments, tomllib.loads(mapping), "mapping.toml", ImportOptions(**options)
+    )
+    return Outcome(list(found))
+
+
+def written(folder: Path, text: str, name: str = "export.csv", encoding: str = "utf-8") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode(encoding))
+    return path

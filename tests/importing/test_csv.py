@@ -1,0 +1,290 @@
+"""CSV files with a mapping: joins, formats, refunds, voids, and what is rejected."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from counterfoil.importing.results import ImportFailed
+from importing.exports import HEADING, MAPPING, imported, written
+
+TWO_BILLS = (
+    "A1,14/11/2026 18:05,Khao soi,2,190.00,240.00\n"
+    "A2,14/11/2026 18:10,Som tam,1,80.00,80.00\n"
+    "A1,14/11/2026 18:05,Iced tea,1,50.00,240.00\n"
+)
+
+
+def test_rows_of_a_bill_become_its_lines_wherever_they_stand(tmp_path: Path) -> None:
+    found = imported("csv", written(tmp_path, HEADING + TWO_BILLS), mapping=MAPPING)
+    assert [bill["id"] for bill in found.bills] == ["A1", "A2"]
+    assert found.bills[0] == {
+        "kind": "bill",
+        "id": "A1",
+        "shopId": "riverside",
+        "closedAt": "2026-11-14T18:05:00",
+        "amounts": {"net": "240.00"},
+        "lines": [
+            {"name": "Khao soi", "qty": "2", "total": "190.00"},
+            {"name": "Iced tea", "qty": "1", "total": "50.00"},
+        ],
+        "payments": [],
+    }
+    assert found.shops == [{"kind": "shop", "id": "riverside"}]
+    assert found.rejected == []
+
+
+@pytest.mark.parametrize(
+    ("encoding", "named"),
+    [
+        ("utf-8", None),
+        ("utf-8-sig", None),
+        ("utf-16", None),
+        ("cp874", "cp874"),
+        ("tis-620", "tis-620"),
+    ],
+)
+def test_thai_text_is_read_in_every_encoding(tmp_path: Path, encoding: str, named: str | None) -> None:
+    export = written(tmp_path, HEADING + "ก1,14/11/2569 18:05,ข้าวซอย,2,190,190\n", encoding=encoding)
+    mapping = MAPPING + (f'[file]\nencoding = "{named}"\n' if named else "")
+    bill = imported("csv", export, mapping=mapping).bill
+    assert (bill["id"], bill["lines"][0]["name"], bill["closedAt"]) == ("ก1", "ข้าวซอย", "2026-11-14T18:05:00")
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_found_in_the_heading(tmp_path: Path, delimiter: str) -> None:
+    rows = [["Bill", "Date", "Item", "Qty", "Amount", "Total"], ["A1", "14/11/2026 18:05", "Tea", "1", "50", "50"]]
+    export = written(tmp_path, "".join(delimiter.join(row) + "\n" for row in rows))
+    assert imported("csv", export, mapping=MAPPING).bill["lines"] == [{"name": "Tea", "qty": "1", "total": "50"}]
+
+
+def test_a_title_above_the_heading_is_passed_over(tmp_path: Path) -> None:
+    export = written(tmp_path, "Sales report,,,,,\n\n" + HEADING + TWO_BILLS)
+    found = imported("csv", export, mapping=MAPPING + "[file]\nheadingLine = 3\n")
+    assert len(found.bills) == 2
+
+
+JOINED = """
+[dates]
+order = "dmy"
+[bill]
+id = "No"
+shopId = "Branch"
+closedAt = ["Date", "Time"]
+amounts.net = "Total"
+[line]
+key = "Bill No"
+name = "Item"
+total = "Amount"
+[payment]
+key = "Bill No"
+name = { column = "Type", values = { "1" = "Cash", "2" = "PromptPay" } }
+amount = "Paid"
+change = "Change"
+[shopIds]
+"Main branch" = "main"
+"""
+
+
+def test_lines_and_payments_of_other_files_are_joined_by_their_key(tmp_path: Path) -> None:
+    bills = written(tmp_path, "No,Branch,Date,Time,Total\n1,Main branch,14/11/2026,18:05,240\n", "bills.csv")
+    lines = written(tmp_path, "Bill No,Item,Amount\n1,Tea,50\n1,Rice,190\n9,Lost,5\n", "lines.csv")
+    payments = written(tmp_path, "Bill No,Type,Paid,Change\n1,1,200,60\n1,2,100,\n", "payments.csv")
+    found = imported("csv", bills, lines=(lines,), payments=(payments,), mapping=JOINED)
+    assert found.bill["shopId"] == "main"
+    assert [line["name"] for line in found.bill["lines"]] == ["Tea", "Rice"]
+    assert found.bill["payments"] == [
+        {"name": "Cash", "amount": "200", "change": "60"},
+        {"name": "PromptPay", "amount": "100"},
+    ]
+    assert found.reasons == [("lines.csv", 4, "no_bill")]
+
+
+def test_one_column_per_way_of_paying_gives_the_payments_that_were_made(tmp_path: Path) -> None:
+    mapping = """
+[shop]
+id = "s"
+[bill]
+id = "No"
+amounts.net = "Total"
+[[payment]]
+name = { constant = "Cash" }
+amount = "Cash"
+[[payment]]
+name = { constant = "Card" }
+amount = "Card"
+"""
+    export = written(tmp_path, "No,Total,Cash,Card\n1,100,100,0.00\n2,90,40,50\n3,0,,\n")
+    found = imported("csv", export, mapping=mapping)
+    assert [[one["name"] for one in bill["payments"]] for bill in found.bills] == [["Cash"], ["Cash", "Card"], []]
+
+
+def test_rows_that_differ_only_in_the_payment_are_a_split_payment(tmp_path: Path) -> None:
+    mapping = '[shop]\nid = "s"\n[bill]\nid = "No"\namounts.net = "Total"\n[payment]\nname = "Type"\namount = "Paid"\n'
+    export = written(tmp_path, "No,Total,Type,Paid\n1,100,Cash,60\n1,100,Card,40\n")
+    assert imported("csv", export, mapping=mapping).bill["payments"] == [
+        {"name": "Cash", "amount": "60"},
+        {"name": "Card", "amount": "40"},
+    ]
+
+
+def test_a_refund_is_a_bill_with_negative_amounts_whichever_sign_the_export_writes(tmp_path: Path) -> None:
+    mapping = MAPPING + '[refund]\ncolumn = "Kind"\nvalues = ["refund"]\n'
+    heading = HEADING.replace("\n", ",Kind\n")
+    export = written(
+        tmp_path,
+        heading
+        + "A1,14/11/2026 18:05,Tea,1,50,50,Refund\n"
+        + "A2,14/11/2026 18:05,Tea,-1,-50,-50,Refund\n"
+        + "A3,14/11/2026 18:05,Tea,1,50,50,Sale\n",
+    )
+    found = imported("csv", export, mapping=mapping).bills
+    assert [bill["amounts"]["net"] for bill in found] == ["-50", "-50", "50"]
+    assert [bill["lines"][0]["qty"] for bill in found] == ["-1", "-1", "1"]
+    assert [bill["lines"][0]["total"] for bill in found] == ["-50", "-50", "50"]
+
+
+def test_a_void_keeps_its_bill_and_its_reason(tmp_path: Path) -> None:
+    mapping = """
+[shop]
+id = "s"
+[bill]
+id = "No"
+void = { column = "Status", values = { "Void" = true, "Paid" = false } }
+voidReason = "Reason"
+"""
+    export = written(tmp_path, "No,Status,Reason\n1,Void,Spilled\n2,VOID,\n3,Paid,\n4,Unheard of,\n")
+    found = imported("csv", export, mapping=mapping)
+    assert [bill.get("void") for bill in found.bills] == [{"reason": "Spilled"}, True, None]
+    assert found.reasons == [("export.csv", 5, "unreadable_value")]
+
+
+def test_rows_that_the_mapping_skips_are_counted_and_not_lost(tmp_path: Path) -> None:
+    mapping = '[shop]\nid = "s"\n[bill]\nid = "No"\n[skip]\ncolumn = "Status"\nvalues = ["Open"]\n'
+    found = imported("csv", written(tmp_path, "No,Status\n1,Open\n2,Paid\n"), mapping=mapping)
+    assert [bill["id"] for bill in found.bills] == ["2"]
+    assert [one.line for one in found.skipped] == [2]
+
+
+def test_sums_over_the_lines_are_exact(tmp_path: Path) -> None:
+    mapping = MAPPING.replace('amounts.net = "Total"', 'amounts.net = { sum = "Amount" }')
+    rows = "".join(f"A1,14/11/2026 18:05,Tea,1,0.1,{number}\n" for number in range(10))
+    assert imported("csv", written(tmp_path, HEADING + rows), mapping=mapping).bill["amounts"]["net"] == "1.0"
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("A1,14/11/2026 18:05,Tea,1,5x,50", "unreadable_value"),
+        ("A1,31/02/2026 18:05,Tea,1,50,50", "unreadable_value"),
+        ("A1,14/11/2026,Tea,1,50,50", "unreadable_value"),
+        (",14/11/2026 18:05,Tea,1,50,50", "no_id"),
+        ("A1,14/11/2026 18:05,Tea,1,50", "bad_row"),
+        ("A1,14/11/2026 18:05,Tea,1,50,50,9", "bad_row"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_rejected_with_its_line_and_the_rest_is_imported(
+    tmp_path: Path, row: str, reason: str
+) -> None:
+    export = written(tmp_path, HEADING + "A0,14/11/2026 18:05,Tea,1,50,50\n" + row + "\n")
+    found = imported("csv", export, mapping=MAPPING)
+    assert [bill["id"] for bill in found.bills] == ["A0"]
+    assert found.reasons == [("export.csv", 3, reason)]
+
+
+def test_a_bill_with_one_bad_line_is_rejected_as_a_whole(tmp_path: Path) -> None:
+    export = written(tmp_path, HEADING + TWO_BILLS.replace("50.00,240", "5O.00,240"))
+    found = imported("csv", export, mapping=MAPPING)
+    assert [bill["id"] for bill in found.bills] == ["A2"]
+    assert found.reasons == [("export.csv", 4, "unreadable_value")]
+    assert found.rejected[0].bill == "A1"
+
+
+def test_bytes_of_another_encoding_reject_their_row_only(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    path.write_bytes(
+        HEADING.encode() + b"A1,14/11/2026 18:05,\xa2\xe9\xd2\xc7,1,50,50\nA2,14/11/2026 18:05,Tea,1,5,5\n"
+    )
+    found = imported("csv", path, mapping=MAPPING)
+    assert [bill["id"] for bill in found.bills] == ["A2"]
+    assert found.reasons == [("export.csv", 2, "bad_row")]
+
+
+def test_lines_are_counted_over_cells_with_line_breaks(tmp_path: Path) -> None:
+    export = written(tmp_path, HEADING + 'A1,14/11/2026 18:05,"Tea\nwith ice",1,50,50\nA2,bad,Tea,1,50,50\n')
+    found = imported("csv", export, mapping=MAPPING)
+    assert found.bill["lines"][0]["name"] == "Tea\nwith ice"
+    assert found.reasons == [("export.csv", 4, "unreadable_value")]
+
+
+def test_rows_of_a_bill_that_disagree_on_its_total_are_rejected(tmp_path: Path) -> None:
+    export = written(tmp_path, HEADING + TWO_BILLS.replace("50.00,240.00", "50.00,50.00"))
+    assert imported("csv", export, mapping=MAPPING).reasons == [("export.csv", 4, "different_rows")]
+
+
+def test_the_same_bill_number_twice_in_a_file_of_bills_is_rejected(tmp_path: Path) -> None:
+    mapping = '[shop]\nid = "s"\n[bill]\nid = "No"\namounts.net = "Total"\n'
+    found = imported("csv", written(tmp_path, "No,Total\n1,10\n1,20\n2,5\n2,5\n"), mapping=mapping)
+    assert found.bills == []
+    assert found.reasons == [("export.csv", 3, "repeated_bill"), ("export.csv", 5, "repeated_bill")]
+
+
+def test_exports_of_overlapping_periods_give_each_bill_once(tmp_path: Path) -> None:
+    first = written(tmp_path, HEADING + TWO_BILLS, "october.csv")
+    second = written(tmp_path, HEADING + TWO_BILLS + "A3,15/11/2026 10:00,Tea,1,50,50\n", "november.csv")
+    found = imported("csv", first, second, mapping=MAPPING)
+    assert [bill["id"] for bill in found.bills] == ["A1", "A2", "A3"]
+    assert len(found.bills[0]["lines"]) == 2
+    assert found.rejected == []
+
+
+def test_a_bill_that_differs_between_two_files_is_rejected(tmp_path: Path) -> None:
+    first = written(tmp_path, HEADING + "A1,14/11/2026 18:05,Tea,1,50,50\n", "old.csv")
+    second = written(tmp_path, HEADING + "A1,14/11/2026 18:05,Tea,2,100,100\n", "new.csv")
+    assert imported("csv", first, second, mapping=MAPPING).reasons == [("new.csv", 2, "different_rows")]
+
+
+def test_the_order_of_day_and_month_is_found_in_all_rows_together(tmp_path: Path) -> None:
+    mapping = MAPPING.replace('order = "dmy"', "")
+    rows = "A1,01/10/2026 18:05,Tea,1,50,50\nA2,10/31/2026 18:05,Tea,1,50,50\n"
+    found = imported("csv", written(tmp_path, HEADING + rows), mapping=mapping)
+    assert [bill["closedAt"] for bill in found.bills] == ["2026-01-10T18:05:00", "2026-10-31T18:05:00"]
+
+
+def test_an_order_that_no_date_shows_is_asked_for(tmp_path: Path) -> None:
+    mapping = MAPPING.replace('order = "dmy"', "")
+    export = written(tmp_path, HEADING + "A1,01/10/2026 18:05,Tea,1,50,50\n")
+    with pytest.raises(ImportFailed, match=r"export.csv line 2 has 01/10/2026 18:05. Use --date-order dmy"):
+        imported("csv", export, mapping=mapping)
+
+
+def test_a_column_that_the_file_lacks_is_named_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(ImportFailed, match=r'has no column "Total".*Its columns are: Bill, Date, Item, Qty, Amount\.'):
+        imported("csv", written(tmp_path, "Bill,Date,Item,Qty,Amount\n"), mapping=MAPPING)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "message"),
+    [
+        ('[bill]\nclosed_at = "Date"', r"closed_at in \[bill\] is not known. Did you mean closedAt\?"),
+        ("[bils]\n", "bils is not known. Did you mean bill"),
+        ('[dates]\norder = "dym"', "dates.order is 'dym', but must be one of: dmy mdy ymd auto"),
+        ('[dates]\ntimezone = "Bangkok"', "dates.timezone is 'Bangkok', which is not a time zone"),
+        ('[file]\nencoding = "latin-9"', "file.encoding is 'latin-9'"),
+        ("[bill]\nid = 5", "bill.id must be the name of a column"),
+        ('[bill]\nid = { column = "a", constant = "b" }', "exactly one of column"),
+        ('[numbers]\ndecimal = ","\nthousands = ","', "not the decimal mark"),
+        ('[line]\nname = "Item"', "set bill.id"),
+    ],
+)
+def test_a_mistake_in_the_mapping_is_named(tmp_path: Path, mapping: str, message: str) -> None:
+    with pytest.raises(ImportFailed, match=message):
+        imported("csv", written(tmp_path, HEADING), mapping=mapping)
+
+
+def test_every_record_is_json_whose_numbers_are_written_out(tmp_path: Path) -> None:
+    export = written(tmp_path, HEADING + "A1,14/11/2026 18:05,Tea,0.1,0.30,999999999999999.99\n")
+    bill = imported("csv", export, mapping=MAPPING).bill
+    assert json.loads(json.dumps(bill)) == bill
+    assert bill["amounts"]["net"] == "999999999999999.99"
+    assert bill["lines"][0] == {"name": "Tea", "qty": "0.1", "total": "0.30"}

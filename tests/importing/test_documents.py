@@ -1,0 +1,63 @@
+"""JSON files of orders in every shape, split at any place."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from counterfoil.importing.documents import JsonOrder, _Splitter, read_orders
+from counterfoil.importing.results import ImportFailed, RowProblem
+
+ORDERS = [
+    {"id": "1", "name": 'a "quoted" {brace} [bracket] \\', "lines": [{"data": [{"id": "inner"}]}]},
+    {"id": "2", "text": "ข้าวซอย\n", "price": 1.10},
+    {"id": "3", "empty": {}, "list": []},
+]
+SHAPES = {
+    "page": json.dumps({"meta": {"page": 1}, "data": ORDERS, "links": {"next": None}}),
+    "indented page": json.dumps({"data": ORDERS, "meta": {"page": 1}}, indent=2),
+    "list": json.dumps(ORDERS, indent=1),
+    "lines": "\n".join(json.dumps(order) for order in ORDERS) + "\n",
+    "pages on lines": "\n".join(json.dumps({"data": [order]}) for order in ORDERS),
+    "single orders": "\n".join(json.dumps({"data": order}) for order in ORDERS),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("chunk", [1, 2, 3, 7, 64, 65_536])
+def test_orders_are_found_in_every_shape_and_however_the_text_arrives(shape: str, chunk: int) -> None:
+    found = _Splitter(io.StringIO(SHAPES[shape]), "data", "orders.json", chunk).objects()
+    assert [json.loads(text) for _, text in found] == ORDERS
+
+
+def test_an_order_is_reported_with_the_line_at_which_it_begins() -> None:
+    found = _Splitter(io.StringIO(SHAPES["indented page"]), "data", "orders.json").objects()
+    text = SHAPES["indented page"].splitlines()
+    for line, order in found:
+        assert text[line - 1].strip() == "{"
+        assert json.loads(order)["id"] in text[line]
+
+
+def test_an_empty_page_has_no_orders() -> None:
+    assert list(_Splitter(io.StringIO('{"data": [], "meta": {"a": [1, {"b": 2}]}}'), "data", "f").objects()) == []
+
+
+@pytest.mark.parametrize(
+    "text", ['{"data": [{"id": 1}', '{"id": 1}\n***\n{"id": 2}', '{"id": 1}}', "hello", '[{"id": 1}']
+)
+def test_text_that_is_not_whole_json_is_refused_and_never_passed_over(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "orders.json"
+    path.write_text(text, "utf-8")
+    with pytest.raises(ImportFailed, match=r"orders\.json"):
+        list(read_orders(path, "data"))
+
+
+def test_an_object_that_is_not_valid_json_is_a_problem_of_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "orders.json"
+    path.write_text('{"id": 1}\n{"id": nope}\n{"id": 3}\n', "utf-8")
+    first, second, third = read_orders(path, "data")
+    assert isinstance(first, JsonOrder)
+    assert isinstance(third, JsonOrder)
+    assert isinstance(second, RowProblem)
+    assert second.line == 2

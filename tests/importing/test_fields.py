@@ -1,0 +1,31 @@
+"""The fields of a mapping are those of the published schemas."""
+
+import pytest
+
+from counterfoil.importing.fields import BILL_FIELDS, GROUPS, LINE_FIELDS, PAYMENT_FIELDS
+from counterfoil.ingest.fields import FieldType, known_fields
+
+# What only a POS's own export can give: lists of objects within a bill.
+NOT_IN_A_TABLE = {"kind", "lines", "payments", "amounts.campaigns", "amounts.coupons"}
+
+
+def names(known: FieldType) -> set[str]:
+    found = set()
+    for name, one in (known.fields or {}).items():
+        found |= {f"{name}.{inner}" for inner in one.fields or {}} if name in GROUPS else {name}
+    return found
+
+
+def elements(name: str) -> FieldType:
+    found = (known_fields("bill").fields or {})[name].elements
+    assert found is not None
+    return found
+
+
+def test_a_mapping_can_fill_every_field_of_a_bill_that_fits_in_a_table() -> None:
+    assert set(BILL_FIELDS) - {"voidReason"} == names(known_fields("bill")) - NOT_IN_A_TABLE
+
+
+@pytest.mark.parametrize(("fields", "name"), [(LINE_FIELDS, "lines"), (PAYMENT_FIELDS, "payments")])
+def test_a_mapping_can_fill_every_field_of_lines_and_payments(fields: dict[str, str], name: str) -> None:
+    assert set(fields) == names(elements(name))

@@ -1,0 +1,131 @@
+"""A proposed mapping: columns by their headings and values, in English and Thai, and what it could not decide."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from counterfoil.cli.main import program
+from counterfoil.importing.infer import Proposal, propose
+from importing.exports import EXAMPLES, imported, written
+
+THAI = (
+    "เลขที่บิล;วันที่;เวลา;สาขา;โต๊ะ;ชื่อสินค้า;จำนวน;ราคาต่อหน่วย;จำนวนเงิน;ยอดสุทธิ;วิธีชำระเงิน;พนักงาน;สถานะ\n"
+    "ก001;14/11/2569;18:05;ริมน้ำ;ต4;ข้าวซอย;2;95,00;190,00;1.240,00;เงินสด;มะลิ;ชำระแล้ว\n"
+    "ก001;14/11/2569;18:05;ริมน้ำ;ต4;ชาเย็น;1;1.050,00;1.050,00;1.240,00;เงินสด;มะลิ;ชำระแล้ว\n"
+    "ก002;14/11/2569;18:20;ริมน้ำ;;ส้มตำ;1;80,00;80,00;80,00;พร้อมเพย์;มะลิ;ยกเลิก\n"
+)
+
+
+def inferred(*paths: Path, shop: str | None = None) -> tuple[Proposal, dict[str, Any]]:
+    bills, lines, payments = (*paths, None, None, None)[:3]
+    assert bills is not None
+    proposal = propose(bills, lines, payments, shop)
+    return proposal, tomllib.loads(proposal.text())
+
+
+def test_the_proposal_for_a_common_export_imports_it_without_a_change(tmp_path: Path) -> None:
+    export = EXAMPLES / "bills.csv"
+    proposal, _ = inferred(export)
+    found = imported("csv", export, mapping=proposal.text())
+    assert found.rejected == []
+    assert [bill["amounts"]["net"] for bill in found.bills] == ["240.00", "1120.00", "80.00", "-95.00", "120.00"]
+    assert [len(bill["lines"]) for bill in found.bills] == [2, 1, 1, 1, 1]
+    assert [bill.get("void", False) for bill in found.bills] == [False, False, True, False, False]
+    assert proposal.missing == []
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp874", "utf-8-sig", "utf-16"])
+def test_thai_headings_decimal_commas_and_buddhist_years_are_recognised(tmp_path: Path, encoding: str) -> None:
+    export = written(tmp_path, THAI, encoding=encoding)
+    proposal, mapping = inferred(export)
+    assert mapping["numbers"] == {"decimal": ",", "thousands": "."}
+    assert mapping["file"] == {"encoding": encoding, "delimiter": ";"}
+    assert mapping["shopIds"] == {"ริมน้ำ": "shop-1"}
+    found = imported("csv", export, mapping=proposal.text())
+    assert found.rejected == []
+    first, second = found.bills
+    assert (first["closedAt"], first["amounts"]["net"]) == ("2026-11-14T18:05:00", "1240.00")
+    assert [line["total"] for line in first["lines"]] == ["190.00", "1050.00"]
+    assert (second["void"], second["payments"]) == (True, [{"name": "พร้อมเพย์", "amount": "80.00"}])
+
+
+def test_lines_and_payments_of_other_files_are_found(tmp_path: Path) -> None:
+    bills = written(
+        tmp_path, "Receipt No,Date and time,Grand Total\n1,2026-11-14 18:05,240\n2,2026-11-14 18:06,5\n", "b"
+    )
+    lines = written(tmp_path, "Receipt No,Item,Qty,Amount\n1,Tea,1,50\n1,Rice,2,190\n2,Egg,1,5\n", "l")
+    payments = written(tmp_path, "Receipt No,Payment Method,Amount,Change\n1,Cash,300,60\n2,Card,5,\n", "p")
+    proposal, _ = inferred(bills, lines, payments, shop="s")
+    found = imported("csv", bills, lines=(lines,), payments=(payments,), mapping=proposal.text())
+    assert found.rejected == []
+    assert found.bills[0]["payments"] == [{"name": "Cash", "amount": "300", "change": "60"}]
+    assert [line["name"] for line in found.bills[0]["lines"]] == ["Tea", "Rice"]
+
+
+def test_an_order_of_day_and_month_that_no_date_shows_is_left_to_the_operator(tmp_path: Path) -> None:
+    export = written(tmp_path, "Bill No,Date,Total\n1,01/10/2026 10:00,5\n2,02/10/2026 10:00,6\n")
+    proposal, mapping = inferred(export, shop="s")
+    assert "order" not in mapping["dates"]
+    assert any(
+        "whether the day or the month comes first, for example in 01/10/2026" in one for one in proposal.undecided
+    )
+    assert '# order = "dmy"  # or "mdy"' in proposal.text()
+
+
+def test_dates_without_a_time_of_day_get_noon_and_a_question(tmp_path: Path) -> None:
+    proposal, mapping = inferred(written(tmp_path, "Bill No,Date,Total\n1,31/10/2026,5\n"), shop="s")
+    assert mapping["dates"]["defaultTime"] == "12:00"
+    assert any(one.startswith("the time of day.") for one in proposal.undecided)
+
+
+def test_a_total_that_differs_between_the_rows_of_a_bill_is_that_of_the_line(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,Tea,1,50\n1,31/10/2026 10:00,Rice,2,190\n"
+    proposal, mapping = inferred(written(tmp_path, "Bill No,Date,Item,Qty,Total\n" + rows), shop="s")
+    assert mapping["line"]["total"] == "Total"
+    assert mapping["bill"]["amounts"]["net"] == {"sum": "Total"}
+    assert any("the sum of the lines" in one for one in proposal.undecided)
+
+
+def test_a_column_per_way_of_paying_becomes_payments(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,100,40,60\n2,31/10/2026 11:00,5,5,\n"
+    _, mapping = inferred(written(tmp_path, "Bill No,Date,Total,Cash,Credit Card\n" + rows), shop="s")
+    assert [one["amount"] for one in mapping["payment"]] == ["Cash", "Credit Card"]
+
+
+def test_open_bills_are_skipped_and_unknown_states_are_asked_about(tmp_path: Path) -> None:
+    rows = "1,31/10/2026 10:00,5,Open\n2,31/10/2026 11:00,5,Paid\n3,31/10/2026 11:00,5,Parked\n"
+    proposal, mapping = inferred(written(tmp_path, "Bill No,Date,Total,Status\n" + rows), shop="s")
+    assert mapping["skip"] == {"column": "Status", "values": ["Open"]}
+    assert mapping["bill"]["void"]["values"] == {"Paid": False, "Parked": False}
+    assert any("what these mean, in Status: Parked" in one for one in proposal.undecided)
+
+
+def test_what_an_export_does_not_have_is_told(tmp_path: Path) -> None:
+    proposal, _ = inferred(written(tmp_path, "Colour,Shape,Bill No\nred,round,1\n"), shop="s")
+    told = " ".join(proposal.missing)
+    for what in ("the time of the bills", "the total of the bills", "the lines", "the payments"):
+        assert what in told
+    assert proposal.unused == ["Colour", "Shape"]
+
+
+def test_a_title_above_the_heading_is_passed_over(tmp_path: Path) -> None:
+    text = "Sales report,,\n,,\nBill No,Date,Total\n1,31/10/2026 10:00,5\n"
+    proposal, mapping = inferred(written(tmp_path, text), shop="s")
+    assert mapping["file"]["headingLine"] == 3
+    assert len(imported("csv", tmp_path / "export.csv", mapping=proposal.text()).bills) == 1
+
+
+def test_the_command_writes_the_mapping_and_shows_five_bills_as_they_would_be_served(tmp_path: Path) -> None:
+    out = tmp_path / "mapping.toml"
+    told = CliRunner().invoke(program, ["import", "--infer", str(EXAMPLES / "bills.csv"), "-o", str(out)])
+    assert told.exit_code == 0, told.output
+    assert tomllib.loads(out.read_text("utf-8"))["bill"]["id"] == "Bill No"
+    assert told.stdout == ""
+    assert told.stderr.count('\n  timestamp: "2026-11-1') == 5
+    assert 'timestamp: "2026-11-14T18:05:00.000+07:00"' in told.stderr
+    assert 'items: [{"name":"Khao soi","qty":2,"unitPrice":95,"lineTotal":190,' in told.stderr
+    assert "To decide: the time zone." in told.stderr
+    assert f"counterfoil import --format csv --mapping {out}" in told.stderr

@@ -1,0 +1,228 @@
+"""Loyverse, Square and Foodics: sales, refunds, voids, open orders, and exact amounts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counterfoil.importing.results import ImportFailed
+from importing.exports import EXAMPLES, imported
+
+RECEIPTS = EXAMPLES / "loyverse-receipts.csv"
+ITEMS = EXAMPLES / "loyverse-receipts-by-item.csv"
+SQUARE = EXAMPLES / "square-orders.json"
+FOODICS = EXAMPLES / "foodics-orders.json"
+
+
+@pytest.mark.parametrize("files", [(RECEIPTS, ITEMS), (ITEMS, RECEIPTS)])
+def test_the_two_exports_of_loyverse_are_joined_in_any_order(files: tuple[Path, Path]) -> None:
+    found = imported("loyverse", *files)
+    assert found.rejected == []
+    sale, cancelled, refund = found.bills
+    assert sale == {
+        "kind": "bill",
+        "id": "1-0003",
+        "shopId": "Riverside",
+        "closedAt": "2026-11-14T18:05:00",
+        "receiptNumber": "1-0003",
+        "deviceId": "POS 1",
+        "cashier": "Mali",
+        "channel": {"id": "counter"},
+        "amounts": {
+            "subtotal": "240.00",
+            "discount": "10.00",
+            "discountTotal": "10.00",
+            "vat": "0.00",
+            "net": "230.00",
+        },
+        "lines": [
+            {
+                "productId": "10001",
+                "name": "Khao soi",
+                "qty": "2",
+                "total": "190.00",
+                "options": [{"name": "Extra egg"}, {"name": "Spicy"}],
+                "categoryIds": ["Noodles"],
+            },
+            {"productId": "10002", "name": "Iced tea", "qty": "1", "total": "50.00", "categoryIds": ["Drinks"]},
+        ],
+        "payments": [{"name": "Cash", "amount": "230.00"}],
+    }
+    assert (cancelled["void"], cancelled["channel"]) == (True, {"id": "take_away"})
+    assert (refund["amounts"]["net"], refund["amounts"]["subtotal"]) == ("-95.00", "-95.00")
+    assert (refund["lines"][0]["qty"], refund["lines"][0]["total"]) == ("-1", "-95.00")
+    assert refund["payments"] == [{"name": "Card", "amount": "-95.00"}]
+    assert "void" not in refund
+
+
+def test_loyverse_receipts_alone_are_bills_without_lines() -> None:
+    found = imported("loyverse", RECEIPTS)
+    assert [bill["amounts"]["net"] for bill in found.bills] == ["230.00", "80.00", "-95.00"]
+    assert all("lines" not in bill for bill in found.bills)
+
+
+def test_loyverse_items_alone_give_amounts_that_are_sums() -> None:
+    found = imported("loyverse", ITEMS)
+    assert [bill["amounts"]["net"] for bill in found.bills] == ["230.00", "80.00", "-95.00"]
+    assert [len(bill["lines"]) for bill in found.bills] == [2, 1, 1]
+
+
+def test_a_file_that_is_not_from_loyverse_is_refused() -> None:
+    with pytest.raises(ImportFailed, match="is not a Loyverse export of receipts"):
+        imported("loyverse", EXAMPLES / "bills.csv")
+
+
+def test_a_mapping_overrides_parts_of_a_built_in_one() -> None:
+    found = imported("loyverse", RECEIPTS, mapping='[shopIds]\nRiverside = "sh_1"\n[dates]\ntimezone = "Asia/Tokyo"\n')
+    assert found.bills[0]["shopId"] == "sh_1"
+    assert found.bills[0]["closedAt"] == "2026-11-14T18:05:00+09:00"
+
+
+def test_a_sale_of_square_keeps_its_lines_payments_and_exact_amounts() -> None:
+    found = imported("square", SQUARE)
+    assert found.rejected == []
+    sale = found.bills[0]
+    assert sale == {
+        "kind": "bill",
+        "id": "sqAm4ericano0001",
+        "shopId": "LRIVERSIDE",
+        "rev": 4,
+        "closedAt": "2026-11-14T11:05:00.123Z",
+        "orderIds": ["sqAm4ericano0001"],
+        "memberId": "CUST4711",
+        "lines": [
+            {
+                "productId": "VAR1",
+                "name": "Americano (Large)",
+                "qty": "2",
+                "total": "210.00",
+                "options": [{"id": "MOD1", "name": "Oat milk", "qty": "1"}],
+                "vat": True,
+            },
+            {
+                "name": "Custom amount",
+                "qty": "1",
+                "unitPrice": "10.50",
+                "total": "10.50",
+                "options": [],
+                "vat": False,
+            },
+        ],
+        "amounts": {
+            "subtotal": "220.50",
+            "discount": "10.00",
+            "discountTotal": "10.00",
+            "serviceCharge": "0.00",
+            "vat": "13.09",
+            "vatType": "Include",
+            "tip": "0.00",
+            "net": "210.50",
+        },
+        "payments": [{"name": "Cash", "amount": "500.00", "change": "289.50"}],
+    }
+
+
+def test_a_return_of_square_is_a_bill_of_its_own_with_negative_amounts() -> None:
+    bill = imported("square", SQUARE).bills[1]
+    assert (bill["lines"][0]["qty"], bill["lines"][0]["total"]) == ("-1", "-95.00")
+    assert bill["amounts"] == {"subtotal": "-95.00", "net": "-95.00"}
+    assert bill["payments"] == [{"name": "Refund", "amount": "-95.00"}]
+    assert "void" not in bill
+
+
+def test_a_cancelled_order_of_square_is_void_and_an_open_one_is_skipped() -> None:
+    found = imported("square", SQUARE)
+    assert found.bills[2]["void"] is True
+    assert [(one.line, one.reason) for one in found.skipped] == [(83, "the order is still open")]
+
+
+@pytest.mark.parametrize(
+    ("currency", "amount", "net"), [("THB", 12345, "123.45"), ("JPY", 12345, "12345"), ("KWD", 12345, "12.345")]
+)
+def test_the_smallest_unit_depends_on_the_currency(tmp_path: Path, currency: str, amount: int, net: str) -> None:
+    order = square_order(total_money={"amount": amount, "currency": currency})
+    found = imported("square", json_file(tmp_path, {"orders": [order]}), currency=currency)
+    assert found.bill["amounts"]["net"] == net
+
+
+def test_an_order_in_another_currency_is_rejected(tmp_path: Path) -> None:
+    order = square_order(total_money={"amount": 100, "currency": "USD"})
+    found = imported("square", json_file(tmp_path, {"orders": [order]}))
+    assert found.reasons == [("orders.json", 1, "other_currency")]
+    assert "--currency USD" in found.rejected[0].detail
+
+
+@pytest.mark.parametrize(
+    ("order", "reason"),
+    [
+        ({"id": "x", "location_id": "L", "state": "WHATEVER"}, "not_an_order"),
+        ({"id": "", "location_id": "L", "state": "COMPLETED"}, "no_id"),
+        ({"id": "x", "state": "COMPLETED"}, "no_shop"),
+        ({"order_id": "x", "version": 1, "location_id": "L"}, "not_an_order"),
+    ],
+)
+def test_what_is_not_an_order_of_square_is_rejected(tmp_path: Path, order: dict[str, Any], reason: str) -> None:
+    found = imported("square", json_file(tmp_path, {"orders": [order]}))
+    assert found.bills == []
+    assert [one.reason for one in found.rejected] == [reason]
+
+
+def test_an_order_of_foodics_keeps_what_adds_up_to_its_total() -> None:
+    found = imported("foodics", FOODICS)
+    assert found.rejected == []
+    bill = found.bills[0]
+    assert bill["closedAt"] == "2026-11-14T11:05:09+00:00"
+    assert (bill["tradingDay"], bill["receiptNumber"], bill["cashier"]) == ("2026-11-14", "9012", "Mali")
+    assert bill["table"]["name"] == "Terrace 7"
+    assert [(line["name"], line["total"], line["cancelled"]) for line in bill["lines"]] == [
+        ("Khao soi", "200", False),
+        ("Iced tea", "50", True),
+    ]
+    assert bill["amounts"] == {
+        "subtotal": "200",
+        "discount": "0",
+        "discountTotal": "0",
+        "serviceCharge": "20",
+        "vat": "14.48",
+        "rounding": "0.5",
+        "tip": "10",
+        "net": "257.5",
+    }
+    assert bill["payments"] == [{"name": "Cash", "amount": "300.0", "change": "42.5"}]
+    assert "not imported" not in json.dumps(found.bills)
+
+
+def test_a_returned_order_of_foodics_is_negative_and_a_void_one_has_its_reason() -> None:
+    found = imported("foodics", FOODICS)
+    returned, void = found.bills[1:]
+    assert returned["orderIds"] == [
+        "f0000000-0000-4000-8000-000000000002",
+        "f0000000-0000-4000-8000-000000000001",
+    ]
+    assert (returned["amounts"]["net"], returned["lines"][0]["qty"]) == ("-95", "-1")
+    assert returned["payments"] == [{"name": "Cash", "amount": "-95"}]
+    assert void["void"] == {"reason": "Customer cancelled"}
+    assert [one.reason for one in found.skipped] == ["the order is still open"]
+
+
+def test_shops_are_written_once_before_their_first_bill() -> None:
+    found = imported("foodics", FOODICS, write_shops=True, timezone="Asia/Riyadh")
+    assert found.shops == [
+        {
+            "kind": "shop",
+            "id": "b0000000-0000-4000-8000-000000000001",
+            "name": "Riverside",
+            "timezone": "Asia/Riyadh",
+        }
+    ]
+
+
+def square_order(**fields: Any) -> dict[str, Any]:
+    return {"id": "o1", "location_id": "L", "state": "COMPLETED", "closed_at": "2026-11-14T11:05:00Z", **fields}
+
+
+def json_file(folder: Path, content: object) -> Path:
+    path = folder / "orders.json"
+    path.write_text(json.dumps(content), "utf-8")
+    return path

@@ -1,0 +1,206 @@
+"""A POS's database on PostgreSQL as the source: nothing is missed, whatever commits when."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import servers
+from counterfoil.importing.watermarks import StateFile
+from importing.pos_database import MAPPING, TABLES, PosImport, bills_in
+
+pytestmark = pytest.mark.xdist_group("postgres")
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """An empty database with the tables of a POS."""
+    server = servers.postgres(18)
+    name = "pos_source"
+    server.command(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    server.command(f"CREATE DATABASE {name}")
+    for table in TABLES:
+        server.command(table.format(time="timestamptz"), name)
+    yield server.url(name)
+    server.command(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def pos(tmp_path: Path, url: str) -> PosImport:
+    return PosImport(tmp_path, url)
+
+
+def sell(url: str, number: int, updated: str = "now()", state: str = "paid") -> None:
+    with psycopg.connect(url) as connection:
+        write_bill(connection, number, updated, state)
+
+
+def write_bill(connection: "psycopg.Connection[tuple[object, ...]]", number: int, updated: str, state: str) -> None:
+    connection.execute(b"DELETE FROM bills WHERE no = %s", (number,))
+    values = f"({number}, '2026-11-14 18:05:00+07', 240.10, '{state}', {updated})"
+    connection.execute(f"INSERT INTO bills VALUES {values}".encode())  # noqa: S608 - invented values
+    connection.execute(b"DELETE FROM bill_lines WHERE bill_no = %s", (number,))
+    connection.execute(b"INSERT INTO bill_lines VALUES (%s, 'Khao soi', 2, 240.10)", (number,))
+    connection.execute(b"DELETE FROM bill_payments WHERE bill_no = %s", (number,))
+    connection.execute(b"INSERT INTO bill_payments VALUES (%s, 'Cash', 240.10)", (number,))
+
+
+def test_the_first_import_reads_all_and_the_next_what_is_new_or_changed(pos: PosImport, url: str) -> None:
+    sell(url, 1, "now() - interval '3 hours'")
+    sell(url, 2, "now() - interval '2 hours'")
+    sell(url, 9, state="100% open")
+    assert pos.run()["added"] == 3
+    sell(url, 2, state="void")
+    sell(url, 3)
+    told = pos.run()
+    assert (told["added"], told["changed"], told["import"]["rejected"]) == (1, 1, 0)
+    assert bills_in(told) == 2
+
+
+def test_a_bill_has_the_lines_and_payments_of_the_same_snapshot(pos: PosImport, url: str, tmp_path: Path) -> None:
+    sell(url, 1)
+    out = tmp_path / "records.ndjson"
+    pos.command.bare("import", "--format", "database", "--url", url, "--mapping", pos.mapping, "-o", out)
+    assert '"lines":[{"name":"Khao soi","qty":"2.000","total":"240.10"}]' in out.read_text("utf-8")
+    assert '"payments":[{"name":"Cash","amount":"240.10"}]' in out.read_text("utf-8")
+    assert '"closedAt":"2026-11-14T11:05:00+00:00"' in out.read_text("utf-8")
+
+
+def test_a_transaction_that_commits_after_later_ones_were_read_is_not_missed(pos: PosImport, url: str) -> None:
+    with psycopg.connect(url) as slow:
+        # Its stamp is the time at which it began, as with every `now()`.
+        write_bill(slow, 1, "now()", "paid")
+        sell(url, 2, "clock_timestamp()")
+        assert bills_in(pos.run()) == 1
+        slow.commit()
+    told = pos.run()
+    assert (told["added"], bills_in(told)) == (1, 2)
+
+
+def test_transaction_ids_as_the_watermark_need_no_overlap_and_no_clock(tmp_path: Path, url: str) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute("ALTER TABLE bills ADD written xid8 NOT NULL DEFAULT pg_current_xact_id()")
+    mapping = MAPPING.replace("state, updated FROM", "state, written FROM").replace(
+        'watermark = "updated"\noverlap = "10 minutes"', 'watermark = "written"\nkind = "xid"'
+    )
+    pos = PosImport(tmp_path, url, mapping)
+    sell(url, 1)
+    assert bills_in(pos.run()) == 1
+    with psycopg.connect(url) as slow:
+        write_bill(slow, 2, "now() - interval '1 year'", "paid")
+        sell(url, 3)
+        assert bills_in(pos.run()) == 1
+        slow.commit()
+    assert pos.run()["added"] == 1
+    assert bills_in(pos.run()) == 0
+
+
+def test_a_till_whose_clock_is_ahead_does_not_hide_the_others(pos: PosImport, url: str) -> None:
+    sell(url, 1, "now() + interval '2 days'")
+    pos.run()
+    sell(url, 2)
+    assert pos.run()["added"] == 1
+
+
+def test_a_row_without_a_watermark_is_read_every_time(pos: PosImport, url: str) -> None:
+    sell(url, 1, "now() - interval '1 day'")
+    sell(url, 2, "NULL")
+    pos.run()
+    sell(url, 3)
+    told = pos.run()
+    assert (told["added"], told["unchanged"]) == (1, 2 + 1)
+
+
+def test_the_state_is_not_advanced_while_a_row_is_rejected(pos: PosImport, url: str) -> None:
+    sell(url, 1)
+    sell(url, 2, "now() - interval '3 hours'", state="unheard of")
+    told = pos.run(status=3)
+    assert told["import"]["reasons"] == {"unreadable_value": 1}
+    assert not pos.state.exists()
+    sell(url, 2, "now() - interval '3 hours'", state="paid")
+    assert pos.run()["added"] == 1
+    assert pos.state.exists()
+
+
+def test_rejected_rows_can_be_left_behind_on_purpose(pos: PosImport, url: str) -> None:
+    sell(url, 1, state="unheard of")
+    pos.run("--skip-rejected", status=3)
+    assert pos.state.exists()
+
+
+def test_the_state_is_not_advanced_if_the_load_fails(pos: PosImport, url: str) -> None:
+    sell(url, 1)
+    store = pos.command.store
+    store.mkdir()
+    (store / "books.sqlite3").write_text("not a database " * 100, "utf-8")
+    pos.refused()
+    assert not pos.state.exists()
+    (store / "books.sqlite3").unlink()
+    assert pos.run()["added"] == 2
+
+
+def test_with_another_mapping_or_on_demand_everything_is_read_again(pos: PosImport, url: str) -> None:
+    sell(url, 1, "now() - interval '1 day'")
+    sell(url, 2)
+    pos.run()
+    assert bills_in(pos.run()) == 1
+    assert bills_in(pos.run("--full")) == 2
+    pos.mapping.write_text(MAPPING.replace('name = "name"\n', 'name = "name"\nproductId = "name"\n'), "utf-8")
+    told = pos.run()
+    assert (bills_in(told), told["changed"]) == (2, 2)
+
+
+def test_a_state_from_the_future_of_a_restored_database_is_not_believed(pos: PosImport, url: str) -> None:
+    sell(url, 1, "now() - interval '1 day'")
+    pos.run()
+    saved = pos.state.read_text("utf-8")
+    year = saved.partition('"time":"')[2][:4]
+    pos.state.write_text(saved.replace(f'"time":"{year}', f'"time":"{int(year) + 5}'), "utf-8")
+    assert bills_in(pos.run()) == 1
+
+
+def test_two_imports_never_run_with_the_same_state(pos: PosImport, url: str) -> None:
+    held = StateFile(pos.state)
+    try:
+        assert "another import is running" in pos.refused()
+    finally:
+        held.close()
+    pos.run()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            ("FROM bills WHERE", "FROM nowhere WHERE"),
+            'a query of the mapping failed: relation "nowhere" does not exist',
+        ),
+        (('watermark = "updated"', 'watermark = "total"'), "the watermark total is not a time: set database.kind"),
+        (('watermark = "updated"', 'watermark = "absent"'), "has no column absent, the watermark"),
+        (('id = "no"', 'id = "number"'), 'has no column "number"'),
+        (("[line]\nkey = ", "[line]\nname = "), "the query of the lines needs a key"),
+    ],
+)
+def test_a_mistake_in_the_queries_is_named(pos: PosImport, url: str, change: tuple[str, str], message: str) -> None:
+    sell(url, 1)
+    text = MAPPING.replace(*change).replace('name = "bill_no"\nname = "name"', 'name = "name"')
+    pos.mapping.write_text(text, "utf-8")
+    assert message in pos.refused()
+
+
+def test_a_database_that_cannot_be_reached_is_reported_without_its_password(pos: PosImport) -> None:
+    pos.url = "postgresql://someone:hidden-word@127.0.0.1:1/pos"
+    told = pos.refused()
+    assert "cannot connect to the database" in told
+    assert "hidden-word" not in told
+
+
+def test_nothing_is_written_to_the_database(pos: PosImport, url: str) -> None:
+    sell(url, 1)
+    pos.mapping.write_text(
+        MAPPING.replace('bills = "SELECT', 'bills = "WITH gone AS (DELETE FROM bill_lines RETURNING 1) SELECT'), "utf-8"
+    )
+    assert "a query of the mapping failed" in pos.refused()
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT count(*) FROM bill_lines").fetchone() == (1,)

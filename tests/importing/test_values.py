@@ -1,0 +1,143 @@
+"""Cells of an export: numbers and dates as tills write them."""
+
+from decimal import Decimal
+
+import pytest
+
+from counterfoil.importing.values import (
+    DateFormat,
+    NumberFormat,
+    UnreadableCell,
+    clean,
+    decimal_text,
+    read_day,
+    read_decimal,
+    read_flag,
+    read_time,
+)
+
+COMMA = NumberFormat(",", ".")
+
+
+@pytest.mark.parametrize(
+    ("cell", "number"),
+    [
+        ("1,250.50", "1250.50"),
+        ("฿1,250.50", "1250.50"),
+        ("1,250.50 THB", "1250.50"),
+        ("1250.5 บาท", "1250.5"),
+        ("$ 12", "12"),
+        ("(95.00)", "-95.00"),
+        ("(฿95.00)", "-95.00"),
+        ("-95", "-95"),
+        ("−95", "-95"),
+        ("95.00-", "-95.00"),
+        ("+3", "3"),
+        (".5", "0.5"),
+        ("12.", "12"),
+        ("๑๒.๕๐", "12.50"),
+        ("1 250.50", "1250.50"),
+        ("1'250.50", "1250.50"),
+        ("0.1000000000000000055511151231257827", "0.1000000000000000055511151231257827"),
+        ("123456789012345678901.23", "123456789012345678901.23"),
+    ],
+)
+def test_a_number_is_read_exactly(cell: str, number: str) -> None:
+    found = read_decimal(cell, NumberFormat())
+    assert found == Decimal(number)
+    assert found is not None
+    assert "E" not in decimal_text(found)
+
+
+@pytest.mark.parametrize(("cell", "number"), [("1.250,50", "1250.50"), ("12,5", "12.5"), ("(1.000,00) €", "-1000.00")])
+def test_a_decimal_comma_is_read_where_the_mapping_says_so(cell: str, number: str) -> None:
+    assert read_decimal(cell, COMMA) == Decimal(number)
+
+
+@pytest.mark.parametrize("cell", ["12,5", "1,25.00", "1.2.3", "abc", "12 pcs", "1e3", "NaN", "--5", "0x10", "1,2345"])
+def test_a_number_in_another_format_is_refused_and_not_guessed(cell: str) -> None:
+    with pytest.raises(UnreadableCell):
+        read_decimal(cell, NumberFormat())
+
+
+@pytest.mark.parametrize("cell", ["1.25", "1,250.00"])
+def test_a_decimal_point_is_refused_where_the_mapping_says_comma(cell: str) -> None:
+    with pytest.raises(UnreadableCell):
+        read_decimal(cell, COMMA)
+
+
+@pytest.mark.parametrize("cell", ["", "-", "–", "฿"])
+def test_an_empty_cell_has_no_number(cell: str) -> None:
+    assert read_decimal(cell, NumberFormat()) is None
+
+
+@pytest.mark.parametrize(
+    ("cell", "order", "iso"),
+    [
+        ("14/11/2026 18:05", "dmy", "2026-11-14T18:05:00"),
+        ("11/14/2026 6:05 PM", "mdy", "2026-11-14T18:05:00"),
+        ("8/17/26 12:16 AM", "mdy", "2026-08-17T00:16:00"),
+        ("8/17/26 12:16 PM", "mdy", "2026-08-17T12:16:00"),
+        ("2026-11-14 18:05:09", "dmy", "2026-11-14T18:05:09"),
+        ("2026-11-14T18:05:09.1234Z", "dmy", "2026-11-14T18:05:09.123000+00:00"),
+        ("2026-11-14T18:05:09+0700", "dmy", "2026-11-14T18:05:09+07:00"),
+        ("14.11.2026 18.05", "dmy", "2026-11-14T18:05:00"),
+        ("14-11-2569 18:05", "dmy", "2026-11-14T18:05:00"),
+        ("14 Nov 2026 18:05", "mdy", "2026-11-14T18:05:00"),
+        ("Nov 14, 2026 6:05 pm", "dmy", "2026-11-14T18:05:00"),
+        ("14 พ.ย. 2569 18:05 น.", "dmy", "2026-11-14T18:05:00"),
+        ("14 พฤศจิกายน 2569 18:05", "dmy", "2026-11-14T18:05:00"),
+        ("20261114 18:05", "dmy", "2026-11-14T18:05:00"),
+        ("26-11-14 18:05", "ymd", "2026-11-14T18:05:00"),
+        ("1762000000", "dmy", "1762000000"),
+    ],
+)
+def test_a_time_is_read_in_the_order_of_the_mapping(cell: str, order: str, iso: str) -> None:
+    assert read_time(cell, DateFormat(), order) == iso
+
+
+def test_a_time_zone_of_the_mapping_becomes_an_offset() -> None:
+    assert read_time("14/11/2026 18:05", DateFormat(timezone="UTC"), "dmy") == "2026-11-14T18:05:00+00:00"
+    assert read_time("14/07/2026 18:05", DateFormat(timezone="Europe/Berlin"), "dmy") == "2026-07-14T18:05:00+02:00"
+    assert read_time("14/11/2026 18:05Z", DateFormat(timezone="Asia/Bangkok"), "dmy") == "2026-11-14T18:05:00+00:00"
+
+
+def test_a_two_digit_buddhist_year_is_read_if_the_mapping_says_so() -> None:
+    assert read_day("14/11/69", DateFormat(buddhist=True), "dmy") == "2026-11-14"
+    assert read_day("14/11/69", DateFormat(), "dmy") == "2069-11-14"
+
+
+def test_a_day_without_a_time_gets_the_default_time_or_is_refused() -> None:
+    assert read_time("14/11/2026", DateFormat(default_time="12:00"), "dmy") == "2026-11-14T12:00:00"
+    with pytest.raises(UnreadableCell, match="no time of day"):
+        read_time("14/11/2026", DateFormat(), "dmy")
+
+
+@pytest.mark.parametrize(
+    ("cell", "order"),
+    [
+        ("14/11/2026 18:05", "mdy"),
+        ("31/02/2026 10:00", "dmy"),
+        ("14/11/2026 25:00", "dmy"),
+        ("14/11/2026 13:00 PM", "dmy"),
+        ("14/11/1026 10:00", "dmy"),
+        ("14/13/2026 10:00", "dmy"),
+        ("yesterday", "dmy"),
+        ("14 Foo 2026 10:00", "dmy"),
+        ("14/11/2026 10:00 nonsense", "dmy"),
+    ],
+)
+def test_a_date_that_does_not_exist_is_refused(cell: str, order: str) -> None:
+    with pytest.raises(UnreadableCell):
+        read_time(cell, DateFormat(), order)
+
+
+def test_text_loses_the_marks_of_a_spreadsheet() -> None:
+    assert clean(' ="00123" ') == "00123"
+    assert clean("\u00a0A1\t") == "A1"
+
+
+def test_a_flag_is_yes_or_no_and_nothing_else() -> None:
+    assert [read_flag(cell) for cell in ("Yes", "1", "TRUE", "ใช่", "", "no", "0")] == [True] * 4 + [False] * 3
+    with pytest.raises(UnreadableCell):
+        read_flag("Open")
