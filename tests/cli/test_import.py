@@ -120,6 +120,7 @@ def test_an_output_file_is_written_whole_or_not_at_all(counterfoil: Command, tmp
         (("--format", "csv", "bills.csv"), "`counterfoil import --infer FILE` proposes one"),
         (("--format", "square"), "Missing argument 'FILE...'"),
         (("--format", "square", "bills.csv", "--load", "-o", "x"), "Use --load or --output, not both."),
+        (("--format", "square", "bills.csv", "--json"), "--json needs --load or --output"),
         (("--format", "square", "bills.csv", "--state", "x"), "are for --format database"),
         (("--format", "database"), "--format database needs --url and --mapping"),
         (("--format", "square", "bills.csv", "--timezone", "Mars"), "Mars is not a time zone"),

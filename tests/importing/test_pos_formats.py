@@ -68,6 +68,16 @@ def test_loyverse_items_alone_give_amounts_that_are_sums() -> None:
     assert [len(bill["lines"]) for bill in found.bills] == [2, 1, 1]
 
 
+def test_loyverse_exports_without_a_store_need_the_shop_to_be_named(tmp_path: Path) -> None:
+    heading, first, *_ = RECEIPTS.read_text("utf-8").splitlines()
+    cells = [line.split(",") for line in (heading, first.replace('"2 x Khao soi, 1 x Iced tea"', ""))]
+    store = cells[0].index("Store")
+    export = tmp_path / "receipts.csv"
+    export.write_text("".join(",".join(row[:store] + row[store + 1 :]) + "\n" for row in cells), "utf-8")
+    assert imported("loyverse", export).reasons == [("receipts.csv", 2, "no_shop")]
+    assert imported("loyverse", export, shop="sh_1").bill["shopId"] == "sh_1"
+
+
 def test_a_file_that_is_not_from_loyverse_is_refused() -> None:
     with pytest.raises(ImportFailed, match="is not a Loyverse export of receipts"):
         imported("loyverse", EXAMPLES / "bills.csv")

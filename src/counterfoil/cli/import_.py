@@ -183,6 +183,8 @@ def _check(ctx: click.Context, request: ImportRequest) -> None:
         raise click.UsageError(f"{request.timezone} is not a time zone such as Asia/Bangkok.", ctx)
     if request.is_load and request.output != STANDARD_OUTPUT:
         raise click.UsageError("Use --load or --output, not both.", ctx)
+    if request.as_json and not request.is_load and request.output == STANDARD_OUTPUT:
+        raise click.UsageError("--json needs --load or --output, because the records go to standard output.", ctx)
     if request.format_name == DATABASE:
         if request.files or request.line_files or request.payment_files or not request.url or not request.mapping:
             raise click.UsageError("--format database needs --url and --mapping, and takes no files.", ctx)

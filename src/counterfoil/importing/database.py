@@ -172,12 +172,21 @@ class DatabaseImport:
             is_ahead = last > (aware if last.tzinfo else max(local, aware.astimezone(UTC).replace(tzinfo=None)))
         elif last is not None and self._database.kind == "xid":
             is_ahead = last > (self._source.oldest_transaction() or 0)
+        elif last is not None:
+            is_ahead = last > self._highest_number()
         if is_ahead:
             self.notes.append("The saved watermark lies in the future of this database. Everything is read again.")
             return None
         if last is None and self._state and self._state.exists:
             self.notes.append("The mapping has changed since the last import. Everything is read again.")
         return last
+
+    def _highest_number(self) -> int:
+        column = self._source.quoted(self._database.watermark)
+        query = f"SELECT max({column}) AS highest FROM ({self._database.bills}) AS source"  # noqa: S608 - the operator's
+        for (highest,) in self._source.rows(query, "", ()):
+            return int(str(highest)) if highest is not None else 0
+        return 0
 
     def _next(self) -> Watermark | None:
         """Return the watermark from which the next import starts."""
