@@ -179,6 +179,7 @@ def test_sums_over_the_lines_are_exact(tmp_path: Path) -> None:
         ("A1,31/02/2026 18:05,Tea,1,50,50", "unreadable_value"),
         ("A1,14/11/2026,Tea,1,50,50", "unreadable_value"),
         (",14/11/2026 18:05,Tea,1,50,50", "no_id"),
+        ("Total,,,,50,50", "no_time"),
         ("A1,14/11/2026 18:05,Tea,1,50", "bad_row"),
         ("A1,14/11/2026 18:05,Tea,1,50,50,9", "bad_row"),
     ],
@@ -249,6 +250,17 @@ def test_the_order_of_day_and_month_is_found_in_all_rows_together(tmp_path: Path
     rows = "A1,01/10/2026 18:05,Tea,1,50,50\nA2,10/31/2026 18:05,Tea,1,50,50\n"
     found = imported("csv", written(tmp_path, HEADING + rows), mapping=mapping)
     assert [bill["closedAt"] for bill in found.bills] == ["2026-01-10T18:05:00", "2026-10-31T18:05:00"]
+
+
+def test_points_in_a_date_mean_that_the_day_comes_first(tmp_path: Path) -> None:
+    mapping = MAPPING.replace('order = "dmy"', "")
+    export = written(tmp_path, HEADING + "A1,01.10.2026 18:05,Tea,1,50,50\n")
+    assert imported("csv", export, mapping=mapping).bill["closedAt"] == "2026-10-01T18:05:00"
+
+
+def test_a_bill_without_a_time_is_converted_if_the_mapping_allows_it(tmp_path: Path) -> None:
+    mapping = MAPPING.replace('closedAt = "Date"', 'closedAt = { column = "Date", optional = true }')
+    assert "closedAt" not in imported("csv", written(tmp_path, HEADING + "A1,,Tea,1,50,50\n"), mapping=mapping).bill
 
 
 def test_an_order_that_no_date_shows_is_asked_for(tmp_path: Path) -> None:

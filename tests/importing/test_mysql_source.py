@@ -70,9 +70,9 @@ def test_a_bill_has_its_lines_and_payments_with_exact_amounts(pos: PosImport, co
 
 
 def test_a_transaction_that_commits_after_later_ones_were_read_is_not_missed(pos: PosImport, connection: Any) -> None:
-    sell(connection, 1)
+    sell(connection, 1, "NOW(6) - INTERVAL 1205 MINUTE")
     with closing(mariadb().connect("pos")) as other:
-        sell(other, 2, "NOW(6) + INTERVAL 1 SECOND")
+        sell(other, 2, "NOW(6) - INTERVAL 1200 MINUTE")
         other.commit()
     assert bills_in(pos.run()) == 1
     connection.commit()

@@ -7,6 +7,7 @@ from msgspec import Struct
 BAD_ROW = "bad_row"
 NO_ID = "no_id"
 NO_SHOP = "no_shop"
+NO_TIME = "no_time"
 UNREADABLE_VALUE = "unreadable_value"
 NO_BILL = "no_bill"
 REPEATED_BILL = "repeated_bill"
@@ -18,6 +19,7 @@ REJECT_REASONS = {
     BAD_ROW: "cannot be split into the columns of the heading, or is not text in the file's encoding",
     NO_ID: "has no id for the bill",
     NO_SHOP: "does not say which shop the bill belongs to",
+    NO_TIME: "has no time for the bill",
     UNREADABLE_VALUE: "has a value that cannot be read as the mapping says",
     NO_BILL: "belongs to a bill that is not in the bills file",
     REPEATED_BILL: "repeats the id of an earlier bill in the same file",

@@ -15,6 +15,7 @@ from counterfoil.importing.results import (
     DIFFERENT_ROWS,
     NO_ID,
     NO_SHOP,
+    NO_TIME,
     REPEATED_BILL,
     UNREADABLE_VALUE,
     ImportFailed,
@@ -114,6 +115,9 @@ class BillConverter:
                 value = self._value(bill, name, BILL_FIELDS[name], first)
             if value not in (None, ""):
                 _put(record, name, value)
+            elif name == "closedAt" and not source.optional:
+                # Otherwise the row of totals at the end of many exports would become a bill.
+                raise RowProblem(NO_TIME, "has no time for the bill (closedAt)", first.line, first.sheet.name)
         self._put_void(record, first)
         if self._mapping.line:
             record["lines"] = [self._line(row, is_refund=is_refund) for row in line_rows]

@@ -182,7 +182,8 @@ def order_evidence(cell: str) -> str | None:
     if not found or len(found[1]) > 2:
         return None
     first, second = int(found[1]), int(found[2])
-    if first > 12 >= second:
+    # Points are written only where the day comes first.
+    if first > 12 >= second or cell[found.end(1)] == ".":
         return "dmy"
     return "mdy" if second > 12 >= first else None
 
