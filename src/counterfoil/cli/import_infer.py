@@ -48,7 +48,7 @@ def _show_bills(proposal: Proposal, text: str) -> None:
         _say("No bill can be shown, because the column of the bill's id was not found.")
         return
     is_order_known = "order" in content.get("dates", {})
-    # The preview reads an unknown order in one of the two ways, so that there is something to see.
+    # If the order is unknown, the preview still needs one to show any bills.
     shown = content if is_order_known else merged(content, {"dates": {"order": "dmy"}})
     found = list(_sample_records(parse_mapping(shown, "proposal"), proposal))
     facts = {
@@ -81,7 +81,7 @@ def _sample_records(mapping: ImportMapping, proposal: Proposal) -> Iterator[Impo
         (PAYMENT, proposal.payments),
     )
     inputs = [TableInput(kind, sheet.file.sheet, sheet.rows) for kind, sheet in sheets if sheet]
-    # The sample may end within the lines of a bill, so lines without a bill are no mistake.
+    # The sample of the bills may end before that of the lines, so lines without a bill are expected.
     yield from TableImport(mapping, inputs, ImportOptions(), has_all_bills=False).records()
 
 

@@ -1,11 +1,11 @@
-"""Imports the bills of a database: what is new since the last import, found by a watermark column.
+"""Imports the bills of a database that are new since the last import, found by a watermark column.
 
-No row may be missed, so a row is rather read twice; loading it twice changes
-nothing. All queries of an import run in one snapshot, so that a bill and its
+No row may be missed, so each import reads some rows again; loading a row twice
+changes nothing. All queries of an import run in one snapshot, so that a bill and its
 lines belong together. The next import starts an overlap before the highest
 watermark that was read: a transaction that commits late, and a till whose clock
 is behind, write rows with watermarks in the past. A watermark in the future is
-not believed. With a watermark of kind `xid` on PostgreSQL no overlap is needed:
+ignored. With a watermark of kind `xid` on PostgreSQL no overlap is needed:
 every transaction before the oldest running one is complete.
 """
 
@@ -230,7 +230,7 @@ def cell_of(value: Any) -> str:
         case timedelta():
             return str((datetime(1, 1, 1) + value).time())  # noqa: DTZ001 - a time of day has no zone
         case bytes():
-            # A column of one bit.
+            # MySQL returns a column of one bit as a byte.
             return str(value[0]) if value in (b"\0", b"\1") else value.decode("utf-8", "replace")
         case dict() | list():
             return json.encode(value).decode()

@@ -4,7 +4,6 @@ import re
 from typing import Final
 
 _NOT_A_LETTER = re.compile(r"[\W_]+")
-# A Thai vowel sign or tone mark is not a word character for `\W`, so these are kept explicitly.
 _THAI = re.compile(r"[\u0e00-\u0e7f]+")
 
 
@@ -19,7 +18,7 @@ def _table(words: dict[str, str]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(plain(word) for word in text.split(", ")) for name, text in words.items()}
 
 
-# The first word that fits wins, so the more specific words come first.
+# The first matching word is used, so the more specific words come first.
 BILL_HEADINGS: Final = _table(
     {
         "id": "transaction id, bill id, receipt id, order id, invoice id, bill no, bill number, bill, receipt number, "

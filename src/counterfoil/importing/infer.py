@@ -366,7 +366,9 @@ class _Inference:
         if not any(name.startswith("[[payment]]") for name in self._result.sections):
             missing.append(f"the payments. If they are in another file, give it with {PAYMENTS}.")
         if "void" not in bill:
-            missing.append("whether a bill was voided. If the export leaves voided bills out, that is fine.")
+            missing.append(
+                "whether a bill was voided. A bill that is voided after it was imported will stay completed."
+            )
         self._result.unused = [name for name in self._bills.columns if name not in self._used]
 
     def _undecided(self, text: str) -> None:

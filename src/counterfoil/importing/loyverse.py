@@ -12,7 +12,7 @@ from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import CsvFile
 
 ITEM_COLUMNS = ("Item", "Item name")
-# Without the receipts, the amounts of a bill are the sums over its items, and the payments are not known.
+# Used if only the items were exported: the amounts of a bill are sums over its items.
 SUMS = {
     "subtotal": {"sum": "Gross sales"},
     "discount": {"sum": "Discounts", "optional": True},

@@ -63,7 +63,7 @@ class RejectedRow(Struct, frozen=True):
 
 
 class SkippedRow(Struct, frozen=True):
-    """A row that is not a bill on purpose, such as an order that is still open."""
+    """A row that is deliberately not converted, such as an order that is still open."""
 
     file: str
     line: int

@@ -14,7 +14,7 @@ from counterfoil.importing.values import clean
 BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 CANDIDATES = ",;\t|"
 SAMPLE_BYTES = 64 * 1024
-# Longer than any cell of an export. A missing closing quote would otherwise take the rest of the file into one cell.
+# No cell of an export is longer. The limit stops a missing quote from taking the rest of the file into one cell.
 MAX_CELL = 1024 * 1024
 _LONE = range(0xDC80, 0xDD00)
 

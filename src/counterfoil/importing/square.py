@@ -23,7 +23,7 @@ from counterfoil.importing.results import NOT_AN_ORDER, OTHER_CURRENCY, RowProbl
 from counterfoil.importing.values import decimal_text
 
 NOT_CLOSED = "the order is still open"
-# Square writes money in the smallest unit of its currency, which is a hundredth except for these.
+# Square writes amounts in the smallest unit of the currency: a hundredth, except for these currencies.
 NO_DECIMALS = frozenset(
     {"BIF", "CLP", "DJF", "GNF", "JPY", "KMF", "KRW", "MGA", "PYG", "RWF", "UGX", "VND", "VUV", "XAF", "XOF", "XPF"}
 )
@@ -184,7 +184,7 @@ class SquareOrders(OrderFormat):
         )
 
     def _refunds(self, order: Order) -> list[dict[str, Any]]:
-        """Return the money that went back, as negative payments. A sale also lists later refunds, which are not its."""
+        """Return the refunded money as negative payments. An order without returns has none of its own."""
         if not order.get("returns"):
             return []
         refunds: Sequence[Order] = [

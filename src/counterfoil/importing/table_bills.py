@@ -33,7 +33,7 @@ from counterfoil.importing.values import (
     shown,
 )
 
-# A refund turns these around, unlike a price per unit. Rounding may have either sign.
+# The fields of lines and payments that a refund makes negative. A price per unit stays positive.
 _SIGNED = frozenset({"qty", "total", "amount", "change"})
 _ROUNDING = "amounts.rounding"
 _NOT_WRITTEN = frozenset({"id", "shopId", "void", "voidReason", "removed"})
@@ -116,7 +116,7 @@ class BillConverter:
             if value not in (None, ""):
                 _put(record, name, value)
             elif name == "closedAt" and not source.optional:
-                # Otherwise the row of totals at the end of many exports would become a bill.
+                # Many exports end with a row of totals, which must not become a bill.
                 raise RowProblem(NO_TIME, "has no time for the bill (closedAt)", first.line, first.sheet.name)
         self._put_void(record, first)
         if self._mapping.line:
@@ -226,7 +226,7 @@ class BillConverter:
             sources = rows if table.key else bill_rows[:1] if self._is_flat else bill_rows
             for row in sources:
                 payment = self._part(table, kinds, row, is_refund=is_refund)
-                # A column per way of paying is empty or 0 on bills that were paid in another way.
+                # If there is a column for each way of paying, those that were not used are empty or 0.
                 if payment.get("amount") or (payment.get("name") and table.fields["name"].constant is None):
                     payments.append(payment)
         return payments

@@ -88,7 +88,7 @@ class TableImport:
             named = {shop["id"] for shop in self._mapping.shops}
             for group in spool.bills():
                 yield from self._bill(converter, group, named)
-            # A part of the bills was asked for, so lines of other bills are no mistake.
+            # If only some bills were read, lines of the others are expected.
             for kind, row, key in spool.orphans() if self._has_all_bills else ():
                 detail = f"is a {KIND_NAMES[kind]} of the bill {key}, which is not in the bills file"
                 yield RejectedRow(row.sheet.name, row.line, NO_BILL, detail, key)
