@@ -111,6 +111,16 @@ def test_what_an_export_does_not_have_is_told(tmp_path: Path) -> None:
     assert proposal.unused == ["Colour", "Shape"]
 
 
+def test_a_row_of_totals_below_a_few_bills_does_not_hide_what_the_columns_are(tmp_path: Path) -> None:
+    text = "วันที่,เวลา,เลขที่ใบเสร็จ,ยอดสุทธิ\n14/11/2569,18:05,R1,220\n14/11/2569,19:20,R2,80\nรวม,,,300\n"
+    export = written(tmp_path, text)
+    proposal, mapping = inferred(export, shop="s")
+    assert mapping["bill"]["closedAt"] == ["วันที่", "เวลา"]
+    found = imported("csv", export, mapping=proposal.text())
+    assert [bill["closedAt"] for bill in found.bills] == ["2026-11-14T18:05:00", "2026-11-14T19:20:00"]
+    assert found.reasons == [("export.csv", 4, "no_id")]
+
+
 def test_a_title_above_the_heading_is_passed_over(tmp_path: Path) -> None:
     text = "Sales report,,\n,,\nBill No,Date,Total\n1,31/10/2026 10:00,5\n"
     proposal, mapping = inferred(written(tmp_path, text), shop="s")
