@@ -1,11 +1,13 @@
 """CSV files with a mapping: joins, formats, refunds, voids, and what is rejected."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from counterfoil.importing.results import ImportFailed
+from counterfoil.importing.spool import BILL, Spool
 from importing.exports import HEADING, MAPPING, imported, written
 
 TWO_BILLS = (
@@ -268,6 +270,32 @@ def test_an_order_that_no_date_shows_is_asked_for(tmp_path: Path) -> None:
     export = written(tmp_path, HEADING + "A1,01/10/2026 18:05,Tea,1,50,50\n")
     with pytest.raises(ImportFailed, match=r"export.csv line 2 has 01/10/2026 18:05. Use --date-order dmy"):
         imported("csv", export, mapping=mapping)
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        (b"PK\x03\x04", "is an Excel workbook or a ZIP archive. Save the sheet as CSV"),
+        (b"\xd0\xcf\x11\xe0", "is an Excel workbook"),
+        (b"\x1f\x8b", "is compressed with gzip"),
+        (b"%PDF-1.7", "is a PDF document"),
+        (b"", "has no heading"),
+    ],
+)
+def test_a_file_that_is_not_csv_is_named_for_what_it_is(tmp_path: Path, start: bytes, message: str) -> None:
+    path = tmp_path / "export.csv"
+    path.write_bytes(start)
+    with pytest.raises(ImportFailed, match=message):
+        imported("csv", path, mapping=MAPPING)
+
+
+def test_a_temporary_file_that_cannot_grow_is_reported_with_what_to_do(tmp_path: Path) -> None:
+    def fill(spool: Spool) -> None:
+        for number in range(20_000):
+            spool.add(BILL, f"A{number}", 0, number, ["x" * 100])
+
+    with closing(Spool(max_pages=8)) as spool, pytest.raises(ImportFailed, match="set TMPDIR to a folder"):
+        fill(spool)
 
 
 def test_a_column_that_the_file_lacks_is_named_before_anything_is_read(tmp_path: Path) -> None:

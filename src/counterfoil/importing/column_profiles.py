@@ -107,6 +107,7 @@ def _heading_line(path: Path, encoding: str, is_heading: Callable[[Sequence[str]
         try:
             columns = CsvFile(path, encoding, None, line).sheet.columns
         except ImportFailed:
+            # There is nothing on this line, or the file is not CSV, which opening it for the rows reports.
             continue
         if is_heading(list(columns)):
             return line

@@ -12,6 +12,13 @@ from counterfoil.importing.results import BAD_ROW, ImportFailed, RowProblem
 from counterfoil.importing.values import clean
 
 BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+# The first bytes of files that people take for CSV, and what to do with them.
+NOT_CSV = {
+    b"PK\x03\x04": "is an Excel workbook or a ZIP archive. Save the sheet as CSV (UTF-8), or unpack it, first.",
+    b"\xd0\xcf\x11\xe0": "is an Excel workbook. Save the sheet as CSV (UTF-8) first.",
+    b"\x1f\x8b": "is compressed with gzip. Unpack it first.",
+    b"%PDF": "is a PDF document. Export the bills as CSV.",
+}
 CANDIDATES = ",;\t|"
 SAMPLE_BYTES = 64 * 1024
 # No cell of an export is longer. The limit stops a missing quote from taking the rest of the file into one cell.
@@ -41,6 +48,9 @@ class CsvFile:
         self.path = path
         self.name = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in path.name)
         start = self._start()
+        for mark, advice in NOT_CSV.items():
+            if start.startswith(mark):
+                raise ImportFailed(f"{self.name} {advice}")
         self.encoding = encoding_of(start, encoding)
         self._heading_line = heading_line
         self.delimiter = delimiter or delimiter_of(start.decode(self.encoding, "replace"), heading_line)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct, json
 
+from counterfoil.importing.results import ImportFailed
 from counterfoil.importing.sheets import Sheet, TableRow
 
 BILL, LINE, PAYMENT = 0, 1, 2
@@ -41,14 +42,16 @@ class BillRows(Struct):
 
 
 class Spool:
-    """The rows of an export, by bill."""
+    """The rows of an export, by bill. `max_pages` limits the temporary file, in pages of 4 KiB."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_pages: int | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="counterfoil-import-")
         self._db = sqlite3.connect(Path(self._folder.name) / "rows.sqlite3", isolation_level=None)
         self._db.execute("PRAGMA journal_mode = OFF")
         self._db.execute("PRAGMA synchronous = OFF")
         self._db.execute("PRAGMA temp_store = FILE")
+        if max_pages:
+            self._db.execute(f"PRAGMA max_page_count = {max_pages}")
         self._db.execute(_CREATE)
         self._db.execute("BEGIN")
         self._sheets: list[Sheet] = []
@@ -66,8 +69,11 @@ class Spool:
     def bills(self) -> Iterator[BillRows]:
         """Yield the rows of each bill, in the order in which the bills first appear."""
         self._flush()
-        self._db.execute("COMMIT")
-        self._db.execute(_INDEX)
+        try:
+            self._db.execute("COMMIT")
+            self._db.execute(_INDEX)
+        except sqlite3.Error as error:
+            raise _failure(self._folder.name, error) from error
         for (key,) in self._db.execute(_BILLS):
             group = BillRows(key, [], [], [])
             lists = (group.bills, group.lines, group.payments)
@@ -86,5 +92,15 @@ class Spool:
             self._folder.cleanup()
 
     def _flush(self) -> None:
-        self._db.executemany(_ADD, self._waiting)
+        try:
+            self._db.executemany(_ADD, self._waiting)
+        except sqlite3.Error as error:
+            raise _failure(self._folder.name, error) from error
         self._waiting.clear()
+
+
+def _failure(folder: str, error: sqlite3.Error) -> ImportFailed:
+    return ImportFailed(
+        f"the temporary file in {folder} cannot be written: {error}. It takes about as much room as the export; set "
+        "TMPDIR to a folder with more room."
+    )
