@@ -1,6 +1,8 @@
 """A POS's database on PostgreSQL as the source: nothing is missed, whatever commits when."""
 
+import random
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
@@ -94,6 +96,43 @@ def test_transaction_ids_as_the_watermark_need_no_overlap_and_no_clock(tmp_path:
         slow.commit()
     assert pos.run()["added"] == 1
     assert bills_in(pos.run()) == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["time", "xid"])
+def test_however_transactions_and_imports_interleave_the_store_ends_up_like_the_database(
+    tmp_path: Path, url: str, kind: str, seed: int
+) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute("ALTER TABLE bills ADD written xid8 NOT NULL DEFAULT pg_current_xact_id()")
+    by_id = MAPPING.replace("state, updated FROM", "state, written FROM").replace(
+        'watermark = "updated"\noverlap = "10 minutes"', 'watermark = "written"\nkind = "xid"'
+    )
+    pos = PosImport(tmp_path, url, by_id if kind == "xid" else MAPPING)
+    chance = random.Random(seed)  # noqa: S311 - a schedule, not a secret
+    with ExitStack() as stack:
+        idle = [stack.enter_context(psycopg.connect(url)) for _ in range(4)]
+        # Each till has bills of its own, so that no till waits for another.
+        numbers = {id(till): range(first, 100, 4) for first, till in enumerate(idle)}
+        busy: list[psycopg.Connection[tuple[object, ...]]] = []
+        for _ in range(40):
+            step = chance.random()
+            if step < 0.5 and idle:
+                till = idle.pop(chance.randrange(len(idle)))
+                write_bill(till, chance.choice(numbers[id(till)]), "now()", chance.choice(["paid", "void"]))
+                busy.append(till)
+            elif step < 0.8 and busy:
+                till = busy.pop(chance.randrange(len(busy)))
+                till.commit()
+                idle.append(till)
+            else:
+                pos.run()
+        for till in busy:
+            till.commit()
+    pos.run()
+    told = pos.run("--full")
+    assert (told["added"], told["changed"]) == (0, 0)
+    assert told["unchanged"] == bills_in(told) + 1 > 5
 
 
 def test_a_till_whose_clock_is_ahead_does_not_hide_the_others(pos: PosImport, url: str) -> None:
