@@ -70,6 +70,14 @@ def test_every_example_loads_without_an_unknown_or_unreadable_field_and_twice_al
     assert counterfoil.json("load", records, "--strict")["unchanged"] == 4
 
 
+def test_a_shop_that_the_store_knows_keeps_its_settings(counterfoil: Command) -> None:
+    counterfoil("load", "-", stdin=b'{"kind":"shop","id":"Riverside","name":"By the river","closingTime":"02:00"}')
+    receipts = EXAMPLES / "loyverse-receipts.csv"
+    told = counterfoil.json("import", "--format", "loyverse", receipts, "--with-shops", "--load")
+    assert (told["added"], told["changed"], told["import"]["shops"]) == (3, 0, 0)
+    assert "By the river" in counterfoil("shops").output
+
+
 def test_records_on_standard_output_can_be_piped_into_a_load(tmp_path: Path, mapping: Path) -> None:
     file = export(tmp_path, "A1,14/11/2026 18:05,240.00", "A2,14/11/2026,80.00")
     importing = [*PYTHON, "import", "--format", "csv", "--mapping", str(mapping), str(file)]

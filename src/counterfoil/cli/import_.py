@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 from msgspec import Struct
 
-from counterfoil.cli.import_output import load_records, write_records
+from counterfoil.cli.import_output import load_records, without_known_shops, write_records
 from counterfoil.cli.import_report import ImportRejects, ImportTally, converted
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
@@ -101,7 +101,11 @@ class FilesReading:
     help="CSV file with payments of bills.",
 )
 @click.option("--shop", metavar="ID", help="The shop that all bills belong to. [default: as in the export]")
-@click.option("--with-shops", is_flag=True, help="Also write a record for each shop that the export names.")
+@click.option(
+    "--with-shops",
+    is_flag=True,
+    help="Also write a record for each shop that the export names; with --load, only for new ones.",
+)
 @click.option("--date-order", type=click.Choice(DATE_ORDERS), help="Order of day, month and year in dates.")
 @click.option("--timezone", metavar="NAME", help="Time zone of times without an offset. [default: the shop's]")
 @click.option("--currency", default="THB", show_default=True, metavar="CODE", help="Currency of square orders.")
@@ -153,11 +157,15 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     tally = ImportTally(rejects_file=request.rejects)
     rejects = ImportRejects(request.rejects)
     with _opened(request) as reading:
-        records = converted(reading.records(), tally, rejects)
         if not request.is_load:
+            records = converted(reading.records(), tally, rejects)
             write_records(records, request.output, tally, as_json=request.as_json)
         else:
             settings = settings_from(ctx, batch=request.batch, store=request.store)
+            found = reading.records()
+            if request.with_shops:
+                found = without_known_shops(settings, found)
+            records = converted(found, tally, rejects)
             report = load_records(settings, records, _source_name(request), tally, as_json=request.as_json)
             if report.interrupted:
                 raise click.exceptions.Exit(INTERRUPTED)

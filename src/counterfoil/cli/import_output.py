@@ -2,14 +2,16 @@
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 from msgspec import json
 
+from counterfoil import bootstrap
 from counterfoil.cli.import_report import ImportTally, print_tally, tally_view
 from counterfoil.cli.load import LoadReport, load_view, new_rejects_path, print_report, run_load
 from counterfoil.cli.terminal import print_json
-from counterfoil.importing.results import ImportedRecord
+from counterfoil.importing.results import Imported, ImportedRecord
 from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.ingest.sources import Source, SourceLine
 from counterfoil.settings import Settings
@@ -51,6 +53,15 @@ def write_records(records: Iterable[ImportedRecord], output: str, tally: ImportT
         print_json(tally_view(tally))
     else:
         print_tally(tally, to_stderr=False)
+
+
+def without_known_shops(settings: Settings, found: Iterable[Imported]) -> Iterator[Imported]:
+    """Leave out shops that the export only mentions and the store already has, so that their settings are kept."""
+    with closing(bootstrap.ledger(settings)) as ledger:
+        for one in found:
+            is_known = isinstance(one, ImportedRecord) and one.is_found_shop and ledger.facts(one.record["id"])
+            if not is_known:
+                yield one
 
 
 def load_records(

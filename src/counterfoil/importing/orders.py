@@ -82,7 +82,7 @@ class OrderFormat:
         if self.options.write_shops and shop not in self._named:
             self._named.add(shop)
             found = shop_record(shop, self.shop_name(content) or shop, self.options.timezone)
-            yield ImportedRecord(order.file, order.line, found)
+            yield ImportedRecord(order.file, order.line, found, is_found_shop=True)
         yield ImportedRecord(order.file, order.line, record)
 
 

@@ -50,6 +50,8 @@ class ImportedRecord(Struct, frozen=True):
     file: str
     line: int
     record: dict[str, Any]
+    is_found_shop: bool = False
+    """Whether it is a shop that the export only mentions. The store may know more about it."""
 
 
 class RejectedRow(Struct, frozen=True):

@@ -191,7 +191,7 @@ class TableImport:
             return
         if self._options.write_shops and record["shopId"] not in named:
             named.add(record["shopId"])
-            yield ImportedRecord(first.sheet.name, first.line, self._found_shop(record["shopId"]))
+            yield ImportedRecord(first.sheet.name, first.line, self._found_shop(record["shopId"]), is_found_shop=True)
         yield ImportedRecord(first.sheet.name, first.line, record)
 
     def _found_shop(self, shop_id: str) -> dict[str, Any]:
