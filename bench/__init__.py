@@ -1,1 +1,1 @@
-"""The benchmark: `make bench`, `make bench-quick`, `make bench-growth`. See docs/performance.md."""
+"""The benchmark, run by `make bench`, `make bench-quick` and `make bench-growth`. See docs/performance.md."""

@@ -62,7 +62,7 @@ def ran(profile: Profile, folder: Path) -> report.Run:
 
 
 def again(profile: Profile, folder: Path, parts: Sequence[str]) -> report.Run:
-    """Return the last run, with some of its parts run again."""
+    """Rerun some parts of the last run; return the updated run."""
     run = report.read(profile.name)
     made = world.made(folder, profile.bills, profile.days)
     copies.fill_sqlite(made)
@@ -72,14 +72,14 @@ def again(profile: Profile, folder: Path, parts: Sequence[str]) -> report.Run:
 
 def add_parts(run: report.Run, profile: Profile, made: World, parts: Sequence[str]) -> None:
     for part in parts:
-        # A run takes long and a part may fail, so the results so far are saved before each part.
+        # A run takes a long time and a part may fail, so the results so far are saved before each part.
         report.write(run)
         say(f"--- {part}")
         PARTS[part](run, made, profile)
 
 
 def rounds(profile: Profile, made: World, contestants: dict[str, Contestant], run: report.Run) -> dict[Pair, Measured]:
-    """Start all contestants, check that their answers agree, and measure them in turn."""
+    """Start all contestants, check that their responses agree, and measure them in alternating rounds."""
     questions = workloads.drawn(made)
     run.titles |= {one.name: one.title for one in questions.values()}
     named = dict.fromkeys(pair.contestant for group in profile.groups for pair in group)

@@ -40,7 +40,7 @@ def plain_database() -> str:
 
 
 def measured(stack: ExitStack, number: int) -> dict[str, Taken]:
-    """Run one round on empty stores; return the milliseconds of each operation, by store."""
+    """Run one round on empty stores; return the time of each operation in milliseconds, per store."""
     addresses = {PLAIN: plain_database(), CITUS: cluster().fresh_database()[1]}
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     services = {
@@ -86,7 +86,10 @@ def questions(service: RunningService, key: str, of: Record) -> Iterator[tuple[s
 
 
 def asked(services: dict[str, RunningService], keys: dict[str, str], path: str, query: Query) -> Taken:
-    """Return the median time of many HTTP requests, by store. The stores alternate, so other load affects both."""
+    """Return the median time of many HTTP requests, per store.
+
+    The stores take turns, so other load affects both equally.
+    """
     taken: dict[str, list[float]] = {kind: [] for kind in services}
     for _ in range(ASKED):
         for kind, service in services.items():

@@ -1,8 +1,8 @@
-"""The contestants: how each is started, and how it is asked.
+"""The contestants: how each one is started and queried.
 
-Counterfoil runs with everything on: key check, minute window, day quota,
-request records, metrics, logging. The others do none of that. Each has one
-worker process, except where its name says otherwise.
+Counterfoil runs with everything on: key check, minute window, day quota, request
+records, metrics, logging. The others do none of this. Each contestant has one
+worker process, unless its name says otherwise.
 """
 
 import os
@@ -29,7 +29,7 @@ PEERS = HERE / "peers"
 PEERS_BIN = HERE / ".venv" / "bin"
 FASTIFY = PEERS / "fastify"
 PATIENCE_SEC = 60.0
-# Requests rotate through this many keys, because a real integration does not request the same page repeatedly.
+# Requests rotate through this many keys, because a real integration does not keep requesting the same page.
 CALLERS = 50
 NGINX = """
 {user} daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/nginx.log;
@@ -52,7 +52,11 @@ server-port = {port}
 
 
 class Contestant(Struct, frozen=True, kw_only=True):
-    """A server to measure. `command` takes the world and a port; `missing` names what is not installed."""
+    """A server to measure.
+
+    `command` takes the world and a port; `missing` names anything it needs that is
+    not installed.
+    """
 
     name: str
     title: str
@@ -72,7 +76,7 @@ class Running(Struct, frozen=True):
     keys: dict[str, list[str]]
 
     def headers(self, franchise: str, encoding: str) -> list[dict[str, str]]:
-        """Return the request headers of each caller. A contestant without keys has a single caller."""
+        """Return the request headers for each caller. A contestant without keys has a single caller."""
         if not self.keys:
             return [{"Accept-Encoding": encoding}]
         return [{"Accept-Encoding": encoding, "Authorization": f"Bearer {key}"} for key in self.keys[franchise]]
@@ -112,7 +116,7 @@ def _datasette(world: World, port: int) -> list[str]:
 
 def _nginx(world: World, port: int) -> list[str]:
     rules = world.folder / "nginx.conf"
-    # If started by root, nginx switches to a user who cannot read our temporary folder.
+    # If started by root, nginx switches to a user that cannot read our temporary folder, so keep it running as root.
     user = "user root;" if os.getuid() == 0 else ""
     text = NGINX.format(folder=world.folder, host=HOST, port=port, root=world.limits, user=user)
     rules.write_text(text, "utf-8")
@@ -153,7 +157,7 @@ def _program(name: str) -> str | None:
 
 
 def _needs(*files: Path | str) -> str | None:
-    """Return a text that names the missing files or programs, or None if all are installed."""
+    """Return a message that names the missing files or programs, or None if all are installed."""
     lacking = [
         str(file.relative_to(HERE.parent)) if isinstance(file, Path) else file
         for file in files
@@ -163,7 +167,7 @@ def _needs(*files: Path | str) -> str | None:
 
 
 def _framework(name: str, on_server: bool) -> Contestant:
-    """Return FastAPI, Litestar or Fastify, on PostgreSQL or SQLite."""
+    """Return the contestant for FastAPI, Litestar or Fastify, on PostgreSQL or SQLite."""
     title, command, needed = {
         "fastapi": ("FastAPI + SQLAlchemy + Pydantic", _fastapi, (PEERS_BIN / "uvicorn",)),
         "litestar": ("Litestar + msgspec", _litestar, (PEERS_BIN / "granian",)),
@@ -180,7 +184,7 @@ def _framework(name: str, on_server: bool) -> Contestant:
 
 
 def field() -> dict[str, Contestant]:
-    """Return all contestants by name, including those that are not installed."""
+    """Return all contestants, including those that are not installed, keyed by name."""
     ours = Contestant(
         name="counterfoil",
         title="Counterfoil",
@@ -241,7 +245,7 @@ def field() -> dict[str, Contestant]:
 
 @contextmanager
 def running(contestant: Contestant, world: World, cores: set[int] | None = None) -> Iterator[Running]:
-    """Start a contestant on a free port, in its own session; stop it at the end."""
+    """Start a contestant on a free port, in its own session; stop it when the block ends."""
     port = free_port()
     keys = {name: issue_keys(world, name, CALLERS) for name in (GROUP, LARGE)} if contestant.asks_with_key else {}
     if keys:

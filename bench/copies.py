@@ -1,4 +1,4 @@
-"""Fill the contestants' tables (peers/tables.sql) with what our store publishes, in SQLite or PostgreSQL."""
+"""Fill the contestants' tables (peers/tables.sql) in SQLite or PostgreSQL with the data that our store publishes."""
 
 import json as lenient
 import sqlite3
@@ -36,7 +36,7 @@ def _books(world: World) -> Any:
 
 
 class Published:
-    """What our store publishes, as rows of the contestants' tables. Lists and objects are JSON text."""
+    """The data that our store publishes, as rows for the contestants' tables. Lists and objects are JSON text."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -76,7 +76,7 @@ class Published:
             yield {"provider_id": record.provider_id, "created_ms": created, **shown}
 
     def accounts(self) -> Iterator[Row]:
-        """Yield the accounts that a lookup may find. Read from the source: our store holds no messaging user IDs."""
+        """Yield the accounts that a lookup may find, from the source records: our store holds no messaging user IDs."""
         token_of = bootstrap.pseudonyms(self._world.settings).member_token
         with (self._world.source / "members.ndjson").open("rb") as lines:
             for line in lines:

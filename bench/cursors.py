@@ -1,4 +1,4 @@
-"""Cursors for the benchmark's callers: to continue a list, a key needs a cursor that was handed out to it."""
+"""Cursors for the benchmark's callers: a key can continue a list only from a cursor that was handed out to it."""
 
 import asyncio
 import sqlite3
@@ -16,7 +16,7 @@ _HORIZON = "SELECT at FROM horizon"
 
 
 def hand_out(world: World, keys: list[str]) -> None:
-    """Hand out, to each key, the cursor of every page that the workloads ask for."""
+    """Give each key a cursor for every page that the workloads request."""
     asked = list(_positions(world))
     lineages = [key.split("_")[2] for key in keys]
     parts = bootstrap.serving_ports(world.settings, lambda _: None)
@@ -33,7 +33,7 @@ def hand_out(world: World, keys: list[str]) -> None:
 
 
 def _positions(world: World) -> Iterator[tuple[str, str, StoredCursor]]:
-    """Yield the list and the position of each page that does not begin its list."""
+    """Yield the list and position of every page except the first page of each list."""
     with closing(sqlite3.connect(f"file:{world.books}?mode=ro", uri=True)) as books:
         (horizon,) = books.execute(_HORIZON).fetchone()
         questions = {question for workload in drawn(world).values() for question in workload.questions}

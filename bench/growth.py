@@ -1,9 +1,9 @@
 """Measure how the time per page and the memory of a worker change as the store grows.
 
-A loaded store is multiplied inside SQLite: shops are copied with other IDs, and
-bills are copied into earlier months. Bills are written day by day across all
-shops, as loaders write them, so pages have the same layout on disk. This takes
-minutes, where loading would take hours.
+A loaded store is multiplied inside SQLite: shops are copied with new IDs, and bills
+are copied into earlier months. Bills are written day by day across all shops, as
+loaders write them, so pages have the same layout on disk. This takes minutes;
+loading would take hours.
 """
 
 import sqlite3
@@ -34,7 +34,7 @@ _BILLS = "SELECT count(*) FROM bills"
 
 
 class Size(Struct, frozen=True):
-    """The number of bills in a store, the median time per page, and the memory of its worker."""
+    """The number of bills in a store, the median time per page, and its worker's memory use."""
 
     bills: int
     page_us: float
@@ -125,7 +125,7 @@ def _more_shops(connection: sqlite3.Connection) -> str:
 
 
 def _more_bills(connection: sqlite3.Connection) -> str:
-    """Return a statement that copies bills. A copy's number is in its shop's range, above the existing ones."""
+    """Return a statement that copies bills. Copies get unused numbers in their shop's range."""
     changed = {
         "number": f"number + (:step << {SHOP_SHIFT}) + :month * 100000000",
         "shop": "shop + :step",

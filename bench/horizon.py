@@ -2,10 +2,10 @@
 
     .venv/bin/python -m bench.horizon --seconds 20
 
-Starts the service, sends requests one after the other, and prints the age of
-`serverTime` on arrival (so it includes the network time). At the end, a loader
-is frozen while it holds the lock. `serverTime` must not advance then, and
-changes that become visible later must be newer than it. Prints one line of
+Starts the service, sends one request at a time, and prints the age of `serverTime`
+on arrival (so it includes the network time). At the end, a loader is frozen while
+it holds the lock. While it is frozen, `serverTime` must not advance, and changes
+that become visible later must be newer than that `serverTime`. Prints one line of
 JSON on standard output. The exit status is 1 if the promise is broken.
 """
 
@@ -46,7 +46,7 @@ class Service:
         return str(self._http.get("/usage").json()["serverTime"])
 
     def ages(self, seconds: float) -> list[float]:
-        """Send requests for this long; return the age of `serverTime` in each answer, in seconds."""
+        """Send requests for this long; return the age of `serverTime` in each response, in seconds."""
         ages, end = [], time.time() + seconds
         while time.time() < end:
             horizon = datetime.fromisoformat(self.server_time()).timestamp()
@@ -54,7 +54,7 @@ class Service:
         return ages
 
     def changes(self, since: str) -> dict[tuple[str, str], str]:
-        """Return `updatedAt` of each bill that has changed since, by shop and bill ID."""
+        """Return the `updatedAt` of each bill that has changed since then, keyed by shop and bill ID."""
         return {
             (shop_id, bill["id"]): str(bill["updatedAt"])
             for shop_id in self.shops
@@ -100,7 +100,7 @@ def told(phase: str, ages: list[float]) -> dict[str, float]:
 
 
 def versions(folder: Path, bills: int, seed: int) -> list[Path]:
-    """Return two files with the same bills and different cashiers: loading them in turn changes every bill."""
+    """Return two files with the same bills but different cashiers: loading them alternately changes every bill."""
     words = ("generate", "--bills", str(bills), "--seed", str(seed + 1))
     lines = subprocess.run([*COUNTERFOIL, *words], capture_output=True, check=True).stdout.splitlines()
     files = [folder / f"{seed}-{cashier}.ndjson" for cashier in ("Nok", "Lek")]
@@ -138,9 +138,10 @@ def loading(store: Path, sources: list[list[Path]]) -> Iterator[list["subprocess
 
 
 def frozen(service: Service, processes: list["subprocess.Popen[bytes]"]) -> tuple[bool, float]:
-    """Freeze a loader while it holds the lock; return whether the promise held, and the seconds to recover.
+    """Freeze a loader while it holds the lock; return whether the promise held, and how many seconds the recovery took.
 
-    It is frozen at random moments until `serverTime` stands still, which shows that it holds the lock.
+    The loader is frozen at random moments until `serverTime` stops advancing, which
+    shows that the loader holds the lock.
     """
     began = service.server_time()
     for _ in range(MOST_FREEZES):

@@ -59,7 +59,10 @@ def compared(
 
 
 def _strict(source: Path, target: Path) -> int:
-    """Copy the first bills that are valid JSON; return the count. Some contain NaN, which only our loader accepts."""
+    """Copy the first bills that are valid JSON; return the count.
+
+    Some bills contain NaN, which only our loader accepts.
+    """
     kept = 0
     with source.open("rb") as lines, target.open("wb") as out:
         for line in lines:
@@ -95,7 +98,7 @@ def _spent() -> float:
 
 
 def _ours(world: World, folder: Path) -> list[str]:
-    """Prepare a store with bases and shops, without which bills are rejected; return the command to load bills."""
+    """Prepare a store with the bases and shops that the bills need; return the command that loads the bills."""
     store = folder / "store"
     shutil.rmtree(store, ignore_errors=True)
     load = [*COUNTERFOIL, "load", "--store", str(store)]

@@ -1,4 +1,4 @@
-"""The machine and the versions of a run, and the processor time and memory of processes."""
+"""Describes the machine and the installed versions, and measures the processor time and memory of processes."""
 
 import os
 import platform
@@ -38,7 +38,7 @@ def _processor() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of everything that takes part, if installed."""
+    """Return the versions of all compared software that is installed."""
     ours = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     ours |= {f"{name} (ours)": version(name) for name in ("granian", "msgspec", "uvloop")}
     told = {"wrk": ("wrk", "--version"), "node": ("node", "--version"), "nginx": ("/usr/sbin/nginx", "-v")}
@@ -76,13 +76,13 @@ def _of_node() -> dict[str, str]:
 
 
 def processor_seconds(session: int) -> float | None:
-    """Return the processor time of all live processes of a session. Other load hardly affects it."""
+    """Return the processor time of all live processes in a session. Other load on the machine hardly affects it."""
     spent = [_spent(process) for process in _members(session)]
     return sum(spent) if spent else None
 
 
 def resident_megabytes(session: int) -> list[float]:
-    """Return the memory of each process of a session in ascending order, without file-backed pages."""
+    """Return the memory use of each process in a session in ascending order, excluding file-backed pages."""
     return sorted(_private(process) for process in _members(session))
 
 

@@ -1,4 +1,4 @@
-"""The 99th percentile of a mixed load, with and without a loader that writes 1,000 bills per second."""
+"""Measures the 99th-percentile latency of a mixed load with and without a loader that writes 1,000 bills per second."""
 
 import statistics
 import subprocess
@@ -23,7 +23,10 @@ ID_AT = len(b'{"kind":"bill","id":"')
 def compared(
     world: World, questions: dict[str, Workload], rounds: int, seconds: int, tell: Callable[[str], None]
 ) -> tuple[dict[str, object], Verdict]:
-    """Alternate rounds with and without a loader, so that other load affects both. Writes to a copy of the store."""
+    """Alternate rounds with and without a loader, so that other load affects both equally.
+
+    Writes to a copy of the store.
+    """
     mix = Workload("mixed", "polls, single bills and pages", _mixed(questions))
     pinned = cores()
     quiet, busy = [], []
@@ -54,7 +57,7 @@ def _mixed(questions: dict[str, Workload]) -> list[Question]:
 
 @contextmanager
 def loading(world: World, number: int) -> Iterator[Callable[[], int]]:
-    """Run a loader and feed it new bills at a constant rate; yield a function that returns their number so far."""
+    """Run a loader and feed it new bills at a constant rate; yield a function that returns the number fed so far."""
     words = [*COUNTERFOIL, "load", "-"]
     loader = subprocess.Popen(words, env=world.environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     stop, handed = threading.Event(), count()

@@ -1,4 +1,4 @@
-"""The experiments besides the rounds of wrk. Each adds its results to the run."""
+"""The experiments other than the wrk rounds. Each adds its results to the run."""
 
 import sys
 from collections.abc import Callable

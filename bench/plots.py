@@ -1,4 +1,4 @@
-"""Bar and line charts as SVG, written as plain text without a library."""
+"""Draws bar and line charts as SVG text, without a library."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -12,7 +12,7 @@ STYLE = "font-family:system-ui,sans-serif;font-size:13px"
 
 
 def bars(path: Path, title: str, values: Mapping[str, float]) -> None:
-    """Draw a bar per name, longest first, with its value. Our bars and the limits have their own colours."""
+    """Draw a bar per name, longest first, with its value. Our bars and the upper limits have their own colours."""
     ordered = sorted(values.items(), key=lambda pair: -pair[1])
     most = max(values.values(), default=1.0)
     body = []
@@ -27,7 +27,7 @@ def bars(path: Path, title: str, values: Mapping[str, float]) -> None:
 
 
 def line(path: Path, title: str, points: Sequence[tuple[float, float]], unit: str) -> None:
-    """Draw values over sizes. The sizes are on a logarithmic scale; each point shows its value."""
+    """Plot values against sizes. The sizes are on a logarithmic scale; each point is labelled with its value."""
     left, right = log10(points[0][0]), log10(points[-1][0])
     most, height = max(value for _, value in points) * 1.15, 240
     body, placed = [], []

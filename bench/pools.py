@@ -1,9 +1,8 @@
-"""Compare our pool of connections with asyncpg's own: `PYTHONPATH=src:tests:. python -m bench.pools`.
+"""Compare our connection pool with asyncpg's own pool: `PYTHONPATH=src:tests:. python -m bench.pools`.
 
-Both serve the same requests through the whole application, over one
-PostgreSQL server on this machine, in rounds that alternate. Then each is put
-through the same faults: the server ends its sessions, freezes, is killed, and
-has no free connection.
+Both serve the same requests through the whole application, on one PostgreSQL server
+on this machine, in alternating rounds. Then each is put through the same faults:
+the server ends its sessions, freezes, is killed, and has no free connection.
 """
 
 import argparse
@@ -94,7 +93,7 @@ class LibraryPool(Pool):
 
 
 async def _keep_session(_: object) -> None:
-    """Do nothing: a request leaves nothing behind in its session."""
+    """Do nothing: requests leave no state behind in their session."""
 
 
 POOLS: Mapping[str, type[Pool]] = {"ours": Pool, "asyncpg": LibraryPool}

@@ -1,4 +1,4 @@
-"""Compare our store on PostgreSQL, with and without Valkey, with frameworks on the same database and our SQLite."""
+"""Compare our store on PostgreSQL, with and without Valkey, to frameworks on that database and to our SQLite store."""
 
 import asyncio
 import os
@@ -87,7 +87,7 @@ def _ours(valkey: str) -> list[Contestant]:
 
 
 def _agree(started: Mapping[str, Running], questions: Mapping[str, Workload], tell: Callable[[str], None]) -> None:
-    """Compare answers. The embedded store is left out: it was loaded earlier, so its values of `updatedAt` differ."""
+    """Compare responses. The embedded store is left out: it was loaded earlier, so its `updatedAt` values differ."""
     others = [one for name, one in started.items() if name not in (OURS, EMBEDDED)]
     asked = [questions[name] for name in ("page", "bill", "member", "lookup", "members", "shops")]
     tell(f"{sameness.check(started[OURS], others, asked)} answers on PostgreSQL compared: all the same")
@@ -127,7 +127,7 @@ def _verdicts(measured: Mapping[Pair, Measured], embedded: Mapping[str, Measured
 
 
 def _cheaper(ours: Measured, other: Measured) -> float | None:
-    """Return the ratio of processor time per answer. The time of PostgreSQL itself is not included."""
+    """Return the ratio of processor time per response, not including PostgreSQL's own time."""
     return other.cpu_us / ours.cpu_us if ours.cpu_us and other.cpu_us else None
 
 
@@ -135,7 +135,7 @@ def _cheaper(ours: Measured, other: Measured) -> float | None:
 
 
 class Nowhere:
-    """Day totals and horizons that are not stored."""
+    """Discards day totals and horizons instead of storing them."""
 
     async def counts(self, key: Key, days: Sequence[date]) -> dict[date, int]:  # noqa: ARG002 - as in the port
         return {}
@@ -170,7 +170,7 @@ def _facts(measured: Mapping[Pair, Measured], valkey: str) -> dict[str, object]:
 
 
 async def _admission_us(valkey: str) -> tuple[float, float]:
-    """Return the wall time and processor time of one admission, measured sequentially."""
+    """Return the wall time and processor time per admission, when admissions are requested one at a time."""
     key = Key(
         key_id=os.urandom(6).hex(), scope=Scope("shop", "bench"), per_min=UNLIMITED, per_day=UNLIMITED, created_at=0
     )

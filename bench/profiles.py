@@ -8,7 +8,7 @@ from bench.rounds import Pair
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """A profile. The pairs of a group are measured in turn; `parts` are the experiments besides those rounds."""
+    """A profile. The pairs in a group are measured in alternating rounds; `parts` are the other experiments."""
 
     name: str
     command: str

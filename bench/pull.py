@@ -61,7 +61,7 @@ def main() -> None:
 
 
 class MeasuredClient(Client):
-    """Measures wall and processor time of requests. Processor time is the client's own; the rest is waiting."""
+    """Measures the wall and processor time of requests. Processor time is the client's own; the rest is waiting."""
 
     asking_sec = 0.0
     asking_cpu_sec = 0.0
@@ -120,7 +120,7 @@ def measured(folder: Path, bills: int, workers: int) -> dict[str, Any]:
         "rowsPerSecond": result["rows"] / wall,
         "shareWaiting": result["waitingSeconds"] / wall,
         "shareDuckDB": result["writingSeconds"] / wall,
-        # Requests overlap with writing, so this is an upper bound for the client's share.
+        # Requests overlap with writing, so this is an upper bound on the client's share.
         "shareClientAtMost": (own + result["askingCpuSeconds"]) / wall,
         "copyMegabytes": target.stat().st_size / 1e6 if target.exists() else None,
         "duckdb": duckdb.__version__,
@@ -129,7 +129,7 @@ def measured(folder: Path, bills: int, workers: int) -> dict[str, Any]:
 
 
 def fill(store: Path, bills: int) -> None:
-    """Generate and load a restaurant group. All shops get the same franchise, so that one key can read them all."""
+    """Generate and load a restaurant group. All shops belong to one franchise, so that one key can read them all."""
     generate = subprocess.Popen([*COUNTERFOIL, "generate", "--bills", str(bills)], stdout=subprocess.PIPE)
     load = subprocess.Popen(
         [*COUNTERFOIL, "load", "-", "--store", str(store), "--batch", "2000"],
@@ -141,7 +141,7 @@ def fill(store: Path, bills: int) -> None:
     for line in generate.stdout:
         load.stdin.write(_of_one_franchise(line) if b'"kind":"shop"' in line else line)
     load.stdin.close()
-    # Exit status 3 means that some lines were rejected; all others were loaded.
+    # Exit status 3 means that some lines were rejected; all other lines were loaded.
     if generate.wait() or load.wait() not in (0, 3):
         raise SystemExit("the load failed")
 

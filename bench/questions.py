@@ -1,4 +1,4 @@
-"""The questions, and their URL in each dialect: our API (also used by the frameworks), Datasette, PostgREST, files."""
+"""The questions, and their URLs in each dialect: our API (also used by the frameworks), Datasette, PostgREST, files."""
 
 from urllib.parse import urlencode
 
@@ -8,7 +8,7 @@ LIMIT = 200
 
 
 class Position(Struct, frozen=True):
-    """The position of a bill; the page starts after it."""
+    """The position of a bill. The page starts after this bill."""
 
     day: int
     closed_ms: int
@@ -25,7 +25,7 @@ class Poll(Struct, frozen=True):
 
 
 class Backfill(Struct, frozen=True):
-    """A full page of the bills of a shop by day."""
+    """A full page of a shop's bills by day."""
 
     number: int
     shop: int
@@ -100,7 +100,7 @@ _SHOPS = "select cast(body as text) as body from shops where franchise_id = :fra
 
 
 def datasette(question: Question) -> str | None:
-    """Return a query on our own file. It stores bills and shops as finished JSON, but not members."""
+    """Return a query on our own database file, which holds bills and shops as finished JSON, but not members."""
     match question:
         case Poll(shop=shop, since_ms=since):
             return _sql(_BY_CHANGE, shop=shop, since=since)
@@ -116,7 +116,7 @@ def datasette(question: Question) -> str | None:
 
 
 def file(question: Question) -> str | None:
-    """Return the path of a stored answer, for the contestants that show the upper limit."""
+    """Return the path of a stored response, for the contestants that measure the upper limit."""
     match question:
         case Backfill(number=number):
             return f"/page-{number}.json"
@@ -144,7 +144,7 @@ _BILL_COLUMNS = (
 
 
 def postgrest(question: Question) -> str | None:
-    """Return the path in PostgREST. It has no row-wise comparison, so only polls and first pages are asked."""
+    """Return the path in PostgREST. It has no row-wise comparison, so only polls and first pages are requested."""
     match question:
         case Poll(shop_id=shop, since_ms=since):
             chosen = {"updated_ms": f"gte.{since}", "order": "updated_ms,id"}

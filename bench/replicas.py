@@ -1,9 +1,8 @@
 """Measure which servers answer reads, and how old serverTime is, while replicas lag: `python -m bench.replicas`.
 
-Starts, on this machine, a primary and two replicas that apply each commit with
-a fixed delay, one node with the application of a worker, a shared meter, a
-loader that changes bills without a pause, and one caller that sends requests
-one after the other.
+Starts, on this machine, a primary and two replicas that apply each commit with a
+fixed delay, one node that runs a worker's application, a shared meter, a loader
+that changes bills continuously, and one caller that sends one request at a time.
 """
 
 import argparse
@@ -40,7 +39,8 @@ def main() -> None:
             for replica in range(2):
                 fleet.delay(replica, lag)
             with fleet.changing():
-                # A new key is first given the primary's horizon. When the replicas have reached it, they take over.
+                # A new key first gets the primary's horizon, so replicas answer its reads only once they have reached
+                # that horizon.
                 key = fleet.key()
                 _ages(fleet, key, 2 * lag / 1000 + 1)
                 answered.clear()
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def _count_answers(answered: Counter[ServerRole]) -> None:
-    """Count which server answers each read of this process."""
+    """Count this process's reads by the role of the server that answers them."""
     first = Servers._first_answer
 
     async def counted(

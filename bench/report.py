@@ -55,7 +55,7 @@ def read(profile: str, folder: Path = RESULTS) -> Run:
 
 
 def draw(run: Run, folder: Path = RESULTS) -> list[Path]:
-    """Draw a plot per workload with several contestants; those on PostgreSQL get separate plots."""
+    """Draw a plot for each workload with several contestants. Contestants on PostgreSQL get separate plots."""
     bars: dict[str, dict[str, float]] = {}
     for pair, one in run.measured.items():
         if pair.contestant != TWO_WORKERS:

@@ -1,4 +1,4 @@
-"""Measure contestants in short rounds, in turn, so that other load affects all of them; report medians."""
+"""Measure contestants in short alternating rounds, so that other load affects all of them equally; report medians."""
 
 import os
 import statistics
@@ -37,7 +37,7 @@ class Measured(Struct, frozen=True, kw_only=True):
 
 
 class Cores(Struct, frozen=True):
-    """If there are at least two cores: one for the contestant, the others for wrk."""
+    """One core for the contestant and the others for wrk, if the machine has at least two."""
 
     contestant: set[int] | None
     wrk: set[int] | None
@@ -56,7 +56,7 @@ def alternate(
     tell: Callable[[str], None],
     threads: int = 1,
 ) -> dict[Pair, Measured]:
-    """Run every match once per round. If no answer arrives in a round, it is repeated with a longer time."""
+    """Run every match once per round. If no response arrives in a round, repeat the round with more time."""
     played: dict[Pair, list[Round]] = {}
     patience: dict[Pair, int] = {}
     listed = [(running, workload) for running, workload in matches if phrased(running, workload)]

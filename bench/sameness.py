@@ -15,12 +15,15 @@ CHECKED = 6
 
 
 class Differs(Exception):
-    """A contestant's answer differs from ours, so a comparison would mean nothing."""
+    """A contestant's answer differs from ours, so comparing them would be meaningless."""
 
 
 @cache
 def _client() -> httpx.Client:
-    """Return a shared client, because creating one costs more than a request. It keeps no idle connections."""
+    """Return a client for all requests, because creating a client costs more than a request.
+
+    It keeps no idle connections.
+    """
     return httpx.Client(timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
 
 
@@ -36,7 +39,7 @@ def data_of(running: Running, workload: Workload, question: Question) -> Any:
 
 
 def check(ours: Running, others: Iterable[Running], workloads: Iterable[Workload]) -> int:
-    """Compare some answers of each workload; return how many were compared."""
+    """Compare some answers for each workload; return how many were compared."""
     compared = 0
     for workload in workloads:
         for question in workload.questions[:: max(1, len(workload.questions) // CHECKED)]:
@@ -55,7 +58,7 @@ def check(ours: Running, others: Iterable[Running], workloads: Iterable[Workload
 
 
 def same(ours: Any, theirs: Any) -> bool:
-    """Return whether two answers are equal; 120 equals 120.0. Datasette wraps a single bill in a list."""
+    """Return whether two answers are equal; 120 equals 120.0, and Datasette wraps a single bill in a list."""
     return theirs in (ours, [ours])
 
 
@@ -75,7 +78,7 @@ def difference(ours: Any, theirs: Any, where: str = "data") -> str:
 
 
 def save_pages(ours: Running, world: World, workload: Workload) -> None:
-    """Save our pages as files, which the contestants that show the upper limit serve."""
+    """Save our pages as files for the contestants that measure the upper limit to serve."""
     world.limits.mkdir(exist_ok=True)
     for question in workload.questions:
         if isinstance(question, Backfill):

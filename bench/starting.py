@@ -17,7 +17,7 @@ PAUSE_SEC = 0.002
 
 
 def measured(world: World, bills: int, rounds: int, tell: Callable[[str], None]) -> Verdict:
-    """Return the median of several starts. After the first start the files are cached."""
+    """Return the median time of several starts. After the first start the files are cached."""
     taken = []
     for number in range(1, rounds + 1):
         tell(f"start {number} of {rounds}")
@@ -28,10 +28,10 @@ def measured(world: World, bills: int, rounds: int, tell: Callable[[str], None])
 
 
 def _start(world: World) -> tuple[float, float]:
-    """Start the service once; return wall time and processor time of all its processes."""
+    """Start the service once; return the wall time, and the processor time of all its processes."""
     port = free_port()
     words = [*COUNTERFOIL, "serve", "--port", str(port), "--admin-port", "0", "--log", "off"]
-    # An installed program has compiled bytecode. Without it, most of the time would be spent compiling, twice.
+    # An installed program has compiled bytecode. Without it, the measured time would mostly be spent on compiling.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     began = time.monotonic()
     server = subprocess.Popen(

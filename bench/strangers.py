@@ -1,7 +1,7 @@
 """Measure what requests without a valid key cost the service, compared with a customer's: `python -m bench.strangers`.
 
-All callers take turns in one run, so that the ratios hold whatever else the
-machine does. With `--folder`, the data is kept for the next run.
+All callers take turns in one run, so that the ratios are valid whatever else the
+machine is doing. With `--folder`, the data is kept for the next run.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def _callers(world: World) -> dict[str, list[str]]:
-    """Return the keys that each kind of caller sends; an empty key stands for no header."""
+    """Return the keys that each kind of caller sends; an empty string means that no key is sent."""
     keys = issue_keys(world, GROUP, 20)
     unknown = [credentials.format_key(credentials.generate(os.urandom)) for _ in range(20)]
     mistyped = [f"{key[:30]}{'A' if key[30] != 'A' else 'B'}{key[31:]}" for key in keys]
@@ -78,7 +78,7 @@ def _compare(port: int, session: int, callers: dict[str, list[str]]) -> None:
 
 
 def _round(port: int, session: int, keys: list[str]) -> float:
-    """Return the processor time per answer, in microseconds."""
+    """Return the processor time per response, in microseconds."""
     headers = ", ".join(f'{{ ["authorization"] = "Bearer {key}" }}' if key else "{}" for key in keys)
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         script.write(SCRIPT % {"callers": headers, "path": "/ext/v1/usage"})

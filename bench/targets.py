@@ -13,7 +13,7 @@ Results = Mapping[Pair, Measured]
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """A target and the result. `ratio` is None if one side was not measured."""
+    """A target and its result. `ratio` is None if either side was not measured."""
 
     what: str
     target: str

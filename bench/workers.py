@@ -16,7 +16,11 @@ ASKED = ("page-gzip", "page", "poll")
 def compared(
     world: World, questions: dict[str, Workload], rounds: int, seconds: int, tell: Callable[[str], None]
 ) -> tuple[dict[Pair, Measured], list[Verdict]]:
-    """Measure both. No process is pinned to a core, so wrk competes for them, especially if answers are cheap."""
+    """Measure both.
+
+    No process is pinned to a core, so wrk competes with the workers, especially if
+    responses are cheap.
+    """
     contestants = [field()[name] for name in (ONE, TWO)]
     with all_running(contestants, world, None) as started:
         matches = [(started[pair.contestant], questions[pair.workload]) for pair in each((ONE, TWO), ASKED)]

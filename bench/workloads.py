@@ -1,4 +1,4 @@
-"""The workloads: many different questions of each kind, because real callers do not repeat the same one."""
+"""The workloads: many different questions of each kind, because real callers do not repeat the same question."""
 
 import random
 import sqlite3
@@ -24,7 +24,7 @@ from bench.questions import (
 )
 from bench.world import GROUP, LARGE, World
 
-# The number of a shop in the store, its ID, and the last day with a bill.
+# A shop's number in the store, its ID, and its last day with a bill.
 Shop = tuple[int, str, int]
 
 MAX_QUESTIONS = 200
@@ -95,7 +95,7 @@ def drawn(world: World, seed: int = 1) -> dict[str, Workload]:
 
 
 def _polls(books: sqlite3.Connection, shops: list[Shop]) -> list[Question]:
-    """Return polls of each shop since several instants after its last change: pollers do not repeat an instant."""
+    """Return polls of each shop from several instants after its last change: real pollers do not repeat an instant."""
     (horizon,) = books.execute(_HORIZON).fetchone()
     polls: list[Question] = []
     for number, shop_id, _ in shops[: MAX_QUESTIONS // STAMPS + 1]:

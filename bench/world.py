@@ -1,4 +1,4 @@
-"""The data of a run: a generated restaurant group, loaded by our loader, and keys with practically no limits."""
+"""The data for a run: a generated restaurant group, loaded by our loader, and keys with practically no limits."""
 
 import json
 import os
@@ -19,13 +19,13 @@ COUNTERFOIL = (sys.executable, "-m", "counterfoil")
 UNLIMITED = key_issuing.MAX_LIMIT
 # All shops belong to one franchise, so that one key can read them all.
 GROUP = "bench"
-# A second franchise has no bills, but many branches with a long list of categories each.
+# A second franchise has no bills, but many branches, each with a long list of categories.
 LARGE, BRANCHES, CATEGORIES = "bench-large", 300, 200
 LOADED = (0, 3)
 
 
 class World(Struct, frozen=True):
-    """Where the source records and the store are. `database` is empty for the embedded store."""
+    """The locations of the source records and the store. `database` is empty for the embedded store."""
 
     folder: Path
     database: str = ""
@@ -49,7 +49,7 @@ class World(Struct, frozen=True):
 
     @property
     def limits(self) -> Path:
-        """Return the folder of stored answers, for the contestants that show the upper limit."""
+        """Return the folder of stored responses, for the contestants that measure the upper limit."""
         return self.folder / "limits"
 
     @property
@@ -58,7 +58,7 @@ class World(Struct, frozen=True):
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the environment for a `counterfoil` command: the store, and a shared secret, so that tokens agree."""
+        """Return the environment for a `counterfoil` command: the store, and a secret that all commands share."""
         found = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
         secret = {"COUNTERFOIL_SECRET_FILE": str(self.folder / "secret")}
         return found | secret | {"COUNTERFOIL_STORE": self.database or str(self.store)}
@@ -108,7 +108,7 @@ def _one_franchise(lines: list[str]) -> Iterator[str]:
 
 
 def large_franchise() -> str:
-    """Return the records of branches without bills. Only the list of shops uses them."""
+    """Return the records of branches without bills. Only requests for the list of shops use them."""
     return "".join(json.dumps(_branch(number), ensure_ascii=False) + "\n" for number in range(BRANCHES))
 
 

@@ -1,4 +1,4 @@
-"""Run one round of wrk, which asks the questions in turn over a few connections; parse the result."""
+"""Run one round of wrk, which sends the questions in turn over a few connections; parse the result."""
 
 import json
 import subprocess
@@ -12,10 +12,10 @@ from bench import machine
 from bench.contestants import Running
 from bench.workloads import Workload
 
-# Small answers need more connections to keep a server busy. Large answers need few, because those still in flight at
-# the end are not counted.
+# Small responses need more connections to keep a server busy. Large responses need only a few, because those still in
+# flight at the end are not counted.
 CONNECTIONS = {"small": 8, "large": 3, "huge": 1}
-# With fewer answers than this in a round, those still in flight at its end would distort the rate.
+# With fewer responses than this in a round, those still in flight at its end would distort the rate.
 ENOUGH = 30
 SETTLE_SEC, SETTLE_TRIES = 0.2, 300
 SCRIPT = """
@@ -47,7 +47,7 @@ end
 
 
 class Round(Struct, frozen=True):
-    """Answers per second, times in microseconds, bytes per answer. `cpu_us` is the processor time per answer."""
+    """Responses per second, times in microseconds, bytes per response. `cpu_us` is the processor time per response."""
 
     rate: float
     p50_us: int
@@ -58,11 +58,11 @@ class Round(Struct, frozen=True):
 
 
 class Failed(Exception):
-    """Some answers were not 200."""
+    """Some responses had a status other than 200."""
 
 
 def phrased(running: Running, workload: Workload) -> list[str]:
-    """Return the questions as paths of the contestant, without those that it does not support."""
+    """Return the questions as paths for the contestant, leaving out those that it does not support."""
     asked = [running.contestant.phrase(question) for question in workload.questions]
     return [path for path in asked if path is not None]
 
@@ -74,7 +74,7 @@ def drive(
     cores: set[int] | None,
     threads: int = 1,
 ) -> Round | None:
-    """Run wrk for this long; return the result, or None if no answer arrived in time."""
+    """Run wrk for this long; return the result, or None if no response arrived in time."""
     paths = phrased(running, workload)
     with tempfile.TemporaryDirectory() as scratch:
         script = _written(Path(scratch), paths, running.headers(workload.franchise, workload.encoding))
@@ -92,7 +92,7 @@ def drive(
     seconds_taken = told["micros"] / 1e6
     rate = told["requests"] / seconds_taken
     if told["requests"] < ENOUGH:
-        # In a closed loop, the rate is the number of connections divided by the mean time per answer.
+        # In a closed loop, the rate is the number of connections divided by the mean time per response.
         rate = connections / (told["mean"] / 1e6)
     spent = after - before if before is not None and after is not None else None
     return Round(
@@ -106,7 +106,7 @@ def drive(
 
 
 def settle(running: Running) -> None:
-    """Wait until a contestant has finished the requests that wrk no longer waits for."""
+    """Wait until a contestant has finished the requests that wrk has abandoned."""
     for _ in range(SETTLE_TRIES):
         before = machine.processor_seconds(running.process_id)
         time.sleep(SETTLE_SEC)

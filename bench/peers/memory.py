@@ -1,8 +1,8 @@
-"""The upper limit: our HTTP server with our settings, answering with bytes that it holds in memory.
+"""The upper limit: our HTTP server with our settings, serving bytes from memory.
 
     python memory.py PORT FOLDER
 
-Every file of the folder is served under its name, and `/hello` returns a few bytes.
+Every file in the folder is served under its name, and `/hello` returns a few bytes.
 """
 
 import asyncio
