@@ -1,4 +1,4 @@
-"""Ways to break a store under a running service and to repair it, so that tests of failures need no mocks."""
+"""Breaks and repairs a store while the service is running, so that tests of failures need no mocks."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from running_service import RunningService
 
 
 def _missing(path: Path) -> None:
-    """Put nothing in place of the file."""
+    """Leave the file missing."""
 
 
 def _empty(path: Path) -> None:
@@ -69,7 +69,7 @@ KEY_TABLE_PROBLEMS = {
 
 @contextmanager
 def keys_unreadable(service: RunningService, trouble: str = "missing") -> Iterator[None]:
-    """Make the keys unreadable for the duration of the block. The clock advances, so that the service notices."""
+    """Make the keys unreadable for the duration of the block. Advance the clock so that the service notices."""
     with _broken_key_table(service, trouble) if service.settings.database else _broken_key_file(service, trouble):
         service.clock.advance(1)
         yield
@@ -85,7 +85,7 @@ def _broken_key_table(service: RunningService, trouble: str) -> Iterator[None]:
 
 @contextmanager
 def _broken_key_file(service: RunningService, trouble: str) -> Iterator[None]:
-    """Replace the key file with another file or remove it, and restore it at the end."""
+    """Replace or remove the key file, and restore it at the end."""
     store = service.settings.store
     path, aside = store / "keys.sqlite3", store / "aside"
     aside.mkdir()
@@ -109,7 +109,7 @@ def table_missing(service: RunningService, database: str, table: str) -> Iterato
 
 
 def run_sql(service: RunningService, database: str, statement: str) -> None:
-    """Run a statement on the store that the service itself would never run."""
+    """Run a statement that the service itself would never run, directly on the store."""
     with _opened(service, database) as connection:
         connection.execute(statement.encode() if service.settings.database else statement)
         connection.commit()

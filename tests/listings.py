@@ -13,7 +13,8 @@ from running_service import RunningService
 FIRST_SLOT = datetime.fromisoformat("2026-01-01T00:00:00+07:00")
 UNLIMITED = 10**9
 DAY_SEC = 86_400
-# Checking a page of 200 rows against the OpenAPI document takes longer than reading it.
+# Checking a page of 200 rows against the OpenAPI document takes longer than reading it, so larger pages are not
+# checked.
 CHECKED_LIMIT = 10
 
 
@@ -24,7 +25,7 @@ class Page(NamedTuple):
 
 
 class Listing:
-    """A list of a separate branch, and a key that can read it."""
+    """A list in its own branch, and a key that can read it."""
 
     path = "transactions"
     identity = "id"
@@ -83,7 +84,7 @@ class Listing:
         self._load(numbers)
 
     def move_all(self) -> None:
-        """Give every row a new position, and keep the order."""
+        """Give every row a new position without changing their order."""
         self._load(range(1, self.size + 1))
 
     def edit(self, number: int) -> None:
@@ -143,7 +144,7 @@ class Listing:
         return [number for page in self.pages(limit, cursor, key=key) for number in page.rows]
 
     def changed_since(self, mark: datetime) -> set[int]:
-        """Return the bills that the change list returns from this mark on."""
+        """Return the bills that the list by change returns from this mark on."""
         query = {"shopId": self.branch["id"], "updatedSince": mark.isoformat(), "limit": 200}
         # A new key shares no cursors with the readers.
         body = self.service.get_unchecked("transactions", self.new_key(), **query).json()
@@ -189,7 +190,7 @@ class DayList(Listing):
 
 
 class MemberList(Listing):
-    """The list of members of a base. A member moves when the POS corrects the time of the sign-up."""
+    """The list of members of a base. A member moves when the POS corrects the sign-up time."""
 
     path = "members"
     identity = "memberId"

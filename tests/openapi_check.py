@@ -1,7 +1,8 @@
-"""Checks answers that tests get over HTTP against the OpenAPI document.
+"""Checks responses that tests receive over HTTP against the OpenAPI document.
 
-`RunningService.get` calls `OpenApiDocument.check`, so a test fails if it gets an
-answer that the document does not describe. Validators are compiled once per process.
+`RunningService.get` calls `OpenApiDocument.check`, so a test fails if it gets a
+response that the document does not describe. Validators are compiled once per
+process.
 """
 
 from functools import cache
@@ -17,19 +18,19 @@ from counterfoil.http.openapi import document
 Json = dict[str, Any]
 
 METHODS = ("GET", "HEAD")
-# Any HTTP server sends these. OpenAPI describes Content-Type with the body.
+# Any HTTP server sends these headers. OpenAPI describes Content-Type together with the body.
 PLAIN_HTTP = {"content-type", "content-length", "date", "server"}
 
 
 class OpenApiDocument:
-    """Checks answers against the document that a deployment with this prefix serves."""
+    """Checks responses against the document that a deployment with this prefix serves."""
 
     def __init__(self, prefix: str) -> None:
         self._document: Json = json.decode(document(prefix))
         self._validators: dict[str, Draft202012Validator] = {}
 
     def check(self, path: str, method: str, answer: httpx.Response) -> None:
-        """Fail unless the document describes this answer to `method` on `/v1/{path}`."""
+        """Fail unless the document describes this response to `method` on `/v1/{path}`."""
         template = self._template(path)
         if template is None:
             assert answer.status_code in (403, 404), f"{path} is no route, and yet: {answer.status_code}"

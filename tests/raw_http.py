@@ -1,4 +1,4 @@
-"""Raw HTTP: send exact bytes over a socket, for requests that no client library would send."""
+"""Sends exact bytes over a socket, for requests that no HTTP client library would send."""
 
 import contextlib
 import socket
@@ -7,12 +7,12 @@ from typing import NamedTuple
 from running_service import RunningService
 
 PATIENCE_SEC = 10
-# Signs of leaked internals, which no answer may contain.
+# Signs of leaked internals, which no response may contain.
 TRACES = (b"Traceback", b'File "', b".py", b"sqlite3", b"Exception")
 
 
 class Answer(NamedTuple):
-    """A parsed answer. The status is 0 if the connection was closed without an answer."""
+    """A parsed response. The status is 0 if the connection was closed without a response."""
 
     status: int
     headers: dict[str, str]
@@ -20,7 +20,7 @@ class Answer(NamedTuple):
 
 
 class Headers(dict[str, str]):
-    """Headers as the server passes them to the application, each given at most once."""
+    """Headers as the server passes them to the application, each at most once."""
 
     def get_all(self, name: str) -> list[str]:
         return [self[name]] if name in self else []
@@ -39,9 +39,9 @@ def request(target: bytes, *headers: bytes, method: bytes = b"GET", body: bytes 
 
 
 def send(service: RunningService, sent: bytes) -> Answer:
-    """Send these bytes on a new connection and read until it is closed; return the answer."""
+    """Send these bytes on a new connection and read until it is closed; return the response."""
     with connect(service) as line:
-        # The server may close the connection before it has read everything; its answer can still be read.
+        # The server may close the connection before it has read everything; its response can still be read.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             line.sendall(sent)
         return parse(read_to_end(line))

@@ -31,7 +31,7 @@ def branch(**fields: Any) -> Record:
 
 
 def bill(of: Record, **fields: Any) -> Record:
-    """Return a bill of a shop: one line, paid in cash at noon on New Year's Day."""
+    """Return a bill for a shop: one line, paid in cash at noon on New Year's Day."""
     return {
         "kind": "bill",
         "id": fresh("bill"),
@@ -49,7 +49,7 @@ def bill(of: Record, **fields: Any) -> Record:
 
 
 def bills(of: Record, number: int, **fields: Any) -> list[Record]:
-    """Return bills of a shop that were closed one second apart, oldest first."""
+    """Return bills for a shop that were closed one second apart, oldest first."""
     return [
         bill(of, **{"closedAt": f"2026-01-01T12:{minute // 60:02}:{minute % 60:02}+07:00", **fields})
         for minute in range(number)

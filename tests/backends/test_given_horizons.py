@@ -1,4 +1,7 @@
-"""The floor of a key is stored with its count, across nodes, rotation and a flushed meter, on real servers."""
+"""A key's floor is stored with its count and survives rotation, a change of node and a flushed meter.
+
+Uses real servers.
+"""
 
 import asyncio
 import secrets
@@ -53,7 +56,7 @@ class TwoNodes:
         servers.postgres(18).command(f"UPDATE counterfoil.horizon SET at = {horizon}", self.database)  # noqa: S608
 
     def given(self, node: int, key: Key = KEY, *, reached: int | None) -> int | None:
-        """Return the horizon that a node gives this key while it knows that all its servers have reached `reached`."""
+        """Return the horizon that a node gives this key when it knows that all its servers have reached `reached`."""
         self.servers[node].reached = reached
 
         async def ask() -> Admitted | TooFast:

@@ -1,4 +1,4 @@
-"""No answer to a key comes from data older than the key's floor. The tests use real servers that lag and die."""
+"""No response to a key uses data older than the key's floor. The tests use real servers that lag and die."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -73,7 +73,7 @@ def test_a_copy_is_exact_when_a_replica_crosses_the_lag_limit_and_comes_back(fle
     for _ in range(2):
         held.pause_replay()
         with fleet.changing():
-            # The reader has seen times long after the replica stopped, so the replica is no longer read from.
+            # The reader has seen times well after the replica stopped, so nothing more is read from the replica.
             reader.until(partial(reader.has_seen, reader.highest + 2 * LAG_MS))
             held.resume_replay()
             for _ in range(RUNS):
@@ -100,7 +100,7 @@ def test_a_replica_paused_within_the_limit_only_holds_server_time_back(fleet_of:
 def test_a_copy_is_exact_through_a_failover(fleet_of: Make, nodes: int) -> None:
     fleet = fleet_of(nodes=nodes)
     reader = Reader(fleet, fleet.key())
-    # The promoted server must not have lost anything, so replication is synchronous here.
+    # The promoted server must not lose anything, so replication is synchronous here.
     fleet.primary.command("ALTER SYSTEM SET synchronous_standby_names = '*'")
     fleet.primary.command("SELECT pg_reload_conf()")
     reader.until(lambda: reader.mark is not None)
@@ -151,7 +151,7 @@ def test_readers_that_share_a_key_and_a_mark_all_end_with_an_exact_copy(fleet_of
         for _ in range(RUNS // 4):
             for reader in readers:
                 reader.run()
-            # They use the oldest of their marks, like jobs that share a state.
+            # The readers use the oldest of their marks, like jobs that share their state.
             oldest = min(reader.mark for reader in readers if reader.mark)
             for reader in readers:
                 reader.mark = oldest
@@ -161,7 +161,7 @@ def test_readers_that_share_a_key_and_a_mark_all_end_with_an_exact_copy(fleet_of
 
 
 def test_a_page_by_day_has_every_change_up_to_the_callers_floor(fleet_of: Make) -> None:
-    """The page may also contain later changes, which the next page need not have."""
+    """The page may also contain later changes, which the next page may lack."""
     fleet = fleet_of()
     fleet.delay(1, 1_000)
     reader = Reader(fleet, fleet.key())

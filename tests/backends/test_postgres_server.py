@@ -1,4 +1,4 @@
-"""Behaviour that only a PostgreSQL server has: its schema, its roles, and answers while it is unavailable."""
+"""Tests for behaviour specific to a PostgreSQL server: its schema, its roles, and responses while it is unavailable."""
 
 import asyncio
 import os
@@ -68,7 +68,7 @@ def test_migrating_twice_runs_each_file_once(server: Postgres) -> None:
 
 
 def test_a_newer_schema_that_declares_support_for_older_programs_is_used(server: Postgres) -> None:
-    """This allows nodes of two versions to run during an upgrade."""
+    """This allows nodes with two versions of the program to run during an upgrade."""
     database, url = server.fresh_database()
     server.command(f"INSERT INTO counterfoil.migrations VALUES ({LATEST + 1}, 'next', {LATEST})", database)  # noqa: S608
     with connect(url) as connection:
@@ -100,7 +100,7 @@ def test_bodies_are_stored_in_their_rows_uncompressed(server: Postgres, tmp_path
 
 @pytest.fixture
 def shared(server: Postgres) -> dict[str, str]:
-    """The addresses of a database, by role. Each of the three roles has its own login."""
+    """The addresses of a database, keyed by role. Each of the three roles has its own login."""
     database, url = server.fresh_database()
     make_roles(url)
     make_roles(url)
@@ -231,7 +231,7 @@ def test_a_killed_server_causes_503_and_is_found_again_automatically(own: Postgr
     service.load(of, bill(of))
     key = service.key(shop=of["id"])
     before = service.data("transactions", key, shopId=of["id"], updatedSince=EVER)
-    # A load is on disk before it returns, and so are all earlier counts.
+    # A load flushes the write-ahead log to disk before it returns, and with it all earlier counts.
     service.load(shop())
     own.kill()
     service.clock.advance(1)

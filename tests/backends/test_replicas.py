@@ -1,4 +1,4 @@
-"""Several servers: a primary with replicas that lag, die and are promoted, with real servers and replication."""
+"""Tests with several servers: a primary with replicas that lag, die and are promoted. The tests use real servers."""
 
 import asyncio
 import signal
@@ -35,7 +35,7 @@ Run = Callable[[Awaitable[Any]], Any]
 
 
 class Cluster:
-    """A primary, its replicas, a meter, and a service that reads from all of them."""
+    """A primary, its replicas, a meter, and a service that reads from all the servers."""
 
     def __init__(self, folder: Path, replicas: int = 1, **overrides: Any) -> None:
         self.primary = Postgres(18)
@@ -55,12 +55,12 @@ class Cluster:
         self.service.load(*records)
 
     def tick(self, seconds: float = 1.0) -> None:
-        """Advance the clock and the horizon."""
+        """Advance the clock, then the horizon."""
         self.service.clock.advance(seconds)
         self.service.ledger.advance_horizon()
 
     def roles(self) -> dict[str, str]:
-        """Return the role of each server as the service sees it, by port."""
+        """Return the role of each server as the service sees it, keyed by port."""
         return {
             event.server.rpartition(":")[2]: event.role
             for event in list(self.service.events)
@@ -104,7 +104,7 @@ class Cluster:
             replica.wait_until_caught_up(self.primary)
 
     def until_given(self, key: str, horizon: int) -> None:
-        """Wait until callers get this horizon: by then the watchers know that every usable server has reached it."""
+        """Wait until callers get this horizon, which means that every usable server is known to have reached it."""
         self.until(lambda: _instant(self.service.get("shops", key)) >= horizon, f"{horizon} was given")
 
     def horizon(self) -> int:
@@ -280,7 +280,7 @@ def test_without_a_primary_keys_stay_valid_for_the_documented_delay_of_a_revocat
 
 
 def test_keys_read_from_a_replica_count_only_if_its_horizon_proves_them_recent(cluster: Cluster, run: Run) -> None:
-    """A node cannot reach the primary, but it can reach a replica that follows the primary."""
+    """The node cannot reach the primary, but it can reach a replica that follows the primary."""
     clock, replica = ManualClock(), cluster.replicas[0]
     key_id = cluster.service.key(shop="s").split("_")[2]
     cluster.tick()
@@ -323,7 +323,7 @@ def test_a_pass_continues_without_a_primary_and_with_the_next_one(cluster: Clust
     for _ in range(2):
         pages.append(bill_list(cluster, key, of, cursor=pages[-1]["nextCursor"], **query))
     cluster.fail_over()
-    # The bill that the cursor is named after moves to the end. The bills after it must not be skipped.
+    # The bill whose ID is the cursor moves to the end. The bills after its old position must not be skipped.
     cluster.load_again(listed[5] | {"receiptNumber": "R-2"})
     cluster.carried_over()
     for forgotten in (False, True):
@@ -366,7 +366,7 @@ def test_a_cursor_that_no_replica_has_yet_is_found_without_the_primary_or_refuse
     cluster.primary.kill()
     after = bill_list(cluster, key, of, cursor=page["nextCursor"], **query)
     assert ids(page) + ids(after) == [record["id"] for record in listed[:4]]
-    # Now neither the cursor nor its holder's floor is known anywhere.
+    # After this, neither the cursor nor its holder's floor is known anywhere.
     cluster.meter.command("FLUSHALL")
     asked = {"shopId": of["id"], "cursor": page["nextCursor"], **query}
     assert cluster.service.error("transactions", key, **asked) == "auth_unavailable"
@@ -452,7 +452,7 @@ def test_a_new_primary_continues_from_the_highest_reported_horizon(three_server_
     behind.resume_replay()
     cluster.fail_over()
     cluster.until(lambda: horizon_of(behind, cluster.database) == horizon_of(ahead, cluster.database), "it caught up")
-    # Stamps must be above that horizon even if the clock is behind.
+    # Stamps must be above that horizon even if the clock steps back.
     cluster.service.clock.step(-60)
     cluster.load_again(bill(of))
     # The other replica does not follow the new primary, and falls behind.

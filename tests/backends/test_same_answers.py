@@ -1,4 +1,4 @@
-"""All back ends give byte-for-byte the same answers to the same requests on the same source records."""
+"""All back ends return byte-for-byte identical responses to the same requests on the same source records."""
 
 import secrets
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ BACK_ENDS = ("sqlite", "postgres")
 
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunningService]]:
-    """A service per back end with the same data. Between its two deliveries, one shop changed its time zone."""
+    """One service per back end, all with the same data. One shop changed its time zone between the two deliveries."""
     with ExitStack() as open_services:
         services = [
             open_services.enter_context(closing(RunningService(tmp_path_factory.mktemp(kind), **place)))
@@ -63,7 +63,7 @@ def same_key(services: list[RunningService], scope: Scope) -> str:
 
 
 def agreed(services: list[RunningService], key: str, path: str, **query: Any) -> dict[str, Any]:
-    """Check that all services give the same answer, byte for byte; return its body."""
+    """Check that all services return the same response, byte for byte; return its body."""
     answers = [service.get(path, key, **query) for service in services]
     assert len({answer.status_code for answer in answers}) == 1
     assert len({_without_time(answer.content) for answer in answers}) == 1

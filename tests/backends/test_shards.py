@@ -1,7 +1,7 @@
 """A store divided by shop and by base: each request reads only the parts that belong to its scope.
 
 Without Citus, hash partitions divide the same tables by the same columns.
-When it plans a statement, PostgreSQL excludes the parts that its values rule
+PostgreSQL plans a statement without the partitions that the statement's values rule
 out, and Citus uses the same values. So the service runs on such a store, and its
 statements are planned again with the same values.
 """
@@ -51,7 +51,7 @@ def divided(major: int) -> str:
 
 
 class Group:
-    """Two franchises on a divided store, and the statements that the service ran for a key of the first."""
+    """Two franchises on a divided store, and the statements that the service ran for a key to the first one."""
 
     def __init__(self, folder: Path, store: str) -> None:
         self.service = RunningService(folder, store=store)
@@ -81,7 +81,7 @@ class Group:
         self.service.close()
 
     def parts_planned(self, asked: list[Asked]) -> set[str]:
-        """Return the parts that PostgreSQL would read according to the values alone."""
+        """Return the parts that PostgreSQL would read, judging by the values alone."""
         cursor = psycopg.RawCursor(self.connection)
         plans = [
             row[0] for statement, values in asked for row in cursor.execute(f"EXPLAIN {statement}".encode(), values)
@@ -198,7 +198,7 @@ def touches_a_divided_table(statement: str) -> bool:
 
 
 def test_session_options_in_the_address_are_respected() -> None:
-    """Citus can plan a statement over several shards only if it knows the values."""
+    """Citus needs such an option: it can plan a statement over several shards only if it knows the values."""
     url = servers.postgres(18).fresh_database()[1]
 
     async def setting(address: str) -> str:

@@ -1,4 +1,4 @@
-"""The shared meter on its own server: data loss, re-seeding, sentinels and clusters."""
+"""Tests for the shared meter on its own server: data loss, re-seeding, sentinels and clusters."""
 
 import asyncio
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), per_min=5, per_day=1000)
 
 
 class MeterAndStore:
-    """A meter and its store, on the machine's own clock."""
+    """A meter and its store, using the machine's own clock."""
 
     def __init__(self, meter_url: str) -> None:
         self.database, url = servers.postgres(18).borrow_database()

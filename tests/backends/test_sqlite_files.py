@@ -1,4 +1,4 @@
-"""Behaviour that only the files of the embedded store have."""
+"""Tests for behaviour specific to the files of the embedded store."""
 
 import sqlite3
 import stat
@@ -99,7 +99,7 @@ def ids(folder: Path) -> set[int]:
 
 
 def unmarked(folder: Path) -> None:
-    """Remove the store ID from the files, as in a store of an earlier version."""
+    """Remove the store ID from the files, as in a store from an earlier version."""
     for name in NAMES:
         with closing(sqlite3.connect(path_of(folder, name))) as connection:
             connection.execute("PRAGMA application_id = 0")

@@ -1,4 +1,4 @@
-"""The keys of the embedded store: restored files, locks, and the cost of requests without a valid key."""
+"""Tests for the keys of the embedded store: restored files, locks, and the cost of requests without a valid key."""
 
 import asyncio
 import secrets

@@ -1,4 +1,4 @@
-"""A Citus cluster that is already running: `COUNTERFOIL_TEST_CITUS` is its coordinator's address, as a superuser.
+"""A Citus cluster that is already running: `COUNTERFOIL_TEST_CITUS` is the coordinator's address for a superuser.
 
 Databases are created on all of its nodes. A node that runs on this machine can be
 frozen, killed and started again.
@@ -24,11 +24,11 @@ from counterfoil.backends.postgres.migrate import migrate
 from waiting import until
 
 COORDINATOR = os.environ.get("COUNTERFOIL_TEST_CITUS", "")
-# This is less than the default of Citus, because every test empties all shards.
+# Fewer shards than Citus's default, because every test empties all of them.
 SHARDS = 4
 
 _WORKERS = "SELECT nodename, nodeport FROM pg_dist_node WHERE noderole = 'primary' AND groupid > 0 ORDER BY nodeport"
-# By default, workers hide their shards from listings of tables.
+# By default, workers hide their shards when tables are listed, so turn that off.
 _SHOW_SHARDS = "-c citus.override_table_visibility=off"
 _FILES = """
     SELECT pg_relation_filepath(oid) FROM pg_class
@@ -79,7 +79,7 @@ class Node:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Freeze all processes while their connections stay open, as on a machine that hangs."""
+        """Freeze all processes while their connections stay open, as if the machine hung."""
         processes = self.processes()
         _signal(processes, signal.SIGSTOP)
         try:
@@ -93,7 +93,7 @@ class Node:
         command = Path(f"/proc/{processes[0]}/cmdline").read_text("utf-8").rstrip("\0").split("\0")
         owner = Path(f"/proc/{processes[0]}").stat().st_uid
         _signal(processes, signal.SIGKILL)
-        # A new server refuses to start while a process with the old PID exists, so wait until all are reaped.
+        # A new server refuses to start while a process with the old PID exists, so wait until all processes are gone.
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in processes), "the processes were gone")
         return Killed(self, command, owner)
 
@@ -105,7 +105,7 @@ class Killed:
         self._node, self._command, self._owner = node, command, owner
 
     def start(self) -> None:
-        # The server gets its own session, because it must outlive the tests, as the original one would.
+        # The server gets its own session, because it must outlive the tests, like the original server.
         subprocess.run(
             ["setsid", "--fork", *self._command],
             user=self._owner if os.getuid() == 0 else None,
@@ -142,7 +142,7 @@ class Cluster:
         return [self.coordinator, *self.workers]
 
     def undistributed_database(self) -> tuple[str, str]:
-        """Create a migrated database on all nodes that is not distributed yet; return its name and address."""
+        """Create a migrated but not yet distributed database on all nodes; return its name and address."""
         name = f"counterfoil_test_{os.getpid()}_{next(self._numbers)}"
         self._made.append(name)
         for node in self.nodes:
@@ -164,7 +164,10 @@ class Cluster:
         return name, url
 
     def borrow_database(self) -> tuple[str, str]:
-        """Return the name and address of a distributed, empty database. Reuse a returned one if possible."""
+        """Return the name and address of a distributed, empty database.
+
+        Reuse one that a test has given back, if possible.
+        """
         while self._returned:
             name = self._returned.pop()
             with suppress(psycopg.Error):
@@ -177,7 +180,7 @@ class Cluster:
         self._returned.append(database)
 
     def places(self, database: str) -> dict[str, int]:
-        """Return, for each shop, the port of the node that has its bills."""
+        """Return, for each shop, the port of the node that stores its bills."""
         return dict(self.coordinator.command(_PLACES, database))
 
     def everything_written(self, database: str) -> bytes:

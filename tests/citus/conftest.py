@@ -19,7 +19,7 @@ collect_ignore = [] if COORDINATOR else ["test_ports.py"]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            # Some tests kill nodes of the cluster, so a single process runs all of them sequentially.
+            # Some tests kill nodes of the cluster, so a single process runs all these tests sequentially.
             item.add_marker(pytest.mark.xdist_group("citus"))
             if not COORDINATOR:
                 item.add_marker(pytest.mark.skip(reason=WHY))
@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path, run: Run) -> Iterator[Store]:
-    """An empty, distributed store."""
+    """An empty distributed store."""
     made = CitusStore(tmp_path)
     yield made
     made.close()

@@ -14,7 +14,8 @@ from counterfoil.observe.events import Event
 from counterfoil.ports import Clock
 from ports.backends import FULL_DISK, OpenLedger, PostgresStore, SharedTime
 
-# Citus does not allow triggers on distributed tables, but every write also changes another table.
+# Citus does not allow triggers on distributed tables. Triggers on the other tables are enough, because every write also
+# changes one of those.
 _FULL_DISK = FULL_DISK.replace(
     "schemaname = 'counterfoil'",
     f"schemaname = 'counterfoil' AND tablename NOT IN ({', '.join(repr(table) for table in DISTRIBUTED)})",
@@ -22,7 +23,7 @@ _FULL_DISK = FULL_DISK.replace(
 
 
 class CitusStore(PostgresStore):
-    """A database whose tables are distributed over the workers."""
+    """A database whose tables are distributed across the workers."""
 
     def __init__(self, _: Path) -> None:
         self.database, self.url = cluster().borrow_database()

@@ -1,4 +1,4 @@
-"""Rows are committed before the horizon: whatever fails, no reported horizon is above an invisible row."""
+"""Rows are committed before the horizon: whatever fails, no reported horizon is above a row that is not visible yet."""
 
 import threading
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ def at_commit(database: str, table: str, does: str, *nodes: Node) -> Iterator[No
 
 
 class PausedLedger(DistributedLedger):
-    """A writer that pauses after the bills of the first shop of its batch."""
+    """A writer that pauses after writing the bills of the first shop in its batch."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url, PSEUDONYMS.fingerprint())
@@ -100,7 +100,7 @@ class TwoShops:
         self._thread: threading.Thread | None = None
 
     def start_writing(self) -> int:
-        """Start a batch with a bill in each shop and pause it between the two; return its stamp."""
+        """Start a batch with a bill in each shop and pause it between the two shops; return its stamp."""
         changes = [self.open_store.change(bill("b_1", shop_id)) for shop_id in (self.near, self.far)]
         self._thread = threading.Thread(target=self._write, args=(changes,), daemon=True)
         self._thread.start()
@@ -176,7 +176,7 @@ def test_nothing_that_is_loaded_is_committed_in_two_phases(store: CitusStore, ru
 
 
 def test_a_commit_that_fails_on_a_worker_fails_the_load(store: CitusStore, run: Run) -> None:
-    """Citus reports some failed commits only as a warning. Here it must be an error."""
+    """Citus reports some failed commits only as a warning. The load must treat them as errors."""
     open_store = OpenStore(store, SystemClock(), run)
     fails = at_commit(store.database, "members", "RAISE EXCEPTION 'fails at commit'", *cluster().workers)
     with fails, pytest.raises(StoreUnavailable):
@@ -234,7 +234,7 @@ def test_an_interrupted_batch_is_published_up_to_the_interruption_and_can_be_loa
 def test_a_coordinator_killed_in_the_middle_of_a_batch_leaves_no_row_below_a_reported_horizon(
     two_shops: TwoShops,
 ) -> None:
-    """A worker that hangs still has to run the statement of the dead coordinator."""
+    """A worker that hangs may still have to run the dead coordinator's statement."""
     stamp = two_shops.start_writing()
     with two_shops.far_node.frozen():
         two_shops.writer.go_on.set()
@@ -279,7 +279,7 @@ def test_a_member_that_was_moving_when_its_loader_died_ends_in_one_base(store: C
 
 
 class DiesBeforeItRemoves(DistributedLedger):
-    """A writer that dies between the two bases of a member that moves."""
+    """A writer that dies after adding a moved member to its new base, before removing it from the old one."""
 
     def _put_members(self, batch: Any) -> None:
         batch.removed_members = _dies
@@ -316,7 +316,7 @@ def _abandoned_sessions(two_shops: TwoShops) -> int:
 
 
 def test_a_batch_in_two_phases_shows_a_horizon_above_rows_that_are_not_visible(store: CitusStore, run: Run) -> None:
-    """Shows what the ledger for a single server would do on distributed tables."""
+    """Shows what would happen if the ledger for a single server were used on distributed tables."""
     open_store = OpenStore(store, SystemClock(), run)
     open_store.put(*(shop(shop_id) for shop_id in SHOPS))
     changes = [open_store.change(bill("b_1", shop_id)) for shop_id in SHOPS]

@@ -1,4 +1,4 @@
-"""Nodes of the cluster are killed while bills are loaded and read: nothing is lost, no `serverTime` is too early."""
+"""Nodes of the cluster are killed during loads and reads: nothing is lost, and no `serverTime` is premature."""
 
 import http.client
 import json
@@ -22,10 +22,10 @@ EVER = quote("1970-01-01T00:00:00Z")
 
 
 class Watcher:
-    """Repeatedly reads all changes of every shop and compares them with the earlier answers.
+    """Repeatedly reads all changes in every shop and compares them with earlier responses.
 
-    After an answer has reported a `serverTime`, no change may appear at or below it,
-    and no later answer may report an earlier one.
+    After a response has reported a `serverTime`, no change may appear at or below
+    it, and no later response may report an earlier `serverTime`.
     """
 
     def __init__(self, port: int, key: str) -> None:
@@ -84,7 +84,7 @@ class Watcher:
 
 
 def run_killing(folder: Path, kills: int, seed: int) -> tuple[KillableProcesses, Watcher]:
-    """Kill each node this many times, at random moments of a load, and start it again."""
+    """Kill each node this many times, at random moments during a load, and start it again."""
     database, url = cluster().fresh_database()
     processes = KillableProcesses(folder, bills=450, seed=seed, store=url)
     version = 0
@@ -115,7 +115,7 @@ def _kill_while_loading(processes: KillableProcesses, node: Node) -> None:
     at_work = processes.running["loader"].poll() is None
     killed = node.kill()
     processes.kills[f"{node.port} at work"] += at_work
-    # The watcher keeps the server busy even while a node is down.
+    # The watcher keeps the server busy, so the server uses CPU time even while a node is down.
     processes.let_work("server", processes.chance.uniform(0.0, 0.2))
     killed.start()
     for who in ("loader", "puller"):

@@ -1,4 +1,4 @@
-"""`counterfoil migrate --distribute`: the tables of a store that already holds bills, and their permissions."""
+"""Tests for `counterfoil migrate --distribute` on a store that already holds bills, and for table permissions."""
 
 from contextlib import closing
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_tables_in_use_are_not_distributed(tmp_path: Path) -> None:
 
 @pytest.fixture
 def logins() -> dict[str, str]:
-    """The addresses of a distributed store, by role."""
+    """The addresses of a distributed store, keyed by role."""
     database, url = cluster().undistributed_database()
     at(url)("migrate", "--distribute", "--roles")
     found = {}

@@ -1,4 +1,4 @@
-"""Every read uses only the shards of its scope: the statements of every endpoint, planned by Citus itself."""
+"""Every read uses only the shards of its scope. The tests let Citus plan the statements of every endpoint."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from counterfoil.backends.postgres.citus_layout import DISTRIBUTED
 
 SMALL = ("horizon", "shops", "bases")
 
-# One of these tests concerns only the address; the other concerns the statements for a single server.
+# These tests do not apply to Citus: one concerns only the address, the other the statements for a single server.
 del test_session_options_in_the_address_are_respected  # noqa: F821
 del test_every_read_of_a_distributed_table_is_covered  # noqa: F821
 

@@ -1,4 +1,4 @@
-"""Citus answers the same requests on the same source records with the same bytes as SQLite."""
+"""Citus and SQLite return byte-for-byte identical responses to the same requests on the same source records."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -14,7 +14,7 @@ from running_service import RunningService
 
 @pytest.fixture(scope="module")  # type: ignore[no-redef]  # replaces the imported fixture
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunningService]]:
-    """The same data on both, loaded in two deliveries between which one shop changed its time zone."""
+    """Services on both back ends with the same data. One shop changed its time zone between the two deliveries."""
     places = {"sqlite": {}, "citus": {"store": cluster().fresh_database()[1]}}
     with ExitStack() as stack:
         services = [

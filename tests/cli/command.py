@@ -1,4 +1,4 @@
-"""Runs the real command, in this process or as a separate one, on a store of the test."""
+"""Runs the real command on the test's store, in this process or in a separate one."""
 
 import json
 import sys

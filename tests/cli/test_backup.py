@@ -1,4 +1,4 @@
-"""`counterfoil backup` and `counterfoil restore`."""
+"""Tests for `counterfoil backup` and `counterfoil restore`."""
 
 import json
 import sqlite3
@@ -210,7 +210,7 @@ def test_a_backup_taken_during_loads_and_requests_is_consistent(tmp_path: Path) 
 
 
 def restarted(service: RunningService, target: Path) -> RunningService:
-    """Replace the store with a backup, on the same clock, and start it again."""
+    """Replace the store with a backup and restart the service with the same clock."""
     service.close()
     bootstrap.restore(service.settings, target, replace=True, clock=service.clock)
     again = RunningService(service.folder)
@@ -247,7 +247,7 @@ def test_no_cursor_handed_out_after_the_backup_is_mistaken_for_another_position(
     service = restarted(service, target)
     assert [page(cursor)["error"] for cursor in (before, after)] == ["bad_cursor", "bad_cursor"]
 
-    # A bill that a cursor is named after moves to the end of the list, and the list is read again.
+    # A bill whose ID is a cursor moves to the end of the list, and the list is read again.
     service.load(*(record | {"receiptNumber": "R-2"} for record in records[:7]))
     read, given, cursor = [], [], None
     while True:

@@ -1,4 +1,4 @@
-"""`counterfoil demo`, run as a separate process."""
+"""Tests for `counterfoil demo`, run as a separate process."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def read_line(process: "subprocess.Popen[str]") -> Any:
 
 
 def read_page(process: "subprocess.Popen[str]") -> list[str]:
-    """Return the lines of the page, which ends with the last endpoint."""
+    """Return the lines of the printed page, up to the last endpoint."""
     assert process.stdout
     lines: list[str] = []
     for line in process.stdout:

@@ -1,4 +1,4 @@
-"""`counterfoil doctor`."""
+"""Tests for `counterfoil doctor`."""
 
 import json
 import socket
@@ -16,7 +16,7 @@ from counterfoil.machine.clock import SystemClock
 
 @pytest.fixture
 def loaded(counterfoil: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """A command with a store of two shops and a key, and free ports."""
+    """A command with free ports and a store that has two shops and a key."""
     monkeypatch.setenv("COUNTERFOIL_PORT", str(free_port()))
     monkeypatch.setenv("COUNTERFOIL_ADMIN_PORT", str(free_port()))
     counterfoil("load", "-", stdin=b"\n".join(SHOPS))

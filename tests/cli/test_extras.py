@@ -27,7 +27,7 @@ program.main({arguments!r}, prog_name="counterfoil")
 
 
 def without(package: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run the command as on a machine without this package."""
+    """Run the command as if this package were not installed."""
     source = WITHOUT.format(package=package, arguments=list(arguments))
     return subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)
 

@@ -1,4 +1,4 @@
-"""`counterfoil generate`."""
+"""Tests for `counterfoil generate`."""
 
 import gzip
 import json

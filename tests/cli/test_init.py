@@ -1,4 +1,4 @@
-"""`counterfoil init`, and commands that do not create a store."""
+"""Tests for `counterfoil init`, and for commands that must not create a store."""
 
 from pathlib import Path
 

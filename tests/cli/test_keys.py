@@ -1,4 +1,4 @@
-"""`counterfoil keys`."""
+"""Tests for `counterfoil keys`."""
 
 import re
 import sqlite3
@@ -171,7 +171,7 @@ def test_a_rotation_can_schedule_the_end_of_the_old_key(counterfoil: Command) ->
     assert 0 <= round(ends) - before - 7 * 86_400_000 < 60_000
     assert (shown["revoked"], new["revokesAt"]) == (False, None)
     assert "active until" in counterfoil("keys", "list").stdout
-    # The successor of a key with a scheduled revocation has no such schedule.
+    # The successor of a key with a scheduled revocation does not inherit the schedule.
     assert counterfoil.json("keys", "rotate", old)["revokesAt"] is None
 
 

@@ -1,4 +1,4 @@
-"""`counterfoil load`: sources, summaries, rejects and exit statuses."""
+"""Tests for `counterfoil load`: sources, summaries, rejects and exit statuses."""
 
 import gzip
 import json
@@ -143,7 +143,7 @@ def test_ctrl_c_keeps_the_records_written_so_far_and_says_how_to_resume(counterf
         stderr=subprocess.PIPE,
     )
     assert load.stdin
-    # This is more than a pipe holds, so once it is written the command has read most of it and waits for the rest.
+    # This is more than a pipe holds, so by the time it is all written, the command has read most of it.
     load.stdin.write(lines(*SHOPS, *(bill(n) for n in range(MANY))))
     load.stdin.flush()
     load.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""`counterfoil migrate`, and output about a store at an address."""
+"""Tests for `counterfoil migrate`, and for the output about a store that is given as an address."""
 
 from pathlib import Path
 

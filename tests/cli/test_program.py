@@ -1,4 +1,4 @@
-"""Behaviour of every command: help, start-up, errors and exit statuses."""
+"""Tests for behaviour common to all commands: help, start-up, errors and exit statuses."""
 
 import os
 import socket
@@ -43,7 +43,7 @@ def test_help_imports_neither_the_store_nor_the_drawing_library() -> None:
 
 
 def test_a_worker_imports_only_what_it_needs_to_serve() -> None:
-    """Starts from a clean interpreter with the same imports as the command of a worker."""
+    """Starts from a clean interpreter with the same imports as a worker's command."""
     source = (
         "import sys\n"
         "import counterfoil.__main__, counterfoil.serving.worker\n"
@@ -161,11 +161,11 @@ def test_a_store_of_a_newer_version_is_refused(counterfoil: Command, store: Path
 
 
 class WrongSettings(SettingsError):
-    """A kind of settings error without a separate entry in the error table."""
+    """A kind of settings error without its own entry in the error table."""
 
 
 class TooBusy(StoreUnavailable):
-    """A kind of store error without a separate entry in the error table."""
+    """A kind of store error without its own entry in the error table."""
 
 
 @pytest.mark.parametrize(

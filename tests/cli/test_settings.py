@@ -1,4 +1,4 @@
-"""`counterfoil settings`."""
+"""Tests for `counterfoil settings`."""
 
 import json
 from pathlib import Path

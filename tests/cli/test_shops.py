@@ -1,4 +1,4 @@
-"""`counterfoil shops`, on both stores."""
+"""Tests for `counterfoil shops`, on both back ends."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ def bills_at(of: Record, *instants: int) -> list[Record]:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def where(request: pytest.FixtureRequest, store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of an empty store, once per back end."""
+    """The address of an empty store, on each back end in turn."""
     monkeypatch.setenv("COUNTERFOIL_SECRET", SECRET)
     with backend_settings(request.param) as place:
         yield place.get("store", str(store))
@@ -78,7 +78,7 @@ def test_today_is_compared_with_the_median_by_this_time_on_the_same_weekday(wher
     instants = [
         NOW - week * WEEK_MS - minute * 60_000 for week, count in earlier.items() for minute in range(1, count + 1)
     ]
-    # Bills later in the day or on another weekday do not count.
+    # Bills later in the day or on other weekdays do not count.
     instants += [NOW - WEEK_MS + HOUR_MS] * 9 + [NOW - 2 * DAY_MS] * 9
     run(where, "load", "-", stdin=ndjson([busy, *bills_at(busy, *instants, NOW - 60_000, NOW - 120_000)]))
     (found,) = seen(where)
@@ -91,7 +91,7 @@ def test_a_shop_is_silent_once_it_usually_has_five_bills_in_that_time(where: str
     run(where, "load", "-", stdin=ndjson([regular, *bills_at(regular, *every_half_hour)]))
     last = max(every_half_hour)
     assert not seen(where, last + HOUR_MS)[0].is_silent
-    # The shop has closed for the night, when bills are not usual.
+    # The shop is closed for the night, when no bills are expected.
     assert not seen(where, last + 12 * HOUR_MS)[0].is_silent
     assert seen(where, last + DAY_MS)[0].is_silent
     assert seen(where, last + 20 * DAY_MS)[0].is_silent

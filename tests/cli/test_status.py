@@ -1,4 +1,4 @@
-"""`counterfoil status`: on both stores, with a real admin listener."""
+"""Tests for `counterfoil status`, on both back ends, with a real admin listener."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Standard streams that are closed or cannot encode every character, and file names that cannot be decoded."""
+"""Tests with standard streams that are closed or cannot encode a character, and with undecodable file names."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Output on a terminal, and in a pipe."""
+"""Tests for output to a terminal and to a pipe."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ ESCAPE = "\x1b["
 
 
 def on_terminal(*arguments: object, columns: int = 80, typed: bytes = b"", **variables: str) -> str:
-    """Return the output of the command on its own terminal. `typed` is input that was typed ahead."""
+    """Return the output of the command on its own terminal. `typed` is input that is typed in advance."""
     mine, theirs = pty.openpty()
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "40"} | variables
     os.write(mine, typed)
@@ -36,7 +36,7 @@ def _everything(terminal: int) -> bytes:
     while True:
         try:
             piece = os.read(terminal, 65_536)
-        except OSError:  # Linux reports in this way that the other side has closed the terminal
+        except OSError:  # Linux raises this when the other side has closed the terminal
             return shown
         if not piece:
             return shown

@@ -1,4 +1,4 @@
-"""`counterfoil usage` and `counterfoil prune`."""
+"""Tests for `counterfoil usage` and `counterfoil prune`."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ def key_id(counterfoil: Command) -> str:
 
 
 def spend(store: Path, key_id: str, count: int, days_ago: int = 0) -> None:
-    """Record requests of a key, one of which returned personal data."""
+    """Record requests for a key, one of which returned personal data."""
     at = SystemClock().now_ms() - days_ago * DAY_MS
     with closing(SqliteUsage(store, ManualClock(at))) as usage:
         asyncio.run(_admit(usage, key_id, count, at))

@@ -13,7 +13,7 @@ KINDS = [pytest.param(name, marks=() if name == "duckdb" else pytest.mark.long) 
 
 @pytest.fixture(params=KINDS)
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
-    """An empty target, once per kind."""
+    """An empty target of each kind in turn."""
     return TARGETS[request.param](tmp_path)
 
 

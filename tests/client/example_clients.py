@@ -1,4 +1,4 @@
-"""The example clients of docs/sync.md as printed there, and a proxy that acts between two of their requests."""
+"""The example clients exactly as printed in docs/sync.md, and a proxy that lets a test act between their requests."""
 
 import json
 import os
@@ -16,12 +16,12 @@ from client.scripted_service import Answer, scripted_service
 from running_service import RunningService
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "sync.md"
-# This gives three windows per shop instead of fourteen. Every page starts curl and jq, which takes time.
+# With this date there are three windows per shop instead of fourteen, which saves time: every page starts curl and jq.
 FIRST_DAY = "2025-12-01"
 
 
 def example_code(language: str) -> str:
-    """Return the only code block of this language in the document."""
+    """Return the only code block in this language in the document."""
     [code] = re.findall(rf"```{language}\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
     return str(code)
 
@@ -66,7 +66,7 @@ class Client:
         return {member["memberId"]: plain(member) for member in self._members()}
 
     def marks(self) -> dict[str, str]:
-        """Return the marks, by shop."""
+        """Return the marks, keyed by shop."""
         raise NotImplementedError
 
     def _bills(self) -> list[Json]:
@@ -117,7 +117,8 @@ class CurlClient(Client):
 def proxy(service: RunningService, happens: Callable[[str], Answer | None]) -> Iterator[str]:
     """Run a proxy to the service that calls `happens` with the path of each request before it forwards the request.
 
-    If `happens` returns an answer, the client receives that instead. Yields the proxy's base URL.
+    If `happens` returns a response, the client receives that response instead.
+    Yields the proxy's base URL.
     """
 
     def answer(path: str, headers: Any) -> Answer:

@@ -1,4 +1,4 @@
-"""A copy of a service's data: pulled, compared and reconciled over HTTP."""
+"""A copy of a service's data that is pulled, compared and reconciled over HTTP."""
 
 from collections.abc import Callable
 from typing import Any
@@ -81,7 +81,7 @@ class Copy:
             sink.close()
 
     def _ask(self, path: str, **query: Any) -> Json:
-        """Return a body without checking it against the OpenAPI document, which would take long for whole copies."""
+        """Return a response body without checking it against the OpenAPI document, which is slow for whole copies."""
         headers = {"authorization": f"Bearer {self.key}"}
         answer = self.service.server.client.get(f"{self.service.url}/ext/v1/{path}", params=query, headers=headers)
         assert answer.status_code == 200, answer.text

@@ -1,4 +1,4 @@
-"""Other services on a free port: one with answers from the test, and ours as a later release might be."""
+"""Services for client tests: one with scripted responses, and ours as it might be in a later release."""
 
 import json
 import threading
@@ -16,7 +16,7 @@ LATER = {"than": [1.5, "this"]}
 
 @contextmanager
 def scripted_service(answer: Answers) -> Iterator[str]:
-    """Run a service that answers by calling `answer` with path and headers; yield its address."""
+    """Run a service that gets its responses by calling `answer` with the path and headers; yield its address."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

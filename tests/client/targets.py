@@ -1,4 +1,4 @@
-"""Every kind of target. Each is empty at first and can be opened repeatedly."""
+"""Targets of every kind. Each is empty at first and can be opened repeatedly."""
 
 from collections.abc import Callable
 from pathlib import Path

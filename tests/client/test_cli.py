@@ -1,4 +1,4 @@
-"""`counterfoil pull` and `counterfoil reconcile`: options, summaries and exit statuses."""
+"""Tests for `counterfoil pull` and `counterfoil reconcile`: options, summaries and exit statuses."""
 
 import json
 import os
@@ -236,7 +236,7 @@ def test_durations_are_parsed(written: str, seconds: float) -> None:
 
 @contextmanager
 def kept(copy_owner: CopyOwner, every: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run a repeated pull as a process for the duration of the block."""
+    """Run a process that pulls repeatedly for the duration of the block."""
     process = subprocess.Popen(
         [*PYTHON, *copy_owner.words("pull", "--every", every, "--json")],
         stdout=subprocess.PIPE,

@@ -1,4 +1,7 @@
-"""Both clients against the real service, endpoint by endpoint. Every test runs with the blocking and the async one."""
+"""Tests both clients against the real service, endpoint by endpoint.
+
+Every test runs with both the blocking and the async client.
+"""
 
 import asyncio
 import inspect
@@ -20,7 +23,7 @@ ACCOUNT = "U" + "0123456789abcdef" * 2
 
 
 class Caller:
-    """Calls a client of either kind in the same way. It sleeps by advancing the clock of the service."""
+    """Calls a client of either kind in the same way. Instead of sleeping, the client advances the service's clock."""
 
     def __init__(self, service: RunningService, kind: type[Client] | type[AsyncClient], runner: asyncio.Runner) -> None:
         self.service = service
@@ -29,7 +32,7 @@ class Caller:
         self._runner = runner
 
     def __call__(self, key: str, method: str, *arguments: Any, **options: Any) -> Any:
-        """Call a method of a new client; return its result. Iterators are read to their end."""
+        """Call a method of a new client; return its result. Iterators are consumed completely."""
         with_url = options.pop("url", f"{self.service.url}/ext/v1")
         per_min = options.pop("per_min", None)
         steps = options.pop("steps", None)

@@ -1,4 +1,4 @@
-"""A single call from the first attempt to the final answer, simulated without network and clock."""
+"""Tests for a single call from the first attempt to the final response, simulated without a network or a clock."""
 
 from collections.abc import Mapping
 from typing import Any

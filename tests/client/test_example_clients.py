@@ -1,4 +1,4 @@
-"""The example clients of docs/sync.md keep an exact copy, apart from the exceptions that the document names."""
+"""The example clients in docs/sync.md keep an exact copy, apart from the exceptions named in that document."""
 
 import shutil
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from running_service import RunningService
 MORE_THAN_A_PAGE = 210
 PYTHON = pytest.param(PythonClient, id="python")
 EXAMPLES = [PYTHON, pytest.param(CurlClient, id="curl")]
-# Every request of the curl client starts two processes, so its longer tests run only in `make test-long`.
+# Every request by the curl client starts two processes, so its longer tests run only in `make test-long`.
 CURL_LATER = [PYTHON, pytest.param(CurlClient, id="curl", marks=pytest.mark.long)]
 
 
@@ -41,12 +41,12 @@ def client(request: pytest.FixtureRequest, copy: Copy, tmp_path: Path) -> Client
 
 @pytest.fixture
 def sister(branch: r.Record) -> r.Record:
-    """A second branch of the same franchise, with its own base, that is not loaded yet."""
+    """A second branch of the same franchise, with its own base, not loaded yet."""
     return r.branch(franchiseId=branch["franchiseId"])
 
 
 def served(copy: Copy) -> dict[tuple[str, str], Json]:
-    """Return every bill that appears in a list of the service, for all listed shops."""
+    """Return every bill that appears in a list, for all listed shops."""
     bills: dict[tuple[str, str], Json] = copy.served()["bills"]
     return bills
 
@@ -115,7 +115,7 @@ def test_two_shops_may_use_the_same_bill_id(
 def test_a_shop_that_joins_is_read_with_all_its_history(
     client: Client, copy: Copy, branch: r.Record, sister: r.Record, service: RunningService
 ) -> None:
-    # This shop was loaded before the first run, so all its bills have an `updatedAt` before the first mark.
+    # This shop is loaded before the first run, so all its bills have an `updatedAt` before the first mark.
     service.load(sister, *r.bills(sister, 3), r.bill(sister, closedAt=None), *r.members(sister, 2), r.removal(sister))
     client.run()
     newcomer = r.branch(franchiseId=branch["franchiseId"])
@@ -223,7 +223,7 @@ def test_only_history_outside_the_windows_is_missed(
 
 
 def asked(path: str) -> dict[str, str]:
-    """Return the parameters of a request by name, and its `path`."""
+    """Return the parameters of a request, keyed by name, and its `path`."""
     parts = urlsplit(path)
     return {
         "path": parts.path.rsplit("/", 1)[-1],
@@ -232,7 +232,8 @@ def asked(path: str) -> dict[str, str]:
 
 
 def once(matches: Callable[[dict[str, str]], Any], action: Callable[[], Any]) -> Callable[[str], Answer | None]:
-    """Return a function that calls `action` before the first matching request, and passes on an answer from it."""
+    """Return a function that calls `action` before the first matching request, and returns its response if it gives
+    one."""
     waiting = [action]
 
     def happens(path: str) -> Answer | None:

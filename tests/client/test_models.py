@@ -1,4 +1,4 @@
-"""The fields of the client's models are those that the service publishes."""
+"""The client's models have the same fields as the resources that the service publishes."""
 
 from typing import Any, get_type_hints
 
@@ -13,7 +13,7 @@ PUBLISHED = {
     for name, resource in vars(resources).items()
     if isinstance(resource, type) and issubclass(resource, resources.Resource) and resource is not resources.Resource
 }
-# The client returns the token itself instead of a lookup's answer.
+# For a lookup, the client returns the bare token instead of this object.
 UNPACKED = {"MemberReference"}
 
 

@@ -1,4 +1,4 @@
-"""The client's own limiter."""
+"""Tests for the client's own rate limiter."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""Pulls into every kind of target: the copy equals what the service shows, whatever has happened in between."""
+"""Pulls into every kind of target: the copy equals what the service shows, whatever happened in between."""
 
 import msgspec
 import pytest

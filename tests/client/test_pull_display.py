@@ -1,4 +1,4 @@
-"""The output of a pull on a terminal."""
+"""Tests for the output of a pull on a terminal."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""A folder of Parquet files. A file is rewritten only when its table has changed."""
+"""Tests for pulling into a folder of Parquet files. A file is rewritten only when its table has changed."""
 
 from pathlib import Path
 
@@ -82,7 +82,7 @@ def test_the_next_run_publishes_data_that_a_run_wrote_but_did_not_publish(
 ) -> None:
     class Unpublished(ParquetSink):
         def publish(self) -> None:
-            """Fail like a power failure just before publishing."""
+            """Simulate a power failure just before publishing."""
 
     copy.pull()
     before = seen(folder)

@@ -1,4 +1,4 @@
-"""A copy in a real PostgreSQL database."""
+"""Tests for a copy in a real PostgreSQL database."""
 
 import psycopg
 import pytest

@@ -1,4 +1,4 @@
-"""A comparison finds and repairs exactly the differences that a pull cannot notice."""
+"""Reconciling finds and repairs exactly the differences that a pull cannot notice."""
 
 from datetime import date
 from decimal import Decimal

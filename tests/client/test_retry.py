@@ -1,4 +1,4 @@
-"""The reaction to each kind of answer."""
+"""Tests how the client reacts to each kind of response."""
 
 from datetime import datetime
 

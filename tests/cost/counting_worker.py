@@ -20,7 +20,7 @@ from counterfoil import bootstrap
 from raw_http import Headers
 from running_service import RunningService
 
-# Called with a connection and the name of the database that it was opened on.
+# Called with a connection and the name of the database that the connection was opened on.
 Watch = Callable[[sqlite3.Connection, str], None]
 
 TRIES = 3
@@ -37,7 +37,7 @@ class Request(Struct):
 
 
 class Response(Struct):
-    """An answer in the form that the application passes to the server."""
+    """A response in the form that the application passes to the server."""
 
     status: int = 0
     body: bytes = b""
@@ -47,7 +47,7 @@ class Response(Struct):
 
 
 class Cost(Struct):
-    """The cost of one request, with steps by database."""
+    """The cost of one request. Steps are counted per database."""
 
     statements: list[tuple[str, str]] = field(default_factory=list)
     steps: Counter[str] = field(default_factory=Counter)
@@ -57,7 +57,7 @@ class Cost(Struct):
 
 
 class Worker:
-    """The shipped application over the service's store."""
+    """The shipped application on the service's store."""
 
     def __init__(self, service: RunningService, runner: asyncio.Runner) -> None:
         self._service = service
@@ -156,7 +156,7 @@ def _watching(watch: Watch) -> Iterator[None]:
 
 @contextmanager
 def statements_run() -> Iterator[list[tuple[str, str]]]:
-    """Collect all statements on connections opened during the block, each with its database."""
+    """Collect all statements run on connections opened during the block, each with its database."""
     seen: list[tuple[str, str]] = []
 
     def watch(connection: sqlite3.Connection, database: str) -> None:

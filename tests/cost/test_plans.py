@@ -18,11 +18,11 @@ from records import NEW_YEAR, Record, base, bill, bills, branch, member, removal
 from running_service import RunningService
 
 MESSAGING_USER = "U" + 32 * "7"
-# Tables with one row each, and tables that are read only when a process starts or keys have changed.
+# Tables with a single row, and tables that are read only when a process starts or keys have changed.
 SMALL = {"horizon", "deployment", "steady", "generation", "keys", "revocations", "sqlite_master", "migrations"}
-# These statements are for the operator, who requests the whole table.
+# These statements run for the operator, who asks for the whole table.
 FOR_THE_OPERATOR = ("max(n)", "personal_base IS NOT NULL")
-# The supervisor runs this once an hour. The table holds a minute of admissions and the last one of every key.
+# The supervisor runs this once an hour. The table holds a minute of admissions and the latest admission of every key.
 HOURLY = "DELETE FROM admissions WHERE day <"
 
 Seen = tuple[str, str]
@@ -30,7 +30,7 @@ Seen = tuple[str, str]
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Seen]]:
-    """A store, and every statement that was run to load, change and serve it, read whole lists and prune it."""
+    """A store, and all statements that were run to load, change, serve, read and prune it."""
     with statements_run() as statements:
         service = RunningService(tmp_path_factory.mktemp("plans"))
         _live(service)
@@ -100,7 +100,7 @@ def test_no_list_is_sorted_at_request_time(seen: tuple[Path, list[Seen]]) -> Non
         for database, text in statements
         if database == "books"
         and any("TEMP B-TREE" in line for line in plan_of(store, database, text))
-        # These are the few records of one messaging account.
+        # This reads only the few records of one messaging account.
         and "JOIN accounts" not in text
     }
     assert not sorting
@@ -137,7 +137,7 @@ GROWING = {"bills", "members", "accounts", "shops", "cursors"}
 
 
 def _constants() -> dict[str, str]:
-    """Return the statements with which a request reads from PostgreSQL, by name."""
+    """Return the statements that requests run on PostgreSQL, keyed by name."""
     named = [
         (f"{module.__name__.rpartition('.')[2]}.{name}", value)
         for module in (cursors, books)

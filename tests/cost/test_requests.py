@@ -1,7 +1,7 @@
-"""The cost of a request, counted and not timed: statements, steps of SQLite's virtual machine, calls, memory.
+"""The cost of a request, counted rather than timed: statements, steps of SQLite's virtual machine, calls, memory.
 
-An exceeded bound is never due to a slow machine. Either the change is worth it,
-and the bound is raised with a note in docs/performance.md, or it is not.
+An exceeded bound is never due to a slow machine. If a change is worth its cost,
+raise the bound and add a note to docs/performance.md.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Measured:
         self.grown = self.costs()
 
     def more(self) -> Iterator[Record]:
-        """Yield bills of other days of the shop, other shops of the franchise, and other members of the base."""
+        """Yield bills on other days for the shop, other shops in the franchise, and other members of the base."""
         for day in range(2, 2 + GROWTH):
             closed = {"closedAt": f"2026-01-{day:02}T12:00:00+07:00"}
             yield from (bill(self.branch, **closed) for _ in range(PAGE))
@@ -105,10 +105,10 @@ QUESTIONS = ("poll", "page", "half page", "changes", "bill", "members", "half of
 
 @pytest.mark.parametrize("request_", QUESTIONS)
 def test_a_request_costs_the_same_however_much_the_store_holds(measured: Measured, request_: str) -> None:
-    """Compares steps of SQLite's virtual machine: a scan takes steps for every row, a search only a few in all.
+    """Compares steps of SQLite's virtual machine: a scan takes steps for every row, a search only a few in total.
 
-    A poll finds nothing. In the larger store its two searches may end at another shop's
-    row instead of the end of the index, which takes some more steps.
+    A poll finds nothing. In the larger store its two searches may end at another
+    shop's row instead of the end of the index, which takes a few more steps.
     """
     more = abs(measured.grown[request_].steps["books"] - measured.small[request_].steps["books"])
     assert more < (40 if request_ == "poll" else 10)
@@ -119,7 +119,8 @@ def test_a_page_costs_the_same_however_often_it_was_requested(measured: Measured
     costs = []
     for _ in range(2):
         measured.worker.repeat(100, path, measured.key, **query)
-        # Some requests also write buffered records and delete admissions of the previous minute.
+        # Take the minimum, because some requests also write buffered records and delete admissions from the previous
+        # minute.
         costs.append(min(measured.worker.ask(path, measured.key, **query).steps["usage"] for _ in range(20)))
     assert abs(costs[1] - costs[0]) < 50
 
@@ -130,7 +131,7 @@ def test_continuing_costs_the_same_however_often_the_first_page_was_requested(me
     costs = []
     for _ in range(2):
         measured.worker.repeat(100, path, measured.key, **query)
-        # Some requests also write buffered records.
+        # Take the minimum, because some requests also write buffered records.
         costs.append(min(measured.worker.ask(path, measured.key, **query, cursor=cursor).calls for _ in range(3)))
     assert costs[0] == costs[1]
 
@@ -149,7 +150,7 @@ def test_a_page_of_bills_makes_no_call_for_each_bill(measured: Measured) -> None
 
 
 def test_a_page_of_bills_is_held_in_memory_twice_at_most(measured: Measured) -> None:
-    """It is held once as rows and once as the answer."""
+    """It is held once as rows and once as the response."""
     page = measured.grown["page"]
     assert page.peak_bytes < 2 * len(page.body) + 300 * PAGE
 

@@ -1,4 +1,4 @@
-"""The generated world: reproducible, plausible, as dirty as real POS data, and without real people."""
+"""The generated world is reproducible, plausible, as messy as real POS data, and without data about real people."""
 
 import hashlib
 import json
@@ -561,7 +561,7 @@ def test_a_till_that_was_offline_delivers_the_next_day(delivered: DeliveredWorld
 
 
 def corrections(delivered: DeliveredWorld) -> list[tuple[Record, Record]]:
-    """Return pairs of the first and the later version of each bill that was delivered twice."""
+    """Return the first and the later version of each bill that was delivered twice."""
     seen: dict[str, Record] = {}
     pairs = []
     for bill in delivered.of("bill"):

@@ -1,4 +1,4 @@
-"""Programs and packages that tests of deploy/ need. A test without its program is skipped and says so."""
+"""Programs and packages that the tests of deploy/ need. A test whose program is missing is skipped with a message."""
 
 import importlib.util
 import shutil
@@ -19,13 +19,13 @@ def needs_program(program: str, package: str) -> pytest.MarkDecorator:
 
 
 def needs_package(module: str) -> pytest.MarkDecorator:
-    """Return a mark that skips the test unless this package of the extra `ship` is installed."""
+    """Return a mark that skips the test unless this package from the `ship` extra is installed."""
     reason = f"the Python package {module} is not installed, so this was NOT checked (make ship-tools)"
     return pytest.mark.skipif(importlib.util.find_spec(module) is None, reason=reason)
 
 
 def needs_script(name: str) -> pytest.MarkDecorator:
-    """Return a mark that skips the test unless the extra `ship` has installed this program."""
+    """Return a mark that skips the test unless the `ship` extra has installed this program."""
     reason = f"{name} is not installed, so this was NOT checked (make ship-tools)"
     return pytest.mark.skipif(not script(name).exists(), reason=reason)
 

@@ -1,4 +1,4 @@
-"""The container files: linted, valid according to the Compose schema, hardened, and consistent with the package."""
+"""The container files are linted, valid according to the Compose schema, hardened, and consistent with the package."""
 
 from pathlib import Path
 from typing import Any

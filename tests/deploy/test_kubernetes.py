@@ -1,4 +1,4 @@
-"""The Kubernetes manifests: valid according to the schemas, hardened, and with a working load script."""
+"""The Kubernetes manifests are valid according to the schemas and hardened, and their load script works."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from counterfoil.settings import TABLE
 from deploy.programs import DEPLOY, needs_script, output_of, script
 
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
-# The oldest version that is still widely run, and the newest that the validator knows.
+# The oldest version that is still widely run, and the newest that the validator supports.
 OLDEST = "1.31"
 SHOP = b'{"kind":"shop","id":"sh_1","name":"Riverside"}\n'
 
@@ -54,7 +54,7 @@ def test_every_pod_runs_without_privileges_and_on_a_read_only_system() -> None:
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert pod["automountServiceAccountToken"] is False
-        # A Service named counterfoil would set COUNTERFOIL_PORT to a URL.
+        # Otherwise a Service named counterfoil would set COUNTERFOIL_PORT to a URL.
         assert pod["enableServiceLinks"] is False
         for container in pod["containers"]:
             assert container["image"] == f"counterfoil:{__version__}"
@@ -91,7 +91,7 @@ def scripts() -> list[str]:
 
 
 def run_load(folder: Path, store: Path) -> int:
-    """Run the script of the CronJob with the real command; return its exit status."""
+    """Run the CronJob's script with the real command; return its exit status."""
     program = folder.parent / "bin" / "counterfoil"
     program.parent.mkdir(exist_ok=True)
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m counterfoil "$@"\n', "utf-8")

@@ -1,4 +1,4 @@
-"""The whole cluster on loopback: it starts with one command, survives the loss of a node, and cleans up."""
+"""Tests for the whole cluster on loopback: it starts with one command, survives the loss of a node, and cleans up."""
 
 import json
 import os
@@ -29,7 +29,8 @@ HAPROXY = shutil.which("haproxy") is not None or Path("/usr/sbin/haproxy").exist
 SMALL = ("--cluster", "--port", "0", "--bills", "600", "--until", "2026-09-30", "--json")
 
 
-# In some sandboxes only root can write to /dev/null, which initdb needs as another user too, so that right is kept.
+# In some sandboxes only root can write to /dev/null. initdb must write to it as another user, so that capability is
+# kept.
 KEEP_RIGHTS = (
     ("setpriv", "--securebits=+no_setuid_fixup", "--inh-caps=+dac_override", "--ambient-caps=+dac_override")
     if os.getuid() == 0 and not Path(os.devnull).stat().st_mode & stat.S_IWOTH
@@ -39,7 +40,7 @@ KEEP_RIGHTS = (
 
 @contextmanager
 def started(*words: object, scratch: Path) -> Iterator[tuple["subprocess.Popen[str]", Any]]:
-    """Run a command that starts a cluster; yield its process and the line it prints once everything answers."""
+    """Run a command that starts a cluster; yield its process and the line it prints once everything is running."""
     scratch.mkdir(exist_ok=True)
     # If root runs the tests, PostgreSQL runs as another user, who must be able to reach this folder.
     scratch.chmod(0o755)
@@ -63,7 +64,7 @@ def started(*words: object, scratch: Path) -> Iterator[tuple["subprocess.Popen[s
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A temporary folder that every user can enter, unlike that of pytest."""
+    """A temporary folder that every user can enter, unlike pytest's."""
     folder = Path(f"/tmp/counterfoil-cluster-{os.getpid()}")  # noqa: S108 - removed below
     folder.mkdir(mode=0o755)
     yield folder
@@ -124,12 +125,12 @@ def test_one_command_starts_a_cluster_that_survives_the_loss_of_a_node(open_fold
             answers.append(httpx.get(f"{told['baseUrl']}/shops", headers=asked).json()["data"])
             return not any(alive(pid) for pid in workers)
 
-        # Workers of a killed node answer for up to two more seconds. After that the load balancer has one node left.
+        # Workers of a killed node keep answering for up to two seconds. After that the load balancer has one node left.
         until(answers_alone, "the workers of the killed node ended")
         answers += [httpx.get(f"{told['baseUrl']}/shops", headers=asked).json()["data"] for _ in range(20)]
         assert all(answer == shops[0] for answer in answers)
         usage = httpx.get(f"{told['baseUrl']}/usage", headers=asked).json()["data"]
-        # The additional requests are one to each node at the start and the request for the usage itself.
+        # The three extra requests are one to each node at the start, and the usage request itself.
         assert usage["today"]["count"] == len(answers) + 3
     assert process.returncode == 0
     assert [path.name for path in (open_folder / "a").iterdir()] == ["said"]
@@ -137,7 +138,7 @@ def test_one_command_starts_a_cluster_that_survives_the_loss_of_a_node(open_fold
 
 @pytest.mark.skipif(not HAPROXY, reason="HAProxy is not installed")
 def test_without_a_meter_the_load_balancer_passes_the_nodes_answers_on(open_folder: Path) -> None:
-    """No node is ready then. If the load balancer answered instead of a node, the answer would be HTML."""
+    """Without a meter, no node is ready. A response from the load balancer instead of a node would be HTML."""
     with started(*PYTHON, "demo", *SMALL, scratch=open_folder / "a") as (_, told):
         key = next(key for key in told["keys"] if key["purpose"] == "franchise")
         asked = {"Authorization": f"Bearer {key['key']}"}

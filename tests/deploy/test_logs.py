@@ -1,4 +1,4 @@
-"""Log files: the systemd drop-ins are valid, and a service continues to write after logrotate."""
+"""Tests for log files: the systemd drop-ins are valid, and a service keeps writing to its log after logrotate."""
 
 import re
 import shutil
@@ -14,7 +14,7 @@ UNIT = DEPLOY / "systemd" / "counterfoil.service"
 
 
 def verified(folder: Path, drop_in: str) -> str:
-    """Return the messages of systemd about the unit with this drop-in."""
+    """Return systemd's messages about the unit with this drop-in."""
     unit = folder / "counterfoil.service"
     unit.write_text(UNIT.read_text("utf-8").replace("/opt/counterfoil/bin/counterfoil", "/bin/true"), "utf-8")
     (folder / "counterfoil.service.d").mkdir()

@@ -1,4 +1,4 @@
-"""The wheel and the source archive: their contents, byte-for-byte reproducible builds, and a working installation."""
+"""Tests for the wheel and the source archive: contents, reproducible builds, and a working installation."""
 
 import json
 import os
@@ -129,7 +129,7 @@ def test_another_builder_at_another_time_and_place_produces_the_same_bytes(
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A clean environment, at first without the extra `server`."""
+    """A clean environment, initially without the `server` extra."""
     folder = tmp_path_factory.mktemp("clean") / "venv"
     output_of(sys.executable, "-m", "venv", folder)
     yield folder

@@ -1,4 +1,4 @@
-"""Point-in-time recovery from a backup with archived WAL, with the commands of docs/operate-backup.md."""
+"""Tests point-in-time recovery from a backup with archived WAL, using the commands in docs/operate-backup.md."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ def vault() -> Iterator[Path]:
 
 
 class Restored(Server):
-    """A server on a backup that was restored to a given moment."""
+    """A server running on a backup that was restored to a given moment."""
 
     def __init__(self, of: Postgres, vault: Path, moment: str) -> None:
         super().__init__("restored")
@@ -89,9 +89,9 @@ def test_a_store_is_restored_to_the_moment_before_an_accident_and_the_marks_of_c
     again = RunningService(tmp_path / "after", store=restored.url(name))
     again.clock = service.clock
     assert again.get("transactions", key, shopId=of["id"], updatedSince=EVER, limit=200).json()["data"] == kept
-    # Keys that were issued or revoked after that moment are unknown here.
+    # Keys issued after that moment are unknown here.
     assert again.error("shops", revoked) == "invalid_key"
-    # A client with a mark from after that moment misses no bill that is loaded now.
+    # A client whose mark is later than that moment still gets every bill that is loaded now.
     again.clock.advance(1)
     again.load(later | {"cashier": "Lek"})
     (new,) = again.get("transactions", key, shopId=of["id"], updatedSince=mark).json()["data"]

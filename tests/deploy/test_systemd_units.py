@@ -1,4 +1,4 @@
-"""The systemd units: systemd itself finds no fault with them, and the steps of the load work as documented."""
+"""Tests for the systemd units: systemd itself accepts them, and the steps of the load work as documented."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import pytest
 
 UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
 SERVICES = sorted(UNITS.glob("*.service"))
-# The score of `systemd-analyze security`: 100 means no protection at all; ours is 13.
+# The highest score allowed from `systemd-analyze security`: 100 means no protection at all; ours is 13.
 MOST_EXPOSED = 20
 INSTALLED = "/opt/counterfoil/bin/counterfoil"
 SHOP = b'{"kind":"shop","id":"sh_1","name":"Riverside"}\n'
@@ -56,13 +56,13 @@ def test_the_exposure_of_the_services_is_low(unit: Path) -> None:
 
 
 def steps() -> dict[str, str]:
-    """Return the shell commands of the load unit by directive."""
+    """Return the shell commands of the load unit, keyed by directive."""
     text = (UNITS / "counterfoil-load.service").read_text("utf-8")
     return dict(re.findall(r"^(Exec\w+)=/bin/sh -c '(.*)'$", text, re.MULTILINE))
 
 
 def run_load(spool: Path, store: Path) -> int:
-    """Run the same steps as systemd, one after the other; return the exit status of the load."""
+    """Run the same steps as systemd, one after another; return the exit status of the load."""
     here = {"PATH": os.environ["PATH"], "COUNTERFOIL_STORE": str(store), "PYTHONPATH": os.pathsep.join(sys.path)}
 
     def sh(line: str, **more: str) -> int:

@@ -1,4 +1,4 @@
-"""Monitoring: the alerts fire when they should, and a real Prometheus runs every query of alerts and dashboard."""
+"""Tests for monitoring: alerts fire when they should, and a real Prometheus runs all queries we ship."""
 
 import json
 import re
@@ -22,19 +22,19 @@ UNIT_TESTS = DEPLOY / "prometheus" / "counterfoil.test.yml"
 SCRAPE = DEPLOY / "prometheus" / "scrape.yml"
 DASHBOARD = json.loads((DEPLOY / "grafana" / "counterfoil.json").read_text("utf-8"))
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
-# Metrics that exist only with PostgreSQL servers. The service of these tests has an embedded store.
+# Metrics that exist only with PostgreSQL servers. The service in these tests has an embedded store.
 OF_SERVERS = ("counterfoil_server_up", "counterfoil_server_lag_seconds")
 MADE_BY_PROMETHEUS = {"", "_bucket", "_count", "_sum", "_total"}
 
 
 def alerts() -> dict[str, str]:
-    """Return the expression of each alert, by name."""
+    """Return the expression of each alert, keyed by name."""
     groups = yaml.safe_load(RULES.read_text("utf-8"))["groups"]
     return {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"]}
 
 
 def queries() -> list[str]:
-    """Return every query of the dashboard as Grafana would send it for all nodes."""
+    """Return every query in the dashboard as Grafana would send it for all nodes."""
     chosen = {"$job": "counterfoil", "$instance": ".*", "$__rate_interval": "10s"}
     found = [target["expr"] for panel in PANELS for target in panel["targets"]]
     return [re.sub(r"\$\w+", lambda name: chosen[name[0]], query) for query in found]

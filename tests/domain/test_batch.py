@@ -1,4 +1,4 @@
-"""The effect of a change: its outcome, and the rows that a ledger then writes. No store is needed."""
+"""Tests for the effect of a change: its outcome, and the rows that a ledger then writes. No store is needed."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def put_base(rev: float | None = None, **fields: Any) -> PutBase:
 
 
 def applied(*changes: Change, to: Batch | None = None, stamp: int = STAMP) -> tuple[list[Outcome], Batch]:
-    """Apply changes to the rows that another batch leaves behind, as if they had been stored and read again."""
+    """Apply changes to the rows that another batch leaves behind, as if those rows had been stored and read back."""
     before = to or Batch(0, 0, [], [], [], [], {})
     batch = Batch(
         stamp,

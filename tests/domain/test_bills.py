@@ -1,4 +1,4 @@
-"""Conversion of a raw POS bill to the published Bill, and of the same bill after its shop's facts changed."""
+"""Tests for converting a raw POS bill to the published Bill, and again after the shop's facts have changed."""
 
 from datetime import date, datetime
 from typing import Any
@@ -672,7 +672,7 @@ all_facts = st.builds(
 def test_a_bill_reread_under_new_facts_is_the_bill_read_under_them(
     fields: dict[str, Any], before: ShopFacts, after: ShopFacts
 ) -> None:
-    """This includes the withheld values, so it holds for any number of changes in between."""
+    """Withheld values are compared too, so this holds for any number of changes in between."""
     assert under_facts(stored(closed(before, **fields)), after) == closed(after, **fields)
 
 

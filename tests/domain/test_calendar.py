@@ -1,4 +1,4 @@
-"""Days and instants."""
+"""Tests for days and instants."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
@@ -55,7 +55,7 @@ def test_an_offset_that_is_not_a_multiple_of_a_quarter_hour_is_written_unchanged
 
 @given(st.integers(0, to_ms(datetime(1972, 1, 7, tzinfo=UTC))))
 def test_an_offset_with_seconds_is_written_to_the_minute_and_names_the_same_instant(instant: int) -> None:
-    """Monrovia was 44 minutes and 30 seconds behind UTC until 1972; ISO 8601 has no seconds in an offset."""
+    """Monrovia was 44 minutes and 30 seconds behind UTC until 1972; ISO 8601 does not allow seconds in an offset."""
     written = iso(instant, ZoneInfo("Africa/Monrovia"))
     assert written.endswith("-00:44")
     assert to_ms(datetime.fromisoformat(written)) == instant

@@ -1,4 +1,4 @@
-"""A shop's category list."""
+"""Tests for a shop's category list."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Conversion of a raw member record to the stored record, and from there to the published member."""
+"""Tests for converting a raw member record to the stored record, and that to the published member."""
 
 from typing import Any
 

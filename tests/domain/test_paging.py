@@ -1,4 +1,4 @@
-"""Fresh cursors look like the ids of their list."""
+"""Fresh cursors look like the IDs in their list."""
 
 import re
 import string

@@ -1,4 +1,4 @@
-"""Parsing of POS values, following the table in docs/source-records.md row by row."""
+"""Tests for parsing POS values, following the table in docs/source-records.md row by row."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Conversion of a raw shop record to the published Shop, and the facts that its bills need."""
+"""Tests for converting a raw shop record to the published Shop, and for the facts that its bills need."""
 
 from datetime import time
 from typing import Any
@@ -120,7 +120,7 @@ anything = st.recursive(
 
 
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(RIVERSIDE.keys() - {"id"}, anything)))
-@settings(deadline=None)  # the first example that names a time zone waits for the list of zones
+@settings(deadline=None)  # the first example that names a time zone has to wait until the list of zones is loaded
 def test_a_shop_with_any_field_values_can_be_published_and_stored(fields: dict[str, Any]) -> None:
     published, kept = shop_from({**fields, "id": "sh_01"})
     assert msgspec.json.decode(msgspec.json.encode(published), type=Shop) == published

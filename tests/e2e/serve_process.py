@@ -1,4 +1,4 @@
-"""The real command `counterfoil serve` as a process, over a store in a temporary folder or on servers."""
+"""Runs the real `counterfoil serve` command as a process, with a store in a temporary folder or on database servers."""
 
 import json
 import os
@@ -53,7 +53,7 @@ class Deployment:
             ledger.close()
 
     def issue(self, keys: dict[str, dict[str, Any]]) -> None:
-        """Issue keys for the shop, by name, with these limits and permissions."""
+        """Issue named keys for the shop, with these limits and permissions."""
         key_store = bootstrap.key_store(self.settings)
         for name, terms in keys.items():
             grant = key_issuing.Grant(scope=Scope("shop", "sh_1"), label=name, **terms)
@@ -164,7 +164,7 @@ class ServeProcess:
         return self._client.get(f"http://127.0.0.1:{self.deployment.admin_port}/{path}")
 
     def metric(self, name: str, **labels: str) -> float:
-        """Return the sum of a metric's samples that have these labels."""
+        """Return the sum of the metric's samples that have these labels."""
         return sum(
             sample.value
             for family in text_string_to_metric_families(self.admin("metrics").text)
@@ -178,7 +178,7 @@ class ServeProcess:
         return [json.loads(line) for line in text[: text.rfind(b"\n") + 1].splitlines()]
 
     def stop(self) -> int:
-        """Request a stop; return the exit status."""
+        """Ask the service to stop; return its exit status."""
         self._client.close()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""A store is copied to PostgreSQL while it is served, with real processes on both sides."""
+"""A store is copied to PostgreSQL while it is being served, with real processes on both sides."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ PLENTY = {"caller": {"per_min": 1_000_000, "per_day": 1_000_000}}
 
 
 class Moved(Deployment):
-    """The same deployment on PostgreSQL after the cut-over."""
+    """The same deployment, running on PostgreSQL after the cut-over."""
 
     def __init__(self, folder: Path, database: str) -> None:
         self._address = database
@@ -30,7 +30,7 @@ class Moved(Deployment):
 
 
 class Caller(threading.Thread):
-    """Repeats requests until one is refused; records the answers."""
+    """Repeats requests until one is refused; records the responses."""
 
     def __init__(self, service: ServeProcess, key: str) -> None:
         super().__init__()

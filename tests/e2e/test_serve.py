@@ -22,7 +22,7 @@ from e2e.serve_process import SHOP, Deployment, ServeProcess, alive, is_pending,
 from running_service import SECRET
 from waiting import until
 
-# A persistent connection stays with the worker that accepted it.
+# A persistent connection stays with the worker that accepted it, so these requests close theirs.
 NEW_CONNECTION = {"connection": "close"}
 
 TOGETHER = pytest.mark.xdist_group("one running service")
@@ -33,14 +33,14 @@ KEYS: dict[str, dict[str, Any]] = {
     "unread": {"per_day": 100},
     "full disk": {"per_min": 1000},
 }
-# With this many requests on new connections, both workers answer some.
+# This many requests on new connections are enough for both workers to answer some.
 BOTH_WORKERS = 12
 BILLS = [{"kind": "bill", "id": f"b_{n}", "shopId": "sh_1", "closedAt": 1767000000 + n} for n in range(5)]
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
-    """Two workers that the tests of this file share."""
+    """Two workers that the tests in this file share."""
     deployment = Deployment(tmp_path_factory.mktemp("service"))
     deployment.load(SHOP, *BILLS)
     deployment.issue(KEYS)
@@ -109,7 +109,10 @@ def test_several_workers_share_the_minute_window_and_the_day_count_exactly(servi
 
 
 def counted_by_both_workers(service: ServeProcess) -> dict[Path, bytes]:
-    """Wait until both workers have answered; return the counters of each. The service is ready when one worker is."""
+    """Wait until both workers have answered; return the counters of each.
+
+    The service is ready as soon as one worker is, so the other one may start later.
+    """
     counted: dict[Path, bytes] = {}
 
     def both_answer() -> bool:
@@ -134,7 +137,7 @@ def test_the_horizon_moves_while_nothing_is_loaded(service: ServeProcess) -> Non
 
     until(has_moved_twice, "the horizon has moved twice")
     assert horizons == sorted(horizons)
-    # A busy machine may delay the ticker occasionally, but not usually.
+    # A busy machine may delay the ticker occasionally, so only the median is checked.
     assert sorted(ages)[len(ages) // 2] < 1
     assert max(ages) < 5
     assert service.metric("horizon_age_seconds") < 5
@@ -186,7 +189,7 @@ def test_the_log_has_one_json_line_per_request_without_query_and_secret(service:
 
 
 def unavailable_answers(service: ServeProcess, key: str) -> list[httpx.Response]:
-    """Return the answers of both workers if all are refusals because keys cannot be read."""
+    """Return responses from both workers if all of them are refusals because keys cannot be read."""
     answers = [service.get("shops", key, NEW_CONNECTION) for _ in range(BOTH_WORKERS)]
     return answers if {answer.json().get("error") for answer in answers} == {"auth_unavailable"} else []
 
@@ -245,7 +248,7 @@ def test_unreadable_books_cause_500_with_the_allowance_and_recover(service: Serv
 
 @TOGETHER
 def test_a_full_disk_admits_nobody_uncounted_and_the_meter_recovers_automatically(service: ServeProcess) -> None:
-    """The workers may not write another byte, which has the effect of a full disk."""
+    """The workers are prevented from writing another byte, which has the same effect as a full disk."""
     key = service.key("full disk")
     assert used(service, key) == 1
     limits = {pid: resource.prlimit(pid, resource.RLIMIT_FSIZE) for pid in service.pids()}
@@ -280,7 +283,7 @@ def test_a_killed_worker_is_replaced_and_no_count_is_lost(deployment: Deployment
         try:
             answered += running.get("shops", key).status_code == 200
         except httpx.TransportError:
-            # This request had been sent to the worker that died, so it got no answer.
+            # This request had been sent to the worker that died, so it got no response.
             continue
     assert used(running, key) == answered + 1
     assert running.metric("requests_total", route="shops", status="200") == answered
@@ -324,7 +327,7 @@ def test_a_stop_answers_the_requests_in_progress_and_leaves_nothing_behind(deplo
         usage.execute("BEGIN IMMEDIATE")  # every request waits here to be counted
         caller.sendall(f"GET /ext/v1/shops HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n".encode())
         until(lambda: taken(caller), "the request was under way")
-        # While frozen, the worker cannot answer before it is asked to stop.
+        # The worker is frozen, so it cannot answer before it is asked to stop.
         (worker,) = workers
         os.kill(worker, signal.SIGSTOP)
         running.process.send_signal(signal.SIGTERM)

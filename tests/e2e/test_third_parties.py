@@ -25,7 +25,7 @@ UNSAYABLE = "positive_data_acceptance"
 
 
 class Demo:
-    """The served data of the demo."""
+    """The demo's data as the service returns it."""
 
     def __init__(self, folder: Path) -> None:
         flags = {"store": str(folder), "secret": showcase.demo_secret(SEED), "log": "off"}
@@ -146,7 +146,7 @@ def test_a_generated_client_reads_the_whole_demo_world(generated: Any, demo: Dem
 
 
 def bills_of(client: GeneratedClient, shop_id: str) -> Iterator[Any]:
-    """Yield all bills of a shop in the order of the procedure: by day in windows, then by change for undated ones."""
+    """Yield all bills of a shop in the order of the procedure: by day in windows, then by change for undated bills."""
     last = PLAN.until + timedelta(days=1)
     for window in range(2):
         end = last - timedelta(days=31 * window)
@@ -157,7 +157,7 @@ def bills_of(client: GeneratedClient, shop_id: str) -> Iterator[Any]:
 
 
 def held(demo: Demo, shop_ids: set[str]) -> set[tuple[str, str]]:
-    """Return the IDs of the bills that the store itself holds for these shops."""
+    """Return the IDs of the bills in the store itself for these shops."""
     with closing(sqlite3.connect(demo.settings.store / "books.sqlite3")) as books:
         rows = books.execute("SELECT shops.id, bills.id FROM bills JOIN shops ON shops.number = bills.shop").fetchall()
     return {(shop_id, bill_id) for shop_id, bill_id in rows if shop_id in shop_ids}

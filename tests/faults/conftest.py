@@ -25,7 +25,7 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture
 def multi_node(tmp_path: Path, postgres: Postgres, valkey: Valkey) -> Iterator[MultiNodeDeployment]:
-    """A deployment with bills of one shop, on its own servers."""
+    """A deployment with bills for one shop, on its own servers."""
     multi_node = MultiNodeDeployment(tmp_path, postgres, valkey)
     yield multi_node
     multi_node.close()

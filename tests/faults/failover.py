@@ -28,12 +28,12 @@ from servers import Valkey
 from waiting import PATIENCE_SEC, until
 
 PLENTY = 1_000_000_000
-# After its start, the bridge needs this long before it vouches for cursors.
+# After starting, the bridge needs this long before it vouches for cursors.
 SETTLING_SEC = 15.0
 CALM_SEC = 4.0
 BATCH = 10
 BILLS = 400
-# Requests and their intervals. Gaps are measured on the frequent requests. The others hand out cursors.
+# Intervals between requests. Gaps are measured with the frequent requests. The other requests produce cursors.
 OFTEN_SEC, NOW_AND_THEN_SEC = 0.005, 0.25
 QUESTIONS = {
     "transactions/bill-7": OFTEN_SEC,
@@ -88,7 +88,7 @@ class Loader:
 
 
 class Puller:
-    """Repeats `counterfoil pull`."""
+    """Runs `counterfoil pull` repeatedly."""
 
     def __init__(self, folder: Path, url: str, key: str) -> None:
         self.copy = folder / "copy.duckdb"
@@ -194,7 +194,7 @@ class FailoverScenario:
         )
 
     def _until_called_for(self, seconds: float) -> None:
-        """Wait until every client has received an answer at least this many seconds from now."""
+        """Wait until every client has received a response at least this many seconds from now."""
         moment = time.monotonic() + seconds
         until(
             lambda: all(caller.seen and caller.seen[-1].ended > moment for caller in self.callers),

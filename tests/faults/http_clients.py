@@ -117,6 +117,6 @@ def call_concurrently(port: int, key: str, path: str, number: int) -> list[Call]
 
 
 def longest_gap(seen: Sequence[Call], status: int = 200) -> float:
-    """Return the longest time in seconds in which no call was answered with this status."""
+    """Return the longest time in seconds during which no call was answered with this status."""
     answered = sorted(call.ended for call in seen if call.status == status)
     return max((later - earlier for earlier, later in pairwise(answered)), default=float("inf"))

@@ -18,7 +18,7 @@ from running_service import free_port
 from servers import Server
 from waiting import until
 
-# The recommended settings, except that fsync is off: a process that is killed loses nothing it has written.
+# The recommended settings, except that fsync is off, because data that a killed process has written is not lost.
 TERMS = {
     "ttl": 20,
     "loop_wait": 1,
@@ -105,14 +105,14 @@ class Member(Server):
         return None
 
     def kill_postgres(self) -> None:
-        """Kill only the database, which Patroni notices at once."""
+        """Kill only the database, which Patroni notices immediately."""
         pid = self.postmaster()
         assert pid is not None
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
     def kill_both(self) -> None:
-        """Kill Patroni and the database, like a machine failure. The leader's lock has to expire first."""
+        """Kill Patroni and the database, as a machine failure would. The leader's lock has to expire first."""
         self.kill()
         self.kill_postgres()
 
@@ -141,7 +141,7 @@ class Cluster:
         self.wait_until_whole()
 
     def wait_until_whole(self) -> None:
-        """Wait for a primary, a synchronous standby that has every acknowledged commit, and a second replica."""
+        """Wait for a primary, a synchronous standby that has every acknowledged commit, and another replica."""
         until(self._is_whole, "the cluster was whole", 120)
 
     def _is_whole(self) -> bool:
@@ -165,7 +165,7 @@ class Cluster:
         return None
 
     def database(self, name: str) -> str:
-        """Create and migrate a database of this name; return its address, which lists all three servers."""
+        """Create and migrate a database with this name; return its address, which lists all three servers."""
         leader = until(self.primary, "there was a primary")
         with psycopg.connect(f"postgresql://postgres@127.0.0.1:{leader.port}/postgres", autocommit=True) as session:
             session.execute(f"CREATE DATABASE {name}".encode())
@@ -187,7 +187,7 @@ class Cluster:
 
 
 def _as_ordinary_user(user: str | None) -> tuple[str, ...]:
-    """Return a prefix that changes the user, because PostgreSQL refuses root, and keeps access to root's Python."""
+    """Return a prefix that changes the user, because PostgreSQL refuses root, but keeps access to root's Python."""
     if user is None:
         return ()
     return ("setpriv", f"--reuid={user}", "--clear-groups", *servers.MAY_OPEN_ALL, "--pdeathsig=TERM")

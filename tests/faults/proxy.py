@@ -12,7 +12,7 @@ from running_service import free_port
 from waiting import latency
 
 CHUNK = 65_536
-# With this option, closing a connection sends a reset instead of an orderly end.
+# With this option, closing a connection sends a reset instead of closing it in an orderly way.
 NO_LINGER = struct.pack("ii", 1, 0)
 
 
@@ -25,7 +25,7 @@ class Proxy:
         self.delay_sec = 0.0
         # The number of bytes forwarded every hundredth of a second.
         self.throttle: int | None = None
-        # If true, the caller does not notice that the server has disconnected.
+        # If true, the caller is not told when the server disconnects.
         self.hides_disconnect = False
         self.hidden_disconnects = 0
         self._tls = tls
@@ -47,7 +47,7 @@ class Proxy:
     # --- faults ------------------------------------------------------------------------
 
     def block(self) -> None:
-        """Keep and accept connections but forward nothing, like a frozen server or a router that lost its state."""
+        """Keep and accept connections but forward nothing, like a frozen server or a router that has lost its state."""
         self._do(self._flowing.clear)
 
     def cut(self) -> None:
@@ -81,7 +81,7 @@ class Proxy:
         assert done.wait(5)
 
     async def _listen(self) -> None:
-        # asyncio's own server leaves a connection open if it is accepted just before the server is closed.
+        # asyncio's own server leaves open a connection that it accepts just before it is closed.
         if self._listener is None:
             self._listener = socket.create_server(("127.0.0.1", self.port), backlog=1024)
             self._listener.setblocking(False)
@@ -114,7 +114,7 @@ class Proxy:
             pump.cancel()
         if self._pumps:
             await asyncio.wait(self._pumps)
-        # An aborted connection is closed in the next turn of the loop.
+        # An aborted connection is closed in the next iteration of the event loop.
         await asyncio.sleep(0)
 
     async def _pass(self, line: socket.socket) -> None:

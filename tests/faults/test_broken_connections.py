@@ -1,4 +1,4 @@
-"""A broken connection is not reused."""
+"""Tests that a broken connection is not reused."""
 
 import asyncio
 

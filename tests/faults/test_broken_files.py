@@ -1,4 +1,4 @@
-"""Files of the embedded store that are locked, lost, replaced or damaged under a running service."""
+"""Tests with files of the embedded store that are locked, lost, replaced or damaged while the service is running."""
 
 import os
 import shutil
@@ -25,13 +25,13 @@ from waiting import throughout, until
 CALLERS = 20
 BILLS = [{"kind": "bill", "id": f"b_{n}", "shopId": "sh_1", "closedAt": 1767000000 + n} for n in range(2_000)]
 PAGE = "transactions?shopId=sh_1&from=20251201&to=20251231&limit=200"
-# A request for a locked file is refused after one second. The rest allows for a busy machine.
+# A request for a locked file is refused after one second. The rest is an allowance for busy machines.
 REFUSED_SEC = 2.5
 AT_ONCE_SEC = 0.8
 
 
 def longer(case: Any) -> Any:
-    """Mark a case for `make test-long`. `make test` runs a similar one."""
+    """Mark a case for `make test-long`. `make test` runs a similar case."""
     return pytest.param(case, marks=pytest.mark.long)
 
 
@@ -80,7 +80,7 @@ def unknown_key() -> str:
 
 def test_a_locked_key_file_stops_neither_known_keys_nor_the_public_document(running: ServeProcess) -> None:
     with locked(running.deployment.store / "keys.sqlite3"):
-        # This is long enough for the cached keys to become due for another read.
+        # This is long enough for the service to try to read its cached keys again.
         throughout(0.6, lambda: running.get("shops", running.key("k")).status_code == 200, "a known key works")
         answers = call_concurrently(running, running.key("k"))
         document, took = timed(lambda: running.get("openapi.json"))
@@ -88,7 +88,7 @@ def test_a_locked_key_file_stops_neither_known_keys_nor_the_public_document(runn
     assert Counter(status for status, _ in answers) == {200: CALLERS}
     assert max(took for _, took in answers) < AT_ONCE_SEC
     assert (document, took < AT_ONCE_SEC) == (200, True)
-    # The file has not been written, so the key cannot be in it.
+    # The key file has not changed, so the service may also refuse the unknown key as invalid.
     assert {status for status, _ in strangers} <= {401, 503}
     assert max(took for _, took in strangers) < REFUSED_SEC
 
@@ -262,7 +262,7 @@ def test_a_worker_is_replaced_while_another_that_keeps_dying_is_not(deployment: 
         before = running.pids()
         until(lambda: running.pids() - before - {faulty}, "the worker was replaced")  # noqa: B023
         (faulty,) = running.pids() - before - {faulty}
-    # The fourth replacement is made after two seconds.
+    # The supervisor waits two seconds before the fourth replacement.
     os.kill(faulty, signal.SIGKILL)
     os.kill(sound, signal.SIGKILL)
     until(lambda: len(running.pids()) == 1, "the other worker was replaced", 1.5)

@@ -1,4 +1,4 @@
-"""A meter that lost its data: counts continue from the store, no quota resets, and a metric reports it."""
+"""A meter that lost its data: counting continues from the store, no quota resets, and a metric reports the loss."""
 
 import pytest
 
@@ -72,6 +72,6 @@ def test_a_meter_restarted_from_an_old_snapshot_is_updated_from_the_store(
 
 
 def days_of(multi_node: MultiNodeDeployment) -> str:
-    """Return the name under which the meter keeps the day counts."""
+    """Return the name under which the meter stores the day counts."""
     names = multi_node.valkey.everything("KEYS *:days").decode().split()
     return next(name for name in names if name.endswith(":days"))

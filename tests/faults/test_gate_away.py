@@ -1,4 +1,4 @@
-"""Keys or counts are unavailable: requests get 503 at once, nobody is admitted, and the service recovers by itself."""
+"""Keys or counts are unavailable: requests get 503 immediately, nobody is admitted, and the service recovers."""
 
 import signal
 
@@ -10,13 +10,14 @@ from faults.http_clients import Call, call_concurrently
 from faults.multi_node import BY_DAY, MultiNodeDeployment
 from waiting import until
 
-# A busy machine may exceed a bound by this much.
+# Extra time allowed because the machine may be busy.
 SLACK_SEC = 1.0
-# With many callers, the last ones first wait for a free connection.
+# If there are many callers, some of them first have to wait for a free connection.
 BOUND_SEC = MAX_WAIT_SEC + GATE_SEC + SLACK_SEC
 # A node that still has its keys in memory reports a dead meter within this time.
 AT_ONCE_SEC = 0.5
-# Callers that return after the meter was restarted. There are fewer of them than connections to the meter.
+# The number of callers that return after the meter is restarted, which is lower than the number of connections to the
+# meter.
 RETURNING = 16
 
 
@@ -42,7 +43,7 @@ def test_a_dead_meter_is_reported_at_once_and_its_successor_is_found_automatical
 def test_after_the_meter_was_restarted_the_first_request_of_every_caller_is_answered(
     multi_node: MultiNodeDeployment,
 ) -> None:
-    """Connections that died with the meter are replaced before they are used, so callers do not notice."""
+    """Connections that died with the meter are replaced before they are used again, so callers do not notice."""
     node = multi_node.node()
     # A slow meter makes each of these callers open its own connection.
     node.meter_proxy.delay_sec = 0.1

@@ -34,7 +34,7 @@ def test_only_the_requests_under_way_fail_and_every_count_stays_exact(
     cut_off = [_until_cut(caller.seen) for caller in doomed]
     answered = len(others) + sum(len(calls) for calls in cut_off)
     usage = second.client("counted").ask("usage").data
-    # Requests under way when the node died, at most one per caller, may or may not have been counted.
+    # Requests in flight when the node died, at most one per caller, may or may not have been counted.
     assert answered <= usage["today"]["count"] - 1 <= answered + CALLERS
 
 

@@ -1,4 +1,4 @@
-"""The meter behind sentinels, in a cluster, and over TLS. If its primary is killed, the next one is found."""
+"""The meter behind sentinels, in a cluster, and over TLS. If the meter's primary is killed, nodes find the new one."""
 
 import ssl
 import subprocess
@@ -22,7 +22,7 @@ KEYS = 12
 
 @pytest.fixture
 def started() -> Iterator[list[Valkey]]:
-    """A list of servers to remove after the test."""
+    """A list for the servers that a test starts. They are removed after the test."""
     started: list[Valkey] = []
     yield started
     for server in started:
@@ -36,7 +36,7 @@ def replica_of(primary: Valkey, *settings: str) -> Valkey:
 
 
 def assert_it_survives(multi_node: MultiNodeDeployment, node: Node, doomed: Valkey) -> None:
-    """Kill the primary under load: another takes over, and until then nobody is admitted and no request hangs."""
+    """Kill the primary under load: another server takes over; until then nobody is admitted and no request hangs."""
     with RepeatingClient(node.port, multi_node.key(), "shops", every_sec=0.02) as caller:
         until(lambda: len(caller.seen) > 20, "it was at work")
         doomed.kill()
@@ -73,7 +73,7 @@ def test_a_valkey_cluster_survives_the_loss_of_a_primary(
     for number in range(KEYS):
         client = node.client(f"k{number}")
         assert [client.ask("shops").status for _ in range(7)] == [200] * 5 + [429] * 2
-    # The keys are spread over several slots, and all data of one key is in the same slot.
+    # The entries are spread over several slots, and all data for one API key is in the same slot.
     assert sum(int(primary.command("DBSIZE")[1:]) > 0 for primary in primaries) > 1
     holder = next(server for server in primaries if owns(server, multi_node))
     assert_it_survives(multi_node, node, holder)

@@ -1,4 +1,4 @@
-"""The minute window over two nodes, verified by a checker that knows only what callers saw."""
+"""The minute window across two nodes, verified by a checker that knows only what callers saw."""
 
 from bisect import bisect_left
 from contextlib import ExitStack
@@ -48,12 +48,12 @@ def test_the_checker_detects_one_admission_too_many_and_one_too_few() -> None:
 
 
 def over_the_limit(admitted: list[Call]) -> list[Call]:
-    """Return the calls that made a minute exceed the limit, whenever each was counted between request and answer."""
+    """Return the calls that exceeded the limit, no matter when each was counted between request and response."""
     by_end = sorted(admitted, key=lambda call: call.ended)
     ends = [call.ended for call in by_end]
     found = []
     for call in admitted:
-        # All calls that were certainly counted within the minute that ended when this one was answered.
+        # All calls that were definitely counted within the minute that ended when this one was answered.
         earliest = call.ended - MINUTE
         surely = [other for other in by_end[bisect_left(ends, earliest) :] if other.began > earliest]
         if sum(other.ended <= call.ended for other in surely) > PER_MIN:
@@ -62,7 +62,7 @@ def over_the_limit(admitted: list[Call]) -> list[Call]:
 
 
 def wrongly_refused(admitted: list[Call], refused: list[Call]) -> list[Call]:
-    """Return the calls refused although fewer than the limit can have been counted in the minute before."""
+    """Return the calls that were refused although the count for the preceding minute cannot have reached the limit."""
     return [
         call
         for call in refused

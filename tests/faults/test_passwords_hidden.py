@@ -1,4 +1,4 @@
-"""A password in an address appears nowhere: not in a log, a metric, an answer, an error message or a traceback."""
+"""A password in an address appears nowhere: not in a log, a metric, a response, an error message or a traceback."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from waiting import until
 CANARY = "canary-bird"
 CLOSED = "127.0.0.1:1"
 STORE = f"postgresql://u@{CLOSED}/db"
-# Passwords that were not percent-encoded, and other typing mistakes.
+# Passwords that were not percent-encoded, and other mistakes in addresses.
 SLIPS = [
     f"postgresql://u:{CANARY}@{CLOSED}/db",
     f"postgresql://u:{CANARY}/x@{CLOSED}/db",
@@ -84,7 +84,7 @@ def test_no_command_shows_a_password(store: str, words: list[str]) -> None:
 def test_a_service_whose_servers_fail_shows_the_password_nowhere(
     multi_node: MultiNodeDeployment, tmp_path: Path
 ) -> None:
-    """Covers the right passwords, servers that become unavailable, and a password that is no longer valid."""
+    """Covers correct passwords, servers that become unavailable, and a password that is no longer valid."""
     multi_node.valkey.command(f"CONFIG SET requirepass {CANARY}")
     deployment = Deployment(
         made(tmp_path / "node"),

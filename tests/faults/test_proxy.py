@@ -1,4 +1,4 @@
-"""The proxy that other tests use to break connections."""
+"""Tests for the proxy that other tests use to break connections."""
 
 import gc
 import socket

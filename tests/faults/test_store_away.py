@@ -1,4 +1,4 @@
-"""The books are unavailable or too slow while keys and counts are not: 500 with the quota headers, then recovery."""
+"""The books are unavailable or too slow, but keys and counts work: 500 with the quota headers, then recovery."""
 
 import signal
 from collections.abc import Iterator

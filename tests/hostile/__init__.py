@@ -1,4 +1,5 @@
 """The attack campaign: attacks by hostile or careless callers, and broken disks and dying servers.
 
-`python -m hostile` runs it with totals of your choice; docs/security.md says what each part proves.
+`python -m hostile` runs it with totals of your choice; docs/security.md explains
+what each part proves.
 """

@@ -1,7 +1,7 @@
-"""Attacks on HTTP framing that are known from other servers, each with the statuses that are allowed.
+"""Known attacks on HTTP framing, each with the statuses that are allowed.
 
-A hidden request carries the request ID `smuggled`. A server that mistakes part
-of a caller's body for another request would answer it.
+A hidden request carries the request ID `smuggled`. A server that mistakes part of a
+caller's body for another request would respond to it.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -18,12 +18,12 @@ KB = 1024
 QUIET_SEC = 0.25
 
 # The allowed status 0 means that the HTTP server refused the request (400, 414 or 431) or closed the connection. Any
-# other status must come from the service, in its first answer; everything after that must be a refusal.
+# other status must come from the service, in its first response; everything after that must be a refusal.
 REFUSED = frozenset({0})
 
 
 class Attack(Struct, frozen=True):
-    """The bytes to send on one connection, and the allowed statuses of the first answer."""
+    """The bytes to send on one connection, and the allowed statuses of the first response."""
 
     name: str
     data: bytes

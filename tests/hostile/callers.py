@@ -43,7 +43,7 @@ class Caller:
         self._line: Line | None = None
         self.calls: list[Call] = []
         self.faults: list[str] = []
-        # Called with the body of every answer with status 200; returns the faults in it.
+        # Called with the body of every 200 response; returns the faults in it.
         self.judge: Callable[[bytes], list[str]] = lambda _: []
 
     def call(self) -> Call:
@@ -88,7 +88,7 @@ class Caller:
 
 
 class ConcurrentCallers:
-    """Runs each caller in its own thread, from `__enter__` to `__exit__`."""
+    """Runs each caller in its own thread for the duration of a `with` block."""
 
     def __init__(self, callers: list[Caller], every_sec: float = 0.0) -> None:
         self.callers = callers
@@ -99,7 +99,7 @@ class ConcurrentCallers:
     def _run(self, caller: Caller) -> None:
         while True:
             answered = caller.call().status != NO_ANSWER
-            # If there was no answer, the next attempt waits at least 20 ms, so that callers do not busy-loop.
+            # If there was no response, the next attempt waits at least 20 ms, so that callers do not busy-loop.
             if self._stop.wait(self._every_sec if answered else max(self._every_sec, 0.02)):
                 break
         caller.close()

@@ -16,12 +16,12 @@ from hostile.mutations import Generator, Stock
 from hostile.targets import BACK_ENDS, Attacked, Postgres, Site, Valkey, on_servers, on_sqlite
 from hostile.world import World, escaped
 
-# Labels of records in other franchises. No answer to a key of fr-0 may contain one.
+# Labels of records in other franchises. No response to a key for fr-0 may contain any of them.
 FOREIGN = re.compile(rb"label of (?:sh-[1-9]|mb-[1-9]|mb-alone|sh-alone|sh-without)")
 
 
 class UnderAttack(Struct):
-    """A running service, the world loaded into it, a checker for its answers, and the scope matrix of that world."""
+    """A running service, the world loaded into it, a checker for its responses, and the scope matrix of that world."""
 
     site: Site
     world: World
@@ -30,7 +30,7 @@ class UnderAttack(Struct):
 
 
 class Result(Struct):
-    """One line of the totals, and the faults found."""
+    """One line of the totals, with the faults that were found."""
 
     part: str
     totals: dict[str, str] = field(default_factory=dict)
@@ -91,7 +91,7 @@ def requests(site: Attacked, world: World, *, total: int, seed: int, only: int |
 
 
 def crashes(site: Attacked) -> list[str]:
-    """Return the log lines that report a crash in a handler. They contain no values."""
+    """Return the log lines that report a crash in a handler. These lines contain no values."""
     return [line.decode("utf-8", "replace")[:400] for line in site.logs().splitlines() if b'"type":"crash"' in line]
 
 
@@ -106,7 +106,7 @@ def triples(site: Attacked, world: World, *, total: int | None) -> Result:
 
 
 def world_of(total: int, seed: int = 1) -> World:
-    """Return a world whose scope matrix has about this many triples or more."""
+    """Return a world whose scope matrix has at least about this many triples."""
     size = next((size for size in range(3, 40) if 160 * size**3 >= total), 40)
     return World(
         seed, franchises=size, shops=3 if size < 6 else 4, bills=6 if size < 6 else 20, members=6 if size < 6 else 60

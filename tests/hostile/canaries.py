@@ -157,7 +157,7 @@ class Survey:
     # --- searching ---------------------------------------------------------------------
 
     def search(self) -> list[Hit]:
-        """Return every hit in the answers, the store, the log, the metrics, and the processes and their environment."""
+        """Return every hit in the responses, the store, the log, the metrics, the processes and their environment."""
         finder = Finder(self._world.canaries.kinds)
         found: list[Hit] = []
         for name, content, allowed in self._places():
@@ -192,7 +192,7 @@ def _content(file: Path) -> bytes:
 
 
 def files_hits(finder: Finder, folder: Path, allowed: Iterable[str] = ()) -> list[Hit]:
-    """Return the hits in every file below a folder."""
+    """Return the hits in all files below a folder."""
     found: list[Hit] = []
     for root, _, names in os.walk(folder):
         for name in names:

@@ -1,6 +1,7 @@
-"""Checks every answer against the OpenAPI document that the service serves and the header rules of the contract.
+"""Checks every response against the OpenAPI document that the service serves and the header rules of the contract.
 
-It does not use the code of the service. Each fault is a sentence; an answer without faults is as documented.
+It does not use the code of the service. Each fault is a sentence; a response
+without faults is as documented.
 """
 
 import gzip
@@ -21,13 +22,13 @@ ROOT = "/ext"
 NO_ROUTE = "no route"
 ANY_ROUTE = "any route"
 
-# Headers that any HTTP server sends, or that are described together with the body.
+# Headers that any HTTP server sends, or that OpenAPI describes together with the body.
 PLAIN = {"content-type", "content-length", "date", "server", "connection"}
 ONCE = {"x-request-id", "cache-control", "vary", "content-type", "x-content-type-options", "content-length"}
 # The HTTP server itself answers malformed HTTP with these statuses, before the service sees it. See
 # docs/integrate.md#errors.
 REFUSALS = {400, 408, 414, 431}
-# The service refuses a request with no Host or several in the same way, with these additional headers.
+# The service refuses a request with no Host header, or with several, in the same way, with these additional headers.
 BARE = {"cache-control", "server", "x-request-id"}
 BEFORE_ADMISSION = {"invalid_key", "key_revoked", "auth_unavailable", "rate_limited", "cross_origin_refused"} | {
     "method_not_allowed",
@@ -93,7 +94,7 @@ class Document:
 
 
 class Checker:
-    """Checks answers and counts them. `trouble` allows 500 and 503, which are documented for failing stores."""
+    """Checks and counts responses. `trouble` allows 500 and 503, which are documented for failing stores."""
 
     def __init__(self, document: Document, *, trouble: bool = False) -> None:
         self.document = document
@@ -103,7 +104,7 @@ class Checker:
         self._known: set[tuple[str, int, bytes]] = set()
 
     def faults(self, answer: Answer, template: str, method: str = "GET", request_id: str | None = None) -> list[str]:
-        """Return the faults in an answer to `method` on a path that belongs to `template`."""
+        """Return the faults in a response to `method` on a path that belongs to `template`."""
         self.checked += 1
         self.by_status[answer.status] = self.by_status.get(answer.status, 0) + 1
         if answer.header("x-request-id") is None or (answer.status == 400 and not answer.body and method != "HEAD"):
@@ -160,7 +161,7 @@ class Checker:
         """Check the headers that depend on the outcome: rate limits, Retry-After, Allow and WWW-Authenticate."""
         error = _error(body)
         if error is None and answer.status not in (200, 304):
-            return []  # A HEAD answer has no error code in its body. The document check still covers its headers.
+            return []  # A HEAD response has no error code in its body. The document check still covers its headers.
         found = self._limit_faults(answer, error)
         limited = error == "rate_limited"
         if limited != (answer.header("retry-after") is not None):
@@ -209,7 +210,7 @@ class Checker:
         return found + self._body_faults(template, answer.status, body)
 
     def _body_faults(self, template: str, status: int, body: bytes) -> list[str]:
-        """Validate a body, unless a valid one differed only in serverTime (for usage, also in the counts)."""
+        """Validate a body, unless the same body was valid before, ignoring serverTime and, for usage, the counts."""
         same = _SERVER_TIME.sub(b"", body)
         if template == "/v1/usage" or status == 429:
             same = _NUMBERS.sub(b"0", same)
@@ -222,7 +223,7 @@ class Checker:
         return found
 
     def _some_route_faults(self, answer: Answer, body: bytes, method: str) -> list[str]:
-        """Check the answer to a request that was mutated beyond recognition: it must be documented for some path."""
+        """Check the response to a request that was mutated beyond recognition: it must be documented for some path."""
         first: list[str] = []
         for template in [*self.document.paths, NO_ROUTE]:
             found = self._route_faults(answer, body, template, method)

@@ -1,4 +1,4 @@
-"""One service for the short form of the campaign. The long form starts its own services."""
+"""One service for the short form of the campaign. The full form starts its own services."""
 
 import os
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ TESTS = str(Path(__file__).parents[1])
 
 @pytest.fixture(scope="session", autouse=True)
 def _importable_in_other_processes() -> Iterator[None]:
-    """Make this package importable in the separate process of the ordinary callers."""
+    """Make this package importable in the process that runs the ordinary callers."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([TESTS, *([before] if before else [])])
     yield

@@ -1,7 +1,7 @@
-"""Sends the requests that `mutations` generates and checks every answer.
+"""Sends the requests that `mutations` generates and checks every response.
 
-Proper requests are pipelined on persistent connections: each must be answered,
-in order, under its own request ID. Each broken request gets its own connection.
+Proper requests are pipelined on persistent connections: each must be answered, in
+order, with its own request ID. Each broken request gets its own connection.
 """
 
 import json
@@ -15,17 +15,17 @@ from hostile.checker import Checker
 from hostile.mutations import Case, Generator
 from hostile.raw_http import Answer, Line, Malformed
 
-# At most this many proper requests, and this many bytes, are sent before the answers are read.
+# At most this many proper requests, with at most this many bytes, are sent before the responses are read.
 MOST_AT_ONCE = 16
 MOST_BYTES = 40_000
-# The server may wait for the rest of a broken request, so we wait only this long for an answer.
+# The server may wait for the rest of a broken request, so we wait only this long for a response.
 QUIET_SEC = 0.03
-# A run stops after this many faults, because people look only at the first ones.
+# A run stops after this many faults, because nobody reads more than the first few.
 MOST_FAULTS = 20
 
 
 class Fault(Struct, frozen=True):
-    """A wrong answer, and the request that reproduces it."""
+    """A wrong response, and the request that reproduces it."""
 
     what: str
     seed: int
@@ -47,7 +47,7 @@ class Report(Struct):
 
 
 class Fuzzer:
-    """Sends numbered cases to one port. `foreign` matches data that no answer to these keys may contain."""
+    """Sends numbered cases to one port. `foreign` matches data that no response to these keys may contain."""
 
     def __init__(self, port: int, generator: Generator, checker: Checker, foreign: re.Pattern[bytes]) -> None:
         self._port = port
@@ -108,7 +108,7 @@ class Fuzzer:
             self._hang_up()
 
     def _send_broken(self, cases: list[Case]) -> None:
-        """Send all cases at once, each on its own connection; then read the answers."""
+        """Send all cases at once, each on its own connection; then read the responses."""
         lines = []
         for case in cases:
             lines.append(Line(self._port))
@@ -116,7 +116,8 @@ class Fuzzer:
         patience = time.monotonic() + QUIET_SEC
         for case, line in zip(cases, lines, strict=True):
             try:
-                # However the bytes are parsed, there cannot be more answers than requests. Smuggling would break this.
+                # However the bytes are parsed, there cannot be more responses than requests. Smuggling would break
+                # this.
                 most = max(1, case.data.count(b"HTTP/1."))
                 with line:
                     answers = line.until_silent(max(0.002, patience - time.monotonic()), 2 * most + 1)
@@ -146,7 +147,7 @@ class Fuzzer:
 
 
 def tokens_of(port: int, key: str, provider_id: str) -> dict[str, str]:
-    """Return the member tokens of a base by label, as the service returns them."""
+    """Return the tokens of a base's members as the service returns them, keyed by label."""
     found: dict[str, str] = {}
     cursor = ""
     with Line(port) as line:

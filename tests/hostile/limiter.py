@@ -1,6 +1,6 @@
-"""The limits of a key under many callers: no minute exceeds the limit, and the day count is exact.
+"""The limits of a key used by many callers: no minute exceeds the limit, and the day count is exact.
 
-The checkers know only when callers sent requests and received answers.
+The checkers know only when callers sent requests and received responses.
 """
 
 import json
@@ -17,7 +17,7 @@ from hostile.targets import Attacked, Site
 
 MINUTE_SEC = 60.0
 PER_DAY = 100_000_000
-# This interval fills the minute at once without spending all processor time on refusals.
+# This interval fills the minute window quickly without spending all processor time on refusals.
 EVERY_SEC = 0.01
 
 
@@ -30,7 +30,7 @@ class Report(Struct):
 
 
 def minutes_over_limit(calls: list[Call], per_min: int) -> list[str]:
-    """Return the minutes that certainly held more than the limit, whenever each call was counted.
+    """Return the minutes that definitely held more than the limit, no matter when each call was counted.
 
     A call was counted between its start and its end, so only admitted calls that
     both began and ended within the 60 seconds are counted here.
@@ -48,15 +48,15 @@ def minutes_over_limit(calls: list[Call], per_min: int) -> list[str]:
 
 
 def wrongly_refused(calls: list[Call], per_min: int) -> list[str]:
-    """Return the calls refused while the window cannot have been full, even if all unanswered calls were counted."""
+    """Return the calls that were refused although the window cannot have been full, even with all unanswered calls."""
     spent = [call for call in calls if call.remaining is not None or call.status == NO_ANSWER]
     begins = sorted(call.began for call in spent)
     ends = sorted(call.ended for call in spent)
     found = []
     for call in calls:
         if call.error == "rate_limited":
-            # The calls that may have been counted by now, without those that were certainly counted more than a minute
-            # ago.
+            # The calls that may have been counted so far, excluding those that were definitely counted more than a
+            # minute ago.
             held = bisect_left(begins, call.ended) - bisect_right(ends, call.began - MINUTE_SEC)
             if held < per_min:
                 found.append("a request was refused although the minute was not full")
@@ -84,13 +84,13 @@ def run(
     kills: int = 0,
     ask_day: bool = True,
 ) -> Report:
-    """Let many clients use one key on all nodes, and kill workers meanwhile.
+    """Let many clients use one key on all nodes while workers are being killed.
 
     If `ask_day` is true, the day's count is read at the end, which may take a
     minute because the minute window is full.
     """
     key = site.issue("shop", "sh-0-1", per_min=per_min, per_day=PER_DAY)
-    pause(0.6)  # every worker knows a key half a second after it was issued
+    pause(0.6)  # every worker knows a key half a second after the key was issued
     callers = [Caller(site.ports[number % len(site.ports)], key, "shops", checker=checker) for number in range(clients)]
     concurrent = ConcurrentCallers(callers, EVERY_SEC)
     killed = 0
@@ -121,7 +121,7 @@ def _remaining(calls: list[Call]) -> list[str]:
 
 
 def _day(site: Attacked, key: str, calls: list[Call]) -> list[str]:
-    """Request the day's count, waiting until the minute window has room; return the faults in it."""
+    """Request the day's count when the minute window has room; return the faults in the count."""
     for _ in range(70):
         answer = ask(site.ports[0], "/ext/v1/usage", key)
         if answer is not None and answer.status == 200:

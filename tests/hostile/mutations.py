@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from hostile.checker import ANY_ROUTE, ROOT, Document
 
-# One request in this many is broken. Each broken request needs its own connection, so they take most of the time.
+# One request in this many is broken. Each broken request needs its own connection, so broken requests take most of the
+# time.
 BROKEN_EVERY = 8
 HUGE = 50_000
 
@@ -139,7 +140,7 @@ ODD_BYTES = (
 
 
 class Stock(Struct, frozen=True):
-    """The keys, by kind, and the IDs of existing records that the generator may use."""
+    """The keys, grouped by kind, and the IDs of existing records that the generator may use."""
 
     keys: list[str]
     bad_keys: list[str]

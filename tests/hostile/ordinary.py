@@ -1,7 +1,7 @@
 """Ordinary callers in a separate process, so that the attacker's own load does not distort their measurements.
 
-`python -m hostile.ordinary PORTS TARGET CALLERS EVERY_SEC` reads the key from standard input, runs until it
-is closed, and prints the calls as JSON.
+`python -m hostile.ordinary PORTS TARGET CALLERS EVERY_SEC` reads the key from
+standard input, runs until standard input is closed, and prints the calls as JSON.
 """
 
 import subprocess
@@ -15,7 +15,7 @@ from hostile.checker import Checker, Document
 
 
 class OrdinaryCallers:
-    """Runs the process for the duration of a block. Afterwards, `calls` and `faults` hold its results."""
+    """Runs the process for the duration of a `with` block. Afterwards, `calls` and `faults` hold its results."""
 
     def __init__(
         self, ports: list[int], key: str, target: str = "shops", callers: int = 4, every_sec: float = 0.02

@@ -1,8 +1,8 @@
 """Outages under load: files that are locked, lost, damaged or replaced, a full disk, servers that die or freeze.
 
-During an outage, every answer must be as documented and none may be wrong: a
-valid key is never refused as invalid, a revoked key never succeeds, and a list
-that has bills is never empty. After the outage, the service recovers by itself.
+During an outage, every response must be as documented and none may be wrong: a
+valid key is never refused as invalid, a revoked key never succeeds, and a list that
+has bills is never empty. After the outage, the service recovers by itself.
 """
 
 import json
@@ -48,7 +48,7 @@ class Report(Struct):
 
 
 class OutageRun:
-    """A running service for several outages in a row, with callers that know the correct answers."""
+    """A running service for several outages in a row, with callers that know the correct responses."""
 
     def __init__(self, site: Attacked, world: World) -> None:
         self.site = site
@@ -115,7 +115,7 @@ class OutageRun:
         return Report(name, len(concurrent.calls), counts, recovered, [f"{name}: {fault}" for fault in faults])
 
     def _recovery(self) -> float:
-        """Return the seconds until every node serves the valid key again, several times in a row."""
+        """Return how many seconds it takes until every node has served the valid key several times in a row."""
         waited = 0.0
         in_a_row = 0
         while waited < RECOVERY_SEC:
@@ -129,7 +129,7 @@ class OutageRun:
 
     @staticmethod
     def _wrong_statuses(callers: list[Caller]) -> list[str]:
-        """Return the wrong statuses. A connection may break when a worker dies, but no answer may be wrong."""
+        """Return the wrong statuses. A connection may break when a worker dies, but no response may be wrong."""
         *served, refused = callers
         found = {
             f"{call.status} {call.error} for a valid key"
@@ -221,7 +221,7 @@ def older_copy(site: Attacked, name: str, copies: Path) -> Iterator[None]:
 
 @contextmanager
 def a_folder(site: Attacked, name: str, _: Path) -> Iterator[None]:
-    """Put a folder where the file was, so that it cannot be opened. Removing permissions would not stop root."""
+    """Put a folder where the file was, so that opening it fails. Removing permissions would not stop root."""
     with _aside(site, name) as place:
         place.mkdir()
         yield
@@ -229,7 +229,7 @@ def a_folder(site: Attacked, name: str, _: Path) -> Iterator[None]:
 
 @contextmanager
 def disk_full(site: Attacked) -> Iterator[None]:
-    """Prevent all processes of the service from writing to files, which has the effect of a full disk."""
+    """Prevent all processes of the service from writing to files, which has the same effect as a full disk."""
     with ExitStack() as restored:
         for pid in site.processes().values():
             soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
@@ -264,7 +264,7 @@ FILE_OUTAGES: dict[str, Callable[[Attacked, str, Path], AbstractContextManager[N
 
 
 def on_files(run: OutageRun) -> Outages:
-    """Return every outage of an embedded store by name."""
+    """Return every outage of an embedded store, keyed by name."""
     site, copies = run.site, run.copies
     found: Outages = {
         f"{name} {kind}": partial(outage, site, name, copies) for kind, outage in FILE_OUTAGES.items() for name in FILES
@@ -289,7 +289,10 @@ def overwrite_in_place(path: Path) -> None:
 
 @contextmanager
 def damaged(site: Attacked, name: str, damage: Callable[[Path], None]) -> Iterator[None]:
-    """Damage a file under the running service. Then stop, restore a backup and start, as docs/operate.md says."""
+    """Damage a file while the service is running.
+
+    Then stop, restore a backup and start, as described in docs/operate.md.
+    """
     path = site.office.store / f"{name}.sqlite3"
     backup = site.folder / "backup"
     _backup(path, backup)
@@ -330,7 +333,7 @@ def frozen(server: Postgres | Valkey) -> Iterator[None]:
 
 @contextmanager
 def restarted(server: Postgres | Valkey) -> Iterator[None]:
-    """Shut the server down in an orderly way and start it again at once."""
+    """Shut the server down in an orderly way and restart it immediately."""
     assert server.process is not None
     server.signal(signal.SIGINT if isinstance(server, Postgres) else signal.SIGTERM)
     server.process.wait(30)

@@ -1,7 +1,7 @@
 """Deliberate defects, at least one for each checker. None of them is in the shipped code.
 
 A planted service is the real one in this process, with one part replaced by a
-defective subclass, or with its answers changed before they are sent.
+defective subclass, or with its responses changed before they are sent.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from hostile.callers import pause
 from hostile.targets import SECRET, UNLIMITED, RecordSource, ServerThread, free_port, key_id
 
 Headers = list[tuple[str, str]]
-# Receives the path, status, headers and body of an answer; returns the status, headers and body to send instead.
+# Receives the path, status, headers and body of a response; returns the status, headers and body to send instead.
 Spoil = Callable[[str, int, Headers, bytes], tuple[int, Headers, bytes]]
 
 KEPT_SEC = 10.0
@@ -48,7 +48,7 @@ class _SpoiledProtocol:
 
 
 class SpoiledApp:
-    """The real application, with its answers changed before they are sent."""
+    """The real application, with its responses changed before they are sent."""
 
     def __init__(self, app: Any, spoil: Spoil) -> None:
         self._app = app
@@ -274,7 +274,7 @@ class CoversEveryBase(SqliteBooks):
 
 
 class OneTooMany(SqliteUsage):
-    """Admits one request more than the minute limit."""
+    """Admits one more request than the minute limit allows."""
 
     async def admit(self, key: Key) -> Admitted | TooFast:
         return await super().admit(replace(key, per_min=key.per_min + 1))
@@ -286,7 +286,7 @@ class OneTooFew(SqliteUsage):
 
 
 class ForgetsOne(SqliteUsage):
-    """Reports to the fifth request the count of the fourth."""
+    """Reports the fourth request's count to the fifth request."""
 
     async def admit(self, key: Key) -> Admitted | TooFast:
         verdict = await super().admit(key)
@@ -296,7 +296,7 @@ class ForgetsOne(SqliteUsage):
 
 
 class KeepsRevokedKeys(SqliteKeyLookup):
-    """Accepts a key for some seconds after it is revoked."""
+    """Accepts a key for a few seconds after it is revoked."""
 
     _first_seen: dict[str, float]
 

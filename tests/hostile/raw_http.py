@@ -1,4 +1,4 @@
-"""HTTP/1.1 over a bare socket: sends any bytes and parses answers strictly."""
+"""HTTP/1.1 over a bare socket: sends any bytes and parses responses strictly."""
 
 import contextlib
 import socket
@@ -9,7 +9,7 @@ CHUNK = 262_144
 
 
 class Malformed(Exception):
-    """The service sent something that is not an HTTP/1.1 answer."""
+    """The service sent something that is not an HTTP/1.1 response."""
 
 
 class Answer(NamedTuple):
@@ -30,7 +30,11 @@ class Line:
         self._received = b""
 
     def send(self, data: bytes) -> None:
-        """Send these bytes. A server that has disconnected may still have answered, so that is not an error here."""
+        """Send these bytes.
+
+        A server that has disconnected may still have answered, so a broken
+        connection is not an error here.
+        """
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.socket.sendall(data)
 
@@ -39,7 +43,7 @@ class Line:
             self.socket.shutdown(socket.SHUT_WR)
 
     def answer(self, method: str = "GET") -> Answer | None:
-        """Read and return one answer, or None if the connection was closed before it began."""
+        """Read and return one response, or None if the connection was closed before it began."""
         while (end := self._received.find(b"\r\n\r\n")) < 0:
             if not self._receive():
                 if self._received:
@@ -55,7 +59,7 @@ class Line:
         return Answer(status, headers, body)
 
     def answers(self, most: int, method: str = "GET") -> list[Answer]:
-        """Read at most this many answers, until the server closes the connection."""
+        """Read at most this many responses, until the server closes the connection."""
         found: list[Answer] = []
         while (answer := self.answer(method)) is not None:
             found.append(answer)
@@ -64,10 +68,10 @@ class Line:
         return found
 
     def until_silent(self, quiet_sec: float, most: int) -> list[Answer]:
-        """Read answers until nothing has arrived for a while, then half-close and read the rest.
+        """Read responses until nothing has arrived for a while, then half-close and read the rest.
 
-        A caller that half-closes at once gets no answer, because the HTTP server
-        considers it gone.
+        A caller that half-closes immediately gets no response, because the HTTP
+        server considers it gone.
         """
         patience = self.socket.gettimeout()
         found: list[Answer] = []
@@ -124,7 +128,7 @@ def _length(headers: list[tuple[str, str]]) -> int:
 def request(
     target: str | bytes, key: str | None = None, *headers: bytes, method: bytes = b"GET", host: bool = True
 ) -> bytes:
-    """Return a request that leaves the connection open."""
+    """Return the bytes of a request that leaves the connection open."""
     asked = target.encode() if isinstance(target, str) else target
     lines = [method + b" " + asked + b" HTTP/1.1"]
     if host:
@@ -135,7 +139,7 @@ def request(
 
 
 def ask(port: int, target: str | bytes, key: str | None = None, *headers: bytes, method: str = "GET") -> Answer | None:
-    """Send one request on its own connection; return the answer, or None if there is none."""
+    """Send one request on its own connection; return the response, or None if there is none."""
     with Line(port) as line:
         line.send(request(target, key, *headers, b"Connection: close", method=method.encode()))
         return line.answer(method)

@@ -1,4 +1,4 @@
-"""Keys that are revoked while in use: after the documented time, no request with them succeeds."""
+"""Keys are revoked while in use: after the documented time, no request with such a key succeeds."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ class Report(Struct):
 
 
 def late(calls: list[Call], revoked_at: float, bound_sec: float = BOUND_SEC) -> list[str]:
-    """Return the successes that began later than the bound allows, and refusals for another reason."""
+    """Return the successes that began later than the bound allows, and the refusals for any other reason."""
     found = []
     for call in calls:
         after = call.began - revoked_at

@@ -1,4 +1,4 @@
-"""Thousands of sockets that send slowly, read slowly or do nothing, while ordinary callers are served."""
+"""Attacks with thousands of sockets that send slowly, read slowly or do nothing, while ordinary callers are served."""
 
 import contextlib
 import resource
@@ -16,11 +16,11 @@ from hostile.raw_http import request
 from hostile.targets import Attacked, until
 
 KINDS = ("silent", "half a request", "a byte at a time", "does not read")
-# More would be a flood of requests, which is a different attack.
+# More than this would be a flood of requests, which is a different attack.
 PIPELINED = 2
 WARM_UP_SEC = 0.5
 STEP_SEC = 0.25
-# Opening all sockets may take this much longer.
+# Extra time allowed for opening all the sockets.
 OPENING_SEC = 60.0
 
 
@@ -103,7 +103,7 @@ def run(
     worst_ms: float = 5_000,
     returned_sec: float = 40.0,
 ) -> Report:
-    """Open the sockets and keep them busy for a while; report how ordinary callers are served meanwhile."""
+    """Open the sockets and keep them busy for a while; report how well ordinary callers are served during that time."""
     number = min(sockets, allow_sockets(sockets))
     with ConcurrentCallers(
         [Caller(site.ports[place % len(site.ports)], key, "shops", checker=checker) for place in range(32)]
@@ -138,7 +138,8 @@ def run(
     waiting.close()
     for one in slow:
         one.close()
-    # The workers may not yet have closed the connections of ordinary callers, so a few more than before are allowed.
+    # The workers may not yet have closed the connections of ordinary callers, so a few more descriptors than before are
+    # allowed.
     faults = [*ordinary.faults, *_failures(ordinary.calls, worst_ms)]
     try:
         until(lambda: descriptors(site) <= before + 4, "the descriptors were back", returned_sec)

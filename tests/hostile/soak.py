@@ -17,9 +17,10 @@ from hostile.checker import Checker, Document
 from hostile.targets import Attacked
 from hostile.world import World
 
-# After the warm-up, memory may grow by at most this share, descriptors not at all, and the WAL up to this size.
+# After the warm-up, memory may grow by at most this fraction, descriptors not at all, and the WAL to at most
+# MOST_WAL_BYTES.
 MOST_GROWTH = 0.01
-MOST_WAL_BYTES = 80_000_000  # docs/operate.md#the-store says about 65 MB
+MOST_WAL_BYTES = 80_000_000  # docs/operate.md#the-store documents about 65 MB
 WARM_UP_SHARE = 0.4
 LOADED_AT_ONCE = 50
 TARGETS = (
@@ -76,7 +77,7 @@ class Loader:
 def run(
     site: Attacked, world: World, *, seconds: float, every_sec: float, callers: int = 8
 ) -> tuple[list[Sample], list[str]]:
-    """Run the soak test; return the samples and the faults in answers."""
+    """Run the soak test; return the samples and the faults in the responses."""
     key = site.issue("franchise", "fr-0", personal_data=True)
     pause(0.6)
     checker = Checker(Document.served_by(site.ports[0]))
@@ -126,7 +127,7 @@ def _resident_kb(pid: int) -> int:
 
 
 def unsteady(samples: list[Sample]) -> list[str]:
-    """Return what grew after the warm-up, comparing the first and the last quarter of the remaining samples."""
+    """Return what grew after the warm-up, comparing the first and last quarters of the remaining samples."""
     warm = samples[int(len(samples) * WARM_UP_SHARE) :]
     quarter = max(1, len(warm) // 4)
     found = []

@@ -57,7 +57,7 @@ class Attacked(Protocol):
 
 
 class Site:
-    """A deployment of one or more nodes, with methods for its operator's actions."""
+    """A deployment of one or more nodes, with methods for the operator's actions."""
 
     def __init__(self, folder: Path, addresses: list[dict[str, str]], workers: int) -> None:
         self.folder = folder
@@ -97,7 +97,7 @@ class Site:
         assert not summary.rejected, summary
 
     def issue(self, kind: Any, scope_id: str, **terms: Any) -> str:
-        """Issue a key without limits, unless `terms` set some."""
+        """Issue a key without limits, unless `terms` sets some."""
         grant = {"per_min": UNLIMITED, "per_day": UNLIMITED} | terms
         store = bootstrap.key_store(self.office.settings)
         try:
@@ -114,7 +114,7 @@ class Site:
             store.close()
 
     def processes(self) -> dict[str, int]:
-        """Return the PIDs of supervisors and workers by name."""
+        """Return the PIDs of supervisors and workers, keyed by name."""
         found = {}
         for number, node in enumerate(self.nodes):
             found[f"supervisor {number}"] = node.process.pid
@@ -122,7 +122,7 @@ class Site:
         return found
 
     def stored(self) -> dict[str, bytes]:
-        """Return the contents of files or tables, and of the meter, by name."""
+        """Return the contents of files or tables, and of the meter, keyed by name."""
         if self.database is None:
             files = [file for file in self.office.store.rglob("*") if file.is_file() and file.name != "secret"]
             return {file.name: file.read_bytes() for file in files}

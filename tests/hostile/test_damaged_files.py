@@ -59,7 +59,7 @@ def test_every_line_before_the_damage_is_loaded(
     summary, damage = loaded(service, file)
     reached = re.search(r"cannot be read after line (\d+): \w+", damage)
     assert reached, damage
-    # The damage is in the middle. All lines in the same zstd block are lost.
+    # The damage is in the middle of the file. With zstd, all lines in the damaged block are lost.
     assert int(reached[1]) > NUMBER * (0.4 if packing == ".gz" else 0.2)
     assert summary.lines == int(reached[1])
     assert summary.outcomes["added"] + summary.rejected.total() == summary.lines

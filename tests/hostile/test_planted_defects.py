@@ -1,4 +1,7 @@
-"""Every checker finds the defect that is planted for it. Without this, a checker that finds nothing proves nothing."""
+"""Every checker finds the defect that is planted for it.
+
+Otherwise, a checker that finds nothing would prove nothing.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,7 +47,7 @@ def documented(service: PlantedService) -> Checker:
 
 
 class Switch:
-    """Spoils answers in the way that is currently selected."""
+    """Corrupts responses in the currently selected way."""
 
     def __init__(self) -> None:
         self.spoil: planted.Spoil = lambda _, status, headers, body: (status, headers, body)
@@ -55,7 +58,7 @@ class Switch:
 
 @pytest.fixture(scope="module")
 def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Switch, Callable[[], list[str]]]]:
-    """A service whose answers can be spoiled, and a function that returns the faults that the fuzzer finds."""
+    """A service whose responses can be corrupted, and a function that returns the faults that the fuzzer finds."""
     switch, world = Switch(), World()
     with serving(tmp_path_factory.mktemp("spoiled"), world, spoil=switch) as service:
         stock = campaign.stock_for(service, world)

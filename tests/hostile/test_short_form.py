@@ -15,7 +15,7 @@ from hostile.outages import OutageRun, missing
 pytestmark = pytest.mark.xdist_group("hostile, short form")
 
 REQUESTS = 1_200
-# Only every fourth triple is checked. A key has an odd number of triples, so every endpoint is still reached.
+# Only every fourth triple is checked. Each key has an odd number of triples, so every endpoint is still reached.
 EVERY_SO_MANYTH = 4
 
 

@@ -14,7 +14,7 @@ from running_service import RunningService
 
 PAGE_BYTES = 120_000_000
 LOADER_BYTES = 200_000_000
-# This many empty items take 8 MB as a line and 390 MB as an answer.
+# This many empty items take 8 MB as a line and 390 MB as a response.
 EMPTY_ITEMS = 2_600_000
 
 
@@ -78,7 +78,7 @@ def test_a_banquet_of_five_hundred_lines_is_loaded(service: RunningService) -> N
 @pytest.mark.long
 def test_the_size_of_the_largest_page_is_limited(service: RunningService) -> None:
     of = branch()
-    # The most that one bill may hold, minus the space reserved for the name of its channel.
+    # Nearly the largest bill that is accepted: the limit minus the space reserved for the name of its channel.
     large = {"cashier": "x" * (MAX_RECORD - LONGEST_NAME - 2_000)}
     assert rejected(service, of, *[bill(of, **large) for _ in range(MAX_LIMIT)]) == {}
     key = service.key(shop=of["id"])

@@ -1,4 +1,4 @@
-"""Refusing a record of somebody else takes as long as refusing one that does not exist (in process, on SQLite)."""
+"""Refusing somebody else's record takes as long as refusing one that does not exist (in process, on SQLite)."""
 
 import random
 from collections.abc import Callable, Coroutine, Iterator
@@ -25,12 +25,12 @@ SHORT, LONG = 10_000, 1_000_000
 # On a busy machine, a comparison of few samples sometimes exceeds the bound; a real difference exceeds it every time.
 ATTEMPTS = 3
 PLANTED_US = 5
-# The number of IDs of each kind that belong to us, to the other franchise, and to nobody.
+# The number of IDs of each kind that belong to us, to the other franchise, or to nobody.
 NUMBER = 300
 
 Ids = dict[str, list[str]]
 Question = Callable[[Reads, Caller, str], Coroutine[Any, Any, Answer]]
-# The kind of ID, and the request that contains it.
+# Each entry has the kind of ID that the request contains, and the request.
 QUESTIONS: dict[str, tuple[str, Question]] = {
     "member": ("member", lambda reads, caller, asked: reads.member(caller, asked)),
     "bill": ("bill", lambda reads, caller, asked: reads.bill(caller, asked)),
@@ -56,7 +56,7 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
 
 
 class TwoFranchises(Struct):
-    """A store with two franchises, with IDs of the other franchise and IDs of the same form that do not exist."""
+    """A store with two franchises, IDs of the other franchise, and nonexistent IDs of the same form."""
 
     reads: Reads
     theirs: Ids
@@ -70,7 +70,7 @@ class TwoFranchises(Struct):
         reads = self.reads
 
         def ask(asked: str) -> None:
-            """Run the request to its end. On SQLite nothing is awaited, so no event loop is needed."""
+            """Run the request to completion. On SQLite nothing is awaited, so no event loop is needed."""
             try:
                 question(reads, caller, asked).send(None)
             except Refused:

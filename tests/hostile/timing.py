@@ -1,8 +1,9 @@
 """Compares how long two operations take: interleaved samples, Welch's t, with and without the slow tail.
 
-Samples alternate in random order, so that other load slows both down equally.
-The untrimmed t is the textbook statistic; the trimmed one drops the slowest tenth
-of both, which is mostly interruptions, and so detects much smaller differences.
+Samples of both are taken in random order, so that other load slows both down
+equally. The untrimmed t is the textbook statistic; the trimmed one drops the
+slowest tenth of both, which is mostly interruptions, and so detects much smaller
+differences.
 """
 
 import random
@@ -13,7 +14,7 @@ from statistics import fmean, quantiles, variance
 
 from msgspec import Struct
 
-# The usual bound for leakage tests: without a difference, one comparison in 150,000 exceeds it.
+# The usual bound for leakage tests: if there is no difference, one comparison in 150,000 exceeds it.
 BOUND = 4.5
 KEPT = 0.9
 
@@ -33,14 +34,14 @@ class Comparison(Struct, frozen=True):
 
 
 def compare(ask: Ask, first: Sequence[str], second: Sequence[str], samples: int, seed: int = 1) -> Comparison:
-    """Ask for elements of both in random order, `samples` times in all, and compare how long the answers took."""
+    """Call `ask` with elements of both in random order, `samples` times in total; compare how long the calls took."""
     draw = random.Random(seed)  # noqa: S311 - the same order in every run, nothing secret
     took: tuple[list[int], list[int]] = ([], [])
     clock = time.perf_counter_ns
     for asked in [*first, *second]:
         ask(asked)
     for _ in range(samples):
-        # The group and the element are drawn in the same way for both, so neither is favoured by the cache.
+        # The group and the element are chosen in the same way for both, so the cache favours neither.
         which = draw.getrandbits(1)
         asked = draw.choice(second if which else first)
         began = clock()
@@ -50,7 +51,7 @@ def compare(ask: Ask, first: Sequence[str], second: Sequence[str], samples: int,
 
 
 def compared(first: Sequence[int], second: Sequence[int]) -> Comparison:
-    # The limit is common to both: trimming each on its own would hide a difference in the tail.
+    # The limit is the same for both: trimming each group separately would hide a difference in the tail.
     limit = quantiles([*first, *second], n=100)[round(KEPT * 100) - 1]
     fast = [[one for one in side if one <= limit] for side in (first, second)]
     return Comparison(_welch(first, second), _welch(*fast), fmean(fast[1]) - fmean(fast[0]))
@@ -62,7 +63,7 @@ def _welch(first: Sequence[int], second: Sequence[int]) -> float:
 
 
 def busy(microseconds: float) -> None:
-    """Spin for this long, like reading a row unnecessarily."""
+    """Spin for this long, to simulate an unnecessary read of a row."""
     until = time.perf_counter_ns() + round(microseconds * 1000)
     while time.perf_counter_ns() < until:
         pass

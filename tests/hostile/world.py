@@ -1,7 +1,7 @@
 """An invented restaurant group as source records, and the data that each key may read, computed from the records alone.
 
 Every record carries canaries: unique markers in fields that are never returned.
-Bills, members and shops carry labels by which an answer can be recognised.
+Bills, members and shops carry labels by which they are recognised in responses.
 """
 
 from random import Random
@@ -82,7 +82,7 @@ class KeySpec(Struct, frozen=True):
 
 
 class Expected(Struct, frozen=True):
-    """The answer that the records require. `rows` are the labels of shops, bills or members, in no particular order."""
+    """The response that the records require. `rows` are the labels of shops, bills or members, in any order."""
 
     status: int
     error: str | None = None
@@ -90,7 +90,7 @@ class Expected(Struct, frozen=True):
 
 
 class World:
-    """Source records, in the order in which they are loaded, and the state after both loads."""
+    """Source records in loading order, and the state after both loads."""
 
     def __init__(self, seed: int = 1, franchises: int = 3, shops: int = 3, bills: int = 6, members: int = 6) -> None:
         self.random = Random(seed)  # noqa: S311 - invented data
@@ -175,7 +175,7 @@ class World:
 
     def _sell(self, shop_id: str, bills: int, place: int) -> None:
         own = [member for member in self.members.values() if member["providerId"] == self.shops[shop_id]["providerId"]]
-        # The first bill has the same id in every shop, and some have ids that are awkward in a URL.
+        # The first bill has the same ID in every shop, and some bills have IDs that are awkward in a URL.
         ids = ["same-in-all", *(f"{shop_id}-b{number}" for number in range(1, bills))]
         if bills > 1:
             ids[-1] = f"{ODD_IDS[place % len(ODD_IDS)]} {shop_id}"
@@ -256,7 +256,7 @@ class World:
         )
 
     def expected_bill(self, key: KeySpec, bill_id: str) -> list[Expected]:
-        """Return every allowed answer: a franchise may have the same bill id in several shops."""
+        """Return every allowed response: a franchise may have the same bill ID in several shops."""
         found = [
             bill for (shop_id, known), bill in self.bills.items() if known == bill_id and self.in_scope(key, shop_id)
         ]

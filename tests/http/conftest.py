@@ -5,7 +5,7 @@ import pytest
 
 from running_service import RunningService, backend_settings
 
-# These tests depend most on the store. On PostgreSQL, the others run only in `make test-long`.
+# These tests depend most on the store. On PostgreSQL, the other tests run only in `make test-long`.
 OF_THE_BOOKS = {
     "test_transactions_by_change.py",
     "test_transaction.py",
@@ -25,11 +25,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class SharedService(RunningService):
-    """A service that the tests of a file share. Each test uses its own shops and keys and does not change the clock."""
+    """A service that the tests in a file share. Each test uses its own shops and keys and does not change the clock."""
 
     def key(self, *, shop: str = "", franchise: str = "", **terms: Any) -> str:
         written = super().key(shop=shop, franchise=franchise, **terms)
-        # The service has cached the keys. It reads them again after this time.
+        # The service has cached the keys and does not read them again until this much time has passed.
         self.clock.advance(1)
         return written
 

@@ -1,4 +1,4 @@
-"""Arbitrary input gets a documented answer or a refusal by the server, never a 500, and affects no other caller."""
+"""Arbitrary input gets a documented response or a refusal by the server, never a 500, and affects no other caller."""
 
 import contextlib
 import json
@@ -38,13 +38,13 @@ def _others_are_served(shared_service: RunningService) -> Iterator[None]:
 
 
 def acceptable(answer: Answer) -> bool:
-    """Return whether the answer is a success, a documented error, or a bare refusal by the server."""
+    """Return whether the response is a success, a documented error, or a bare refusal by the HTTP server."""
     if any(trace in answer.body for trace in raw_http.TRACES):
         return False
     if answer.status in (200, 304):
         return True
     if not answer.body:
-        # The service answers HEAD without a body. Refusals by the HTTP server have no request ID.
+        # The service answers HEAD without a body. Only refusals by the HTTP server lack a request ID.
         by_the_service = "x-request-id" in answer.headers
         return answer.status in ({status for status, _ in CODES} - {500} if by_the_service else (0, 400, 431))
     body = json.loads(answer.body)

@@ -1,4 +1,4 @@
-"""Browsers: requests from a web page are refused before anything else and without a CORS header."""
+"""Requests from a web page are refused before anything else and without a CORS header."""
 
 from typing import Any
 

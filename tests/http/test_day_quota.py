@@ -1,4 +1,4 @@
-"""The day quota: every request that passes the minute window counts, and the count resets at midnight in Thailand."""
+"""The day quota: every request that the minute window admits is counted. The count resets at midnight in Thailand."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Headers that integrators may rely on: request IDs, caching, validators, encodings, HEAD."""
+"""Tests for headers that integrators may rely on: request IDs, caching, validators, encodings, HEAD."""
 
 import gzip
 import re
@@ -34,7 +34,7 @@ def small(shared_service: RunningService) -> str:
 
 
 def outcomes(service: RunningService) -> dict[str, Any]:
-    """Return an answer of every kind, by a name for the kind."""
+    """Return one response of each kind, keyed by a name for the kind."""
     of = shop()
     service.load(of)
     key = service.key(shop=of["id"])
@@ -333,7 +333,7 @@ def test_head_has_the_headers_of_get_and_no_body(
     assert (head.status_code, head.content) == (get.status_code, b"")
     left, right = comparable(head.headers), comparable(get.headers)
     if path == "usage":
-        # The data of usage is the count itself, which changes with every request.
+        # For usage, the data is the count itself, which changes with every request.
         for headers in (left, right):
             headers.pop("etag")
             headers.pop("content-length")

@@ -1,4 +1,4 @@
-"""Keys: refusals, how soon a revocation takes effect, and answers while keys cannot be read."""
+"""Tests for keys: refusals, how soon a revocation takes effect, and responses while keys cannot be read."""
 
 import re
 import secrets
@@ -30,7 +30,7 @@ def refusal(service: RunningService, authorization: str | None, path: str = "sho
 
 
 def seen(answer: Any) -> tuple[Any, ...]:
-    """Return everything that a caller can see of an answer except the request ID and the time."""
+    """Return everything that a caller can see in a response except the request ID and the time."""
     headers = {name: value for name, value in answer.headers.items() if name not in ("x-request-id", "date")}
     return answer.status_code, answer.content, tuple(sorted(headers.items()))
 

@@ -1,4 +1,4 @@
-"""GET /v1/members: the members of one base, in the order of their sign-up."""
+"""GET /v1/members: the members of one base, in order of sign-up."""
 
 from itertools import chain
 from typing import Any

@@ -1,4 +1,4 @@
-"""The minute window is exact and rolling: no 60 seconds exceed the limit, and no request within it is refused."""
+"""The minute window is exact and rolling: no 60-second period exceeds the limit, and no request is refused early."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -83,7 +83,7 @@ def test_steps_of_the_wall_clock_do_not_affect_the_window(
         assert (ask(shared_service, key).status_code == 200) is fits
         if fits:
             model.admitted.append(model.now)
-    # Undo the steps for later tests. Meanwhile the day may have changed, but the minute window has not.
+    # Undo the steps for later tests. The steps may have changed the day, but not the minute window.
     shared_service.clock.step(-sum(step for _, step in moves))
 
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document on its own: valid, complete, and consistent with the tables that it is generated from."""
+"""The OpenAPI document is valid, complete, and consistent with the tables that it is generated from."""
 
 import os
 import re
@@ -31,7 +31,7 @@ def described() -> Json:
 
 
 def objects(node: Any, where: str = "#") -> Iterator[tuple[str, Json]]:
-    """Yield every object of the document that is not an example, with its path."""
+    """Yield every object in the document that is not an example, with its path."""
     if isinstance(node, list):
         for number, part in enumerate(node):
             yield from objects(part, f"{where}/{number}")

@@ -1,4 +1,4 @@
-"""The order of refusals: browser, route, key, minute, day, then the checks of the handler in their order."""
+"""Refusals have a fixed order: browser, route, key, minute, day, then the handler's checks in order."""
 
 from typing import Any
 
@@ -129,7 +129,7 @@ def test_a_spent_quota_is_reported_before_any_error_in_the_request(shared_servic
 
 @pytest.fixture(scope="module")
 def branches(shared_service: RunningService) -> tuple[Record, Record, str, str]:
-    """Two branches of different franchises, and keys of the first one without and with the lookup permission."""
+    """Two branches of different franchises, and keys for the first one without and with the lookup permission."""
     mine, theirs = branch(), branch()
     shared_service.load(mine, theirs, bill(mine), member(mine))
     keys = [shared_service.key(shop=mine["id"], per_min=10_000, messaging_lookup=lookup) for lookup in (False, True)]
@@ -192,7 +192,7 @@ def test_the_scope_is_checked_before_the_cursor_for_a_franchise_too_whatever_bil
         query = {"shopId": theirs["id"], **NEW_YEAR}
         return {code(shared_service.get("transactions", key, cursor=cursor, **query)) for cursor in cursors}
 
-    # The answer is the same before and after an authorised key has read this shop.
+    # The response is the same before and after an authorised key has read this shop.
     for _ in range(2):
         assert asked(key, inside["id"], outside["id"], "nonsense", "") == {(403, "shop_not_in_scope")}
         assert asked(their_key, outside["id"], "nonsense", "") == {(400, "bad_cursor")}

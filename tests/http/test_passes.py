@@ -21,7 +21,7 @@ def bill(number: int, **fields: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def key(service: RunningService) -> str:
-    """A key to a shop with six bills, each of which changed at a different instant."""
+    """A key for a shop with six bills, each of which changed at a different instant."""
     service.load({"kind": "shop", "id": "s"})
     for number in range(1, 7):
         service.clock.advance(1)
@@ -251,7 +251,7 @@ def test_a_pass_through_members_continues_at_its_position_when_the_sign_up_of_th
 
 
 def test_a_pass_by_day_keeps_its_server_time_despite_a_later_pass(service: RunningService, key: str) -> None:
-    """Otherwise a bill voided after the first reader had read it would be older than the mark of that reader."""
+    """Otherwise a bill voided after the first reader had read it would be older than that reader's mark."""
     _, cursor, first = page(service, key, limit=2, **DAYS)
     service.clock.advance(1)
     service.load(bill(1, void=True))
@@ -336,7 +336,7 @@ def test_a_pass_by_change_reports_its_own_server_time_however_often_the_list_is_
 
 
 def test_a_pass_by_day_reports_the_earliest_server_time_of_the_last_day(service: RunningService, key: str) -> None:
-    """Readers of a list share its cursors, and the service cannot tell them apart."""
+    """Readers of a list share its cursors, and the service cannot distinguish the readers."""
     earliest = page(service, key, limit=3, **DAYS)[2]
     for hour in range(1, 60):
         service.clock.advance(3600)

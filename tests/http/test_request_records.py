@@ -1,4 +1,4 @@
-"""Request records: what is recorded about a request. Personal data is never returned without a record."""
+"""Tests for what is recorded about each request. Personal data is never returned without a record."""
 
 from contextlib import closing
 from typing import Any
@@ -179,7 +179,7 @@ def test_head_gets_nothing_if_the_disclosure_cannot_be_recorded(service: Running
 def test_a_disclosure_is_recorded_before_the_answer_arrives(service: RunningService) -> None:
     of, _, key = open_base(service, 2)
     service.get("members", key, providerId=of["providerId"])
-    # No other request has followed, so the record was written before the answer.
+    # No other request has followed, so the record was written before the response.
     assert [(row["personal_base"], row["personal_members"]) for row in rows(service, key)] == [(of["providerId"], 2)]
 
 

@@ -1,6 +1,6 @@
-"""Readers of one key share cursors. A cursor stands for one position, and the service never guesses.
+"""Readers that use the same key share cursors. A cursor stands for one position, and the service never guesses.
 
-The service cannot tell two jobs apart that read the same list with the same key.
+The service cannot distinguish two jobs that read the same list with the same key.
 Whatever one of them does, the other must neither miss a row nor receive a
 `serverTime` that is too late.
 """
@@ -24,7 +24,7 @@ every_limit = pytest.mark.parametrize("limit", [1, 2, 200])
 
 
 def some_rows(limit: int) -> int:
-    """Return a number of rows that fills every page."""
+    """Return a number of rows that makes every page full."""
     return max(10, 3 * limit)
 
 
@@ -39,7 +39,7 @@ def clock_ahead(service: RunningService, days: int) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def clock_never_behind(shared_service: RunningService) -> Iterator[None]:
-    """Let the clock catch up with the horizon after a test in which it was ahead."""
+    """After a test, let the clock catch up with the horizon, which may be ahead of it."""
     yield
     behind_ms = shared_service.ledger.advance_horizon() - shared_service.clock.now_ms()
     if behind_ms:
@@ -104,7 +104,7 @@ def test_the_final_server_time_of_a_retried_pass_is_a_safe_mark(
     listing.edit(1)
     list(listing.pages(limit))
     retried = list(listing.pages(limit, first.cursor))
-    # By change, the retried pass may have read the changed row. In that case its mark may be later than the change.
+    # In the list by change, the retried pass may have read the changed row. Then its mark may be later than the change.
     met = [row for page in retried for row in page.rows if kind is ChangeList]
     assert 1 in {*met, *listing.changed_since(retried[-1].server_time)}
 
@@ -116,7 +116,7 @@ def test_a_pass_after_every_row_moved_reads_each_row_once(
 ) -> None:
     listing = kind(shared_service, max(40, 3 * limit))
     everything = list(range(1, listing.size + 1))
-    # This reader stops with a cursor for the end of every page.
+    # The first reader is given a cursor for the end of every full page.
     cursor = None
     for _ in range(listing.size // limit):
         cursor = listing.page(limit, cursor).cursor
@@ -217,7 +217,7 @@ def test_a_cursor_is_a_bad_cursor_with_any_other_parameters(
 @every_list
 def test_a_cursor_of_another_shop_or_base_is_a_bad_cursor(shared_service: RunningService, kind: type[Listing]) -> None:
     listing, other = kind(shared_service, 10), kind(shared_service, 10)
-    # Both branches belong to one franchise, and their bills have the same ids.
+    # Both branches belong to one franchise, and their bills have the same IDs.
     shared_service.load(other.branch | {"franchiseId": listing.branch["franchiseId"]})
     cursor = listing.page(2).cursor
     assert cursor
@@ -338,7 +338,7 @@ def test_a_row_held_for_several_positions_has_a_cursor_for_each(
     assert len(set(held)) == 4
     first, *later = [listing.page(limit, cursor).rows for cursor in held]
     assert first == list(range(limit + 1, 2 * limit + 1))
-    # After its later positions, at most the row itself is read, because it moved once more.
+    # From the row's later positions, at most the row itself is read, because it moved once more.
     assert all(rows in ([], [limit]) for rows in later)
 
 

@@ -73,7 +73,7 @@ def read(service: RunningService, of: dict[str, Any], **fields: Any) -> dict[str
 
 
 def at(found: Any, path: str) -> Any:
-    """Return a value of a bill by its path, such as `items.0.qty`."""
+    """Return the value at a path in a bill, such as `items.0.qty`."""
     for step in path.split("."):
         found = found[int(step)] if step.isdigit() else found[step]
     return found
@@ -238,7 +238,7 @@ def test_a_bill_is_the_same_in_the_list_and_on_its_own(shared_service: RunningSe
 # --- rules for fields ------------------------------------------------------------------
 
 RULES: list[tuple[str, dict[str, Any], str, Any]] = [
-    # Each rule has a name, fields of the record, the path of the result, and its value.
+    # Each rule has a name, the record's fields, the path of the result, and the expected value.
     ("a table makes it dine-in", {"table": {"id": "t1"}}, "channel.code", "dine_in"),
     ("a counter sale lands in dine-in", {"table": None, "channel": "counter"}, "channel.code", "dine_in"),
     ("take-away", {"table": None, "channel": "take_away"}, "channel.code", "take_away"),
@@ -464,7 +464,7 @@ def test_two_shops_may_use_one_bill_id_and_each_key_reads_its_own(shared_service
 def test_a_bill_is_found_by_an_id_of_any_characters(shared_service: RunningService, odd: str) -> None:
     of = shop()
     shared_service.load(of, bill(of, id=odd))
-    # The client must not resolve dots that belong to an ID.
+    # The dots are encoded, so that the HTTP client does not resolve them as path segments.
     path = quote(odd, safe="") if odd.strip(".") else odd.replace(".", "%2E")
     assert shared_service.data(f"transactions/{path}", shared_service.key(shop=of["id"]))["id"] == odd
 

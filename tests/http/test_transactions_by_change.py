@@ -37,7 +37,7 @@ def server_time(service: RunningService, key: str) -> str:
 
 
 def moved(instant: str, milliseconds: int) -> str:
-    """Return the instant this many milliseconds later, in the form of the parameter."""
+    """Return the instant this many milliseconds later, in the format that the parameter expects."""
     return (datetime.fromisoformat(instant) + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds")
 
 
@@ -264,7 +264,7 @@ def test_loading_the_member_of_a_bill_does_not_change_the_bill(shared_service: R
 
 @pytest.fixture(scope="module")
 def stamped(shared_service: RunningService) -> tuple[Record, str, str]:
-    """A shop with one bill, its key, and the bill's updatedAt in UTC without its zone."""
+    """A shop with one bill, its key, and the bill's updatedAt in UTC, without the zone suffix."""
     of = shop(timezone="UTC")
     record = bill(of)
     of, key = open_shop(shared_service, record, of=of)

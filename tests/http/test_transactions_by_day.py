@@ -21,7 +21,7 @@ def ids(service: RunningService, of: Record, key: str, **query: Any) -> list[str
 
 
 def read_all(service: RunningService, of: Record, key: str, **query: Any) -> list[list[str]]:
-    """Follow nextCursor to the end; return the IDs of every page."""
+    """Follow nextCursor to the end; return the IDs on every page."""
     pages: list[list[str]] = []
     cursor: Record = {}
     while True:

@@ -1,4 +1,4 @@
-"""Loading runs on every back end, like the port suite. PostgreSQL is included in `make test-long`."""
+"""Loading is tested on every back end, like the port suite. PostgreSQL is included only in `make test-long`."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Loaders, in this process and in others, and everything that a reader can see of the books."""
+"""Runs loaders, in this process and in others, and collects everything that a reader can see in the books."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ def load(
 
 
 class IterableSource(Source):
-    """Records and raw lines from a test. A generator can act between two of them."""
+    """Records and raw lines from a test. A generator can run code between two records."""
 
     def __init__(self, records: Iterable[Any]) -> None:
         super().__init__("test", None)
@@ -79,7 +79,7 @@ def load_and_kill_itself(store: Store, path: str, batch: int, batches: int) -> N
 
 
 def load_and_report(store: Store, path: str, batch: int, results: Connection) -> None:
-    """Load, and report after each batch, so that a test can choose a moment."""
+    """Load, and report after each batch, so that a test can choose when to act."""
     load(store, SystemClock(), open_source(path), batch=batch, on_progress=lambda summary: results.send(summary.lines))
 
 
@@ -89,7 +89,7 @@ def load_and_report(store: Store, path: str, batch: int, results: Connection) ->
 def visible_state(
     store: Store, franchises: Iterable[str], shops: Iterable[str], bases: Iterable[str]
 ) -> dict[str, Any]:
-    """Return everything that the books answer. A stamp is reduced to whether it is present."""
+    """Return everything that can be read from the books. Stamps are reduced to whether they are present."""
     return asyncio.run(_visible_state(store, franchises, shops, bases))
 
 

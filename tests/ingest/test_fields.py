@@ -56,7 +56,7 @@ class Recorder(dict[str, Any]):
 
 
 def recording(known: FieldType, read: set[str]) -> Any:
-    """Return an object with every field, nested objects included."""
+    """Return an object with every field, including nested objects."""
     start = f"{known.path}." if known.path else ""
     values: dict[str, Any] = {}
     for name, inner in (known.fields or {}).items():
@@ -240,7 +240,7 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(st.sampled_from([*(known_fields("bill").fields or {}), "x"]), VALUES, max_size=6))
 def test_the_strict_decoder_accepts_no_bill_that_the_field_check_rejects(fields: dict[str, Any]) -> None:
-    """The decoder never accepts a line of a rejects file, so the field check decides about the record in it."""
+    """The decoder never accepts a line from a rejects file, so the field check decides on the record in that line."""
     line = json.dumps({**fields, "kind": "bill", "id": "1", "shopId": "sh_1", "removed": None}).encode()
     wrapped = json.dumps({"kind": "reject", "record": line.decode()}).encode()
     try:

@@ -1,4 +1,4 @@
-"""Complete loads: batches, streams in any order, killed loaders and concurrent loaders."""
+"""Tests for complete loads: batches, streams in any order, killed loaders and concurrent loaders."""
 
 import json
 import random
@@ -204,7 +204,7 @@ def test_facts_that_change_with_every_batch_do_not_stall_a_load(
 
 
 class LedgerThatLosesAShop(SqliteLedger):
-    """Deletes a shop without the loader's knowledge, as soon as the loader has to read a bill of it again."""
+    """Deletes a shop without the loader's knowledge, as soon as the loader has to read one of its bills again."""
 
     def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
         outcomes = super().apply(changes, progress)
@@ -242,7 +242,7 @@ def _undisturbed(folder: Path, path: Path) -> dict[str, Any]:
 
 
 def _world(folder: Path) -> Path:
-    """Write a world, then the same shops with other facts and some bills changed or removed; return the file."""
+    """Write a world, followed by the same shops with other facts and some bills changed or removed; return the file."""
     lines = lines_of_a_world()
     records = [json.loads(line) for line in lines if line.startswith(b'{"kind":"shop"')]
     bills = [line for line in lines if line.startswith(b'{"kind":"bill"') and b"NaN" not in line]

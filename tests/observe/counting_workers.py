@@ -1,4 +1,4 @@
-"""Workers that count in their own pages. They are started by `spawn`, so they are importable by name."""
+"""Worker functions that write to their own counter files. They must be importable for `spawn`."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The admin listener: liveness, readiness and metrics."""
+"""Tests for the admin listener: liveness, readiness and metrics."""
 
 import socket
 from collections.abc import Callable, Iterable, Iterator

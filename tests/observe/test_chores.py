@@ -1,4 +1,4 @@
-"""Background tasks of the supervisor, on a real store."""
+"""Tests for the supervisor's background tasks, on a real store."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""The folder of the workers' counters: it is named after its service, and deleted after the service was killed."""
+"""The folder with the workers' counters is named after its service, and is deleted after the service is killed."""
 
 import os
 import subprocess

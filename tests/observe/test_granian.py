@@ -1,4 +1,4 @@
-"""The parts of Granian that are not public and that `serving/server.py` uses."""
+"""Tests for the private parts of Granian that `serving/server.py` uses."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""The log: one JSON object per line. Lines are buffered briefly and written together."""
+"""The log has one JSON object per line. Lines are buffered briefly and written together."""
 
 import json
 import logging

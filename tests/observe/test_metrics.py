@@ -1,4 +1,4 @@
-"""Metrics: the counts of all workers, including dead ones, in a format that Prometheus reads."""
+"""Tests for metrics: they include the counts of all workers, even dead ones, in a format that Prometheus reads."""
 
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,7 +30,7 @@ class Exposed(Collector):
 
 
 def samples(folder: Path) -> Samples:
-    """Return the samples that Prometheus reads from the exposition."""
+    """Return the samples that Prometheus reads from our output."""
     registry = CollectorRegistry()
     registry.register(Exposed(list(request_metrics(LAYOUT, totals(folder, LAYOUT)))))
     text = generate_latest(registry).decode()

@@ -1,4 +1,4 @@
-"""How long the supervisor waits before it replaces a worker."""
+"""Tests how long the supervisor waits before it replaces a worker."""
 
 from counterfoil.serving.server import FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC, STEADY_SEC, Pauses
 

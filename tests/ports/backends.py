@@ -1,8 +1,8 @@
 """The back ends of the port suite.
 
-A `Store` is one deployment's store on one back end. It can be pickled, so that
-a test can pass it to another process. A new back end is one class here and one
-entry in `BACKENDS`; the suite then runs on it, and no test may leave it out.
+A `Store` is one deployment's store on one back end. It can be pickled, so that a
+test can pass it to another process. A new back end needs one class here and one
+entry in `BACKENDS`; the suite then runs on it, and no test may exclude it.
 """
 
 import resource
@@ -83,7 +83,7 @@ class OpenUsage(Meter, RequestLog, Protocol):
 
 
 class Store(Protocol):
-    """The ports of one store. Every call opens them again."""
+    """Opens the ports of one store. Every call opens them again."""
 
     def books(self) -> OpenBooks: ...
 
@@ -103,7 +103,7 @@ class Store(Protocol):
         """Return everything that the store holds on disk."""
 
     def out_of_space(self) -> AbstractContextManager[None]:
-        """For the duration of the block, fail every write of this process to the store."""
+        """Make every write from this process to the store fail for the duration of the block."""
 
     def lose_keys(self) -> None:
         """Make the keys unavailable, as a failed disk would."""
@@ -174,14 +174,14 @@ Part = TypeVar("Part")
 
 
 class SharedTime:
-    """The clock of a server that all nodes share, driven by the clock of the test. It continues when a node reboots."""
+    """The clock of a server that all nodes share, driven by the test's clock. It keeps running when a node reboots."""
 
     def __init__(self) -> None:
         self._shifts: dict[str, int] = {}
         self._latest = 0
 
     def of(self, clock: Clock) -> Callable[[], tuple[int, date]] | None:
-        """Return a function for the instant and the day of this clock, or None to use the server's clock."""
+        """Return a function that reads the instant and the day from this clock, or None to use the server's clock."""
         if isinstance(clock, SystemClock):
             return None
         boot = clock.boot_id()
@@ -358,5 +358,5 @@ class ValkeyStore(PostgresStore):
 
 
 BACKENDS: tuple[Callable[[Path], Store], ...] = (SqliteStore, PostgresStore, Postgres16Store)
-# The meter need not be part of the store.
+# The meter is not necessarily part of the store.
 METERS = (*BACKENDS, ValkeyStore)

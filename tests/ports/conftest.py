@@ -17,7 +17,7 @@ def backend_name(backend: type[Store]) -> str:
 
 
 def backend_params(backends: tuple[Any, ...]) -> list[Any]:
-    """Return all back ends. An older server takes as long as a newer one, so it is left to `make test-long`."""
+    """Return all back ends. Tests on the older PostgreSQL take as long again, so they run only in `make test-long`."""
     return [
         pytest.param(backend, id=backend_name(backend), marks=pytest.mark.long if backend is Postgres16Store else ())
         for backend in backends
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(params=backend_params(BACKENDS))
 def store(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[Store]:
-    """An empty store, once per back end. It is closed before the event loop."""
+    """An empty store on each back end in turn. It is closed before the event loop."""
     made: Store = request.param(tmp_path / "store")
     yield made
     made.close()

@@ -1,4 +1,4 @@
-"""A store opened for writing and reading: raw records in, published resources out."""
+"""A store opened for writing and reading: tests put in raw records and get published resources."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -45,7 +45,7 @@ def base(base_id: str = "mb_a", **fields: Any) -> dict[str, Any]:
 
 
 def gone(record: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """Return the removal of a record."""
+    """Return a record that removes this one."""
     return {name: record[name] for name in ("kind", "id", "shopId") if name in record} | {"removed": True} | fields
 
 
@@ -54,7 +54,7 @@ def open_ledger(store: Store, clock: Clock) -> OpenLedger:
 
 
 class OpenStore:
-    """A loader and a reader of the same books."""
+    """A loader and a reader on the same books."""
 
     def __init__(self, store: Store, clock: Clock, run: Callable[[Awaitable[Any]], Any]) -> None:
         self.store = store
@@ -74,7 +74,10 @@ class OpenStore:
         return self._reader.change(record)
 
     def put(self, *records: dict[str, Any]) -> list[Outcome]:
-        """Write the records in one transaction; return their outcomes. A bill needs a shop from an earlier one."""
+        """Write the records in one transaction; return their outcomes.
+
+        A bill's shop must have been written in an earlier transaction.
+        """
         return self.ledger.apply([self.change(record) for record in records])
 
     def rewrite(self, most: int = 100) -> None:

@@ -1,4 +1,4 @@
-"""Functions that other processes run on a store during a test. `spawn` starts them, so they are importable."""
+"""Functions that other processes run on a store during a test. They must be importable for `spawn`."""
 
 import asyncio
 from multiprocessing.connection import Connection
@@ -16,7 +16,7 @@ BILLS = 20
 
 
 def load_bills(store: Store, till: str, transactions: int) -> None:
-    """Repeatedly change a few bills of a till."""
+    """Repeatedly change a few bills from one till."""
     ledger = open_ledger(store, SystemClock())
     reader = Reader(PSEUDONYMS, ledger.facts)
     for n in range(transactions):

@@ -1,4 +1,4 @@
-"""Reading the books: shops, bills and members, on every back end."""
+"""Tests for reading the books: shops, bills and members, on every back end."""
 
 import json
 from datetime import date

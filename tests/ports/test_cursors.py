@@ -1,4 +1,4 @@
-"""Cursors: within a listing, each stands for one position for as long as a client may hold it."""
+"""Tests for cursors: within a listing, each stands for one position for as long as a client may hold it."""
 
 import pytest
 
@@ -91,7 +91,7 @@ def test_a_fresh_id_that_is_held_already_is_refused(cursors: OpenCursors, run: R
 def test_a_fresh_id_that_has_expired_is_refused_for_its_own_position_too(
     cursors: OpenCursors, clock: ManualClock, run: Run, pruned: bool
 ) -> None:
-    """A reader who got it would get bad_cursor, start again, and get the same cursor again."""
+    """A reader that got this cursor would get bad_cursor, start again, and get the same cursor again."""
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), None))
     run(cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "f_2"))
     clock.advance(8 * DAY)
@@ -168,7 +168,7 @@ def test_an_expired_cursor_is_never_valid_again(cursors: OpenCursors, clock: Man
 def test_an_id_does_not_get_another_position_while_the_clock_is_ahead(
     cursors: OpenCursors, clock: ManualClock, run: Run, ahead: int
 ) -> None:
-    """Its holder may still use it once the clock is right again."""
+    """Its holder may still use it once the clock has been corrected."""
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     clock.step(ahead)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Keys: the key store for the operator, and the key lookup for requests."""
+"""Tests for keys: the key store for the operator, and the key lookup for requests."""
 
 import threading
 
@@ -144,7 +144,7 @@ def test_changing_keys_never_makes_them_unavailable(store: Store, clock: ManualC
 
 
 def test_keys_of_another_schema_cannot_be_read(store: Store, clock: ManualClock, run: Run) -> None:
-    """This happens when another version migrates the store under a running service."""
+    """This happens when another version migrates the store while the service is running."""
     with_keys(store, KEY)
     ring = store.key_lookup(clock)
     run(ring.find("k_1"))

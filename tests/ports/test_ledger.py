@@ -1,4 +1,4 @@
-"""Writing the books: what counts as a change, and stamps that no reader misses."""
+"""Tests for writing the books: what counts as a change, and stamps that no reader misses."""
 
 import threading
 from multiprocessing import get_context
@@ -98,7 +98,7 @@ def test_an_invisible_change_moves_no_stamp(open_store: OpenStore, clock: Manual
 
 
 def test_an_invisible_trading_day_is_still_stored(open_store: OpenStore) -> None:
-    """It equals the computed day now, but not under another closing time."""
+    """The trading day equals the computed day now, but would not with another closing time."""
     open_store.put(shop(closingTime="02:00"))
     open_store.put(bill(closedAt=AFTER_MIDNIGHT))
     assert open_store.put(bill(closedAt=AFTER_MIDNIGHT, tradingDay="2025-12-31")) == [UNCHANGED]
@@ -419,7 +419,7 @@ WRONG_ONCE = pytest.mark.parametrize(
 
 
 def as_sold(open_store: OpenStore, shop_id: str) -> dict[str, Any]:
-    """Return the bill without the name of its shop and the time of its last change."""
+    """Return the bill without its shop's name and the time of its last change."""
     bill: dict[str, Any] = open_store.bill("b_1", shop_id)
     return bill | {"shopId": None, "updatedAt": None}
 
@@ -428,7 +428,7 @@ def as_sold(open_store: OpenStore, shop_id: str) -> dict[str, Any]:
 def test_a_shop_record_that_was_wrong_for_a_while_leaves_no_trace_on_bills(
     open_store: OpenStore, wrong: dict[str, Any], right: dict[str, Any], sold: dict[str, Any]
 ) -> None:
-    """Bills loaded before and under the wrong record all end up as if it had never been wrong."""
+    """Bills loaded before or during the error end up as if the shop's record had never been wrong."""
     open_store.put(shop("sh_1", **wrong), shop("sh_2", **right), shop("sh_3", **right))
     open_store.put(*(bill("b_1", shop_id, **sold) for shop_id in ("sh_1", "sh_2", "sh_3")))
     open_store.put(shop("sh_2", **wrong))
@@ -567,7 +567,7 @@ def test_a_bill_loaded_while_its_shop_is_being_rewritten_changes_once(open_store
 
 
 def test_every_transaction_gets_a_stamp_above_every_reported_horizon(open_store: OpenStore, clock: ManualClock) -> None:
-    """The clock stands still, steps back an hour, and jumps a day ahead."""
+    """Tests a clock that stands still, steps back an hour and jumps a day ahead."""
     open_store.put(shop())
     given_out = open_store.horizon()
     for number, seconds in enumerate([0, 0, 0.001, -3600, 0, 86_400, 0, -90_000, 1]):

@@ -1,4 +1,4 @@
-"""The meter: an exact rolling minute and an exact day count over all processes, despite crashes and clock steps."""
+"""Tests for the meter: minute window and day count are exact across all processes, despite crashes and clock steps."""
 
 import asyncio
 import math
@@ -34,7 +34,7 @@ PATIENCE_SEC = 20
 
 @pytest.fixture(params=backend_params(METERS))
 def store(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[Store]:
-    """An empty store, once per meter."""
+    """An empty store with each meter in turn."""
     made: Store = request.param(tmp_path / "store")
     yield made
     made.close()
@@ -95,7 +95,7 @@ def test_refused_requests_enter_neither_the_window_nor_the_count(store: Store, c
 def test_no_minute_admits_too_many_and_no_request_within_the_limit_is_refused(
     store: Store, run: Run, per_min: int, pauses: list[float]
 ) -> None:
-    """Compared with the definition itself, for any pattern of requests."""
+    """Compares the meter with the definition itself, for any pattern of requests."""
     clock = ManualClock()
     usage = store.usage(clock)
     key = replace(KEY, key_id=f"k {per_min} {pauses}", per_min=per_min)
@@ -272,7 +272,7 @@ def test_a_wall_clock_that_steps_back_over_midnight_continues_with_that_days_cou
 
 
 class Rebooted(ManualClock):
-    """The same wall clock after a reboot, with a steady clock that started again."""
+    """The same wall clock after a reboot, with a steady clock that has restarted."""
 
     def __init__(self, before: ManualClock, off_sec: float, uptime_sec: float) -> None:
         super().__init__(before.now_ms())
@@ -356,7 +356,7 @@ def _start(store: Store, target: Any, *arguments: Any) -> tuple[BaseProcess, Con
 
 
 def _heard(pipe: Connection) -> list[int]:
-    """Return everything that a process reported until it ended."""
+    """Return everything that a process reported before it ended."""
     told = []
     try:
         while pipe.poll(PATIENCE_SEC):
@@ -367,7 +367,10 @@ def _heard(pipe: Connection) -> list[int]:
 
 
 def test_four_processes_share_one_exact_window(store: Store, run: Run) -> None:
-    """Runs on the machine's own clock. All attempts fall within a minute, so exactly `perMin` of them are admitted."""
+    """Runs on the machine's own clock.
+
+    All attempts are made within a minute, so exactly `perMin` of them are admitted.
+    """
     key = replace(KEY, per_min=50, per_day=10)
     others = [_start(store, other_processes.request_admissions, key, 60) for _ in range(4)]
     counts = [count for _, pipe in others for count in _heard(pipe)]
@@ -382,7 +385,7 @@ def test_four_processes_share_one_exact_window(store: Store, run: Run) -> None:
 
 
 def test_counts_stay_exact_when_a_process_is_killed_in_the_middle(store: Store, run: Run) -> None:
-    """Admissions of the killed process are counted, and it leaves no lock behind."""
+    """Admissions by the killed process are counted, and it leaves no lock behind."""
     key = replace(KEY, per_min=1_000_000)
     others = [_start(store, other_processes.request_admissions_forever, key) for _ in range(3)]
     victim, its_pipe = others[0]
@@ -409,7 +412,7 @@ def test_counts_stay_exact_when_a_process_is_killed_in_the_middle(store: Store, 
     today = thai_day(SystemClock().now_ms())
     counted = sum(run(usage.counts(KEY, [today])).values())
     assert len(set(heard)) == len(heard), "a number was given twice"
-    # Each of the three may have been granted one more admission that it could not report.
+    # Each of the three processes may have been granted one more admission that it could not report.
     assert len(heard) <= counted <= len(heard) + 3
     assert max(heard) <= counted
     assert run(usage.admit(key)).count == counted + 1

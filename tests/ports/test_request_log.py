@@ -1,4 +1,7 @@
-"""Request records are kept for 90 days and daily totals for 400; disclosures are written before the answer is sent."""
+"""Request records are kept for 90 days and daily totals for 400.
+
+Disclosures are written before the response is sent.
+"""
 
 import asyncio
 from datetime import date, timedelta

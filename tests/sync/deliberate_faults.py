@@ -1,4 +1,4 @@
-"""Deliberate faults, one of each kind that is known from another product. None of them is in the shipped code."""
+"""Deliberate faults, each of a kind known from another product. None of them is in the shipped code."""
 
 from datetime import datetime
 from pathlib import Path
@@ -47,7 +47,7 @@ class StampBeforeLock(SqliteLedger):
 
 
 class StampsOutOfOrder(StampBeforeLock):
-    """Draws stamps from a sequence and commits in any order."""
+    """Takes stamps from a sequence and commits in any order."""
 
     _last = 0
 
@@ -61,7 +61,7 @@ class StampsOutOfOrder(StampBeforeLock):
 
 
 class ServerTimeIsNow(SqliteBooks):
-    """Reports the time of its clock instead of the horizon."""
+    """Reports the current time instead of the horizon."""
 
     clock: Clock = ManualClock()
 
@@ -149,7 +149,7 @@ class EarliestPositionWins(_AlwaysTheRowsId):
 
 
 class LatestHorizonByDay(SqliteCursors):
-    """In lists by day, readers that share a cursor continue with the latest of their horizons."""
+    """Lets readers that share a cursor in a list by day continue with the latest of their horizons."""
 
     async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         held = await super().find(listing, cursor)
@@ -157,7 +157,7 @@ class LatestHorizonByDay(SqliteCursors):
 
 
 class EarliestHorizonByChange(SqliteCursors):
-    """In lists by change, readers that share a cursor continue with the earliest of their horizons."""
+    """Lets readers that share a cursor in a list by change continue with the earliest of their horizons."""
 
     async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         held = await super().find(listing, cursor)
@@ -172,7 +172,7 @@ class ReadsFromAnyServer(Servers):
 
 
 class ForgetsFloors(MeterWithFloors):
-    """Keeps no floor for a key: serverTime is the horizon of whichever server answers."""
+    """Keeps no floor for a key: serverTime is the horizon of whichever server answers the request."""
 
     async def admit(self, key: Key) -> Admitted | TooFast:
         return await self._meter.admit(key)

@@ -50,7 +50,7 @@ class InProcessService(RunningService):
         self._turn = threading.Lock()
 
     def application(self, served: bootstrap.ServingPorts) -> App:
-        """Return the shipped application over these parts."""
+        """Return the shipped application built from these parts."""
         reads = Reads(
             books=served.books,
             cursors=served.cursors,
@@ -91,20 +91,20 @@ class InProcessService(RunningService):
 
     def close(self) -> None:
         self._close_parts()
-        # Connections to a server must be closed while their event loop runs.
+        # Connections to a server must be closed while their event loop is running.
         self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
         super().close()
 
     def answer(self, path: str, query: str, headers: dict[str, str]) -> "Reply":
-        """Return the answer of the application. Calls from several threads are serialised."""
+        """Return the application's response. Calls from several threads are serialised."""
         reply = Reply()
         with self._turn:
             self._loop.run_until_complete(self.app.__rsgi__(Request(path, query, headers), reply))
         return reply
 
     def ask(self, key: str, path: str, **query: Any) -> Json:
-        """Return the body of an answer, whether it succeeded or not."""
+        """Return the body of a response, whether or not the request succeeded."""
         written = str(httpx.QueryParams(query))
         headers = {"authorization": f"Bearer {key}"}
         body: Json = msgspec.json.decode(self.answer(f"{self.settings.prefix}/v1/{path}", written, headers).body)
@@ -112,7 +112,7 @@ class InProcessService(RunningService):
 
 
 class InProcessServiceOnPostgres(InProcessService):
-    """The same on PostgreSQL, with only the shipped parts."""
+    """The same service on PostgreSQL, with only the shipped parts."""
 
     def _open(self, parts: StoreParts) -> bootstrap.ServingPorts:
         assert parts == StoreParts(), "faulty parts are for SQLite"
@@ -132,7 +132,7 @@ class Request:
 
 
 class Reply:
-    """An answer in the form that the application passes to the server."""
+    """A response in the form that the application passes to the server."""
 
     status = 0
     headers: list[tuple[str, str]]
@@ -157,7 +157,7 @@ class InProcess(httpx.BaseTransport):
 
 
 class InProcessServiceOverHttp(InProcessService):
-    """The same over HTTP, with the shipped server."""
+    """The same service over HTTP, with the shipped server."""
 
     def answer(self, path: str, query: str, headers: dict[str, str]) -> Reply:
         received = self.server.client.get(f"{self.url}{path}", params=query, headers=headers)

@@ -1,4 +1,4 @@
-"""A loader, a server and a puller as real processes that are killed at random points and started again."""
+"""Runs a loader, a server and a puller as real processes, which are killed at random points and started again."""
 
 import os
 import random
@@ -97,9 +97,10 @@ class KillableProcesses:
         return False
 
     def let_work(self, who: str, cpu_seconds: float) -> None:
-        """Wait until a process has used this much more CPU time, or it or all the others have ended.
+        """Wait until a process has used this much more CPU time, or until it or all the others have ended.
 
-        CPU time is independent of other load, so the process is in the middle of its work.
+        Unlike wall time, CPU time does not depend on other load, so the process is
+        in the middle of its work.
         """
         enough = self._cpu_seconds(who) + cpu_seconds
         others = [process for name, process in self.running.items() if name != who]
@@ -181,7 +182,7 @@ def _is_bill(record: Json) -> bool:
 
 
 def _records(bills: int) -> list[Json]:
-    """Return a franchise of three branches with one base, its members and a year of bills, a few of them undated."""
+    """Return a franchise of three branches with one base, its members and a year of bills, some of them undated."""
     shops = [r.branch(id=f"s{number}", franchiseId=FRANCHISE, providerId="p") for number in range(3)]
     members = [r.member("p", id=f"m{number}") for number in range(bills // 10)]
     first = date(2025, 3, 1)

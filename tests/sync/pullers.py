@@ -1,4 +1,4 @@
-"""Copies that the real puller keeps in a real DuckDB, pulled with crashes and changes at chosen moments."""
+"""Copies that the real puller keeps in a real DuckDB file, with crashes and changes at chosen moments."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ _numbers = count()
 
 
 class SimulatedCrash(BaseException):
-    """The simulated process ends here."""
+    """Raised at the point where the simulated process dies."""
 
 
 class CrashingSink(DuckDBSink):
@@ -62,7 +62,11 @@ class PulledCopy:
         dies_at: int | None = None,
         after_it: bool = False,
     ) -> None:
-        """Pull. The process crashes before request `cut`; each function in `meanwhile` is called before its request."""
+        """Pull once.
+
+        The process crashes before request `cut`; each function in `meanwhile` is
+        called before its request.
+        """
         requests = 0
 
         def before() -> None:

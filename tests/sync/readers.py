@@ -1,8 +1,8 @@
-"""Small readers that follow the procedure of docs/sync.md one request at a time; anything may happen in between.
+"""Small readers that follow the procedure in docs/sync.md one request at a time; anything may happen in between.
 
-They keep the bills they have read in memory and do only what the procedure
-says. A reader's stored state is one value, so a test can take any earlier value
-and let the reader continue from it, as after a crash or from a backup.
+They keep the bills they have read in memory and do only what the procedure says. A
+reader's stored state is one value, so a test can take any earlier value and let the
+reader continue from it, as after a crash or from a backup.
 """
 
 from collections.abc import Callable
@@ -14,21 +14,21 @@ from msgspec import Struct, field, json
 
 from sync.in_process import InProcessService, Json
 
-# Every dated bill of the tests lies within these windows.
+# All dated bills in the tests fall within these windows.
 WINDOWS = (("20251101", "20251201"), ("20251202", "20260101"), ("20260102", "20260201"))
 EVER = "1970-01-01T00:00:00Z"
 # A reader can go back to any of this many recent states.
 MOST_STATES = 60
-# No list of the tests ever has more rows.
+# No list in the tests ever has more rows than this.
 MOST_ROWS = 9
 
-# An answer is stored with its cursor, or it is lost, or its rows are stored without its cursor.
+# A response is stored with its cursor, or it is lost, or its rows are stored without its cursor.
 Fate = Literal["stored", "lost", "half stored"]
 Lists = list[tuple[str, Json]]
 
 
 class ReaderState(Struct):
-    """A copy of the bills, and its marks. Two readers may share a state."""
+    """A copy of the bills, and its marks. Two readers may share one state."""
 
     bills: dict[tuple[str, str], Json] = field(default_factory=dict)
     marks: dict[str, str] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Reader:
     # --- one request ------------------------------------------------------------------
 
     def step(self, fate: Fate = "stored") -> None:
-        """Send the next request of the run. A new run begins when the last one has ended."""
+        """Send the next request of the run. A new run begins when the previous one has ended."""
         self._history.append((copy(self.progress), None if self.shares_store else copy(self.store)))
         del self._history[:-MOST_STATES]
         self.at = None
@@ -100,7 +100,7 @@ class Reader:
             self._begin(fate)
 
     def go_back(self, choice: int) -> None:
-        """Continue from an earlier state. If readers share a state, its contents are kept."""
+        """Continue from an earlier state. If readers share a state, the contents of that state are kept."""
         if self._history:
             progress, store = self._history[choice % len(self._history)]
             self.progress = copy(progress)
@@ -108,13 +108,13 @@ class Reader:
                 self.store = copy(store)
 
     def take_earlier_marks(self, other: "Reader") -> None:
-        """Take over the other reader's marks unless they are later, so that both read the same lists."""
+        """Adopt the other reader's marks if they are earlier, so that both read the same lists."""
         for shop_id, mark in other.store.marks.items():
             if shop_id in self.store.marks and _instant(mark) <= _instant(self.store.marks[shop_id]):
                 self.store.marks[shop_id] = mark
 
     def start_from_a_copy_of(self, other: "Reader") -> None:
-        """Continue as a second job that was given the stored state of another. It reads the current list again."""
+        """Continue as a second job that was given the other reader's stored state. It reads the current list again."""
         if not self.shares_store:
             self.store, self.progress = copy(other.store), copy(other.progress)
             self.progress.current = Pass()
@@ -127,7 +127,7 @@ class Reader:
             self.step()
 
     def finish(self) -> None:
-        """Finish the current run, and then run once more. Nothing else happens meanwhile."""
+        """Finish the current run, and then run once more. Nothing else happens in the meantime."""
         self._run_to_the_end()
         self.step()
         self._run_to_the_end()
@@ -198,7 +198,7 @@ class Reader:
         """A hook for actions between two pages of a list."""
 
     def next_mark(self, mark: str) -> str:
-        """Return the next mark: the serverTime of the answer before the first page."""
+        """Return the next mark: the serverTime of the response before the first page."""
         return mark
 
     def keep(self, bill: Json) -> None:
@@ -214,7 +214,7 @@ class Reader:
 
 
 class FinalTimeReader(Reader):
-    """A reader whose mark is the `serverTime` of a list's last page, or the earliest of several lists."""
+    """A reader whose mark is the `serverTime` of a list's last page; with several lists, the earliest one."""
 
     def next_mark(self, mark: str) -> str:  # noqa: ARG002 - this reader does not use it
         shop_id = next(reversed(self.progress.times))
@@ -222,7 +222,7 @@ class FinalTimeReader(Reader):
 
 
 class StatelessReader(Reader):
-    """A reader without cursors and marks: it requests all changes since the latest that it has seen in a shop."""
+    """A reader without cursors or marks: it requests all changes since the latest one that it has seen in a shop."""
 
     def selections(self, shop_id: str) -> list[Json]:
         if shop_id in self.store.marks:
@@ -230,7 +230,7 @@ class StatelessReader(Reader):
         return super().selections(shop_id)
 
     def after_full_page(self, shop_id: str) -> None:
-        """Drop the cursor twice. The rest of the list is read by cursor, so that the run ends."""
+        """Drop the cursor twice. After that, read the rest of the list by cursor, so that the run ends."""
         progress = self.progress
         if shop_id in self.store.marks and progress.restarts < 2:
             progress.restarts += 1
@@ -255,7 +255,7 @@ class MemberPass(Struct):
 
 
 class MemberReader:
-    """A client that reads each base in full, one after the other, by cursor."""
+    """A client that reads every base in full by cursor, one base at a time."""
 
     def __init__(self, service: InProcessService, key: str, limit: int, bases: tuple[str, ...]) -> None:
         self.service = service
@@ -306,7 +306,7 @@ class MemberReader:
         return self._pass.base if self._pass else None
 
     def read_base(self, base: str, finished: Callable[[MemberPass], None]) -> None:
-        """Read a base from its start to its end. Nothing else happens meanwhile."""
+        """Read a base from its start to its end. Nothing else happens in the meantime."""
         self._pass = MemberPass(base, self.number)
         for _ in range(MOST_ROWS // self.limit + 2):
             if self._pass is None:

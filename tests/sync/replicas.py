@@ -1,8 +1,8 @@
-"""Several servers with different horizons in this process: copies of the books that lag, and two nodes.
+"""Simulates several servers with different horizons in this process: lagging copies of the books, and two nodes.
 
 `tests/backends/test_given_horizons.py` tests the rule for floors on real meters.
-Here the whole service runs under that rule, and hypothesis chooses the worst
-order in which servers are asked.
+Here the whole service runs under that rule, and hypothesis chooses the worst order
+in which servers are queried.
 """
 
 import sqlite3
@@ -71,7 +71,7 @@ class Servers:
         return self._offered
 
     async def first(self, ask: Callable[[SqliteBooks], Awaitable[T]], reached: int) -> T:
-        """Return the answer of the first server in order that has reached this horizon."""
+        """Return the answer from the first server, in order, that has reached this horizon."""
         for which in () if self.primary_only else self.order:
             books = self.replicas[which].books
             if await self.is_fit(books, reached):
@@ -82,7 +82,7 @@ class Servers:
         return await books.horizon() >= reached
 
     async def found(self, ask: Callable[[SqliteBooks], Awaitable[T]], reached: int) -> T:
-        """Do the same, but also ask the primary for a row that was not found."""
+        """Like `first`, but also ask the primary if the row was not found."""
         answer = await self.first(ask, reached)
         is_there = answer.continues if isinstance(answer, BillPage | MemberPage) else answer
         return answer if is_there else await ask(self.primary)
@@ -143,7 +143,7 @@ class LaggingBooks:
 
 
 class MeterWithFloors:
-    """Counts like the meter, and never gives a lineage an older horizon than before."""
+    """Counts like the meter, and never gives a lineage an older horizon than it gave before."""
 
     def __init__(self, meter: Meter, servers: Servers, given: dict[str, int]) -> None:
         self._meter = meter
@@ -161,7 +161,7 @@ class MeterWithFloors:
 
 
 class LaggingReplicaService(InProcessService):
-    """Two nodes over a primary and two replicas. The test chooses which node is asked next."""
+    """Two nodes on a primary and two replicas. The test chooses which node is asked next."""
 
     servers: type[Servers] = Servers
     meter: type[MeterWithFloors] = MeterWithFloors
@@ -188,7 +188,7 @@ class LaggingReplicaService(InProcessService):
         super().close()
 
     def answer(self, path: str, query: str, headers: dict[str, str]) -> Reply:
-        """Return an answer. The nodes take turns, unless the test has chosen one."""
+        """Return a response. The nodes take turns, unless the test has chosen one."""
         self.turn = (self.turn + 1) % NODES
         self.app = self.apps[self.turn]
         return super().answer(path, query, headers)
@@ -204,7 +204,7 @@ class LaggingReplicaService(InProcessService):
 
 
 class LaggingReplicaMachine(SyncMachine):
-    """The same rules, plus replicas that catch up at any time."""
+    """The rules of `SyncMachine`, plus replicas that catch up at any time."""
 
     lagging: type[LaggingReplicaService] = LaggingReplicaService
     service: LaggingReplicaService
@@ -238,7 +238,7 @@ class LaggingReplicaMachine(SyncMachine):
         reader.finish()
 
     def load(self, records: list[Json], batch: int = 500) -> None:
-        """Load records. History reaches every replica at once: it has no stamp, so only later full reads return it."""
+        """Load records. History reaches replicas immediately: it has no stamp, so only later full reads return it."""
         super().load(records, batch)
         if any(record.get("history") for record in records):
             self.service.everyone_catches_up()
@@ -251,10 +251,10 @@ class LaggingReplicaMachine(SyncMachine):
         super().quiet(reconcile)
 
     def check_members(self, read: Any) -> None:
-        """Do nothing: replicas may lack members. They are compared when all replicas have caught up."""
+        """Do nothing: replicas may lack members. Members are compared when all replicas have caught up."""
 
     def ask(self, path: str, **query: Any) -> Json:
-        """Ask the primary, whose answers the copies are compared with."""
+        """Send a request to the primary, whose responses the copies are compared with."""
         for view in self.service.views:
             view.primary_only = True
         try:

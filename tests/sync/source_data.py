@@ -1,4 +1,4 @@
-"""The data that the POS has sent in the tests: the records to draw from, and which of them a list can show."""
+"""The data that the POS has sent in the tests: the records to choose from, and which of them a list can show."""
 
 from collections.abc import Iterable
 from datetime import date
@@ -114,7 +114,7 @@ class SourceData:
             self.once_removed.add(identity)
             return True
         if record["history"] and identity in self.once_removed:
-            # If a removed bill came back as history, no list would show it, so this is left out.
+            # If a removed bill came back as history, no list would show it, so the tests do not load such bills.
             return False
         if record["history"] and identity not in self.bills:
             self.imported[identity] = number
@@ -136,7 +136,7 @@ class SourceData:
     def compare_bills(
         self, held: dict[Identity, Json], served: dict[Identity, Json], shops: set[str], begun: dict[str, int]
     ) -> None:
-        """Compare a copy with the service, apart from differences that no list can show.
+        """Compare a copy with the service, ignoring differences that no list can show.
 
         These are bills that the POS removed, and bills imported as history after
         the copy had read their shop for the first time.

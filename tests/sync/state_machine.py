@@ -1,8 +1,8 @@
-"""Anything may happen, in any order; at each quiet point, every copy equals the data of the service.
+"""Anything may happen, in any order. At each quiet point, every copy equals the service's data.
 
-A hypothesis state machine over the real service: shops, bills and members are
-added, changed and removed, clocks step, loaders pause, pulls are interrupted,
-and readers may be anywhere in a pass.
+A hypothesis state machine drives the real service: shops, bills and members are
+added, changed and removed, clocks step, loaders pause, pulls are interrupted, and
+readers may be anywhere in a pass.
 """
 
 import shutil
@@ -37,7 +37,7 @@ FARTHEST_STEP_SEC = 8 * DAY
 
 
 class SyncMachine(RuleBasedStateMachine):
-    """The rules. Subclasses replace parts of the service or of its clients with faulty ones."""
+    """The rules of the state machine. Subclasses replace parts of the service or of its clients with faulty ones."""
 
     parts = StoreParts()
     reader: type[Reader] = Reader
@@ -76,7 +76,7 @@ class SyncMachine(RuleBasedStateMachine):
         terms: Json = {"franchise": "f", "per_min": 10**9, "per_day": 10**9}
         self.truth_key, shared, own, other = (self.service.key(**terms) for _ in range(4))
         self.load(list(shops))
-        # The readers of one key, which the service can tell apart only by their positions. Two of them fill the same
+        # Readers that use one key, which the service can distinguish only by their positions. Two of them fill the same
         # copy.
         common = ReaderState()
         self.readers = [
@@ -171,7 +171,7 @@ class SyncMachine(RuleBasedStateMachine):
 
     @rule()
     def the_clock_is_days_ahead_for_a_while(self) -> None:
-        """To everything that runs meanwhile, all cursors have expired."""
+        """To everything that runs during that time, all cursors seem to have expired."""
         self.service.clock.step(8 * DAY)
         self.service.prune_cursors()
         self.service.ledger.advance_horizon()
@@ -182,7 +182,7 @@ class SyncMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.readers)
     @rule(which=READERS, pages=st.integers(1, 6), fate=FATES)
     def a_reader_reads_on(self, which: int, pages: int, fate: Fate) -> None:
-        """The first answer has this fate; the others arrive."""
+        """The first response has this fate; the others are stored."""
         reader = self.readers[which]
         reader.number = self.number
         for page in range(pages):
@@ -257,7 +257,7 @@ class SyncMachine(RuleBasedStateMachine):
     def a_member_moves_between_two_readers(
         self, which: int, limits: tuple[int, int], members: list[Json], day: int
     ) -> None:
-        """One reader holds a cursor, the cursor's member moves, and another reads the base to its end."""
+        """One reader holds a cursor, the cursor's member moves, and another reader reads the base to its end."""
         first, second = self.member_readers[which], self.member_readers[1 - which]
         first.limit, second.limit = limits
         self.load(members)
@@ -292,7 +292,7 @@ class SyncMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.readers)
     @rule(reconcile=st.booleans())
     def quiet(self, reconcile: bool) -> None:
-        """With no further changes, run every client once; then every copy must equal the data of the service."""
+        """Stop all changes and run every client once; then every copy must equal the service's data."""
         while self.paused:
             self.a_paused_loader_commits(0)
         self.service.ledger.advance_horizon()
@@ -314,7 +314,7 @@ class SyncMachine(RuleBasedStateMachine):
                 self.compare(copy, served, exactly=True)
 
     def check_members(self, read: MemberPass) -> None:
-        """Check that a pass has all members that have not changed since it began, and no others if none has changed."""
+        """Check that a pass has every member that has not changed since it began, and no others if none has changed."""
         served = expected.members(self.ask, read.base)
         changed = {self.service.token(member) for member, number in self.member_changes.items() if number > read.number}
         missing = {token for base, token in served if base == read.base} - read.members.keys() - changed

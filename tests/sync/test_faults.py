@@ -1,7 +1,7 @@
 """The state machine detects every deliberate fault, and none in the shipped service.
 
 A scenario is a fixed sequence of the machine's rules. It passes with the shipped
-parts and fails with the fault. In the long run, hypothesis has to find such a
+parts and fails with the fault. In `make test-long`, hypothesis has to find such a
 sequence by itself.
 """
 
@@ -84,7 +84,7 @@ def a_reader_that_begins_inside_a_tie(machine: SyncMachine) -> None:
 
 
 def changes_on_the_way(machine: SyncMachine) -> None:
-    """Every page of an incremental pass is followed by a change. The pass must end nevertheless."""
+    """Every page of an incremental pass is followed by a change. The pass must still end."""
     begin(machine, limit=1)
     one_by_one(machine, 6)
     reader = machine.readers[0]
@@ -123,7 +123,7 @@ def two_jobs_read_one_list(machine: SyncMachine) -> None:
 
 
 def a_first_read_that_another_overtakes(machine: SyncMachine) -> None:
-    """A bill changes in a part of the list by day that was already read. The mark is the last page's serverTime."""
+    """A bill changes after its part of the list by day was read. The mark is the last page's serverTime."""
     machine.begin((SHOP, {**SHOP, "id": "s1"}), (2,) * 9)
     one_by_one(machine, 6)
     slow, fast = machine.readers[4], machine.readers[3]
@@ -136,7 +136,7 @@ def a_first_read_that_another_overtakes(machine: SyncMachine) -> None:
 
 
 def a_second_pass_from_the_same_mark(machine: SyncMachine) -> None:
-    """The second reader took its mark after the first had begun, and its first page ends with the same cursor."""
+    """The second reader takes its mark after the first has begun, and its first page ends with the same cursor."""
     begin(machine, limit=1)
     one_by_one(machine, 6)
     first, second = machine.readers[2], machine.readers[3]
@@ -158,7 +158,7 @@ def a_new_key_while_replicas_lag(machine: SyncMachine) -> None:
 
 
 def a_mark_from_the_server_that_is_ahead(machine: SyncMachine) -> None:
-    """Applies only to a machine with several servers, of which one is ahead."""
+    """Applies only to a machine with several servers, one of which is ahead."""
     begin(machine)
     one_by_one(machine, 3)
     if not isinstance(machine, LaggingReplicaMachine):
@@ -221,7 +221,7 @@ def test_a_service_or_client_with_the_fault_is_caught(fault: str) -> None:
         run_scenario(MACHINES[fault], SCENARIOS[fault])
 
 
-# A pass that never ends does not make a copy wrong, so Hypothesis would have to run forever to find it.
+# A pass that never ends does not make a copy wrong, so Hypothesis would have to run forever to detect the fault.
 @pytest.mark.long
 @pytest.mark.parametrize("fault", sorted(set(MACHINES) - {"pass without end"}))
 def test_hypothesis_finds_the_fault_by_itself(fault: str) -> None:

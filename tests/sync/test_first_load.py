@@ -1,4 +1,4 @@
-"""A key may be older than its shop: bills loaded while its first requests are answered are not missed."""
+"""A key may be older than its shop: bills that are loaded during the key's first requests are not missed."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ from sync.in_process import InProcessService, StoreParts
 
 
 class LoadedMeanwhile(SqliteBooks):
-    """Runs a function just before the horizon is read on its own."""
+    """Runs a function just before the horizon is read."""
 
     happens: Callable[[], None]
 

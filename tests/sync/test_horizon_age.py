@@ -1,4 +1,4 @@
-"""The age of `serverTime`, measured on real processes, one of them frozen inside its transaction."""
+"""Measures the age of `serverTime` with real processes, one of which is frozen inside its transaction."""
 
 import json
 import subprocess

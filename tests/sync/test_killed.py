@@ -1,4 +1,4 @@
-"""Loader, server and puller are killed with -9 at random points: nothing is lost or doubled or needs manual repair."""
+"""Loader, server and puller are killed with -9 at random points: nothing is lost, duplicated or in need of repair."""
 
 from pathlib import Path
 
@@ -6,15 +6,15 @@ import pytest
 
 from sync.killable_processes import KillableProcesses
 
-# The CPU time that each needs for 400 bills. If one finishes sooner, its time is reduced, so that it is killed while
-# running.
+# The CPU time that each process needs for 400 bills. If a process finishes sooner, its time is reduced, so that it is
+# killed while running.
 WORK_SEC = {"loader": 0.35, "puller": 0.9, "server": 0.1}
 
 
 def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProcesses:
-    """Run all three; kill and restart one after the other until this many were killed.
+    """Run all three processes; kill and restart them one after another until there have been this many kills.
 
-    Each accounts for at least an eighth of the kills.
+    Each process accounts for at least an eighth of the kills.
     """
     processes = KillableProcesses(folder, bills, seed)
     longest = {victim: seconds * bills / 400 for victim, seconds in WORK_SEC.items()}

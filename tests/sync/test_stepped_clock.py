@@ -1,4 +1,4 @@
-"""Real processes whose clock faketime steps forward and back: serverTime never goes back, and no change is missed."""
+"""Runs real processes while faketime steps their clock: serverTime never goes back, and no change is missed."""
 
 import os
 import subprocess
@@ -63,7 +63,7 @@ def processes(tmp_path: Path) -> Iterator[ProcessesWithFakeClock]:
 
 
 class Reader:
-    """Reads the changes of the shop from mark to mark."""
+    """Reads the shop's changes, each time from the previous mark."""
 
     def __init__(self, client: httpx.Client) -> None:
         self._client = client

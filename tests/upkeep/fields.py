@@ -1,4 +1,4 @@
-"""Generates docs/fields.md from the resources. Run as a program, it replaces the file: `make docs`."""
+"""Generates docs/fields.md from the resources. `make docs` runs it to replace the file."""
 
 import types
 import typing

@@ -1,7 +1,7 @@
-"""Generates the manual pages in deploy/man from the commands. Run as a program, it replaces them: `make docs`.
+"""Generates the manual pages in deploy/man from the commands. `make docs` runs it to replace them.
 
-There is a page for the program and one for each command and subcommand, named
-like those of git: counterfoil-keys-issue(1).
+There is a page for the program and one for each command and subcommand, with names
+like counterfoil-keys-issue(1), as in git.
 """
 
 import re
@@ -28,7 +28,7 @@ QUOTED = re.compile(r"`([^`]+)`")
 
 
 def pages() -> dict[str, str]:
-    """Return every page by its file name."""
+    """Return every page, keyed by file name."""
     return {f"{ctx.command_path.replace(' ', '-')}.1": _page(ctx) for ctx in _contexts(program, "counterfoil", None)}
 
 
@@ -93,7 +93,7 @@ def _terms(texts: dict[str, str]) -> list[str]:
 
 
 def _text(text: str) -> list[str]:
-    """Return paragraphs as roff. A paragraph that begins with click's mark `\\b` keeps its line breaks."""
+    """Return paragraphs as roff. A paragraph that begins with click's marker `\\b` keeps its line breaks."""
     lines: list[str] = []
     for number, paragraph in enumerate(text.split("\n\n")):
         lines += [".PP"] if number else []

@@ -1,10 +1,10 @@
-"""Find pauses in the source of a test: anything that lets time pass instead of waiting for a condition."""
+"""Finds pauses in the source of a test: anything that lets time pass instead of waiting for a condition."""
 
 import ast
 import re
 from collections.abc import Iterator
 
-# The name of each function, and the position of the argument for the duration.
+# The name of each function, and the position of the argument that gives the duration.
 PAUSES = {
     "time.sleep": 0,
     "sleep": 0,
@@ -14,12 +14,12 @@ PAUSES = {
     "latency": 0,
 }
 SHELL_PAUSE = "sleep"
-# Most files contain none of these words, and searching is much faster than parsing.
+# Most files contain none of these words, so they are searched first, which is much faster than parsing.
 _MAY_PAUSE = re.compile(r"sleep|wait\b|wait_for|select|sigtimedwait|latency")
 
 
 def pauses(source: str) -> list[str]:
-    """Return every pause in this source, with its line."""
+    """Return every pause in this source, with its line number."""
     if not _MAY_PAUSE.search(source):
         return []
     tree = ast.parse(source)
@@ -74,7 +74,7 @@ def _is_fresh_event(node: ast.AST) -> bool:
 
 
 def _events(tree: ast.AST) -> Iterator[str]:
-    """Yield the names to which this source assigns a new event."""
+    """Yield the names that this source assigns a new event to."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and _is_fresh_event(node.value):
             yield from (ast.unparse(target) for target in node.targets)

@@ -1,4 +1,7 @@
-"""The benchmark measures nothing until all contestants have given the same answers. That check can fail."""
+"""The benchmark measures nothing until all contestants have given the same answers.
+
+These tests show that this check can fail.
+"""
 
 import gc
 import re

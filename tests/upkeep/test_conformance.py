@@ -1,4 +1,4 @@
-"""docs/conformance.md: every row names code and tests that exist. Also tests clauses that no other suite covers."""
+"""Every row of docs/conformance.md names code and tests that exist. Also tests clauses that no other suite covers."""
 
 import ast
 import re
@@ -60,7 +60,7 @@ def names(path: Path) -> frozenset[str]:
 
 
 def missing(folder: Path, cell: str) -> list[str]:
-    """Return the references of a cell that do not exist."""
+    """Return the references in a cell that do not exist."""
     found = _REFERENCE.findall(cell)
     return [f"{file}::{name}" for file, name in found if not _exists(folder / file, name)]
 

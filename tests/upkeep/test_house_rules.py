@@ -1,4 +1,4 @@
-"""Rules of the project that a linter does not check."""
+"""Project rules that no linter checks."""
 
 import ast
 import re
@@ -14,7 +14,7 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 LONGEST = 450
 EMPTY_NAMES = {"util", "utils", "helper", "helpers", "manager", "service", "services", "common", "base", "misc"}
 SENTENCE = 3
-# Functions that read the wall clock. Given a time, they only convert it.
+# Functions that read the wall clock. If they are given a time, they only convert it.
 WALL_CLOCK = {
     "time.time",
     "time.time_ns",
@@ -48,7 +48,7 @@ def calls_and_imports(path: Path) -> set[str]:
 
 
 def wall_clock_reads(source: str) -> list[str]:
-    """Return every use of a function that reads the wall clock, by its full name."""
+    """Return the full name of the function for every read of the wall clock."""
     if "time" not in source:
         return []
     tree = ast.parse(source)
@@ -93,7 +93,7 @@ def test_no_module_has_a_meaningless_name() -> None:
 
 
 def test_no_test_sleeps() -> None:
-    """Tests wait for conditions with `waiting.until`. Only a simulated network is slow on purpose."""
+    """Tests wait for conditions with `waiting.until`. Only a simulated network may be slow on purpose."""
     slow = {ROOT / "tests" / "waiting.py", ROOT / "tests" / "faults" / "proxy.py"}
     tests = [path for path in TESTS if path not in slow]
     assert {named(path): found for path in tests if (found := pauses(path.read_text("utf-8")))} == {}
@@ -140,7 +140,7 @@ def test_waiting_for_a_condition_is_not_a_pause(source: str) -> None:
 
 
 def test_the_wall_clock_is_read_in_one_module() -> None:
-    """The client does not import the service, so its default clock is `time.time`, which is passed as an argument."""
+    """The client does not import the service, so its default clock is `time.time`, passed as an argument."""
     readers = {named(path): found for path in SOURCES if (found := wall_clock_reads(path.read_text("utf-8")))}
     assert readers.pop("src/counterfoil/machine/clock.py") != []
     assert readers.pop("src/counterfoil/client/api.py") == ["time.time"]
@@ -172,7 +172,7 @@ def test_other_clocks_and_conversions_are_allowed(source: str) -> None:
 
 
 def test_each_class_name_is_defined_once() -> None:
-    """The client's models may have the names of the resources that they represent."""
+    """The client's models may share the names of the resources that they represent."""
     defined: dict[str, list[str]] = {}
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -195,7 +195,7 @@ def test_the_name_of_a_test_is_a_sentence(path: Path) -> None:
 
 
 def test_test_names_are_unique_in_their_file() -> None:
-    """The later one would silently replace the earlier one."""
+    """Otherwise the later test would silently replace the earlier one."""
     for path in TESTS:
         names = [test.name for test in written_in(path)]
         assert sorted(set(names)) == sorted(names), named(path)
@@ -203,7 +203,7 @@ def test_test_names_are_unique_in_their_file() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "tests" / "ports").glob("test_*.py")), ids=named)
 def test_no_back_end_may_opt_out_of_the_port_suite(path: Path) -> None:
-    """Every test there uses the store, or something opened on it, and none is skipped or expected to fail."""
+    """Every test in the suite uses the store, or something opened on it, and none is skipped or expected to fail."""
     for test in written_in(path):
         assert {argument.arg for argument in test.args.args} & {"store", "open_store", "cursors"}, test.name
     text = path.read_text("utf-8")

@@ -1,4 +1,4 @@
-"""The procedure for keeping a copy is documented in three places with the same words."""
+"""The procedure for keeping a copy is documented in three places in the same words."""
 
 import json
 import re

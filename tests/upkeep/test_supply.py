@@ -1,4 +1,4 @@
-"""The packages that a server installs: pinned by hash, in the same versions as in development, from any host."""
+"""Tests for the packages that a server installs: pinned by hash, same versions as in development, no host named."""
 
 import json
 import re
