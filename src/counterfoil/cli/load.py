@@ -54,7 +54,7 @@ class SourceList(Source):
         for part in self._parts:
             self.position = lambda part=part, done=done: done + part.position()  # type: ignore[misc]
             yield from damage.skipped(part)
-            done += part.total or 0
+            done += part.position()
             self.unreadable += part.unreadable
             self.empty += part.empty
         self.position = lambda: done
@@ -170,8 +170,7 @@ def _load(settings: Settings, report: LoadReport, strict: bool) -> None:
             if not report.summary.lines:
                 raise
             raise SourceError(
-                f"{str(error).rstrip('.')}. The lines before that were loaded. "
-                "Damage can alter lines unnoticed, so get the file again and load it."
+                f"{str(error).rstrip('.')}. The lines before that were loaded. Get the file again and load it."
             ) from error
         finally:
             rejects.close()

@@ -1,28 +1,31 @@
 """Reads source records from a file, a folder or standard input. Files may be plain, gzip or zstd."""
 
-import gzip
 import io
 import os
+import stat
 import sys
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO
 
 import msgspec
-from backports import zstd
 from msgspec import Struct
 
+from counterfoil.ingest.archives import (
+    PACKINGS,
+    ZSTD_START,
+    CheckedArchive,
+    Packing,
+    check,
+    packing_by_content,
+    spooled,
+    unpacked,
+)
 from counterfoil.ingest.documents import DocumentReader, Unfinished, is_document
 from counterfoil.ingest.lines import MAX_REJECT_BYTES
 
+BUFFER_BYTES = 1 << 16
 SUFFIXES = tuple(f".{kind}{compression}" for kind in ("ndjson", "jsonl") for compression in ("", ".gz", ".zst"))
-
-
-PACKED = (".gz", ".zst")
-# Size of a read from a damaged file. It is small because all data decompressed by the read that fails is lost.
-READ_BYTES = 128
-GZIP_START, ZSTD_START = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 class SourceError(Exception):
@@ -65,54 +68,79 @@ class Source:
         raise NotImplementedError
 
 
-class StandardInput(Source):
-    def __init__(self) -> None:
-        super().__init__("stdin", None)
-        if sys.stdin is None:
-            raise SourceError("cannot read source records: standard input is closed")
+class _Stream(Source):
+    """Lines from one stream of bytes."""
+
+    def __init__(self, name: str, total: int | None) -> None:
+        super().__init__(name, total)
+        self._checked: CheckedArchive | None = None
 
     def lines(self) -> Iterator[SourceLine]:
         is_empty = True
-        raw: Any = sys.stdin.buffer
-        for line in _read_lines(self.name, _decompress_by_content(raw if hasattr(raw, "peek") else _peekable(raw))):
+        for line in self._all_lines():
             is_empty = False
             yield line
         if is_empty:
             self.empty.append(self.name)
 
+    def _all_lines(self) -> Iterator[SourceLine]:
+        raise NotImplementedError
 
-class File(Source):
+    def _lines_of(self, raw: Any, packing: Packing | None) -> Iterator[SourceLine]:
+        """Yield the lines of a stream; of a compressed one, only those that its checksums confirm."""
+        packing = packing or packing_by_content(raw.peek(len(ZSTD_START)))
+        if packing is None:
+            yield from _read_lines(self.name, raw)
+        elif raw.seekable():
+            yield from self._lines_of_archive(raw, packing)
+        else:
+            with _spooled(self.name, raw) as copy:
+                yield from self._lines_of_archive(copy, packing)
+
+    def _lines_of_archive(self, raw: BinaryIO, packing: Packing) -> Iterator[SourceLine]:
+        # A file of a folder is read twice, but it is checked only once.
+        checked = self._checked = self._checked or check(raw, packing)
+        with unpacked(raw, packing, checked) as text:
+            yield from _read_lines(self.name, text, is_cut_off=checked.damage is not None)
+        if checked.damage:
+            raise _damage(self.name, checked)
+
+
+class StandardInput(_Stream):
+    def __init__(self) -> None:
+        if sys.stdin is None:
+            raise SourceError("cannot read source records: standard input is closed")
+        super().__init__("stdin", None)
+
+    def _all_lines(self) -> Iterator[SourceLine]:
+        counted = _CountedReads(sys.stdin.buffer)
+        self.position = lambda: counted.count
+        yield from self._lines_of(io.BufferedReader(counted, BUFFER_BYTES), None)
+
+
+class File(_Stream):
     def __init__(self, path: Path) -> None:
         super().__init__(printable_name(path.name), _size(path))
         self._path = path
 
-    def lines(self) -> Iterator[SourceLine]:
-        is_empty = True
+    def _all_lines(self) -> Iterator[SourceLine]:
         try:
-            for line in self._all_lines():
-                is_empty = False
-                yield line
+            with _open_file(self._path) as raw:
+                yield from self._lines_of(self._with_position(raw), PACKINGS.get(self._path.suffix))
         except SourceError:
             self.unreadable.append(self._path)
             raise
-        if is_empty:
-            self.empty.append(self.name)
+        finally:
+            if self.total is not None:
+                self.position = lambda: self.total or 0
 
-    def _all_lines(self) -> Iterator[SourceLine]:
-        with _open_file(self._path) as raw:
+    def _with_position(self, raw: BinaryIO) -> Any:
+        if raw.seekable():
             self.position = raw.tell
-            try:
-                with _decompress(self._path, raw) as text:
-                    yield from _read_lines(self.name, text)
-            except SourceError as damage:
-                if self._path.suffix not in PACKED or not raw.seekable():
-                    raise
-                # Intact lines that were decompressed together with the damage are lost. Read the file again in small
-                # pieces.
-                raw.seek(0)
-                with _decompress(self._path, _SmallReads(raw)) as text:
-                    yield from _read_lines(self.name, text, after=damage.line)
-        self.position = lambda: self.total or 0
+            return raw
+        counted = _CountedReads(raw)
+        self.position = lambda: counted.count
+        return io.BufferedReader(counted, BUFFER_BYTES)
 
 
 class Folder(Source):
@@ -123,7 +151,8 @@ class Folder(Source):
         self._paths = [entry for entry in entries if entry.name.endswith(SUFFIXES) and entry.is_file()]
         if not self._paths and not may_be_empty:
             raise SourceError(f"the folder {path} contains no file that ends in {', '.join(SUFFIXES)}")
-        super().__init__(printable_name(path.name), 2 * sum(_size(entry) for entry in self._paths))
+        self._files = [File(entry) for entry in self._paths]
+        super().__init__(printable_name(path.name), 2 * sum(file.total or 0 for file in self._files))
         # A name that begins with a dot is that of a file that is still being written.
         self.ignored = [entry for entry in entries if entry not in self._paths and not entry.name.startswith(".")]
 
@@ -131,11 +160,10 @@ class Folder(Source):
         done = 0
         damage = Damage()
         for bills in (False, True):
-            for path in self._paths:
-                file, before = File(path), done
-                self.position = lambda file=file, before=before: before + file.position()  # type: ignore[misc]
+            for file in self._files:
+                self.position = lambda file=file, before=done: before + file.position()  # type: ignore[misc]
                 yield from (line for line in damage.skipped(file) if _is_bill(line.text) is bills)
-                done += _size(path)
+                done += file.total or 0
                 if not bills:
                     self.empty += file.empty
                     self.unreadable += file.unreadable
@@ -161,14 +189,22 @@ class Damage:
             raise SourceError("; ".join(self._found))
 
 
-class _SmallReads:
-    """A file whose reads return at most READ_BYTES bytes."""
+class _CountedReads(io.RawIOBase):
+    """A stream that cannot tell its position, such as a pipe. `count` is the number of bytes read from it."""
 
     def __init__(self, raw: BinaryIO) -> None:
-        self._raw = raw
+        self._raw: Any = raw
+        self.count = 0
 
-    def read(self, size: int = -1) -> bytes:
-        return self._raw.read(READ_BYTES if size < 0 else min(size, READ_BYTES))
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        # `read1` returns what a pipe has, and does not wait until the buffer is full.
+        data = (self._raw.read1 if hasattr(self._raw, "read1") else self._raw.read)(len(buffer))
+        buffer[: len(data)] = data
+        self.count += len(data)
+        return len(data)
 
 
 def open_source(name: str, *, may_be_empty: bool = False) -> Source:
@@ -208,11 +244,13 @@ def _entries(path: Path) -> list[Path]:
         raise SourceError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _size(path: Path) -> int:
+def _size(path: Path) -> int | None:
+    """Return the size of a file; None for a named pipe, which has none."""
     try:
-        return path.stat().st_size
+        found = path.stat()
     except OSError as error:
         raise SourceError(f"cannot read {path}: {error.strerror}") from error
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def _open_file(path: Path) -> BinaryIO:
@@ -222,32 +260,25 @@ def _open_file(path: Path) -> BinaryIO:
         raise SourceError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _decompress(path: Path, raw: BinaryIO | _SmallReads) -> IO[bytes]:
-    if path.suffix == ".gz":
-        text: Any = gzip.GzipFile(fileobj=cast("BinaryIO", raw))
-    elif path.suffix == ".zst":
-        text = zstd.ZstdFile(cast("BinaryIO", raw))
-    else:
-        return cast("IO[bytes]", raw) if isinstance(raw, _SmallReads) else _decompress_by_content(raw)
-    return cast("IO[bytes]", text if isinstance(raw, _SmallReads) else io.BufferedReader(text, 1 << 20))
+def _spooled(name: str, raw: IO[bytes]) -> BinaryIO:
+    try:
+        return spooled(raw)
+    except OSError as error:
+        raise SourceError(f"cannot copy {name} to a temporary file: {error.strerror}") from error
 
 
-def _decompress_by_content(raw: Any) -> IO[bytes]:
-    """Return the text of a file or pipe whose name does not say whether it is compressed."""
-    start = raw.peek(len(ZSTD_START))
-    if start.startswith(GZIP_START):
-        raw = io.BufferedReader(cast("Any", gzip.GzipFile(fileobj=raw)), 1 << 20)
-    elif start.startswith(ZSTD_START):
-        raw = io.BufferedReader(cast("Any", zstd.ZstdFile(raw)), 1 << 20)
-    return cast("IO[bytes]", raw)
+def _damage(name: str, checked: CheckedArchive) -> SourceError:
+    """Return the error about a compressed file that is damaged."""
+    lines = f"{checked.other_lines:,} more {'line was' if checked.other_lines == 1 else 'lines were'}"
+    return SourceError(
+        f"{name} cannot be read after line {checked.confirmed_lines}: {checked.damage}. "
+        f"{lines} unpacked but not loaded, because no correct checksum confirms them.",
+        checked.confirmed_lines,
+    )
 
 
-def _peekable(raw: Any) -> IO[bytes]:
-    return cast("IO[bytes]", io.BufferedReader(raw))
-
-
-def _read_lines(name: str, text: IO[bytes], after: int = 0) -> Iterator[SourceLine]:
-    """Yield the non-blank lines whose number is greater than `after`. Truncate lines that are too long.
+def _read_lines(name: str, text: IO[bytes], *, is_cut_off: bool = False) -> Iterator[SourceLine]:
+    """Yield the non-blank lines. Truncate lines that are too long, and leave out a line that is cut off.
 
     In a list, or if records are written over several lines, each record is yielded like a line.
     """
@@ -257,20 +288,21 @@ def _read_lines(name: str, text: IO[bytes], after: int = 0) -> Iterator[SourceLi
         while line := text.readline(MAX_REJECT_BYTES + 1):
             number += 1
             if is_first and is_document(line):
-                document = DocumentReader(text, line, number)
+                document = DocumentReader(text, line, number, is_cut_off=is_cut_off)
                 for start, record in document.records():
-                    if start > after:
-                        yield SourceLine(name, start, record)
+                    yield SourceLine(name, start, record)
                 return
             if len(line) > MAX_REJECT_BYTES and not line.endswith(b"\n"):
                 # Not stripped: if only blanks were cut off, the start of the line would pass for all of it.
                 _skip_rest(text)
+            elif is_cut_off and not line.endswith(b"\n"):
+                return
             else:
                 line = line.strip()
             is_first = is_first and not line
-            if line and number > after:
+            if line:
                 yield SourceLine(name, number, line)
-    except (OSError, EOFError, zlib.error, zstd.ZstdError, Unfinished) as error:
+    except (OSError, EOFError, Unfinished) as error:
         reached = document.line if document else number
         raise SourceError(
             f"{name} cannot be read after line {reached}: {error}. The file may be incomplete or damaged.", reached
