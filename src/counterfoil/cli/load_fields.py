@@ -1,7 +1,9 @@
-"""The part of a load's summary that says which fields were not used."""
+"""The parts of a load's summary about fields that were not used, and about sudden changes against earlier loads."""
 
 from collections import Counter
+from collections.abc import Sequence
 
+from counterfoil.domain.intake import IntakeAlarm, describe
 from counterfoil.ingest.fields import FieldCounts, suggestion
 
 # The summary for people stays short; `--json` has every field.
@@ -55,3 +57,30 @@ def field_view(counts: FieldCounts) -> dict[str, object]:
             "withoutAmounts": counts.without_amounts,
         },
     }
+
+
+def alarm_rows(alarms: Sequence[IntakeAlarm]) -> list[tuple[str, str]]:
+    """Return the rows of the summary about sudden changes."""
+    return _shortened("ALARM", [describe(alarm) for alarm in alarms])
+
+
+def alarm_view(alarms: Sequence[IntakeAlarm]) -> list[dict[str, object]]:
+    """Return the same for programs."""
+    return [
+        {
+            "measure": alarm.measure,
+            "field": alarm.field or None,
+            "records": alarm.count,
+            "of": alarm.total,
+            "share": round(alarm.share, 4),
+            "highestBefore": round(alarm.before, 4),
+        }
+        for alarm in alarms
+    ]
+
+
+def _shortened(label: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    rows = [(label, text) for text in texts[:MAX_ROWS]]
+    if len(texts) > MAX_ROWS:
+        rows.append((label, f"{len(texts) - MAX_ROWS:,} more; --json lists them"))
+    return rows

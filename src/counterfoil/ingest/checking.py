@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutShop
+from counterfoil.domain.intake import Intake
 from counterfoil.ingest.lines import Rejected
 from counterfoil.ingest.pipeline import RejectsFile
 from counterfoil.ingest.sources import SourceLine
@@ -13,12 +14,15 @@ MAX_EXAMPLES = 10
 
 
 class CheckingLedger:
-    """A ledger that writes nothing and remembers the shops of the delivery; `stored_facts` returns those in the store.
+    """A ledger that writes nothing and remembers the shops of the delivery.
+
+    `stored_facts` returns those in the store, and `intake` what it remembers of earlier loads.
 
     Whether a record would be added, changed or left as it is, only a load can tell: every outcome is `UNCHANGED`.
     """
 
-    def __init__(self, stored_facts: Callable[[str], KnownFacts | None]) -> None:
+    def __init__(self, stored_facts: Callable[[str], KnownFacts | None], intake: Callable[[], Intake]) -> None:
+        self._intake = intake
         self._stored_facts = stored_facts
         self._delivered: dict[str, KnownFacts] = {}
 
@@ -36,6 +40,12 @@ class CheckingLedger:
 
     def rewrite_bills(self, most: int) -> bool:  # noqa: ARG002 - nothing is rewritten
         return False
+
+    def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
+        return change(self._intake(), 0)
+
+    def report_feed(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
+        """Do nothing: a check does not watch a folder."""
 
     def advance_horizon(self) -> int:
         return 0

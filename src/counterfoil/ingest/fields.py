@@ -215,6 +215,7 @@ class FieldCounts(Struct):
 
     unknown: Counter[tuple[str, str]] = field(default_factory=Counter)
     unreadable: Counter[tuple[str, str]] = field(default_factory=Counter)
+    records: Counter[str] = field(default_factory=Counter)
     bills: int = 0
     without_date: int = 0
     without_items: int = 0

@@ -13,6 +13,7 @@ from typing import IO, Any
 from msgspec import Struct, field, json
 
 from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutBill, PutShop, RecordKey, RemoveShop
+from counterfoil.domain.intake import DeliveryCounts, Intake, IntakeAlarm, with_load
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.fields import FieldCounts, check_record
 from counterfoil.ingest.lines import (
@@ -43,10 +44,27 @@ class Summary(Struct, kw_only=True):
     rejected: Counter[str] = field(default_factory=Counter)
     fields: FieldCounts = field(default_factory=FieldCounts)
     rejects_file: str | None = None
+    alarms: list[IntakeAlarm] = field(default_factory=list)
+    """The sudden changes against earlier loads that this load shows."""
 
     @property
     def changed(self) -> int:
         return sum(self.outcomes[outcome.value] for outcome in (Outcome.ADDED, Outcome.CHANGED, Outcome.REMOVED))
+
+    def counts(self) -> DeliveryCounts:
+        """Return the counts that later loads are compared with."""
+        fields = self.fields
+        return DeliveryCounts(
+            lines=self.lines,
+            rejected=self.rejected.total(),
+            bills=fields.bills,
+            undated=fields.without_date,
+            no_items=fields.without_items,
+            no_amounts=fields.without_amounts,
+            records=dict(fields.records),
+            unreadable={f"{kind}: {path}": count for (kind, path), count in fields.unreadable.items()},
+            unknown={f"{kind}: {path}": count for (kind, path), count in fields.unknown.items()},
+        )
 
 
 class RejectsFile:
@@ -110,12 +128,26 @@ class Pipeline:
             self._on_progress(summary)
         progress.finished = self._damage is None
         self._ledger.apply([], self._update_progress(progress, summary))
+        summary.alarms = self._compare(summary.counts())
         self._rejects.close()
         summary.rejects_file = str(self._rejects.path) if self._rejects.used else None
         self._on_progress(summary)
         if self._damage:
             raise self._damage
         return summary
+
+    def _compare(self, counts: DeliveryCounts) -> list[IntakeAlarm]:
+        """Store the counts of this load; return the sudden changes that it shows, if it was compared."""
+        was_compared = False
+
+        def change(intake: Intake, now_ms: int) -> Intake:
+            nonlocal was_compared
+            changed = with_load(intake, counts, now_ms)
+            was_compared = changed.judged > intake.judged
+            return changed
+
+        intake = self._ledger.change_intake(change)
+        return intake.alarms if was_compared else []
 
     def _batches(self, source: Source, summary: Summary) -> Iterator[list[tuple[SourceLine, Change]]]:
         batch: list[tuple[SourceLine, Change]] = []
@@ -143,6 +175,7 @@ class Pipeline:
 
     def _check_fields(self, record: dict[str, Any], change: Change, counts: FieldCounts) -> None:
         """Count what is wrong with the fields of a record. In a strict load, raise `Rejected` for it."""
+        counts.records[record["kind"]] += 1
         findings = check_record(record, change)
         if findings:
             counts.add(record["kind"], findings)
