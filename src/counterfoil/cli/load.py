@@ -8,11 +8,13 @@ from msgspec import Struct
 from counterfoil.cli.load_files import move_to_quarantine
 from counterfoil.cli.load_report import print_accepted, print_report
 from counterfoil.cli.load_run import LoadReport, SourceList, accept_change, new_rejects_path, run_load
+from counterfoil.cli.load_watch import WatchOptions, watch
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
 from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, open_source
+from counterfoil.ingest.spool import Spool
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings
 
@@ -29,6 +31,8 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     check: bool
     quarantine: Path | None
     accept_change: bool
+    watch: Path | None
+    delete_loaded: bool
     as_json: bool
 
 
@@ -58,6 +62,14 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     is_flag=True,
     help="Take the sudden change that the latest loads or this one showed as normal. SOURCE may be left out.",
 )
+@click.option(
+    "--watch",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Load every file that is delivered to this folder, until stopped; move it to DIR/done, or to DIR/quarantine "
+    "if it cannot be read.",
+)
+@click.option("--delete-loaded", is_flag=True, help="With --watch: delete files that were loaded.")
 @store_option
 @json_option
 @click.pass_context
@@ -71,6 +83,11 @@ def command(ctx: click.Context, /, batch: int | None, store: str | None, **optio
     """
     settings = settings_from(ctx, batch=batch, store=store)
     given = LoadOptions(**options)  # type: ignore[arg-type]
+    if given.delete_loaded and not given.watch:
+        raise click.UsageError("--delete-loaded is an option of --watch.")
+    if given.watch:
+        _watch(settings, given, given.watch)
+        return
     if given.check and (given.quarantine or given.rejects or given.accept_change):
         raise click.UsageError(
             "--check writes and moves no files. Leave out --rejects, --quarantine and --accept-change."
@@ -87,7 +104,10 @@ def _load(settings: Settings, given: LoadOptions) -> int:
     quarantine = given.quarantine
     records = SourceList([open_source(name, may_be_empty=quarantine is not None) for name in given.sources])
     report = LoadReport(
-        summary=Summary(source=records.name), rejects=_rejects_file(settings, given, records.name), records=records
+        summary=Summary(source=records.name),
+        rejects=_rejects_file(settings, given, records.name),
+        records=records,
+        quarantines=quarantine is not None,
     )
     try:
         run_load(settings, report, given.strict)
@@ -103,6 +123,13 @@ def _load(settings: Settings, given: LoadOptions) -> int:
         report.accepted = accept_change(settings)
     print_report(report, given.as_json)
     return _exit_status(report)
+
+
+def _watch(settings: Settings, given: LoadOptions, folder: Path) -> None:
+    if given.sources or given.check or given.rejects or given.accept_change:
+        raise click.UsageError("--watch takes no SOURCE, and none of --check, --rejects and --accept-change.")
+    options = WatchOptions(strict=given.strict, delete=given.delete_loaded, as_json=given.as_json)
+    watch(settings, Spool(folder, given.quarantine), options)
 
 
 def _exit_status(report: LoadReport) -> int:

@@ -2,7 +2,7 @@
 
 import gc
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC
 from pathlib import Path
@@ -35,6 +35,7 @@ class SourceList(Source):
         super().__init__(", ".join(part.name for part in parts), total)
         self._parts = parts
         self.ignored = [path for part in parts for path in part.ignored]
+        self.unfinished = [path for part in parts for path in part.unfinished]
 
     def lines(self) -> Iterator[SourceLine]:
         done = 0
@@ -56,6 +57,8 @@ class LoadReport(Struct, kw_only=True):
     rejects: RejectsFile
     records: Source
     seconds: float = 0
+    quarantines: bool = False
+    """Whether damaged files are moved to quarantine after the load."""
     quarantined: list[Path] = []
     interrupted: bool = False
     accepted: list[IntakeAlarm] = []
@@ -74,7 +77,9 @@ class LoadReport(Struct, kw_only=True):
         return self.summary.lines / self.seconds if self.seconds else 0.0
 
 
-def run_load(settings: Settings, report: LoadReport, strict: bool) -> None:
+def run_load(
+    settings: Settings, report: LoadReport, strict: bool, on_batch: Callable[[Ledger], None] = lambda _: None
+) -> None:
     """Run the load and report the result, even if it fails."""
     records, rejects = report.records, report.rejects
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
@@ -88,9 +93,19 @@ def run_load(settings: Settings, report: LoadReport, strict: bool) -> None:
         def show(summary: Summary) -> None:
             report.summary = summary
             show_progress(records.position(), summary.lines)
+            on_batch(ledger)
 
         try:
-            Pipeline(ledger, pseudonyms, rejects, settings.batch, show, strict=strict).load(records)
+            pipeline = Pipeline(
+                ledger,
+                pseudonyms,
+                rejects,
+                settings.batch,
+                show,
+                strict=strict,
+                finishes_damaged=report.quarantines,
+            )
+            pipeline.load(records)
         except KeyboardInterrupt:
             report.interrupted = True
         except SourceError as error:

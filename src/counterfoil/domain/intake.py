@@ -204,7 +204,7 @@ class Feed(Struct, frozen=True):
 
     def is_stale(self, now_ms: int) -> bool:
         """Return whether no watcher runs."""
-        return now_ms - self.seen_at > STALE_HEARTBEAT_MS
+        return self.is_stopped or now_ms - self.seen_at > STALE_HEARTBEAT_MS
 
     def is_silent(self, now_ms: int, after_min: int) -> bool:
         """Return whether nothing was delivered for `after_min` minutes; 0 turns this off."""
@@ -214,9 +214,13 @@ class Feed(Struct, frozen=True):
 def feed_warning(feed: Feed, now_ms: int, silent_after_min: int) -> str | None:
     """Return what is wrong with a feed, or None."""
     if feed.is_stale(now_ms):
-        ago = f"{(now_ms - feed.seen_at) // 60_000:,} minutes ago"
-        how = f"was stopped {ago}" if feed.is_stopped else f"was last seen {ago}"
-        return f"the watcher of {feed.name} {how}"
+        what = "was stopped" if feed.is_stopped else "was last seen"
+        return f"the watcher of {feed.name} {what} {_minutes(now_ms - feed.seen_at)} ago"
     if feed.is_silent(now_ms, silent_after_min):
-        return f"nothing was delivered to {feed.name} for {(now_ms - feed.delivered_at) // 60_000:,} minutes"
+        return f"nothing was delivered to {feed.name} for {_minutes(now_ms - feed.delivered_at)}"
     return None
+
+
+def _minutes(span_ms: int) -> str:
+    minutes = span_ms // 60_000
+    return f"{minutes:,} minutes" if minutes > 1 else f"{max(0, span_ms) // 1000} seconds"

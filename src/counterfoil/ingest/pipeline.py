@@ -107,8 +107,11 @@ class Pipeline:
         on_progress: Callable[[Summary], None] = lambda _: None,
         *,
         strict: bool = False,
+        finishes_damaged: bool = False,
     ) -> None:
         self._strict = strict
+        # A load that moves damaged files to quarantine is finished with them. Any other must be run again.
+        self._finishes_damaged = finishes_damaged
         self._ledger = ledger
         self._rejects = rejects
         self._batch = batch
@@ -126,7 +129,7 @@ class Pipeline:
             self._write(batch, summary, progress)
             self._rejects.flush()
             self._on_progress(summary)
-        progress.finished = self._damage is None
+        progress.finished = self._damage is None or self._finishes_damaged
         self._ledger.apply([], self._update_progress(progress, summary))
         summary.alarms = self._compare(summary.counts())
         self._rejects.close()

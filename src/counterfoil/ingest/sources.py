@@ -4,7 +4,7 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -25,6 +25,7 @@ from counterfoil.ingest.documents import DocumentReader, Unfinished, is_document
 from counterfoil.ingest.lines import MAX_REJECT_BYTES
 
 BUFFER_BYTES = 1 << 16
+UNFINISHED_SUFFIXES = (".part", ".tmp")
 SUFFIXES = tuple(f".{kind}{compression}" for kind in ("ndjson", "jsonl") for compression in ("", ".gz", ".zst"))
 
 
@@ -60,6 +61,10 @@ class Source:
         """Files of a folder that are not read, because of their names."""
         self.unreadable: list[Path] = []
         """Files that could not be read, or not to their end."""
+        self.damage: dict[Path, str] = {}
+        """The reason for each of them."""
+        self.unfinished: list[Path] = []
+        """Files of a folder that are not read, because their names say that they are still being written."""
         self.empty: list[str] = []
         """Files without a single line."""
 
@@ -127,8 +132,9 @@ class File(_Stream):
         try:
             with _open_file(self._path) as raw:
                 yield from self._lines_of(self._with_position(raw), PACKINGS.get(self._path.suffix))
-        except SourceError:
+        except SourceError as error:
             self.unreadable.append(self._path)
+            self.damage[self._path] = str(error)
             raise
         finally:
             if self.total is not None:
@@ -143,18 +149,13 @@ class File(_Stream):
         return io.BufferedReader(counted, BUFFER_BYTES)
 
 
-class Folder(Source):
-    """All files of a folder, read twice: first for everything except bills, then for the bills."""
+class FileSet(Source):
+    """Several files, read twice: first for everything except bills, then for the bills."""
 
-    def __init__(self, path: Path, *, may_be_empty: bool = False) -> None:
-        entries = _entries(path)
-        self._paths = [entry for entry in entries if entry.name.endswith(SUFFIXES) and entry.is_file()]
-        if not self._paths and not may_be_empty:
-            raise SourceError(f"the folder {path} contains no file that ends in {', '.join(SUFFIXES)}")
-        self._files = [File(entry) for entry in self._paths]
-        super().__init__(printable_name(path.name), 2 * sum(file.total or 0 for file in self._files))
-        # A name that begins with a dot is that of a file that is still being written.
-        self.ignored = [entry for entry in entries if entry not in self._paths and not entry.name.startswith(".")]
+    def __init__(self, name: str, paths: Sequence[Path]) -> None:
+        self._files = [File(path) for path in paths if is_source(path.name)]
+        super().__init__(name, 2 * sum(file.total or 0 for file in self._files))
+        self.ignored = [path for path in paths if not is_source(path.name)]
 
     def lines(self) -> Iterator[SourceLine]:
         done = 0
@@ -167,8 +168,24 @@ class Folder(Source):
                 if not bills:
                     self.empty += file.empty
                     self.unreadable += file.unreadable
+                    self.damage |= file.damage
         self.position = lambda: done
         damage.tell()
+
+
+class Folder(FileSet):
+    """All files of a folder."""
+
+    def __init__(self, path: Path, *, may_be_empty: bool = False) -> None:
+        entries = _entries(path)
+        unfinished = [entry for entry in entries if is_unfinished(entry.name)]
+        others = [entry for entry in entries if entry not in unfinished]
+        files = [entry for entry in others if entry.is_file()]
+        if not any(is_source(entry.name) for entry in files) and not may_be_empty:
+            raise SourceError(f"the folder {path} contains no file that ends in {', '.join(SUFFIXES)}")
+        super().__init__(printable_name(path.name), [entry for entry in files if is_source(entry.name)])
+        self.ignored = [entry for entry in others if not (entry.is_file() and is_source(entry.name))]
+        self.unfinished = unfinished
 
 
 class Damage:
@@ -217,6 +234,16 @@ def open_source(name: str, *, may_be_empty: bool = False) -> Source:
     if not path.exists():
         raise SourceError(f"there is no file or folder {name}")
     return File(path)
+
+
+def is_source(name: str) -> bool:
+    """Return whether a file of this name contains source records."""
+    return name.endswith(SUFFIXES)
+
+
+def is_unfinished(name: str) -> bool:
+    """Return whether a file of this name is still being written, or is not meant to be seen."""
+    return name.startswith(".") or name.endswith(UNFINISHED_SUFFIXES)
 
 
 def printable_name(name: str) -> str:

@@ -32,7 +32,8 @@ def watched_folders(feeds: Sequence[Feed], now: int, silent_after_min: int) -> I
         warning = feed_warning(feed, now, silent_after_min)
         if warning is None:
             delivered = format_duration(now - feed.delivered_at)
-            message = f"{feed.name} is watched: {feed.files:,} files taken, the latest {delivered} ago."
+            files = f"{feed.files:,} {'file' if feed.files == 1 else 'files'} loaded"
+            message = f"{feed.name} is watched: {files}, latest delivery {delivered} ago."
             yield Finding("feed", "ok", message)
         elif feed.is_stale(now):
             advice = f"Start it again with `counterfoil load --watch {feed.name}`, or check its log."
