@@ -73,9 +73,11 @@ _VALUE_TYPES: Final[Mapping[str, _ValueType]] = {
     "id": _ID,
     "optionalId": _ID,
     "number": _ValueType(_is_number),
+    "requiredNumber": _ValueType(_is_number),
     "flag": _ValueType(_is_flag, frozenset({bool})),
     "time": _ValueType(lambda value: instant(value, THAI_TIME) is not None),
     "day": _ValueType(lambda value: day(value, THAI_TIME) is not None),
+    "requiredDay": _ValueType(lambda value: day(value, THAI_TIME) is not None),
     # The load itself tells whether it could read these two, which every bill has.
     "closedAt": _ValueType(lambda _: True),
     "tradingDay": _ValueType(lambda _: True),
@@ -104,6 +106,8 @@ class FieldType(Struct, frozen=True, kw_only=True):
     surely: frozenset[type] = frozenset()
     fields: dict[str, "FieldType"] | None = None
     elements: "FieldType | None" = None
+    required: tuple[str, ...] = ()
+    """The fields without which an object within a record is not used."""
 
 
 @cache
@@ -126,7 +130,8 @@ def _field_type(schema: dict[str, Any], definitions: dict[str, Any], path: str) 
     if "properties" in schema:
         start = f"{path}." if path else ""
         fields = {name: _field_type(inner, definitions, start + name) for name, inner in schema["properties"].items()}
-        return FieldType(path=path, fields=fields)
+        required = tuple(schema.get("required", ())) if path else ()
+        return FieldType(path=path, fields=fields, required=required)
     if "items" in schema:
         return FieldType(path=path, elements=_field_type(schema["items"], definitions, path))
     # The kind itself: a record of another kind is rejected before its fields are looked at.
@@ -140,6 +145,7 @@ def _either(choices: list[FieldType], path: str) -> FieldType:
         surely=frozenset[type]().union(*(choice.surely for choice in choices)),
         fields=next((choice.fields for choice in choices if choice.fields is not None), None),
         elements=next((choice.elements for choice in choices if choice.elements is not None), None),
+        required=next((choice.required for choice in choices if choice.required), ()),
     )
 
 
@@ -156,6 +162,9 @@ def check_object(record: dict[str, Any], known: FieldType, unknown: set[str], un
             unknown.add(start + printable_field(name))
         elif type(value) not in inner.surely:
             _check_value(value, inner, unknown, unreadable)
+    for name in known.required:
+        if is_nothing(record.get(name)):
+            unreadable.add(f"{known.path}.{name}")
 
 
 def _check_value(value: object, known: FieldType, unknown: set[str], unreadable: set[str]) -> None:
