@@ -88,7 +88,7 @@ def run_load(
     pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES)) if report.check else bootstrap.pseudonyms(settings)
     opened = _open_for_check(settings) if report.check else closing(bootstrap.ledger(settings))
     doing = "Checking" if report.check else "Loading"
-    with opened as ledger, progress(doing, records.total, "lines") as show_progress:
+    with opened as ledger, progress(doing, records.total, "lines", in_bytes=True) as show_progress:
 
         def show(summary: Summary) -> None:
             report.summary = summary

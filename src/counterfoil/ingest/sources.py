@@ -100,7 +100,12 @@ class _Stream(Source):
             yield from self._lines_of_archive(raw, packing)
         else:
             with _spooled(self.name, raw) as copy:
-                yield from self._lines_of_archive(copy, packing)
+                # All of the input has been read, but none of it is loaded yet.
+                at_end, self.position = self.position, copy.tell
+                try:
+                    yield from self._lines_of_archive(copy, packing)
+                finally:
+                    self.position = at_end
 
     def _lines_of_archive(self, raw: BinaryIO, packing: Packing) -> Iterator[SourceLine]:
         # A file of a folder is read twice, but it is checked only once.
@@ -115,7 +120,7 @@ class StandardInput(_Stream):
     def __init__(self) -> None:
         if sys.stdin is None:
             raise SourceError("cannot read source records: standard input is closed")
-        super().__init__("stdin", None)
+        super().__init__("stdin", _bytes_left(sys.stdin.buffer))
 
     def _all_lines(self) -> Iterator[SourceLine]:
         counted = _CountedReads(sys.stdin.buffer)
@@ -278,6 +283,15 @@ def _size(path: Path) -> int | None:
     except OSError as error:
         raise SourceError(f"cannot read {path}: {error.strerror}") from error
     return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _bytes_left(raw: BinaryIO) -> int | None:
+    """Return how much is left of a regular file that standard input was redirected from; None for a pipe."""
+    try:
+        found = os.fstat(raw.fileno())
+        return found.st_size - raw.tell() if stat.S_ISREG(found.st_mode) else None
+    except OSError:
+        return None
 
 
 def _open_file(path: Path) -> BinaryIO:
