@@ -34,7 +34,7 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     as_json: bool
 
 
-class Stop:
+class StopRequest:
     """Whether a signal has asked the watcher to stop. A second signal stops it at once."""
 
     def __init__(self) -> None:
@@ -65,10 +65,10 @@ class Stop:
 
 def watch(settings: Settings, spool: Spool, options: WatchOptions) -> None:
     """Load every file that is delivered to the folder until a signal stops this."""
-    stop = Stop()
+    stop = StopRequest()
     with spool.locked(), stop.on_signals():
         click.echo(f"Watching {spool.folder}. Stop with Ctrl-C or SIGTERM.", err=True)
-        watcher = Watcher(settings, spool, options, stop)
+        watcher = FolderWatch(settings, spool, options, stop)
         watcher.report(0, 0)
         while not stop.is_set:
             if not watcher.take_files():
@@ -78,10 +78,10 @@ def watch(settings: Settings, spool: Spool, options: WatchOptions) -> None:
         click.echo("Stopped. Files that are not loaded yet stay in the folder.", err=True)
 
 
-class Watcher:
+class FolderWatch:
     """Loads the files of one spool folder, and reports to the store that it is running."""
 
-    def __init__(self, settings: Settings, spool: Spool, options: WatchOptions, stop: Stop) -> None:
+    def __init__(self, settings: Settings, spool: Spool, options: WatchOptions, stop: StopRequest) -> None:
         self._settings = settings
         self._spool = spool
         self._options = options
