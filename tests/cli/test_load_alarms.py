@@ -91,6 +91,14 @@ def test_a_check_tells_of_the_alarm_and_remembers_nothing(usual: Command) -> Non
     assert "--accept-change" in usual("load", "--check", "--accept-change", status=2).stderr
 
 
+@pytest.mark.parametrize("name", ["0812345678", "somebody@example.com", "tel_0812345678", "สมชาย", "Nok Example"])
+def test_a_name_that_may_be_a_value_is_not_stored(usual: Command, name: str) -> None:
+    told = usual.json("load", "-", stdin=bills(1_000, **{name: 1}), status=6)
+    assert [alarm["field"] for alarm in told["alarms"]] == ["bill: (other fields)"]
+    stored = b"".join(file.read_bytes() for file in usual.store.glob("books.sqlite3*"))
+    assert name.encode() not in stored
+
+
 def test_a_load_without_a_source_is_wrong_usage(counterfoil: Command) -> None:
     assert "Missing argument 'SOURCE...'" in counterfoil("load", status=2).stderr
 

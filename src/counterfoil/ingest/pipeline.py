@@ -5,6 +5,7 @@ records that are already written change nothing.
 """
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from msgspec import Struct, field, json
 from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutBill, PutShop, RecordKey, RemoveShop
 from counterfoil.domain.intake import DeliveryCounts, Intake, IntakeAlarm, with_load
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ingest.fields import FieldCounts, check_record
+from counterfoil.ingest.fields import OTHER_FIELDS, FieldCounts, check_record
 from counterfoil.ingest.lines import (
     UNKNOWN_FIELD,
     UNKNOWN_SHOP,
@@ -33,6 +34,10 @@ REWRITE_BATCH = 500
 BATCH_BYTES = 4 * 1024 * 1024
 # Keep the facts of at most this many shops in memory.
 MAX_KNOWN_SHOPS = 10_000
+
+
+_FIELD_PATH = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*(\.[A-Za-z_$][A-Za-z0-9_$-]*)*")
+_LONG_NUMBER = re.compile("[0-9]{5}")
 
 
 class Summary(Struct, kw_only=True):
@@ -63,8 +68,21 @@ class Summary(Struct, kw_only=True):
             no_amounts=fields.without_amounts,
             records=dict(fields.records),
             unreadable={f"{kind}: {path}": count for (kind, path), count in fields.unreadable.items()},
-            unknown={f"{kind}: {path}": count for (kind, path), count in fields.unknown.items()},
+            unknown=_stored_names(fields.unknown),
         )
+
+
+def _stored_names(unknown: Counter[tuple[str, str]]) -> dict[str, int]:
+    """Return the counts of unknown fields by a name that may be stored.
+
+    In a broken export, a name may be a value, such as a phone number. Only names that look like names of fields are
+    stored; the others are counted together.
+    """
+    names: Counter[str] = Counter()
+    for (kind, path), count in unknown.items():
+        is_storable = _FIELD_PATH.fullmatch(path) and not _LONG_NUMBER.search(path)
+        names[f"{kind}: {path if is_storable else OTHER_FIELDS}"] += count
+    return dict(names)
 
 
 class RejectsFile:
