@@ -276,7 +276,7 @@ class Ledger(Protocol):
         """Rewrite up to `most` bills under their shop's current facts; return whether there may be more."""
 
     def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
-        """Replace what is remembered of earlier loads; `change` gets it and the current time. Return the new state."""
+        """Replace the memory of earlier loads; `change` gets it and the current time. Return the new state."""
 
     def report_feed(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
         """Store that the watcher of a spool folder is running, and how many files it has taken since the last call."""
@@ -363,7 +363,7 @@ class Inspection(Protocol):
     def latest_load(self, now_ms: int) -> LatestLoad | None: ...
 
     def intake(self) -> Intake:
-        """Return what is remembered of earlier loads, with the alarms that are active."""
+        """Return the memory of earlier loads, with the alarms that are active."""
         ...
 
     def feeds(self, now_ms: int) -> list[Feed]:

@@ -161,6 +161,22 @@ def test_a_zstd_frame_without_a_checksum_is_loaded_only_from_an_intact_file(tmp_
     assert read(file)[0] == []
 
 
+@pytest.mark.parametrize("packing", PACK)
+def test_a_file_that_is_damaged_between_the_two_passes_over_a_folder_is_checked_again(
+    tmp_path: Path, packing: str
+) -> None:
+    file = tmp_path / f"delivery.ndjson{packing}"
+    intact = packed_in_parts(packing, LINES, 1)
+    file.write_bytes(intact)
+    source = open_source(str(tmp_path)).lines()
+    assert next(source).text == LINES[0], "the shop is read in the first pass"
+    file.write_bytes(scribbled_on(bytearray(intact), random.Random(2)))  # noqa: S311 - test data
+    found: list[bytes] = []
+    with pytest.raises(SourceError, match="cannot be read after line 0"):
+        found += [line.text for line in source]
+    assert found == []
+
+
 def test_zeros_after_a_gzip_member_are_not_damage(tmp_path: Path) -> None:
     file = tmp_path / "delivery.ndjson.gz"
     file.write_bytes(gzip.compress(LINES[0] + b"\n") + bytes(70_000) + gzip.compress(LINES[1]) + bytes(10))

@@ -1,4 +1,4 @@
-"""`counterfoil load --watch`: loads what is delivered to a spool folder, until it is stopped."""
+"""`counterfoil load --watch`: loads the files that are delivered to a spool folder, until it is stopped."""
 
 import signal
 import threading

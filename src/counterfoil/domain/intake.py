@@ -1,4 +1,4 @@
-"""Notices a sudden change in what is delivered: a share of records that is much higher than in earlier loads.
+"""Notices a sudden change in deliveries: a share of records that is much higher than in earlier loads.
 
 Loads are compared in groups, because the shares of a small delivery say little. A group is one load, or several small
 ones that together have MIN_GROUP_LINES lines. A group is compared with the latest earlier groups: an alarm is raised if
@@ -75,7 +75,7 @@ class IntakeAlarm(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class Intake(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """What the store remembers of earlier loads: counts and names of fields, and no values."""
+    """The store's memory of earlier loads: counts and names of fields, and no values."""
 
     pending: DeliveryCounts = DeliveryCounts()
     earlier: list[DeliveryCounts] = []
@@ -212,7 +212,7 @@ class Feed(Struct, frozen=True):
 
 
 def feed_warning(feed: Feed, now_ms: int, silent_after_min: int) -> str | None:
-    """Return what is wrong with a feed, or None."""
+    """Return a warning if a feed is not watched or is silent, else None."""
     if feed.is_stale(now_ms):
         what = "was stopped" if feed.is_stopped else "was last seen"
         return f"the watcher of {feed.name} {what} {_minutes(now_ms - feed.seen_at)} ago"

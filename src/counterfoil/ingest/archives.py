@@ -25,7 +25,10 @@ _ZSTD_FLAGS, _HAS_CHECKSUM = 4, 0b100
 
 
 class CheckedArchive(Struct, frozen=True):
-    """How much of a compressed file its checksums confirm, and what is wrong with the rest."""
+    """The part of a compressed file that its checksums confirm, and the damage after it.
+
+    `other_lines` is the number of lines that could be unpacked but are not confirmed.
+    """
 
     confirmed_bytes: int
     confirmed_lines: int
@@ -34,18 +37,18 @@ class CheckedArchive(Struct, frozen=True):
 
 
 class _Damaged(Exception):
-    """The compressed data is not what was written. The message says how that was noticed."""
+    """The compressed data is damaged. The message says how."""
 
 
 def packing_by_content(start: bytes) -> Packing | None:
-    """Return how a file is compressed that begins with these bytes."""
+    """Return the compression of a file that begins with these bytes, or None if it is not compressed."""
     return "gzip" if start.startswith(GZIP_START) else "zstd" if start.startswith(ZSTD_START) else None
 
 
 def spooled(raw: IO[bytes]) -> BinaryIO:
-    """Copy compressed input that cannot be read twice to a temporary file, which has no name and nobody else can open.
+    """Copy compressed input that cannot be read twice to a temporary file, and return it; the caller closes it.
 
-    The caller closes it.
+    The file has no name, so no other process can open it.
     """
     copy = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - returned to the caller
     try:

@@ -4,11 +4,13 @@ import io
 import os
 import stat
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 import msgspec
+from backports import zstd
 from msgspec import Struct
 
 from counterfoil.ingest.archives import (
@@ -78,7 +80,7 @@ class _Stream(Source):
 
     def __init__(self, name: str, total: int | None) -> None:
         super().__init__(name, total)
-        self._checked: CheckedArchive | None = None
+        self._checked: tuple[object, CheckedArchive] | None = None
 
     def lines(self) -> Iterator[SourceLine]:
         is_empty = True
@@ -108,12 +110,19 @@ class _Stream(Source):
                     self.position = at_end
 
     def _lines_of_archive(self, raw: BinaryIO, packing: Packing) -> Iterator[SourceLine]:
-        # A file of a folder is read twice, but it is checked only once.
-        checked = self._checked = self._checked or check(raw, packing)
+        checked = self._check(raw, packing)
         with unpacked(raw, packing, checked) as text:
             yield from _read_lines(self.name, text, is_cut_off=checked.damage is not None)
         if checked.damage:
             raise _damage(self.name, checked)
+
+    def _check(self, raw: BinaryIO, packing: Packing) -> CheckedArchive:
+        """Check an archive. A file of a folder is read twice, but it is checked again only if it has changed."""
+        found = os.fstat(raw.fileno())
+        state = (found.st_ino, found.st_size, found.st_mtime_ns)
+        if self._checked is None or self._checked[0] != state:
+            self._checked = (state, check(raw, packing))
+        return self._checked[1]
 
 
 class StandardInput(_Stream):
@@ -343,7 +352,7 @@ def _read_lines(name: str, text: IO[bytes], *, is_cut_off: bool = False) -> Iter
             is_first = is_first and not line
             if line:
                 yield SourceLine(name, number, line)
-    except (OSError, EOFError, Unfinished) as error:
+    except (OSError, EOFError, zlib.error, zstd.ZstdError, Unfinished) as error:
         reached = document.line if document else number
         raise SourceError(
             f"{name} cannot be read after line {reached}: {error}. The file may be incomplete or damaged.", reached

@@ -1,6 +1,6 @@
 -- Suits programs that know schema 4.
 
--- What loads looked like, to notice a sudden change: counts and names of fields, as JSON of bounded size.
+-- The store's memory of earlier loads, to notice a sudden change: counts and names of fields, as JSON of bounded size.
 CREATE TABLE intake (
     one integer PRIMARY KEY CHECK (one = 1),
     state bytea NOT NULL

@@ -1,4 +1,4 @@
--- What loads looked like, to notice a sudden change: counts and names of fields, as JSON of bounded size.
+-- The store's memory of earlier loads, to notice a sudden change: counts and names of fields, as JSON of bounded size.
 CREATE TABLE intake (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     state BLOB NOT NULL
