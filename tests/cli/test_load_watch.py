@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import servers
 from cli.command import PYTHON, SHOPS, Command
 from counterfoil import bootstrap
 from counterfoil.domain.intake import Feed
@@ -30,7 +31,7 @@ SHOP_LINES = b"".join(shop + b"\n" for shop in SHOPS)
 class Watch:
     """A watcher in a process of its own."""
 
-    def __init__(self, spool: Path, store: Path, *options: str) -> None:
+    def __init__(self, spool: Path, store: Path | str, *options: str) -> None:
         self.spool = spool
         words = [*PYTHON, "load", "--watch", str(spool), "--store", str(store), "--json", *options]
         self._out = (spool.parent / "watch.out").open("ab")
@@ -235,6 +236,30 @@ def test_a_store_that_is_unavailable_for_a_while_is_waited_for_and_said_once(
     away.rename(books)
     until(lambda: names(spool / "done") == ["a.ndjson"], "the file was loaded", 60)
     assert "the store is available again" in watch.said()
+
+
+@pytest.mark.long
+def test_a_postgresql_server_that_is_unavailable_for_a_while_is_waited_for(
+    spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = servers.postgres(18)
+    name, url = server.fresh_database()
+    monkeypatch.setenv("COUNTERFOIL_SECRET", "x" * 32)
+    monkeypatch.chdir(spool.parent)
+    watch = Watch(spool, url)
+    try:
+        inspection = bootstrap.inspection(load({"store": url}, {}))
+        until(lambda: inspection.feeds(SystemClock().now_ms()), "the watcher had reported")
+        server.command(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
+        watch.deliver("a.ndjson", SHOP_LINES)
+        until(lambda: "the store is unavailable" in watch.said(), "the watcher had noticed")
+        assert names(spool / "done") == []
+        server.command(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true")
+        until(lambda: names(spool / "done") == ["a.ndjson"], "the file was loaded", 60)
+        until(lambda: inspection.feeds(SystemClock().now_ms())[0].files == 1, "the delivery was reported")
+    finally:
+        assert watch.stop() == 0
+    assert inspection.feeds(SystemClock().now_ms())[0].is_stopped
 
 
 def test_the_watcher_reports_its_heartbeat_and_its_end(
