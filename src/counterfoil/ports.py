@@ -17,6 +17,7 @@ from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.allowance import Admitted, TooFast
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
+from counterfoil.domain.intake import Feed, Intake
 from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 
@@ -277,6 +278,12 @@ class Ledger(Protocol):
     def rewrite_bills(self, most: int) -> bool:
         """Rewrite up to `most` bills under their shop's current facts; return whether there may be more."""
 
+    def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
+        """Replace the memory of earlier loads; `change` gets it and the current time. Return the new state."""
+
+    def report_feed(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
+        """Store that the watcher of a spool folder is running, and how many files it has taken since the last call."""
+
     def advance_horizon(self) -> int:
         """Advance the horizon to the current time and return it. It never moves back."""
 
@@ -361,6 +368,14 @@ class Inspection(Protocol):
         ...
 
     def latest_load(self, now_ms: int) -> LatestLoad | None: ...
+
+    def intake(self) -> Intake:
+        """Return the memory of earlier loads, with the alarms that are active."""
+        ...
+
+    def feeds(self, now_ms: int) -> list[Feed]:
+        """Return the spool folders that were watched in the last 30 days; none if the store cannot be read."""
+        ...
 
     def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
         """Return the shops that were loaded and not removed, sorted by franchise and name.

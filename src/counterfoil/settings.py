@@ -112,6 +112,11 @@ TABLE = (
     Setting("admin_port", 8001, "Port of the admin listener; 0 turns it off."),
     Setting("log", "stderr", "Where the JSON log goes: stderr, stdout or off."),
     Setting("batch", 500, "Number of source records that `load` writes per transaction."),
+    Setting(
+        "silent_feed_min",
+        1500,
+        "Minutes without a delivery after which a folder watched by `load --watch` counts as silent; 0 turns this off.",
+    ),
     Setting("tick_ms", 250, "How often an idle service advances its horizon, in milliseconds."),
     Setting("grace_sec", 10, "Seconds that a stopping service waits for requests in progress."),
 )
@@ -136,6 +141,7 @@ LOG_TARGETS = ("stderr", "stdout", "off")
 _RANGES: dict[str, tuple[int, int | None]] = {
     "workers": (1, None),
     "batch": (1, None),
+    "silent_feed_min": (0, None),
     "tick_ms": (10, None),
     "grace_sec": (0, None),
     "replica_lag_ms": (1_000, None),
@@ -169,6 +175,7 @@ class Settings(Struct, frozen=True):
     admin_port: int
     log: str
     batch: int
+    silent_feed_min: int
     tick_ms: int
     grace_sec: int
 

@@ -220,6 +220,16 @@ def test_changes_at_the_source_during_the_copy_are_copied_too(service: RunningSe
     assert (again["moved"], again["equal"]) == (0, True)
 
 
+def test_what_is_remembered_of_earlier_loads_is_copied(service: RunningService, target: str) -> None:
+    of = shop()
+    for _ in range(4):
+        service.load(of, *bills(of, 300))
+    assert copied(service, target)["equal"]
+    there = bootstrap.inspection(settings.load({"store": target}, {})).intake()
+    assert there.judged == 4
+    assert there == bootstrap.inspection(service.settings).intake()
+
+
 def test_a_copy_command_that_was_killed_resumes_where_it_stopped(service: RunningService, target: str) -> None:
     of = shop()
     for minute in range(4):
@@ -401,8 +411,9 @@ def test_every_table_of_the_server_is_copied_or_accounted_for() -> None:
         there,
     )
     settled_at_the_end = {"migrations", "deployment", "horizon", "generation"}
-    # If this table has no row, the target's own horizon is used, which is never below the source's.
-    starts_empty = {"floors"}
+    # If `floors` has no row, the target's own horizon is used, which is never below the source's. A feed reports
+    # again to the store that its watcher uses.
+    starts_empty = {"floors", "feeds"}
     assert {name for (name,) in tables} == {table.name for table in TABLES} | settled_at_the_end | starts_empty
 
 

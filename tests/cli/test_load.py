@@ -120,11 +120,16 @@ def test_a_folder_without_records_is_reported_in_one_sentence(counterfoil: Comma
 
 def test_a_truncated_file_is_reported_with_what_was_loaded(counterfoil: Command, tmp_path: Path) -> None:
     cut = tmp_path / "cut.ndjson.gz"
-    padded = [bill(number)[:-1] + b',"ignored":"%s"}' % (b"-" * 2_000) for number in range(1_500)]
-    cut.write_bytes(gzip.compress(lines(*SHOPS, *padded))[:-2_000])
-    result = counterfoil("load", cut, "--batch", 50, status=1)
-    assert "cannot be read after line" in result.stderr
-    assert "added" in result.stdout
+    cut.write_bytes(gzip.compress(lines(*SHOPS)) + gzip.compress(lines(*BILLS))[:-1])
+    result = counterfoil("load", cut, status=1)
+    assert "cannot be read after line 2: the compressed data ends too early. 20 more lines were" in result.stderr
+    assert "added           2" in result.stdout
+
+
+def test_nothing_is_loaded_from_damaged_standard_input(counterfoil: Command) -> None:
+    result = counterfoil("load", "-", stdin=gzip.compress(lines(*SHOPS))[:-1], status=1)
+    assert "stdin cannot be read after line 0" in result.stderr
+    assert result.stdout == ""
 
 
 def test_a_store_with_another_secret_is_refused(

@@ -1,12 +1,19 @@
 """Tests for output to a terminal and to a pipe."""
 
 import asyncio
+import gzip
+import json
 import os
 import pty
+import random
 import re
 import subprocess
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import IO
+
+import pytest
 
 from cli.command import PYTHON, SHOPS, Command
 from counterfoil.backends.sqlite.usage import SqliteUsage
@@ -16,13 +23,15 @@ from counterfoil.machine.clock import SystemClock
 ESCAPE = "\x1b["
 
 
-def on_terminal(*arguments: object, columns: int = 80, typed: bytes = b"", **variables: str) -> str:
+def on_terminal(
+    *arguments: object, columns: int = 80, typed: bytes = b"", stdin: IO[bytes] | None = None, **variables: str
+) -> str:
     """Return the output of the command on its own terminal. `typed` is input that is typed in advance."""
     mine, theirs = pty.openpty()
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "40"} | variables
     os.write(mine, typed)
     process = subprocess.Popen(
-        [*PYTHON, *map(str, arguments)], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+        [*PYTHON, *map(str, arguments)], stdin=stdin or theirs, stdout=theirs, stderr=theirs, env=environment
     )
     os.close(theirs)
     shown = _everything(mine)
@@ -84,6 +93,48 @@ def test_a_load_shows_its_progress_on_a_terminal_and_only_a_summary_in_a_pipe(
     result = counterfoil("load", file)
     assert result.stderr == ""
     assert "Loading" not in result.stdout
+
+
+def delivery(file: Path, pack: Callable[[bytes], bytes]) -> int:
+    """Write shops that take two million bytes; return the size of the file."""
+    noise = random.Random(1)  # noqa: S311 - so that it does not shrink to nothing
+    shops = ({"kind": "shop", "id": f"s{n}", "name": noise.randbytes(500).hex()} for n in range(2_000))
+    return file.write_bytes(pack(b"".join(json.dumps(shop).encode() + b"\n" for shop in shops)))
+
+
+def progress_shown(*arguments: object, stdin: IO[bytes] | None = None) -> tuple[list[str], list[str]]:
+    """Load, and return each number of bytes and each percentage that the bar showed."""
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", on_terminal("load", *arguments, columns=120, stdin=stdin))
+    return re.findall(r"([\d.]+ MB(?: of [\d.]+ MB)?), [\d,]+ lines", shown), re.findall(r"(\d+)%", shown)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_the_progress_of_a_load_is_in_bytes_of_the_file_as_it_is(
+    store: Path, tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    file = tmp_path / ("a.ndjson" if pack is bytes else "a.ndjson.gz")
+    size = delivery(file, pack)
+    sizes, percentages = progress_shown(file, "--store", store, "--batch", 100)
+    assert {shown.partition(" of ")[2] for shown in sizes} == {f"{size / 1e6:.1f} MB"}
+    assert sizes[-1].startswith(f"{size / 1e6:.1f} MB of")
+    assert percentages[-1] == "100"
+    assert sorted(percentages, key=int) == percentages
+
+
+def test_a_pipe_shows_bytes_and_no_percentage_and_a_redirected_file_both(store: Path, tmp_path: Path) -> None:
+    file = tmp_path / "a.ndjson"
+    size = f"{delivery(file, bytes) / 1e6:.1f} MB"
+    with subprocess.Popen(["cat", file], stdout=subprocess.PIPE) as pipe:
+        sizes, percentages = progress_shown("-", "--store", store, stdin=pipe.stdout)
+    assert (sizes[-1], percentages) == (size, [])
+    packed = tmp_path / "a.ndjson.gz"
+    delivery(packed, gzip.compress)
+    with packed.open("rb") as redirected:
+        _, percentages = progress_shown("-", "--store", store, "--batch", 100, stdin=redirected)
+    assert (int(percentages[0]) < 50, percentages[-1]) == (True, "100"), "of what is loaded, not of what is unpacked"
+    with file.open("rb") as redirected:
+        sizes, percentages = progress_shown("-", "--store", store, stdin=redirected)
+    assert (sizes[-1], percentages[-1]) == (f"{size} of {size}", "100")
 
 
 def test_a_revocation_is_confirmed_on_a_terminal_and_no_keeps_the_key(counterfoil: Command, store: Path) -> None:

@@ -72,7 +72,10 @@ def used(running: ServeProcess, key: str) -> int:
 def test_the_api_and_the_admin_listener_have_separate_ports(service: ServeProcess) -> None:
     assert len(service.get("shops", service.key("any")).json()["data"]) == 1
     assert service.admin("live").json() == {"live": True}
-    assert service.admin("ready").json()["checked"] == ["books", "keys", "usage", "horizon", "admissions", "api"]
+    assert service.admin("ready").json()["checked"] == [
+        *("books", "keys", "usage", "horizon", "admissions", "api"),
+        *("intake", "feed"),
+    ]
     public = f"http://127.0.0.1:{service.deployment.port}"
     for path in ("live", "ready", "metrics"):
         assert httpx.get(f"{public}/{path}").json()["error"] == "not_found"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from counterfoil.importing.results import ImportFailed
-from counterfoil.importing.spool import BILL, Spool
+from counterfoil.importing.sorted_rows import BILL, SortedRows
 from importing.exports import HEADING, MAPPING, imported, written
 
 TWO_BILLS = (
@@ -290,12 +290,12 @@ def test_a_file_that_is_not_csv_is_named_for_what_it_is(tmp_path: Path, start: b
 
 
 def test_a_temporary_file_that_cannot_grow_is_reported_with_what_to_do(tmp_path: Path) -> None:
-    def fill(spool: Spool) -> None:
+    def fill(rows_by_bill: SortedRows) -> None:
         for number in range(20_000):
-            spool.add(BILL, f"A{number}", 0, number, ["x" * 100])
+            rows_by_bill.add(BILL, f"A{number}", 0, number, ["x" * 100])
 
-    with closing(Spool(max_pages=8)) as spool, pytest.raises(ImportFailed, match="set TMPDIR to a folder"):
-        fill(spool)
+    with closing(SortedRows(max_pages=8)) as rows_by_bill, pytest.raises(ImportFailed, match="set TMPDIR to a folder"):
+        fill(rows_by_bill)
 
 
 def test_a_column_that_the_file_lacks_is_named_before_anything_is_read(tmp_path: Path) -> None:

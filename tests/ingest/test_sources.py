@@ -1,10 +1,11 @@
-"""Tests for sources of lines: files, folders and standard input, plain and compressed, complete and damaged."""
+"""Sources of lines: files, folders and standard input, plain and compressed, complete and damaged."""
 
 import gzip
 import json
-import random
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -121,19 +122,31 @@ def test_a_file_that_does_not_match_its_name_is_reported(tmp_path: Path, packing
         ids(file)
 
 
-def test_the_lines_before_a_truncation_are_loaded_and_the_whole_file_completes_them(
+def test_a_truncated_file_is_loaded_in_whole_once_it_is_complete(
     store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
     file = tmp_path / "cut.ndjson.gz"
-    noise = random.Random(1)  # noqa: S311 - random content, so that the file does not compress well
-    whole = gzip.compress(written(*(shop(f"{n}", note=noise.randbytes(100_000).hex()) for n in range(40))), 1)
-    file.write_bytes(whole[: len(whole) // 2])
+    parts = [gzip.compress(written(*(shop(f"{n}") for n in range(first, first + 20)))) for first in (0, 20)]
+    file.write_bytes(b"".join(parts)[:-1])
     with pytest.raises(SourceError):
         load(store, clock, open_source(str(file)), batch=2)
-    file.write_bytes(whole)
+    file.write_bytes(b"".join(parts))
     summary = load(store, clock, open_source(str(file)), batch=2)
-    assert summary.outcomes["unchanged"] >= 2
-    assert summary.outcomes.total() == 40
+    assert summary.outcomes == {"unchanged": 20, "added": 20}
+
+
+@pytest.mark.parametrize("packing", PACK)
+def test_a_named_pipe_is_read_to_its_end(tmp_path: Path, packing: str) -> None:
+    pipe = tmp_path / f"a.ndjson{packing}"
+    os.mkfifo(pipe)
+    content = PACK[packing](many())
+    writer = threading.Thread(target=pipe.write_bytes, args=(content,))
+    writer.start()
+    opened = open_source(str(pipe))
+    assert opened.total is None
+    assert len(list(opened.lines())) == 5000
+    assert opened.position() == len(content)
+    writer.join()
 
 
 def test_a_missing_source_is_reported(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_ready_names_the_checks() -> None:
     with listening() as admin:
         answer = admin.get("/ready")
     assert answer.status_code == 200
-    assert answer.json() == {"ready": True, "notReady": {}, "checked": ["books", "api"]}
+    assert answer.json() == {"ready": True, "notReady": {}, "warnings": {}, "checked": ["books", "api"]}
 
 
 def test_not_ready_says_what_is_missing_and_why() -> None:
@@ -46,6 +46,15 @@ def test_not_ready_says_what_is_missing_and_why() -> None:
     assert answer.status_code == 503
     assert answer.json()["ready"] is False
     assert answer.json()["notReady"] == {"keys": "cannot open keys.sqlite3", "api": "silent"}
+
+
+def test_a_warning_is_shown_and_the_service_stays_ready() -> None:
+    checks = [Readiness("books", None), Readiness("intake", None, "1 sudden change")]
+    with listening(ready=lambda: checks) as admin:
+        answer = admin.get("/ready")
+    assert answer.status_code == 200
+    assert answer.json()["ready"] is True
+    assert answer.json()["warnings"] == {"intake": "1 sudden change"}
 
 
 def test_readiness_is_checked_on_each_request() -> None:

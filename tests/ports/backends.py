@@ -40,6 +40,7 @@ from counterfoil.ports import (
     Books,
     Clock,
     Cursors,
+    Inspection,
     KeyLookup,
     KeyStore,
     LatestLoad,
@@ -99,6 +100,8 @@ class Store(Protocol):
 
     def latest_load(self, now_ms: int) -> LatestLoad | None: ...
 
+    def inspection(self) -> Inspection: ...
+
     def everything_written(self) -> bytes:
         """Return everything that the store holds on disk."""
 
@@ -141,6 +144,9 @@ class SqliteStore:
 
     def latest_load(self, now_ms: int) -> LatestLoad | None:
         return SqliteInspection(self.folder).latest_load(now_ms)
+
+    def inspection(self) -> Inspection:
+        return SqliteInspection(self.folder)
 
     def everything_written(self) -> bytes:
         return b"".join(file.read_bytes() for file in sorted(self.folder.iterdir()))
@@ -282,6 +288,9 @@ class PostgresStore:
 
     def latest_load(self, now_ms: int) -> LatestLoad | None:
         return PostgresInspection(self.url).latest_load(now_ms)
+
+    def inspection(self) -> Inspection:
+        return PostgresInspection(self.url)
 
     def everything_written(self) -> bytes:
         return b"".join(servers.postgres(self.major).files_of(self.database).values())

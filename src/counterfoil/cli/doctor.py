@@ -9,7 +9,7 @@ from typing import NamedTuple
 import click
 
 from counterfoil import bootstrap
-from counterfoil.cli.checks import cluster, local
+from counterfoil.cli.checks import cluster, intake, local
 from counterfoil.cli.checks.local import Finding, Status
 from counterfoil.cli.options import json_option, store_option
 from counterfoil.cli.terminal import is_terminal, print_json
@@ -90,6 +90,7 @@ def _run_checks(settings: Settings) -> list[Finding]:
         local.disk(settings),
         local.horizon(horizon, clock.now_ms(), served=not local.is_port_free(settings)),
         *local.latest_load(inspection.latest_load(clock.now_ms()), motion),
+        *intake.check_intake(settings, inspection, clock.now_ms()),
         *local.ports(settings, motion),
     ]
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from counterfoil.cli.import_output import load_records, without_known_shops, write_records
 from counterfoil.cli.import_report import ImportRejects, ImportTally, converted
+from counterfoil.cli.load_run import SOME_REJECTED, SUDDEN_CHANGE
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
 from counterfoil.cli.terminal import print_note
@@ -21,7 +22,6 @@ from counterfoil.importing.results import Imported
 from counterfoil.importing.tables import ImportOptions
 from counterfoil.importing.values import DATE_ORDERS
 
-SOME_REJECTED = 3
 STANDARD_OUTPUT = "-"
 
 _existing_file = click.Path(path_type=Path, dir_okay=False, exists=True)
@@ -145,7 +145,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     counterfoil import --format loyverse receipts.csv receipts-by-item.csv --load
 
     Importing the same export again changes nothing. Exit status: 0 all
-    converted, 3 some rows were rejected, 1 failed, 130 interrupted.
+    converted, 3 some rows were rejected, 6 with --load: the records differ
+    suddenly from those of earlier loads, 1 failed, 130 interrupted.
     """
     request = ImportRequest(**given)
     if request.infer:
@@ -177,6 +178,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
                     "the state was not advanced, because rows were rejected. Fix the cause and run the same command "
                     "again, or use --skip-rejected."
                 )
+            if report.alarms:
+                raise click.exceptions.Exit(SUDDEN_CHANGE)
             if rejected:
                 raise click.exceptions.Exit(SOME_REJECTED)
     if tally.rejected:

@@ -15,7 +15,7 @@ from counterfoil.importing.column_profiles import SheetSample
 from counterfoil.importing.infer import Proposal, propose
 from counterfoil.importing.mapping import ImportMapping, merged, parse_mapping
 from counterfoil.importing.results import Imported, ImportedRecord, RejectedRow
-from counterfoil.importing.spool import BILL, LINE, PAYMENT
+from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT
 from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
 
 STANDARD_OUTPUT = "-"

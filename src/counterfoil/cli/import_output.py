@@ -9,7 +9,8 @@ from msgspec import json
 
 from counterfoil import bootstrap
 from counterfoil.cli.import_report import ImportTally, print_tally, tally_view
-from counterfoil.cli.load import LoadReport, load_view, new_rejects_path, print_report, run_load
+from counterfoil.cli.load_report import print_report, report_view
+from counterfoil.cli.load_run import LoadReport, new_rejects_path, run_load
 from counterfoil.cli.terminal import print_json
 from counterfoil.importing.results import Imported, ImportedRecord
 from counterfoil.ingest.pipeline import RejectsFile, Summary
@@ -72,7 +73,7 @@ def load_records(
     report = LoadReport(summary=Summary(source=name), rejects=rejects, records=ImportedSource(name, records))
     run_load(settings, report)
     if as_json:
-        print_json({**load_view(report), "import": tally_view(tally)})
+        print_json({**report_view(report), "import": tally_view(tally)})
     else:
         print_tally(tally, to_stderr=False)
         print_report(report, as_json=False)

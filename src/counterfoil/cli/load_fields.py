@@ -1,7 +1,9 @@
-"""The part of a load's summary about unused fields, unreadable values and incomplete bills."""
+"""The parts of a load's summary about unused fields, incomplete bills, and sudden changes since earlier loads."""
 
 from collections import Counter
+from collections.abc import Sequence
 
+from counterfoil.domain.intake import IntakeAlarm, describe
 from counterfoil.ingest.fields import FieldCounts, suggestion
 
 # The printed summary is kept short; `--json` lists every field.
@@ -39,7 +41,7 @@ def _rows(label: str, counts: Counter[tuple[str, str]]) -> list[tuple[str, str]]
 
 
 def field_view(counts: FieldCounts) -> dict[str, object]:
-    """Return the same information in the form that `--json` prints."""
+    """Return the same information as `--json` prints it."""
     return {
         "unknownFields": [
             {"kind": kind, "field": path, "records": count, "didYouMean": suggestion(kind, path)}
@@ -55,3 +57,30 @@ def field_view(counts: FieldCounts) -> dict[str, object]:
             "withoutAmounts": counts.without_amounts,
         },
     }
+
+
+def alarm_rows(alarms: Sequence[IntakeAlarm]) -> list[tuple[str, str]]:
+    """Return the rows of the summary about sudden changes."""
+    return _shortened("ALARM", [describe(alarm) for alarm in alarms])
+
+
+def alarm_view(alarms: Sequence[IntakeAlarm]) -> list[dict[str, object]]:
+    """Return the same for programs."""
+    return [
+        {
+            "measure": alarm.measure,
+            "field": alarm.field or None,
+            "records": alarm.count,
+            "of": alarm.total,
+            "share": round(alarm.share, 4),
+            "highestBefore": round(alarm.before, 4),
+        }
+        for alarm in alarms
+    ]
+
+
+def _shortened(label: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    rows = [(label, text) for text in texts[:MAX_ROWS]]
+    if len(texts) > MAX_ROWS:
+        rows.append((label, f"{len(texts) - MAX_ROWS:,} more; --json lists them"))
+    return rows

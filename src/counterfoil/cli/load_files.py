@@ -1,10 +1,10 @@
 """The part of a load's summary about files that were not read or are empty, and the quarantine of such files."""
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from counterfoil.ingest.sources import Source, printable_name
+from counterfoil.ingest.spool import move
 
 # The printed summary is kept short; `--json` lists every file.
 MAX_NAMES = 10
@@ -12,16 +12,7 @@ MAX_NAMES = 10
 
 def move_to_quarantine(paths: Sequence[Path], folder: Path) -> list[Path]:
     """Move files to a folder that only the owner can read, and return their new paths."""
-    moved = []
-    for path in paths:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        target, number = folder / path.name, 1
-        while target.exists():
-            number += 1
-            target = folder / f"{path.name}.{number}"
-        shutil.move(path, target)
-        moved.append(target)
-    return moved
+    return [moved for path in paths if (moved := move(path, folder))]
 
 
 def file_rows(records: Source, quarantined: Sequence[Path]) -> list[tuple[str, str]]:
@@ -29,6 +20,7 @@ def file_rows(records: Source, quarantined: Sequence[Path]) -> list[tuple[str, s
     return [
         *_rows("cannot be read", _names(records.unreadable)),
         *_rows("not loaded", [f"{name} (not a source record file)" for name in _names(records.ignored)]),
+        *_rows("not loaded", [f"{name} (still being written)" for name in _names(records.unfinished)]),
         *_rows("empty", records.empty),
         *_rows("quarantined", [str(path) for path in quarantined]),
     ]
@@ -39,6 +31,7 @@ def file_view(records: Source, quarantined: Sequence[Path]) -> dict[str, object]
     return {
         "unreadableFiles": _names(records.unreadable),
         "ignoredFiles": _names(records.ignored),
+        "unfinishedFiles": _names(records.unfinished),
         "emptyFiles": records.empty,
         "quarantined": [str(path) for path in quarantined],
     }

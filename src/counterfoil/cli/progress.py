@@ -16,8 +16,12 @@ class ProgressDisplay(Protocol):
 
 
 @contextmanager
-def progress(what: str, total: int | None, unit: str) -> Iterator[ProgressDisplay]:
-    """Yield a function that updates a progress bar. It does nothing if standard error is not a terminal."""
+def progress(what: str, total: int | None, unit: str, *, in_bytes: bool = False) -> Iterator[ProgressDisplay]:
+    """Yield a function that updates a progress bar. It does nothing if standard error is not a terminal.
+
+    With `in_bytes`, positions are bytes, and the bar shows them and their rate.
+    Without a total, it shows no percentage.
+    """
     if not terminal.is_terminal(sys.stderr):
         yield lambda position, count: None  # noqa: ARG005 - shows nothing
         return
@@ -26,10 +30,19 @@ def progress(what: str, total: int | None, unit: str) -> Iterator[ProgressDispla
 
         def show(position: int, count: int) -> None:
             elapsed = bar.tasks[0].elapsed or 0
-            rate = f"{count / elapsed:,.0f}/s" if elapsed > 0.2 else ""
-            bar.update(task, completed=position, counted=f"{count:,} {unit}", rate=rate)
+            counted = f"{count:,} {unit}"
+            per_second = f"{count / max(elapsed, 1e-9):,.0f}/s"
+            if in_bytes:
+                read = _megabytes(position) if total is None else f"{_megabytes(position)} of {_megabytes(total)}"
+                counted = f"{read}, {counted}"
+                per_second = f"{_megabytes(position / max(elapsed, 1e-9))}/s"
+            bar.update(task, completed=position, counted=counted, rate=per_second if elapsed > 0.2 else "")
 
         yield show
+
+
+def _megabytes(size: float) -> str:
+    return f"{size / 1e6:,.1f} MB"
 
 
 def _bar(is_indeterminate: bool) -> Progress:

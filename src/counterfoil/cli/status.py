@@ -10,14 +10,17 @@ from msgspec import DecodeError, Struct, field, json
 
 from counterfoil import API_VERSION, __version__, bootstrap
 from counterfoil.cli.checks import cluster, local
+from counterfoil.cli.checks.intake import sudden_changes, watched_folders
 from counterfoil.cli.checks.local import Finding, Status, format_duration
 from counterfoil.cli.doctor import print_finding
+from counterfoil.cli.load_fields import alarm_view
 from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.shops import printable, shop_view
 from counterfoil.cli.terminal import print_json
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.calendar import iso_utc, thai_day
+from counterfoil.domain.intake import Feed, IntakeAlarm
 from counterfoil.machine.addresses import reachable_host
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Inspection, LatestLoad, StoreExtent, StoreMismatch, StoreUnavailable
@@ -54,6 +57,8 @@ class StoreStatus(Struct, frozen=True):
     extent: StoreExtent | None = None
     shops: Sequence[ShopActivity] = ()
     near_quota: Sequence[KeyToday] = ()
+    alarms: Sequence[IntakeAlarm] = ()
+    feeds: Sequence[Feed] = ()
 
 
 @click.command()
@@ -151,6 +156,7 @@ def _store_status(settings: Settings, now: int) -> StoreStatus:
 
 def _readable_store(settings: Settings, inspection: Inspection, now: int) -> StoreStatus:
     extent, horizon, load = inspection.extent(), inspection.horizon(), inspection.latest_load(now)
+    intake, feeds = inspection.intake(), inspection.feeds(now)
     shops = inspection.shops(now, count_all=False)
     with closing(bootstrap.key_store(settings)) as key_store:
         keys = [key for key in key_store.all() if not key.is_revoked(now)]
@@ -161,10 +167,12 @@ def _readable_store(settings: Settings, inspection: Inspection, now: int) -> Sto
         *(server for server in cluster.servers(inspection.servers(), settings.replica_lag_ms)),
         _horizon(horizon, now),
         *_load(load, horizon, now),
+        *sudden_changes(intake, now),
+        *watched_folders(feeds, now, settings.silent_feed_min),
         _keys(keys, near_quota),
         _shops(shops, now),
     ]
-    return StoreStatus(findings, horizon, load, extent, shops, near_quota)
+    return StoreStatus(findings, horizon, load, extent, shops, near_quota, intake.alarms, feeds)
 
 
 def _horizon(horizon: int | None, now: int) -> Finding:
@@ -268,6 +276,18 @@ def _view(worst: Status, findings: Sequence[Finding], seen: StoreStatus, now: in
             "finished": load.finished,
             "idleMs": load.idle_ms,
         },
+        "loadAlarms": alarm_view(seen.alarms),
+        "feeds": [
+            {
+                "name": feed.name,
+                "heartbeatAgeMs": max(0, now - feed.seen_at),
+                "deliveryAgeMs": max(0, now - feed.delivered_at),
+                "files": feed.files,
+                "quarantined": feed.quarantined,
+                "stopped": feed.is_stopped,
+            }
+            for feed in seen.feeds
+        ],
         "keysNearQuota": seen.near_quota,
         "shops": len(seen.shops),
         "silentShops": [shop_view(shop) for shop in seen.shops if shop.is_silent],

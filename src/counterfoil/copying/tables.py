@@ -87,6 +87,7 @@ BOOKS = (
     CopiedTable("removals", ("shop", "kind", "id"), ("rev",)),
     BILLS,
     LOADS,
+    CopiedTable("intake", ("one",), ("state",)),
 )
 # The tables that the operator and the service write.
 KEYS_AND_USAGE = (

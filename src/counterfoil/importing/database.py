@@ -20,7 +20,7 @@ from msgspec import json
 from counterfoil.importing.mapping import CellSource, DatabaseMapping, ImportMapping, TableMapping
 from counterfoil.importing.results import Imported, ImportFailed, RowProblem
 from counterfoil.importing.sheets import Sheet, TableRow
-from counterfoil.importing.spool import BILL, LINE, PAYMENT
+from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT
 from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
 from counterfoil.importing.values import decimal_text
 from counterfoil.importing.watermarks import StateFile, Watermark

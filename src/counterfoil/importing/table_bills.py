@@ -22,7 +22,7 @@ from counterfoil.importing.results import (
     RowProblem,
 )
 from counterfoil.importing.sheets import Sheet, TableRow
-from counterfoil.importing.spool import BillRows
+from counterfoil.importing.sorted_rows import BillRows
 from counterfoil.importing.values import (
     UnreadableCell,
     decimal_text,

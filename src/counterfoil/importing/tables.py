@@ -21,7 +21,7 @@ from counterfoil.importing.results import (
     SkippedRow,
 )
 from counterfoil.importing.sheets import CsvFile, Sheet, TableRow
-from counterfoil.importing.spool import BILL, LINE, PAYMENT, BillRows, Spool
+from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT, BillRows, SortedRows
 from counterfoil.importing.table_bills import BillConverter, cell_text, check_columns, matches
 from counterfoil.importing.values import AUTO, is_order_ambiguous, order_evidence
 
@@ -80,16 +80,16 @@ class TableImport:
 
     def records(self) -> Iterator[Imported]:
         """Yield a source record for each bill, and what could not be converted."""
-        with closing(Spool()) as spool:
-            yield from self._fill(spool)
+        with closing(SortedRows()) as rows_by_bill:
+            yield from self._fill(rows_by_bill)
             order = self._date_order()
             converter = BillConverter(self._mapping, order, self._options.shop, is_flat=self._is_flat)
             yield from self._shops()
             named = {shop["id"] for shop in self._mapping.shops}
-            for group in spool.bills():
+            for group in rows_by_bill.bills():
                 yield from self._bill(converter, group, named)
             # If only some bills were read, lines of the others are expected.
-            for kind, row, key in spool.orphans() if self._has_all_bills else ():
+            for kind, row, key in rows_by_bill.orphans() if self._has_all_bills else ():
                 detail = f"is a {KIND_NAMES[kind]} of the bill {key}, which is not in the bills file"
                 yield RejectedRow(row.sheet.name, row.line, NO_BILL, detail, key)
 
@@ -124,12 +124,12 @@ class TableImport:
             if (payment.key is None and kind == BILL) or (payment.key and kind == PAYMENT):
                 yield payment, ()
 
-    def _fill(self, spool: Spool) -> Iterator[Imported]:
+    def _fill(self, rows_by_bill: SortedRows) -> Iterator[Imported]:
         bill = self._mapping.bill
         keys = {BILL: bill.key or bill.fields["id"], LINE: self._key(LINE), PAYMENT: self._key(PAYMENT)}
         dated = [source for name, source in bill.fields.items() if BILL_FIELDS[name] in (TIME, DAY)]
         for one in self._inputs:
-            sheet, key_source = spool.add_sheet(one.sheet), keys[one.kind]
+            sheet, key_source = rows_by_bill.add_sheet(one.sheet), keys[one.kind]
             for row in one.rows:
                 if isinstance(row, RowProblem):
                     yield RejectedRow(row.file, row.line, row.reason, row.detail)
@@ -143,7 +143,7 @@ class TableImport:
                     continue
                 if one.kind == BILL:
                     self._note_order(dated, row)
-                spool.add(one.kind, key, sheet, row.line, row.cells)
+                rows_by_bill.add(one.kind, key, sheet, row.line, row.cells)
 
     def _key(self, kind: int) -> CellSource:
         tables = [self._mapping.line] if kind == LINE else list(self._mapping.payments)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutShop
+from counterfoil.domain.intake import Intake
 from counterfoil.ingest.lines import Rejected
 from counterfoil.ingest.pipeline import RejectsFile
 from counterfoil.ingest.sources import SourceLine
@@ -15,12 +16,13 @@ MAX_EXAMPLES = 10
 class CheckingLedger:
     """A ledger that remembers the shops of a delivery but writes nothing.
 
-    `stored_facts` returns the facts of a shop in the store. Every outcome is
-    `UNCHANGED`, because only a load can tell whether a record would be added or
-    changed.
+    `stored_facts` returns the facts of a shop in the store, and `intake`
+    returns the counts of earlier loads. Every outcome is `UNCHANGED`, because
+    only a load can tell whether a record would be added or changed.
     """
 
-    def __init__(self, stored_facts: Callable[[str], KnownFacts | None]) -> None:
+    def __init__(self, stored_facts: Callable[[str], KnownFacts | None], intake: Callable[[], Intake]) -> None:
+        self._intake = intake
         self._stored_facts = stored_facts
         self._delivered: dict[str, KnownFacts] = {}
 
@@ -38,6 +40,12 @@ class CheckingLedger:
 
     def rewrite_bills(self, most: int) -> bool:  # noqa: ARG002 - nothing is rewritten
         return False
+
+    def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
+        return change(self._intake(), 0)
+
+    def report_feed(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
+        """Do nothing: a check does not watch a folder."""
 
     def advance_horizon(self) -> int:
         return 0

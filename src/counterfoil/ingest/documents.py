@@ -23,10 +23,14 @@ class Unfinished(Exception):
 
 
 class DocumentReader:
-    """Splits a document into records. `line` is the number of the line that has been reached."""
+    """Splits a document into records. `line` is the number of the line that has been reached.
 
-    def __init__(self, text: IO[bytes], first_line: bytes, number: int) -> None:
+    Of a document that is known to be cut off, only complete records are yielded.
+    """
+
+    def __init__(self, text: IO[bytes], first_line: bytes, number: int, *, is_cut_off: bool = False) -> None:
         self._text = text
+        self._is_cut_off = is_cut_off
         self._head = first_line.replace(_BYTE_ORDER_MARK, b"", 1) if number == 1 else first_line
         self._is_list = self._head.lstrip().startswith(b"[")
         self.line = self._started = number
@@ -44,6 +48,8 @@ class DocumentReader:
                 if found:
                     yield found
             self._keep(chunk[self._done :])
+        if self._is_cut_off:
+            return
         if rest := self._take(b""):
             yield self._started, rest
         if self._is_list and self._depth > 0:

@@ -72,9 +72,11 @@ _VALUE_TYPES: Final[Mapping[str, _ValueType]] = {
     "id": _ID,
     "optionalId": _ID,
     "number": _ValueType(_is_number),
+    "requiredNumber": _ValueType(_is_number),
     "flag": _ValueType(_is_flag, frozenset({bool})),
     "time": _ValueType(lambda value: instant(value, THAI_TIME) is not None),
     "day": _ValueType(lambda value: day(value, THAI_TIME) is not None),
+    "requiredDay": _ValueType(lambda value: day(value, THAI_TIME) is not None),
     # `check_record` uses the result of the load to check these two. This is faster, and every bill has them.
     "closedAt": _ValueType(lambda _: True),
     "tradingDay": _ValueType(lambda _: True),
@@ -103,6 +105,8 @@ class FieldType(Struct, frozen=True, kw_only=True):
     always_readable: frozenset[type] = frozenset()
     fields: dict[str, "FieldType"] | None = None
     elements: "FieldType | None" = None
+    required: tuple[str, ...] = ()
+    """The fields without which an object within a record is not used."""
 
 
 @cache
@@ -125,7 +129,8 @@ def _field_type(schema: dict[str, Any], definitions: dict[str, Any], path: str) 
     if "properties" in schema:
         start = f"{path}." if path else ""
         fields = {name: _field_type(inner, definitions, start + name) for name, inner in schema["properties"].items()}
-        return FieldType(path=path, fields=fields)
+        required = tuple(schema.get("required", ())) if path else ()
+        return FieldType(path=path, fields=fields, required=required)
     if "items" in schema:
         return FieldType(path=path, elements=_field_type(schema["items"], definitions, path))
     # This is the field `kind`. A record of an unknown kind is rejected before its fields are checked.
@@ -139,6 +144,7 @@ def _either(choices: list[FieldType], path: str) -> FieldType:
         always_readable=frozenset[type]().union(*(choice.always_readable for choice in choices)),
         fields=next((choice.fields for choice in choices if choice.fields is not None), None),
         elements=next((choice.elements for choice in choices if choice.elements is not None), None),
+        required=next((choice.required for choice in choices if choice.required), ()),
     )
 
 
@@ -155,6 +161,9 @@ def check_object(record: dict[str, Any], known: FieldType, unknown: set[str], un
             unknown.add(start + printable_field(name))
         elif type(value) not in inner.always_readable:
             _check_value(value, inner, unknown, unreadable)
+    for name in known.required:
+        if is_nothing(record.get(name)):
+            unreadable.add(f"{known.path}.{name}")
 
 
 def _check_value(value: object, known: FieldType, unknown: set[str], unreadable: set[str]) -> None:
@@ -214,6 +223,7 @@ class FieldCounts(Struct):
 
     unknown: Counter[tuple[str, str]] = field(default_factory=Counter)
     unreadable: Counter[tuple[str, str]] = field(default_factory=Counter)
+    records: Counter[str] = field(default_factory=Counter)
     bills: int = 0
     without_date: int = 0
     without_items: int = 0

@@ -5,6 +5,7 @@ records that are already written change nothing.
 """
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,8 +14,9 @@ from typing import IO, Any
 from msgspec import Struct, field, json
 
 from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutBill, PutShop, RecordKey, RemoveShop
+from counterfoil.domain.intake import DeliveryCounts, Intake, IntakeAlarm, with_load
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ingest.fields import FieldCounts, check_record
+from counterfoil.ingest.fields import OTHER_FIELDS, FieldCounts, check_record
 from counterfoil.ingest.lines import (
     UNKNOWN_FIELD,
     UNKNOWN_SHOP,
@@ -34,6 +36,10 @@ BATCH_BYTES = 4 * 1024 * 1024
 MAX_KNOWN_SHOPS = 10_000
 
 
+_FIELD_PATH = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*(\.[A-Za-z_$][A-Za-z0-9_$-]*)*")
+_LONG_NUMBER = re.compile("[0-9]{5}")
+
+
 class Summary(Struct, kw_only=True):
     """The result of a load."""
 
@@ -43,10 +49,40 @@ class Summary(Struct, kw_only=True):
     rejected: Counter[str] = field(default_factory=Counter)
     fields: FieldCounts = field(default_factory=FieldCounts)
     rejects_file: str | None = None
+    alarms: list[IntakeAlarm] = field(default_factory=list)
+    """The sudden changes against earlier loads that this load shows."""
 
     @property
     def changed(self) -> int:
         return sum(self.outcomes[outcome.value] for outcome in (Outcome.ADDED, Outcome.CHANGED, Outcome.REMOVED))
+
+    def counts(self) -> DeliveryCounts:
+        """Return the counts that later loads are compared with."""
+        fields = self.fields
+        return DeliveryCounts(
+            lines=self.lines,
+            rejected=self.rejected.total(),
+            bills=fields.bills,
+            undated=fields.without_date,
+            no_items=fields.without_items,
+            no_amounts=fields.without_amounts,
+            records=dict(fields.records),
+            unreadable={f"{kind}: {path}": count for (kind, path), count in fields.unreadable.items()},
+            unknown=_stored_names(fields.unknown),
+        )
+
+
+def _stored_names(unknown: Counter[tuple[str, str]]) -> dict[str, int]:
+    """Return the counts of unknown fields by a name that may be stored.
+
+    In a broken export, a name may be a value, such as a phone number. Only names that look like names of fields are
+    stored; the others are counted together.
+    """
+    names: Counter[str] = Counter()
+    for (kind, path), count in unknown.items():
+        is_storable = _FIELD_PATH.fullmatch(path) and not _LONG_NUMBER.search(path)
+        names[f"{kind}: {path if is_storable else OTHER_FIELDS}"] += count
+    return dict(names)
 
 
 class RejectsFile:
@@ -89,8 +125,11 @@ class Pipeline:
         on_progress: Callable[[Summary], None] = lambda _: None,
         *,
         strict: bool = False,
+        finishes_damaged: bool = False,
     ) -> None:
         self._strict = strict
+        # A load that moves damaged files to quarantine is finished with them. Any other must be run again.
+        self._finishes_damaged = finishes_damaged
         self._ledger = ledger
         self._rejects = rejects
         self._batch = batch
@@ -108,14 +147,28 @@ class Pipeline:
             self._write(batch, summary, progress)
             self._rejects.flush()
             self._on_progress(summary)
-        progress.finished = self._damage is None
+        progress.finished = self._damage is None or self._finishes_damaged
         self._ledger.apply([], self._update_progress(progress, summary))
+        summary.alarms = self._compare(summary.counts())
         self._rejects.close()
         summary.rejects_file = str(self._rejects.path) if self._rejects.used else None
         self._on_progress(summary)
         if self._damage:
             raise self._damage
         return summary
+
+    def _compare(self, counts: DeliveryCounts) -> list[IntakeAlarm]:
+        """Store the counts of this load; return the sudden changes that it shows, if it was compared."""
+        was_compared = False
+
+        def change(intake: Intake, now_ms: int) -> Intake:
+            nonlocal was_compared
+            changed = with_load(intake, counts, now_ms)
+            was_compared = changed.judged > intake.judged
+            return changed
+
+        intake = self._ledger.change_intake(change)
+        return intake.alarms if was_compared else []
 
     def _batches(self, source: Source, summary: Summary) -> Iterator[list[tuple[SourceLine, Change]]]:
         batch: list[tuple[SourceLine, Change]] = []
@@ -143,6 +196,7 @@ class Pipeline:
 
     def _check_fields(self, record: dict[str, Any], change: Change, counts: FieldCounts) -> None:
         """Count the unknown and unreadable fields of a record. In a strict load, raise `Rejected` if there are any."""
+        counts.records[record["kind"]] += 1
         findings = check_record(record, change)
         if findings:
             counts.add(record["kind"], findings)

@@ -1,28 +1,34 @@
 """Reads source records from a file, a folder or standard input. Files may be compressed with gzip or zstd."""
 
-import gzip
 import io
 import os
+import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO
 
 import msgspec
 from backports import zstd
 from msgspec import Struct
 
+from counterfoil.ingest.archives import (
+    PACKINGS,
+    ZSTD_START,
+    CheckedArchive,
+    Packing,
+    check,
+    packing_by_content,
+    spooled,
+    unpacked,
+)
 from counterfoil.ingest.documents import DocumentReader, Unfinished, is_document
 from counterfoil.ingest.lines import MAX_REJECT_BYTES
 
+BUFFER_BYTES = 1 << 16
+UNFINISHED_SUFFIXES = (".part", ".tmp")
 SUFFIXES = tuple(f".{kind}{compression}" for kind in ("ndjson", "jsonl") for compression in ("", ".gz", ".zst"))
-
-
-PACKED = (".gz", ".zst")
-# Size of a read from a damaged file. It is small because all data decompressed by the read that fails is lost.
-READ_BYTES = 128
-GZIP_START, ZSTD_START = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 class SourceError(Exception):
@@ -57,6 +63,10 @@ class Source:
         """Files of a folder that are not read because of their names."""
         self.unreadable: list[Path] = []
         """Files that could not be read completely."""
+        self.damage: dict[Path, str] = {}
+        """The reason for each of them."""
+        self.unfinished: list[Path] = []
+        """Files of a folder that are not read, because their names say that they are still being written."""
         self.empty: list[str] = []
         """Names of files without any lines."""
 
@@ -65,82 +75,131 @@ class Source:
         raise NotImplementedError
 
 
-class StandardInput(Source):
-    def __init__(self) -> None:
-        super().__init__("stdin", None)
-        if sys.stdin is None:
-            raise SourceError("cannot read source records: standard input is closed")
+class _Stream(Source):
+    """Lines from one stream of bytes."""
+
+    def __init__(self, name: str, total: int | None) -> None:
+        super().__init__(name, total)
+        self._checked: tuple[object, CheckedArchive] | None = None
 
     def lines(self) -> Iterator[SourceLine]:
         is_empty = True
-        raw: Any = sys.stdin.buffer
-        for line in _read_lines(self.name, _decompress_by_content(raw if hasattr(raw, "peek") else _peekable(raw))):
+        for line in self._all_lines():
             is_empty = False
             yield line
         if is_empty:
             self.empty.append(self.name)
 
+    def _all_lines(self) -> Iterator[SourceLine]:
+        raise NotImplementedError
 
-class File(Source):
+    def _lines_of(self, raw: Any, packing: Packing | None) -> Iterator[SourceLine]:
+        """Yield the lines of a stream; of a compressed one, only those that its checksums confirm."""
+        packing = packing or packing_by_content(raw.peek(len(ZSTD_START)))
+        if packing is None:
+            yield from _read_lines(self.name, raw)
+        elif raw.seekable():
+            yield from self._lines_of_archive(raw, packing)
+        else:
+            with _spooled(self.name, raw) as copy:
+                # All of the input has been read, but none of it is loaded yet.
+                at_end, self.position = self.position, copy.tell
+                try:
+                    yield from self._lines_of_archive(copy, packing)
+                finally:
+                    self.position = at_end
+
+    def _lines_of_archive(self, raw: BinaryIO, packing: Packing) -> Iterator[SourceLine]:
+        checked = self._check(raw, packing)
+        with unpacked(raw, packing, checked) as text:
+            yield from _read_lines(self.name, text, is_cut_off=checked.damage is not None)
+        if checked.damage:
+            raise _damage(self.name, checked)
+
+    def _check(self, raw: BinaryIO, packing: Packing) -> CheckedArchive:
+        """Check an archive. A file of a folder is read twice, but it is checked again only if it has changed."""
+        found = os.fstat(raw.fileno())
+        state = (found.st_ino, found.st_size, found.st_mtime_ns)
+        if self._checked is None or self._checked[0] != state:
+            self._checked = (state, check(raw, packing))
+        return self._checked[1]
+
+
+class StandardInput(_Stream):
+    def __init__(self) -> None:
+        if sys.stdin is None:
+            raise SourceError("cannot read source records: standard input is closed")
+        super().__init__("stdin", _bytes_left(sys.stdin.buffer))
+
+    def _all_lines(self) -> Iterator[SourceLine]:
+        counted = _CountedReads(sys.stdin.buffer)
+        self.position = lambda: counted.count
+        yield from self._lines_of(io.BufferedReader(counted, BUFFER_BYTES), None)
+
+
+class File(_Stream):
     def __init__(self, path: Path) -> None:
         super().__init__(printable_name(path.name), _size(path))
         self._path = path
 
-    def lines(self) -> Iterator[SourceLine]:
-        is_empty = True
-        try:
-            for line in self._all_lines():
-                is_empty = False
-                yield line
-        except SourceError:
-            self.unreadable.append(self._path)
-            raise
-        if is_empty:
-            self.empty.append(self.name)
-
     def _all_lines(self) -> Iterator[SourceLine]:
-        with _open_file(self._path) as raw:
+        try:
+            with _open_file(self._path) as raw:
+                yield from self._lines_of(self._with_position(raw), PACKINGS.get(self._path.suffix))
+        except SourceError as error:
+            self.unreadable.append(self._path)
+            self.damage[self._path] = str(error)
+            raise
+        finally:
+            if self.total is not None:
+                self.position = lambda: self.total or 0
+
+    def _with_position(self, raw: BinaryIO) -> Any:
+        if raw.seekable():
             self.position = raw.tell
-            try:
-                with _decompress(self._path, raw) as text:
-                    yield from _read_lines(self.name, text)
-            except SourceError as damage:
-                if self._path.suffix not in PACKED or not raw.seekable():
-                    raise
-                # Intact lines that were decompressed in the same read as the damage are lost, so read the file again in
-                # small pieces.
-                raw.seek(0)
-                with _decompress(self._path, _SmallReads(raw)) as text:
-                    yield from _read_lines(self.name, text, after=damage.line)
-        self.position = lambda: self.total or 0
+            return raw
+        counted = _CountedReads(raw)
+        self.position = lambda: counted.count
+        return io.BufferedReader(counted, BUFFER_BYTES)
 
 
-class Folder(Source):
-    """All files of a folder, read twice: first for everything except bills, then for the bills."""
+class FileSet(Source):
+    """Several files, read twice: first for everything except bills, then for the bills."""
 
-    def __init__(self, path: Path, *, may_be_empty: bool = False) -> None:
-        entries = _entries(path)
-        self._paths = [entry for entry in entries if entry.name.endswith(SUFFIXES) and entry.is_file()]
-        if not self._paths and not may_be_empty:
-            raise SourceError(f"the folder {path} contains no file that ends in {', '.join(SUFFIXES)}")
-        super().__init__(printable_name(path.name), 2 * sum(_size(entry) for entry in self._paths))
-        # A file whose name begins with a dot is still being written.
-        self.ignored = [entry for entry in entries if entry not in self._paths and not entry.name.startswith(".")]
+    def __init__(self, name: str, paths: Sequence[Path]) -> None:
+        self._files = [File(path) for path in paths if is_source(path.name)]
+        super().__init__(name, 2 * sum(file.total or 0 for file in self._files))
+        self.ignored = [path for path in paths if not is_source(path.name)]
 
     def lines(self) -> Iterator[SourceLine]:
         done = 0
         damage = Damage()
         for bills in (False, True):
-            for path in self._paths:
-                file, before = File(path), done
-                self.position = lambda file=file, before=before: before + file.position()  # type: ignore[misc]
+            for file in self._files:
+                self.position = lambda file=file, before=done: before + file.position()  # type: ignore[misc]
                 yield from (line for line in damage.skipped(file) if _is_bill(line.text) is bills)
-                done += _size(path)
+                done += file.total or 0
                 if not bills:
                     self.empty += file.empty
                     self.unreadable += file.unreadable
+                    self.damage |= file.damage
         self.position = lambda: done
         damage.raise_if_any()
+
+
+class Folder(FileSet):
+    """All files of a folder."""
+
+    def __init__(self, path: Path, *, may_be_empty: bool = False) -> None:
+        entries = _entries(path)
+        unfinished = [entry for entry in entries if is_unfinished(entry.name)]
+        others = [entry for entry in entries if entry not in unfinished]
+        files = [entry for entry in others if entry.is_file()]
+        if not any(is_source(entry.name) for entry in files) and not may_be_empty:
+            raise SourceError(f"the folder {path} contains no file that ends in {', '.join(SUFFIXES)}")
+        super().__init__(printable_name(path.name), [entry for entry in files if is_source(entry.name)])
+        self.ignored = [entry for entry in others if not (entry.is_file() and is_source(entry.name))]
+        self.unfinished = unfinished
 
 
 class Damage:
@@ -157,19 +216,26 @@ class Damage:
             self._found[str(error)] = None
 
     def raise_if_any(self) -> None:
-        """Raise one SourceError for all damage that was found."""
         if self._found:
             raise SourceError("; ".join(self._found))
 
 
-class _SmallReads:
-    """A file whose reads return at most READ_BYTES bytes."""
+class _CountedReads(io.RawIOBase):
+    """A stream that cannot tell its position, such as a pipe. `count` is the number of bytes read from it."""
 
     def __init__(self, raw: BinaryIO) -> None:
-        self._raw = raw
+        self._raw: Any = raw
+        self.count = 0
 
-    def read(self, size: int = -1) -> bytes:
-        return self._raw.read(READ_BYTES if size < 0 else min(size, READ_BYTES))
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        # `read1` returns what a pipe has, and does not wait until the buffer is full.
+        data = (self._raw.read1 if hasattr(self._raw, "read1") else self._raw.read)(len(buffer))
+        buffer[: len(data)] = data
+        self.count += len(data)
+        return len(data)
 
 
 def open_source(name: str, *, may_be_empty: bool = False) -> Source:
@@ -185,6 +251,16 @@ def open_source(name: str, *, may_be_empty: bool = False) -> Source:
     if not path.exists():
         raise SourceError(f"there is no file or folder {name}")
     return File(path)
+
+
+def is_source(name: str) -> bool:
+    """Return whether a file of this name contains source records."""
+    return name.endswith(SUFFIXES)
+
+
+def is_unfinished(name: str) -> bool:
+    """Return whether a file of this name is still being written, or is not meant to be seen."""
+    return name.startswith(".") or name.endswith(UNFINISHED_SUFFIXES)
 
 
 def printable_name(name: str) -> str:
@@ -212,11 +288,22 @@ def _entries(path: Path) -> list[Path]:
         raise SourceError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _size(path: Path) -> int:
+def _size(path: Path) -> int | None:
+    """Return the size of a file; None for a named pipe, which has none."""
     try:
-        return path.stat().st_size
+        found = path.stat()
     except OSError as error:
         raise SourceError(f"cannot read {path}: {error.strerror}") from error
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _bytes_left(raw: BinaryIO) -> int | None:
+    """Return how much is left of a regular file that standard input was redirected from; None for a pipe."""
+    try:
+        found = os.fstat(raw.fileno())
+        return found.st_size - raw.tell() if stat.S_ISREG(found.st_mode) else None
+    except OSError:
+        return None
 
 
 def _open_file(path: Path) -> BinaryIO:
@@ -226,34 +313,27 @@ def _open_file(path: Path) -> BinaryIO:
         raise SourceError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _decompress(path: Path, raw: BinaryIO | _SmallReads) -> IO[bytes]:
-    if path.suffix == ".gz":
-        text: Any = gzip.GzipFile(fileobj=cast("BinaryIO", raw))
-    elif path.suffix == ".zst":
-        text = zstd.ZstdFile(cast("BinaryIO", raw))
-    else:
-        return cast("IO[bytes]", raw) if isinstance(raw, _SmallReads) else _decompress_by_content(raw)
-    return cast("IO[bytes]", text if isinstance(raw, _SmallReads) else io.BufferedReader(text, 1 << 20))
+def _spooled(name: str, raw: IO[bytes]) -> BinaryIO:
+    try:
+        return spooled(raw)
+    except OSError as error:
+        raise SourceError(f"cannot copy {name} to a temporary file: {error.strerror}") from error
 
 
-def _decompress_by_content(raw: Any) -> IO[bytes]:
-    """Return the decompressed content of a file or pipe whose name does not show whether it is compressed."""
-    start = raw.peek(len(ZSTD_START))
-    if start.startswith(GZIP_START):
-        raw = io.BufferedReader(cast("Any", gzip.GzipFile(fileobj=raw)), 1 << 20)
-    elif start.startswith(ZSTD_START):
-        raw = io.BufferedReader(cast("Any", zstd.ZstdFile(raw)), 1 << 20)
-    return cast("IO[bytes]", raw)
+def _damage(name: str, checked: CheckedArchive) -> SourceError:
+    """Return the error about a compressed file that is damaged."""
+    lines = f"{checked.other_lines:,} more {'line was' if checked.other_lines == 1 else 'lines were'}"
+    return SourceError(
+        f"{name} cannot be read after line {checked.confirmed_lines}: {checked.damage}. "
+        f"{lines} unpacked but not loaded, because no correct checksum confirms them.",
+        checked.confirmed_lines,
+    )
 
 
-def _peekable(raw: Any) -> IO[bytes]:
-    return cast("IO[bytes]", io.BufferedReader(raw))
+def _read_lines(name: str, text: IO[bytes], *, is_cut_off: bool = False) -> Iterator[SourceLine]:
+    """Yield the non-blank lines. Truncate lines that are too long, and leave out a line that is cut off.
 
-
-def _read_lines(name: str, text: IO[bytes], after: int = 0) -> Iterator[SourceLine]:
-    """Yield the non-blank lines whose number is greater than `after`. Truncate lines that are too long.
-
-    If the source is a JSON array, or its records span several lines, each record is yielded as one line.
+    In an array, or if records span several lines, each record is yielded like a line.
     """
     number, is_first = 0, True
     document: DocumentReader | None = None
@@ -261,18 +341,19 @@ def _read_lines(name: str, text: IO[bytes], after: int = 0) -> Iterator[SourceLi
         while line := text.readline(MAX_REJECT_BYTES + 1):
             number += 1
             if is_first and is_document(line):
-                document = DocumentReader(text, line, number)
+                document = DocumentReader(text, line, number, is_cut_off=is_cut_off)
                 for start, record in document.records():
-                    if start > after:
-                        yield SourceLine(name, start, record)
+                    yield SourceLine(name, start, record)
                 return
             if len(line) > MAX_REJECT_BYTES and not line.endswith(b"\n"):
                 # A truncated line is not stripped, because it could then pass for a complete line within the limit.
                 _skip_rest(text)
+            elif is_cut_off and not line.endswith(b"\n"):
+                return
             else:
                 line = line.strip()
             is_first = is_first and not line
-            if line and number > after:
+            if line:
                 yield SourceLine(name, number, line)
     except (OSError, EOFError, zlib.error, zstd.ZstdError, Unfinished) as error:
         reached = document.line if document else number

@@ -20,10 +20,14 @@ ALLOWED = ["GET", "HEAD"]
 
 
 class Readiness(Struct, frozen=True):
-    """The result of one readiness check: its name, and the problem or None."""
+    """The result of one readiness check: its name, and the problem or None.
+
+    A warning is for the operator and does not make the service unready.
+    """
 
     name: str
     problem: str | None
+    warning: str | None = None
 
 
 class AdminRefusal(Struct, frozen=True):
@@ -119,7 +123,9 @@ class Admin:
             case "/ready":
                 checks = self._ready()
                 problems = {check.name: check.problem for check in checks if check.problem}
-                body = {"ready": not problems, "notReady": problems, "checked": [check.name for check in checks]}
+                warnings = {check.name: check.warning for check in checks if check.warning}
+                names = [check.name for check in checks]
+                body = {"ready": not problems, "notReady": problems, "warnings": warnings, "checked": names}
                 return (503 if problems else 200), JSON, json.encode(body)
             case "/metrics":
                 return 200, TEXT, generate_latest(self._registry)

@@ -1,12 +1,14 @@
 """Collects the readiness checks and the metrics that the admin listener reports."""
 
 import http.client
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from prometheus_client.core import Metric
 
 from counterfoil.domain.access import KEYS_TRUSTED_SEC
+from counterfoil.domain.intake import MEASURES, feed_warning
 from counterfoil.machine.addresses import reachable_host
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.counters import last_store_failure_ms, totals
@@ -32,7 +34,18 @@ def readiness(settings: Settings, counters: Path, inspection: Inspection) -> lis
         Readiness("horizon", problem),
         Readiness("admissions", _recent_store_failure(counters)),
         Readiness("api", probe(settings)),
+        *_intake_warnings(settings, inspection),
     ]
+
+
+def _intake_warnings(settings: Settings, inspection: Inspection) -> Iterator[Readiness]:
+    """Yield warnings about loads. They contain no name of a field, because the listener has no authentication."""
+    count = len(inspection.intake().alarms)
+    changes = f"{count} sudden {'change' if count == 1 else 'changes'} in the loaded records" if count else None
+    yield Readiness("intake", None, changes and f"{changes}: see `counterfoil doctor`")
+    now = SystemClock().now_ms()
+    warnings = [feed_warning(feed, now, settings.silent_feed_min) for feed in inspection.feeds(now)]
+    yield Readiness("feed", None, "; ".join(filter(None, warnings)) or None)
 
 
 def _horizon_age_ms(inspection: Inspection) -> int | None:
@@ -50,7 +63,7 @@ def _recent_store_failure(counters: Path) -> str | None:
     )
 
 
-def metrics(counters: Path, inspection: Inspection) -> Iterator[Metric]:
+def metrics(settings: Settings, counters: Path, inspection: Inspection) -> Iterator[Metric]:
     yield from request_metrics(LAYOUT, totals(counters, LAYOUT))
     age = _horizon_age_ms(inspection)
     if age is not None:
@@ -64,6 +77,46 @@ def metrics(counters: Path, inspection: Inspection) -> Iterator[Metric]:
         yield gauge("load_changed", "Records the latest load added, changed or removed.", load.changed)
         yield gauge("load_rejected", "Lines the latest load rejected.", load.rejected)
         yield gauge("load_idle_seconds", "Time since the latest load last wrote a batch.", load.idle_ms / 1000)
+    yield from _intake_gauges(settings, inspection)
+
+
+def _intake_gauges(settings: Settings, inspection: Inspection) -> Iterator[Metric]:
+    measures = Counter(alarm.measure for alarm in inspection.intake().alarms)
+    yield gauges(
+        "load_alarms",
+        "Sudden changes in the loaded records against earlier loads that nobody has accepted yet, by measure.",
+        ["measure"],
+        (([measure], float(measures[measure])) for measure in MEASURES),
+    )
+    now = SystemClock().now_ms()
+    feeds = inspection.feeds(now)
+    if not feeds:
+        return
+    ages = [(feed, max(0, now - feed.seen_at) / 1000, max(0, now - feed.delivered_at) / 1000) for feed in feeds]
+    yield gauges(
+        "feed_heartbeat_age_seconds",
+        "Time since the watcher of a spool folder last reported to the store.",
+        ["feed"],
+        (([feed.name], seen) for feed, seen, _ in ages),
+    )
+    yield gauges(
+        "feed_delivery_age_seconds",
+        "Time since a file was last delivered to a spool folder.",
+        ["feed"],
+        (([feed.name], delivered) for feed, _, delivered in ages),
+    )
+    yield gauges(
+        "feed_silent",
+        "1 if nothing was delivered to a spool folder for longer than the setting silent_feed_min.",
+        ["feed"],
+        (([feed.name], float(feed.is_silent(now, settings.silent_feed_min))) for feed in feeds),
+    )
+    yield gauges(
+        "feed_quarantined_files",
+        "Files of a spool folder that were moved to quarantine, in total.",
+        ["feed"],
+        (([feed.name], float(feed.quarantined)) for feed in feeds),
+    )
 
 
 def _server_gauges(inspection: Inspection) -> Iterator[Metric]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
+from msgspec import json
 from msgspec.structs import astuple
 from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
@@ -18,6 +19,7 @@ from counterfoil.backends.postgres.admin_connections import Connection, checked_
 from counterfoil.backends.postgres.deployment import fingerprint_of
 from counterfoil.domain.access import Scope
 from counterfoil.domain.activity import ClosedBetween, ShopActivity, activity, in_order
+from counterfoil.domain.intake import FORGET_FEED_MS, Feed, Intake
 from counterfoil.ports import (
     LatestLoad,
     Permissions,
@@ -33,6 +35,9 @@ ANSWER_SEC = 1.0
 
 _STATE = "SELECT pg_is_in_recovery(), at FROM horizon"
 _LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
+
+_INTAKE = "SELECT state FROM intake"
+_FEEDS = "SELECT name, seen_at, delivered_at, files, quarantined, stopped FROM feeds WHERE seen_at > %s ORDER BY name"
 
 _KNOWN = {
     "shop": "SELECT 1 FROM shops WHERE id = %s AND NOT removed",
@@ -96,6 +101,17 @@ class PostgresInspection:
             return None
         lines, changed, rejected, finished_at, seen_at = row
         return LatestLoad(lines, changed, rejected, finished_at is not None, max(0, now_ms - seen_at))
+
+    def intake(self) -> Intake:
+        row = self._row(_INTAKE)
+        return json.decode(row[0], type=Intake) if row else Intake()
+
+    def feeds(self, now_ms: int) -> list[Feed]:
+        try:
+            with closing(connect(self._address())) as connection, translated():
+                return [Feed(*row) for row in connection.execute(_FEEDS, (now_ms - FORGET_FEED_MS,)).fetchall()]
+        except StoreUnavailable:
+            return []
 
     def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
         with checked_connection(self._address()) as connection:

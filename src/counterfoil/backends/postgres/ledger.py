@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from itertools import starmap
 from typing import Any
 
+from msgspec import json
 from psycopg import Connection, Cursor
 from psycopg.errors import InsufficientPrivilege
 
@@ -20,6 +21,7 @@ from counterfoil.backends.postgres.deployment import fingerprint_of
 from counterfoil.backends.postgres.revisions import loaded, rev_text
 from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
+from counterfoil.domain.intake import Intake
 from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, OutdatedBill, Row, ShopRow, account_values
 from counterfoil.ports import LoadProgress, StoreMismatch
 
@@ -135,6 +137,22 @@ _SAVE_LOAD = """
 """
 _FORGET_LOADS = "DELETE FROM loads WHERE number <= %s - 100"
 
+_INTAKE = "SELECT state FROM intake"
+_PUT_INTAKE = """
+    INSERT INTO intake (one, state) VALUES (1, %b) ON CONFLICT (one) DO UPDATE SET state = excluded.state
+"""
+_REPORT_FEED = """
+    INSERT INTO feeds (name, seen_at, delivered_at, files, quarantined, stopped)
+    VALUES (%(name)s, %(now)s, %(now)s, %(files)s, %(quarantined)s, %(stopped)s)
+    ON CONFLICT (name) DO UPDATE SET
+        seen_at = excluded.seen_at,
+        delivered_at = CASE
+            WHEN excluded.files + excluded.quarantined > 0 THEN excluded.delivered_at ELSE feeds.delivered_at
+        END,
+        files = feeds.files + excluded.files, quarantined = feeds.quarantined + excluded.quarantined,
+        stopped = excluded.stopped
+"""
+
 _SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s) ON CONFLICT DO NOTHING"
 
 
@@ -178,6 +196,19 @@ class PostgresLedger:
             if progress:
                 self._save(progress, now)
         return outcomes
+
+    def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
+        with self._writing():
+            now = self._begin()
+            row = self._line().execute(_INTAKE, binary=True).fetchone()
+            intake = change(json.decode(row[0], type=Intake) if row else Intake(), now)
+            self._line().execute(_PUT_INTAKE, (json.encode(intake),))
+        return intake
+
+    def report_feed(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
+        with self._writing():
+            values = {"name": name, "now": self._begin(), "files": files, "quarantined": quarantined}
+            self._line().execute(_REPORT_FEED, {**values, "stopped": is_stopped})
 
     def rewrite_bills(self, most: int) -> bool:
         with self._writing():

@@ -3,7 +3,9 @@
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+from msgspec import json
 from msgspec.structs import astuple
 
 from counterfoil.backends.sqlite.files import (
@@ -20,10 +22,14 @@ from counterfoil.backends.sqlite.open_files import OpenFiles
 from counterfoil.backends.sqlite.schema import NAMES, Name, version
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Scope
 from counterfoil.domain.activity import ClosedBetween, ShopActivity, activity, in_order
+from counterfoil.domain.intake import FORGET_FEED_MS, Feed, Intake
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import LatestLoad, StoreBusy, StoreExtent, StoreMismatch, StoreUnavailable
 
 _LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
+
+_INTAKE = "SELECT state FROM intake"
+_FEEDS = "SELECT name, seen_at, delivered_at, files, quarantined, stopped FROM feeds WHERE seen_at > ? ORDER BY name"
 
 _KNOWN = {
     "shop": "SELECT 1 FROM shops WHERE id = ? AND NOT removed",
@@ -90,6 +96,21 @@ class SqliteInspection:
         lines, changed, rejected, finished_at, seen_at = row
         return LatestLoad(lines, changed, rejected, finished_at is not None, max(0, now_ms - seen_at))
 
+    def intake(self) -> Intake:
+        row = self._row(_INTAKE)
+        return json.decode(row[0], type=Intake) if row else Intake()
+
+    def feeds(self, now_ms: int) -> list[Feed]:
+        try:
+            with closing(read_only(self._folder, "books")) as connection, translated():
+                found = connection.execute(_FEEDS, (now_ms - FORGET_FEED_MS,)).fetchall()
+        except (StoreUnavailable, StoreMismatch):
+            return []
+        return [
+            Feed(name, seen_at, delivered_at, files, quarantined, bool(stopped))
+            for name, seen_at, delivered_at, files, quarantined, stopped in found
+        ]
+
     def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
         with closing(read_only(self._folder, "books")) as connection, translated():
             connection.execute("BEGIN")
@@ -155,10 +176,10 @@ class SqliteInspection:
             return str(error)
         return None
 
-    def _row(self, query: str, *values: str) -> tuple[int, ...] | None:
+    def _row(self, query: str, *values: str) -> tuple[Any, ...] | None:
         try:
             with closing(read_only(self._folder, "books")) as connection, translated():
-                row: tuple[int, ...] | None = connection.execute(query, values).fetchone()
+                row: tuple[Any, ...] | None = connection.execute(query, values).fetchone()
                 return row
         except (StoreUnavailable, StoreMismatch):
             return None

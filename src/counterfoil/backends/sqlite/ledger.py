@@ -7,13 +7,16 @@ a process dies.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, starmap
 from pathlib import Path
+
+from msgspec import json
 
 from counterfoil.backends.sqlite.files import WAIT_SEC, checkpoint, read_write, translated, writing
 from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
+from counterfoil.domain.intake import Intake
 from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, OutdatedBill, Row, ShopRow, account_values
 from counterfoil.ports import Clock, LoadProgress, StoreMismatch
 
@@ -98,6 +101,16 @@ _BEGIN_LOAD = "INSERT INTO loads (source, started_at, seen_at) VALUES (?, ?, ?)"
 _SAVE_LOAD = "UPDATE loads SET seen_at = ?, lines = ?, changed = ?, rejected = ?, finished_at = ? WHERE number = ?"
 _FORGET_LOADS = "DELETE FROM loads WHERE number <= ? - 100"
 
+_INTAKE = "SELECT state FROM intake"
+_PUT_INTAKE = "INSERT OR REPLACE INTO intake (one, state) VALUES (1, ?)"
+_REPORT_FEED = """
+    INSERT INTO feeds (name, seen_at, delivered_at, files, quarantined, stopped)
+    VALUES (:name, :now, :now, :files, :quarantined, :stopped)
+    ON CONFLICT (name) DO UPDATE SET
+        seen_at = :now, delivered_at = iif(:files + :quarantined > 0, :now, delivered_at),
+        files = files + :files, quarantined = quarantined + :quarantined, stopped = :stopped
+"""
+
 _FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
 _SET_FINGERPRINT = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, ?)"
 
@@ -136,6 +149,18 @@ class SqliteLedger:
             if progress:
                 self._save(progress)
         return outcomes
+
+    def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
+        with translated(), writing(self._connection, WAIT_SEC["books"]):
+            row = self._connection.execute(_INTAKE).fetchone()
+            intake = change(json.decode(row[0], type=Intake) if row else Intake(), self._clock.now_ms())
+            self._connection.execute(_PUT_INTAKE, (json.encode(intake),))
+        return intake
+
+    def report_feed(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
+        values = {"name": name, "now": self._clock.now_ms(), "files": files, "quarantined": quarantined}
+        with translated(), writing(self._connection, WAIT_SEC["books"]):
+            self._connection.execute(_REPORT_FEED, {**values, "stopped": is_stopped})
 
     def rewrite_bills(self, most: int) -> bool:
         with translated(), writing(self._connection, WAIT_SEC["books"]):

@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from counterfoil import bootstrap
+from counterfoil.cli.checks.intake import check_intake
 from counterfoil.cli.checks.local import Finding, secret
 from counterfoil.domain.access import KEYS_TRUSTED_SEC
+from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Inspection, Permissions, ServerState, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, display_value
 
@@ -32,6 +34,7 @@ def _check_store(settings: Settings, inspection: Inspection) -> Iterator[Finding
     yield permissions(seen)
     if seen.serves or seen.loads:
         yield from _check_secret(settings, inspection)
+        yield from check_intake(settings, inspection, SystemClock().now_ms())
 
 
 def _check_secret(settings: Settings, inspection: Inspection) -> Iterator[Finding]:

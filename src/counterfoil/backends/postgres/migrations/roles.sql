@@ -1,7 +1,8 @@
 -- Grants each role what it needs and nothing else. `counterfoil migrate --roles` runs this; it can be repeated.
 
 GRANT USAGE ON SCHEMA counterfoil TO counterfoil_serving, counterfoil_loading, counterfoil_administration;
-GRANT SELECT ON migrations, deployment, horizon, shops, bills, bases, members, accounts, removals, loads
+GRANT SELECT ON migrations, deployment, horizon, shops, bills, bases, members, accounts, removals, loads,
+    intake, feeds
     TO counterfoil_serving, counterfoil_loading, counterfoil_administration;
 
 -- Serving reads the books and the keys, advances the horizon while nothing is loaded, and writes usage.
@@ -13,7 +14,8 @@ GRANT SELECT, INSERT, DELETE ON requests TO counterfoil_serving;
 -- Loading writes the books and cannot read keys.
 GRANT INSERT ON deployment TO counterfoil_loading;
 GRANT UPDATE ON horizon TO counterfoil_loading;
-GRANT INSERT, UPDATE, DELETE ON shops, bills, bases, members, accounts, removals, loads TO counterfoil_loading;
+GRANT INSERT, UPDATE, DELETE ON shops, bills, bases, members, accounts, removals, loads, intake, feeds
+    TO counterfoil_loading;
 
 -- Administration issues keys, and reads and prunes usage.
 GRANT SELECT, INSERT, UPDATE ON keys TO counterfoil_administration;

@@ -41,7 +41,7 @@ class BillRows(Struct):
     payments: list[TableRow]
 
 
-class Spool:
+class SortedRows:
     """The rows of an export, by bill. `max_pages` limits the temporary file, in pages of 4 KiB."""
 
     def __init__(self, max_pages: int | None = None) -> None:

@@ -1,0 +1,43 @@
+"""The checks of `doctor` and `status` on deliveries: sudden changes against earlier loads, and watched folders."""
+
+from collections.abc import Iterator, Sequence
+
+from counterfoil.cli.checks.local import Finding, format_duration
+from counterfoil.domain.intake import Feed, Intake, describe, feed_warning
+from counterfoil.ports import Inspection
+from counterfoil.settings import Settings
+
+ACCEPT = "Check the export of the POS. If the change is intended, run `counterfoil load --accept-change`."
+
+
+def check_intake(settings: Settings, inspection: Inspection, now: int) -> Iterator[Finding]:
+    yield from sudden_changes(inspection.intake(), now)
+    yield from watched_folders(inspection.feeds(now), now, settings.silent_feed_min)
+
+
+def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:
+    """Yield a warning for each active alarm, or one finding that there is none."""
+    if not intake.judged:
+        return
+    if not intake.alarms:
+        yield Finding("intake", "ok", "The latest loads look like earlier ones.")
+    since = format_duration(now - intake.alarmed_at)
+    for alarm in intake.alarms:
+        said = describe(alarm)
+        yield Finding("intake", "warn", f"Sudden change, noticed {since} ago: {said}.", ACCEPT)
+
+
+def watched_folders(feeds: Sequence[Feed], now: int, silent_after_min: int) -> Iterator[Finding]:
+    for feed in feeds:
+        warning = feed_warning(feed, now, silent_after_min)
+        if warning is None:
+            delivered = format_duration(now - feed.delivered_at)
+            files = f"{feed.files:,} {'file' if feed.files == 1 else 'files'} loaded"
+            message = f"{feed.name} is watched: {files}, latest delivery {delivered} ago."
+            yield Finding("feed", "ok", message)
+        elif feed.is_stale(now):
+            advice = f"Start it again with `counterfoil load --watch {feed.name}`, or check its log."
+            yield Finding("feed", "warn", f"{warning[0].upper()}{warning[1:]}.", advice)
+        else:
+            advice = "Check that the POS delivers. The setting silent_feed_min is the limit, in minutes."
+            yield Finding("feed", "warn", f"{warning[0].upper()}{warning[1:]}.", advice)

@@ -1,0 +1,104 @@
+"""The summary of a load, for people and for programs."""
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from counterfoil.cli.load_fields import alarm_rows, alarm_view, field_rows, field_view
+from counterfoil.cli.load_files import file_rows, file_view
+from counterfoil.cli.load_run import LoadReport
+from counterfoil.cli.terminal import print_fields, print_json
+from counterfoil.domain.changes import Outcome
+from counterfoil.domain.intake import IntakeAlarm, describe
+from counterfoil.ingest.checking import RejectExamples
+from counterfoil.ingest.lines import REASONS
+
+OUTCOMES = tuple(
+    outcome.value for outcome in (Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED, Outcome.LATE, Outcome.REMOVED)
+)
+
+
+def print_report(report: LoadReport, as_json: bool) -> None:
+    summary = report.summary
+    if as_json:
+        print_json(report_view(report))
+        return
+    pairs = [("lines read", f"{summary.lines:,} in {report.seconds:.1f} s ({report.per_second:,.0f}/s)")]
+    if report.check:
+        pairs.append(("would load", f"{summary.outcomes.total():,}"))
+    else:
+        pairs += [(name, f"{summary.outcomes[name]:,}") for name in OUTCOMES if summary.outcomes[name]]
+    pairs += [("rejected", f"{count:,}: the line {REASONS[reason]}") for reason, count in summary.rejected.items()]
+    if isinstance(report.rejects, RejectExamples):
+        pairs += [("for example", _describe(example)) for example in report.rejects.examples]
+    if report.rejects.used:
+        pairs.append(("rejects file", str(report.rejects.path)))
+    pairs += field_rows(summary.fields) + file_rows(report.records, report.quarantined)
+    print_fields(pairs + alarm_rows(report.alarms))
+    for note in _notes(report):
+        click.echo(note)
+    if report.accepted:
+        print_accepted(report.accepted, as_json=False)
+
+
+def _notes(report: LoadReport) -> Iterator[str]:
+    """Yield the sentences below the table: what happened, and what to do next."""
+    summary = report.summary
+    if not summary.lines and not report.interrupted:
+        yield "The delivery is empty: it contains no records."
+    if report.check:
+        yield "Nothing was written. Run the same command without --check to load the records."
+    elif report.interrupted:
+        yield "Stopped. Progress saved. Run the same command to resume."
+    elif report.rejects.used:
+        rejected = f"Rejected {summary.rejected.total():,} of {summary.lines:,} lines."
+        yield f"{rejected} Fix the cause, then run `counterfoil load` on the rejects file."
+    if report.alarms:
+        yield (
+            "The records differ suddenly from those of earlier loads. Check the export of the POS. "
+            "If the change is intended, run `counterfoil load --accept-change`."
+        )
+
+
+def print_accepted(alarms: Sequence[IntakeAlarm], as_json: bool) -> None:
+    if as_json:
+        print_json({"accepted": alarm_view(alarms)})
+    elif not alarms:
+        click.echo("There is no sudden change to accept.")
+    for alarm in () if as_json else alarms:
+        click.echo(f"Accepted as normal: {describe(alarm)}.")
+
+
+def _describe(example: dict[str, object]) -> str:
+    fields = example["fields"]
+    named = f" ({', '.join(fields)})" if isinstance(fields, list) and fields else ""
+    return f"{example['source']} line {example['line']}: {example['reason']}{named}"
+
+
+def report_view(report: LoadReport) -> dict[str, object]:
+    summary = report.summary
+    checked: dict[str, object] = {}
+    if isinstance(report.rejects, RejectExamples):
+        # The outcome of a record is known only when it is written.
+        checked = {
+            **dict.fromkeys(OUTCOMES),
+            "check": True,
+            "wouldLoad": summary.outcomes.total(),
+            "rejectExamples": report.rejects.examples,
+        }
+    return {
+        "source": summary.source,
+        "lines": summary.lines,
+        **{name: summary.outcomes[name] for name in OUTCOMES},
+        "setAside": summary.rejected.total(),
+        "reasons": dict(summary.rejected),
+        "rejectsFile": str(report.rejects.path) if report.rejects.used else None,
+        "seconds": round(report.seconds, 3),
+        "linesPerSecond": round(report.per_second),
+        "interrupted": report.interrupted,
+        **field_view(summary.fields),
+        **file_view(report.records, report.quarantined),
+        "alarms": alarm_view(report.alarms),
+        "accepted": alarm_view(report.accepted),
+        **checked,
+    }

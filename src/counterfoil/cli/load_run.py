@@ -1,0 +1,163 @@
+"""Runs a load from the command line: opens the sources and the store, shows progress and collects the result."""
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC
+from pathlib import Path
+
+from msgspec import Struct
+
+from counterfoil import bootstrap
+from counterfoil.cli.progress import progress
+from counterfoil.domain.calendar import from_ms
+from counterfoil.domain.intake import Intake, IntakeAlarm, accepted
+from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
+from counterfoil.ingest.checking import CheckingLedger, RejectExamples
+from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
+from counterfoil.ingest.sources import SUFFIXES, Damage, Source, SourceError, SourceLine
+from counterfoil.machine.clock import SystemClock
+from counterfoil.ports import Ledger
+from counterfoil.settings import Settings
+
+# A load creates thousands of lists per batch but no reference cycles. With the default threshold, it spent 6 % of its
+# time on garbage collection.
+OBJECTS_BETWEEN_COLLECTIONS = 100_000
+
+# Exit statuses besides those in `cli/main.py`; 4 and 5 are those of `pull`.
+SOME_REJECTED, SUDDEN_CHANGE = 3, 6
+
+
+class SourceList(Source):
+    """Several sources, read one after the other as if they were one."""
+
+    def __init__(self, parts: Sequence[Source]) -> None:
+        sizes = [part.total for part in parts]
+        total = None if None in sizes else sum(size for size in sizes if size is not None)
+        super().__init__(", ".join(part.name for part in parts), total)
+        self._parts = parts
+        self.ignored = [path for part in parts for path in part.ignored]
+        self.unfinished = [path for part in parts for path in part.unfinished]
+
+    def lines(self) -> Iterator[SourceLine]:
+        done = 0
+        damage = Damage()
+        for part in self._parts:
+            self.position = lambda part=part, done=done: done + part.position()  # type: ignore[misc]
+            yield from damage.skipped(part)
+            done += part.position()
+            self.unreadable += part.unreadable
+            self.empty += part.empty
+        self.position = lambda: done
+        damage.raise_if_any()
+
+
+class LoadReport(Struct, kw_only=True):
+    """The result of a load, complete or partial."""
+
+    summary: Summary
+    rejects: RejectsFile
+    records: Source
+    seconds: float = 0
+    quarantines: bool = False
+    """Whether damaged files are moved to quarantine after the load."""
+    quarantined: list[Path] = []
+    interrupted: bool = False
+    accepted: list[IntakeAlarm] = []
+
+    @property
+    def alarms(self) -> list[IntakeAlarm]:
+        """The sudden changes that this load showed and nobody has accepted."""
+        return [] if self.accepted else self.summary.alarms
+
+    @property
+    def check(self) -> bool:
+        return isinstance(self.rejects, RejectExamples)
+
+    @property
+    def per_second(self) -> float:
+        return self.summary.lines / self.seconds if self.seconds else 0.0
+
+
+def run_load(
+    settings: Settings,
+    report: LoadReport,
+    *,
+    strict: bool = False,
+    on_batch: Callable[[Ledger], None] = lambda _: None,
+) -> None:
+    """Run the load and complete the report, even if the load fails."""
+    records, rejects = report.records, report.rejects
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    began = time.perf_counter()
+    # A check shows no tokens, so it can use any secret. Reading the secret of a new store would create it.
+    pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES)) if report.check else bootstrap.pseudonyms(settings)
+    opened = _open_for_check(settings) if report.check else closing(bootstrap.ledger(settings))
+    doing = "Checking" if report.check else "Loading"
+    with opened as ledger, progress(doing, records.total, "lines", in_bytes=True) as show_progress:
+
+        def show(summary: Summary) -> None:
+            report.summary = summary
+            show_progress(records.position(), summary.lines)
+            on_batch(ledger)
+
+        try:
+            pipeline = Pipeline(
+                ledger,
+                pseudonyms,
+                rejects,
+                settings.batch,
+                show,
+                strict=strict,
+                finishes_damaged=report.quarantines,
+            )
+            pipeline.load(records)
+        except KeyboardInterrupt:
+            report.interrupted = True
+        except SourceError as error:
+            if not report.summary.lines:
+                raise
+            raise SourceError(
+                f"{str(error).rstrip('.')}. The lines before that were loaded. Get a new copy of the file and load it."
+            ) from error
+        finally:
+            rejects.close()
+            report.seconds = time.perf_counter() - began
+
+
+@contextmanager
+def _open_for_check(settings: Settings) -> Iterator[Ledger]:
+    """Yield a ledger that writes nothing. If there is no store yet, do not create one."""
+    if not settings.database and not (settings.store / "books.sqlite3").exists():
+        yield CheckingLedger(lambda _: None, Intake)
+        return
+    with closing(bootstrap.ledger(settings)) as ledger:
+        yield CheckingLedger(ledger.facts, bootstrap.inspection(settings).intake)
+
+
+def accept_change(settings: Settings) -> list[IntakeAlarm]:
+    """Take the latest sudden change as normal; return the alarms that this ends."""
+    ended: list[IntakeAlarm] = []
+
+    def change(intake: Intake, now_ms: int) -> Intake:  # noqa: ARG001 - the ledger's signature
+        ended.extend(intake.alarms)
+        return accepted(intake)
+
+    bootstrap.require_store(settings)
+    with closing(bootstrap.ledger(settings)) as ledger:
+        ledger.change_intake(change)
+    return ended
+
+
+def new_rejects_path(settings: Settings, name: str) -> Path:
+    first = name.partition(", ")[0]
+    for suffix in sorted(SUFFIXES, key=len, reverse=True):
+        first = first.removesuffix(suffix)
+    stamp = f"{from_ms(SystemClock().now_ms(), UTC):%Y%m%dT%H%M%SZ}"
+    folder, number = settings.store / "rejects", 1
+    path = folder / f"{first[:100]}-{stamp}.ndjson"
+    while path.exists():
+        number += 1
+        path = folder / f"{first[:100]}-{stamp}-{number}.ndjson"
+    return path

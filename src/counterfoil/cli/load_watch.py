@@ -1,0 +1,181 @@
+"""`counterfoil load --watch`: loads the files that are delivered to a spool folder, until it is stopped."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TypeVar
+
+import click
+from msgspec import Struct
+
+from counterfoil import bootstrap
+from counterfoil.cli.load_report import print_report
+from counterfoil.cli.load_run import LoadReport, new_rejects_path, run_load
+from counterfoil.domain.intake import HEARTBEAT_MS
+from counterfoil.ingest.pipeline import RejectsFile, Summary
+from counterfoil.ingest.sources import SourceError, printable_name
+from counterfoil.ingest.spool import Spool, reasons
+from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
+from counterfoil.settings import Settings, SettingsError
+
+Result = TypeVar("Result")
+
+POLL_SEC = 1.0
+FIRST_RETRY_SEC, LAST_RETRY_SEC = 1.0, 60.0
+
+
+class WatchOptions(Struct, frozen=True, kw_only=True):
+    strict: bool
+    delete: bool
+    as_json: bool
+
+
+class StopRequest:
+    """Whether a signal has asked the watcher to stop. A second signal stops it at once."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    @property
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for so many seconds, or until a signal arrives."""
+        self._event.wait(seconds)
+
+    @contextmanager
+    def on_signals(self) -> Iterator[None]:
+        def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler's signature
+            if self.is_set:
+                raise KeyboardInterrupt
+            self._event.set()
+
+        previous = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+
+def watch(settings: Settings, spool: Spool, options: WatchOptions) -> None:
+    """Load every file that is delivered to the folder until a signal stops this."""
+    stop = StopRequest()
+    with spool.locked(), stop.on_signals():
+        click.echo(f"Watching {spool.folder}. Stop with Ctrl-C or SIGTERM.", err=True)
+        watcher = FolderWatch(settings, spool, options, stop)
+        watcher.report(0, 0)
+        while not stop.is_set:
+            if not watcher.take_files():
+                watcher.report_if_due()
+                stop.wait(POLL_SEC)
+        watcher.report(0, 0, is_stopped=True)
+        click.echo("Stopped. Files that are not loaded yet stay in the folder.", err=True)
+
+
+class FolderWatch:
+    """Loads the files of one spool folder, and reports to the store that it is running."""
+
+    def __init__(self, settings: Settings, spool: Spool, options: WatchOptions, stop: StopRequest) -> None:
+        self._settings = settings
+        self._spool = spool
+        self._options = options
+        self._stop = stop
+        self._name = printable_name(str(spool.folder.resolve()))
+        self._reported = 0.0
+
+    def take_files(self) -> bool:
+        """Load the files that are waiting; return whether there were any."""
+        paths = self._spool.waiting()
+        if not paths:
+            return False
+        report = self._retried(lambda: self._load(paths))
+        if report is None or report.interrupted:
+            return True
+        failed = reasons(report.records)
+        for path in paths:
+            if path in failed:
+                moved = self._spool.quarantine(path, failed[path])
+                report.quarantined += [moved] if moved else []
+            else:
+                self._spool.finish(path, delete=self._options.delete)
+        print_report(report, self._options.as_json)
+        self.report(len(paths) - len(failed), len(failed))
+        return True
+
+    def _load(self, paths: list[Path]) -> LoadReport:
+        records = self._spool.source(paths)
+        rejects = RejectsFile(new_rejects_path(self._settings, records.name))
+        report = LoadReport(
+            summary=Summary(source=records.name), rejects=rejects, records=records, quarantines=True, quarantined=[]
+        )
+        try:
+            run_load(self._settings, report, strict=self._options.strict, on_batch=self._between_batches)
+        except SourceError as error:
+            if not records.damage:
+                raise
+            click.echo(f"counterfoil: {error}", err=True)
+        return report
+
+    def _between_batches(self, ledger: Ledger) -> None:
+        """End the load after a batch if a signal has arrived; otherwise report that it is running."""
+        if self._stop.is_set:
+            raise KeyboardInterrupt
+        if self._is_report_due():
+            self._report_to(ledger, 0, 0)
+
+    # --- the heartbeat -------------------------------------------------------------
+
+    def report_if_due(self) -> None:
+        if self._is_report_due():
+            self.report(0, 0)
+
+    def report(self, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
+        """Store that this watcher runs. If it is stopping, do not wait for a store that is unavailable."""
+
+        def call() -> None:
+            with closing(bootstrap.ledger(self._settings)) as ledger:
+                self._report_to(ledger, files, quarantined, is_stopped=is_stopped)
+
+        self._retried(call)
+
+    def _report_to(self, ledger: Ledger, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
+        ledger.report_feed(self._name, files, quarantined, is_stopped=is_stopped)
+        self._reported = time.monotonic()
+
+    def _is_report_due(self) -> bool:
+        return time.monotonic() - self._reported >= HEARTBEAT_MS / 1000
+
+    # --- while the store is unavailable ----------------------------------------------
+
+    def _retried(self, call: Callable[[], Result]) -> Result | None:
+        """Call until the store is available; return None if the watcher is stopped before that.
+
+        A store that does not fit is an error at the start. Later, a file of it may be missing for a while.
+        """
+        pause = FIRST_RETRY_SEC
+        while True:
+            try:
+                if self._reported:
+                    # If the disk of the store is not mounted, a load would create an empty store in its place.
+                    bootstrap.require_store(self._settings)
+                result = call()
+            except (StoreUnavailable, StoreMismatch, SettingsError) as error:
+                if not (self._reported or isinstance(error, StoreUnavailable)):
+                    raise
+                if self._stop.is_set:
+                    return None
+                if pause == FIRST_RETRY_SEC:
+                    said = str(error).rstrip(".")
+                    click.echo(f"counterfoil: the store is unavailable: {said}. Trying again until it is.", err=True)
+                self._stop.wait(pause)
+                pause = min(2 * pause, LAST_RETRY_SEC)
+            else:
+                if pause > FIRST_RETRY_SEC:
+                    click.echo("counterfoil: the store is available again.", err=True)
+                return result

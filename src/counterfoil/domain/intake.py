@@ -1,0 +1,226 @@
+"""Notices a sudden change in deliveries: a share of records that is much higher than in earlier loads.
+
+Loads are compared in groups, because the shares of a small delivery say little. A group is one load, or several small
+ones that together have MIN_GROUP_LINES lines. A group is compared with the latest earlier groups: an alarm is raised if
+a share is higher than the highest of theirs by JUMP_POINTS and by the factor JUMP_FACTOR, or if at least MIN_AFFECTED
+records have a field of a name that no earlier group had. A group that raises an alarm is not used for comparison until
+the operator accepts it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+MIN_GROUP_LINES = 200
+MIN_EARLIER_GROUPS = 3
+MAX_EARLIER_GROUPS = 30
+MIN_AFFECTED = 10
+JUMP_POINTS = 0.02
+JUMP_FACTOR = 1.5
+# Names of unknown fields that are remembered; older ones are forgotten first.
+MAX_KNOWN_NAMES = 500
+
+Measure = Literal["rejected", "undated", "no_items", "no_amounts", "unreadable", "unknown_field"]
+MEASURES: Final[tuple[Measure, ...]] = (
+    "rejected",
+    "undated",
+    "no_items",
+    "no_amounts",
+    "unreadable",
+    "unknown_field",
+)
+
+
+class DeliveryCounts(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """Counts over one or several loads. `unreadable` and `unknown` have the number of records by `kind: field`."""
+
+    lines: int = 0
+    rejected: int = 0
+    bills: int = 0
+    undated: int = 0
+    no_items: int = 0
+    no_amounts: int = 0
+    records: dict[str, int] = {}
+    unreadable: dict[str, int] = {}
+    unknown: dict[str, int] = {}
+
+    def plus(self, other: "DeliveryCounts") -> "DeliveryCounts":
+        return DeliveryCounts(
+            lines=self.lines + other.lines,
+            rejected=self.rejected + other.rejected,
+            bills=self.bills + other.bills,
+            undated=self.undated + other.undated,
+            no_items=self.no_items + other.no_items,
+            no_amounts=self.no_amounts + other.no_amounts,
+            records=_sum(self.records, other.records),
+            unreadable=_sum(self.unreadable, other.unreadable),
+            unknown=_sum(self.unknown, other.unknown),
+        )
+
+
+class IntakeAlarm(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """A sudden change: `count` of `total` records are affected; `before` is the highest earlier share."""
+
+    measure: Measure
+    count: int
+    total: int
+    before: float = 0.0
+    field: str = ""
+
+    @property
+    def share(self) -> float:
+        return self.count / self.total
+
+
+class Intake(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """The store's memory of earlier loads: counts and names of fields, and no values."""
+
+    pending: DeliveryCounts = DeliveryCounts()
+    earlier: list[DeliveryCounts] = []
+    known_names: list[str] = []
+    alarms: list[IntakeAlarm] = []
+    alarming: DeliveryCounts | None = None
+    """The group that raised the alarms, which `accepted` takes as normal."""
+    alarmed_at: int = field(default=0)
+    judged: int = 0
+    """How many groups have been compared or were the first ones. It tells whether a load completed a group."""
+
+
+def with_load(intake: Intake, load: DeliveryCounts, now_ms: int) -> Intake:
+    """Return the intake after a load, with the alarms that it raises or clears."""
+    group = intake.pending.plus(load)
+    if group.lines < MIN_GROUP_LINES:
+        return replace(intake, pending=group)
+    judged = replace(intake, pending=DeliveryCounts(), judged=intake.judged + 1)
+    alarms = list(_alarms(intake, group)) if len(intake.earlier) >= MIN_EARLIER_GROUPS else []
+    if alarms:
+        alarmed_at = intake.alarmed_at if intake.alarms else now_ms
+        return replace(judged, alarms=alarms, alarming=group, alarmed_at=alarmed_at)
+    return _with_normal_group(judged, group)
+
+
+def accepted(intake: Intake) -> Intake:
+    """Return the intake after the operator has accepted the current alarms: the group that raised them is normal."""
+    return _with_normal_group(intake, intake.alarming) if intake.alarming else intake
+
+
+def _with_normal_group(intake: Intake, group: DeliveryCounts) -> Intake:
+    # While the first groups are collected, every name is known; later, a rare name may still become frequent.
+    is_first = len(intake.earlier) < MIN_EARLIER_GROUPS
+    names = [name for name, count in group.unknown.items() if is_first or count >= MIN_AFFECTED]
+    known_names = list(dict.fromkeys([*(name for name in intake.known_names if name not in names), *names]))
+    return replace(
+        intake,
+        earlier=[*intake.earlier, replace(group, unknown={})][-MAX_EARLIER_GROUPS:],
+        known_names=known_names[-MAX_KNOWN_NAMES:],
+        alarms=[],
+        alarming=None,
+        alarmed_at=0,
+    )
+
+
+def _alarms(intake: Intake, group: DeliveryCounts) -> Iterator[IntakeAlarm]:
+    for (measure, name), (count, total) in _shares(group).items():
+        before = _highest_share(intake.earlier, measure, name)
+        if count >= MIN_AFFECTED and _is_jump(count / total, before):
+            yield IntakeAlarm(measure, count, total, before, name)
+    for name, count in group.unknown.items():
+        if count >= MIN_AFFECTED and name not in intake.known_names:
+            yield IntakeAlarm("unknown_field", count, _records_of(group, name), 0.0, name)
+
+
+def _is_jump(share: float, before: float) -> bool:
+    return share - before >= JUMP_POINTS and share >= before * JUMP_FACTOR
+
+
+def _highest_share(groups: Sequence[DeliveryCounts], measure: Measure, name: str) -> float:
+    found = (_shares(group).get((measure, name)) for group in groups)
+    return max((count / total for count, total in filter(None, found)), default=0.0)
+
+
+def _shares(group: DeliveryCounts) -> dict[tuple[Measure, str], tuple[int, int]]:
+    """Return the number of affected records and of all records, for each share that is compared."""
+    shares: dict[tuple[Measure, str], tuple[int, int]] = {("rejected", ""): (group.rejected, group.lines)}
+    if group.bills:
+        shares["undated", ""] = (group.undated, group.bills)
+        shares["no_items", ""] = (group.no_items, group.bills)
+        shares["no_amounts", ""] = (group.no_amounts, group.bills)
+    for name, count in group.unreadable.items():
+        shares["unreadable", name] = (count, _records_of(group, name))
+    return shares
+
+
+def _records_of(group: DeliveryCounts, name: str) -> int:
+    """Return the number of records of the kind in a name such as `bill: lines.qty`."""
+    kind = name.partition(":")[0]
+    return max(group.records.get(kind, 0), group.unreadable.get(name, 0), group.unknown.get(name, 0))
+
+
+def _sum(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    """Add counts by name. The number of names stays bounded."""
+    names = list(dict.fromkeys([*first, *second]))[:MAX_KNOWN_NAMES]
+    return {name: first.get(name, 0) + second.get(name, 0) for name in names}
+
+
+_WORDS: Final[Mapping[Measure, str]] = {
+    "rejected": "of lines were rejected",
+    "undated": "of bills have no date",
+    "no_items": "of bills have no items",
+    "no_amounts": "of bills have no amounts",
+}
+
+
+def describe(alarm: IntakeAlarm) -> str:
+    """Return one sentence about an alarm, without a full stop."""
+    counted = f"{alarm.count:,} of {alarm.total:,}"
+    before = f"at most {alarm.before:.1%} in earlier loads"
+    if alarm.measure == "unknown_field":
+        return f"unknown field {alarm.field}, which earlier loads did not have ({counted} records)"
+    if alarm.measure == "unreadable":
+        kind, _, path = alarm.field.partition(": ")
+        return f"{alarm.share:.1%} of {kind} records have an unreadable {path} ({counted}; {before})"
+    return f"{alarm.share:.1%} {_WORDS[alarm.measure]} ({counted}; {before})"
+
+
+# --- the feed ------------------------------------------------------------------
+
+# A watcher reports to the store this often, and counts as gone after STALE_HEARTBEAT_MS.
+HEARTBEAT_MS, STALE_HEARTBEAT_MS = 10_000, 120_000
+# A feed whose watcher has not run for this long is no longer in use.
+FORGET_FEED_MS = 30 * 86_400_000
+
+
+class Feed(Struct, frozen=True):
+    """A spool folder that `load --watch` watches: when its watcher was last seen, and when files were delivered."""
+
+    name: str
+    seen_at: int
+    delivered_at: int
+    files: int = 0
+    quarantined: int = 0
+    is_stopped: bool = False
+
+    def is_stale(self, now_ms: int) -> bool:
+        """Return whether no watcher runs."""
+        return self.is_stopped or now_ms - self.seen_at > STALE_HEARTBEAT_MS
+
+    def is_silent(self, now_ms: int, after_min: int) -> bool:
+        """Return whether nothing was delivered for `after_min` minutes; 0 turns this off."""
+        return after_min > 0 and now_ms - self.delivered_at > after_min * 60_000
+
+
+def feed_warning(feed: Feed, now_ms: int, silent_after_min: int) -> str | None:
+    """Return a warning if a feed is not watched or is silent, else None."""
+    if feed.is_stale(now_ms):
+        what = "was stopped" if feed.is_stopped else "was last seen"
+        return f"the watcher of {feed.name} {what} {_minutes(now_ms - feed.seen_at)} ago"
+    if feed.is_silent(now_ms, silent_after_min):
+        return f"nothing was delivered to {feed.name} for {_minutes(now_ms - feed.delivered_at)}"
+    return None
+
+
+def _minutes(span_ms: int) -> str:
+    minutes = span_ms // 60_000
+    return f"{minutes:,} minutes" if minutes > 1 else f"{max(0, span_ms) // 1000} seconds"

@@ -1,0 +1,178 @@
+"""Checks compressed files before any line of them is loaded.
+
+Compression notices damage late: altered bytes may be unpacked into altered lines long before an error, or without one.
+So a first pass only unpacks the file and compares its checksums. A second pass then reads the parts that they confirm:
+complete gzip members and zstd frames, from the beginning of the file to the first one that is damaged.
+"""
+
+import gzip
+import io
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator
+from typing import IO, Any, BinaryIO, Literal, cast
+
+from backports import zstd
+from msgspec import Struct
+
+Packing = Literal["gzip", "zstd"]
+PACKINGS: dict[str, Packing] = {".gz": "gzip", ".zst": "zstd"}
+GZIP_START, ZSTD_START = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+READ_BYTES, TEXT_BYTES = 1 << 16, 1 << 20
+# The fifth byte of a zstd frame says whether a checksum follows the data.
+_ZSTD_FLAGS, _HAS_CHECKSUM = 4, 0b100
+
+
+class CheckedArchive(Struct, frozen=True):
+    """The part of a compressed file that its checksums confirm, and the damage after it.
+
+    `other_lines` is the number of lines that could be unpacked but are not confirmed.
+    """
+
+    confirmed_bytes: int
+    confirmed_lines: int
+    other_lines: int = 0
+    damage: str | None = None
+
+
+class _Damaged(Exception):
+    """The compressed data is damaged. The message says how."""
+
+
+def packing_by_content(start: bytes) -> Packing | None:
+    """Return the compression of a file that begins with these bytes, or None if it is not compressed."""
+    return "gzip" if start.startswith(GZIP_START) else "zstd" if start.startswith(ZSTD_START) else None
+
+
+def spooled(raw: IO[bytes]) -> BinaryIO:
+    """Copy compressed input that cannot be read twice to a temporary file, and return it; the caller closes it.
+
+    The file has no name, so no other process can open it.
+    """
+    copy = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - returned to the caller
+    try:
+        shutil.copyfileobj(raw, copy, TEXT_BYTES)
+        copy.seek(0)
+    except BaseException:
+        copy.close()
+        raise
+    return copy
+
+
+def check(raw: BinaryIO, packing: Packing) -> CheckedArchive:
+    """Unpack a file, compare its checksums, and return how far it can be trusted."""
+    data = _CompressedData(raw)
+    lines = confirmed_bytes = confirmed_lines = 0
+    is_confirmed, last = True, b""
+    try:
+        for has_checksum, texts in _parts(data, packing):
+            for text in texts:
+                lines += text.count(b"\n")
+                last = text[-1:] or last
+            # In an intact file, a zstd frame without a checksum is accepted, because nothing shows any damage.
+            is_confirmed = is_confirmed and has_checksum
+            if is_confirmed:
+                confirmed_bytes, confirmed_lines = data.position, lines
+    except (_Damaged, OSError) as error:
+        other_lines = lines - confirmed_lines + (last not in (b"", b"\n"))
+        return CheckedArchive(confirmed_bytes, confirmed_lines, other_lines, str(error))
+    return CheckedArchive(data.position, lines)
+
+
+def unpacked(raw: BinaryIO, packing: Packing, checked: CheckedArchive) -> IO[bytes]:
+    """Return the text of the confirmed part of a file, from its beginning."""
+    if not checked.confirmed_bytes:
+        return io.BytesIO()
+    raw.seek(0)
+    confirmed: Any = _FirstBytes(raw, checked.confirmed_bytes)
+    text: Any = gzip.GzipFile(fileobj=confirmed) if packing == "gzip" else zstd.ZstdFile(confirmed)
+    return cast("IO[bytes]", io.BufferedReader(text, TEXT_BYTES))
+
+
+class _FirstBytes:
+    """The first bytes of a file."""
+
+    def __init__(self, raw: BinaryIO, size: int) -> None:
+        self._raw = raw
+        self._left = size
+
+    def read(self, size: int = -1) -> bytes:
+        found = self._raw.read(self._left if size < 0 else min(size, self._left))
+        self._left -= len(found)
+        return found
+
+
+class _CompressedData:
+    """The bytes of a compressed file. `position` is the number of bytes that have been used."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self._returned = b""
+        self.position = 0
+
+    def read(self) -> bytes:
+        data = self._returned or self._raw.read(READ_BYTES)
+        self._returned = b""
+        self.position += len(data)
+        return data
+
+    def give_back(self, unused: bytes) -> None:
+        self._returned = unused
+        self.position -= len(unused)
+
+    def start(self, size: int) -> bytes:
+        """Return the next bytes without using them."""
+        data = b""
+        while len(data) < size and (more := self.read()):
+            data += more
+        self.give_back(data)
+        return data[:size]
+
+
+def _parts(data: _CompressedData, packing: Packing) -> Iterator[tuple[bool, Iterator[bytes]]]:
+    """Yield the text of each gzip member or zstd frame, and whether the part has a checksum."""
+    if packing == "zstd" and not data.start(1):
+        raise _Damaged("the file is empty")
+    while start := data.start(_ZSTD_FLAGS + 1):
+        if packing == "gzip":
+            yield True, _gzip_member(data)
+            _skip_zeros(data)
+        else:
+            is_frame = start.startswith(ZSTD_START) and len(start) > _ZSTD_FLAGS
+            yield not is_frame or bool(start[_ZSTD_FLAGS] & _HAS_CHECKSUM), _zstd_frame(data)
+
+
+def _gzip_member(data: _CompressedData) -> Iterator[bytes]:
+    member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        while not member.eof:
+            yield member.decompress(member.unconsumed_tail or _required(data), TEXT_BYTES)
+    except zlib.error as error:
+        is_checksum = str(error).endswith(("data check", "length check"))
+        raise _Damaged("the checksum is wrong" if is_checksum else "the compressed data is invalid") from error
+    data.give_back(member.unused_data)
+
+
+def _zstd_frame(data: _CompressedData) -> Iterator[bytes]:
+    frame = zstd.ZstdDecompressor()
+    try:
+        while not frame.eof:
+            yield frame.decompress(_required(data) if frame.needs_input else b"", TEXT_BYTES)
+    except zstd.ZstdError as error:
+        is_checksum = "checksum" in str(error)
+        raise _Damaged("the checksum is wrong" if is_checksum else "the compressed data is invalid") from error
+    data.give_back(frame.unused_data)
+
+
+def _required(data: _CompressedData) -> bytes:
+    more = data.read()
+    if not more:
+        raise _Damaged("the compressed data ends too early")
+    return more
+
+
+def _skip_zeros(data: _CompressedData) -> None:
+    """Skip the zeros that gzip allows after a member."""
+    while data.start(1) == b"\0":
+        data.give_back(data.read().lstrip(b"\0"))

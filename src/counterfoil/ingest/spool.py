@@ -1,0 +1,100 @@
+"""A spool folder: which delivered files are complete, and where they go after they are loaded.
+
+Nothing is lost if the process is killed at any time: a file stays in the folder until its records are in the store, and
+loading it again changes nothing.
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from counterfoil.ingest.sources import FileSet, Source, SourceError, is_unfinished, printable_name
+
+LOCK, DONE, QUARANTINE = ".counterfoil.lock", "done", "quarantine"
+REASON_SUFFIX = ".reason.txt"
+# At most this many files are loaded together. Within one load, shops, bases and members come before bills.
+MAX_FILES = 100
+
+
+class Spool:
+    """A folder into which the POS delivers files. One process watches it at a time."""
+
+    def __init__(self, folder: Path, quarantine: Path | None = None) -> None:
+        self.folder = folder
+        self._done = folder / DONE
+        self._quarantine = quarantine or folder / QUARANTINE
+        if not folder.is_dir():
+            raise SourceError(f"there is no folder {folder} to watch. Create it, or check the path.")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder's lock, which ends with the process. Raise if another process has it."""
+        try:
+            descriptor = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise SourceError(f"cannot write to {self.folder}: {error.strerror}") from error
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                owner = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+                named = f" (process {owner})" if owner else ""
+                raise SourceError(f"another process already watches {self.folder}{named}. Stop it first.") from error
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def waiting(self) -> list[Path]:
+        """Return complete files in name order, at most MAX_FILES."""
+        try:
+            names = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_file())
+        except OSError as error:
+            raise SourceError(f"cannot read {self.folder}: {error.strerror}") from error
+        return [self.folder / name for name in names if not is_unfinished(name)][:MAX_FILES]
+
+    def source(self, paths: Sequence[Path]) -> FileSet:
+        """Return these files as one source. Files that have been removed in the meantime are left out."""
+        return FileSet(printable_name(self.folder.name), [path for path in paths if path.exists()])
+
+    def finish(self, path: Path, *, delete: bool) -> Path | None:
+        """Move a file that was loaded to `done`, or delete it."""
+        if delete:
+            path.unlink(missing_ok=True)
+            return None
+        return move(path, self._done)
+
+    def quarantine(self, path: Path, reason: str) -> Path | None:
+        """Move a file that cannot be read to quarantine, with a file that says why."""
+        moved = move(path, self._quarantine)
+        if moved:
+            note = moved.with_name(moved.name + REASON_SUFFIX)
+            note.touch(mode=0o600)
+            note.write_text(f"{reason}\n", encoding="utf-8")
+        return moved
+
+
+def move(path: Path, folder: Path) -> Path | None:
+    """Move a file to a folder that only the owner can read; return where it is now, or None if it is gone.
+
+    A file of the same name that is already there is kept.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    target, number = folder / path.name, 1
+    while target.exists():
+        number += 1
+        target = folder / f"{path.name}.{number}"
+    with suppress(FileNotFoundError):
+        shutil.move(path, target)
+        return target
+    return None
+
+
+def reasons(records: Source) -> Mapping[Path, str]:
+    """Return the files of a source that cannot be loaded, each with the reason."""
+    other = {path: f"{printable_name(path.name)} is not a source record file." for path in records.ignored}
+    return {**records.damage, **other}

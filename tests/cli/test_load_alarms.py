@@ -1,0 +1,107 @@
+"""A sudden change against earlier loads: it is loaded, and every place where an operator looks shows it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cli.command import SHOPS, Command
+
+NUMBER = 250
+
+
+def bills(first: int, **fields: Any) -> bytes:
+    """Return bills with items and amounts; one tenth of them has these fields instead."""
+    found = []
+    for number in range(first, first + NUMBER):
+        record = {"kind": "bill", "id": f"b_{number}", "shopId": "sh_1", "closedAt": 1_760_000_000 + number}
+        record |= {"lines": [{"name": "Soup", "qty": 1}], "amounts": {"net": 1}}
+        found.append(json.dumps(record | fields if number % 10 == 0 else record).encode() + b"\n")
+    return b"".join(found)
+
+
+@pytest.fixture
+def usual(counterfoil: Command) -> Command:
+    """A store with three ordinary loads."""
+    counterfoil("load", "-", stdin=b"".join(shop + b"\n" for shop in SHOPS) + bills(0))
+    for _ in range(2):
+        assert counterfoil.json("load", "-", stdin=bills(0))["alarms"] == []
+    return counterfoil
+
+
+def findings(counterfoil: Command, check: str) -> list[dict[str, Any]]:
+    return [found for found in counterfoil.json("doctor")["checks"] if found["check"] == check]
+
+
+def test_a_sudden_change_is_loaded_and_shown_with_a_status_of_its_own(usual: Command) -> None:
+    result = usual("load", "-", stdin=bills(1_000, closedAt="14/11/2026"), status=6)
+    assert f"added       {NUMBER}" in result.stdout
+    assert "ALARM       10.0% of bills have no date (25 of 250; at most 0.0% in earlier loads)" in result.stdout
+    assert "counterfoil load --accept-change" in result.stdout
+    told = usual.json("load", "-", stdin=bills(1_000, closedAt="14/11/2026"), status=6)
+    assert told["alarms"] == [
+        {"measure": "undated", "field": None, "records": 25, "of": 250, "share": 0.1, "highestBefore": 0.0},
+        {
+            "measure": "unreadable",
+            "field": "bill: closedAt",
+            "records": 25,
+            "of": 250,
+            "share": 0.1,
+            "highestBefore": 0.0,
+        },
+    ]
+
+
+def test_doctor_and_status_show_an_alarm_until_a_load_is_normal_again(usual: Command) -> None:
+    assert [found["status"] for found in findings(usual, "intake")] == ["ok"]
+    usual("load", "-", stdin=bills(1_000, lines=[]), status=6)
+    (found,) = findings(usual, "intake")
+    assert found["status"] == "warn"
+    assert "10.0% of bills have no items" in found["says"]
+    assert [alarm["measure"] for alarm in usual.json("status", status=1)["loadAlarms"]] == ["no_items"]
+    usual("load", "-", stdin=bills(0))
+    assert [found["status"] for found in findings(usual, "intake")] == ["ok"]
+    assert usual.json("status", status=1)["loadAlarms"] == []
+
+
+def test_the_operator_accepts_a_change_and_it_is_normal_from_then_on(usual: Command) -> None:
+    usual("load", "-", stdin=bills(1_000, table_no=4), status=6)
+    assert "Accepted as normal: unknown field bill: table_no" in usual("load", "--accept-change").stdout
+    assert usual.json("load", "-", stdin=bills(2_000, table_no=4))["alarms"] == []
+    assert "no sudden change to accept" in usual("load", "--accept-change").stdout
+
+
+def test_a_load_may_accept_its_own_change(usual: Command) -> None:
+    told = usual.json("load", "-", "--accept-change", stdin=bills(1_000, table_no=4))
+    assert told["alarms"] == []
+    assert [alarm["field"] for alarm in told["accepted"]] == ["bill: table_no"]
+    assert usual.json("load", "--accept-change") == {"accepted": []}
+
+
+def test_rejected_lines_that_jump_raise_an_alarm(usual: Command) -> None:
+    told = usual.json("load", "-", stdin=bills(1_000) + b"nonsense\n" * 40, status=6)
+    assert [alarm["measure"] for alarm in told["alarms"]] == ["rejected"]
+    assert told["setAside"] == 40
+
+
+def test_a_check_tells_of_the_alarm_and_remembers_nothing(usual: Command) -> None:
+    told = usual.json("load", "-", "--check", stdin=bills(1_000, lines=[]), status=6)
+    assert [alarm["measure"] for alarm in told["alarms"]] == ["no_items"]
+    assert [found["status"] for found in findings(usual, "intake")] == ["ok"]
+    assert "--accept-change" in usual("load", "--check", "--accept-change", status=2).stderr
+
+
+@pytest.mark.parametrize("name", ["0812345678", "somebody@example.com", "tel_0812345678", "สมชาย", "Nok Example"])
+def test_a_name_that_may_be_a_value_is_not_stored(usual: Command, name: str) -> None:
+    told = usual.json("load", "-", stdin=bills(1_000, **{name: 1}), status=6)
+    assert [alarm["field"] for alarm in told["alarms"]] == ["bill: (other fields)"]
+    stored = b"".join(file.read_bytes() for file in usual.store.glob("books.sqlite3*"))
+    assert name.encode() not in stored
+
+
+def test_a_load_without_a_source_is_wrong_usage(counterfoil: Command) -> None:
+    assert "Missing argument 'SOURCE...'" in counterfoil("load", status=2).stderr
+
+
+def test_there_must_be_a_store_to_accept_a_change_in(counterfoil: Command) -> None:
+    assert "there is no store" in counterfoil("load", "--accept-change", status=1).stderr

@@ -1,0 +1,300 @@
+"""`counterfoil load --watch`: a folder is loaded as files arrive, whatever happens in between."""
+
+import gzip
+import json
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import servers
+from cli.command import PYTHON, SHOPS, Command
+from counterfoil import bootstrap
+from counterfoil.domain.intake import Feed
+from counterfoil.machine.clock import SystemClock
+from counterfoil.settings import load
+from waiting import throughout, until
+
+
+def bills(first: int, number: int) -> bytes:
+    """Return bills of a loaded shop."""
+    records = ({"kind": "bill", "id": f"b_{n}", "shopId": "sh_1"} for n in range(first, first + number))
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+SHOP_LINES = b"".join(shop + b"\n" for shop in SHOPS)
+
+
+class Watch:
+    """A watcher in a process of its own."""
+
+    def __init__(self, spool: Path, store: Path | str, *options: str) -> None:
+        self.spool = spool
+        words = [*PYTHON, "load", "--watch", str(spool), "--store", str(store), "--json", *options]
+        self._out = (spool.parent / "watch.out").open("ab")
+        self._errors = (spool.parent / "watch.err").open("ab")
+        self.process = subprocess.Popen(words, stdout=self._out, stderr=self._errors)
+
+    def deliver(self, name: str, content: bytes) -> None:
+        """Write a file under another name and rename it, as documented."""
+        unfinished = self.spool / f".{name}"
+        unfinished.write_bytes(content)
+        unfinished.rename(self.spool / name)
+
+    def summaries(self) -> list[dict[str, Any]]:
+        lines = (self.spool.parent / "watch.out").read_text("utf-8").splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def said(self) -> str:
+        return (self.spool.parent / "watch.err").read_text("utf-8")
+
+    def stop(self, how: int = signal.SIGTERM) -> int:
+        self.process.send_signal(how)
+        status = self.process.wait(30)
+        self._out.close()
+        self._errors.close()
+        return status
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Path:
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def start(spool: Path, store: Path) -> Iterator[Callable[..., Watch]]:
+    started: list[Watch] = []
+
+    def new(*options: str) -> Watch:
+        started.append(Watch(spool, store, *options))
+        until(lambda: started[-1].said().endswith("SIGTERM.\n") or None, "the folder was watched")
+        return started[-1]
+
+    yield new
+    for watch in started:
+        if watch.process.poll() is None:
+            watch.stop(signal.SIGKILL)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def feed(store: Path) -> Feed | None:
+    feeds = bootstrap.inspection(load({"store": str(store)}, {})).feeds(SystemClock().now_ms())
+    return feeds[0] if feeds else None
+
+
+def wait_for_loads(watch: Watch, number: int) -> None:
+    until(lambda: len(watch.summaries()) == number, f"{number} loads had ended")
+
+
+def wait_for_lines(store: Path, number: int) -> None:
+    inspection = bootstrap.inspection(load({"store": str(store)}, {}))
+    until(lambda: (found := inspection.latest_load(0)) and found.lines > number, "more lines were loaded", 60)
+
+
+def test_files_are_loaded_as_they_arrive_and_moved_to_done(
+    start: Callable[..., Watch], spool: Path, counterfoil: Command
+) -> None:
+    watch = start()
+    watch.deliver("1-shops.ndjson", SHOP_LINES)
+    until(lambda: names(spool / "done") == ["1-shops.ndjson"], "the shops were loaded")
+    watch.deliver("2-bills.ndjson.gz", gzip.compress(bills(0, 5)))
+    until(lambda: len(names(spool / "done")) == 2, "the bills were loaded")
+    until(lambda: len(watch.summaries()) == 2, "both summaries were printed")
+    assert [summary["added"] for summary in watch.summaries()] == [2, 5]
+    assert watch.stop() == 0
+    assert "Stopped." in watch.said()
+    assert names(spool) == [".counterfoil.lock", "done"]
+    assert counterfoil.json("load", spool / "done")["unchanged"] == 7
+
+
+def test_files_that_are_still_being_written_are_left_alone(start: Callable[..., Watch], spool: Path) -> None:
+    for name in (".a.ndjson", "b.ndjson.part", "c.tmp"):
+        (spool / name).write_bytes(SHOP_LINES[:20])
+    watch = start()
+    watch.deliver("d.ndjson", SHOP_LINES)
+    until(lambda: names(spool / "done") == ["d.ndjson"], "the complete file was loaded")
+    assert [name for name in names(spool) if name != ".counterfoil.lock"] == [
+        ".a.ndjson",
+        "b.ndjson.part",
+        "c.tmp",
+        "done",
+    ]
+
+
+def test_an_unreadable_file_is_quarantined_with_its_reason_and_the_others_are_loaded(
+    start: Callable[..., Watch], spool: Path, store: Path
+) -> None:
+    (spool / "a.ndjson.gz").write_bytes(gzip.compress(SHOP_LINES)[:-1])
+    (spool / "b.ndjson").write_bytes(SHOP_LINES)
+    (spool / "c.csv").write_bytes(b"a,b")
+    watch = start()
+    until(lambda: names(spool / "done") == ["b.ndjson"], "the good file was loaded")
+    until(lambda: len(names(spool / "quarantine")) == 4, "the others were quarantined")
+    reasons = {file.name: file.read_text("utf-8") for file in (spool / "quarantine").glob("*.reason.txt")}
+    assert "a.ndjson.gz cannot be read after line 0" in reasons["a.ndjson.gz.reason.txt"]
+    assert reasons["c.csv.reason.txt"] == "c.csv is not a source record file.\n"
+    assert oct((spool / "quarantine" / "c.csv.reason.txt").stat().st_mode)[-3:] == "600"
+    until(lambda: (found := feed(store)) and (found.files, found.quarantined) == (1, 2), "the feed was reported")
+    until(lambda: len(watch.summaries()) == 1, "the summary was printed")
+    latest = bootstrap.inspection(load({"store": str(store)}, {})).latest_load(SystemClock().now_ms())
+    assert latest
+    assert latest.finished, "nothing has to be run again"
+    assert watch.stop() == 0
+
+
+def test_shops_of_one_delivery_are_loaded_before_its_bills(start: Callable[..., Watch], spool: Path) -> None:
+    (spool / "a-bills.ndjson").write_bytes(bills(0, 5))
+    (spool / "z-shops.ndjson").write_bytes(SHOP_LINES)
+    watch = start()
+    until(lambda: len(watch.summaries()) == 1, "the delivery was loaded")
+    assert watch.summaries()[0]["reasons"] == {}
+
+
+def test_loaded_files_may_be_deleted_instead(start: Callable[..., Watch], spool: Path) -> None:
+    watch = start("--delete-loaded")
+    watch.deliver("a.ndjson", SHOP_LINES)
+    until(lambda: len(watch.summaries()) == 1, "the file was loaded")
+    until(lambda: names(spool) == [".counterfoil.lock"], "the file was deleted")
+
+
+def test_a_file_of_the_same_name_is_kept_beside_the_first(start: Callable[..., Watch], spool: Path) -> None:
+    watch = start()
+    for number in (1, 2):
+        watch.deliver("a.ndjson", SHOP_LINES)
+        wait_for_loads(watch, number)
+    assert names(spool / "done") == ["a.ndjson", "a.ndjson.2"]
+
+
+def test_a_second_watcher_refuses_and_names_the_first(
+    start: Callable[..., Watch], spool: Path, counterfoil: Command
+) -> None:
+    watch = start()
+    told = counterfoil("load", "--watch", spool, status=1).stderr
+    assert f"another process already watches {spool} (process {watch.process.pid})" in told
+    watch.stop(signal.SIGKILL)
+    start()
+
+
+def test_nothing_is_lost_when_the_watcher_is_killed_at_any_time(
+    start: Callable[..., Watch], spool: Path, store: Path, counterfoil: Command
+) -> None:
+    (spool / "0.ndjson").write_bytes(SHOP_LINES)
+    for number in range(4):
+        (spool / f"{number + 1}.ndjson").write_bytes(bills(1_000 * number, 1_000))
+    for read in (0, 700, 1_800, 3_900):
+        watch = start("--batch", "20")
+        wait_for_lines(store, read)
+        watch.stop(signal.SIGKILL)
+    start()
+    until(lambda: len(names(spool / "done")) == 5, "all files were loaded")
+    told = counterfoil.json("load", spool / "done")
+    assert (told["added"], told["changed"], told["unchanged"]) == (0, 0, 4_002)
+
+
+def test_sigterm_ends_after_the_current_batch_and_the_next_watcher_continues(
+    start: Callable[..., Watch], spool: Path, store: Path, counterfoil: Command
+) -> None:
+    (spool / "a.ndjson").write_bytes(SHOP_LINES + bills(0, 20_000))
+    watch = start("--batch", "10")
+    inspection = bootstrap.inspection(load({"store": str(store)}, {}))
+    until(lambda: (found := inspection.latest_load(0)) and found.lines > 100, "some batches were written")
+    assert watch.stop() == 0
+    assert names(spool) == [".counterfoil.lock", "a.ndjson"]
+    latest = inspection.latest_load(0)
+    assert latest
+    assert not latest.finished
+    found = feed(store)
+    assert found
+    assert found.is_stopped
+    start()
+    until(lambda: names(spool / "done") == ["a.ndjson"], "the file was loaded by the next watcher", 60)
+    assert counterfoil.json("load", spool / "done")["unchanged"] == 20_002
+
+
+@pytest.mark.parametrize("lost", ["books.sqlite3", ""], ids=["a file", "the whole folder"])
+def test_a_store_that_is_unavailable_for_a_while_is_waited_for_and_said_once(
+    start: Callable[..., Watch], spool: Path, store: Path, counterfoil: Command, lost: str
+) -> None:
+    counterfoil("init")
+    watch = start()
+    until(lambda: feed(store), "the watcher had reported")
+    books, away = store / lost, store.parent / "away"
+    books.rename(away)
+    watch.deliver("a.ndjson", SHOP_LINES)
+    until(lambda: "the store is unavailable" in watch.said(), "the watcher had noticed")
+    throughout(2.5, lambda: watch.said().count("the store is unavailable") == 1, "it was said once")
+    assert names(spool / "done") == []
+    assert not books.exists(), "no empty store was created in its place"
+    away.rename(books)
+    until(lambda: names(spool / "done") == ["a.ndjson"], "the file was loaded", 60)
+    assert "the store is available again" in watch.said()
+
+
+@pytest.mark.long
+def test_a_postgresql_server_that_is_unavailable_for_a_while_is_waited_for(
+    spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = servers.postgres(18)
+    name, url = server.fresh_database()
+    monkeypatch.setenv("COUNTERFOIL_SECRET", "x" * 32)
+    monkeypatch.chdir(spool.parent)
+    watch = Watch(spool, url)
+    try:
+        inspection = bootstrap.inspection(load({"store": url}, {}))
+        until(lambda: inspection.feeds(SystemClock().now_ms()), "the watcher had reported")
+        server.command(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
+        watch.deliver("a.ndjson", SHOP_LINES)
+        until(lambda: "the store is unavailable" in watch.said(), "the watcher had noticed")
+        assert names(spool / "done") == []
+        server.command(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true")
+        until(lambda: names(spool / "done") == ["a.ndjson"], "the file was loaded", 60)
+        until(lambda: inspection.feeds(SystemClock().now_ms())[0].files == 1, "the delivery was reported")
+    finally:
+        assert watch.stop() == 0
+    assert inspection.feeds(SystemClock().now_ms())[0].is_stopped
+
+
+def test_the_watcher_reports_its_heartbeat_and_its_end(
+    start: Callable[..., Watch], spool: Path, store: Path, counterfoil: Command
+) -> None:
+    watch = start()
+    first = until(lambda: feed(store), "the watcher had reported")
+    assert (first.name, first.files, first.is_stopped) == (str(spool.resolve()), 0, False)
+    until(lambda: (found := feed(store)) and found.seen_at > first.seen_at, "the heartbeat went on")
+    checks = {found["check"]: found for found in counterfoil.json("doctor")["checks"]}
+    assert checks["feed"]["status"] == "ok"
+    assert watch.stop(signal.SIGINT) == 0
+    checks = {found["check"]: found for found in counterfoil.json("doctor")["checks"]}
+    assert checks["feed"]["status"] == "warn"
+    assert "was stopped" in checks["feed"]["says"]
+    assert counterfoil.json("status", status=1)["feeds"][0]["stopped"] is True
+
+
+@pytest.mark.parametrize("wrong", [["x.ndjson"], ["--check"], ["--accept-change"], ["--rejects", "r.ndjson"]])
+def test_options_that_do_not_go_with_watching_are_refused(counterfoil: Command, spool: Path, wrong: list[str]) -> None:
+    assert "--watch takes no SOURCE" in counterfoil("load", "--watch", spool, *wrong, status=2).stderr
+
+
+def test_only_watching_deletes_files(counterfoil: Command, spool: Path) -> None:
+    assert "option of --watch" in counterfoil("load", spool, "--delete-loaded", status=2).stderr
+
+
+def test_a_folder_that_does_not_exist_is_refused(counterfoil: Command, tmp_path: Path) -> None:
+    assert "there is no folder" in counterfoil("load", "--watch", tmp_path / "nowhere", status=1).stderr
+
+
+def test_a_folder_is_loaded_without_its_hidden_and_unfinished_files(counterfoil: Command, spool: Path) -> None:
+    (spool / "a.ndjson").write_bytes(SHOP_LINES)
+    (spool / ".b.ndjson").write_bytes(SHOP_LINES)
+    (spool / "c.ndjson.part").write_bytes(SHOP_LINES)
+    told = counterfoil.json("load", spool, "--quarantine", spool.parent / "quarantine")
+    assert (told["lines"], told["unfinishedFiles"], told["quarantined"]) == (2, [".b.ndjson", "c.ndjson.part"], [])
+    assert ".b.ndjson (still being written)" in counterfoil("load", spool).stdout

@@ -1,0 +1,157 @@
+"""Sudden changes against earlier loads: what raises an alarm, what does not, and what ends one."""
+
+from typing import Any
+
+import pytest
+
+from counterfoil.domain.intake import (
+    FORGET_FEED_MS,
+    MAX_EARLIER_GROUPS,
+    MAX_KNOWN_NAMES,
+    MIN_AFFECTED,
+    MIN_EARLIER_GROUPS,
+    MIN_GROUP_LINES,
+    STALE_HEARTBEAT_MS,
+    DeliveryCounts,
+    Feed,
+    Intake,
+    accepted,
+    describe,
+    feed_warning,
+    with_load,
+)
+
+MINUTE_MS = 60_000
+
+
+def load(lines: int = 1_000, **counts: Any) -> DeliveryCounts:
+    """Return the counts of a load of bills."""
+    return DeliveryCounts(**{"lines": lines, "bills": lines, "records": {"bill": lines}, **counts})
+
+
+def after(*loads: DeliveryCounts, intake: Intake | None = None) -> Intake:
+    intake = intake or Intake()
+    for number, counts in enumerate(loads):
+        intake = with_load(intake, counts, 1_000 + number)
+    return intake
+
+
+NORMAL = after(*[load()] * 10)
+
+
+def alarms(intake: Intake) -> list[tuple[str, str, int]]:
+    return [(alarm.measure, alarm.field, alarm.count) for alarm in intake.alarms]
+
+
+@pytest.mark.parametrize(
+    ("counts", "alarm"),
+    [
+        ({"undated": 50}, ("undated", "", 50)),
+        ({"no_items": 50}, ("no_items", "", 50)),
+        ({"no_amounts": 50}, ("no_amounts", "", 50)),
+        ({"rejected": 50}, ("rejected", "", 50)),
+        ({"unreadable": {"bill: lines.qty": 50}}, ("unreadable", "bill: lines.qty", 50)),
+        ({"unknown": {"bill: closed_at": 50}}, ("unknown_field", "bill: closed_at", 50)),
+    ],
+)
+def test_five_percent_after_none_raise_an_alarm(counts: dict[str, Any], alarm: tuple[str, str, int]) -> None:
+    assert alarms(after(load(**counts), intake=NORMAL)) == [alarm]
+
+
+def test_the_first_loads_raise_no_alarm() -> None:
+    intake = after(load(undated=1_000, unknown={"bill: x": 1_000}))
+    assert not intake.alarms
+    assert not after(*[load()] * (MIN_EARLIER_GROUPS - 1), load(undated=1_000)).alarms
+
+
+def test_a_small_delivery_raises_no_alarm_alone_but_several_do() -> None:
+    few = MIN_GROUP_LINES // 4
+    intake = after(*[load(few, undated=few)] * 3, intake=NORMAL)
+    assert not intake.alarms
+    intake = after(load(few, undated=few), intake=intake)
+    assert alarms(intake) == [("undated", "", 4 * few)]
+
+
+def test_a_few_records_in_a_large_delivery_raise_no_alarm() -> None:
+    assert not after(load(100_000, undated=1_999), intake=NORMAL).alarms
+    assert not after(load(MIN_GROUP_LINES, undated=MIN_AFFECTED - 1), intake=NORMAL).alarms
+
+
+def test_a_share_that_is_usual_raises_no_alarm() -> None:
+    usual = after(*[load(undated=40), load(undated=60), load(undated=20)] * 2)
+    assert not after(load(undated=80), intake=usual).alarms
+    assert alarms(after(load(undated=90), intake=usual)) == [("undated", "", 90)]
+
+
+def test_an_alarm_stays_until_a_comparable_load_is_normal() -> None:
+    alarmed = after(load(undated=50), intake=NORMAL)
+    assert after(load(MIN_GROUP_LINES // 2), intake=alarmed).alarms
+    still = after(load(undated=60), intake=alarmed)
+    assert alarms(still) == [("undated", "", 60)]
+    assert still.alarmed_at == alarmed.alarmed_at
+    assert not after(load(), intake=still).alarms
+
+
+def test_an_alarming_load_does_not_become_the_standard() -> None:
+    intake = NORMAL
+    for _ in range(2 * MAX_EARLIER_GROUPS):
+        intake = after(load(undated=50), intake=intake)
+        assert intake.alarms
+    assert intake.earlier == NORMAL.earlier
+
+
+def test_an_accepted_change_becomes_the_standard() -> None:
+    alarmed = after(load(undated=50, unknown={"bill: table_no": 900}), intake=NORMAL)
+    assert len(alarmed.alarms) == 2
+    intake = accepted(alarmed)
+    assert not intake.alarms
+    assert not after(load(undated=55, unknown={"bill: table_no": 1_000}), intake=intake).alarms
+    assert alarms(after(load(undated=100), intake=intake)) == [("undated", "", 100)]
+
+
+def test_accepting_without_an_alarm_changes_nothing() -> None:
+    assert accepted(NORMAL) == NORMAL
+
+
+def test_a_name_that_was_rare_raises_an_alarm_when_it_becomes_frequent() -> None:
+    rare = {"bill: note": MIN_AFFECTED - 1}
+    intake = after(*[load(unknown=rare)] * 5, intake=NORMAL)
+    assert not intake.alarms
+    assert alarms(after(load(unknown={"bill: note": 500}), intake=intake)) == [("unknown_field", "bill: note", 500)]
+
+
+def test_a_name_that_the_first_loads_had_is_known() -> None:
+    intake = after(load(unknown={"bill: note": 1}), load(), load(), load())
+    assert not after(load(unknown={"bill: note": 1_000}), intake=intake).alarms
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    intake = Intake()
+    for number in range(100):
+        names = {f"bill: x{number}-{n}": 20 for n in range(200)}
+        intake = accepted(after(load(unknown=names, unreadable=dict.fromkeys(names, 1)), intake=intake))
+    assert len(intake.earlier) == MAX_EARLIER_GROUPS
+    assert len(intake.known_names) == MAX_KNOWN_NAMES
+    small = load(1, unknown={"bill: y": 1})
+    pending = after(*[load(1, unknown={f"bill: y{n}": 1 for n in range(199)}), small], intake=Intake()).pending
+    assert len(pending.unknown) <= MAX_KNOWN_NAMES
+
+
+def test_an_alarm_is_described_with_both_shares() -> None:
+    (alarm,) = after(load(undated=50), intake=NORMAL).alarms
+    assert describe(alarm) == "5.0% of bills have no date (50 of 1,000; at most 0.0% in earlier loads)"
+    (alarm,) = after(load(unreadable={"bill: lines.qty": 50}), intake=NORMAL).alarms
+    assert describe(alarm).startswith("5.0% of bill records have an unreadable lines.qty (50 of 1,000;")
+    (alarm,) = after(load(unknown={"bill: closed_at": 50}), intake=NORMAL).alarms
+    assert describe(alarm) == "unknown field bill: closed_at, which earlier loads did not have (50 of 1,000 records)"
+
+
+def test_a_feed_is_stale_without_a_heartbeat_and_silent_without_a_delivery() -> None:
+    feed = Feed("spool", seen_at=0, delivered_at=0)
+    assert feed_warning(feed, STALE_HEARTBEAT_MS, 0) is None
+    assert feed_warning(feed, 5 * MINUTE_MS, 0) == "the watcher of spool was last seen 5 minutes ago"
+    beating = Feed("spool", seen_at=90 * MINUTE_MS, delivered_at=0)
+    assert feed_warning(beating, 90 * MINUTE_MS, 90) is None
+    assert feed_warning(beating, 91 * MINUTE_MS, 90) == "nothing was delivered to spool for 91 minutes"
+    stopped = Feed("spool", seen_at=0, delivered_at=0, is_stopped=True)
+    assert feed_warning(stopped, FORGET_FEED_MS, 90) == "the watcher of spool was stopped 43,200 minutes ago"

@@ -1,0 +1,63 @@
+"""What a store remembers of earlier loads, and of the folders that are watched."""
+
+import threading
+
+from counterfoil.domain.intake import FORGET_FEED_MS, DeliveryCounts, Feed, Intake, with_load
+from ports.backends import Store
+from ports.open_store import open_ledger
+from running_service import ManualClock
+
+LOAD = DeliveryCounts(lines=300, bills=300, undated=3, records={"bill": 300}, unreadable={"bill: lines.qty": 2})
+
+
+def add_load(store: Store, clock: ManualClock, counts: DeliveryCounts = LOAD) -> Intake:
+    ledger = open_ledger(store, clock)
+    try:
+        return ledger.change_intake(lambda intake, now: with_load(intake, counts, now))
+    finally:
+        ledger.close()
+
+
+def test_a_new_store_remembers_nothing(store: Store, clock: ManualClock) -> None:
+    open_ledger(store, clock).close()
+    assert store.inspection().intake() == Intake()
+    assert store.inspection().feeds(clock.now_ms()) == []
+
+
+def test_what_is_remembered_is_stored(store: Store, clock: ManualClock) -> None:
+    for number in range(3):
+        intake = add_load(store, clock)
+        assert intake.judged == number + 1
+        assert store.inspection().intake() == intake
+    alarmed = add_load(store, clock, DeliveryCounts(lines=300, bills=300, undated=150, records={"bill": 300}))
+    assert [alarm.measure for alarm in store.inspection().intake().alarms] == ["undated"]
+    assert alarmed.alarmed_at == clock.now_ms()
+
+
+def test_loads_that_end_at_the_same_time_are_all_counted(store: Store, clock: ManualClock) -> None:
+    open_ledger(store, clock).close()
+    threads = [threading.Thread(target=add_load, args=(store, clock)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert store.inspection().intake().judged == 8
+
+
+def test_a_feed_reports_its_heartbeat_and_its_deliveries(store: Store, clock: ManualClock) -> None:
+    ledger = open_ledger(store, clock)
+    began = clock.now_ms()
+    ledger.report_feed("/spool/a", 0, 0)
+    ledger.report_feed("/spool/b", 2, 1)
+    clock.advance(10)
+    ledger.report_feed("/spool/a", 0, 0)
+    clock.advance(10)
+    ledger.report_feed("/spool/b", 1, 0, is_stopped=True)
+    ledger.close()
+    assert store.inspection().feeds(clock.now_ms()) == [
+        Feed("/spool/a", began + 10_000, began),
+        Feed("/spool/b", began + 20_000, began + 20_000, 3, 1, is_stopped=True),
+    ]
+    assert store.inspection().feeds(began + FORGET_FEED_MS + 10_000) == [
+        Feed("/spool/b", began + 20_000, began + 20_000, 3, 1, is_stopped=True)
+    ]
