@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from counterfoil import __version__
 from counterfoil.backends.sqlite import files
+from counterfoil.backends.sqlite.audit import SqliteAudit
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.cursors import SqliteCursors
 from counterfoil.backends.sqlite.inspection import SqliteInspection
@@ -25,6 +26,7 @@ from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.open_files import OpenFiles
 from counterfoil.backends.sqlite.schema import Name
 from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.domain.calendar import thai_day
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.http.app import App
@@ -49,6 +51,7 @@ from counterfoil.reads import Reads
 from counterfoil.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
+    from counterfoil.backends.postgres.audit import PostgresAudit
     from counterfoil.backends.postgres.copy_target import PostgresCopyTarget
     from counterfoil.backends.postgres.key_store import PostgresKeyStore
     from counterfoil.backends.postgres.ledger import PostgresLedger
@@ -111,12 +114,20 @@ def ledger(settings: Settings, clock: Clock | None = None) -> SqliteLedger | Pos
     return SqliteLedger(settings.store, clock or SystemClock(), fingerprint)
 
 
-def key_store(settings: Settings) -> SqliteKeyStore | PostgresKeyStore:
+def key_store(settings: Settings, clock: Clock | None = None) -> SqliteKeyStore | PostgresKeyStore:
     if settings.database:
         from counterfoil.backends.postgres.key_store import PostgresKeyStore
 
         return PostgresKeyStore(settings.database)
-    return SqliteKeyStore(settings.store)
+    return SqliteKeyStore(settings.store, (clock or SystemClock()).now_ms)
+
+
+def audit(settings: Settings) -> SqliteAudit | PostgresAudit:
+    if settings.database:
+        from counterfoil.backends.postgres.audit import PostgresAudit
+
+        return PostgresAudit(settings.database)
+    return SqliteAudit(settings.store)
 
 
 def usage(settings: Settings, clock: Clock | None = None) -> SqliteUsage | PostgresUsageAdmin:
@@ -257,8 +268,13 @@ def prepare(settings: Settings, clock: Clock | None = None) -> None:
         files.require_whole(settings.store)
         # The key store compares its revocations with those in `usage`, so that file is brought up to date first.
         usage(settings, clock).close()
-        key_store(settings).close()
+        key_store(settings, clock).close()
     ledger(settings, clock).close()
+
+
+def has_store(settings: Settings) -> bool:
+    """Return whether there is a store: files in the folder, or a database that was put into service."""
+    return inspection(settings).fingerprint() is not None if settings.database else files.exists(settings.store)
 
 
 def require_store(settings: Settings) -> None:
@@ -282,14 +298,17 @@ def recreate(settings: Settings, name: str) -> None:
     files.recreate(settings.store, name)
 
 
-def migrate(settings: Settings) -> list[str]:
+def migrate(settings: Settings, by: Actor) -> list[str]:
     """Migrate the schema; return the names of the migrations that were run on a database."""
     if not settings.database:
         prepare(settings)
         return []
     from counterfoil.backends.postgres import migrate
 
-    return migrate.migrate(settings.database)
+    def describe(done: list[str]) -> AuditEntry:
+        return AuditEntry(at=SystemClock().now_ms(), act=Act.SCHEMA_MIGRATED, actor=by, detail=", ".join(done))
+
+    return migrate.migrate(settings.database, describe)
 
 
 def distribute(settings: Settings) -> list[str]:
@@ -303,14 +322,15 @@ def distribute(settings: Settings) -> list[str]:
     return citus_layout.distribute(settings.database)
 
 
-def make_roles(settings: Settings) -> list[str]:
+def make_roles(settings: Settings, by: Actor) -> list[str]:
     if not settings.database:
         raise SettingsError(
             "--roles requires a store on PostgreSQL. An embedded store is protected by the modes of its files."
         )
     from counterfoil.backends.postgres import migrate
 
-    migrate.make_roles(settings.database)
+    entry = AuditEntry(at=SystemClock().now_ms(), act=Act.ROLES_GRANTED, actor=by, detail=", ".join(migrate.ROLES))
+    migrate.make_roles(settings.database, entry)
     return list(migrate.ROLES)
 
 
@@ -346,7 +366,7 @@ def back_up(settings: Settings, target: Path, *, with_secret: bool, clock: Clock
     return backup.back_up(settings.store, target, (clock or SystemClock()).now_ms(), __version__, secret)
 
 
-def restore(settings: Settings, source: Path, *, replace: bool, clock: Clock | None = None) -> Restored:
+def restore(settings: Settings, source: Path, by: Actor, *, replace: bool, clock: Clock | None = None) -> Restored:
     """Restore a backup to the folder of the store, together with its secret."""
     from counterfoil.backends.sqlite import backup
     from counterfoil.backends.sqlite import restore as restoring
@@ -359,7 +379,8 @@ def restore(settings: Settings, source: Path, *, replace: bool, clock: Clock | N
             "the deployment secret is not the one that the backup was built with: member tokens would change. "
             "Set the right one in COUNTERFOIL_SECRET or secret_file."
         )
-    restored = restoring.restore(settings.store, source, manifest, (clock or SystemClock()).now_ms(), replace=replace)
+    now_ms = (clock or SystemClock()).now_ms()
+    restored = restoring.restore(settings.store, source, manifest, now_ms, by, replace=replace)
     if not settings.secret and not settings.secret_file.exists():
         settings.secret_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         backup.write_private(settings.secret_file, secret + b"\n")

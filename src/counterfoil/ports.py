@@ -16,6 +16,7 @@ from msgspec import Struct
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Listing, Position, StoredCursor
@@ -182,16 +183,33 @@ class KeyLookup(Protocol):
         """Return the key as it is in the store now. Called before a request is refused, because the key may be new."""
 
 
-class KeyStore(Protocol):
-    """Manages keys on behalf of the operator. The serving side does not use it."""
+# Returns the audit entry for a change, given the key before and after it; None if there is nothing to record.
+DescribeChange = Callable[[Key, Key], AuditEntry | None]
 
-    def add(self, kept: StoredKey) -> None: ...
+
+class KeyStore(Protocol):
+    """Manages keys on behalf of the operator. The serving side does not use it.
+
+    Audit entries are written in the transaction that changes the key.
+    """
+
+    def add(self, kept: StoredKey, entries: Sequence[AuditEntry]) -> None: ...
 
     def all(self) -> list[Key]: ...
 
     def find(self, key_id: str) -> Key | None: ...
 
-    def change(self, key_id: str, change: Callable[[Key], Key]) -> Key | None: ...
+    def change(self, key_id: str, change: Callable[[Key], Key], describe: DescribeChange) -> Key | None:
+        """Replace a key with the result of `change`; return None if the key does not exist."""
+
+
+class AuditLog(Protocol):
+    """The audit. Entries are added and never changed or deleted."""
+
+    def record(self, entry: AuditEntry) -> None: ...
+
+    def entries(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
+        """Return at most this many entries, newest first: those of one key, or all, from the instant `since` on."""
 
 
 class RequestRecord(Struct, frozen=True, kw_only=True):

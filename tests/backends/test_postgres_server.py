@@ -23,7 +23,7 @@ from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.backends.postgres.admin_connections import check_version, connect
 from counterfoil.backends.postgres.migrate import ROLES, make_roles, migrate
 from counterfoil.backends.postgres.pool import GATE_SEC, Pool
-from counterfoil.backends.postgres.schema import LATEST, oldest_for
+from counterfoil.backends.postgres.schema import LATEST, oldest_for, scripts
 from counterfoil.cli.main import program
 from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
 from records import EVER, NEW_YEAR, bill, shop
@@ -62,7 +62,7 @@ def test_an_empty_database_is_refused_with_the_command_that_helps(server: Postgr
 def test_migrating_twice_runs_each_file_once(server: Postgres) -> None:
     server.command("CREATE DATABASE bare_two")
     url = server.url("bare_two")
-    assert len(migrate(url)) == LATEST
+    assert len(migrate(url)) == len(scripts())
     assert migrate(url) == []
     server.command("DROP DATABASE bare_two")
 
@@ -142,11 +142,21 @@ def test_a_node_on_an_empty_store_is_asked_to_load_first(shared: dict[str, str],
         ("loading", "TRUNCATE bills"),
         ("administration", "UPDATE bills SET id = ''"),
         ("administration", "DELETE FROM keys"),
+        ("administration", "UPDATE audit SET actor = ''"),
+        ("administration", "DELETE FROM audit"),
+        ("administration", "TRUNCATE audit"),
+        ("serving", "SELECT * FROM audit"),
+        ("loading", "INSERT INTO audit SELECT * FROM audit"),
     ],
 )
 def test_no_role_can_do_the_work_of_another(shared: dict[str, str], role: str, statement: str) -> None:
     with connect(shared[role]) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute(statement.encode())
+
+
+def test_not_even_the_owner_can_empty_the_audit(shared: dict[str, str]) -> None:
+    with connect(shared["owner"]) as connection, pytest.raises(psycopg.errors.RaiseException, match="audit entries"):
+        connection.execute("TRUNCATE audit")
 
 
 def rights_told(url: str) -> dict[str, str]:

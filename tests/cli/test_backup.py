@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from actors import OPERATOR
 from cli.command import PYTHON, SHOPS, Command
 from counterfoil import bootstrap
 from records import bills, shop
@@ -211,7 +212,7 @@ def test_a_backup_taken_during_loads_and_requests_is_consistent(tmp_path: Path) 
 def restarted(service: RunningService, target: Path) -> RunningService:
     """Replace the store by a backup, on the same clock, and start it again."""
     service.close()
-    bootstrap.restore(service.settings, target, replace=True, clock=service.clock)
+    bootstrap.restore(service.settings, target, OPERATOR, replace=True, clock=service.clock)
     again = RunningService(service.folder)
     again.clock = service.clock
     again.ledger.close()

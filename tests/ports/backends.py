@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import servers
+from counterfoil.backends.postgres.audit import PostgresAudit
 from counterfoil.backends.postgres.books import PostgresBooks
 from counterfoil.backends.postgres.cursors import PostgresCursors
 from counterfoil.backends.postgres.inspection import PostgresInspection
@@ -26,6 +27,7 @@ from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
 from counterfoil.backends.postgres.usage_admin import PostgresCursorAdmin, PostgresUsageAdmin
 from counterfoil.backends.redis.meter import RedisMeter
+from counterfoil.backends.sqlite.audit import SqliteAudit
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.cursors import SqliteCursors
 from counterfoil.backends.sqlite.files import path_of
@@ -37,6 +39,7 @@ from counterfoil.domain.calendar import thai_day
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.events import Event
 from counterfoil.ports import (
+    AuditLog,
     Books,
     Clock,
     Cursors,
@@ -59,6 +62,10 @@ class OpenLedger(Ledger, Protocol):
 
 
 class OpenKeyStore(KeyStore, Protocol):
+    def close(self) -> None: ...
+
+
+class OpenAuditLog(AuditLog, Protocol):
     def close(self) -> None: ...
 
 
@@ -92,6 +99,11 @@ class Store(Protocol):
     def key_lookup(self, clock: Clock) -> KeyLookup: ...
 
     def key_store(self) -> OpenKeyStore: ...
+
+    def audit(self) -> OpenAuditLog: ...
+
+    def run_on_keys(self, statement: str) -> None:
+        """Run a statement on the database of the keys, with every right that there is."""
 
     def usage(self, clock: Clock) -> OpenUsage: ...
 
@@ -131,7 +143,14 @@ class SqliteStore:
         return SqliteKeyLookup(self.folder, clock)
 
     def key_store(self) -> OpenKeyStore:
-        return SqliteKeyStore(self.folder)
+        return SqliteKeyStore(self.folder, SystemClock().now_ms)
+
+    def audit(self) -> OpenAuditLog:
+        return SqliteAudit(self.folder)
+
+    def run_on_keys(self, statement: str) -> None:
+        with closing(sqlite3.connect(path_of(self.folder, "keys"), isolation_level=None)) as connection:
+            connection.execute(statement)
 
     def usage(self, clock: Clock) -> OpenUsage:
         return SqliteUsage(self.folder, clock)
@@ -269,6 +288,12 @@ class PostgresStore:
 
     def key_store(self) -> OpenKeyStore:
         return self._kept(PostgresKeyStore(self.url))
+
+    def audit(self) -> OpenAuditLog:
+        return self._kept(PostgresAudit(self.url))
+
+    def run_on_keys(self, statement: str) -> None:
+        self._command(f"SET search_path TO counterfoil; {statement}")
 
     def usage(self, clock: Clock) -> OpenUsage:
         return WholeUsage(PostgresUsage(self._servers(), self.time.of(clock)), self._usage_admin(clock))

@@ -5,9 +5,10 @@ from urllib.parse import quote
 
 import click
 
-from counterfoil.cli.keys import key_view, permissions
+from counterfoil.cli.keys import key_view
 from counterfoil.cli.terminal import print_fields, print_json
 from counterfoil.demo.showcase import DemoKey, Showcase
+from counterfoil.domain.access import permissions
 from counterfoil.machine.addresses import url
 from counterfoil.settings import Settings
 

@@ -4,6 +4,8 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.cli.options import settings_from, store_option
+from counterfoil.cli.recording import record
+from counterfoil.domain.audit import Act
 from counterfoil.settings import display_value
 
 
@@ -23,7 +25,11 @@ def command(ctx: click.Context, recreate: str | None, store: str | None) -> None
     settings = settings_from(ctx, store=store)
     if recreate:
         bootstrap.recreate(settings, recreate)
+        record(settings, Act.FILE_RECREATED, f"{recreate}.sqlite3")
         click.echo(f"Created an empty {recreate}.sqlite3 in {display_value(settings, 'store')}.")
         return
+    is_new = not bootstrap.has_store(settings)
     bootstrap.prepare(settings)
+    if is_new:
+        record(settings, Act.STORE_CREATED, "")
     click.echo(f"The store {display_value(settings, 'store')} is ready. Load source records with `counterfoil load`.")

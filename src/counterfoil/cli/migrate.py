@@ -4,7 +4,10 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.cli.options import json_option, settings_from, store_option
+from counterfoil.cli.recording import record
 from counterfoil.cli.terminal import print_json
+from counterfoil.domain.audit import Act
+from counterfoil.machine.operator import operator
 from counterfoil.settings import display_value
 
 
@@ -24,9 +27,11 @@ def command(ctx: click.Context, roles: bool, distribute: bool, store: str | None
     to create roles. Before --distribute, stop every `serve` and `load`.
     """
     settings = settings_from(ctx, store=store)
-    done = bootstrap.migrate(settings)
+    done = bootstrap.migrate(settings, operator())
     distributed = bootstrap.distribute(settings) if distribute else []
-    granted = bootstrap.make_roles(settings) if roles else []
+    if distributed:
+        record(settings, Act.TABLES_DISTRIBUTED, ", ".join(distributed))
+    granted = bootstrap.make_roles(settings, operator()) if roles else []
     if as_json:
         changes = {"migrations": done, "distributed": distributed, "roles": granted}
         print_json({"store": display_value(settings, "store"), **changes})

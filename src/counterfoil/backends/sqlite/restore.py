@@ -6,7 +6,7 @@
   the backup expires, and until no client can hold an older one, cursors get
   fresh ids instead of the ids of their rows.
 - A key that the replaced store had revoked stays revoked, and a scheduled revocation stays scheduled, if its files
-  can be read.
+  can be read. The audit entries that it wrote after the backup are kept too.
 """
 
 import secrets
@@ -22,11 +22,14 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace as replace_fields
 
+from counterfoil.backends.sqlite.audit import append
 from counterfoil.backends.sqlite.backup import BackupManifest, BackupRefused, sha256, sync
 from counterfoil.backends.sqlite.files import WAIT_SEC, path_of, read_write, translated, writing
 from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.backends.sqlite.schema import NAMES, Name
 from counterfoil.domain.access import Key
+from counterfoil.domain.audit import COLUMNS, Act, Actor, AuditEntry
+from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.paging import EXTRA, LIFETIME_MS, RESERVED_MS
 
 # A random id of this length is never drawn twice.
@@ -65,6 +68,11 @@ _LEARN: dict[Name, str] = {
     """,
     "usage": "SELECT key_id, at FROM revocations",
 }
+_STORE_ID = "PRAGMA application_id"
+_HAS_AUDIT = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'audit'"
+_AUDIT = f"SELECT number, {', '.join(COLUMNS)} FROM audit ORDER BY number"  # noqa: S608 - names of our own columns
+_KEEP_ENTRY = f"INSERT INTO audit (number, {', '.join(COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_LATEST_ENTRY = "SELECT coalesce(max(number), 0) FROM audit"
 
 
 class Replaced(Struct):
@@ -73,6 +81,8 @@ class Replaced(Struct):
     horizon: int = 0
     revoked: dict[str, int] = {}
     scheduled: dict[str, int] = {}
+    store_id: int = 0
+    audit: list[tuple[Any, ...]] = []
     unreadable: list[Name] = []
 
 
@@ -86,7 +96,7 @@ class Restored(Struct, frozen=True, kw_only=True):
     replaced: Replaced
 
 
-def restore(folder: Path, source: Path, manifest: BackupManifest, now_ms: int, *, replace: bool) -> Restored:
+def restore(folder: Path, source: Path, manifest: BackupManifest, now_ms: int, by: Actor, *, replace: bool) -> Restored:
     """Restore a verified backup. The previous files, if any, are kept in a folder inside the store."""
     present = list(_files_of(folder))
     if present and not replace:
@@ -100,7 +110,10 @@ def restore(folder: Path, source: Path, manifest: BackupManifest, now_ms: int, *
     try:
         _copy(source, draft, manifest)
         replaced = _learn_and_release(folder) if present else Replaced()
+        if replaced.store_id == manifest.store_id:
+            _keep_audit(draft, replaced)
         horizon = _keep_promises(draft, replaced, now_ms)
+        _record(draft, manifest, now_ms, by)
         sync(draft)
         kept_in = _move_away(folder, now_ms) if present else None
         for name in NAMES:
@@ -134,7 +147,7 @@ def _learn_and_release(folder: Path) -> Replaced:
     found = Replaced()
     for name in NAMES:
         try:
-            rows = _read_alone(folder, name)
+            rows = _read_alone(folder, name, _LEARN[name])
         except sqlite3.Error:
             found.unreadable.append(name)
             continue
@@ -144,10 +157,12 @@ def _learn_and_release(folder: Path) -> Replaced:
             found.revoked |= {row[0]: row[1] for row in rows if row[1] is not None}
         if name == "keys":
             found.scheduled = {key_id: at for key_id, _, at in rows if at is not None}
+            found.store_id = _read_alone(folder, name, _STORE_ID)[0][0]
+            found.audit = _read_alone(folder, name, _AUDIT) if _read_alone(folder, name, _HAS_AUDIT) else []
     return found
 
 
-def _read_alone(folder: Path, name: Name) -> list[tuple[Any, ...]]:
+def _read_alone(folder: Path, name: Name, query: str) -> list[tuple[Any, ...]]:
     """Read a database that no other process has open; raise BackupRefused if one has."""
     uri = f"{path_of(folder, name).resolve().as_uri()}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=0)) as connection:
@@ -161,9 +176,16 @@ def _read_alone(folder: Path, name: Name) -> list[tuple[Any, ...]]:
                     f"another process uses {name}.sqlite3. Stop the service and all loads, then run the command again."
                 ) from error
             raise
-        rows: list[tuple[Any, ...]] = connection.execute(_LEARN[name]).fetchall()
+        rows: list[tuple[Any, ...]] = connection.execute(query).fetchall()
         connection.execute("ROLLBACK")
         return rows
+
+
+def _keep_audit(draft: Path, replaced: Replaced) -> None:
+    """Add the audit entries of the replaced store that the backup lacks. Their numbers only grow."""
+    with closing(read_write(draft, "keys")) as keys, translated(), writing(keys, WAIT_SEC["keys"]):
+        (latest,) = keys.execute(_LATEST_ENTRY).fetchone()
+        keys.executemany(_KEEP_ENTRY, (row for row in replaced.audit if row[0] > latest))
 
 
 def _keep_promises(draft: Path, replaced: Replaced, now_ms: int) -> int:
@@ -177,10 +199,16 @@ def _keep_promises(draft: Path, replaced: Replaced, now_ms: int) -> int:
         usage.execute(_GUARD.format(until=until, lifetime=LIFETIME_MS, long_enough=LONG_ENOUGH, extra=EXTRA))
         usage.executemany(_REMEMBER, replaced.revoked.items())
     # Opening the key store revokes the keys that `usage` says are revoked.
-    with closing(SqliteKeyStore(draft)) as key_store:
+    with closing(SqliteKeyStore(draft, lambda: now_ms)) as key_store:
         for key_id, at in replaced.scheduled.items():
-            key_store.change(key_id, partial(_schedule, at))
+            key_store.change(key_id, partial(_schedule, at), key_store.describe_restored)
     return int(horizon)
+
+
+def _record(draft: Path, manifest: BackupManifest, now_ms: int, by: Actor) -> None:
+    detail = f"the backup of {iso_utc(manifest.created_at)}"
+    with closing(read_write(draft, "keys")) as keys, translated(), writing(keys, WAIT_SEC["keys"]):
+        append(keys, [AuditEntry(at=now_ms, act=Act.STORE_RESTORED, actor=by, detail=detail)])
 
 
 def _schedule(at: int, key: Key) -> Key:
