@@ -104,7 +104,12 @@ TABLE = (
         "Loopback names and admin_host itself need not be listed.",
     ),
     Setting("admin_port", 8001, "Port of the admin listener; 0 turns it off."),
-    Setting("log", "stderr", "Where the JSON log goes: stderr, stdout or off."),
+    Setting("log", "stderr", "Where the log goes: stderr, stdout or off."),
+    Setting(
+        "log_format",
+        "auto",
+        "Format of the log: json, text (lines for people), or auto (text on a terminal and json elsewhere).",
+    ),
     Setting("batch", 500, "Number of source records that `load` writes per transaction."),
     Setting("tick_ms", 250, "How often an idle service advances its horizon, in milliseconds."),
     Setting("grace_sec", 10, "Seconds that a stopping service waits for requests in progress."),
@@ -125,6 +130,7 @@ _ADDRESS = re.compile(
     rf"[a-z+]+://(?:{_NAME}(?::{_NAME})?@)?{_HOST_AND_PORT}(?:,{_HOST_AND_PORT})*(?:[/?](?:[^\s@#%]|{_PERCENT_ENCODED})*)?"
 )
 LOG_TARGETS = ("stderr", "stdout", "off")
+LOG_FORMATS = ("auto", "json", "text")
 # Minimum and maximum of each numeric setting; None means no maximum.
 _RANGES: dict[str, tuple[int, int | None]] = {
     "workers": (1, None),
@@ -160,6 +166,7 @@ class Settings(Struct, frozen=True):
     admin_names: str
     admin_port: int
     log: str
+    log_format: str
     batch: int
     tick_ms: int
     grace_sec: int
@@ -281,8 +288,9 @@ def _check(values: Mapping[str, Any]) -> None:
             f"prefix must be empty, or start with a slash and not end with one; it is {values['prefix']!r}", "prefix"
         )
     _check_servers(values)
-    if values["log"] not in LOG_TARGETS:
-        raise SettingsError(f"log must be one of {', '.join(LOG_TARGETS)}, not {values['log']!r}", "log")
+    for name, allowed in (("log", LOG_TARGETS), ("log_format", LOG_FORMATS)):
+        if values[name] not in allowed:
+            raise SettingsError(f"{name} must be one of {', '.join(allowed)}, not {values[name]!r}", name)
 
 
 def _check_servers(values: Mapping[str, Any]) -> None:

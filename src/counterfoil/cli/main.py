@@ -17,7 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from counterfoil import API_VERSION, __version__
-from counterfoil.cli.colour import wants_colour
+from counterfoil.machine.colour import wants_colour
 
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 FIRST_FREE_DESCRIPTOR = 3

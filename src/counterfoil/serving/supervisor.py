@@ -20,9 +20,10 @@ from counterfoil.machine.addresses import bind_port
 from counterfoil.observe.events import Event, ServiceChanged
 from counterfoil.serving.admin import Admin
 from counterfoil.serving.chores import Chores
+from counterfoil.serving.log_output import open_log, server_logging
 from counterfoil.serving.report import metrics, probe, readiness
 from counterfoil.serving.server import HttpServer
-from counterfoil.serving.worker import open_log, worker
+from counterfoil.serving.worker import worker
 from counterfoil.settings import Settings, SettingsError
 
 START_CHECKS, START_PAUSE_SEC = 1000, 0.02
@@ -75,7 +76,12 @@ def _serve(settings: Settings, counters: Path, on_ready: Callable[[], None]) -> 
     chores = Chores(settings, log)
     admin = _admin(settings, counters)
     server = HttpServer(
-        settings.host, settings.port, settings.workers, settings.grace_sec, partial(worker, settings, counters)
+        settings.host,
+        settings.port,
+        settings.workers,
+        settings.grace_sec,
+        partial(worker, settings, counters),
+        server_logging(settings),
     )
     try:
         chores.start()

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from counterfoil import bootstrap
@@ -11,8 +10,8 @@ from counterfoil.http.app import NO_ROUTE, ROUTES
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.counters import CounterFile, Layout
 from counterfoil.observe.events import Event, ServiceChanged
-from counterfoil.observe.logs import JsonLog
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.serving.log_output import log_to, open_log
 from counterfoil.serving.server import Worker
 from counterfoil.settings import Settings, SettingsError
 
@@ -26,7 +25,7 @@ def worker(settings: Settings, counters: Path) -> Worker:
     except Exception as error:
         if os.environ.get("COUNTERFOIL_DEBUG", "") not in ("", "0"):
             raise
-        log = JsonLog(sys.stderr.fileno(), SystemClock().now_ms, lambda _, call: call())
+        log = log_to(sys.stderr.fileno(), settings, lambda _, call: call())
         log(ServiceChanged(what="worker_failed", detail=_reason(error)))
         sys.exit(1)
 
@@ -51,9 +50,3 @@ def _worker(settings: Settings, counters: Path) -> Worker:
         log.flush()
 
     return Worker(service.app, close)
-
-
-def open_log(settings: Settings, schedule: Callable[[float, Callable[[], None]], object]) -> JsonLog:
-    stream = {"stdout": sys.stdout, "stderr": sys.stderr}.get(settings.log)
-    descriptor = stream.fileno() if stream else os.open(os.devnull, os.O_WRONLY)
-    return JsonLog(descriptor, SystemClock().now_ms, schedule)
