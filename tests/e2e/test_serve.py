@@ -357,7 +357,10 @@ def test_a_second_stop_and_an_interrupt_are_orderly_too(deployment: Deployment) 
 def test_a_port_in_use_is_reported_in_one_sentence(deployment: Deployment) -> None:
     with socket.create_server(("127.0.0.1", deployment.port)):
         sentence = deployment.refusal()
-    assert sentence == f"counterfoil: cannot listen on 127.0.0.1:{deployment.port}: Address already in use"
+    assert sentence == (
+        f"counterfoil: cannot listen on 127.0.0.1:{deployment.port}: the port is in use. "
+        "Choose another with --port, or stop the process that uses it."
+    )
     assert list(deployment.counters.iterdir()) == []
 
 

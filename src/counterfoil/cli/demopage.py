@@ -75,6 +75,11 @@ def print_environment(what_for: str, environment: Mapping[str, str]) -> None:
     click.echo(f"{what_for}\n")
     for name, value in environment.items():
         click.echo(f"export {name}={value}")
+    click.echo()
+
+
+def print_end(more: str = "") -> None:
+    click.secho(f"Press Ctrl-C to stop the demo. {more}".rstrip(), bold=True)
 
 
 def _print_key(demo_key: DemoKey) -> None:

@@ -32,11 +32,16 @@ def would_conflict(host: str, other: str) -> bool:
 
 def is_free(host: str, port: int) -> bool:
     """Return whether the port can be bound."""
+    return listening_problem(host, port) is None
+
+
+def listening_problem(host: str, port: int) -> OSError | None:
+    """Return the reason why this address cannot be bound, or None."""
     try:
         bind_port(host, port)
-    except OSError:
-        return False
-    return True
+    except OSError as error:
+        return error
+    return None
 
 
 def free_port(host: str) -> int:

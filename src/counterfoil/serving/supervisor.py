@@ -16,10 +16,10 @@ from functools import partial
 from pathlib import Path
 
 from counterfoil import bootstrap
-from counterfoil.machine.addresses import bind_port
 from counterfoil.observe.events import Event, ServiceChanged
 from counterfoil.serving.admin import Admin
 from counterfoil.serving.chores import Chores
+from counterfoil.serving.listeners import require_free_ports
 from counterfoil.serving.log_output import open_log, server_logging
 from counterfoil.serving.report import metrics, probe, readiness
 from counterfoil.serving.server import HttpServer
@@ -31,9 +31,7 @@ START_CHECKS, START_PAUSE_SEC = 1000, 0.02
 
 def serve(settings: Settings, on_ready: Callable[[], None] = lambda: None) -> None:
     """Run the service until the process receives SIGINT or SIGTERM."""
-    _require_free_port(settings.host, settings.port)
-    if settings.admin_port:
-        _require_free_port(settings.admin_host, settings.admin_port)
+    require_free_ports(settings.host, settings.port, settings.admin_host, settings.admin_port)
     bootstrap.require_store(settings)
     bootstrap.prepare(settings)
     _require_permission(settings)
@@ -114,19 +112,14 @@ def _wait_until_ready(settings: Settings, log: Callable[[Event], None], on_ready
     for _ in range(START_CHECKS):
         problem = probe(settings)
         if problem is None:
-            log(ServiceChanged(what="ready", detail=f"{settings.host}:{settings.port}"))
-            on_ready()
+            try:
+                # What a command prints for its user comes before the log.
+                on_ready()
+            finally:
+                log(ServiceChanged(what="ready", detail=f"{settings.host}:{settings.port}"))
             return
         time.sleep(START_PAUSE_SEC)
     log(ServiceChanged(what="not_ready", detail=problem or ""))
-
-
-def _require_free_port(host: str, port: int) -> None:
-    """Raise if the port is in use. Workers share a port, so another service could silently share it too."""
-    try:
-        bind_port(host, port)
-    except OSError as error:
-        raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror}") from error
 
 
 def _call_now(_: float, call: Callable[[], None]) -> None:
