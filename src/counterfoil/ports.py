@@ -338,6 +338,14 @@ class StoreExtent(Struct, frozen=True):
     software: str
 
 
+class DiskUse(Struct, frozen=True):
+    """The size of a store's files, the size of each write-ahead log by database, and the free space of the disk."""
+
+    store_bytes: int
+    log_bytes: dict[str, int]
+    free_bytes: int
+
+
 class Permissions(Struct, frozen=True):
     """What a PostgreSQL login may do."""
 
@@ -378,6 +386,14 @@ class Inspection(Protocol):
         ...
 
     def extent(self) -> StoreExtent: ...
+
+    def disk_use(self) -> DiskUse | None:
+        """Return the disk use of an embedded store, which is known even if no file can be read; otherwise None."""
+        ...
+
+    def quota_use(self, now_ms: int) -> list[float]:
+        """Return, for each active key, the part of today's quota that it has used; 1 or more if it is used up."""
+        ...
 
     def permissions(self) -> Permissions | None:
         """Return the permissions of the login; None for an embedded store, which relies on file modes."""

@@ -111,6 +111,8 @@ class Store(Protocol):
 
     def latest_load(self, now_ms: int) -> LatestLoad | None: ...
 
+    def quota_use(self, now_ms: int) -> list[float]: ...
+
     def everything_written(self) -> bytes:
         """All that the store holds, as it lies on disk."""
 
@@ -160,6 +162,9 @@ class SqliteStore:
 
     def latest_load(self, now_ms: int) -> LatestLoad | None:
         return SqliteInspection(self.folder).latest_load(now_ms)
+
+    def quota_use(self, now_ms: int) -> list[float]:
+        return SqliteInspection(self.folder).quota_use(now_ms)
 
     def everything_written(self) -> bytes:
         return b"".join(file.read_bytes() for file in sorted(self.folder.iterdir()))
@@ -307,6 +312,9 @@ class PostgresStore:
 
     def latest_load(self, now_ms: int) -> LatestLoad | None:
         return PostgresInspection(self.url).latest_load(now_ms)
+
+    def quota_use(self, now_ms: int) -> list[float]:
+        return PostgresInspection(self.url).quota_use(now_ms)
 
     def everything_written(self) -> bytes:
         return b"".join(servers.postgres(self.major).files_of(self.database).values())

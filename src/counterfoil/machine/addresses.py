@@ -7,6 +7,9 @@ import socket
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
 
 
+CONNECT_SEC = 1.0
+
+
 def reachable_host(host: str) -> str:
     return WILDCARD_HOSTS.get(host, host)
 
@@ -42,6 +45,15 @@ def listening_problem(host: str, port: int) -> OSError | None:
     except OSError as error:
         return error
     return None
+
+
+def is_listening(host: str, port: int) -> bool:
+    """Return whether a connection to this address is accepted."""
+    try:
+        socket.create_connection((reachable_host(host), port), timeout=CONNECT_SEC).close()
+    except OSError:
+        return False
+    return True
 
 
 def free_port(host: str) -> int:

@@ -102,7 +102,7 @@ def _admin(settings: Settings, counters: Path) -> Admin | None:
         settings.admin_host,
         settings.admin_port,
         ready=partial(readiness, settings, counters, inspection),
-        metrics=partial(metrics, counters, inspection),
+        metrics=partial(metrics, settings, counters, inspection),
         names=settings.admin_names,
     )
 

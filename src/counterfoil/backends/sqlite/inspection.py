@@ -1,9 +1,11 @@
 """Inspects the store's files from outside, for the admin listener and `counterfoil doctor`."""
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from msgspec import json
 from msgspec.structs import astuple
 
 from counterfoil.backends.sqlite.files import (
@@ -18,10 +20,12 @@ from counterfoil.backends.sqlite.files import (
 from counterfoil.backends.sqlite.keys import LOCK_SEC
 from counterfoil.backends.sqlite.open_files import OpenFiles
 from counterfoil.backends.sqlite.schema import NAMES, Name, version
-from counterfoil.domain.access import KEYS_TRUSTED_SEC, Scope
+from counterfoil.backends.sqlite.usage import DAY_OF_ALL, TOTALS_OF_ALL
+from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key, Scope
 from counterfoil.domain.activity import ClosedBetween, ShopActivity, activity, in_order
+from counterfoil.domain.calendar import as_number, thai_day
 from counterfoil.machine.clock import SystemClock
-from counterfoil.ports import LatestLoad, StoreBusy, StoreExtent, StoreMismatch, StoreUnavailable
+from counterfoil.ports import DiskUse, LatestLoad, StoreBusy, StoreExtent, StoreMismatch, StoreUnavailable
 
 _LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
 
@@ -51,6 +55,9 @@ _PROBES: dict[Name, tuple[str, ...]] = {
 }
 
 _FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
+_KEYS = "SELECT body FROM keys"
+
+_key = json.Decoder(Key).decode
 
 
 class SqliteInspection:
@@ -103,8 +110,24 @@ class SqliteInspection:
         for name in NAMES:
             with closing(read_only(self._folder, name)) as connection, translated():
                 versions.append(f"{name} {version(connection)}")
+        return StoreExtent(self.disk_use().store_bytes, ", ".join(versions), f"SQLite {sqlite3.sqlite_version}")
+
+    def disk_use(self) -> DiskUse:
         files = [file for name in NAMES for file in self._folder.glob(f"{name}.sqlite3*")]
-        return StoreExtent(sum(map(_size, files)), ", ".join(versions), f"SQLite {sqlite3.sqlite_version}")
+        logs: dict[str, int] = {name: _size(self._folder / f"{name}.sqlite3-wal") for name in NAMES}
+        return DiskUse(sum(map(_size, files)), logs, shutil.disk_usage(self._folder).free)
+
+    def quota_use(self, now_ms: int) -> list[float]:
+        today = as_number(thai_day(now_ms))
+        with closing(read_only(self._folder, "keys")) as connection, translated():
+            keys = [_key(body) for (body,) in connection.execute(_KEYS).fetchall()]
+        with closing(read_only(self._folder, "usage")) as connection, translated():
+            counts = {
+                key_id: count
+                for query in (TOTALS_OF_ALL, DAY_OF_ALL)
+                for key_id, _, count in connection.execute(query, (today, today)).fetchall()
+            }
+        return [counts.get(key.key_id, 0) / key.per_day for key in keys if not key.is_revoked(now_ms)]
 
     def permissions(self) -> None:
         return None
