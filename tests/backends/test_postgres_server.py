@@ -10,11 +10,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from msgspec import json
 
 import servers
@@ -125,9 +126,37 @@ def test_each_role_can_do_its_work(shared: dict[str, str], tmp_path: Path) -> No
     node.close()
 
 
-def test_a_node_on_an_empty_store_is_asked_to_load_first(shared: dict[str, str], tmp_path: Path) -> None:
-    with pytest.raises(StoreMismatch, match="counterfoil load"):
+def test_a_node_on_a_store_without_init_names_the_commands_that_help(shared: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(StoreMismatch, match="`counterfoil init` with the owner's login, or `counterfoil load`"):
         RunningService(tmp_path, store=shared["serving"])
+
+
+def test_after_init_a_node_serves_empty_lists_before_anything_is_loaded(shared: dict[str, str], tmp_path: Path) -> None:
+    def init(login: str) -> Result:
+        return CliRunner().invoke(program, ["init", "--store", shared[login]], env={"COUNTERFOIL_SECRET": SECRET})
+
+    for login in ("serving", "loading", "administration"):
+        assert "does not own the schema" in init(login).output
+    assert [init("owner").exit_code for _ in range(2)] == [0, 0]
+    operator = RunningService(tmp_path / "administration", store=shared["administration"])
+    key = operator.key(shop="sh_1")
+    with closing(bootstrap.audit(operator.settings)) as audit:
+        assert {entry.act for entry in audit.entries(10)} == {"key_issued", "store_created"}
+    operator.close()
+    node = RunningService(tmp_path / "serving", store=shared["serving"])
+    assert node.data("shops", key) == []
+    assert node.data("usage", key)["today"]["count"] == 2
+    node.ledger.advance_horizon()
+    node.close()
+
+
+def test_init_without_a_secret_says_that_every_node_needs_the_one_it_created(
+    shared: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = CliRunner().invoke(program, ["init", "--store", shared["owner"]]).output
+    assert "Every node and every loader needs the same one" in said
+    assert (tmp_path / "counterfoil-data" / "secret").exists()
 
 
 @pytest.mark.parametrize(
