@@ -402,3 +402,7 @@ class Inspection(Protocol):
     def fingerprint(self) -> str | None:
         """Return the fingerprint of the secret that the store was built with, or None for a new store."""
         ...
+
+    def is_built(self) -> bool:
+        """Return whether a new secret would not fit the store, which is assumed if an embedded store cannot be read."""
+        ...

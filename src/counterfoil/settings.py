@@ -7,7 +7,7 @@ file, then the defaults. Secrets are printed as `***`.
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from counterfoil.backends.postgres.addresses import ConnectionLimits
+from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import would_conflict
+from counterfoil.machine.secret_file import read_or_create
 
 
 class SettingsError(Exception):
@@ -217,6 +219,28 @@ def load(
     flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None, file: Path | None = None
 ) -> Settings:
     return resolve(collect(flags or {}, os.environ if environment is None else environment, file))
+
+
+def read_secret(settings: Settings, is_built: Callable[[], bool]) -> bytes:
+    """Return the deployment secret from the settings or from its file.
+
+    A missing file is created, unless the store was already built with a secret.
+    """
+    file = settings.secret_file
+    if not settings.secret and not file.exists() and is_built():
+        raise SettingsError(
+            f"the deployment secret {file} is missing, but this store was built with one. "
+            "Restore it from a backup: a new secret would change every member token."
+        )
+    try:
+        secret = settings.secret.encode() if settings.secret else read_or_create(file)
+    except OSError as error:
+        raise SettingsError(f"cannot read the deployment secret {file}: {error.strerror}") from error
+    if len(secret) < MIN_SECRET_BYTES:
+        raise SettingsError(
+            f"the deployment secret must be at least {MIN_SECRET_BYTES} bytes long. Set the complete secret."
+        )
+    return secret
 
 
 def mask(name: str, value: object) -> str:

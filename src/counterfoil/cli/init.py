@@ -27,6 +27,8 @@ def command(ctx: click.Context, recreate: str | None, store: str | None) -> None
     """
     settings = settings_from(ctx, store=store)
     if recreate:
+        if settings.database:
+            raise SettingsError("only a store in a folder has files that can be lost one by one")
         bootstrap.recreate(settings, recreate)
         record(settings, Act.FILE_RECREATED, f"{recreate}.sqlite3")
         click.echo(f"Created an empty {recreate}.sqlite3 in {display_value(settings, 'store')}.")

@@ -7,7 +7,7 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.cli.checks.local import format_duration
-from counterfoil.cli.options import json_option, settings_from, store_option
+from counterfoil.cli.options import json_option, require_embedded, settings_from, store_option
 from counterfoil.cli.terminal import is_terminal, print_fields, print_json, print_note
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.machine.operator import operator
@@ -32,6 +32,7 @@ def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
     Exit status: 0 the backup was restored, 1 it was not.
     """
     settings = settings_from(ctx, store=store)
+    require_embedded(settings)
     if replace and not yes:
         if not is_terminal(sys.stdin):
             raise click.UsageError("--replace needs --yes, because standard input is not a terminal.", ctx)

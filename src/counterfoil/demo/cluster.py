@@ -23,7 +23,6 @@ from msgspec.structs import replace
 
 from counterfoil import bootstrap, settings
 from counterfoil.machine.addresses import url
-from counterfoil.machine.operator import operator
 from counterfoil.ports import StoreUnavailable
 from counterfoil.settings import Settings
 
@@ -265,8 +264,8 @@ class LocalCluster:
             f"postgresql://postgres@{HOST}:{self.primary_port}/postgres", f"CREATE DATABASE {DATABASE}"
         )
         owner = self.settings()
-        bootstrap.migrate(owner, operator())
-        bootstrap.make_roles(owner, operator())
+        bootstrap.migrate(owner)
+        bootstrap.make_roles(owner)
         bootstrap.prepare(owner)
         for login, role in LOGINS.items():
             bootstrap.run_statement(self.store(), f"CREATE ROLE {login} LOGIN IN ROLE {role}")

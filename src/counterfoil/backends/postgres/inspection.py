@@ -135,6 +135,9 @@ class PostgresInspection:
         with checked_connection(self._address()) as connection:
             return fingerprint_of(connection)
 
+    def is_built(self) -> bool:
+        return self.fingerprint() is not None
+
     def _row(self, query: str, *values: str) -> tuple[Any, ...] | None:
         try:
             with closing(connect(self._address())) as connection, translated():

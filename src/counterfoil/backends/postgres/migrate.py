@@ -48,14 +48,20 @@ def migrate(url: str, describe: Callable[[list[str]], AuditEntry] | None = None)
     return done
 
 
-def make_roles(url: str, entry: AuditEntry | None = None) -> None:
-    """Create the three roles and grant their permissions. They cannot log in: grant them to your own users."""
+def make_roles(url: str, describe: Callable[[list[str]], AuditEntry] | None = None) -> list[str]:
+    """Create the three roles and grant their permissions; return their names.
+
+    They cannot log in: grant them to your own users.
+    """
+    roles: list[str] = list(ROLES)
     with translated(), connect(url) as connection, connection.transaction():
         for role in ROLES:
             if not connection.execute(_ROLE, (role,)).fetchone():
                 connection.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
         connection.execute(_roles_script())
-        append(connection, [entry] if entry else [])
+        if describe:
+            append(connection, [describe(roles)])
+    return roles
 
 
 def _has_roles(connection: Connection) -> bool:

@@ -9,8 +9,10 @@ from msgspec import json
 from msgspec.structs import astuple
 
 from counterfoil.backends.sqlite.files import (
+    has_schema,
     is_damage,
     is_damaged,
+    lost,
     moved,
     path_of,
     read_only,
@@ -136,6 +138,16 @@ class SqliteInspection:
         with closing(read_only(self._folder, "books")) as connection, translated():
             row: tuple[str] | None = connection.execute(_FINGERPRINT).fetchone()
             return row[0] if row else None
+
+    def is_built(self) -> bool:
+        try:
+            if not has_schema(self._folder, "books"):
+                # Another process may be creating the store at this moment.
+                return "books" in lost(self._folder)
+            return self.fingerprint() is not None
+        except (StoreUnavailable, StoreMismatch):
+            # The store exists but cannot be read now, or not by this version.
+            return True
 
     def _problem(self, name: Name) -> str | None:
         try:

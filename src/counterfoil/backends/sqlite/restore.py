@@ -23,7 +23,15 @@ from msgspec import Struct
 from msgspec.structs import replace as replace_fields
 
 from counterfoil.backends.sqlite.audit import append
-from counterfoil.backends.sqlite.backup import BackupManifest, BackupRefused, sha256, sync
+from counterfoil.backends.sqlite.backup import (
+    SECRET,
+    BackupManifest,
+    BackupRefused,
+    checked,
+    sha256,
+    sync,
+    write_private,
+)
 from counterfoil.backends.sqlite.files import WAIT_SEC, path_of, read_write, translated, writing
 from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.backends.sqlite.schema import NAMES, Name
@@ -31,6 +39,7 @@ from counterfoil.domain.access import Key
 from counterfoil.domain.audit import COLUMNS, Act, Actor, AuditEntry
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.paging import EXTRA, LIFETIME_MS, RESERVED_MS
+from counterfoil.domain.tokens import Pseudonyms
 
 # A random id of this length is never drawn twice.
 LONG_ENOUGH = 16
@@ -96,8 +105,47 @@ class Restored(Struct, frozen=True, kw_only=True):
     replaced: Replaced
 
 
-def restore(folder: Path, source: Path, manifest: BackupManifest, now_ms: int, by: Actor, *, replace: bool) -> Restored:
-    """Restore a verified backup. The previous files, if any, are kept in a folder inside the store."""
+class SecretPlace(Struct, frozen=True):
+    """Where the deployment secret of the restored store is: set directly in `text`, or else in a file."""
+
+    text: str
+    file: Path
+
+
+def restore(folder: Path, source: Path, place: SecretPlace, now_ms: int, by: Actor, *, replace: bool) -> Restored:
+    """Restore a backup with its secret after verifying both. Previous files are kept in a folder inside the store."""
+    manifest = checked(source)
+    secret = _secret_of(place, source, manifest)
+    restored = _restore_files(folder, source, manifest, now_ms, by, replace=replace)
+    if not place.text and not place.file.exists():
+        place.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(place.file, secret + b"\n")
+    return restored
+
+
+def _secret_of(place: SecretPlace, source: Path, manifest: BackupManifest) -> bytes:
+    """Return the secret that the restored store will use, which must be the one that it was built with."""
+    secret = place.text.encode()
+    if not secret:
+        file = source / SECRET if manifest.has_secret and not place.file.exists() else place.file
+        try:
+            secret = file.read_bytes().strip()
+        except OSError as error:
+            raise BackupRefused(
+                f"the backup has no deployment secret, and {file} cannot be read ({error.strerror}). "
+                "Put the secret there, or set COUNTERFOIL_SECRET."
+            ) from error
+    if manifest.fingerprint not in (None, Pseudonyms(secret).fingerprint()):
+        raise BackupRefused(
+            "the deployment secret is not the one that the backup was built with: member tokens would change. "
+            "Set the right one in COUNTERFOIL_SECRET or secret_file."
+        )
+    return secret
+
+
+def _restore_files(
+    folder: Path, source: Path, manifest: BackupManifest, now_ms: int, by: Actor, *, replace: bool
+) -> Restored:
     present = list(_files_of(folder))
     if present and not replace:
         raise BackupRefused(
