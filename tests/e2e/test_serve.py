@@ -367,7 +367,7 @@ def test_a_port_in_use_is_reported_in_one_sentence(deployment: Deployment) -> No
 def test_an_admin_port_in_use_is_reported_in_one_sentence(deployment: Deployment) -> None:
     with socket.create_server(("127.0.0.1", deployment.admin_port)):
         sentence = deployment.refusal()
-    assert f"127.0.0.1:{deployment.admin_port}: Address already in use" in sentence
+    assert f"127.0.0.1:{deployment.admin_port}: the port is in use. Choose another with --admin-port" in sentence
     assert list(deployment.counters.iterdir()) == []
 
 

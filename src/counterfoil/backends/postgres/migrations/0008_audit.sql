@@ -1,6 +1,6 @@
 -- What the operator did: see domain/audit.py. Entries are only added; roles.sql grants nobody more than that, and the
 -- triggers also stop the owner.
--- Suits programs that know schema 6.
+-- Suits programs that know schema 7.
 
 CREATE TABLE audit (
     origin text COLLATE "C" NOT NULL, -- 'postgresql', or 'sqlite' for an entry that `counterfoil copy` moved here
