@@ -1,15 +1,15 @@
-# Every target installs what it needs; CI runs the same targets.
+# Every target installs the packages that it needs. CI runs the same targets.
 
 PYTHON ?= python3
 comma := ,
 VENV := .venv
 BIN := $(VENV)/bin
-# Mark when the packages for the tests and tools, for the demo alone, and for checking the packaging were installed.
+# These files record when packages were installed for tests and tools, for the demo only, and for packaging checks.
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
 SHIP_READY := $(VENV)/.ship-ready
 
-# A new environment has the pip and setuptools of its Python, which may be years old.
+# A new environment gets the versions of pip and setuptools that come with Python, which may be years old.
 TOOLS := pip setuptools
 
 # Keep compiled code even if the shell turns it off: the tests start the command hundreds of times.
@@ -36,7 +36,7 @@ $(READY): pyproject.toml constraints.txt
 $(DEMO_READY): pyproject.toml constraints.txt
 	$(call install,server)
 
-# Its own step, because it is 200 MB that only packaging needs.
+# This is a separate step, because it installs 200 MB that only packaging needs.
 $(SHIP_READY): $(READY)
 	$(call install,ship)
 
@@ -51,12 +51,12 @@ test: $(READY) ## run the test suite
 test-long: $(READY) ## run the tests that take minutes
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m long $(ARGS)
 
-ship-tools: $(SHIP_READY) ## install what `make test` checks the wheel and deploy/ with
+ship-tools: $(SHIP_READY) ## install the tools with which `make test` checks the wheel and deploy/
 
-wheel: $(SHIP_READY) ## build the wheel and the source archive into dist/, the same bytes for the same commit
+wheel: $(SHIP_READY) ## build the wheel and the source archive reproducibly into dist/
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation --outdir dist
 
-check: $(READY) ## check formatting, lint, types and import contracts, known vulnerabilities
+check: $(READY) ## check formatting, lint, types, import contracts and known vulnerabilities
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -83,5 +83,5 @@ bench-growth: $(READY) ## measure 10^4 to 10^7 bills in half an hour; needs 28 G
 	@bash bench/setup
 	PYTHONPATH=tests $(BIN)/python -m bench growth $(ARGS)
 
-clean: ## remove what the targets created
+clean: ## remove all files that the targets created
 	rm -rf $(VENV) dist bench/.venv bench/peers/fastify/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

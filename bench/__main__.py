@@ -72,7 +72,7 @@ def again(profile: Profile, folder: Path, parts: Sequence[str]) -> report.Run:
 
 def add_parts(run: report.Run, profile: Profile, made: World, parts: Sequence[str]) -> None:
     for part in parts:
-        # A run takes long, so save what is known before each part, which may fail.
+        # A run takes long and a part may fail, so the results so far are saved before each part.
         report.write(run)
         say(f"--- {part}")
         PARTS[part](run, made, profile)

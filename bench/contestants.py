@@ -153,7 +153,7 @@ def _program(name: str) -> str | None:
 
 
 def _needs(*files: Path | str) -> str | None:
-    """Return a text that names the missing files or programs; None if all are installed."""
+    """Return a text that names the missing files or programs, or None if all are installed."""
     lacking = [
         str(file.relative_to(HERE.parent)) if isinstance(file, Path) else file
         for file in files

@@ -1,4 +1,4 @@
-"""Cursors for the benchmark's callers: a page in the middle of a list needs one that was handed out to its key."""
+"""Cursors for the benchmark's callers: to continue a list, a key needs a cursor that was handed out to it."""
 
 import asyncio
 import sqlite3

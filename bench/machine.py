@@ -82,7 +82,7 @@ def processor_seconds(session: int) -> float | None:
 
 
 def resident_megabytes(session: int) -> list[float]:
-    """Return the memory of each process of a session, largest last, without pages of files."""
+    """Return the memory of each process of a session in ascending order, without file-backed pages."""
     return sorted(_private(process) for process in _members(session))
 
 

@@ -54,7 +54,7 @@ def _mixed(questions: dict[str, Workload]) -> list[Question]:
 
 @contextmanager
 def loading(world: World, number: int) -> Iterator[Callable[[], int]]:
-    """Run a loader and feed it new bills at a constant rate; yield a function that returns how many it got."""
+    """Run a loader and feed it new bills at a constant rate; yield a function that returns their number so far."""
     words = [*COUNTERFOIL, "load", "-"]
     loader = subprocess.Popen(words, env=world.environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     stop, handed = threading.Event(), count()

@@ -3,7 +3,7 @@
 Both serve the same requests through the whole application, over one
 PostgreSQL server on this machine, in rounds that alternate. Then each is put
 through the same faults: the server ends its sessions, freezes, is killed, and
-has no connection free.
+has no free connection.
 """
 
 import argparse
@@ -44,7 +44,7 @@ _END_SESSIONS = """
 
 
 class LibraryPool(Pool):
-    """asyncpg's own pool behind the interface of ours, set up to be as fast as it can be."""
+    """asyncpg's own pool behind our interface, configured for maximum speed."""
 
     def __init__(self, url: str, address: Address | None = None, limits: ConnectionLimits = LIMITS) -> None:
         super().__init__(url, address, limits)
@@ -63,7 +63,7 @@ class LibraryPool(Pool):
         return await open_connection(self._url, self._address, self._limits)
 
     @asynccontextmanager
-    async def connection(self, within: float | None = None) -> AsyncIterator[Any]:  # noqa: ARG002 - it has one limit for both waits
+    async def connection(self, within: float | None = None) -> AsyncIterator[Any]:  # noqa: ARG002 - one limit covers both waits
         with translated():
             pool = self._library or await self._opened()
             is_exhausted = pool.get_idle_size() == 0 and pool.get_size() == self._limits.pool_size
@@ -108,7 +108,7 @@ class Round(Struct):
 
 
 async def measured(service: bootstrap.Service, ask: Request, callers: int, seconds: float) -> Round:
-    """Send a request again and again from this many callers."""
+    """Send the same request repeatedly from this many callers; return the results."""
     took: list[float] = []
     end = time.perf_counter() + seconds
 

@@ -31,7 +31,7 @@ ADMISSIONS = 3_000
 
 
 class Found(msgspec.Struct, kw_only=True):
-    """The results."""
+    """The results of this comparison."""
 
     measured: dict[Pair, Measured]
     verdicts: list[Verdict]
@@ -87,7 +87,7 @@ def _ours(valkey: str) -> list[Contestant]:
 
 
 def _agree(started: Mapping[str, Running], questions: Mapping[str, Workload], tell: Callable[[str], None]) -> None:
-    """Compare answers. The embedded store is left out: it was loaded earlier, so its `updatedAt` differ."""
+    """Compare answers. The embedded store is left out: it was loaded earlier, so its values of `updatedAt` differ."""
     others = [one for name, one in started.items() if name not in (OURS, EMBEDDED)]
     asked = [questions[name] for name in ("page", "bill", "member", "lookup", "members", "shops")]
     tell(f"{sameness.check(started[OURS], others, asked)} answers on PostgreSQL compared: all the same")
@@ -127,7 +127,7 @@ def _verdicts(measured: Mapping[Pair, Measured], embedded: Mapping[str, Measured
 
 
 def _cheaper(ours: Measured, other: Measured) -> float | None:
-    """Return the ratio of processor time per answer, without that of PostgreSQL."""
+    """Return the ratio of processor time per answer. The time of PostgreSQL itself is not included."""
     return other.cpu_us / ours.cpu_us if ours.cpu_us and other.cpu_us else None
 
 
@@ -141,11 +141,11 @@ class Nowhere:
         return {}
 
     async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:  # noqa: ARG002 - as in the port
-        """Discard them."""
+        """Discard the counts; return no totals."""
         return {}
 
     def raise_totals_now(self, counts: Mapping[tuple[str, date], int]) -> None:
-        """Discard them."""
+        """Discard the counts."""
 
     async def offered(self) -> int | None:
         """Return None: there is only one server."""
@@ -154,8 +154,8 @@ class Nowhere:
     async def newest(self) -> int:
         return 0
 
-    def was_given(self, horizon: int) -> None:
-        """Discard it."""
+    def was_reported(self, horizon: int) -> None:
+        """Discard the horizon."""
 
 
 def _facts(measured: Mapping[Pair, Measured], valkey: str) -> dict[str, object]:
@@ -170,7 +170,7 @@ def _facts(measured: Mapping[Pair, Measured], valkey: str) -> dict[str, object]:
 
 
 async def _admission_us(valkey: str) -> tuple[float, float]:
-    """Return wall time and processor time of an admission, measured one after the other."""
+    """Return the wall time and processor time of one admission, measured sequentially."""
     key = Key(
         key_id=os.urandom(6).hex(), scope=Scope("shop", "bench"), per_min=UNLIMITED, per_day=UNLIMITED, created_at=0
     )

@@ -20,7 +20,7 @@ class Differs(Exception):
 
 @cache
 def _client() -> httpx.Client:
-    """Return a shared client: creating one costs more than a request. It keeps no connection to a stopped service."""
+    """Return a shared client, because creating one costs more than a request. It keeps no idle connections."""
     return httpx.Client(timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
 
 
@@ -55,7 +55,7 @@ def check(ours: Running, others: Iterable[Running], workloads: Iterable[Workload
 
 
 def same(ours: Any, theirs: Any) -> bool:
-    """Whether two answers are equal; 120 equals 120.0. Datasette wraps a single bill in a list."""
+    """Return whether two answers are equal; 120 equals 120.0. Datasette wraps a single bill in a list."""
     return theirs in (ours, [ours])
 
 

@@ -16,7 +16,7 @@ ASKED = ("page-gzip", "page", "poll")
 def compared(
     world: World, questions: dict[str, Workload], rounds: int, seconds: int, tell: Callable[[str], None]
 ) -> tuple[dict[Pair, Measured], list[Verdict]]:
-    """Measure both. No process is pinned to a core, so wrk competes, the more so the cheaper an answer is."""
+    """Measure both. No process is pinned to a core, so wrk competes for them, especially if answers are cheap."""
     contestants = [field()[name] for name in (ONE, TWO)]
     with all_running(contestants, world, None) as started:
         matches = [(started[pair.contestant], questions[pair.workload]) for pair in each((ONE, TWO), ASKED)]
@@ -26,6 +26,6 @@ def compared(
 
 
 def _verdict(title: str, one: Measured, two: Measured) -> Verdict:
-    """Return the verdict. In processor time, the ratio is what two idle cores would reach at the measured cost."""
+    """Return the verdict. For processor time, the ratio is what two idle cores would reach at the measured cost."""
     bound = 2 * one.cpu_us / two.cpu_us if one.cpu_us and two.cpu_us else None
     return at_least(f"two workers, times one: {title}", 1.7, two.rate / one.rate, bound)

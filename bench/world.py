@@ -45,12 +45,12 @@ class World(Struct, frozen=True):
 
     @property
     def peers(self) -> Path:
-        """The contestants' SQLite file."""
+        """Return the path of the contestants' SQLite file."""
         return self.folder / "peers.sqlite3"
 
     @property
     def limits(self) -> Path:
-        """The folder of stored answers, for the contestants that show the upper limit."""
+        """Return the folder of stored answers, for the contestants that show the upper limit."""
         return self.folder / "limits"
 
     @property
@@ -59,14 +59,14 @@ class World(Struct, frozen=True):
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment for a `counterfoil` command: the store, and a shared secret, so that tokens agree."""
+        """Return the environment for a `counterfoil` command: the store, and a shared secret, so that tokens agree."""
         found = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
         secret = {"COUNTERFOIL_SECRET_FILE": str(self.folder / "secret")}
         return found | secret | {"COUNTERFOIL_STORE": self.database or str(self.store)}
 
 
 def made(folder: Path, bills: int, days: int) -> World:
-    """Return the world in this folder; generate and load it unless it exists."""
+    """Return the world in this folder. Generate and load it if it does not exist."""
     world = World(folder)
     if not (folder / "loaded").exists():
         generate(world.source, bills, days)

@@ -12,8 +12,8 @@ from bench import machine
 from bench.contestants import Running
 from bench.workloads import Workload
 
-# Small answers need more connections to keep a server busy. With large answers, those still in flight at the end
-# are not counted, so there must be few.
+# Small answers need more connections to keep a server busy. Large answers need few, because those still in flight at
+# the end are not counted.
 CONNECTIONS = {"small": 8, "large": 3, "huge": 1}
 # With fewer answers than this in a round, those still in flight at its end would distort the rate.
 ENOUGH = 30
@@ -47,7 +47,7 @@ end
 
 
 class Round(Struct, frozen=True):
-    """Answers per second, times in microseconds, bytes per answer; `cpu_us` is the server's processor time for one."""
+    """Answers per second, times in microseconds, bytes per answer. `cpu_us` is the processor time per answer."""
 
     rate: float
     p50_us: int

@@ -12,7 +12,7 @@ from running_service import RunningService
 
 
 def _missing(path: Path) -> None:
-    """Leave the path empty."""
+    """Put nothing in place of the file."""
 
 
 def _empty(path: Path) -> None:
@@ -47,7 +47,7 @@ KEY_FILE_PROBLEMS: dict[str, Callable[[Path], None]] = {
 }
 
 
-# The same problems on a server: the statement that causes each, and the one that undoes it.
+# The same problems on a server: the statement that causes each, and the statement that undoes it.
 KEY_TABLE_PROBLEMS = {
     "missing": ("ALTER TABLE keys RENAME TO keys_aside", "ALTER TABLE keys_aside RENAME TO keys"),
     "empty": ("ALTER SCHEMA counterfoil RENAME TO aside", "ALTER SCHEMA aside RENAME TO counterfoil"),
@@ -85,7 +85,7 @@ def _broken_key_table(service: RunningService, trouble: str) -> Iterator[None]:
 
 @contextmanager
 def _broken_key_file(service: RunningService, trouble: str) -> Iterator[None]:
-    """Replace the key file with another file or nothing, and restore it at the end."""
+    """Replace the key file with another file or remove it, and restore it at the end."""
     store = service.settings.store
     path, aside = store / "keys.sqlite3", store / "aside"
     aside.mkdir()

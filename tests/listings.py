@@ -44,12 +44,12 @@ class Listing:
 
     @property
     def query(self) -> dict[str, Any]:
-        """The parameters that select the list."""
+        """Return the parameters that select the list."""
         raise NotImplementedError
 
     @property
     def other_queries(self) -> list[dict[str, Any]]:
-        """Parameters that select other lists of the same rows."""
+        """Return parameters that select other lists of the same rows."""
         return []
 
     def new_key(self) -> str:
@@ -87,7 +87,7 @@ class Listing:
         self._load(range(1, self.size + 1))
 
     def edit(self, number: int) -> None:
-        """Change a row. In the list by day and in that of members it keeps its position."""
+        """Change a row. In the list by day and the list of members it keeps its position."""
         self._edits += 1
         self._tick()
         self.service.load(self.record(number))
@@ -108,7 +108,7 @@ class Listing:
         self.service.load(*map(self.record, numbers), batch=1000)
 
     def _tick(self) -> None:
-        """Let time pass, so that what follows has a later horizon."""
+        """Let time pass, so that later changes have a later horizon."""
         self.service.clock.advance(1)
         self.service.ledger.advance_horizon()
 
@@ -128,7 +128,7 @@ class Listing:
         return Page(rows, body["nextCursor"], datetime.fromisoformat(body["serverTime"]))
 
     def pages(self, limit: int, cursor: str | None = None, *, key: str | None = None) -> Iterator[Page]:
-        """Read from a cursor, or from the start, to the end of the list."""
+        """Yield the pages from a cursor, or from the start, to the end of the list."""
         most = self.size // limit + 3
         for _ in range(most):
             page = self.page(limit, cursor, key=key)
@@ -158,7 +158,7 @@ class Listing:
 
 
 class ChangeList(Listing):
-    """Bills by last change."""
+    """The list of bills by last change."""
 
     @property
     def query(self) -> dict[str, Any]:
@@ -176,7 +176,7 @@ class ChangeList(Listing):
 
 
 class DayList(Listing):
-    """Bills by day."""
+    """The list of bills by day."""
 
     @property
     def query(self) -> dict[str, Any]:
@@ -189,7 +189,7 @@ class DayList(Listing):
 
 
 class MemberList(Listing):
-    """Members of a base. A member moves when the POS corrects the time of the sign-up."""
+    """The list of members of a base. A member moves when the POS corrects the time of the sign-up."""
 
     path = "members"
     identity = "memberId"

@@ -1,7 +1,7 @@
-"""Check answers that tests get over HTTP against the OpenAPI document.
+"""Checks answers that tests get over HTTP against the OpenAPI document.
 
-`House.get` calls `OpenApiDocument.check`, so a test fails if it gets an answer that
-the document does not describe. Validators are compiled once per process.
+`RunningService.get` calls `OpenApiDocument.check`, so a test fails if it gets an
+answer that the document does not describe. Validators are compiled once per process.
 """
 
 from functools import cache

@@ -39,7 +39,7 @@ def request(target: bytes, *headers: bytes, method: bytes = b"GET", body: bytes 
 
 
 def send(service: RunningService, sent: bytes) -> Answer:
-    """Send these bytes on a new connection and read until it is closed."""
+    """Send these bytes on a new connection and read until it is closed; return the answer."""
     with connect(service) as line:
         # The server may close the connection before it has read everything; its answer can still be read.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):

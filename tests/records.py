@@ -111,7 +111,7 @@ def removal(of: Record) -> Record:
 
 
 def days(first: str, last: str | None = None) -> Record:
-    """Return the parameters `from` and `to`; `from` is a Python keyword, so it cannot be passed by name."""
+    """Return the parameters `from` and `to`. `from` is a Python keyword, so it cannot be passed by name."""
     return {"from": first, "to": last or first}
 
 

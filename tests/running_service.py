@@ -51,7 +51,7 @@ def backend_settings(deployment: str) -> Iterator[dict[str, str]]:
 
 
 class ManualClock:
-    """Both clocks stand still until moved. `step` moves only the wall clock, as an operator or NTP does."""
+    """A wall clock and a monotonic clock that tests move. `step` moves only the wall clock, like an operator or NTP."""
 
     def __init__(self, now_ms: int = START_MS) -> None:
         self._now_us = now_ms * 1000
@@ -88,7 +88,7 @@ class RecordSource(Source):
 
 
 class RunningService:
-    """One deployment, with methods for what operators and integrators do."""
+    """One deployment, with methods for the actions of operators and integrators."""
 
     def __init__(self, folder: Path, **overrides: Any) -> None:
         self.folder = folder
@@ -177,7 +177,7 @@ class RunningService:
     def events_so_far(self) -> list[Event]:
         """Return the events of all requests so far.
 
-        An event is emitted just after its answer, so one more request makes sure that all of them are there.
+        An event is emitted just after its answer, so one more request is sent to make sure that none is missing.
         """
         look = "a-look-at-the-events"
         self.get("openapi.json", headers={"x-request-id": look})

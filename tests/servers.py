@@ -133,7 +133,7 @@ class Server:
             self.process.send_signal(number)
 
     def kill(self) -> None:
-        """Kill it, as a power failure would."""
+        """Kill the server, as a power failure would."""
         self.signal(signal.SIGKILL)
         if self.process:
             self.process.wait()
@@ -178,7 +178,7 @@ class Postgres(Server):
     # --- as a replica ------------------------------------------------------------------
 
     def pause_replay(self) -> None:
-        """Pause replay: receive what the primary writes, but do not show it."""
+        """Pause replay: the replica still receives the primary's writes, but does not show them."""
         self.command("SELECT pg_wal_replay_pause()")
         self.await_answer(lambda: self._require("SELECT pg_get_wal_replay_pause_state() = 'paused'"), OSError)
 
@@ -242,7 +242,7 @@ class Postgres(Server):
         return name, self.url(name)
 
     def borrow_database(self) -> tuple[str, str]:
-        """Return a database that was given back, emptied, or a new one. Emptying takes a tenth of the time."""
+        """Return an emptied database that a test has returned, or a new one. Emptying takes a tenth of the time."""
         while self._returned:
             name = self._returned.pop()
             if self._emptied(name):
@@ -253,7 +253,7 @@ class Postgres(Server):
         self._returned.append(database)
 
     def _emptied(self, database: str) -> bool:
-        """Empty a database; return whether it is like new. Its connection stays open: a new one would cost the most."""
+        """Empty a database; return whether that succeeded. Its connection is kept, because opening one takes long."""
         try:
             if database not in self._sweepers:
                 self._sweepers[database] = psycopg.connect(self.url(database), autocommit=True)
@@ -355,7 +355,7 @@ def package(name: str) -> Path:
 
 
 def _free_port() -> int:
-    """Return a free port that cluster nodes can use, too: their bus uses the port 10,000 higher."""
+    """Return a free port that cluster nodes can use too: they also use the port 10,000 above it for their bus."""
     while True:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

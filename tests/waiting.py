@@ -1,4 +1,4 @@
-"""Waiting for something that another process or thread does. This is the only module of the tests that pauses."""
+"""Waiting for other processes and threads. This is the only module of the tests that pauses."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ def until(condition: Callable[[], T | None], what: str, patience_sec: float = PA
 
 
 def throughout(seconds: float, condition: Callable[[], object], what: str) -> None:
-    """Check again and again for this long; fail with `what` as soon as `condition` is not true."""
+    """Check `condition` repeatedly for this long; fail with `what` as soon as it is not true."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         assert condition(), f"it did not stay true that {what}"

@@ -1,4 +1,4 @@
-"""Bills into DuckDB with dlt, as its introduction shows it: a resource, a pipeline, lists become tables of their own.
+"""Load bills into DuckDB with dlt as in its introduction: a resource and a pipeline; lists become child tables.
 
 python dlt_load.py BILLS.ndjson FOLDER
 """
@@ -14,7 +14,7 @@ import dlt
 A_CHUNK = 2_000
 
 
-# Every make of till writes time in its own way; left to guess, dlt takes the first for a timestamp and fails on others.
+# Every POS writes times in its own format. dlt would infer a timestamp from the first bill and fail on the others.
 AS_WRITTEN = {name: {"data_type": "text"} for name in ("closedAt", "tradingDay")}
 
 

@@ -1,8 +1,8 @@
-"""The API as a FastAPI team would write it: SQLAlchemy models, Pydantic schemas, a session a request.
+"""The API as a FastAPI team would write it: SQLAlchemy models, Pydantic schemas, one session per request.
 
     DATABASE_URL=sqlite:///peers.sqlite3 uvicorn fastapi_app:app
 
-Bare: no keys, no limits, no records. `franchiseId` stands in for what a key would say.
+There are no keys, limits or request records. `franchiseId` replaces the scope of a key.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""The API as a Litestar team that cares for speed would write it: SQLAlchemy Core, msgspec structs.
+"""The API as a Litestar team that cares about speed would write it: SQLAlchemy Core, msgspec structs.
 
     DATABASE_URL=sqlite:///peers.sqlite3 granian --interface asgi litestar_app:app
 
-Bare, as `fastapi_app.py` is.
+Like `fastapi_app.py`, it has no keys, limits or request records.
 """
 
 import os
@@ -28,7 +28,7 @@ SHOPS, CATEGORIES, BILLS, MEMBERS, ACCOUNTS = (
 
 
 class Out(msgspec.Struct, rename="camel"):
-    """What goes over the wire."""
+    """Base of the structs that are encoded as responses."""
 
 
 class Category(Out):
@@ -187,7 +187,7 @@ def open_connection() -> Iterator[Connection]:
 
 
 def columns(table: Table, struct: type[msgspec.Struct]) -> list[Any]:
-    """The columns of a struct under their names on the wire, which is how a row becomes one."""
+    """Return the columns of a struct, labelled with its JSON names, so that rows can be converted to it."""
     fields = msgspec.structs.fields(struct)
     return [table.c[field.name].label(field.encode_name) for field in fields if field.name in table.c]
 

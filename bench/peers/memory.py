@@ -1,8 +1,8 @@
-"""The limit: our own HTTP server with our own settings, answering bytes that it holds in memory.
+"""The upper limit: our HTTP server with our settings, answering with bytes that it holds in memory.
 
     python memory.py PORT FOLDER
 
-Every file of the folder is answered under its name, `/hello` with a few bytes.
+Every file of the folder is served under its name, and `/hello` returns a few bytes.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ HEADERS = [("content-type", "application/json")]
 
 
 class Memory:
-    """An application that only looks a path up."""
+    """An application that only looks up a path."""
 
     def __init__(self, folder: Path) -> None:
         self._answers = {f"/{file.name}": file.read_bytes() for file in folder.iterdir()} | {"/hello": HELLO}
@@ -27,10 +27,10 @@ class Memory:
         protocol.response_bytes(200, HEADERS, self._answers[scope.path])
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Nothing to open."""
+        """Do nothing: there is nothing to open."""
 
     def __rsgi_del__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 if __name__ == "__main__":

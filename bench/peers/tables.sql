@@ -1,7 +1,7 @@
--- The tables of a team that would build this API on a framework: a row a shop, category, bill and member,
--- with columns for what is filtered, sorted or plain, and JSON columns for the lists inside a bill or a member.
--- That spares the contestants every join and every reckoning: texts are stored as they are answered, and points
--- and credit are those of today. The same statements make them in SQLite and in PostgreSQL.
+-- Tables as a team would design them that builds this API on a framework: one row per shop, category, bill and member,
+-- with plain columns for simple values and JSON columns for the lists inside a bill or a member. The contestants
+-- therefore need no joins and no calculations: texts are stored as they are returned, and points and credit have
+-- today's values. The same statements work in SQLite and PostgreSQL.
 
 CREATE TABLE shops (
     place INTEGER PRIMARY KEY,

@@ -1,5 +1,5 @@
--- The logins of the service, of loads and of key administration, each in its role (see `counterfoil migrate --roles`).
--- Passwords come as the variables api, load and ops. Safe to run again; it then sets the passwords anew.
+-- Creates logins for the service, for loads and for key administration, each with its role (`counterfoil migrate --roles`).
+-- The variables api, load and ops contain the passwords. The script is safe to run again; it then resets the passwords.
 SELECT format('CREATE ROLE %I LOGIN IN ROLE %I', login, role)
 FROM (VALUES
     ('cf_api', 'counterfoil_serving'),

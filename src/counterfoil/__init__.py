@@ -1,7 +1,7 @@
-"""Counterfoil: a restaurant group's shops, bills and loyalty members, read over HTTP."""
+"""Counterfoil: a read-only HTTP API for a restaurant group's shops, bills and loyalty members."""
 
 __version__ = "0.9.0"
-"""Version of this package: the program, its client and its commands. Set here only; the build reads it."""
+"""Version of this package: the program, its client and its commands. It is set only here; the build reads it."""
 
 API_VERSION = "1.3.0"
-"""Version of the published API; the same as `info.version` and the newest entry of the changelog."""
+"""Version of the published API. It equals `info.version` and the newest entry of the changelog."""

@@ -1,8 +1,8 @@
 """The composition root: the only module that chooses the back ends.
 
 The PostgreSQL and Valkey drivers are an optional extra of the package, so the
-modules that need them are imported inside the functions that use them. So are
-modules that no worker needs.
+modules that need them are imported inside the functions that use them. Modules
+that no worker needs are imported in the same way.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def pseudonyms(settings: Settings) -> Pseudonyms:
 
 # --- components for the operator and the supervisor ------------------------------------
 #
-# On PostgreSQL, stamps and admissions use the server's clock unless a clock is passed, as tests do.
+# On PostgreSQL, stamps and admissions use the server's clock, unless a test passes its own clock.
 
 
 def ledger(settings: Settings, clock: Clock | None = None) -> SqliteLedger | PostgresLedger:
@@ -198,7 +198,7 @@ def serving_ports(settings: Settings, observe: Callable[[Event], None], clock: C
 
 
 class Service(Struct, frozen=True):
-    """The application, and the function that closes what it uses."""
+    """The application, and the function that closes its ports."""
 
     app: App
     close: Callable[[], None]
@@ -232,17 +232,17 @@ def service(settings: Settings, observe: Callable[[Event], None], clock: Clock |
 
 
 def prepare(settings: Settings, clock: Clock | None = None) -> None:
-    """Create or migrate the files of an embedded store; with a database, only check the schema."""
+    """Create or migrate the files of an embedded store. For a database, only check the schema."""
     if not settings.database:
         files.require_whole(settings.store)
-        # The key store compares its revocations with those in `usage`, so that file is brought up to date first.
+        # The key store compares its revocations with those in the usage file, so that file is migrated first.
         usage(settings, clock).close()
         key_store(settings, clock).close()
     ledger(settings, clock).close()
 
 
 def has_store(settings: Settings) -> bool:
-    """Return whether there is a store: files in the folder, or a database that was put into service."""
+    """Return whether there is a store: files in the folder, or a database that was initialised."""
     return inspection(settings).fingerprint() is not None if settings.database else files.exists(settings.store)
 
 
@@ -253,7 +253,7 @@ def require_store(settings: Settings) -> None:
 
 
 def lost_files(settings: Settings) -> list[Name]:
-    """Return the files that an embedded store used to have and that are missing now."""
+    """Return the names of the files that an embedded store has lost."""
     return [] if settings.database else files.lost(settings.store)
 
 
@@ -263,7 +263,7 @@ def recreate(settings: Settings, name: str) -> None:
 
 
 def migrate(settings: Settings, describe: Callable[[list[str]], AuditEntry] | None = None) -> list[str]:
-    """Migrate the schema; return the names of the migrations that were run on a database."""
+    """Migrate the schema. Return the names of the migrations that were run, or an empty list for an embedded store."""
     if not settings.database:
         prepare(settings)
         return []
@@ -287,7 +287,7 @@ def make_roles(settings: Settings, describe: Callable[[list[str]], AuditEntry] |
 
 
 def run_statement(database: str, text: str) -> None:
-    """Run one statement on a database server, with the login in the address."""
+    """Run one statement on a database server, using the credentials in the address."""
     from counterfoil.backends.postgres import admin_connections
 
     admin_connections.run(database, text)
@@ -308,7 +308,7 @@ def copy_target(database: str) -> PostgresCopyTarget:
 
 
 def back_up(settings: Settings, target: Path, *, with_secret: bool, clock: Clock | None = None) -> BackupManifest:
-    """Back up an embedded store. A secret that was set directly, not in a file, is never written to the backup."""
+    """Back up an embedded store. A secret that was set directly and not in a file is never written to the backup."""
     from counterfoil.backends.sqlite import backup
 
     secret = deployment_secret(settings) if with_secret and not settings.secret else None
@@ -325,7 +325,7 @@ def restore(settings: Settings, source: Path, by: Actor, *, replace: bool, clock
 
 
 def meter_problem(settings: Settings) -> str | None:
-    """Return the reason the shared meter cannot be used, or None."""
+    """Return the reason why the shared meter cannot be used, or None if it can."""
     from counterfoil.backends.redis import inspection as meter
 
     return meter.problem(settings.meter)

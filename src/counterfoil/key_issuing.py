@@ -1,8 +1,8 @@
 """Issues, updates, rotates and revokes keys.
 
-These functions work on a key store; randomness, the time and the operator who
-acts are arguments. A secret is returned once, in `Issued`; only its hash is
-stored. Every change leaves an entry in the audit.
+Randomness, the current time and the operator who acts are passed as arguments.
+A secret is returned only once, in `Issued`, and only its hash is stored. Every
+change leaves an entry in the audit.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ class Grant(Struct, frozen=True, kw_only=True):
 
 
 class KeyChanges(Struct, frozen=True, kw_only=True):
-    """Changes to a key; None leaves a field unchanged. The scope never changes."""
+    """Changes to a key. None leaves a field unchanged. The scope never changes."""
 
     label: str | None = None
     per_min: int | None = None
@@ -53,7 +53,7 @@ class KeyChanges(Struct, frozen=True, kw_only=True):
 
 
 class Issued(Struct, frozen=True):
-    """A key, and the credential text that its holder sends."""
+    """A key, and its credential as the text that clients send."""
 
     key: Key
     text: str
@@ -74,7 +74,7 @@ def rotate(
 ) -> Issued:
     """Issue a successor with the same scope, limits and permissions.
 
-    The old key stays valid until it is revoked or, if it is given, until `revoke_old_at`.
+    The old key stays valid until it is revoked, or until `revoke_old_at` if that is given.
     """
     old = find(key_store, key_id)
     if old.is_revoked(now_ms):
@@ -115,7 +115,7 @@ def revoke(key_store: KeyStore, key_id: str, now_ms: int, by: Actor) -> Key:
 
 
 def schedule_revocation(key_store: KeyStore, key_id: str, at: int, now_ms: int, by: Actor) -> Key:
-    """Revoke a key at a later time, which replaces an earlier schedule. A revoked key stays as it is."""
+    """Schedule the revocation of a key, replacing any earlier schedule. A revoked key is not changed."""
     if at <= now_ms:
         raise KeyIssuingError("the time of a scheduled revocation must be in the future.")
 
@@ -169,7 +169,7 @@ def _validated(key: Key) -> Key:
 
 
 def _is_one_line(text: str) -> bool:
-    """Return whether the text has no control characters and no bytes that are invalid UTF-8."""
+    """Return whether the text has no line breaks, no other control characters and no invalid UTF-8."""
     return not any(category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text)
 
 

@@ -1,9 +1,9 @@
 """The interfaces that the service requires of a store, and the errors that a store may raise.
 
-Reads return finished bytes where the store has them. Every read that returns
-rows also returns the horizon: the instant up to which those rows are complete.
-A back end may raise `StoreUnavailable` or one of its subclasses from any of
-these methods, and `StoreMismatch` when a store is opened.
+Reads return JSON as bytes if the store has it in that form. Every read that
+returns rows also returns the horizon: the instant up to which those rows are
+complete. A back end may raise `StoreUnavailable` or one of its subclasses from
+any of these methods, and `StoreMismatch` when a store is opened.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from counterfoil.domain.paging import Listing, Position, StoredCursor
 
 
 class StoreUnavailable(Exception):
-    """The store cannot be read or written now; the message is for the operator."""
+    """The store cannot be read or written now. The message is for the operator."""
 
 
 class StoreUnreachable(StoreUnavailable):
@@ -39,7 +39,7 @@ class StoreMismatch(Exception):
 
 
 class Clock(Protocol):
-    """The two clocks of the machine. Tests pass their own."""
+    """The two clocks of the machine. Tests use their own implementation."""
 
     def now_ms(self) -> int:
         """Return milliseconds since 1970 UTC on the wall clock, which may jump forwards or backwards."""
@@ -62,7 +62,7 @@ class ShopList(Struct, frozen=True):
 
 
 class BillPage(Struct, frozen=True):
-    """Bills as finished JSON, separated by commas. `seal` changes if and only if they change.
+    """Bills as finished JSON, separated by commas. `seal` changes if and only if the bills change.
 
     `last` is the position of the last row of a full page, and None on a page with fewer rows than requested.
     `continues` is False if the row after which the page should continue has been removed.
@@ -83,7 +83,10 @@ class FoundBill(Struct, frozen=True):
 
 
 class MemberPage(Struct, frozen=True):
-    """Templates of members in list order, for `domain/member_template.py` to fill in; otherwise as in `BillPage`."""
+    """Templates of members in list order, which `domain/member_template.py` fills in.
+
+    `last` and `continues` have the same meaning as in `BillPage`.
+    """
 
     horizon: int
     base: Base | None
@@ -108,7 +111,7 @@ class FoundAccount(Struct, frozen=True):
 
 
 class AccountList(Struct, frozen=True):
-    """The member records of a base that have a messaging account, most recently created first."""
+    """The member records of a base that have the requested messaging account, most recently created first."""
 
     horizon: int
     base: Base | None
@@ -138,7 +141,7 @@ class Books(Protocol):
     async def bills_by_day(
         self, scope: Scope, shop_id: str, first: date, last: date, after: Position | None, limit: int, reached: int = 0
     ) -> BillPage | None:
-        """Return a page of the bills of these days; None if the shop is not in scope."""
+        """Return a page of the bills of these days, or None if the shop is not in scope."""
 
     async def bills_by_change(
         self,
@@ -150,9 +153,9 @@ class Books(Protocol):
         limit: int,
         reached: int = 0,
     ) -> BillPage | None:
-        """Return a page of the bills last changed from `since` to `until`; None if the shop is not in scope.
+        """Return a page of the bills last changed from `since` to `until`, or None if the shop is not in scope.
 
-        The horizon of the page has reached `until`. Without `until`, the range ends at the horizon.
+        The horizon of the page is at or after `until`. If `until` is None, the range ends at the horizon.
         """
 
     async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None: ...
@@ -160,7 +163,7 @@ class Books(Protocol):
     async def members(self, provider_id: str, after: Position | None, limit: int, reached: int = 0) -> MemberPage: ...
 
     async def member(self, scope: Scope, token: str, reached: int = 0) -> FoundMember | None:
-        """Return a member of a base that a shop in scope uses; None if there is no such member."""
+        """Return a member of a base that a shop in scope uses, or None if there is no such member."""
 
     async def accounts(self, provider_id: str, messaging_hash: str, reached: int = 0) -> AccountList: ...
 
@@ -180,7 +183,7 @@ class KeyLookup(Protocol):
         """Return the key as this process knows it, which may be slightly out of date."""
 
     async def find_again(self, key_id: str) -> StoredKey | None:
-        """Return the key as it is in the store now. Called before a request is refused, because the key may be new."""
+        """Return the key as it is in the store now. This is called before a refusal, because the key may be new."""
 
 
 # Returns the audit entry for a change, given the key before and after it; None if there is nothing to record.
@@ -188,7 +191,7 @@ DescribeChange = Callable[[Key, Key], AuditEntry | None]
 
 
 class KeyStore(Protocol):
-    """Manages keys on behalf of the operator. The serving side does not use it.
+    """Manages keys on behalf of the operator. Workers do not use it.
 
     Audit entries are written in the transaction that changes the key.
     """
@@ -213,7 +216,7 @@ class AuditLog(Protocol):
 
 
 class RequestRecord(Struct, frozen=True, kw_only=True):
-    """What is recorded about a request. It never contains a parameter or a returned value."""
+    """The record of a request. It never contains a parameter or a returned value."""
 
     at: int
     key_id: str
@@ -226,11 +229,11 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
 
 
 class Meter(Protocol):
-    """The minute window and the daily quota, exact across all processes.
+    """Counts requests against the minute window and the daily quota, exactly across all processes.
 
-    With several servers it also decides which horizon a response reports as
-    serverTime. It is never earlier than one that the key's lineage was given
-    before, on any node.
+    With several servers, it also decides which horizon a response reports as
+    serverTime. That horizon is never earlier than one that was reported to the
+    key's lineage before, on any node.
     """
 
     async def admit(self, key: Key) -> Admitted | TooFast: ...
@@ -252,12 +255,12 @@ class Cursors(Protocol):
     """The cursors that were handed out. Within a listing, each cursor stands for one position."""
 
     async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
-        """Return what the cursor stands for and renew its lifetime; None if it is not valid in this listing."""
+        """Return the stored cursor and renew its lifetime, or return None if it is not valid in this listing."""
 
     async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
         """Return the cursor for a position: an existing one, the row's ID, or `fresh` if that ID is taken.
 
-        Return None if none of them is available; the caller then tries again
+        Return None if none of these is available. The caller then tries again
         with another `fresh`.
         """
 
@@ -278,8 +281,8 @@ class LoadProgress(Struct):
 class Ledger(Protocol):
     """Write access to the books.
 
-    Each call is one transaction. If it changes records, it has one stamp, taken
-    under the write lock.
+    Each call is one transaction. A call that changes records has one stamp,
+    which is taken under the write lock.
     """
 
     def facts(self, shop_id: str) -> KnownFacts | None: ...
@@ -300,7 +303,11 @@ class Ledger(Protocol):
 
 
 class ServerRole(Enum):
-    """The role of a PostgreSQL server. A replica that is too far behind to be read is `BEHIND`."""
+    """The role of a PostgreSQL server.
+
+    A replica that is too far behind to be read is `BEHIND`, and a server that
+    does not respond is `AWAY`.
+    """
 
     PRIMARY = "primary"
     REPLICA = "replica"
@@ -309,7 +316,7 @@ class ServerRole(Enum):
 
 
 class ServerState(Struct, frozen=True):
-    """The state of a server at one moment; `horizon` is None if it did not answer."""
+    """The state of a server at one moment. `horizon` is None if the server did not respond."""
 
     name: str
     role: ServerRole
@@ -321,7 +328,7 @@ class ServerState(Struct, frozen=True):
 
 
 class LatestLoad(Struct, frozen=True):
-    """The progress of the latest load; `idle_ms` is the time since it last wrote a batch."""
+    """The progress of the latest load. `idle_ms` is the time since it last wrote a batch."""
 
     lines: int
     changed: int
@@ -347,7 +354,7 @@ class DiskUse(Struct, frozen=True):
 
 
 class Permissions(Struct, frozen=True):
-    """What a PostgreSQL login may do."""
+    """The permissions of a PostgreSQL login."""
 
     login: str
     serves: bool
@@ -357,10 +364,10 @@ class Permissions(Struct, frozen=True):
 
 
 class Inspection(Protocol):
-    """What `doctor` and the admin listener need to know about a store. Each call uses its own connection."""
+    """Information about a store for `doctor` and the admin listener. Each call uses its own connection."""
 
     def problems(self) -> dict[str, str | None]:
-        """Return, for each database, the reason it cannot be used, or None."""
+        """Return, for each database, the reason why it cannot be used, or None if it can."""
         ...
 
     def survives_primary(self) -> bool:
@@ -368,11 +375,11 @@ class Inspection(Protocol):
         ...
 
     def servers(self) -> Sequence[ServerState]:
-        """Return the state of each server, or an empty list for a store with only one."""
+        """Return the state of each server, or an empty list for a store with only one server."""
         ...
 
     def knows(self, scope: Scope) -> bool:
-        """Return whether a shop in this scope has been loaded; False if the store cannot be read."""
+        """Return whether a shop in this scope has been loaded, or False if the store cannot be read."""
         ...
 
     def horizon(self) -> int | None:
@@ -382,7 +389,10 @@ class Inspection(Protocol):
     def latest_load(self, now_ms: int) -> LatestLoad | None: ...
 
     def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
-        """Return the shops that were loaded and not removed, by franchise and name. `count_all` counts all bills."""
+        """Return the shops that were loaded and not removed, sorted by franchise and name.
+
+        With `count_all`, all their bills are counted.
+        """
         ...
 
     def extent(self) -> StoreExtent: ...
@@ -396,7 +406,7 @@ class Inspection(Protocol):
         ...
 
     def permissions(self) -> Permissions | None:
-        """Return the permissions of the login; None for an embedded store, which relies on file modes."""
+        """Return the permissions of the login, or None for an embedded store, which relies on file modes."""
         ...
 
     def fingerprint(self) -> str | None:

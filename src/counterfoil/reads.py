@@ -1,4 +1,4 @@
-"""One function per endpoint: authorises the caller, reads from a port, and returns an answer.
+"""Implements the endpoints: each function authorises the caller, reads from the ports and returns an answer.
 
 Nothing here depends on HTTP. A refusal is raised as a row of the error table.
 An answer holds finished JSON and the horizon up to which its rows are complete.
@@ -39,7 +39,7 @@ class Caller(Struct, frozen=True):
 
     @property
     def horizon(self) -> int | None:
-        """The serverTime of the response, which its data must have reached; None on a store with one server."""
+        """The serverTime of the response, up to which its data must be complete, or None on a store with one server."""
         return self.admitted.horizon
 
     @property
@@ -202,7 +202,7 @@ class Reads:
     async def _next_cursor(
         self, listing: Listing, last: Position | None, stored_cursor: StoredCursor | None, horizon: int
     ) -> str | None:
-        """Return the cursor that continues after a page; None if the page was not full."""
+        """Return the cursor that continues after a page, or None if the page was not full."""
         if last is None:
             return None
         next_position = stored_cursor.at(last) if stored_cursor else StoredCursor(last, horizon, horizon)
@@ -212,7 +212,7 @@ class Reads:
                 return cursor
             fresh = fresh_cursor(last.id, self._new_id(), longer=attempt >= MAX_CURSOR_ATTEMPTS // 2)
             cursor = await self._cursors.hand_out(listing, next_position, fresh)
-        raise StoreUnavailable(f"found no unused cursor id in {MAX_CURSOR_ATTEMPTS} attempts")
+        raise StoreUnavailable(f"found no unused cursor ID in {MAX_CURSOR_ATTEMPTS} attempts")
 
     async def _require_provider(self, caller: Caller, provider_id: str) -> None:
         if not await self._books.covers(caller.key.scope, provider_id, caller.reached):
@@ -227,7 +227,7 @@ def _start_position(stored_cursor: StoredCursor | None, caller: Caller) -> tuple
 
 
 def require_lookup(key: Key) -> None:
-    """Refuse a key without the lookup permission. This is a separate function because it runs before parsing."""
+    """Refuse a key without the lookup permission. The permission is checked before the parameters are parsed."""
     if not key.messaging_lookup:
         raise Refused(LOOKUP_NOT_ENABLED)
 

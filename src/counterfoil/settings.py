@@ -21,7 +21,7 @@ from counterfoil.machine.secret_file import read_or_create
 
 
 class SettingsError(Exception):
-    """A setting is invalid. The message says which and why; `names` lists the affected settings."""
+    """A setting is invalid. The message says which one and why; `names` lists the affected settings."""
 
     def __init__(self, message: str, *names: str) -> None:
         super().__init__(message)
@@ -92,7 +92,8 @@ TABLE = (
     Setting(
         "secret_file",
         "",
-        "File with the deployment secret, mode 0600. If empty, `secret` in the store's folder, created on first use.",
+        "File with the deployment secret, mode 0600. If empty, it is `secret` in the store's folder and is created "
+        "when it is first needed.",
     ),
     Setting("host", "127.0.0.1", "Address the API listens on."),
     Setting("port", 8000, "Port the API listens on."),
@@ -121,7 +122,7 @@ DATABASES = ("postgresql://", "postgres://")
 METERS = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://", "redis+cluster://", "rediss+cluster://")
 # This also matches mistyped addresses, because a typo must not create a folder with a password in its name.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+]*:")
-# Matches the login of an address up to the end of its password.
+# Matches the password in an address, either in the login or in a parameter.
 _LOGIN = re.compile(r"^([a-z+]+://[^/@:?]*):.*@|([?&](?:ssl)?password=)[^&]*")
 # The valid form of an address: a login, hosts with ports, a path and parameters. For an address of any other form, the
 # driver's error message may quote a part of it that contains the password.
@@ -175,7 +176,7 @@ class Settings(Struct, frozen=True):
 
 
 class SettingSource(Struct, frozen=True):
-    """A value and where it comes from, for `counterfoil settings`."""
+    """The value of a setting and its origin, for `counterfoil settings`."""
 
     value: str | int
     origin: str
@@ -248,7 +249,7 @@ def mask(name: str, value: object) -> str:
 
 
 def without_password(address: str) -> str:
-    """Return the address with its password masked; return other text unchanged."""
+    """Return the address with its password masked. Return other text unchanged."""
     looks_like_address = "://" in address or ("@" in address and _SCHEME.match(address))
     if looks_like_address and not _ADDRESS.fullmatch(address):
         # The password may be anywhere in a malformed address.

@@ -1,4 +1,4 @@
-"""Several nodes over a primary and replicas that lag, on the machine's own clock; and readers that keep a copy."""
+"""Several nodes over a primary and lagging replicas on the machine's own clock, and readers that keep a copy."""
 
 import itertools
 import secrets
@@ -35,7 +35,7 @@ def bill(number: int, version: int) -> Json:
 
 
 class Fleet:
-    """A primary, its replicas, a meter if there is one, and nodes that serve from all of them."""
+    """A primary, its replicas, an optional meter, and nodes that serve from all of them."""
 
     def __init__(self, folder: Path, *, replicas: int = 2, nodes: int = 1, meter: bool = True) -> None:
         self.folder = folder
@@ -61,7 +61,7 @@ class Fleet:
     # --- the operator ----------------------------------------------------------------
 
     def load(self, *records: Json) -> None:
-        """As an operator whose load has failed does: again, until it succeeds."""
+        """Load records, and repeat the load until it succeeds, as an operator does after a failure."""
         for _ in range(600):
             with suppress(StoreUnavailable), closing(bootstrap.ledger(self.settings)) as ledger:
                 rejects = RejectsFile(self.folder / "rejects.ndjson")
@@ -71,13 +71,13 @@ class Fleet:
         raise AssertionError("nothing could be loaded")
 
     def change(self) -> None:
-        """Change one bill; each in its turn."""
+        """Change one bill. Successive calls change different bills."""
         self.version += 1
         self.load(bill(self.version % BILLS, self.version))
 
     @contextmanager
     def changing(self, at_least: int = 0) -> Iterator[None]:
-        """Bills change one after the other, and the horizon moves, all the while and this often at least."""
+        """Change bills one after the other in a thread, until the block ends and the version is at least `at_least`."""
         over = threading.Event()
 
         def keep_changing() -> None:
@@ -102,12 +102,12 @@ class Fleet:
             return key_issuing.rotate(key_store, key.split("_")[2], secrets.token_bytes, 0, OPERATOR).text
 
     def delay(self, replica: int, milliseconds: int) -> None:
-        """A replica shows each commit this much later."""
+        """Delay a replica by this time behind each commit."""
         self.replicas[replica].command(f"ALTER SYSTEM SET recovery_min_apply_delay = '{milliseconds}ms'")
         self.replicas[replica].command("SELECT pg_reload_conf()")
 
     def fail_over(self) -> None:
-        """Kill the primary and promote the replica that has received the most; the others follow it."""
+        """Kill the primary and promote the replica that has received the most data. The others then follow it."""
         self.primary.kill()
         first, *others = sorted(self.replicas, key=_received, reverse=True)
         for other in others:
@@ -117,7 +117,7 @@ class Fleet:
         self.primary, self.replicas = first, others
 
     def expected(self) -> dict[str, str]:
-        """What the primary holds: the cashier of every bill."""
+        """Return the cashier of every bill on the primary, by bill ID."""
         found = self.primary.command(
             "SELECT id, convert_from(body, 'UTF8')::json ->> 'cashier' FROM counterfoil.bills", self.database
         )
@@ -143,7 +143,7 @@ class Reader:
         self._turns = itertools.cycle(range(len(fleet.nodes)))
 
     def run(self) -> bool:
-        """One run of the procedure; whether it went through to its end."""
+        """Run the procedure once; return whether it reached its end."""
         shops = self.ask("shops")
         if shops is None:
             return False
@@ -169,7 +169,7 @@ class Reader:
             cursor = {"cursor": page["nextCursor"]}
 
     def ask(self, path: str, **query: Any) -> Json | None:
-        """An answer; None if there was an error, which is noted. A first answer never goes back in time."""
+        """Return a body, or None after an error, which is recorded. The serverTime of a first page must not go back."""
         node = self.fleet.nodes[next(self._turns)]
         url = f"http://127.0.0.1:{node.port}{self.fleet.settings.prefix}/v1/{path}"
         answer = httpx.get(url, params=query, headers={"authorization": f"Bearer {self.key}"}, timeout=10)
@@ -184,21 +184,21 @@ class Reader:
         return body
 
     def until(self, holds: Callable[[], bool]) -> None:
-        """Run until this holds; a bounded number of times."""
+        """Run repeatedly until this holds. Fail after a fixed number of runs."""
         for _ in range(2_000):
             if holds():
                 return
             self.run()
         raise AssertionError("it does not come to hold")
 
-    def was_told_of(self, horizon: int) -> bool:
+    def has_seen(self, horizon: int) -> bool:
         return self.highest >= horizon
 
     def held(self) -> dict[str, str]:
         return {identity: row["cashier"] for identity, row in self.copy.items()}
 
     def assert_copy_is_exact(self) -> None:
-        """One run after everything has reached every server."""
+        """Read until every change has arrived, then compare the copy with the primary."""
         expected = self.fleet.expected()
         ((stamp,),) = self.fleet.primary.command("SELECT max(updated_at) FROM counterfoil.bills", self.fleet.database)
         self.until(lambda: instant(self.mark or EVER) > stamp)

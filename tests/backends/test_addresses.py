@@ -1,4 +1,4 @@
-"""One address, one server or several."""
+"""Addresses that name one server or several."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from counterfoil.ports import StoreUnavailable
 @pytest.mark.parametrize(
     "url", ["postgresql://u:p@db/c", "postgresql://u@db:5433/c", "postgres:///c", "postgresql:///c?host=/run/pg"]
 )
-def test_an_address_of_one_server_names_no_others(url: str) -> None:
+def test_an_address_of_one_server_has_no_other_servers(url: str) -> None:
     assert addresses(url) == []
 
 
@@ -26,11 +26,11 @@ def test_each_server_of_an_address_is_named_with_its_port(hosts: str, named: lis
     assert [server.name for server in addresses(f"postgresql://user:secret@{hosts}/counterfoil")] == named
 
 
-def test_one_port_is_for_all_servers() -> None:
+def test_a_single_port_applies_to_all_servers() -> None:
     found = addresses("postgresql:///counterfoil?host=a,b&port=6000")
     assert [server.name for server in found] == ["a:6000", "b:6000"]
 
 
-def test_an_address_that_cannot_be_read_is_refused() -> None:
+def test_an_unreadable_address_is_refused() -> None:
     with pytest.raises(StoreUnavailable):
         addresses("postgresql://a,b/c?port=1,2,3")

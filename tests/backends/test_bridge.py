@@ -1,4 +1,4 @@
-"""Cursors while there is no primary, and after a failover that has lost some. Real servers."""
+"""Cursors while there is no primary, and after a failover that has lost some of them. The tests use real servers."""
 
 import asyncio
 from collections.abc import Awaitable, Iterator
@@ -17,7 +17,7 @@ from counterfoil.ports import StoreUnreachable
 from running_service import ManualClock
 from servers import Valkey
 
-# Needs real servers: `make test-long`.
+# These tests need real servers, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
 BY_CHANGE = Listing("k_1", "bills sh_1", "changes 0")
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class LostPrimary(PostgresCursors):
-    """The store's cursors, whose primary a test can take away."""
+    """The store's cursors, with a primary that a test can make unavailable."""
 
     away = False
 
@@ -51,7 +51,7 @@ class LostPrimary(PostgresCursors):
 
 
 class BridgedCursors:
-    """A bridge and the database that it leads to."""
+    """A bridge and its database."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -85,7 +85,7 @@ class BridgedCursors:
         self.run(self.bridge.maintain())
 
     def forget(self, cursor: str) -> None:
-        """The store loses a cursor, as a failover without synchronous replication does."""
+        """Delete a cursor from the store, like a failover without synchronous replication."""
         self.command(f"DELETE FROM counterfoil.cursors WHERE cursor = '{cursor}'")  # noqa: S608 - a test's own
 
     def command(self, statement: str) -> Any:
@@ -123,7 +123,7 @@ def test_without_a_primary_a_cursor_is_a_fresh_id(bridged: BridgedCursors) -> No
 
 
 def test_without_a_primary_a_short_id_is_not_handed_out(bridged: BridgedCursors) -> None:
-    """Somebody may hold it: a cursor of last week, which only the primary knows."""
+    """A client may still hold the short ID as an older cursor, which only the primary knows."""
     bridged.store.away = True
     assert bridged.hand_out(BY_CHANGE, MOVED, 2000, "f_1") is None
 
@@ -138,7 +138,7 @@ def test_the_store_gets_the_deferred_cursors_when_there_is_a_primary_again(bridg
     assert bridged.find(BY_CHANGE, UNIQUE) == StoredCursor(MOVED, 2000, 2000)
 
 
-def test_an_entry_of_another_version_does_not_block_those_behind_it(bridged: BridgedCursors) -> None:
+def test_an_entry_of_another_version_does_not_block_later_entries(bridged: BridgedCursors) -> None:
     bridged.store.away = True
     bridged.meter.command('RPUSH test:{bridge}:deferred {"type":"unknown"}')
     bridged.hand_out(BY_CHANGE, MOVED, 2000, UNIQUE)
@@ -149,7 +149,7 @@ def test_an_entry_of_another_version_does_not_block_those_behind_it(bridged: Bri
     assert bridged.meter.command("LLEN test:{bridge}:deferred:unreadable") != b":0"
 
 
-def test_without_a_primary_an_older_cursor_is_found_on_a_replica_unless_the_bridge_lost_its_memory(
+def test_without_a_primary_an_older_cursor_is_found_on_a_replica_unless_the_bridge_lost_its_data(
     bridged: BridgedCursors,
 ) -> None:
     bridged.run(bridged.store.hand_out(BY_CHANGE, StoredCursor(HERE, 1000, 1000), None))
@@ -165,7 +165,7 @@ def test_a_cursor_that_a_failover_has_lost_is_still_valid(bridged: BridgedCursor
     bridged.hand_out(listing, HERE, 1000)
     bridged.forget("b_1")
     assert bridged.find(listing, "b_1") == StoredCursor(HERE, 1000, 1000)
-    # And the store has it again.
+    # The store has been given the cursor again.
     assert bridged.run(bridged.store.find(listing, "b_1")) == StoredCursor(HERE, 1000, 1000)
 
 

@@ -1,4 +1,4 @@
-"""The schema can be distributed by Citus: its rules for distributed tables, checked without it."""
+"""The schema follows the rules of Citus for distributed tables. The tests do not need Citus."""
 
 import pytest
 

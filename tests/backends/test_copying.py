@@ -1,4 +1,4 @@
-"""A live store moved from a folder to PostgreSQL: all of it, to the byte, while it is loaded and served."""
+"""A live store is copied from a folder to PostgreSQL, completely and byte for byte, while it is loaded and served."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ from records import EVER, NEW_YEAR, bill, bills, branch, member, removal, shop
 from running_service import SECRET, RecordSource, RunningService
 from servers import Postgres, address_of
 
-# Needs a real server: `make test-long`.
+# These tests need a real server, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 MOVED = AuditEntry(at=1, act=Act.STORE_MOVED, actor=OPERATOR, detail="from a folder")
 
@@ -74,7 +74,7 @@ def arrived(service: RunningService, target: str, folder: Path) -> RunningServic
     return there
 
 
-# --- all of it ------------------------------------------------------------------
+# --- completeness ---------------------------------------------------------------
 
 
 def test_the_copy_answers_every_request_as_the_source_did(
@@ -92,7 +92,7 @@ def test_the_copy_answers_every_request_as_the_source_did(
     assert told["equal"]
     assert told["opened"]
     assert told["rows"]["bills"] > 100
-    # The source gives nothing out any more, so its answers come from a copy of its files made before.
+    # The retired source answers no more requests, so the expected answers come from a copy of its files made before.
     there, here = arrived(service, target, tmp_path / "new"), unretired(service, tmp_path)
     both = [here, there]
     for key in keys:
@@ -108,7 +108,7 @@ def test_the_copy_answers_every_request_as_the_source_did(
 
 
 def unretired(service: RunningService, folder: Path) -> RunningService:
-    """The source's files with the marks of its retirement taken off."""
+    """Return a service over the source's files without the marks of retirement."""
     here = RunningService(folder / "again")
     here.close()
     for name in ("books", "keys", "usage"):
@@ -193,7 +193,7 @@ def test_a_key_is_never_given_an_older_horizon_by_a_target_with_lagging_replicas
         server.remove()
 
 
-# --- live -----------------------------------------------------------------------
+# --- changes during the copy -----------------------------------------------------
 
 
 def test_changes_at_the_source_during_the_copy_are_copied_too(service: RunningService, target: str) -> None:
@@ -205,7 +205,7 @@ def test_changes_at_the_source_during_the_copy_are_copied_too(service: RunningSe
     assert told["equal"]
     assert not told["opened"]
     service.clock.advance(1)
-    # A change that shows, one that does not, a removal, a new record, another base's member, a changed shop.
+    # The changes are: a visible change, an invisible one, a removal, a new record, another base's member, and a shop.
     service.load(
         first[0] | {"cashier": "Lek"},
         first[1] | {"rev": 9},
@@ -239,7 +239,7 @@ def test_a_copy_command_that_was_killed_resumes_where_it_stopped(service: Runnin
     assert told["rows"]["bills"] == 6000
 
 
-def test_loads_may_go_on_during_the_copy(service: RunningService, target: str, tmp_path: Path) -> None:
+def test_loads_may_continue_during_the_copy(service: RunningService, target: str, tmp_path: Path) -> None:
     of = shop()
     service.load(of, *bills(of, 300))
     stop, loaded = threading.Event(), 0
@@ -273,7 +273,7 @@ def test_an_incomplete_target_serves_nobody(service: RunningService, target: str
     there = settings.load({"store": target, "secret": SECRET}, environment={})
     with pytest.raises(StoreMismatch, match="has not been finished"):
         bootstrap.prepare(there)
-    # A key that was issued there would be gone with the next pass.
+    # The next pass would delete a key that was issued at the target.
     issue = ["keys", "issue", "--shop", "s", "--store", target]
     refused = CliRunner().invoke(program, issue)
     assert refused.exit_code == 1
@@ -295,13 +295,13 @@ def test_a_retired_source_accepts_no_write_no_request_and_no_new_key(service: Ru
     assert set(said.values()) == {f"this store was moved to {target}"}
     doctor = CliRunner().invoke(program, ["doctor", "--store", str(service.settings.store)])
     assert doctor.exit_code == 1
-    assert "Point COUNTERFOIL_STORE there" in doctor.output
-    # The load that was refused is no load that runs.
+    assert "Set COUNTERFOIL_STORE to the new store" in doctor.output
+    # The refused load must not be reported as running.
     assert "A load is running" not in doctor.output
 
 
 def test_a_cut_over_that_dies_half_way_is_finished_by_the_next_run(service: RunningService, target: str) -> None:
-    """The source is retired before the target is opened: in between neither gives anything out."""
+    """The source is retired before the target is opened. In between, neither answers requests."""
     service.load(shop())
 
     class Dying(PostgresCopyTarget):
@@ -336,7 +336,7 @@ def test_a_cut_over_is_refused_while_a_load_writes(service: RunningService, targ
     assert service.load(bill(of)).outcomes["added"] == 1
 
 
-def test_moving_twice_is_reported_and_does_no_harm(service: RunningService, target: str, tmp_path: Path) -> None:
+def test_copying_twice_is_reported_and_does_no_harm(service: RunningService, target: str, tmp_path: Path) -> None:
     service.load(shop())
     copied(service, target, "--cut-over")
     assert "Nothing to do" in run(service, target, "--cut-over").output
@@ -344,7 +344,7 @@ def test_moving_twice_is_reported_and_does_no_harm(service: RunningService, targ
 
 
 def test_a_store_that_was_moved_opens_no_second_target(service: RunningService, target: str) -> None:
-    """Both would stamp from the same horizon on, and a client that saw one would miss changes of the other."""
+    """Both targets would stamp from the same horizon on, and a client of one would miss changes of the other."""
     service.load(shop())
     second = servers.postgres(18).fresh_database()[1]
     copied(service, second)
@@ -360,11 +360,11 @@ def test_two_copies_into_one_database_do_not_run_at_once(service: RunningService
         assert "another copy into this database is running" in run(service, target, status=1).output
 
 
-def test_a_target_that_holds_anything_else_is_refused(service: RunningService, target: str, tmp_path: Path) -> None:
+def test_a_target_that_contains_other_data_is_refused(service: RunningService, target: str, tmp_path: Path) -> None:
     service.load(shop())
     other = RunningService(tmp_path / "other", store=target, secret="another deployment's secret, which is long")
     other.close()
-    assert "holds another store" in run(service, target, status=1).output
+    assert "contains another store" in run(service, target, status=1).output
     keys_only = servers.postgres(18).fresh_database()[1]
     key_store = RunningService(tmp_path / "third", store=keys_only)
     key_store.key(shop="s")
@@ -375,7 +375,7 @@ def test_a_target_that_holds_anything_else_is_refused(service: RunningService, t
 def test_a_remaining_difference_is_named_and_sets_the_exit_status(
     service: RunningService, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A target that loses a bill between the pass and the proof: here by a hand from outside."""
+    """A bill is deleted from the target between the last pass and the comparison."""
     of = shop()
     service.load(of, *bills(of, 3))
     name = target.rpartition("/")[2]
@@ -418,7 +418,7 @@ def test_every_table_of_the_server_is_copied_or_accounted_for() -> None:
         there,
     )
     settled_at_the_end = {"migrations", "deployment", "horizon", "generation"}
-    # Without a row there, the target's own horizon is taken, and that is not below the source's.
+    # If this table has no row, the target's own horizon is used, which is not below the source's.
     starts_empty = {"floors"}
     assert {name for (name,) in tables} == {table.name for table in TABLES} | settled_at_the_end | starts_empty
 

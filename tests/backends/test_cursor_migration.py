@@ -1,4 +1,4 @@
-"""Cursors of the version before: bad_cursor, and their ids stay taken while somebody may still hold them."""
+"""Cursors of the previous version give bad_cursor, and their IDs are not reused while clients may hold them."""
 
 import asyncio
 import sqlite3

@@ -1,4 +1,4 @@
-"""The floor of a key is stored with its count, across nodes, rotation and a flushed meter. Real servers."""
+"""The floor of a key is stored with its count, across nodes, rotation and a flushed meter, on real servers."""
 
 import asyncio
 import secrets
@@ -22,7 +22,7 @@ SUCCESSOR = replace(KEY, key_id="k_3", family="k_1")
 
 
 class KnownServers(Servers):
-    """A primary with simulated replicas: the test says which horizon each of them has reached."""
+    """A primary with simulated replicas. The test sets the horizon that they have reached."""
 
     reached: int | None = 0
 
@@ -52,8 +52,8 @@ class TwoNodes:
     def primary_reaches(self, horizon: int) -> None:
         servers.postgres(18).command(f"UPDATE counterfoil.horizon SET at = {horizon}", self.database)  # noqa: S608
 
-    def told(self, node: int, key: Key = KEY, *, reached: int | None) -> int | None:
-        """What a node tells this key, while it knows that all its servers have reached this horizon."""
+    def given(self, node: int, key: Key = KEY, *, reached: int | None) -> int | None:
+        """Return the horizon that a node gives this key while it knows that all its servers have reached `reached`."""
         self.servers[node].reached = reached
 
         async def ask() -> Admitted | TooFast:
@@ -64,7 +64,7 @@ class TwoNodes:
         return verdict.horizon
 
     def forget(self) -> None:
-        """The meter loses what it knows of horizons."""
+        """Delete the floors from the meter."""
         if self.shared:
             servers.valkey().command(f"DEL {self.prefix}:{{k_1}}:horizon")
         else:
@@ -88,42 +88,42 @@ def nodes(request: pytest.FixtureRequest) -> Iterator[TwoNodes]:
 
 def test_a_key_is_given_the_horizon_that_all_servers_have_reached_and_never_an_older_one(nodes: TwoNodes) -> None:
     nodes.primary_reaches(1000)
-    assert nodes.told(0, reached=900) == 1000
-    assert nodes.told(0, reached=1100) == 1100
-    assert nodes.told(0, reached=1050) == 1100
-    assert nodes.told(0, reached=1200) == 1200
+    assert nodes.given(0, reached=900) == 1000
+    assert nodes.given(0, reached=1100) == 1100
+    assert nodes.given(0, reached=1050) == 1100
+    assert nodes.given(0, reached=1200) == 1200
 
 
 def test_another_node_gives_no_older_horizon(nodes: TwoNodes) -> None:
-    nodes.told(0, reached=1100)
-    assert nodes.told(1, reached=1000) == 1100
-    assert nodes.told(1, reached=1300) == 1300
-    assert nodes.told(0, reached=1200) == 1300
+    nodes.given(0, reached=1100)
+    assert nodes.given(1, reached=1000) == 1100
+    assert nodes.given(1, reached=1300) == 1300
+    assert nodes.given(0, reached=1200) == 1300
 
 
-def test_the_floor_of_one_key_does_not_bind_another(nodes: TwoNodes) -> None:
-    nodes.told(0, OTHER, reached=1)
-    nodes.told(0, reached=5000)
-    assert nodes.told(0, OTHER, reached=1000) == 1000
+def test_the_floor_of_one_key_does_not_apply_to_another(nodes: TwoNodes) -> None:
+    nodes.given(0, OTHER, reached=1)
+    nodes.given(0, reached=5000)
+    assert nodes.given(0, OTHER, reached=1000) == 1000
 
 
 def test_a_successor_by_rotation_is_given_no_older_horizon_than_its_predecessor(nodes: TwoNodes) -> None:
-    nodes.told(0, reached=1100)
-    assert nodes.told(1, SUCCESSOR, reached=1000) == 1100
-    assert nodes.told(1, SUCCESSOR, reached=1500) == 1500
-    assert nodes.told(0, reached=1000) == 1500
+    nodes.given(0, reached=1100)
+    assert nodes.given(1, SUCCESSOR, reached=1000) == 1100
+    assert nodes.given(1, SUCCESSOR, reached=1500) == 1500
+    assert nodes.given(0, reached=1000) == 1500
 
 
 def test_a_key_without_a_known_floor_is_given_the_primarys_horizon(nodes: TwoNodes) -> None:
-    nodes.told(0, reached=1100)
+    nodes.given(0, reached=1100)
     nodes.forget()
     nodes.primary_reaches(2000)
-    assert nodes.told(1, reached=1000) == 2000
-    assert nodes.told(1, reached=1000) == 2000
+    assert nodes.given(1, reached=1000) == 2000
+    assert nodes.given(1, reached=1000) == 2000
 
 
 def test_a_store_with_one_server_gives_its_own_horizon(nodes: TwoNodes) -> None:
-    assert nodes.told(0, reached=None) is None
+    assert nodes.given(0, reached=None) is None
 
 
 def test_concurrent_requests_of_several_keys_are_admitted(nodes: TwoNodes) -> None:
@@ -132,7 +132,7 @@ def test_concurrent_requests_of_several_keys_are_admitted(nodes: TwoNodes) -> No
         return await asyncio.gather(*(nodes.meters[0].admit(key) for key in keys))
 
     nodes.primary_reaches(500)
-    nodes.told(0, OTHER, reached=900)
+    nodes.given(0, OTHER, reached=900)
     nodes.servers[0].reached = 800
     verdicts = nodes.runner.run(ask())
     assert [verdict.horizon for verdict in verdicts if isinstance(verdict, Admitted)] == [800, 900, 800, 800]

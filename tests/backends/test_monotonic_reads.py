@@ -1,4 +1,4 @@
-"""No answer to a key comes from data older than the floor of the key. Real servers that lag and die."""
+"""No answer to a key comes from data older than the key's floor. The tests use real servers that lag and die."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -10,7 +10,7 @@ import pytest
 from backends.fleet import DAYS, Fleet, Reader, instant
 from counterfoil.backends.postgres.servers import LAG_MS
 
-# Needs real servers: `make test-long`.
+# These tests need real servers, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
 RUNS = 40
@@ -19,7 +19,7 @@ Make = Callable[..., Fleet]
 
 @pytest.fixture
 def fleet_of(tmp_path: Path) -> Iterator[Make]:
-    """Makes fleets, and takes them down after the test."""
+    """A function that starts fleets. They are stopped after the test."""
     made: list[Fleet] = []
 
     def make(**terms: Any) -> Fleet:
@@ -39,7 +39,7 @@ def read_while_bills_change(fleet: Fleet, reader: Reader, runs: int = RUNS) -> N
 
 @pytest.mark.parametrize("meter", [True, False], ids=["meter in Valkey", "meter in PostgreSQL"])
 @pytest.mark.parametrize("delays", [(0, 300), (0, 1_000), (50, 300)])
-def test_a_copy_is_exact_though_one_replica_lags_behind_the_other(
+def test_a_copy_is_exact_although_one_replica_lags_behind_the_other(
     fleet_of: Make, meter: bool, delays: tuple[int, int]
 ) -> None:
     fleet = fleet_of(meter=meter)
@@ -73,8 +73,8 @@ def test_a_copy_is_exact_when_a_replica_crosses_the_lag_limit_and_comes_back(fle
     for _ in range(2):
         held.pause_replay()
         with fleet.changing():
-            # Told of times long after the replica stopped, so it is read no longer.
-            reader.until(partial(reader.was_told_of, reader.highest + 2 * LAG_MS))
+            # The reader has seen times long after the replica stopped, so the replica is no longer read from.
+            reader.until(partial(reader.has_seen, reader.highest + 2 * LAG_MS))
             held.resume_replay()
             for _ in range(RUNS):
                 reader.run()
@@ -100,7 +100,7 @@ def test_a_replica_paused_within_the_limit_only_holds_server_time_back(fleet_of:
 def test_a_copy_is_exact_through_a_failover(fleet_of: Make, nodes: int) -> None:
     fleet = fleet_of(nodes=nodes)
     reader = Reader(fleet, fleet.key())
-    # A promotion is known to be good when the one that is promoted has everything.
+    # The promoted server must not have lost anything, so replication is synchronous here.
     fleet.primary.command("ALTER SYSTEM SET synchronous_standby_names = '*'")
     fleet.primary.command("SELECT pg_reload_conf()")
     reader.until(lambda: reader.mark is not None)
@@ -127,7 +127,7 @@ def test_a_rotated_key_is_not_given_an_older_horizon_than_its_predecessor(fleet_
     assert reader.failed == []
 
 
-def test_a_meter_that_loses_its_memory_gives_nobody_an_older_horizon(fleet_of: Make) -> None:
+def test_a_meter_that_loses_its_data_gives_nobody_an_older_horizon(fleet_of: Make) -> None:
     fleet = fleet_of(nodes=2)
     fleet.delay(1, 1_000)
     reader = Reader(fleet, fleet.key())
@@ -151,7 +151,7 @@ def test_readers_that_share_a_key_and_a_mark_all_end_with_an_exact_copy(fleet_of
         for _ in range(RUNS // 4):
             for reader in readers:
                 reader.run()
-            # They agree on the oldest of their marks, as jobs do that share a state.
+            # They use the oldest of their marks, like jobs that share a state.
             oldest = min(reader.mark for reader in readers if reader.mark)
             for reader in readers:
                 reader.mark = oldest
@@ -161,7 +161,7 @@ def test_readers_that_share_a_key_and_a_mark_all_end_with_an_exact_copy(fleet_of
 
 
 def test_a_page_by_day_has_every_change_up_to_the_callers_floor(fleet_of: Make) -> None:
-    """It may have later ones too: the next page need not have those."""
+    """The page may also contain later changes, which the next page need not have."""
     fleet = fleet_of()
     fleet.delay(1, 1_000)
     reader = Reader(fleet, fleet.key())
@@ -181,7 +181,7 @@ def test_a_page_by_day_has_every_change_up_to_the_callers_floor(fleet_of: Make) 
 
 
 def test_a_lineage_keeps_its_floor_whatever_a_node_offers(fleet_of: Make) -> None:
-    """The rule itself, asked of the meters directly."""
+    """Tests the rule itself, directly on the meters."""
     fleet = fleet_of(nodes=2)
     reader = Reader(fleet, fleet.key())
     given = []

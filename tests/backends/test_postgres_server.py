@@ -1,4 +1,4 @@
-"""What holds on a server only: its schema, its roles, and what callers see while it is away."""
+"""Behaviour that only a PostgreSQL server has: its schema, its roles, and answers while it is unavailable."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ from servers import Postgres
 
 LIMITS = ConnectionLimits()
 
-# Needs a real server, which takes minutes over the whole suite: `make test-long`.
+# These tests need a real server and take minutes, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
 
@@ -68,15 +68,15 @@ def test_migrating_twice_runs_each_file_once(server: Postgres) -> None:
     server.command("DROP DATABASE bare_two")
 
 
-def test_a_newer_schema_that_says_it_suits_older_programs_is_used(server: Postgres) -> None:
-    """So that nodes of two versions can run while an upgrade is under way."""
+def test_a_newer_schema_that_declares_support_for_older_programs_is_used(server: Postgres) -> None:
+    """This allows nodes of two versions to run during an upgrade."""
     database, url = server.fresh_database()
     server.command(f"INSERT INTO counterfoil.migrations VALUES ({LATEST + 1}, 'next', {LATEST})", database)  # noqa: S608
     with connect(url) as connection:
         check_version(connection)
 
 
-def test_a_migration_says_which_older_programs_it_suits() -> None:
+def test_a_migration_declares_which_older_programs_it_supports() -> None:
     assert oldest_for(7, "-- Adds a column.\n-- Suits programs that know schema 5.\nALTER TABLE ...") == 5
     assert oldest_for(7, "-- Drops a column.\nALTER TABLE ...") == 7
 
@@ -101,7 +101,7 @@ def test_bodies_are_stored_in_their_rows_uncompressed(server: Postgres, tmp_path
 
 @pytest.fixture
 def shared(server: Postgres) -> dict[str, str]:
-    """A database with the three roles, and a login for each: its address by what it is for."""
+    """The addresses of a database, by role. Each of the three roles has its own login."""
     database, url = server.fresh_database()
     make_roles(url)
     make_roles(url)
@@ -226,10 +226,10 @@ def test_the_doctor_checks_the_secret_and_changes_nothing(shared: dict[str, str]
 
     assert told() == ("", "")
     RunningService(tmp_path / "node", store=shared["owner"]).close()
-    assert told() == ("ok", "It is the secret that this store was built with.")
+    assert told() == ("ok", "The secret is the one that this store was built with.")
     assert told("another deployment's secret, which is long") == (
         "fail",
-        "It is not the secret that this store was built with.",
+        "The secret is not the one that this store was built with.",
     )
     assert told("")[0] == "fail"
     assert not (tmp_path / "secret").exists()
@@ -243,7 +243,7 @@ def test_a_node_whose_login_may_not_serve_does_not_start(shared: dict[str, str],
     assert "a_counterfoil_loading has no permission to serve" in str(refused.exception) + refused.output
 
 
-# --- when it is away -----------------------------------------------------------
+# --- while the server is unavailable ---------------------------------------------
 
 
 def test_no_secret_is_generated_while_an_existing_one_might_be_unreadable(tmp_path: Path) -> None:
@@ -264,13 +264,13 @@ def test_the_doctor_reports_an_unavailable_meter(shared: dict[str, str], monkeyp
     assert told("redis://127.0.0.1:1/0") == "fail"
 
 
-def test_a_server_that_is_killed_is_answered_with_503_and_comes_back_by_itself(own: Postgres, tmp_path: Path) -> None:
+def test_a_killed_server_causes_503_and_is_found_again_automatically(own: Postgres, tmp_path: Path) -> None:
     service = RunningService(tmp_path, store=own.fresh_database()[1])
     of = shop()
     service.load(of, bill(of))
     key = service.key(shop=of["id"])
     before = service.data("transactions", key, shopId=of["id"], updatedSince=EVER)
-    # A load reaches the disk before it returns, and with it all that was counted before.
+    # A load is on disk before it returns, and so are all earlier counts.
     service.load(shop())
     own.kill()
     service.clock.advance(1)
@@ -323,7 +323,7 @@ def test_too_many_concurrent_callers_are_refused_in_time_and_nothing_leaks(tmp_p
     ((held,),) = servers.postgres(18).command(
         f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}'"  # noqa: S608
     )
-    # The loader and the operator hold one each.
+    # The loader and the operator hold one connection each.
     assert held <= LIMITS.pool_size + 2
     service.close()
 
@@ -359,7 +359,7 @@ def test_the_settings_limit_the_connections_of_a_worker(tmp_path: Path) -> None:
         answers = list(crowd.map(lambda _: service.get("shops", key), range(6)))
         took = time.monotonic() - began
         blocking.rollback()
-    # Two statements run into their time limit; the other requests find no connection.
+    # Two statements exceed their time limit. The other requests find no free connection.
     assert Counter(answer.json()["error"] for answer in answers) == {"internal": 2, "auth_unavailable": 4}
     assert 0.6 <= took < LIMITS.statement_timeout_ms / 1000
     service.close()
@@ -367,7 +367,7 @@ def test_the_settings_limit_the_connections_of_a_worker(tmp_path: Path) -> None:
 
 def test_the_connect_timeout_is_a_setting() -> None:
     with socket.socket() as silent:
-        # It accepts connections, and never answers.
+        # The socket accepts connections and never answers.
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         url = f"postgresql://postgres@127.0.0.1:{silent.getsockname()[1]}/counterfoil"
@@ -378,7 +378,7 @@ def test_the_connect_timeout_is_a_setting() -> None:
 
 
 def test_a_worker_needs_one_driver_and_a_command_the_other(tmp_path: Path) -> None:
-    """Each is asked in a new process, because this one has imported both."""
+    """Each import is tested in a new process, because this process has imported both drivers."""
     url = servers.postgres(18).fresh_database()[1]
     RunningService(tmp_path, store=url).close()
     for part, driver in (("service(found, print)", "asyncpg"), ("usage(found)", "psycopg")):

@@ -1,4 +1,4 @@
-"""Several servers: a primary with replicas that lag, die and are promoted. Real servers, real replication."""
+"""Several servers: a primary with replicas that lag, die and are promoted, with real servers and replication."""
 
 import asyncio
 import signal
@@ -28,7 +28,7 @@ from records import EVER, NEW_YEAR, base, bill, bills, branch, member, shop
 from running_service import ManualClock, RunningService
 from servers import Postgres, Valkey, address_of
 
-# Needs real servers: `make test-long`.
+# These tests need real servers, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
 PATIENCE_SEC = 15.0
@@ -56,12 +56,12 @@ class Cluster:
         self.service.load(*records)
 
     def tick(self, seconds: float = 1.0) -> None:
-        """Time goes by, and the horizon with it."""
+        """Advance the clock and the horizon."""
         self.service.clock.advance(seconds)
         self.service.ledger.advance_horizon()
 
     def roles(self) -> dict[str, str]:
-        """What the service takes each server for, by its port."""
+        """Return the role of each server as the service sees it, by port."""
         return {
             event.server.rpartition(":")[2]: event.role
             for event in list(self.service.events)
@@ -77,7 +77,7 @@ class Cluster:
         self.until(lambda: self.roles().get(str(server.port), "").startswith(role), f"{server.port} was {role}")
 
     def bridged(self) -> None:
-        """Wait until the bridge vouches for all that is given out from now on, and the replicas have come that far."""
+        """Wait until the bridge vouches for all cursors from now on and the replicas have caught up."""
         self.until(lambda: self.meter.command(f"EXISTS {self.bridge}:mark") == b":1", "the bridge was marked")
         self.tick(SETTLING_MS / 1000 + 1)
         self.settled()
@@ -95,7 +95,7 @@ class Cluster:
         self.until_role(self.replicas[0], "primary")
 
     def load_again(self, *records: Any) -> None:
-        """As an operator does whose load has failed."""
+        """Load records twice, because the first load may fail after a failover."""
         with suppress(StoreUnavailable):
             self.load(*records)
         self.load(*records)
@@ -105,7 +105,7 @@ class Cluster:
             replica.wait_until_caught_up(self.primary)
 
     def until_given(self, key: str, horizon: int) -> None:
-        """Wait until callers get this horizon: the watchers have seen that every usable server has reached it."""
+        """Wait until callers get this horizon: by then the watchers know that every usable server has reached it."""
         self.until(lambda: _instant(self.service.get("shops", key)) >= horizon, f"{horizon} was given")
 
     def horizon(self) -> int:
@@ -120,8 +120,8 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def wider(tmp_path: Path) -> Iterator[Cluster]:
-    """With two replicas."""
+def three_server_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster with two replicas."""
     cluster = Cluster(tmp_path, replicas=2)
     yield cluster
     cluster.close()
@@ -171,8 +171,10 @@ def test_a_lagging_replica_gives_an_older_server_time_and_no_gap(cluster: Cluste
     assert second["id"] in ids(bill_list(cluster, key, of, updatedSince=behind["serverTime"]))
 
 
-def test_a_later_page_of_a_pass_comes_only_from_a_server_that_has_reached_the_first(wider: Cluster) -> None:
-    cluster = wider
+def test_a_later_page_is_read_only_from_a_server_that_has_reached_the_horizon_of_the_first(
+    three_server_cluster: Cluster,
+) -> None:
+    cluster = three_server_cluster
     of = shop()
     cluster.load(of)
     key = cluster.service.key(shop=of["id"], per_min=1000)
@@ -192,12 +194,12 @@ def test_a_later_page_of_a_pass_comes_only_from_a_server_that_has_reached_the_fi
                 assert ids(page) + ids(after) == [record["id"] for record in listed[:4]]
 
 
-def test_the_primary_is_asked_for_what_a_replica_does_not_have_yet(cluster: Cluster) -> None:
+def test_the_primary_is_asked_for_rows_that_a_replica_does_not_have_yet(cluster: Cluster) -> None:
     sister, replica = branch(), cluster.replicas[0]
     cluster.load(sister)
     cluster.settled()
     replica.pause_replay()
-    # The replica knows the franchise, and not yet this branch of it nor its base.
+    # The replica knows the franchise, but not yet this branch or its base.
     of = branch(franchiseId=sister["franchiseId"])
     early, late = bills(of, 2)
     person = member(of)
@@ -205,7 +207,7 @@ def test_the_primary_is_asked_for_what_a_replica_does_not_have_yet(cluster: Clus
     key = cluster.service.key(franchise=of["franchiseId"], per_min=1000)
     assert cluster.service.get(f"transactions/{early['id']}", key).status_code == 200
     assert cluster.service.get(f"members/{cluster.service.token(person['id'])}", key).status_code == 200
-    # A new key first gets the primary's horizon, and then nothing older.
+    # A new key first gets the primary's horizon, and never an older one afterwards.
     assert ids(bill_list(cluster, key, of, **NEW_YEAR)) == [early["id"], late["id"]]
     assert cluster.service.error("transactions/nobody", key) == "not_found"
     assert cluster.service.error("transactions", key, shopId=of["id"], cursor="nobody", **NEW_YEAR) == "bad_cursor"
@@ -228,7 +230,7 @@ def test_a_replica_that_is_too_far_behind_is_left_out_until_it_has_caught_up(clu
     cluster.until(lambda: cluster.roles()[str(replica.port)] == "replica", "the replica was read again")
 
 
-def test_a_replica_that_dies_costs_no_request_and_comes_back_by_itself(cluster: Cluster) -> None:
+def test_a_replica_that_dies_causes_no_failed_request_and_is_used_again_after_its_return(cluster: Cluster) -> None:
     of, replica = shop(), cluster.replicas[0]
     cluster.load(of, bill(of))
     key = cluster.service.key(shop=of["id"], per_min=1000)
@@ -260,7 +262,7 @@ def test_a_replica_that_freezes_delays_a_read_only_briefly(cluster: Cluster) -> 
     cluster.until_role(replica, "replica")
 
 
-def test_without_a_primary_keys_stay_valid_as_long_as_a_revocation_may_take(cluster: Cluster) -> None:
+def test_without_a_primary_keys_stay_valid_for_the_documented_delay_of_a_revocation(cluster: Cluster) -> None:
     of = shop()
     cluster.load(of, bill(of))
     key = cluster.service.key(shop=of["id"], per_min=1000)
@@ -270,7 +272,7 @@ def test_without_a_primary_keys_stay_valid_as_long_as_a_revocation_may_take(clus
     cluster.until_role(cluster.primary, "away")
     cluster.service.clock.advance(KEYS_TRUSTED_SEC - 1)
     assert len(ids(bill_list(cluster, key, of, updatedSince=EVER))) == 1
-    # Loads within one millisecond put the horizon a few ahead of the clock.
+    # Several loads in the same millisecond can put the horizon a few milliseconds ahead of the clock.
     cluster.service.clock.advance(1.5)
     assert cluster.service.error("shops", key) == "auth_unavailable"
     cluster.replicas[0].promote()
@@ -279,7 +281,7 @@ def test_without_a_primary_keys_stay_valid_as_long_as_a_revocation_may_take(clus
 
 
 def test_keys_read_from_a_replica_count_only_if_its_horizon_proves_them_recent(cluster: Cluster, run: Run) -> None:
-    """A node that is cut off from the primary alone, and a replica that is not."""
+    """A node cannot reach the primary, but it can reach a replica that follows the primary."""
     clock, replica = ManualClock(), cluster.replicas[0]
     key_id = cluster.service.key(shop="s").split("_")[2]
     cluster.tick()
@@ -306,7 +308,7 @@ def test_keys_read_from_a_replica_count_only_if_its_horizon_proves_them_recent(c
     nowhere.remove()
 
 
-# --- without a primary, and with the next ------------------------------------------
+# --- without a primary, and after a failover ---------------------------------------
 
 
 def test_a_pass_continues_without_a_primary_and_with_the_next_one(cluster: Cluster) -> None:
@@ -322,7 +324,7 @@ def test_a_pass_continues_without_a_primary_and_with_the_next_one(cluster: Clust
     for _ in range(2):
         pages.append(bill_list(cluster, key, of, cursor=pages[-1]["nextCursor"], **query))
     cluster.fail_over()
-    # The cursor's own bill moves to the end; what lay behind it is not passed over.
+    # The bill that the cursor is named after moves to the end. The bills after it must not be skipped.
     cluster.load_again(listed[5] | {"receiptNumber": "R-2"})
     cluster.carried_over()
     for forgotten in (False, True):
@@ -352,7 +354,7 @@ def test_a_pass_that_began_without_a_primary_ends_with_the_next_one(cluster: Clu
     assert ids(first) + ids(second) == [record["id"] for record in listed[:4]]
 
 
-def test_a_cursor_that_no_replica_has_yet_is_found_without_the_primary_or_not_answered(cluster: Cluster) -> None:
+def test_a_cursor_that_no_replica_has_yet_is_found_without_the_primary_or_refused(cluster: Cluster) -> None:
     of = shop()
     listed = bills(of, 5)
     cluster.load(of, *listed)
@@ -365,7 +367,7 @@ def test_a_cursor_that_no_replica_has_yet_is_found_without_the_primary_or_not_an
     cluster.primary.kill()
     after = bill_list(cluster, key, of, cursor=page["nextCursor"], **query)
     assert ids(page) + ids(after) == [record["id"] for record in listed[:4]]
-    # Now nobody knows the cursor or the floor of its holder.
+    # Now neither the cursor nor its holder's floor is known anywhere.
     cluster.meter.command("FLUSHALL")
     asked = {"shopId": of["id"], "cursor": page["nextCursor"], **query}
     assert cluster.service.error("transactions", key, **asked) == "auth_unavailable"
@@ -420,7 +422,7 @@ def test_the_doctor_names_each_server_and_warns_about_an_unavailable_one(cluster
     assert conclusion[0] == "fail"
 
 
-def test_a_primary_that_freezes_does_not_hold_the_horizon_of_the_next(cluster: Cluster) -> None:
+def test_a_primary_that_freezes_does_not_hold_back_the_horizon_of_the_next(cluster: Cluster) -> None:
     cluster.tick()
     cluster.settled()
     cluster.primary.freeze_all(signal.SIGSTOP)
@@ -433,8 +435,8 @@ def test_a_primary_that_freezes_does_not_hold_the_horizon_of_the_next(cluster: C
     assert cluster.service.ledger.advance_horizon() == cluster.service.clock.now_ms()
 
 
-def test_a_new_primary_continues_from_the_highest_horizon_given_out(wider: Cluster) -> None:
-    cluster = wider
+def test_a_new_primary_continues_from_the_highest_reported_horizon(three_server_cluster: Cluster) -> None:
+    cluster = three_server_cluster
     behind, ahead = cluster.replicas
     of = shop()
     cluster.load(of)
@@ -451,7 +453,7 @@ def test_a_new_primary_continues_from_the_highest_horizon_given_out(wider: Clust
     behind.resume_replay()
     cluster.fail_over()
     cluster.until(lambda: horizon_of(behind, cluster.database) == horizon_of(ahead, cluster.database), "it caught up")
-    # A clock that is behind stamps above it all the same.
+    # Stamps must be above that horizon even if the clock is behind.
     cluster.service.clock.step(-60)
     cluster.load_again(bill(of))
     # The other replica does not follow the new primary, and falls behind.

@@ -1,4 +1,4 @@
-"""Both back ends answer the same requests on the same source records with the same bytes."""
+"""All back ends give byte-for-byte the same answers to the same requests on the same source records."""
 
 import secrets
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ BACK_ENDS = ("sqlite", "postgres")
 
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunningService]]:
-    """The same world loaded into every back end, in two deliveries and with a shop that changed its clock between."""
+    """A service per back end with the same data. Between its two deliveries, one shop changed its time zone."""
     with ExitStack() as open_services:
         services = [
             open_services.enter_context(closing(RunningService(tmp_path_factory.mktemp(kind), **place)))
@@ -64,7 +64,7 @@ def same_key(services: list[RunningService], scope: Scope) -> str:
 
 
 def agreed(services: list[RunningService], key: str, path: str, **query: Any) -> dict[str, Any]:
-    """The answer of all, after comparing them to the byte."""
+    """Check that all services give the same answer, byte for byte; return its body."""
     answers = [service.get(path, key, **query) for service in services]
     assert len({answer.status_code for answer in answers}) == 1
     assert len({_without_time(answer.content) for answer in answers}) == 1
@@ -89,7 +89,7 @@ def read_all(services: list[RunningService], key: str, path: str, **query: Any) 
 
 
 def shops_of(services: list[RunningService]) -> list[tuple[str, dict[str, Any]]]:
-    """Every shop, with a key that reads it."""
+    """Return every shop, each with a key that can read it."""
     franchises = {record.get("franchiseId") for record in of_kind(lines_of_a_world(), "shop")} - {None}
     keys = [same_key(services, Scope("franchise", str(franchise))) for franchise in sorted(map(str, franchises))]
     return [(key, shop) for key in keys for shop in agreed(services, key, "shops")["data"]]

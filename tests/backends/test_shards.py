@@ -1,9 +1,9 @@
-"""A store divided by shop and by base: each request looks only into the parts that its scope has.
+"""A store divided by shop and by base: each request reads only the parts that belong to its scope.
 
-Without Citus, partitions by hash divide the same tables by the same
-columns, and PostgreSQL leaves out the parts that the values of a statement rule
-out when it plans, which is what Citus goes by. So the service is run on such a
-store, and what it asked is planned again with the values it asked with.
+Without Citus, hash partitions divide the same tables by the same columns.
+When it plans a statement, PostgreSQL excludes the parts that its values rule
+out, and Citus uses the same values. So the service runs on such a store, and its
+statements are planned again with the same values.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _PART = "CREATE TABLE {table}_{part} PARTITION OF {table} FOR VALUES WITH (MODUL
 
 
 def divided(major: int) -> str:
-    """A database whose distributed tables lie in parts; its address."""
+    """Create a database whose distributed tables are partitioned; return its address."""
     server = servers.postgres(major)
     database, url = server.fresh_database()
     script = "SET search_path TO counterfoil;"
@@ -51,7 +51,7 @@ def divided(major: int) -> str:
 
 
 class Group:
-    """Two franchises on a divided store, all that a key of the first asked for, and where its records lie."""
+    """Two franchises on a divided store, and the statements that the service ran for a key of the first."""
 
     def __init__(self, folder: Path, store: str) -> None:
         self.service = RunningService(folder, store=store)
@@ -67,7 +67,7 @@ class Group:
         self.service.data("shops", self.franchise_key)
         self.connection = psycopg.connect(store, autocommit=True)
         self.connection.execute("SET search_path TO counterfoil; SET plan_cache_mode TO force_custom_plan")
-        # Citus shows the plan of one shard unless told; any other server takes this for a setting of our own.
+        # By default Citus shows the plan of only one shard. Other servers accept this as a custom setting.
         self.connection.execute("SET citus.explain_all_tasks TO on")
 
     def people(self, of: Record) -> list[Record]:
@@ -81,7 +81,7 @@ class Group:
         self.service.close()
 
     def parts_planned(self, asked: list[Asked]) -> set[str]:
-        """The parts that PostgreSQL would look into, by the values alone."""
+        """Return the parts that PostgreSQL would read according to the values alone."""
         cursor = psycopg.RawCursor(self.connection)
         plans = [
             row[0] for statement, values in asked for row in cursor.execute(f"EXPLAIN {statement}".encode(), values)
@@ -89,7 +89,7 @@ class Group:
         return set(re.findall(r" on ((?:bills|members|accounts)_\d+)", "\n".join(plans)))
 
     def parts_of(self, table: str, *branches: Record) -> set[str]:
-        """Where the records of these branches lie."""
+        """Return the parts that contain the records of these branches."""
         column = DISTRIBUTED[table]
         key = {"shop": "number", "provider_id": "provider_id"}[column]
         found = self.connection.execute(
@@ -108,7 +108,7 @@ def group(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
-    """Every statement that the service asks meanwhile, with its values."""
+    """A list of every statement that the service runs during the test, with its values."""
     asked: list[Asked] = []
     rows = Pool.rows
 
@@ -198,7 +198,7 @@ def touches_a_divided_table(statement: str) -> bool:
 
 
 def test_session_options_in_the_address_are_respected() -> None:
-    """Citus plans a statement over several shards only with its values known."""
+    """Citus can plan a statement over several shards only if it knows the values."""
     url = servers.postgres(18).fresh_database()[1]
 
     async def setting(address: str) -> str:

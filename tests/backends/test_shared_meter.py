@@ -1,4 +1,4 @@
-"""The shared meter as a server of its own: lost, re-seeded, behind sentinels, in a cluster."""
+"""The shared meter on its own server: data loss, re-seeding, sentinels and clusters."""
 
 import asyncio
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ KEY = Key(key_id="k_1", scope=Scope("shop", "sh_1"), per_min=5, per_day=1000)
 
 
 class MeterAndStore:
-    """A meter and the store behind it, on the machine's own clocks."""
+    """A meter and its store, on the machine's own clock."""
 
     def __init__(self, meter_url: str) -> None:
         self.database, url = servers.postgres(18).borrow_database()
@@ -83,12 +83,12 @@ def test_a_flushed_meter_continues_with_the_count_of_the_day_and_reports_it(
     ]
 
 
-def test_the_first_request_of_a_day_is_not_taken_for_lost_memory(metered: MeterAndStore) -> None:
+def test_the_first_request_of_a_day_is_not_mistaken_for_lost_data(metered: MeterAndStore) -> None:
     counts(metered, 3)
     assert metered.events == []
 
 
-def test_counts_reach_the_store_by_themselves_within_a_second(metered: MeterAndStore) -> None:
+def test_counts_reach_the_store_automatically_within_a_second(metered: MeterAndStore) -> None:
     counts(metered, 3)
     day = thai_day(SystemClock().now_ms())
     until(lambda: metered.runner.run(metered.totals.counts(KEY, [day])) == {day: 3}, "the store has the counts", 1.0)

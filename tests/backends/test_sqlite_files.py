@@ -1,4 +1,4 @@
-"""What holds for the embedded store's files alone."""
+"""Behaviour that only the files of the embedded store have."""
 
 import sqlite3
 import stat
@@ -26,14 +26,14 @@ connection.close()
 """
 
 
-def test_another_process_that_closes_the_file_leaves_the_log_of_this_one_alone(tmp_path: Path) -> None:
-    """Closing a descriptor drops a process's locks, and the last to close a database deletes its write-ahead log."""
+def test_another_process_that_closes_the_file_does_not_delete_the_log_of_this_one(tmp_path: Path) -> None:
+    """Closing a descriptor drops a process's locks, and the last process to close a database deletes its log."""
     with closing(read_write(tmp_path, "usage")), closing(read_write(tmp_path, "usage")):
         subprocess.run([sys.executable, "-c", OPEN_AND_CLOSE, path_of(tmp_path, "usage")], check=True)
         assert (tmp_path / "usage.sqlite3-wal").exists()
 
 
-def test_a_long_log_is_restarted_even_if_it_is_never_moved_completely(
+def test_a_long_log_is_restarted_even_if_it_is_never_checkpointed_completely(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "LONG_LOG_BYTES", 100_000)
@@ -65,7 +65,7 @@ def test_a_short_log_is_left_to_the_writing_processes(tmp_path: Path) -> None:
 
 
 def commit(connection: sqlite3.Connection, times: int) -> None:
-    """Each onto a page or two of the log."""
+    """Commit repeatedly. Each commit adds a page or two to the log."""
     for _ in range(times):
         with writing(connection, 10):
             connection.execute(ONE_MORE)
@@ -99,14 +99,14 @@ def ids(folder: Path) -> set[int]:
 
 
 def unmarked(folder: Path) -> None:
-    """As an earlier version left them."""
+    """Remove the store ID from the files, as in a store of an earlier version."""
     for name in NAMES:
         with closing(sqlite3.connect(path_of(folder, name))) as connection:
             connection.execute("PRAGMA application_id = 0")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_all_files_of_a_store_are_created_together_and_know_their_store(tmp_path: Path, name: Name) -> None:
+def test_all_files_of_a_store_are_created_together_and_contain_its_id(tmp_path: Path, name: Name) -> None:
     read_write(tmp_path, name).close()
     assert {path.name for path in tmp_path.iterdir()} == {f"{one}.sqlite3" for one in NAMES}
     (mark,) = ids(tmp_path)
@@ -135,7 +135,7 @@ def test_an_earlier_version_created_files_one_by_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_lost_file_is_not_created_again(tmp_path: Path, name: Name) -> None:
+def test_a_lost_file_is_not_recreated(tmp_path: Path, name: Name) -> None:
     read_write(tmp_path, name).close()
     path_of(tmp_path, name).unlink()
     with pytest.raises(StoreMismatch, match=f"{name}.sqlite3 is missing or empty"):
@@ -163,11 +163,11 @@ def test_files_of_two_stores_are_not_served_together(tmp_path: Path) -> None:
     for name in ("one", "other"):
         read_write(tmp_path / name, "keys").close()
     path_of(tmp_path / "other", "keys").replace(path_of(tmp_path / "one", "keys"))
-    with pytest.raises(StoreMismatch, match=r"belong to different stores: restore the files of one store"):
+    with pytest.raises(StoreMismatch, match=r"belong to different stores: restore files that belong to the same store"):
         files.require_whole(tmp_path / "one")
 
 
-def test_processes_that_create_a_store_at_once_agree_on_its_id(tmp_path: Path) -> None:
+def test_processes_that_create_a_store_at_the_same_time_agree_on_its_id(tmp_path: Path) -> None:
     with ThreadPoolExecutor(6) as pool:
         for connection in pool.map(lambda n: read_write(tmp_path, NAMES[n % 3]), range(6)):
             connection.close()
@@ -175,7 +175,7 @@ def test_processes_that_create_a_store_at_once_agree_on_its_id(tmp_path: Path) -
     assert mark > 0
 
 
-def test_two_lost_files_are_created_again_one_after_the_other(tmp_path: Path) -> None:
+def test_two_lost_files_can_be_recreated_one_after_the_other(tmp_path: Path) -> None:
     read_write(tmp_path, "books").close()
     for name in ("keys", "usage"):
         path_of(tmp_path, name).unlink()

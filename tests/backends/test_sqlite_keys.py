@@ -1,4 +1,4 @@
-"""The keys of the embedded store: restored files, locks, and what requests without a valid key cost."""
+"""The keys of the embedded store: restored files, locks, and the cost of requests without a valid key."""
 
 import asyncio
 import secrets
@@ -29,7 +29,7 @@ FIVE_MINUTES = 300
 
 
 class Ring:
-    """The keys as a worker holds them, on an event loop of its own."""
+    """The keys as a worker holds them, on their own event loop."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = ManualClock()
@@ -83,7 +83,7 @@ def backup(folder: Path) -> bytes:
 
 
 def restore(folder: Path, contents: bytes) -> None:
-    """Write an older file over the present one, in place."""
+    """Overwrite the current file in place with an older one."""
     for log in folder.glob("keys.sqlite3-*"):
         log.unlink()
     path_of(folder, "keys").write_bytes(contents)
@@ -205,7 +205,7 @@ def test_a_key_that_may_be_new_is_refused_within_a_second_while_the_file_is_lock
         assert time.monotonic() - began < 2
 
 
-def test_a_file_that_was_written_and_is_then_locked_lets_nobody_through(ring: Ring) -> None:
+def test_a_file_that_was_written_and_is_then_locked_admits_nobody(ring: Ring) -> None:
     revoke(ring.folder)
     with locked(path_of(ring.folder, "keys")):
         ring.clock.advance(1)
@@ -214,10 +214,10 @@ def test_a_file_that_was_written_and_is_then_locked_lets_nobody_through(ring: Ri
     assert ring.revoked()
 
 
-# --- strangers -------------------------------------------------------------------------------
+# --- unknown keys ----------------------------------------------------------------------------
 
 
-def test_strangers_are_refused_from_memory(tmp_path: Path) -> None:
+def test_unknown_keys_are_refused_from_memory(tmp_path: Path) -> None:
     with closing(RunningService(tmp_path)) as service:
         key = service.key(shop="s")
         assert service.get("shops", key).status_code == 200

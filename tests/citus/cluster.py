@@ -1,6 +1,6 @@
-"""A Citus cluster that runs already: `COUNTERFOIL_TEST_CITUS` is the address of its coordinator, as a superuser.
+"""A Citus cluster that is already running: `COUNTERFOIL_TEST_CITUS` is its coordinator's address, as a superuser.
 
-Databases are made on all of its nodes. A node that runs on this machine can be
+Databases are created on all of its nodes. A node that runs on this machine can be
 frozen, killed and started again.
 """
 
@@ -24,11 +24,11 @@ from counterfoil.backends.postgres.migrate import migrate
 from waiting import until
 
 COORDINATOR = os.environ.get("COUNTERFOIL_TEST_CITUS", "")
-# Fewer than Citus makes by itself: a test empties them all.
+# This is less than the default of Citus, because every test empties all shards.
 SHARDS = 4
 
 _WORKERS = "SELECT nodename, nodeport FROM pg_dist_node WHERE noderole = 'primary' AND groupid > 0 ORDER BY nodeport"
-# A worker hides its shards from whoever lists the tables.
+# By default, workers hide their shards from listings of tables.
 _SHOW_SHARDS = "-c citus.override_table_visibility=off"
 _FILES = """
     SELECT pg_relation_filepath(oid) FROM pg_class
@@ -46,7 +46,7 @@ _PLACES = """
 
 
 class Node:
-    """One PostgreSQL of the cluster."""
+    """One PostgreSQL server of the cluster."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host, self.port = host, port
@@ -66,7 +66,7 @@ class Node:
             return True
         return False
 
-    # --- its processes -----------------------------------------------------------------
+    # --- processes -----------------------------------------------------------------------
 
     @property
     def postmaster(self) -> int:
@@ -79,7 +79,7 @@ class Node:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Nothing in it moves, and its connections stay open, as on a machine that hangs."""
+        """Freeze all processes while their connections stay open, as on a machine that hangs."""
         processes = self.processes()
         _signal(processes, signal.SIGSTOP)
         try:
@@ -88,24 +88,24 @@ class Node:
             _signal(processes, signal.SIGCONT)
 
     def kill(self) -> "Killed":
-        """All of its processes at once, as a power cut would."""
+        """Kill all processes at once, as a power failure would; return a handle to start the node again."""
         processes = self.processes()
         command = Path(f"/proc/{processes[0]}/cmdline").read_text("utf-8").rstrip("\0").split("\0")
         owner = Path(f"/proc/{processes[0]}").stat().st_uid
         _signal(processes, signal.SIGKILL)
-        # Until they are reaped too: a new one takes the first for alive as long as it has its number.
+        # A new server refuses to start while a process with the old PID exists, so wait until all are reaped.
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in processes), "the processes were gone")
         return Killed(self, command, owner)
 
 
 class Killed:
-    """A node that is down, and how it was started."""
+    """A node that is down, with the command that started it."""
 
     def __init__(self, node: Node, command: list[str], owner: int) -> None:
         self._node, self._command, self._owner = node, command, owner
 
     def start(self) -> None:
-        # In a session of its own: it outlives the tests, as the cluster was there before them.
+        # The server gets its own session, because it must outlive the tests, as the original one would.
         subprocess.run(
             ["setsid", "--fork", *self._command],
             user=self._owner if os.getuid() == 0 else None,
@@ -142,7 +142,7 @@ class Cluster:
         return [self.coordinator, *self.workers]
 
     def undistributed_database(self) -> tuple[str, str]:
-        """A migrated database on all nodes, not distributed yet: its name and its address."""
+        """Create a migrated database on all nodes that is not distributed yet; return its name and address."""
         name = f"counterfoil_test_{os.getpid()}_{next(self._numbers)}"
         self._made.append(name)
         for node in self.nodes:
@@ -157,14 +157,14 @@ class Cluster:
         return name, self.coordinator.url(name)
 
     def fresh_database(self) -> tuple[str, str]:
-        """A distributed, empty database."""
+        """Create a distributed, empty database; return its name and address."""
         name, url = self.undistributed_database()
         distribute(url)
         self.coordinator.command(servers.KEEP_FIRST_ROWS, name)
         return name, url
 
     def borrow_database(self) -> tuple[str, str]:
-        """The same, to be given back."""
+        """Return the name and address of a distributed, empty database. Reuse a returned one if possible."""
         while self._returned:
             name = self._returned.pop()
             with suppress(psycopg.Error):
@@ -177,7 +177,7 @@ class Cluster:
         self._returned.append(database)
 
     def places(self, database: str) -> dict[str, int]:
-        """Each shop, and the port of the node that has its bills."""
+        """Return, for each shop, the port of the node that has its bills."""
         return dict(self.coordinator.command(_PLACES, database))
 
     def everything_written(self, database: str) -> bytes:

@@ -19,7 +19,7 @@ collect_ignore = [] if COORDINATOR else ["test_ports.py"]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            # Some kill nodes of the cluster, so one process runs them all, one after the other.
+            # Some tests kill nodes of the cluster, so a single process runs all of them sequentially.
             item.add_marker(pytest.mark.xdist_group("citus"))
             if not COORDINATOR:
                 item.add_marker(pytest.mark.skip(reason=WHY))

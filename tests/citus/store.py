@@ -1,4 +1,4 @@
-"""The store on Citus, as the port suite opens it."""
+"""The store on Citus, for the port suite."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from counterfoil.observe.events import Event
 from counterfoil.ports import Clock
 from ports.backends import FULL_DISK, OpenLedger, PostgresStore, SharedTime
 
-# Citus allows no triggers on distributed tables; every write touches one of the others.
+# Citus does not allow triggers on distributed tables, but every write also changes another table.
 _FULL_DISK = FULL_DISK.replace(
     "schemaname = 'counterfoil'",
     f"schemaname = 'counterfoil' AND tablename NOT IN ({', '.join(repr(table) for table in DISTRIBUTED)})",

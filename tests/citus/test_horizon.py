@@ -1,4 +1,4 @@
-"""Rows first, then the horizon: whatever fails at whatever moment, no horizon is given out above an invisible row."""
+"""Rows are committed before the horizon: whatever fails, no reported horizon is above an invisible row."""
 
 import threading
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ _INSERTS = """
     AND application_name = 'counterfoil'
 """
 _TAKEN = "SELECT taken FROM counterfoil.horizon"
-# Deferred, so that it runs when the transaction is committed or prepared.
+# The trigger is deferred, so it runs when the transaction is committed or prepared.
 _AT_COMMIT = """
     SET citus.enable_ddl_propagation TO off;
     CREATE FUNCTION counterfoil.at_commit() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -58,7 +58,7 @@ _AS_ALWAYS = "SET citus.enable_ddl_propagation TO off; DROP FUNCTION counterfoil
 
 @contextmanager
 def at_commit(database: str, table: str, does: str, *nodes: Node) -> Iterator[None]:
-    """A while during which these nodes do something before they commit or prepare an insert into this table."""
+    """Make these nodes run a statement before they commit or prepare an insert into this table."""
     for node in nodes:
         node.command(_AT_COMMIT.format(table=table, does=does), database)
     try:
@@ -69,7 +69,7 @@ def at_commit(database: str, table: str, does: str, *nodes: Node) -> Iterator[No
 
 
 class PausedLedger(DistributedLedger):
-    """A writer that stops after the bills of the first shop of its batch."""
+    """A writer that pauses after the bills of the first shop of its batch."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url, PSEUDONYMS.fingerprint())
@@ -100,7 +100,7 @@ class TwoShops:
         self._thread: threading.Thread | None = None
 
     def start_writing(self) -> int:
-        """Begin a batch of a bill in either shop, stop between the two; return its stamp."""
+        """Start a batch with a bill in each shop and pause it between the two; return its stamp."""
         changes = [self.open_store.change(bill("b_1", shop_id)) for shop_id in (self.near, self.far)]
         self._thread = threading.Thread(target=self._write, args=(changes,), daemon=True)
         self._thread.start()
@@ -176,7 +176,7 @@ def test_nothing_that_is_loaded_is_committed_in_two_phases(store: CitusStore, ru
 
 
 def test_a_commit_that_fails_on_a_worker_fails_the_load(store: CitusStore, run: Run) -> None:
-    """Citus reports a failed commit of a transaction only as a warning if it can: here it must be an error."""
+    """Citus reports some failed commits only as a warning. Here it must be an error."""
     open_store = OpenStore(store, SystemClock(), run)
     fails = at_commit(store.database, "members", "RAISE EXCEPTION 'fails at commit'", *cluster().workers)
     with fails, pytest.raises(StoreUnavailable):
@@ -215,7 +215,7 @@ def test_the_horizon_waits_for_a_worker_that_hangs_while_it_writes(two_shops: Tw
 # --- a writer that dies ------------------------------------------------------------------
 
 
-def test_an_interrupted_batch_is_published_up_to_where_it_stopped_and_can_be_loaded_again(two_shops: TwoShops) -> None:
+def test_an_interrupted_batch_is_published_up_to_the_interruption_and_can_be_loaded_again(two_shops: TwoShops) -> None:
     stamp = two_shops.start_writing()
     cluster().coordinator.command(f"SELECT pg_terminate_backend({two_shops.writer._line().info.backend_pid}, 5000)")
     two_shops.finish_writing()
@@ -231,10 +231,10 @@ def test_an_interrupted_batch_is_published_up_to_where_it_stopped_and_can_be_loa
     assert two_shops.open_store.stamp("b_1", two_shops.far) > told  # type: ignore[operator]
 
 
-def test_a_coordinator_killed_in_the_middle_of_a_batch_leaves_no_row_below_a_horizon_given_out(
+def test_a_coordinator_killed_in_the_middle_of_a_batch_leaves_no_row_below_a_reported_horizon(
     two_shops: TwoShops,
 ) -> None:
-    """A worker that hangs still has the statement of the dead coordinator before it."""
+    """A worker that hangs still has to run the statement of the dead coordinator."""
     stamp = two_shops.start_writing()
     with two_shops.far_node.frozen():
         two_shops.writer.go_on.set()
@@ -279,7 +279,7 @@ def test_a_member_that_was_moving_when_its_loader_died_ends_in_one_base(store: C
 
 
 class DiesBeforeItRemoves(DistributedLedger):
-    """A writer that is cut off between the two bases of a member that moves."""
+    """A writer that dies between the two bases of a member that moves."""
 
     def _put_members(self, batch: Any) -> None:
         batch.removed_members = _dies
@@ -291,7 +291,7 @@ def _dies() -> Any:
 
 
 def _bills_of(node: Node, database: str) -> list[Any]:
-    """Every bill that is visible on a worker, asked of itself."""
+    """Return every bill that is visible on a worker when it is queried directly."""
     shards = [
         name for (name,) in node.command("SELECT tablename FROM pg_tables WHERE tablename ~ '^bills_[0-9]+$'", database)
     ]
@@ -312,11 +312,11 @@ def _abandoned_sessions(two_shops: TwoShops) -> int:
     return sum(node.command(asked)[0][0] for node in cluster().workers)
 
 
-# --- why -----------------------------------------------------------------------------
+# --- why two-phase commits are not used ------------------------------------------------
 
 
 def test_a_batch_in_two_phases_shows_a_horizon_above_rows_that_are_not_visible(store: CitusStore, run: Run) -> None:
-    """What the ledger for one server does on distributed tables, and why it is not used there."""
+    """Shows what the ledger for a single server would do on distributed tables."""
     open_store = OpenStore(store, SystemClock(), run)
     open_store.put(*(shop(shop_id) for shop_id in SHOPS))
     changes = [open_store.change(bill("b_1", shop_id)) for shop_id in SHOPS]

@@ -1,4 +1,4 @@
-"""Nodes of the cluster are killed while bills are loaded and read: nothing lost, no `serverTime` too early."""
+"""Nodes of the cluster are killed while bills are loaded and read: nothing is lost, no `serverTime` is too early."""
 
 import http.client
 import json
@@ -24,8 +24,8 @@ EVER = quote("1970-01-01T00:00:00Z")
 class Watcher:
     """Repeatedly reads all changes of every shop and compares them with the earlier answers.
 
-    Once an answer has told a `serverTime`, nothing may appear at or below it,
-    and no later answer may tell an earlier one.
+    After an answer has reported a `serverTime`, no change may appear at or below it,
+    and no later answer may report an earlier one.
     """
 
     def __init__(self, port: int, key: str) -> None:
@@ -84,7 +84,7 @@ class Watcher:
 
 
 def run_killing(folder: Path, kills: int, seed: int) -> tuple[KillableProcesses, Watcher]:
-    """Kill each node so often, at a random moment of a load, and start it again."""
+    """Kill each node this many times, at random moments of a load, and start it again."""
     database, url = cluster().fresh_database()
     processes = KillableProcesses(folder, bills=450, seed=seed, store=url)
     version = 0
@@ -110,7 +110,7 @@ def run_killing(folder: Path, kills: int, seed: int) -> tuple[KillableProcesses,
 
 
 def _kill_while_loading(processes: KillableProcesses, node: Node) -> None:
-    """A loader that was at work when its node was killed is counted."""
+    """Kill a node during a load. The kill counts only if the loader was still running."""
     processes.let_work("loader", processes.chance.uniform(0.1, 0.4))
     at_work = processes.running["loader"].poll() is None
     killed = node.kill()
@@ -124,7 +124,7 @@ def _kill_while_loading(processes: KillableProcesses, node: Node) -> None:
 
 
 @pytest.mark.parametrize("kills", [4, pytest.param(30, marks=pytest.mark.long)])
-def test_nothing_is_lost_and_no_server_time_comes_too_early_while_nodes_are_killed(tmp_path: Path, kills: int) -> None:
+def test_nothing_is_lost_and_no_server_time_is_too_early_while_nodes_are_killed(tmp_path: Path, kills: int) -> None:
     processes, watcher = run_killing(tmp_path, kills, seed=kills)
     assert watcher.broken == []
     assert watcher.answers[200] > len(SHOPS) * kills

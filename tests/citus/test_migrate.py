@@ -1,4 +1,4 @@
-"""`counterfoil migrate --distribute`: the tables of a store that holds bills already, and who may use them after it."""
+"""`counterfoil migrate --distribute`: the tables of a store that already holds bills, and their permissions."""
 
 from contextlib import closing
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_tables_in_use_are_not_distributed(tmp_path: Path) -> None:
 
 @pytest.fixture
 def logins() -> dict[str, str]:
-    """The address of a distributed store, by what its login may do."""
+    """The addresses of a distributed store, by role."""
     database, url = cluster().undistributed_database()
     at(url)("migrate", "--distribute", "--roles")
     found = {}
@@ -80,7 +80,7 @@ def test_each_role_does_its_work_on_distributed_tables(tmp_path: Path, logins: d
         assert [len(found) for found in answers(serving, key, shops)] == [3] * 5 + [1] * 5  # type: ignore[arg-type]
 
 
-def test_the_ticker_publishes_for_a_dead_loader_with_the_rights_of_serving(
+def test_the_ticker_publishes_for_a_dead_loader_with_the_permissions_of_the_serving_role(
     tmp_path: Path, logins: dict[str, str]
 ) -> None:
     for work in logins:

@@ -1,4 +1,4 @@
-"""Every read stays on the shards of its scope: the statements of every endpoint, planned by Citus itself."""
+"""Every read uses only the shards of its scope: the statements of every endpoint, planned by Citus itself."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -14,12 +14,12 @@ from counterfoil.backends.postgres.citus_layout import DISTRIBUTED
 
 SMALL = ("horizon", "shops", "bases")
 
-# One is about the address alone, the other about the statements for one server.
+# One of these tests concerns only the address; the other concerns the statements for a single server.
 del test_session_options_in_the_address_are_respected  # noqa: F821
 del test_every_read_of_a_distributed_table_is_covered  # noqa: F821
 
 
-@pytest.fixture(scope="module")  # type: ignore[no-redef]  # in the place of the one imported
+@pytest.fixture(scope="module")  # type: ignore[no-redef]  # replaces the imported fixture
 def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
     with closing(Group(tmp_path_factory.mktemp("group"), cluster().fresh_database()[1])) as group:
         yield group

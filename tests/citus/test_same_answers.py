@@ -12,9 +12,9 @@ from ingest.loaders import lines_of_a_world
 from running_service import RunningService
 
 
-@pytest.fixture(scope="module")  # type: ignore[no-redef]  # in the place of the one imported
+@pytest.fixture(scope="module")  # type: ignore[no-redef]  # replaces the imported fixture
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunningService]]:
-    """The same world on both, in two deliveries; a shop changed its time zone in between."""
+    """The same data on both, loaded in two deliveries between which one shop changed its time zone."""
     places = {"sqlite": {}, "citus": {"store": cluster().fresh_database()[1]}}
     with ExitStack() as stack:
         services = [

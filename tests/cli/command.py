@@ -1,4 +1,4 @@
-"""The real command in this process, over a store of the test's own; and the same as a process."""
+"""Runs the real command, in this process or as a separate one, on a store of the test."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ SHOPS = (
 
 
 class Command:
-    """`counterfoil`, run with a store."""
+    """Runs `counterfoil` with a store."""
 
     def __init__(self, store: Path) -> None:
         self.store = store
@@ -32,7 +32,7 @@ class Command:
         return result
 
     def bare(self, *arguments: object, status: int = 0) -> Result:
-        """Without a store."""
+        """Run the command without a store."""
         result = self._runner.invoke(program, [str(argument) for argument in arguments])
         assert result.exit_code == status, result.output
         return result

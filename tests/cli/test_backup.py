@@ -55,7 +55,7 @@ def test_a_backup_has_all_files_is_private_and_can_be_restored(loaded: Command, 
 
     elsewhere = Command(tmp_path / "elsewhere")
     text = elsewhere("restore", target).stdout
-    assert "Revoke again the keys" in text
+    assert "are active again: revoke them" in text
     assert (modes(elsewhere.store), stat.S_IMODE(elsewhere.store.stat().st_mode)) == ({0o600}, 0o700)
     assert [one["shopId"] for one in elsewhere.json("shops")] == [one["shopId"] for one in loaded.json("shops")]
     assert elsewhere.json("keys", "list") == loaded.json("keys", "list")
@@ -74,7 +74,7 @@ def test_a_secret_from_the_environment_is_not_written_to_the_backup(
 ) -> None:
     monkeypatch.setenv("COUNTERFOIL_SECRET", "a secret that lives in a manager, long enough")
     counterfoil("load", "-", stdin=SHOPS[0])
-    assert "of no use without the deployment secret" in counterfoil("backup", target).stderr
+    assert "cannot be used without the deployment secret" in counterfoil("backup", target).stderr
     assert all(b"lives in a manager" not in file.read_bytes() for file in target.iterdir())
 
 
@@ -150,7 +150,8 @@ def test_a_store_in_use_is_not_replaced(loaded: Command, target: Path, store: Pa
         assert other.stdout
         assert other.stdout.readline() == b"open\n"
         assert (
-            f"another process uses {name}.sqlite3" in loaded("restore", target, "--replace", "--yes", status=1).stderr
+            f"another process is using {name}.sqlite3"
+            in loaded("restore", target, "--replace", "--yes", status=1).stderr
         )
         other.communicate()
     loaded("restore", target, "--replace", "--yes")
@@ -210,7 +211,7 @@ def test_a_backup_taken_during_loads_and_requests_is_consistent(tmp_path: Path) 
 
 
 def restarted(service: RunningService, target: Path) -> RunningService:
-    """Replace the store by a backup, on the same clock, and start it again."""
+    """Replace the store with a backup, on the same clock, and start it again."""
     service.close()
     bootstrap.restore(service.settings, target, OPERATOR, replace=True, clock=service.clock)
     again = RunningService(service.folder)
@@ -221,7 +222,7 @@ def restarted(service: RunningService, target: Path) -> RunningService:
 
 
 @pytest.mark.parametrize("digits", [2, 20])
-def test_no_cursor_handed_out_after_the_backup_is_taken_for_another_position(
+def test_no_cursor_handed_out_after_the_backup_is_mistaken_for_another_position(
     tmp_path: Path, target: Path, digits: int
 ) -> None:
     service = RunningService(tmp_path)
@@ -247,7 +248,7 @@ def test_no_cursor_handed_out_after_the_backup_is_taken_for_another_position(
     service = restarted(service, target)
     assert [page(cursor)["error"] for cursor in (before, after)] == ["bad_cursor", "bad_cursor"]
 
-    # A bill that a held cursor is named after moves to the end of the list, and the list is read again.
+    # A bill that a cursor is named after moves to the end of the list, and the list is read again.
     service.load(*(record | {"receiptNumber": "R-2"} for record in records[:7]))
     read, given, cursor = [], [], None
     while True:

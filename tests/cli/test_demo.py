@@ -1,4 +1,4 @@
-"""`counterfoil demo`, as a process of its own."""
+"""`counterfoil demo`, run as a separate process."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def read_line(process: "subprocess.Popen[str]") -> Any:
 
 
 def read_page(process: "subprocess.Popen[str]") -> list[str]:
-    """The page ends with the line of the last endpoint."""
+    """Return the lines of the page, which ends with the last endpoint."""
     assert process.stdout
     lines: list[str] = []
     for line in process.stdout:
@@ -65,7 +65,7 @@ def ask(address: str, key: str) -> httpx.Response:
     return httpx.get(address, headers={"Authorization": f"Bearer {key}"})
 
 
-def test_the_json_line_has_all_that_a_caller_needs_and_the_service_answers(tmp_path: Path) -> None:
+def test_the_json_line_has_everything_that_a_caller_needs_and_the_service_answers(tmp_path: Path) -> None:
     with demo(*SMALL, "--json", scratch=tmp_path) as process:
         told = read_line(process)
         keys, ids, base = {key["purpose"]: key for key in told["keys"]}, told["samples"], told["baseUrl"]
@@ -185,7 +185,7 @@ def test_the_same_seed_gives_the_same_group_keys_and_stamps(tmp_path: Path, plan
     assert rows(tmp_path / "a") == rows(tmp_path / "b")
 
 
-def test_a_store_that_holds_the_demo_already_is_used_again(tmp_path: Path, plan: WorldPlan) -> None:
+def test_a_store_that_already_holds_the_demo_is_used_again(tmp_path: Path, plan: WorldPlan) -> None:
     first = build(tmp_path / "a", plan)
     assert build(tmp_path / "a", plan) == first
     effective = settings.load({"store": str(tmp_path / "a")}, {})

@@ -16,7 +16,7 @@ from counterfoil.machine.clock import SystemClock
 
 @pytest.fixture
 def loaded(counterfoil: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """A store with two shops and a key, and ports that nobody else uses."""
+    """A command with a store of two shops and a key, and free ports."""
     monkeypatch.setenv("COUNTERFOIL_PORT", str(free_port()))
     monkeypatch.setenv("COUNTERFOIL_ADMIN_PORT", str(free_port()))
     counterfoil("load", "-", stdin=b"\n".join(SHOPS))
@@ -71,10 +71,10 @@ def test_a_settings_file_with_a_mistake_fails(counterfoil: Command, monkeypatch:
     assert "workers must be at least 1" in found["settings"][0]["says"]
 
 
-def test_a_secret_of_another_store_fails_and_is_not_shown(loaded: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_secret_of_another_store_fails_and_is_not_shown(loaded: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COUNTERFOIL_SECRET", "another-secret-of-more-than-thirty-two-bytes")
     result = loaded("doctor", status=1)
-    assert "not the secret that this store was built with" in result.stdout
+    assert "not the one that this store was built with" in result.stdout
     assert "another-secret" not in result.output
 
 
@@ -84,7 +84,7 @@ def test_a_lost_secret_fails_and_is_not_replaced(loaded: Command, store: Path) -
     assert not (store / "secret").exists()
 
 
-def test_a_secret_too_short_to_be_one_fails(loaded: Command, store: Path) -> None:
+def test_a_secret_that_is_too_short_fails(loaded: Command, store: Path) -> None:
     (store / "secret").write_text("short")
     assert checks(loaded, status=1)["secret"][0]["status"] == "fail"
 
@@ -94,9 +94,9 @@ def test_files_that_others_can_read_are_reported_with_the_command_that_fixes_it(
         path.chmod(0o644)
     store.chmod(0o755)
     found = checks(loaded)
-    assert found["secret"][0]["advice"] == f"chmod 600 {store / 'secret'}"
-    assert found["keys"][0]["advice"].startswith(f"chmod 600 {store / 'keys.sqlite3'}")
-    assert found["store"][0]["advice"] == f"chmod 700 {store}"
+    assert found["secret"][0]["advice"] == f"Run `chmod 600 {store / 'secret'}`."
+    assert found["keys"][0]["advice"].startswith(f"Run `chmod 600 {store / 'keys.sqlite3'}")
+    assert found["store"][0]["advice"] == f"Run `chmod 700 {store}`."
 
 
 def test_a_damaged_database_fails(loaded: Command, store: Path) -> None:
@@ -104,11 +104,11 @@ def test_a_damaged_database_fails(loaded: Command, store: Path) -> None:
     assert checks(loaded, status=1)["keys"][0]["status"] == "fail"
 
 
-def test_a_schema_of_a_newer_version_fails_with_what_to_do(loaded: Command, store: Path) -> None:
+def test_a_schema_of_a_newer_version_fails_and_says_what_to_do(loaded: Command, store: Path) -> None:
     with sqlite3.connect(store / "books.sqlite3") as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
-    assert "Run that version" in checks(loaded, status=1)["books"][0]["says"]
+    assert "Use that version" in checks(loaded, status=1)["books"][0]["says"]
 
 
 def test_a_horizon_ahead_of_the_clock_is_reported(loaded: Command, store: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_port_used_by_another_program_is_reported(
         (3600, "warn", "The latest load did not finish: it stopped after 2 lines, 60 minutes ago"),
     ],
 )
-def test_the_time_since_the_last_write_tells_a_running_load_from_an_interrupted_one(
+def test_the_time_since_the_last_write_distinguishes_a_running_load_from_an_interrupted_one(
     loaded: Command, store: Path, seconds_ago: int, status: str, says: str
 ) -> None:
     with sqlite3.connect(store / "books.sqlite3") as connection:
@@ -211,7 +211,7 @@ def test_a_retired_folder_with_the_secret_is_not_to_be_deleted_yet(loaded: Comma
     retire(store)
     (finding,) = checks(loaded, status=1)["store"]
     assert "was moved to postgresql://db/counterfoil" in finding["says"]
-    assert f"Do not delete this folder yet: it has the deployment secret ({store / 'secret'})" in finding["advice"]
+    assert f"Do not delete this folder yet: it contains the deployment secret ({store / 'secret'})" in finding["advice"]
 
 
 def test_a_retired_folder_with_a_secret_file_of_another_name_is_not_to_be_deleted_yet(

@@ -1,4 +1,4 @@
-"""A command whose packages were not installed says which extra brings them."""
+"""A command with missing packages names the extra that installs them."""
 
 import re
 import subprocess
@@ -27,13 +27,13 @@ program.main({arguments!r}, prog_name="counterfoil")
 
 
 def without(package: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """The command on a machine that has everything but this package."""
+    """Run the command as on a machine without this package."""
     source = WITHOUT.format(package=package, arguments=list(arguments))
     return subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(("package", "command"), [("granian", "serve"), ("prometheus_client", "demo")])
-def test_a_command_without_its_packages_names_the_extra_that_brings_them(package: str, command: str) -> None:
+def test_a_command_without_its_packages_names_the_extra_that_installs_them(package: str, command: str) -> None:
     done = without(package, command)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
@@ -42,7 +42,7 @@ def test_a_command_without_its_packages_names_the_extra_that_brings_them(package
 
 
 @pytest.mark.parametrize(("package", "to"), [("duckdb", "copy.duckdb"), ("psycopg", "postgresql://127.0.0.1/copy")])
-def test_a_copy_without_its_packages_names_the_extra_that_brings_them(
+def test_a_copy_without_its_packages_names_the_extra_that_installs_them(
     package: str, to: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COUNTERFOIL_KEY", "cf_live_invented")
@@ -59,7 +59,7 @@ def test_help_and_the_keys_need_no_extra(package: str, tmp_path: Path) -> None:
     assert without(package, "keys", "issue", "--shop", "sh_1", "--store", str(tmp_path / "store")).returncode == 0
 
 
-def test_every_package_of_an_extra_is_known_to_come_with_it() -> None:
+def test_every_package_of_an_extra_is_known_to_belong_to_it() -> None:
     extras = tomllib.loads(PROJECT.read_text("utf-8"))["project"]["optional-dependencies"]
     for extra in ("server", "pull", "cluster"):
         for requirement in extras[extra]:

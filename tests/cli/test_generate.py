@@ -12,7 +12,7 @@ from cli.command import Command
 PLAN = ("--bills", "120", "--members", "40", "--shops", "18", "--until", "2026-09-30", "--seed", "5")
 
 
-def test_records_go_to_standard_output_and_follow_from_the_seed(counterfoil: Command) -> None:
+def test_records_go_to_standard_output_and_depend_only_on_the_seed(counterfoil: Command) -> None:
     first = counterfoil.bare("generate", *PLAN).stdout_bytes
     again = counterfoil.bare("generate", *PLAN).stdout_bytes
     other = counterfoil.bare("generate", *PLAN[:-1], "6").stdout_bytes
@@ -59,5 +59,5 @@ def test_an_unwritable_folder_is_reported_in_one_sentence(counterfoil: Command, 
         ("--bills", "1", "--zstd", "--gzip"),
     ],
 )
-def test_a_plan_that_makes_no_sense_is_misuse(counterfoil: Command, arguments: tuple[str, ...]) -> None:
+def test_an_impossible_plan_is_misuse(counterfoil: Command, arguments: tuple[str, ...]) -> None:
     counterfoil.bare("generate", *arguments, status=2)

@@ -60,7 +60,7 @@ def test_a_key_has_the_contracts_limits_and_no_permission_by_default(counterfoil
     assert granted["scope"] == {"kind": "shop", "id": "sh_1"}
 
 
-def test_a_scope_that_the_store_does_not_know_is_noted_and_a_known_one_is_not(counterfoil: Command) -> None:
+def test_a_scope_that_the_store_does_not_know_causes_a_note_and_a_known_one_does_not(counterfoil: Command) -> None:
     assert "shop sh_1 is not loaded yet" in counterfoil("keys", "issue", "--shop", "sh_1").stderr
     counterfoil("load", "-", stdin=b"\n".join(SHOPS))
     assert counterfoil("keys", "issue", "--shop", "sh_1").stderr == ""
@@ -79,12 +79,12 @@ def test_a_scope_that_the_store_does_not_know_is_noted_and_a_known_one_is_not(co
         ("--shop", "a", "--per-min", "99999999999999999999"),
     ],
 )
-def test_a_grant_that_makes_no_sense_is_misuse(counterfoil: Command, arguments: tuple[str, ...]) -> None:
+def test_invalid_options_for_a_new_key_are_misuse(counterfoil: Command, arguments: tuple[str, ...]) -> None:
     counterfoil("keys", "issue", *arguments, status=2)
 
 
 @pytest.mark.parametrize("arguments", [("--shop", " "), ("--shop", "a", "--label", "two\nlines"), ("--shop", "\udcff")])
-def test_ids_and_labels_are_one_line_of_text(counterfoil: Command, arguments: tuple[str, ...]) -> None:
+def test_ids_and_labels_must_be_a_single_line_of_text(counterfoil: Command, arguments: tuple[str, ...]) -> None:
     assert "one line" in counterfoil("keys", "issue", *arguments, status=1).stderr
 
 
@@ -98,7 +98,7 @@ def test_keys_are_listed_and_shown(counterfoil: Command) -> None:
     assert "one" in counterfoil("keys", "show", first["keyId"]).stdout
 
 
-def test_an_update_changes_what_is_given_and_nothing_else(counterfoil: Command) -> None:
+def test_an_update_changes_only_the_given_options(counterfoil: Command) -> None:
     issued = issue(counterfoil, "--label", "before", "--personal-data", "--per-min", "5")
     updated = counterfoil.json("keys", "update", issued["keyId"], "--label", "after", "--messaging-lookup")
     assert updated == {name: value for name, value in issued.items() if name != "key"} | {
@@ -109,7 +109,7 @@ def test_an_update_changes_what_is_given_and_nothing_else(counterfoil: Command) 
     assert (withdrawn["permissions"], withdrawn["perDay"], withdrawn["perMin"]) == (["messaging-lookup"], 7, 5)
 
 
-def test_an_update_of_nothing_is_misuse(counterfoil: Command) -> None:
+def test_an_update_without_options_is_misuse(counterfoil: Command) -> None:
     counterfoil("keys", "update", issue(counterfoil)["keyId"], status=2)
 
 
@@ -172,7 +172,7 @@ def test_a_rotation_can_schedule_the_end_of_the_old_key(counterfoil: Command) ->
     assert 0 <= round(ends) - before - 7 * 86_400_000 < 60_000
     assert (shown["revoked"], new["revokesAt"]) == (False, None)
     assert "active until" in counterfoil("keys", "list").stdout
-    # The successor of a key that is about to end does not end with it.
+    # The successor of a key with a scheduled revocation has no such schedule.
     assert counterfoil.json("keys", "rotate", old)["revokesAt"] is None
 
 
@@ -185,7 +185,7 @@ def test_a_schedule_can_be_changed_and_the_key_still_revoked_at_once(counterfoil
     assert "was already revoked" in counterfoil("keys", "revoke", key_id, "--at", "2999-01-01T00:00Z").stdout
 
 
-def test_a_key_whose_time_has_come_is_revoked_everywhere(counterfoil: Command, store: Path) -> None:
+def test_a_key_is_revoked_everywhere_at_its_scheduled_time(counterfoil: Command, store: Path) -> None:
     key_id = issue(counterfoil)["keyId"]
     with closing(SqliteKeyStore(store, SystemClock().now_ms)) as key_store:
         key_issuing.schedule_revocation(key_store, key_id, 2_000, now_ms=1_000, by=OPERATOR)
@@ -208,9 +208,7 @@ def test_a_key_whose_time_has_come_is_revoked_everywhere(counterfoil: Command, s
         ("rotate", "--revoke-old-in", "-7d"),
     ],
 )
-def test_a_time_that_makes_no_sense_is_misuse_and_changes_nothing(
-    counterfoil: Command, arguments: tuple[str, ...]
-) -> None:
+def test_an_invalid_time_is_misuse_and_changes_nothing(counterfoil: Command, arguments: tuple[str, ...]) -> None:
     key_id = issue(counterfoil)["keyId"]
     counterfoil("keys", arguments[0], key_id, *arguments[1:], status=2)
     (only,) = counterfoil.json("keys", "list")

@@ -1,4 +1,4 @@
-"""A load killed at any point and run again ends where one that was never killed ends."""
+"""A load that is killed at any point and run again leaves the same state as one that was never killed."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from counterfoil.domain.calendar import date_of
 LINES = list(world(WorldPlan(until=date_of(20260930), bills=600, members=120, seed=3)))
 ENVIRONMENT = os.environ | {"COUNTERFOIL_SECRET": "the-same-secret-in-every-store-of-this-test"}
 
-# Everything but the stamps: a bill is new when it is new to the store.
+# The whole state except the stamps, which depend on when a bill was first loaded.
 STATE = {
     "shops": "SELECT id, franchise_id, provider_id, removed, facts, body FROM shops ORDER BY id",
     "bases": "SELECT id, body FROM bases ORDER BY id",

@@ -30,7 +30,7 @@ BILLS = tuple(bill(number) for number in range(20))
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Named so that the alphabet would put the bills first."""
+    """A folder whose files are named so that the bills come first in alphabetical order."""
     folder = tmp_path / "records"
     folder.mkdir()
     (folder / "a-bills.ndjson").write_bytes(lines(*BILLS))
@@ -49,7 +49,9 @@ def test_loading_again_changes_nothing(counterfoil: Command, folder: Path) -> No
     assert (told["added"], told["changed"], told["unchanged"]) == (0, 0, 22)
 
 
-def test_plain_gzip_and_zstd_files_and_standard_input_load_alike(counterfoil: Command, tmp_path: Path) -> None:
+def test_plain_gzip_and_zstd_files_and_standard_input_are_loaded_in_the_same_way(
+    counterfoil: Command, tmp_path: Path
+) -> None:
     everything = lines(*SHOPS, *BILLS)
     plain, packed, dense = tmp_path / "a.ndjson", tmp_path / "b.ndjson.gz", tmp_path / "c.jsonl.zst"
     plain.write_bytes(everything)
@@ -133,7 +135,7 @@ def test_a_store_with_another_secret_is_refused(
     assert "not the one this store was built with" in counterfoil("load", folder, status=1).stderr
 
 
-def test_ctrl_c_keeps_what_was_written_and_says_how_to_resume(counterfoil: Command, store: Path) -> None:
+def test_ctrl_c_keeps_the_records_written_so_far_and_says_how_to_resume(counterfoil: Command, store: Path) -> None:
     load = subprocess.Popen(
         [*PYTHON, "load", "-", "--batch", "50", "--store", store],
         stdin=subprocess.PIPE,
@@ -141,7 +143,7 @@ def test_ctrl_c_keeps_what_was_written_and_says_how_to_resume(counterfoil: Comma
         stderr=subprocess.PIPE,
     )
     assert load.stdin
-    # More than a pipe holds, so that when all is written the command has read most of it; it waits for the rest.
+    # This is more than a pipe holds, so once it is written the command has read most of it and waits for the rest.
     load.stdin.write(lines(*SHOPS, *(bill(n) for n in range(MANY))))
     load.stdin.flush()
     load.send_signal(signal.SIGINT)
@@ -175,7 +177,7 @@ def test_the_json_summary_counts_records_by_kind_and_field(counterfoil: Command)
     assert told["bills"] == {"read": 3, "withoutDate": 3, "withoutItems": 2, "withoutAmounts": 3}
 
 
-def test_nothing_is_said_about_the_fields_of_a_clean_delivery(counterfoil: Command) -> None:
+def test_the_summary_of_a_clean_delivery_does_not_mention_fields(counterfoil: Command) -> None:
     item = b',"lines":[{"qty":1}]}'
     text = counterfoil("load", "-", stdin=lines(*SHOPS, *(one[:-1] + item for one in BILLS))).stdout
     assert [line.split()[0] for line in text.splitlines()] == ["lines", "added"]
@@ -221,7 +223,7 @@ def test_a_check_of_a_delivery_creates_no_store_and_knows_the_shops_in_the_deliv
     assert not store.exists()
 
 
-def test_a_check_writes_nothing_and_ends_like_the_load(counterfoil: Command, store: Path) -> None:
+def test_a_check_writes_nothing_and_has_the_exit_status_of_the_load(counterfoil: Command, store: Path) -> None:
     counterfoil("load", "-", stdin=lines(*SHOPS))
     sent = lines(bill(1), bill(2, "sh_9"), b"***", MISNAMED)
     told = counterfoil.json("load", "-", "--check", "--strict", stdin=sent, status=3)
@@ -238,12 +240,12 @@ def test_a_check_writes_nothing_and_ends_like_the_load(counterfoil: Command, sto
     assert counterfoil.json("load", "-", stdin=lines(bill(1)))["added"] == 1
 
 
-def test_a_check_says_in_words_what_would_happen(counterfoil: Command) -> None:
+def test_a_check_says_what_would_happen(counterfoil: Command) -> None:
     text = counterfoil("load", "-", "--check", stdin=lines(*SHOPS, MISNAMED, bill(1, "sh_9")), status=3).stdout
     assert "would load     3\n" in text
     assert "for example    stdin line 4: unknown_shop\n" in text
     assert "did you mean closedAt?" in text
-    assert text.endswith("Nothing was written. Run the same command without --check to load.\n")
+    assert text.endswith("Nothing was written. Run the same command without --check to load the records.\n")
 
 
 def test_a_check_with_another_secret_fails_like_the_load(
@@ -304,10 +306,10 @@ def test_nothing_is_quarantined_when_the_store_fails(
 @pytest.mark.parametrize("option", ["--quarantine", "--rejects"])
 def test_a_check_refuses_options_that_it_would_ignore(counterfoil: Command, folder: Path, option: str) -> None:
     told = counterfoil("load", folder, "--check", option, folder / "new", status=2).stderr
-    assert "--check writes and moves no files" in told
+    assert "--check does not write or move files" in told
 
 
-def test_an_empty_delivery_is_said_to_be_empty(counterfoil: Command) -> None:
+def test_an_empty_delivery_is_reported_as_empty(counterfoil: Command) -> None:
     result = counterfoil("load", "-", stdin=b"\n")
     assert "empty       stdin\n" in result.stdout
     assert result.stdout.endswith("The delivery is empty: it contains no records.\n")

@@ -1,4 +1,4 @@
-"""`counterfoil migrate`, and what is shown of a store that lives at an address."""
+"""`counterfoil migrate`, and output about a store at an address."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from counterfoil.settings import SettingsError, display_value, load, without_pas
 
 @pytest.fixture
 def bare() -> str:
-    """An empty database's address."""
+    """The address of an empty database."""
     server = servers.postgres(18)
     server.command("DROP DATABASE IF EXISTS bare_of_all")
     server.command("CREATE DATABASE bare_of_all")
@@ -25,7 +25,7 @@ def at(url: str) -> Command:
     return Command(url)  # type: ignore[arg-type]
 
 
-def test_migrate_makes_the_schema_and_says_what_it_ran(bare: str) -> None:
+def test_migrate_creates_the_schema_and_reports_what_it_ran(bare: str) -> None:
     assert at(bare).json("migrate")["migrations"] == [
         "0001_store.sql",
         "0002_meter.sql",
@@ -37,11 +37,11 @@ def test_migrate_makes_the_schema_and_says_what_it_ran(bare: str) -> None:
     assert "up to date" in at(bare)("migrate").stdout
 
 
-def test_migrate_makes_the_roles_when_asked(bare: str) -> None:
+def test_migrate_creates_the_roles_on_request(bare: str) -> None:
     assert at(bare).json("migrate", "--roles")["roles"] == list(ROLES)
 
 
-def test_without_a_schema_other_commands_name_the_command_that_helps(bare: str) -> None:
+def test_without_a_schema_other_commands_name_the_command_that_creates_it(bare: str) -> None:
     assert "counterfoil migrate" in at(bare)("keys", "list", status=1).output
 
 
@@ -59,7 +59,7 @@ def test_keys_usage_and_doctor_work_on_postgresql(bare: str, monkeypatch: pytest
     ("address", "seen"),
     [
         ("postgresql://api:pa%2Fs@db:5432/x?sslmode=require", "postgresql://api:***@db:5432/x?sslmode=require"),
-        # Where a password is not encoded nobody knows where it ends.
+        # If the password is not percent-encoded, its end is unknown, so everything is hidden.
         ("postgresql://api:pa:s@s/w@db:5432/x?sslmode=require", "postgresql://***"),
         ("postgresql://api@db/x?password=hush&sslpassword=hush", "postgresql://api@db/x?password=***&sslpassword=***"),
         ("rediss://:hush@meter:6379/0", "rediss://:***@meter:6379/0"),

@@ -1,4 +1,4 @@
-"""What holds for every command: help, start-up, errors and exit statuses."""
+"""Behaviour of every command: help, start-up, errors and exit statuses."""
 
 import os
 import socket
@@ -42,8 +42,8 @@ def test_help_imports_neither_the_store_nor_the_drawing_library() -> None:
     subprocess.run([sys.executable, "-c", source], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_a_worker_imports_nothing_that_it_does_not_serve_with() -> None:
-    """It starts from a clean interpreter, with the command's own file and then with what it runs."""
+def test_a_worker_imports_only_what_it_needs_to_serve() -> None:
+    """Starts from a clean interpreter with the same imports as the command of a worker."""
     source = (
         "import sys\n"
         "import counterfoil.__main__, counterfoil.serving.worker\n"
@@ -78,9 +78,7 @@ def test_misuse_is_one_sentence_and_status_2(counterfoil: Command, arguments: tu
 
 
 @pytest.mark.parametrize("arguments", [(), ("keys",)])
-def test_a_group_of_commands_alone_shows_its_help_as_it_is_laid_out(
-    counterfoil: Command, arguments: tuple[str, ...]
-) -> None:
+def test_a_command_group_without_a_command_shows_its_help(counterfoil: Command, arguments: tuple[str, ...]) -> None:
     result = counterfoil.bare(*arguments, status=2)
     assert result.stderr == counterfoil.bare(*arguments, "--help").stdout
 
@@ -99,9 +97,7 @@ def test_a_group_of_commands_alone_shows_its_help_as_it_is_laid_out(
         ("demo", "--port", "9000", "--admin-port", "9000"),
     ],
 )
-def test_a_flag_with_a_value_that_cannot_be_used_is_misuse(
-    counterfoil: Command, store: Path, arguments: tuple[str, ...]
-) -> None:
+def test_a_flag_with_an_unusable_value_is_misuse(counterfoil: Command, store: Path, arguments: tuple[str, ...]) -> None:
     result = counterfoil(*arguments, status=2)
     assert result.stderr.startswith("counterfoil: ")
     assert f"Try `program {arguments[0]} --help`" in result.stderr
@@ -161,25 +157,25 @@ def test_a_store_of_a_newer_version_is_refused(counterfoil: Command, store: Path
     with sqlite3.connect(store / "keys.sqlite3") as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
-    assert "newer Counterfoil" in counterfoil("keys", "list", status=1).stderr
+    assert "newer version of Counterfoil" in counterfoil("keys", "list", status=1).stderr
 
 
-class SettledWrongly(SettingsError):
-    """A kind of settings error that the front door has no row for."""
+class WrongSettings(SettingsError):
+    """A kind of settings error without a separate entry in the error table."""
 
 
 class TooBusy(StoreUnavailable):
-    """The same for the store."""
+    """A kind of store error without a separate entry in the error table."""
 
 
 @pytest.mark.parametrize(
     ("error", "says"),
     [
-        (SettledWrongly("choose another"), "choose another"),
+        (WrongSettings("choose another"), "choose another"),
         (TooBusy("ask again"), "the store is unavailable: ask again"),
     ],
 )
-def test_an_error_of_an_expected_kind_is_reported_as_such_whatever_its_class_name(
+def test_an_error_of_a_known_kind_is_reported_as_such_whatever_its_class_name(
     error: Exception, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail() -> None:
@@ -190,7 +186,7 @@ def test_an_error_of_an_expected_kind_is_reported_as_such_whatever_its_class_nam
     assert capsys.readouterr().err == f"counterfoil: {says}\n"
 
 
-def test_an_unexpected_error_is_one_sentence_with_a_traceback_on_request(
+def test_an_unexpected_error_is_one_sentence_and_the_traceback_is_shown_on_request(
     counterfoil: Command, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counterfoil("keys", "issue", "--shop", "sh_1")

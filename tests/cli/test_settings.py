@@ -45,7 +45,7 @@ def test_the_settings_file_may_be_named_by_the_environment(tmp_path: Path, monke
     assert settings()["batch"]["value"] == "7"
 
 
-def test_secrets_are_masked_wherever_they_come_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_masked_whatever_their_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "counterfoil.toml"
     file.write_text(f'secret = "{SECRET}"\n')
     from_file = CliRunner().invoke(program, ["--config", str(file), "settings"])
@@ -93,7 +93,7 @@ def test_a_missing_settings_file_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "store", ["postgresql:/u@h/db", "sqlite:/var/lib/counterfoil", "posgresql://u@h/db", "u:p@h/db"]
 )
-def test_an_address_with_a_typo_is_not_taken_for_a_folder(store: str) -> None:
+def test_an_address_with_a_typo_is_not_mistaken_for_a_folder(store: str) -> None:
     with pytest.raises(SettingsError, match="store must be a folder or start with postgresql://"):
         load({"store": store}, {})
 

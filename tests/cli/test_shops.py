@@ -21,7 +21,7 @@ from running_service import backend_settings
 SECRET = "a deployment secret for tests only, long enough"
 WEEK_MS = 7 * DAY_MS
 HOUR_MS = 3_600_000
-# 15:00 in Thailand.
+# This is 15:00 in Thailand.
 NOW = 1_767_225_600_000 + 40 * DAY_MS + 8 * HOUR_MS
 
 
@@ -35,7 +35,7 @@ def bills_at(of: Record, *instants: int) -> list[Record]:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def where(request: pytest.FixtureRequest, store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of an empty store, once on each back end."""
+    """The address of an empty store, once per back end."""
     monkeypatch.setenv("COUNTERFOIL_SECRET", SECRET)
     with backend_settings(request.param) as place:
         yield place.get("store", str(store))
@@ -78,7 +78,7 @@ def test_today_is_compared_with_the_median_by_this_time_on_the_same_weekday(wher
     instants = [
         NOW - week * WEEK_MS - minute * 60_000 for week, count in earlier.items() for minute in range(1, count + 1)
     ]
-    # Later in the day, and on another weekday: neither counts.
+    # Bills later in the day or on another weekday do not count.
     instants += [NOW - WEEK_MS + HOUR_MS] * 9 + [NOW - 2 * DAY_MS] * 9
     run(where, "load", "-", stdin=ndjson([busy, *bills_at(busy, *instants, NOW - 60_000, NOW - 120_000)]))
     (found,) = seen(where)
@@ -91,11 +91,11 @@ def test_a_shop_is_silent_once_it_usually_has_five_bills_in_that_time(where: str
     run(where, "load", "-", stdin=ndjson([regular, *bills_at(regular, *every_half_hour)]))
     last = max(every_half_hour)
     assert not seen(where, last + HOUR_MS)[0].is_silent
-    # The shop has closed for the night: no bill is usual then.
+    # The shop has closed for the night, when bills are not usual.
     assert not seen(where, last + 12 * HOUR_MS)[0].is_silent
     assert seen(where, last + DAY_MS)[0].is_silent
     assert seen(where, last + 20 * DAY_MS)[0].is_silent
-    # After four weeks it counts as closed.
+    # After four weeks the shop counts as closed.
     assert not seen(where, last + 29 * DAY_MS)[0].is_silent
 
 
@@ -118,7 +118,7 @@ def test_an_empty_store_gets_a_note_and_a_missing_one_is_not_created(counterfoil
     assert not store.exists()
     counterfoil("init")
     result = counterfoil("shops")
-    assert (result.stdout, "no shop is loaded yet" in result.stderr) == ("", True)
+    assert (result.stdout, "no shops are loaded yet" in result.stderr) == ("", True)
     assert counterfoil.json("shops") == []
 
 
@@ -129,7 +129,7 @@ def test_columns_stay_aligned_under_thai_names_and_control_characters_are_not_pr
     assert len({line.index(line.split()[-1]) for line in lines}) == 1
 
 
-def test_a_key_for_an_unknown_shop_points_at_the_list(counterfoil: Command) -> None:
+def test_a_key_for_an_unknown_shop_refers_to_the_list_of_shops(counterfoil: Command) -> None:
     assert "counterfoil shops" in counterfoil("keys", "issue", "--shop", "sh_9").stderr
 
 

@@ -69,7 +69,7 @@ def status_of(report: dict[str, Any], check: str) -> str:
 
 
 @pytest.mark.parametrize("deployment", ["sqlite", "postgres"])
-def test_a_ready_service_on_a_sound_store_is_well(
+def test_a_ready_service_on_a_healthy_store_passes(
     deployment: str, store: Path, admin_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COUNTERFOIL_SECRET", SECRET)
@@ -86,7 +86,9 @@ def test_a_ready_service_on_a_sound_store_is_well(
         assert ("PostgreSQL" if place else "SQLite") in result.stdout
 
 
-def test_a_real_service_is_seen_and_its_end_too(loaded: Command, admin_port: int, store: Path) -> None:
+def test_a_real_service_is_detected_while_it_runs_and_not_after_its_end(
+    loaded: Command, admin_port: int, store: Path
+) -> None:
     environment = {**os.environ, "COUNTERFOIL_PORT": str(free_port()), "COUNTERFOIL_LOG": "off"}
     service = subprocess.Popen([*PYTHON, "serve", "--store", str(store)], env=environment)
     try:
@@ -108,7 +110,7 @@ def test_a_service_that_is_not_ready_fails_and_says_why(loaded: Command, admin_p
         assert "usage: the disk is full" in loaded("status", status=1).stdout
 
 
-def test_another_program_on_the_port_is_not_taken_for_the_service(loaded: Command, admin_port: int) -> None:
+def test_another_program_on_the_port_is_not_mistaken_for_the_service(loaded: Command, admin_port: int) -> None:
     with socket.create_server(("127.0.0.1", admin_port)) as stranger:
         stranger.listen()
         child = subprocess.Popen(
@@ -119,10 +121,10 @@ def test_another_program_on_the_port_is_not_taken_for_the_service(loaded: Comman
             connection.recv(1000)
             connection.sendall(b"SSH-2.0-nothing\r\n")
         output, _ = child.communicate(timeout=30)
-    assert (child.returncode, b"another program uses this port" in output) == (1, True)
+    assert (child.returncode, b"another program is using this port" in output) == (1, True)
 
 
-def test_a_horizon_that_stands_still_fails(counterfoil: Command, admin_port: int, store: Path) -> None:
+def test_a_horizon_that_does_not_advance_fails(counterfoil: Command, admin_port: int, store: Path) -> None:
     hours_ago = ManualClock(SystemClock().now_ms() - 7_200_000)
     settings = load({"store": str(store)})
     bootstrap.prepare(settings, hours_ago)

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, or that cannot carry every letter; and names that are no text."""
+"""Standard streams that are closed or cannot encode every character, and file names that cannot be decoded."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def test_every_command_works_with_a_closed_standard_error(counterfoil: Command, 
     assert len(counterfoil.json("keys", "list")) == 1
 
 
-def test_a_closed_standard_input_fails_a_load_from_it_and_nothing_else(counterfoil: Command, store: Path) -> None:
+def test_a_closed_standard_input_fails_only_a_load_that_reads_from_it(counterfoil: Command, store: Path) -> None:
     done = in_a_shell("load", "-", "--store", store, closing="<&-")
     assert (done.returncode, done.stderr) == (1, b"counterfoil: cannot read source records: standard input is closed\n")
     key_id = counterfoil.json("keys", "issue", "--shop", "sh_1")["keyId"]
@@ -58,7 +58,7 @@ def test_characters_that_the_output_cannot_encode_are_escaped(counterfoil: Comma
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "ascii", "utf-8"])
-def test_json_says_the_same_in_every_encoding(counterfoil: Command, store: Path, encoding: str) -> None:
+def test_json_output_is_the_same_in_every_encoding(counterfoil: Command, store: Path, encoding: str) -> None:
     label = f"{THAI} café 🍜"
     counterfoil("keys", "issue", "--shop", "sh_1", "--label", label)
     done = in_a_shell("keys", "list", "--json", "--store", store, encoding=encoding)
@@ -103,7 +103,7 @@ def test_a_store_with_an_undecodable_name_is_shown_and_used(tmp_path: Path) -> N
         assert (done.returncode, done.stderr) == (0, b""), arguments
 
 
-def test_a_null_device_that_cannot_be_opened_is_one_sentence() -> None:
+def test_a_null_device_that_cannot_be_opened_is_reported_in_one_sentence() -> None:
     code = "import os; os.devnull = '/no/such/device'; from counterfoil.cli.main import run; run()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""What people see on a terminal, and what a pipe gets instead."""
+"""Output on a terminal, and in a pipe."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ ESCAPE = "\x1b["
 
 
 def on_terminal(*arguments: object, columns: int = 80, typed: bytes = b"", **variables: str) -> str:
-    """What the command shows on a terminal of its own; `typed` is what somebody typed ahead."""
+    """Return the output of the command on its own terminal. `typed` is input that was typed ahead."""
     mine, theirs = pty.openpty()
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "40"} | variables
     os.write(mine, typed)
@@ -36,7 +36,7 @@ def _everything(terminal: int) -> bytes:
     while True:
         try:
             piece = os.read(terminal, 65_536)
-        except OSError:  # how Linux says that the other side has closed it
+        except OSError:  # Linux reports in this way that the other side has closed the terminal
             return shown
         if not piece:
             return shown
@@ -101,5 +101,5 @@ def test_yes_skips_the_confirmation_of_a_revocation(counterfoil: Command, store:
     assert counterfoil.json("keys", "show", key_id)["revoked"]
 
 
-def test_compressed_records_are_kept_off_a_terminal() -> None:
-    assert "will not write compressed records to a terminal" in on_terminal("generate", "--bills", "1", "--gzip")
+def test_compressed_records_are_not_written_to_a_terminal() -> None:
+    assert "compressed records cannot be shown on a terminal" in on_terminal("generate", "--bills", "1", "--gzip")

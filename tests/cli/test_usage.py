@@ -26,7 +26,7 @@ def key_id(counterfoil: Command) -> str:
 
 
 def spend(store: Path, key_id: str, count: int, days_ago: int = 0) -> None:
-    """Requests of a key, and the record of one that returned personal data."""
+    """Record requests of a key, one of which returned personal data."""
     at = SystemClock().now_ms() - days_ago * DAY_MS
     with closing(SqliteUsage(store, ManualClock(at))) as usage:
         asyncio.run(_admit(usage, key_id, count, at))
@@ -50,7 +50,7 @@ async def _admit(usage: SqliteUsage, key_id: str, count: int, at: int) -> None:
     )
 
 
-def test_a_keys_last_days_are_counted_oldest_first(counterfoil: Command, store: Path, key_id: str) -> None:
+def test_a_keys_recent_days_are_listed_oldest_first(counterfoil: Command, store: Path, key_id: str) -> None:
     spend(store, key_id, 5, days_ago=1)
     spend(store, key_id, 3)
     (spent,) = counterfoil.json("usage", key_id)
@@ -79,7 +79,7 @@ def test_an_unknown_key_id_is_reported(counterfoil: Command, key_id: str) -> Non
     assert "there is no key" in counterfoil("usage", "A" * 12, status=1).stderr
 
 
-def test_disclosures_say_which_key_saw_how_many_members_of_which_base(
+def test_disclosures_name_the_key_the_base_and_the_number_of_members(
     counterfoil: Command, store: Path, key_id: str
 ) -> None:
     other = str(counterfoil.json("keys", "issue", "--shop", "sh_2")["keyId"])
@@ -91,7 +91,7 @@ def test_disclosures_say_which_key_saw_how_many_members_of_which_base(
     assert "mb_a" in counterfoil("usage", "--disclosures").stdout
 
 
-def test_disclosures_of_a_key_are_found_behind_many_of_others_and_never_cut_off_silently(
+def test_disclosures_of_a_key_are_found_behind_many_of_others_and_never_truncated_silently(
     counterfoil: Command, store: Path, key_id: str
 ) -> None:
     other = str(counterfoil.json("keys", "issue", "--shop", "sh_2")["keyId"])
@@ -102,7 +102,7 @@ def test_disclosures_of_a_key_are_found_behind_many_of_others_and_never_cut_off_
     assert (key_id in of_one.stdout, of_one.stderr) == (True, "")
     of_all = counterfoil("usage", "--disclosures", "--latest", 3, "--json")
     assert len(json.loads(of_all.stdout)) == 3
-    assert "there are more; these are the latest 3" in of_all.stderr
+    assert "only the latest 3 disclosures are shown" in of_all.stderr
     assert counterfoil("usage", "--disclosures", "--latest", 4).stderr == ""
 
 
@@ -120,7 +120,7 @@ def test_without_disclosures_a_note_is_printed_instead_of_a_table(counterfoil: C
     assert "no request has returned personal data" in result.stderr
 
 
-def test_prune_drops_records_past_90_days_and_totals_past_400_and_says_so(
+def test_prune_deletes_records_after_90_days_and_totals_after_400_and_reports_it(
     counterfoil: Command, store: Path, key_id: str
 ) -> None:
     for days_ago in (410, 100, 10, 0):

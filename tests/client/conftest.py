@@ -7,19 +7,19 @@ from client.pulled_copy import PLENTY, Copy
 from client.targets import TARGETS, Target
 from running_service import RunningService
 
-# A copy in PostgreSQL needs a real server: `make test-long`.
+# A copy in PostgreSQL needs a real server, so it is tested only in `make test-long`.
 KINDS = [pytest.param(name, marks=() if name == "duckdb" else pytest.mark.long) for name in TARGETS]
 
 
 @pytest.fixture(params=KINDS)
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
-    """An empty target, once of every kind."""
+    """An empty target, once per kind."""
     return TARGETS[request.param](tmp_path)
 
 
 @pytest.fixture
 def branch(service: RunningService) -> r.Record:
-    """A branch with a base, members and bills of every sort."""
+    """A branch with a base, members and bills of every kind."""
     branch = r.branch(categories=[{"id": "c-soups", "name": "Soups"}, {"id": "c-hot", "parentId": "c-soups"}])
     service.load(branch, r.base(branch), *r.members(branch, 5), *r.bills(branch, 12))
     service.load(*odd_bills(branch), odd_member(branch))
@@ -28,7 +28,7 @@ def branch(service: RunningService) -> r.Record:
 
 @pytest.fixture
 def copy(service: RunningService, branch: r.Record, target: Target) -> Copy:
-    """A copy of the branch's franchise, not pulled yet."""
+    """A copy of the branch's franchise that has not been pulled yet."""
     return Copy(service, service.key(franchise=branch["franchiseId"], **PLENTY), target)
 
 

@@ -1,7 +1,7 @@
-"""Objects rebuilt from a copy's tables, and the service's own answers brought into the same form.
+"""Objects rebuilt from a copy's tables, and the service's answers converted to the same form.
 
 Instants are compared as milliseconds and numbers as decimals; everything else
-is compared as it is.
+is compared unchanged.
 """
 
 from datetime import datetime
@@ -33,7 +33,7 @@ PERSONAL = ("tel", "email")
 
 
 def plain(value: Any, name: str = "") -> Any:
-    """An answer with its instants as milliseconds and its numbers as decimals."""
+    """Return an answer with its instants as milliseconds and its numbers as decimals."""
     match value:
         case dict():
             return {name: plain(inner, name) for name, inner in value.items()}
@@ -50,7 +50,7 @@ def plain(value: Any, name: str = "") -> Any:
 
 
 def assert_same(held: dict[Any, Json], served: dict[Any, Json]) -> None:
-    """The same objects, field for field; says what differs in a line."""
+    """Check that both have the same objects, field for field. The message names a difference in one line."""
     only_here, only_there = held.keys() - served.keys(), served.keys() - held.keys()
     assert not only_here, f"only in the copy: {only_here}"
     assert not only_there, f"only in the service: {only_there}"
@@ -65,7 +65,7 @@ def assert_same(held: dict[Any, Json], served: dict[Any, Json]) -> None:
 
 
 def shops(sink: SqlSink) -> dict[str, Json]:
-    """The shops that the copy takes to be there."""
+    """Return the shops that are not marked as removed in the copy."""
     categories = _lists(sink, CATEGORIES, "shop_id", "position")
     found = {}
     for row in _rows(sink, SHOPS, "WHERE removed_at IS NULL"):
@@ -75,7 +75,7 @@ def shops(sink: SqlSink) -> dict[str, Json]:
 
 
 def bills(sink: SqlSink) -> dict[tuple[str, str], Json]:
-    """Every bill of the copy by shop and id."""
+    """Return every bill of the copy by shop and ID."""
     items = _lists(sink, BILL_ITEMS, "shop_id, bill_id", "line", options=[])
     for row in _rows(sink, ITEM_OPTIONS, "ORDER BY line, position"):
         items[row["shop_id"], row["bill_id"]][row["line"] - 1]["options"].append(_record(ITEM_OPTIONS, row))
@@ -100,7 +100,7 @@ def bills(sink: SqlSink) -> dict[tuple[str, str], Json]:
 
 
 def members(sink: SqlSink, *, personal: bool = False) -> dict[tuple[str, str], Json]:
-    """The members that the copy takes to be there, by base and token."""
+    """Return the members that are not marked as removed in the copy, by base and token."""
     coupons = _lists(sink, COUPONS, "member_id", "position")
     found = {}
     for row in _rows(sink, MEMBERS, "WHERE removed_at IS NULL"):
@@ -128,7 +128,7 @@ def _selected(sink: SqlSink, column: Column) -> str:
 
 
 def _record(table: Table, row: Json) -> Json:
-    """A row as an object of the answer, without what belongs to its parent or to the copy."""
+    """Convert a row to an object of the answer, without the columns of its parent and of the copy itself."""
     record: Json = {}
     for column in table.columns:
         if column.path and not column.of_parent:
@@ -144,7 +144,7 @@ def _record(table: Table, row: Json) -> Json:
 
 
 def _lists(sink: SqlSink, table: Table, owner: str, number: str, **extra: Any) -> dict[Any, list[Json]]:
-    """The objects of a list by their owner, in their order, whose numbers must be 1, 2, 3."""
+    """Return the objects of a list by owner, in order. Their numbers must be 1, 2, 3 and so on."""
     found: dict[Any, list[Json]] = {}
     names = owner.split(", ")
     for row in _rows(sink, table, f"ORDER BY {owner}, {number}"):

@@ -16,18 +16,18 @@ from client.scripted_service import Answer, scripted_service
 from running_service import RunningService
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "sync.md"
-# Three windows per shop instead of fourteen: every page starts curl and jq.
+# This gives three windows per shop instead of fourteen. Every page starts curl and jq, which takes time.
 FIRST_DAY = "2025-12-01"
 
 
 def example_code(language: str) -> str:
-    """The only code block of this language in the document."""
+    """Return the only code block of this language in the document."""
     [code] = re.findall(rf"```{language}\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
     return str(code)
 
 
 class Client:
-    """One example client with a folder of its own, and the copy that it keeps there."""
+    """One example client with its own folder and the copy that it keeps there."""
 
     language: str
     command: tuple[str, ...]
@@ -41,7 +41,7 @@ class Client:
         (folder / "example").write_text(example_code(self.language))
 
     def start(self, *arguments: str, url: str = "") -> "subprocess.CompletedProcess[str]":
-        """Run the client once and return how it ended."""
+        """Run the client once; return the finished process."""
         environment = {"COUNTERFOIL_URL": url or self.url, "COUNTERFOIL_KEY": self.key, "FIRST_DAY": self.first_day}
         command = [*self.command, "example", *arguments]
         return subprocess.run(
@@ -66,7 +66,7 @@ class Client:
         return {member["memberId"]: plain(member) for member in self._members()}
 
     def marks(self) -> dict[str, str]:
-        """The marks of the shops that have one."""
+        """Return the marks, by shop."""
         raise NotImplementedError
 
     def _bills(self) -> list[Json]:
@@ -115,9 +115,9 @@ class CurlClient(Client):
 
 @contextmanager
 def proxy(service: RunningService, happens: Callable[[str], Answer | None]) -> Iterator[str]:
-    """Run a proxy to the service that calls `happens` with the path of each request before it passes the request on.
+    """Run a proxy to the service that calls `happens` with the path of each request before it forwards the request.
 
-    If `happens` returns an answer, the client receives that instead. The value is the proxy's base URL.
+    If `happens` returns an answer, the client receives that instead. Yields the proxy's base URL.
     """
 
     def answer(path: str, headers: Any) -> Answer:

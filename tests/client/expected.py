@@ -1,4 +1,4 @@
-"""What the service holds, read with a separate key so that nobody's cursors are affected."""
+"""The data of the service, read with a separate key so that no other client's cursors are affected."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -7,13 +7,13 @@ from typing import Any, Protocol
 from client.copy_contents import Json, plain
 
 EVER = "1970-01-01T00:00:00Z"
-# All that tests put into a shop lies between these days.
+# All bills and members in the tests lie between these days.
 FIRST, LAST = date(2024, 12, 1), date(2026, 12, 31)
 
 
 class Ask(Protocol):
     def __call__(self, path: str, **query: Any) -> Json:
-        """The body of a successful answer."""
+        """Return the body of a successful answer."""
 
 
 def shops(ask: Ask) -> dict[str, Json]:
@@ -21,7 +21,7 @@ def shops(ask: Ask) -> dict[str, Json]:
 
 
 def bills(ask: Ask, shop_id: str, first: date = FIRST, last: date = LAST) -> dict[tuple[str, str], Json]:
-    """Every bill that some list shows."""
+    """Return every bill that appears in a list, by shop and ID."""
     found: dict[tuple[str, str], Json] = {}
     while first <= last:
         end = min(last, first + timedelta(days=30))

@@ -1,4 +1,4 @@
-"""A copy beside a service: pulled, compared and reconciled over HTTP."""
+"""A copy of a service's data: pulled, compared and reconciled over HTTP."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ PLENTY: dict[str, Any] = {"per_min": 1_000_000, "per_day": 1_000_000}
 
 
 class Copy:
-    """What one key can read, stored in a target that is opened for every run."""
+    """Everything that one key can read, stored in a target that is opened for every run."""
 
     def __init__(
         self, service: RunningService, key: str, target: Callable[[], SqlSink], *, personal: bool = False
@@ -51,7 +51,7 @@ class Copy:
             sink.close()
 
     def held(self) -> dict[str, Any]:
-        """What the copy holds."""
+        """Return the contents of the copy."""
         sink = self.target()
         try:
             return {
@@ -63,7 +63,7 @@ class Copy:
             sink.close()
 
     def served(self) -> dict[str, Any]:
-        """What the service shows to this key."""
+        """Return what the service shows to this key."""
         shops = expected.shops(self._ask)
         bills: dict[tuple[str, str], Json] = {}
         members: dict[tuple[str, str], Json] = {}
@@ -90,7 +90,7 @@ class Copy:
 
 
 def assert_equal(copy: Copy) -> None:
-    """The copy is what the service shows, field for field."""
+    """Check that the copy equals what the service shows, field for field."""
     held, served = copy.held(), copy.served()
     assert held["shops"] == served["shops"]
     assert held["bills"] == served["bills"]

@@ -1,4 +1,4 @@
-"""Other services on a free port: one whose answers a test provides, and ours as a later release might be."""
+"""Other services on a free port: one with answers from the test, and ours as a later release might be."""
 
 import json
 import threading
@@ -31,7 +31,7 @@ def scripted_service(answer: Answers) -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
-            """Quietly."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -47,7 +47,7 @@ def scripted_service(answer: Answers) -> Iterator[str]:
 
 @contextmanager
 def newer_service(service: RunningService) -> Iterator[str]:
-    """Our service with fields and values that this release does not know, in every object."""
+    """Run our service with additional fields and values, unknown to this release, in every object."""
 
     def answer(path: str, headers: Mapping[str, str]) -> Answer:
         passed = {"authorization": {name.lower(): value for name, value in headers.items()}["authorization"]}

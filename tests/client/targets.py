@@ -1,4 +1,4 @@
-"""Every kind of target, each empty at first and opened as often as a test likes."""
+"""Every kind of target. Each is empty at first and can be opened repeatedly."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ def parquet_target(folder: Path) -> Target:
 
 
 def postgres_url() -> str:
-    """A database of its own."""
+    """Create an empty database; return its address."""
     name = fresh("copy").replace("-", "_")
     server = servers.postgres(18)
     server.command(f"CREATE DATABASE {name}")

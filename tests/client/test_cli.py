@@ -35,7 +35,7 @@ def _no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 class CopyOwner:
-    """Somebody who keeps a copy of a branch."""
+    """A user who keeps a copy of a branch."""
 
     def __init__(self, service: RunningService, branch: r.Record, folder: Path) -> None:
         self.service = service
@@ -185,7 +185,7 @@ def test_a_failing_service_gives_exit_status_5_too(copy_owner: CopyOwner, monkey
     copy_owner("pull")
 
 
-def test_a_path_below_which_there_is_no_api_is_named(copy_owner: CopyOwner) -> None:
+def test_a_base_url_without_an_api_below_it_is_reported(copy_owner: CopyOwner) -> None:
     words = ("--url", f"{copy_owner.service.url}/ext", "--key-file", str(copy_owner.key_file))
     result = copy_owner.bare("pull", *words, status=1)
     assert "/ext. The address usually ends in /ext/v1." in result.stderr
@@ -198,13 +198,13 @@ def test_a_user_in_the_url_is_refused_because_it_would_replace_the_key(copy_owne
     assert "sesame" not in result.output
 
 
-def test_a_password_that_could_be_taken_for_a_host_is_not_shown(copy_owner: CopyOwner) -> None:
+def test_a_password_that_could_be_mistaken_for_a_host_is_not_shown(copy_owner: CopyOwner) -> None:
     result = copy_owner("pull", "--to", "postgresql://me:open@sesame@db.example.com/copy", status=2)
     assert "%40" in result.stderr
     assert "sesame" not in result.output
 
 
-def test_another_address_is_refused_until_it_is_adopted(copy_owner: CopyOwner) -> None:
+def test_another_base_url_is_refused_until_it_is_adopted(copy_owner: CopyOwner) -> None:
     copy_owner("pull")
     copy_owner.take_key(**PLENTY)
     assert "--adopt" in copy_owner("pull", status=1).stderr
@@ -231,12 +231,12 @@ def test_durations_are_parsed(written: str, seconds: float) -> None:
     assert duration(written) == seconds
 
 
-# --- again and again, and stopping -----------------------------------------------------
+# --- repeated pulls, and stopping --------------------------------------------------------
 
 
 @contextmanager
 def kept(copy_owner: CopyOwner, every: str) -> Iterator["subprocess.Popen[str]"]:
-    """A pull that keeps running, as a process."""
+    """Run a repeated pull as a process for the duration of the block."""
     process = subprocess.Popen(
         [*PYTHON, *copy_owner.words("pull", "--every", every, "--json")],
         stdout=subprocess.PIPE,
@@ -254,7 +254,7 @@ def told(process: "subprocess.Popen[str]") -> Any:
     return json.loads(process.stdout.readline())
 
 
-def test_a_pull_that_keeps_running_brings_new_data_until_it_is_stopped(copy_owner: CopyOwner) -> None:
+def test_a_repeated_pull_copies_new_data_until_it_is_stopped(copy_owner: CopyOwner) -> None:
     with kept(copy_owner, "1s") as process:
         assert told(process)["billsWritten"] == 19
         copy_owner.service.load(r.bill(copy_owner.branch))
@@ -265,7 +265,7 @@ def test_a_pull_that_keeps_running_brings_new_data_until_it_is_stopped(copy_owne
         assert process.wait(10) == 130
 
 
-def test_a_pull_that_is_terminated_closes_its_copy_and_dies_of_the_signal(copy_owner: CopyOwner) -> None:
+def test_a_terminated_pull_closes_its_copy_and_dies_of_the_signal(copy_owner: CopyOwner) -> None:
     with kept(copy_owner, "1h") as process:
         told(process)
         process.send_signal(signal.SIGTERM)
@@ -299,7 +299,7 @@ def test_a_removed_bill_is_reported_and_repaired(copy_owner: CopyOwner) -> None:
     assert "120.50" in shown
     [difference] = copy_owner.json("reconcile", status=3)["differences"]
     assert (difference["removed"], difference["copy"]["net"], difference["service"]["count"]) == (1, "120.50", 0)
-    assert "All were fixed" in copy_owner("reconcile", "--fix").stdout
+    assert "It was fixed" in copy_owner("reconcile", "--fix").stdout
     assert "matches the service" in copy_owner("reconcile").stdout
 
 

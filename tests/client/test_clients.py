@@ -20,7 +20,7 @@ ACCOUNT = "U" + "0123456789abcdef" * 2
 
 
 class Caller:
-    """A client of either kind, called the same way. It sleeps by advancing the clock of the service."""
+    """Calls a client of either kind in the same way. It sleeps by advancing the clock of the service."""
 
     def __init__(self, service: RunningService, kind: type[Client] | type[AsyncClient], runner: asyncio.Runner) -> None:
         self.service = service
@@ -29,7 +29,7 @@ class Caller:
         self._runner = runner
 
     def __call__(self, key: str, method: str, *arguments: Any, **options: Any) -> Any:
-        """One call with a client of its own; iterators are read to their end."""
+        """Call a method of a new client; return its result. Iterators are read to their end."""
         with_url = options.pop("url", f"{self.service.url}/ext/v1")
         per_min = options.pop("per_min", None)
         steps = options.pop("steps", None)
@@ -93,18 +93,20 @@ def test_shops_are_listed_with_their_categories(call: Caller, key: str, shop: r.
     assert listed["categories"][0]["name"] == "Soups"
 
 
-def test_the_page_of_shops_carries_the_mark_for_the_next_run(call: Caller, key: str, service: RunningService) -> None:
+def test_the_page_of_shops_has_the_mark_for_the_next_run(call: Caller, key: str, service: RunningService) -> None:
     page = call(key, "shop_page")
     assert page.server_time == service.get("shops", key).json()["serverTime"]
     assert page.next_cursor is None
 
 
-def test_bills_of_days_come_over_all_pages_in_their_order(call: Caller, key: str, shop: r.Record) -> None:
+def test_bills_by_day_are_read_over_all_pages_in_order(call: Caller, key: str, shop: r.Record) -> None:
     bills = call(key, "bills", shop["id"], first=date(2026, 1, 1), last=date(2026, 1, 31), limit=2)
     assert [bill["timestamp"][17:19] for bill in bills] == ["00", "01", "02", "03", "04"]
 
 
-def test_changed_bills_come_from_an_instant_on(call: Caller, key: str, shop: r.Record, service: RunningService) -> None:
+def test_changed_bills_are_read_from_an_instant_on(
+    call: Caller, key: str, shop: r.Record, service: RunningService
+) -> None:
     mark = call(key, "shop_page").server_time
     service.load(r.bill(shop, id="late"))
     assert [bill["id"] for bill in call(key, "bills", shop["id"], updated_since=mark)][-1] == "late"
@@ -146,7 +148,7 @@ def test_money_is_decimal_and_exact_in_every_field(
     assert amounts["tip"] is None
 
 
-def test_members_come_over_all_pages_with_decimal_points(call: Caller, key: str, shop: r.Record) -> None:
+def test_members_are_read_over_all_pages_with_decimal_points(call: Caller, key: str, shop: r.Record) -> None:
     members = call(key, "members", shop["providerId"], limit=1)
     assert [member["createdDate"][8:10] for member in members] == ["01", "02", "03"]
     assert {type(member["points"]) for member in members} == {Decimal}
@@ -158,12 +160,14 @@ def test_one_member_is_read_by_its_token(call: Caller, key: str, shop: r.Record,
     assert call(key, "member", token)["memberId"] == token
 
 
-def test_personal_data_is_there_for_keys_that_may_see_it(call: Caller, shop: r.Record, service: RunningService) -> None:
+def test_personal_data_is_present_for_keys_with_the_permission(
+    call: Caller, shop: r.Record, service: RunningService
+) -> None:
     key = service.key(franchise=shop["franchiseId"], personal_data=True, **PLENTY)
     assert call(key, "members", shop["providerId"])[0]["tel"] == "0811111111"
 
 
-def test_a_lookup_gives_the_token(call: Caller, shop: r.Record, service: RunningService) -> None:
+def test_a_lookup_returns_the_token(call: Caller, shop: r.Record, service: RunningService) -> None:
     service.load(r.member(shop, id="found", messaging=[{"userId": ACCOUNT}]))
     key = service.key(franchise=shop["franchiseId"], messaging_lookup=True, **PLENTY)
     assert call(key, "lookup", shop["providerId"], ACCOUNT) == service.token("found")
@@ -175,7 +179,7 @@ def test_usage_reports_the_permissions_of_the_key(call: Caller, key: str) -> Non
     assert usage["today"]["count"] == 1
 
 
-def test_a_refusal_carries_code_and_request_id(call: Caller, key: str, service: RunningService) -> None:
+def test_a_refusal_has_a_code_and_a_request_id(call: Caller, key: str, service: RunningService) -> None:
     with pytest.raises(Refusal) as told:
         call(key, "bill", "no such bill")
     assert (told.value.status, told.value.code) == (404, "not_found")
@@ -199,7 +203,7 @@ def test_the_client_stays_within_the_limit_that_the_service_reports(
     assert call.slept == [61.0, 61.0]
 
 
-def test_a_full_minute_is_waited_out_as_long_as_the_service_says(
+def test_when_the_minute_is_full_the_client_waits_as_long_as_the_service_says(
     call: Caller, shop: r.Record, service: RunningService
 ) -> None:
     key = service.key(franchise=shop["franchiseId"], per_min=2)
@@ -244,7 +248,7 @@ def test_a_malformed_key_is_reported_before_anything_is_sent(call: Caller, key: 
         call(key, "shops")
 
 
-def test_tasks_that_share_a_client_learn_the_limit_once(
+def test_tasks_that_share_a_client_learn_the_limit_only_once(
     key: str, service: RunningService, runner: asyncio.Runner
 ) -> None:
     async def ask_together() -> None:

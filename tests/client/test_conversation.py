@@ -1,4 +1,4 @@
-"""One call from first try to final answer, driven by hand: no network, no clock."""
+"""A single call from the first attempt to the final answer, simulated without network and clock."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,7 +32,7 @@ def refused(status: int, code: str, headers: Mapping[str, str] | None = None, **
 
 
 def held(*outcomes: Outcome, pace: Pace | None = None) -> tuple[list[Step], HttpResponse | CounterfoilError]:
-    """The steps of a conversation in which these outcomes come one after the other, and what it ended with."""
+    """Return the steps of a conversation with these outcomes in order, and its final result."""
     coming = iter(outcomes)
     talk = conversation(CALL, pace or Pace(1000), AROUND)
     steps: list[Step] = [next(talk)]
@@ -51,7 +51,7 @@ def test_an_answer_ends_the_conversation() -> None:
     assert held(OK) == ([Send(CALL)], OK)
 
 
-def test_a_full_minute_is_waited_out_and_never_given_up() -> None:
+def test_when_the_minute_is_full_the_client_waits_and_never_gives_up() -> None:
     full = refused(429, "rate_limited", {"retry-after": "7"})
     steps, end = held(*[full] * 50, OK)
     assert end == OK
@@ -115,7 +115,7 @@ def test_the_page_of_another_service_is_raised_at_once(status: int) -> None:
     assert len(steps) == 1
 
 
-def test_a_message_of_another_kind_is_harmless() -> None:
+def test_an_error_body_of_another_form_is_harmless() -> None:
     _, end = held(refused(404, "not_found", message={"th": "ไม่พบ"}))
     assert isinstance(end, Refusal)
     assert end.code == "not_found"

@@ -1,4 +1,4 @@
-"""The client's dictionaries carry the names that the service publishes."""
+"""The fields of the client's models are those that the service publishes."""
 
 from typing import Any, get_type_hints
 
@@ -13,7 +13,7 @@ PUBLISHED = {
     for name, resource in vars(resources).items()
     if isinstance(resource, type) and issubclass(resource, resources.Resource) and resource is not resources.Resource
 }
-# A lookup's answer is unpacked to the token itself.
+# The client returns the token itself instead of a lookup's answer.
 UNPACKED = {"MemberReference"}
 
 
@@ -28,14 +28,14 @@ def test_a_model_has_the_fields_of_its_resource_in_their_order(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", sorted(set(PUBLISHED) - UNPACKED))
-def test_a_field_may_be_absent_in_the_model_where_it_may_be_on_the_wire(name: str) -> None:
+def test_a_field_is_optional_in_the_model_if_the_service_may_omit_it(name: str) -> None:
     model: Any = getattr(models, name)
     optional = {field.encode_name for field in msgspec.structs.fields(PUBLISHED[name]) if not field.required}
     assert set(model.__optional_keys__) == optional
 
 
 @pytest.mark.parametrize("name", sorted(set(PUBLISHED) - UNPACKED))
-def test_a_number_is_a_decimal_in_the_model_wherever_it_may_have_a_fraction(name: str) -> None:
+def test_a_number_is_a_decimal_in_the_model_if_it_may_have_a_fraction(name: str) -> None:
     hints = get_type_hints(getattr(models, name))
     for field in msgspec.structs.fields(PUBLISHED[name]):
         has_fraction = "float" in str(field.type)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from counterfoil.client.pace import WINDOW_SEC, Pace
 
-# The service's own window, which must never hold more than the ceiling.
+# The length of the service's window, which must never hold more requests than the limit.
 MINUTE = 60.0
 
 
@@ -23,7 +23,7 @@ def test_requests_sent_before_the_limit_was_known_count() -> None:
     assert [pace.reserve(1.0), pace.reserve(1.0)] == [0.0, WINDOW_SEC - 1.0]
 
 
-def test_a_request_over_the_limit_is_told_when_to_retry() -> None:
+def test_a_request_over_the_limit_learns_when_to_retry() -> None:
     pace = Pace(3)
     for second in (0.0, 10.0, 20.0):
         assert pace.reserve(second) == 0.0

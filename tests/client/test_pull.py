@@ -1,4 +1,4 @@
-"""A pull into every kind of target: the copy is what the service shows, whatever came in between."""
+"""Pulls into every kind of target: the copy equals what the service shows, whatever has happened in between."""
 
 import msgspec
 import pytest
@@ -12,7 +12,7 @@ from running_service import RunningService
 
 
 @pytest.mark.parametrize("limit", [3, 200])
-def test_a_first_pull_holds_all_that_the_service_shows(copy: Copy, limit: int) -> None:
+def test_a_first_pull_copies_everything_that_the_service_shows(copy: Copy, limit: int) -> None:
     tally = copy.pull(limit=limit)
     assert_equal(copy)
     assert (tally.bills_written, tally.members_written) == (19, 6)
@@ -25,9 +25,7 @@ def test_a_second_pull_of_a_quiet_service_writes_nothing(copy: Copy) -> None:
     assert_equal(copy)
 
 
-def test_changes_of_every_sort_are_brought_by_the_next_pull(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
+def test_the_next_pull_copies_changes_of_every_kind(copy: Copy, branch: r.Record, service: RunningService) -> None:
     edited, voided = r.bill(branch), r.bill(branch)
     moved = r.bill(branch, closedAt="2025-06-01T12:00:00+07:00")
     service.load(edited, voided, moved)
@@ -73,7 +71,7 @@ def test_members_that_a_full_pass_no_longer_shows_are_marked_removed(
     assert_equal(copy)
 
 
-def test_members_that_moved_to_another_base_are_there_and_nowhere_else(service: RunningService, target: Target) -> None:
+def test_members_that_moved_to_another_base_are_in_that_base_only(service: RunningService, target: Target) -> None:
     one = r.branch()
     other = r.branch(franchiseId=one["franchiseId"])
     there, back = r.member(one), r.member(other)
@@ -101,7 +99,7 @@ def test_fields_and_values_that_this_release_does_not_know_break_nothing(copy: C
     assert held == served
 
 
-def test_personal_data_comes_with_a_key_that_may_see_it(
+def test_personal_data_is_copied_with_a_key_that_may_read_it(
     service: RunningService, branch: r.Record, target: Target
 ) -> None:
     key = service.key(franchise=branch["franchiseId"], personal_data=True, **PLENTY)
@@ -118,9 +116,7 @@ def test_a_bill_may_have_more_than_a_thousand_lines(copy: Copy, branch: r.Record
     assert_equal(copy)
 
 
-def test_a_quantity_keeps_every_place_that_the_scale_gave_it(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
+def test_a_quantity_keeps_all_its_decimal_places(copy: Copy, branch: r.Record, service: RunningService) -> None:
     service.load(r.bill(branch, id="weighed", lines=[r.line(qty=qty) for qty in (0.3333333333333333, 9e15, 1e-9)]))
     copy.pull()
     assert_equal(copy)
@@ -137,8 +133,8 @@ def test_a_table_that_no_pull_created_is_not_written_to(
         target()
 
 
-def test_two_lists_of_one_bill_are_written_once(copy: Copy, branch: r.Record, service: RunningService) -> None:
-    """A page may show a bill that another page of the same batch has shown before."""
+def test_a_bill_on_two_pages_of_a_batch_is_written_once(copy: Copy, branch: r.Record, service: RunningService) -> None:
+    """A page may contain a bill that was already on another page of the same batch."""
     bill = r.bill(branch)
     service.load(bill)
     shown = msgspec.json.encode(service.data(f"transactions/{bill['id']}", copy.key))
@@ -150,7 +146,7 @@ def test_two_lists_of_one_bill_are_written_once(copy: Copy, branch: r.Record, se
     sink.close()
 
 
-def test_a_copy_made_by_an_earlier_release_gets_the_columns_it_lacks(
+def test_a_copy_made_by_an_earlier_release_gets_the_missing_columns(
     copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     copy.pull()

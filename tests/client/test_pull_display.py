@@ -1,4 +1,4 @@
-"""What a terminal shows during a pull."""
+"""The output of a pull on a terminal."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""The procedure of a pull, with DuckDB as its target: what is read when, and how it resumes after a stop."""
+"""The procedure of a pull with DuckDB as its target: the order of requests, and resuming after an interruption."""
 
 import subprocess
 import sys
@@ -29,9 +29,7 @@ def test_bills_without_a_date_and_bills_from_before_change_tracking_are_in_the_c
     assert [bill["updatedAt"] for bill in bills].count(None) == 1
 
 
-def test_a_shop_that_appears_later_is_read_from_its_beginning(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
+def test_a_shop_that_appears_later_is_read_in_full(copy: Copy, branch: r.Record, service: RunningService) -> None:
     copy.pull()
     late = r.branch(franchiseId=branch["franchiseId"])
     service.load(late, r.bill(late, closedAt="2025-09-01T12:00:00+07:00", history=True), r.member(late))
@@ -52,7 +50,7 @@ def test_a_removed_shop_is_marked_and_continues_from_its_mark_when_it_returns(
     assert_equal(copy)
 
 
-def test_a_pull_that_spends_its_quota_keeps_what_it_read_and_continues_the_next_day(
+def test_a_pull_that_spends_its_quota_saves_its_progress_and_continues_the_next_day(
     service: RunningService, branch: r.Record, target: Target
 ) -> None:
     copy = Copy(service, service.key(franchise=branch["franchiseId"], per_min=100_000, per_day=16), target)
@@ -89,7 +87,7 @@ def test_a_copy_of_one_key_is_pulled_with_another_only_on_request(
         copy.pull()
 
 
-def test_a_copy_made_by_a_newer_program_is_left_alone(copy: Copy) -> None:
+def test_a_copy_made_by_a_newer_program_is_not_changed(copy: Copy) -> None:
     sink = copy.target()
     with sink.transaction():
         sink.save_state(b'{"format":99,"shops":[]}')
@@ -138,7 +136,7 @@ def test_a_file_that_another_process_has_open_is_reported_in_one_sentence(copy: 
     copy.pull()
 
 
-def test_nothing_is_left_beside_the_file(copy: Copy, tmp_path: Path) -> None:
+def test_no_other_files_are_left_next_to_the_database(copy: Copy, tmp_path: Path) -> None:
     copy.pull()
     scratch = tmp_path / "copy.duckdb.scratch"
     scratch.mkdir()
@@ -162,7 +160,7 @@ def test_a_file_of_another_format_is_recognised_whatever_its_name(tmp_path: Path
     assert (tmp_path / "clock.duckdb").read_bytes() == content
 
 
-def test_the_farthest_day_back_is_the_first_of_the_calendar(copy: Copy) -> None:
+def test_the_earliest_possible_since_is_the_first_day_of_the_calendar(copy: Copy) -> None:
     assert pull_state.window_start(date(1, 1, 20), date.min) == pull_state.window_start(date(1, 1, 20)) == date.min
     call = calls.bills(
         "s", first=date(1, 1, 1), last=date(999, 12, 31), updated_since=pull_state.start_of_day(date.min)
@@ -178,7 +176,7 @@ def test_bills_without_a_date_count_from_the_first_moment_of_a_day_anywhere(
     copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     service.clock.step((datetime(2026, 1, 4, 20, tzinfo=UTC).timestamp() * 1000 - service.clock.now_ms()) / 1000)
-    service.load(r.bill(branch, closedAt=None, id="early"))  # on the fifth in Bangkok
+    service.load(r.bill(branch, closedAt=None, id="early"))  # this is the fifth in Bangkok
     copy.pull(since=date(2026, 1, 5))
     assert "early" in {bill_id for _, bill_id in copy.held()["bills"]}
     assert copy.reconcile(since=date(2026, 1, 5)) == []

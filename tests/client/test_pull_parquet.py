@@ -1,4 +1,4 @@
-"""A folder of Parquet files, each rewritten only when its table changed."""
+"""A folder of Parquet files. A file is rewritten only when its table has changed."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def seen(folder: Path) -> dict[str, int]:
-    """The visible files, and which file each of them is."""
+    """Return the visible files with their inode numbers."""
     return {path.name: path.stat().st_ino for path in folder.iterdir() if not path.name.startswith(".")}
 
 
@@ -77,12 +77,12 @@ def test_only_the_files_of_tables_that_changed_are_written(
     assert renewed(before, seen(folder)) == {"shops"}
 
 
-def test_the_next_run_publishes_what_a_run_wrote_but_did_not_publish(
+def test_the_next_run_publishes_data_that_a_run_wrote_but_did_not_publish(
     copy: Copy, folder: Path, branch: r.Record, service: RunningService
 ) -> None:
     class Unpublished(ParquetSink):
         def publish(self) -> None:
-            """As if the power went out before it."""
+            """Fail like a power failure just before publishing."""
 
     copy.pull()
     before = seen(folder)

@@ -1,4 +1,4 @@
-"""A copy in a real PostgreSQL."""
+"""A copy in a real PostgreSQL database."""
 
 import psycopg
 import pytest
@@ -10,7 +10,7 @@ from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.postgres import PostgresSink
 from running_service import RunningService, free_port
 
-# Needs a real server, which takes minutes over the whole suite: `make test-long`.
+# These tests need a real server and take minutes, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
 

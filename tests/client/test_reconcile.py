@@ -1,4 +1,4 @@
-"""A comparison finds and repairs exactly what a pull cannot notice."""
+"""A comparison finds and repairs exactly the differences that a pull cannot notice."""
 
 from datetime import date
 from decimal import Decimal
@@ -18,7 +18,7 @@ def target(tmp_path: Path) -> Target:
     return duckdb_target(tmp_path)
 
 
-def test_a_copy_that_was_just_pulled_differs_nowhere(copy: Copy) -> None:
+def test_a_copy_that_was_just_pulled_has_no_differences(copy: Copy) -> None:
     copy.pull()
     assert copy.reconcile() == []
 
@@ -118,7 +118,7 @@ def test_a_bill_from_a_till_with_a_reset_clock_does_not_cost_a_request_per_month
     assert_equal(copy)
 
 
-def test_since_limits_how_far_back_it_looks(copy: Copy, branch: r.Record, service: RunningService) -> None:
+def test_since_limits_how_far_back_bills_are_compared(copy: Copy, branch: r.Record, service: RunningService) -> None:
     old, new = r.bill(branch, closedAt="2025-03-03T12:00:00+07:00"), r.bill(branch)
     service.load(old, new)
     copy.pull()
@@ -133,7 +133,7 @@ def test_days_before_a_limited_pull_are_added_by_a_longer_reconcile(copy: Copy) 
     assert_equal(copy)
 
 
-def test_every_day_is_looked_at_over_pages_of_any_size(copy: Copy, branch: r.Record, service: RunningService) -> None:
+def test_every_day_is_compared_whatever_the_page_size(copy: Copy, branch: r.Record, service: RunningService) -> None:
     copy.pull()
     for limit in (1, 2, 7):
         assert copy.reconcile(limit=limit) == []

@@ -1,4 +1,4 @@
-"""The one right reaction to each answer."""
+"""The reaction to each kind of answer."""
 
 from datetime import datetime
 
@@ -23,7 +23,7 @@ def reaction(code: str, status: int, retry_after: object = None, tries: int = 1)
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("17", 17), ("1", 1), (3, 3), ("0", 1), ("", 1), (None, 1)])
-def test_a_full_minute_is_waited_out_as_the_service_says(header: object, seconds: float) -> None:
+def test_when_the_minute_is_full_the_wait_is_what_the_service_says(header: object, seconds: float) -> None:
     assert reaction("rate_limited", 429, header) == Retry(seconds)
 
 

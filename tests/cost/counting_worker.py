@@ -1,6 +1,6 @@
-"""A worker in this process, whose every SQL statement, step of SQLite's machine and call of Python can be counted.
+"""A worker in this process that counts SQL statements, steps of SQLite's virtual machine and Python calls.
 
-None of it depends on how fast the machine is or what else it does.
+The counts do not depend on the speed or the load of the machine.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from counterfoil import bootstrap
 from raw_http import Headers
 from running_service import RunningService
 
-# A connection, and the name of the database that it was opened on.
+# Called with a connection and the name of the database that it was opened on.
 Watch = Callable[[sqlite3.Connection, str], None]
 
 TRIES = 3
@@ -47,7 +47,7 @@ class Response(Struct):
 
 
 class Cost(Struct):
-    """What one request took; the steps by database."""
+    """The cost of one request, with steps by database."""
 
     statements: list[tuple[str, str]] = field(default_factory=list)
     steps: Counter[str] = field(default_factory=Counter)
@@ -70,7 +70,7 @@ class Worker:
         self._runner.run(_called(self._application.close))
 
     def ask(self, path: str, key: str, *, encoding: str = "", **query: object) -> Cost:
-        """The least that a request costs: now and then one also drops old admissions or writes records that waited."""
+        """Return the lowest cost of several requests: some also delete old admissions or write buffered records."""
         question = self._question(path, key, encoding, query)
         counted = min((self._counting_statements(question) for _ in range(TRIES)), key=lambda cost: cost.steps.total())
         counted.calls = self._counting_calls(question)
@@ -139,7 +139,7 @@ class Worker:
 
 @contextmanager
 def _watching(watch: Watch) -> Iterator[None]:
-    """Every SQLite connection that is opened meanwhile is shown to `watch`."""
+    """Call `watch` with every SQLite connection that is opened during the block."""
     connect = sqlite3.connect
 
     def watched(address: str, **terms: Any) -> sqlite3.Connection:
@@ -156,7 +156,7 @@ def _watching(watch: Watch) -> Iterator[None]:
 
 @contextmanager
 def statements_run() -> Iterator[list[tuple[str, str]]]:
-    """All statements on connections opened meanwhile, each with its database."""
+    """Collect all statements on connections opened during the block, each with its database."""
     seen: list[tuple[str, str]] = []
 
     def watch(connection: sqlite3.Connection, database: str) -> None:
@@ -167,7 +167,7 @@ def statements_run() -> Iterator[list[tuple[str, str]]]:
 
 
 def plan_of(store: Path, database: str, statement: str) -> list[str]:
-    """How SQLite goes about it, a line a step."""
+    """Return SQLite's query plan, one line per step."""
     connection = sqlite3.connect(store / f"{database}.sqlite3")
     try:
         return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]

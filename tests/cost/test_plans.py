@@ -1,4 +1,4 @@
-"""Which index every statement goes by, and that none goes through a table that grows."""
+"""Every statement uses the intended index, and none scans a table that grows."""
 
 import re
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ from records import NEW_YEAR, Record, base, bill, bills, branch, member, removal
 from running_service import RunningService
 
 MESSAGING_USER = "U" + 32 * "7"
-# One row each, and what is read once when a process starts or keys have changed.
+# Tables with one row each, and tables that are read only when a process starts or keys have changed.
 SMALL = {"horizon", "deployment", "steady", "generation", "keys", "revocations", "sqlite_master", "migrations"}
-# Read for the operator, who asks for all of it.
+# These statements are for the operator, who requests the whole table.
 FOR_THE_OPERATOR = ("max(n)", "personal_base IS NOT NULL")
-# Once an hour, by the supervisor; the table holds a minute of admissions and the last of every key.
+# The supervisor runs this once an hour. The table holds a minute of admissions and the last one of every key.
 HOURLY = "DELETE FROM admissions WHERE day <"
 
 Seen = tuple[str, str]
@@ -30,7 +30,7 @@ Seen = tuple[str, str]
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Seen]]:
-    """Every statement of a deployment that loads, changes, serves every endpoint, reads whole lists and prunes."""
+    """A store, and every statement that was run to load, change and serve it, read whole lists and prune it."""
     with statements_run() as statements:
         service = RunningService(tmp_path_factory.mktemp("plans"))
         _live(service)
@@ -85,8 +85,8 @@ def test_no_statement_scans_a_growing_table(seen: tuple[Path, list[Seen]]) -> No
         for line in plan_of(store, database, text)
         if (scan := re.match(r"SCAN (\w+)", line))
         and scan[1] not in SMALL | {"CONSTANT", "base"}  # the list of bases that a key covers
-        # This index holds none but the shops that are asked for.
         and HOURLY not in text
+        # This index contains only the shops whose bills have to be rewritten.
         and "shops_to_rewrite" not in line
     }
     assert len(statements) > 100
@@ -100,7 +100,7 @@ def test_no_list_is_sorted_at_request_time(seen: tuple[Path, list[Seen]]) -> Non
         for database, text in statements
         if database == "books"
         and any("TEMP B-TREE" in line for line in plan_of(store, database, text))
-        # The few records of one messaging account.
+        # These are the few records of one messaging account.
         and "JOIN accounts" not in text
     }
     assert not sorting
@@ -137,7 +137,7 @@ GROWING = {"bills", "members", "accounts", "shops", "cursors"}
 
 
 def _constants() -> dict[str, str]:
-    """The statements by which a request reads from PostgreSQL, by name."""
+    """Return the statements with which a request reads from PostgreSQL, by name."""
     named = [
         (f"{module.__name__.rpartition('.')[2]}.{name}", value)
         for module in (cursors, books)
@@ -153,7 +153,7 @@ def _each(name: str, value: object) -> list[tuple[str, object]]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[psycopg.Connection[Any]]:
-    """A fresh database on which PostgreSQL goes through a table only where no index serves."""
+    """A new database on which PostgreSQL scans a table only if no index can be used."""
     with closing(ReconnectingConnection(servers.postgres(18).fresh_database()[1])) as connection:
         connection().execute("SET enable_seqscan = off")
         yield connection()

@@ -1,7 +1,7 @@
-"""What a request costs, counted and not timed: statements, steps of SQLite's machine, calls, memory.
+"""The cost of a request, counted and not timed: statements, steps of SQLite's virtual machine, calls, memory.
 
-A bound that is passed is no accident of the machine. Either the change is
-worth it, and the bound moves with a word in docs/performance.md, or it is not.
+An exceeded bound is never due to a slow machine. Either the change is worth it,
+and the bound is raised with a note in docs/performance.md, or it is not.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ Questions = dict[str, tuple[str, dict[str, Any]]]
 
 
 class Measured:
-    """A branch, its key, and what was asked of it before it grew and after."""
+    """A branch, its key, and the costs of its requests before and after the store grew."""
 
     def __init__(self, service: RunningService, runner: asyncio.Runner) -> None:
         self.service = service
@@ -42,7 +42,7 @@ class Measured:
         self.grown = self.costs()
 
     def more(self) -> Iterator[Record]:
-        """Other days of the same shop, other shops of the same franchise, other members of the same base."""
+        """Yield bills of other days of the shop, other shops of the franchise, and other members of the base."""
         for day in range(2, 2 + GROWTH):
             closed = {"closedAt": f"2026-01-{day:02}T12:00:00+07:00"}
             yield from (bill(self.branch, **closed) for _ in range(PAGE))
@@ -79,7 +79,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
         service.close()
 
 
-ADMISSION = 5  # begin, the latest admission, this one, the record of the request before, commit
+ADMISSION = 5  # begin, read the latest admission, write this one, write the record of the previous request, commit
 CURSOR = 3  # begin, hand out, commit
 
 
@@ -105,9 +105,10 @@ QUESTIONS = ("poll", "page", "half page", "changes", "bill", "members", "half of
 
 @pytest.mark.parametrize("request_", QUESTIONS)
 def test_a_request_costs_the_same_however_much_the_store_holds(measured: Measured, request_: str) -> None:
-    """Steps of SQLite's machine: a scan takes some for every row, a search that ends elsewhere a handful in all.
+    """Compares steps of SQLite's virtual machine: a scan takes steps for every row, a search only a few in all.
 
-    A poll finds nothing: whether it runs into the end of the index or into a neighbour's row, it does so twice.
+    A poll finds nothing. In the larger store its two searches may end at another shop's
+    row instead of the end of the index, which takes some more steps.
     """
     more = abs(measured.grown[request_].steps["books"] - measured.small[request_].steps["books"])
     assert more < (40 if request_ == "poll" else 10)
@@ -118,7 +119,7 @@ def test_a_page_costs_the_same_however_often_it_was_requested(measured: Measured
     costs = []
     for _ in range(2):
         measured.worker.repeat(100, path, measured.key, **query)
-        # Now and then a request also writes records that waited, and drops admissions of the minute before.
+        # Some requests also write buffered records and delete admissions of the previous minute.
         costs.append(min(measured.worker.ask(path, measured.key, **query).steps["usage"] for _ in range(20)))
     assert abs(costs[1] - costs[0]) < 50
 
@@ -129,7 +130,7 @@ def test_continuing_costs_the_same_however_often_the_first_page_was_requested(me
     costs = []
     for _ in range(2):
         measured.worker.repeat(100, path, measured.key, **query)
-        # Now and then a request also writes records that waited.
+        # Some requests also write buffered records.
         costs.append(min(measured.worker.ask(path, measured.key, **query, cursor=cursor).calls for _ in range(3)))
     assert costs[0] == costs[1]
 
@@ -143,12 +144,12 @@ def test_a_request_makes_no_more_calls_than_it_needs(measured: Measured, request
 
 
 def test_a_page_of_bills_makes_no_call_for_each_bill(measured: Measured) -> None:
-    """Finished bills are joined as they lie in the store."""
+    """Finished bills are joined as they are stored."""
     assert measured.grown["page"].calls - measured.grown["half page"].calls < PAGE // 20
 
 
 def test_a_page_of_bills_is_held_in_memory_twice_at_most(measured: Measured) -> None:
-    """Once as rows and once as the answer."""
+    """It is held once as rows and once as the answer."""
     page = measured.grown["page"]
     assert page.peak_bytes < 2 * len(page.body) + 300 * PAGE
 

@@ -1,4 +1,4 @@
-"""The generated world: reproducible, believable, as dirty as real tills, and nobody's."""
+"""The generated world: reproducible, plausible, as dirty as real POS data, and without real people."""
 
 import hashlib
 import json
@@ -27,14 +27,14 @@ Record = dict[str, Any]
 UNTIL = date(2026, 9, 30)
 DEMO = WorldPlan(until=UNTIL)
 SMALL = WorldPlan(until=UNTIL, bills=2_000, members=200)
-CLEAN = WorldPlan(until=UNTIL, bills=2_000, members=200, mess=0)
+CLEAN = WorldPlan(until=UNTIL, bills=2_000, members=200, malformed_share=0)
 TODAY, SOON = "2026-09-30", "2026-10-14"
 UNREADABLE_SIGN_UP = "2569-13-45"
 AFTERNOON = to_ms(datetime(2026, 8, 15, 15, 0, tzinfo=THAI_TIME))
 
 
 class DeliveredWorld(Struct, frozen=True):
-    """A world as it was delivered, read back."""
+    """The deliveries of a world, decoded."""
 
     group: Group
     deliveries: list[Delivery]
@@ -90,7 +90,7 @@ def closed_ms(bill: Record) -> int | None:
     return to_ms(moment if moment.tzinfo else moment.replace(tzinfo=THAI_TIME))
 
 
-# --- the same plan, the same bytes --------------------------------------------
+# --- reproducibility ------------------------------------------------------------
 
 
 def test_the_same_plan_gives_the_same_bytes_in_every_process() -> None:
@@ -123,7 +123,7 @@ def test_the_deliveries_are_the_same_each_time(delivered_in_august: DeliveredWor
 # --- size and order -------------------------------------------------------------
 
 
-def test_a_world_has_exactly_what_was_planned_in_the_order_of_dependence(clean: list[Record]) -> None:
+def test_a_world_has_exactly_the_planned_records_in_the_order_of_their_dependencies(clean: list[Record]) -> None:
     kinds = [record["kind"] for record in clean]
     assert [kind for kind, after in pairwise([*kinds, ""]) if kind != after] == ["base", "shop", "member", "bill"]
     assert kinds.count("bill") == CLEAN.bills
@@ -136,9 +136,9 @@ def test_no_two_records_of_a_kind_share_an_id() -> None:
     assert len({(record["kind"], record["id"]) for record in records}) == len(records)
 
 
-def test_bills_come_in_the_order_they_were_closed_and_none_lies_in_the_future(clean: list[Record]) -> None:
+def test_bills_are_in_the_order_they_were_closed_and_none_is_in_the_future(clean: list[Record]) -> None:
     closed = [closed_ms(record) for record in clean if record["kind"] == "bill"]
-    # Some tills write whole seconds only.
+    # Some tills record only whole seconds.
     seconds = [moment // 1000 for moment in closed if moment is not None]
     assert len(seconds) == CLEAN.bills
     assert seconds == sorted(seconds)
@@ -157,13 +157,15 @@ def test_a_world_may_be_small_or_have_many_shops(shops: int, days: int, members:
     assert (kinds.count("shop"), kinds.count("member"), kinds.count("bill")) == (shops, members, 100)
 
 
-@pytest.mark.parametrize("nonsense", [{"days": 0}, {"shops": 0}, {"bills": -1}, {"members": -1}, {"mess": 1.5}])
+@pytest.mark.parametrize(
+    "nonsense", [{"days": 0}, {"shops": 0}, {"bills": -1}, {"members": -1}, {"malformed_share": 1.5}]
+)
 def test_an_impossible_plan_is_refused(nonsense: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"must"):
         WorldPlan(until=UNTIL, **nonsense)
 
 
-def test_ten_million_bills_need_no_more_memory_the_longer_they_run() -> None:
+def test_memory_does_not_grow_while_ten_million_bills_are_generated() -> None:
     lines = world(WorldPlan(until=UNTIL, bills=10_000_000, members=50))
     tracemalloc.start()
     try:
@@ -215,7 +217,7 @@ def test_the_discounts_add_up(clean_bills: list[Record]) -> None:
         assert given == money(amounts["discountTotal"])
 
 
-# --- what a demo must show ----------------------------------------------------------
+# --- what the demo data must contain ------------------------------------------------
 
 Shows = dict[str, Callable[[Any], object]]
 
@@ -389,7 +391,7 @@ def test_lines_name_deleted_categories_and_promotional_groupings_too(
     assert named & groupings
 
 
-def test_bills_name_members_that_are_there_and_some_that_never_were(bills: list[Record], members: list[Record]) -> None:
+def test_bills_name_existing_members_and_some_that_never_existed(bills: list[Record], members: list[Record]) -> None:
     named = {bill["memberId"] for bill in bills if "memberId" in bill}
     loaded = {member["id"] for member in members}
     assert len(named & loaded) > 500
@@ -415,7 +417,7 @@ def test_the_demo_world_has_the_size_of_a_demo(delivered: DeliveredWorld) -> Non
     assert sum(shop.franchise_id is None for shop in delivered.group.shops) == 3
 
 
-def test_the_group_is_the_one_in_the_records(delivered: DeliveredWorld) -> None:
+def test_the_described_group_is_the_one_in_the_records(delivered: DeliveredWorld) -> None:
     assert [shop.id for shop in delivered.group.shops] == [record["id"] for record in delivered.of("shop")]
     assert [base.id for base in delivered.group.bases] == [record["id"] for record in delivered.of("base")]
 
@@ -438,10 +440,10 @@ def test_the_sample_account_belongs_to_one_person_with_two_records_and_the_later
     assert re.fullmatch("U[0-9a-f]{32}", sample.messaging_user_id)
 
 
-# --- dirt and privacy ------------------------------------------------------------------
+# --- dirty data and privacy ------------------------------------------------------------
 
 
-def test_every_line_is_an_object_with_kind_and_id_and_only_a_few_hold_what_is_not_json(
+def test_every_line_is_an_object_with_kind_and_id_and_only_a_few_are_not_strict_json(
     delivered: DeliveredWorld,
 ) -> None:
     for record in (record for records in delivered.records for record in records):
@@ -461,7 +463,7 @@ def test_every_bill_names_its_shop_and_every_member_its_base(delivered: Delivere
 
 
 def test_only_a_small_part_of_the_records_is_dirty() -> None:
-    undamaged = set(world(WorldPlan(until=UNTIL, bills=2_000, members=300, mess=0)))
+    undamaged = set(world(WorldPlan(until=UNTIL, bills=2_000, members=300, malformed_share=0)))
     spoiled = sum(line not in undamaged for line in world(WorldPlan(until=UNTIL, bills=2_000, members=300)))
     assert 0.005 < spoiled / len(undamaged) < 0.02
 
@@ -469,7 +471,7 @@ def test_only_a_small_part_of_the_records_is_dirty() -> None:
 def test_lines_that_are_not_records_are_generated_separately() -> None:
     lines = list(dirty_lines())
     assert len(lines) == len(set(lines)) > 8
-    assert sum(is_record(line) for line in lines) == 1  # a record but for its shop, which nobody knows
+    assert sum(is_record(line) for line in lines) == 1  # a valid record apart from its shop, which is unknown
 
 
 def is_record(line: bytes) -> bool:
@@ -482,7 +484,7 @@ def is_record(line: bytes) -> bool:
     return "shopId" in record if record.get("kind") == "bill" else "providerId" in record
 
 
-def test_nothing_personal_could_be_real(delivered: DeliveredWorld) -> None:
+def test_no_personal_data_could_be_real(delivered: DeliveredWorld) -> None:
     text = "\n".join(line.decode() for delivery in delivered.deliveries for line in delivery.lines)
     assert set(re.findall(r"@([\w.]+)", text)) == {"example.com", "example.org"}
     phones = re.findall(r'"tel":"([^"]*)"', text)
@@ -494,10 +496,10 @@ def test_nothing_personal_could_be_real(delivered: DeliveredWorld) -> None:
     assert all(name.startswith("Invented ") for name in people)
 
 
-# --- as it came in -----------------------------------------------------------------------
+# --- deliveries --------------------------------------------------------------------------
 
 
-def test_the_first_delivery_brings_all_that_stands_and_all_of_the_history(delivered: DeliveredWorld) -> None:
+def test_the_first_delivery_contains_all_current_records_and_the_whole_history(delivered: DeliveredWorld) -> None:
     first, *later = delivered.records
     assert list(dict.fromkeys(record["kind"] for record in first)) == ["base", "shop", "member", "bill"]
     assert all(record.get("history") for record in first if record["kind"] == "bill")
@@ -505,12 +507,12 @@ def test_the_first_delivery_brings_all_that_stands_and_all_of_the_history(delive
     assert not any(record["kind"] != "bill" or record.get("history") for record in afterwards)
 
 
-def test_deliveries_come_in_order_once_an_evening(delivered: DeliveredWorld) -> None:
+def test_deliveries_are_in_order_and_once_per_evening(delivered: DeliveredWorld) -> None:
     moments = [delivery.moment_ms for delivery in delivered.deliveries]
     assert moments == sorted(set(moments))
     evenings = DEMO.days - DEMO.days // 6 + 1
     assert len({thai_day(moment) for moment in moments}) == evenings
-    assert len(moments) <= evenings + 1  # what was sold after the last evening comes at the end of the day
+    assert len(moments) <= evenings + 1  # bills after the last evening are delivered at the end of the day
 
 
 def test_no_bill_is_delivered_before_it_was_closed(delivered: DeliveredWorld) -> None:
@@ -543,7 +545,7 @@ def test_a_member_may_be_linked_a_day_later(delivered: DeliveredWorld) -> None:
     assert any("memberId" not in before and "memberId" in after for before, after in corrections(delivered))
 
 
-def test_a_correction_carries_the_higher_revision(delivered: DeliveredWorld) -> None:
+def test_a_correction_has_a_higher_revision(delivered: DeliveredWorld) -> None:
     assert all((before["rev"], after["rev"]) == (1, 2) for before, after in corrections(delivered))
 
 
@@ -559,7 +561,7 @@ def test_a_till_that_was_offline_delivers_the_next_day(delivered: DeliveredWorld
 
 
 def corrections(delivered: DeliveredWorld) -> list[tuple[Record, Record]]:
-    """Bills that came twice: as first delivered and as changed, each by the later delivery."""
+    """Return pairs of the first and the later version of each bill that was delivered twice."""
     seen: dict[str, Record] = {}
     pairs = []
     for bill in delivered.of("bill"):

@@ -1,4 +1,4 @@
-"""Programs and packages that checks of deploy/ need. A check whose program is missing is skipped and says so."""
+"""Programs and packages that tests of deploy/ need. A test without its program is skipped and says so."""
 
 import importlib.util
 import shutil
@@ -13,7 +13,7 @@ DEPLOY = ROOT / "deploy"
 
 
 def needs_program(program: str, package: str) -> pytest.MarkDecorator:
-    """Return a mark that skips the test unless this program of Debian's is installed."""
+    """Return a mark that skips the test unless this program from Debian is installed."""
     reason = f"{program} is not on the path, so this was NOT checked (Debian: apt-get install {package})"
     return pytest.mark.skipif(shutil.which(program) is None, reason=reason)
 
@@ -31,12 +31,12 @@ def needs_script(name: str) -> pytest.MarkDecorator:
 
 
 def output_of(*words: object, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
-    """Run a program that must succeed; return what it printed on both streams."""
+    """Run a program that must succeed; return its output on both streams."""
     done = subprocess.run([str(word) for word in words], cwd=cwd, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
 def script(name: str) -> Path:
-    """Return a program that a Python package has installed next to the interpreter."""
+    """Return the path of a program that a Python package has installed next to the interpreter."""
     return Path(sys.executable).with_name(name)

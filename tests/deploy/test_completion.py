@@ -1,4 +1,4 @@
-"""Completion: real shells source the script, and the answers come fast and without a store."""
+"""Completion: real shells load the script, and completions are fast and need no store."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ NEEDS = {shell: needs_program(shell, shell) for shell in SHELLS}
 
 
 def completed(words: str, number: int, *, cwd: Path) -> list[str]:
-    """What bash is told of these words when Tab is pressed in the word of this number."""
+    """Return the completions that bash gets when Tab is pressed in the word with this number."""
     asked = {VARIABLE: "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(number)}
     return output_of(*COMMAND, cwd=cwd, env=os.environ | asked).splitlines()
 
@@ -51,7 +51,7 @@ def test_commands_subcommands_options_and_values_are_completed(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_neither_the_script_nor_the_names_of_the_commands_need_more_than_click(tmp_path: Path) -> None:
+def test_the_script_and_the_completion_of_command_names_import_only_click(tmp_path: Path) -> None:
     source = (
         "import sys\n"
         "from counterfoil.cli.main import program\n"

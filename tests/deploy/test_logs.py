@@ -1,4 +1,4 @@
-"""Where the log goes: the drop-ins are good systemd, and a service goes on writing after logrotate."""
+"""Log files: the systemd drop-ins are valid, and a service continues to write after logrotate."""
 
 import re
 import shutil
@@ -14,7 +14,7 @@ UNIT = DEPLOY / "systemd" / "counterfoil.service"
 
 
 def verified(folder: Path, drop_in: str) -> str:
-    """What systemd says of the unit with this drop-in."""
+    """Return the messages of systemd about the unit with this drop-in."""
     unit = folder / "counterfoil.service"
     unit.write_text(UNIT.read_text("utf-8").replace("/opt/counterfoil/bin/counterfoil", "/bin/true"), "utf-8")
     (folder / "counterfoil.service.d").mkdir()
@@ -29,7 +29,7 @@ def test_systemd_finds_nothing_wrong_with_a_drop_in(name: str, tmp_path: Path) -
 
 
 @needs_program("systemd-analyze", "systemd")
-def test_systemd_would_have_named_a_wrong_drop_in(tmp_path: Path) -> None:
+def test_systemd_reports_an_invalid_drop_in(tmp_path: Path) -> None:
     assert re.search(r"log\.conf:2:.*Nonsense", verified(tmp_path, "[Service]\nNonsense=yes\n"))
 
 
@@ -44,7 +44,7 @@ def test_logrotate_finds_nothing_wrong_with_its_file(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @needs_program("logrotate", "logrotate")
-def test_a_running_service_goes_on_writing_after_its_log_was_rotated(tmp_path: Path) -> None:
+def test_a_running_service_continues_to_write_after_its_log_was_rotated(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path)
     deployment.load(SHOP)
     config = tmp_path / "logrotate"
@@ -62,6 +62,6 @@ def test_a_running_service_goes_on_writing_after_its_log_was_rotated(tmp_path: P
     before, after = rotated.read_bytes(), deployment.log.read_bytes()
     assert b"before-rotation" in before + after
     assert b"after-rotation" in after
-    # A service that did not append would leave a hole of zeros where the log was.
+    # A service that did not append would leave zero bytes in place of the old log.
     assert b"\0" not in after
     assert after.startswith(b"{")

@@ -1,4 +1,4 @@
-"""The wheel and the source archive: what is in them, that they can be built again to the byte, that the wheel works."""
+"""The wheel and the source archive: their contents, byte-for-byte reproducible builds, and a working installation."""
 
 import json
 import os
@@ -26,7 +26,7 @@ pytestmark = [needs_package("hatchling"), pytest.mark.xdist_group("package")]
 
 
 def clone(folder: Path) -> Path:
-    """A copy of what the package is built from, with times of its own."""
+    """Copy the files that the package is built from, with new modification times; return the folder."""
     folder.mkdir()
     for name in BUILT_FROM:
         source = ROOT / name
@@ -67,7 +67,7 @@ def metadata_of(wheel: Path) -> Metadata:
         return Metadata.from_email(opened.read(name), validate=True)
 
 
-def test_the_wheel_holds_all_that_the_package_reads(wheel: Path) -> None:
+def test_the_wheel_contains_all_files_that_the_package_reads(wheel: Path) -> None:
     sources = {
         str(file.relative_to(ROOT / "src"))
         for file in (ROOT / "src" / "counterfoil").rglob("*")
@@ -79,7 +79,7 @@ def test_the_wheel_holds_all_that_the_package_reads(wheel: Path) -> None:
     assert {Path(name).suffix for name in sources} >= {".py", ".sql", ".lua", ".json"}
 
 
-def test_the_wheel_holds_the_manual_pages_where_man_finds_them(wheel: Path) -> None:
+def test_the_wheel_contains_the_manual_pages_where_man_finds_them(wheel: Path) -> None:
     pages = {
         f"counterfoil-{__version__}.data/data/share/man/man1/{page.name}" for page in (ROOT / "deploy/man").iterdir()
     }
@@ -87,7 +87,7 @@ def test_the_wheel_holds_the_manual_pages_where_man_finds_them(wheel: Path) -> N
     assert pages <= names_in(wheel)
 
 
-def test_neither_archive_holds_tests_benchmarks_or_a_store(built: tuple[Path, Path]) -> None:
+def test_neither_archive_contains_tests_benchmarks_or_a_store(built: tuple[Path, Path]) -> None:
     archive, wheel = built
     with tarfile.open(archive) as opened:
         held = opened.getnames()
@@ -95,7 +95,7 @@ def test_neither_archive_holds_tests_benchmarks_or_a_store(built: tuple[Path, Pa
     assert any(name.endswith("/deploy/systemd/counterfoil.service") for name in held)
 
 
-def test_the_wheel_says_its_version_licence_and_that_it_is_typed(wheel: Path) -> None:
+def test_the_wheel_declares_its_version_its_licence_and_its_types(wheel: Path) -> None:
     metadata = metadata_of(wheel)
     assert str(metadata.version) == __version__
     assert str(metadata.version) != API_VERSION
@@ -108,7 +108,7 @@ def test_the_wheel_says_its_version_licence_and_that_it_is_typed(wheel: Path) ->
 @pytest.mark.long
 @needs_package("check_wheel_contents")
 @needs_package("twine")
-def test_the_checkers_of_the_index_accept_both_archives(built: tuple[Path, Path]) -> None:
+def test_the_checks_of_the_package_index_accept_both_archives(built: tuple[Path, Path]) -> None:
     archive, wheel = built
     output_of(script("check-wheel-contents"), wheel)
     said = output_of(script("twine"), "--no-color", "check", "--strict", archive, wheel)
@@ -117,7 +117,7 @@ def test_the_checkers_of_the_index_accept_both_archives(built: tuple[Path, Path]
 
 @pytest.mark.long
 @needs_package("build")
-def test_another_builder_at_another_time_and_place_gives_the_same_bytes(
+def test_another_builder_at_another_time_and_place_produces_the_same_bytes(
     built: tuple[Path, Path], tmp_path: Path
 ) -> None:
     again = clone(tmp_path / "another-place")
@@ -129,7 +129,7 @@ def test_another_builder_at_another_time_and_place_gives_the_same_bytes(
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A clean environment, from which the extra `server` is absent at first."""
+    """A clean environment, at first without the extra `server`."""
     folder = tmp_path_factory.mktemp("clean") / "venv"
     output_of(sys.executable, "-m", "venv", folder)
     yield folder
@@ -142,7 +142,7 @@ def install(environment: Path, what: str) -> None:
 
 
 @pytest.mark.long
-def test_the_wheel_alone_says_what_to_install_and_with_the_extra_the_demo_answers(
+def test_the_wheel_alone_says_what_to_install_and_with_the_extra_the_demo_works(
     wheel: Path, environment: Path, tmp_path: Path
 ) -> None:
     command = environment / "bin" / "counterfoil"

@@ -1,4 +1,4 @@
-"""A backup with archived WAL, and the way back to the moment before an accident: docs/operate-backup.md, as typed."""
+"""Point-in-time recovery from a backup with archived WAL, with the commands of docs/operate-backup.md."""
 
 import os
 import shutil
@@ -13,13 +13,13 @@ from records import EVER, bill, bills, shop
 from running_service import RunningService
 from servers import Postgres, Server
 
-# Starts two servers of its own: `make test-long`.
+# This test starts two servers, so it runs only in `make test-long`.
 pytestmark = pytest.mark.long
 
 
 @pytest.fixture
 def vault() -> Iterator[Path]:
-    """A folder that the server's user may write to."""
+    """A folder that the server's user can write to."""
     folder = Path(f"/tmp/counterfoil-vault-{os.getpid()}")  # noqa: S108 - removed below
     (folder / "wal").mkdir(parents=True)
     if os.getuid() == 0:
@@ -30,7 +30,7 @@ def vault() -> Iterator[Path]:
 
 
 class Restored(Server):
-    """A server on a restored backup, as of a moment."""
+    """A server on a backup that was restored to a given moment."""
 
     def __init__(self, of: Postgres, vault: Path, moment: str) -> None:
         super().__init__("restored")
@@ -89,9 +89,9 @@ def test_a_store_is_restored_to_the_moment_before_an_accident_and_the_marks_of_c
     again = RunningService(tmp_path / "after", store=restored.url(name))
     again.clock = service.clock
     assert again.get("transactions", key, shopId=of["id"], updatedSince=EVER, limit=200).json()["data"] == kept
-    # What was issued or revoked since is not known here any more.
+    # Keys that were issued or revoked after that moment are unknown here.
     assert again.error("shops", revoked) == "invalid_key"
-    # A client that comes with a mark from after that moment misses nothing that is loaded now.
+    # A client with a mark from after that moment misses no bill that is loaded now.
     again.clock.advance(1)
     again.load(later | {"cashier": "Lek"})
     (new,) = again.get("transactions", key, shopId=of["id"], updatedSince=mark).json()["data"]

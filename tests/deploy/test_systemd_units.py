@@ -1,4 +1,4 @@
-"""The systemd units: systemd itself finds nothing wrong with them, and the load's steps do what they say."""
+"""The systemd units: systemd itself finds no fault with them, and the steps of the load work as documented."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import pytest
 
 UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
 SERVICES = sorted(UNITS.glob("*.service"))
-# As `systemd-analyze security` counts it: 100 is a service without any protection, 13 is ours.
+# The score of `systemd-analyze security`: 100 means no protection at all; ours is 13.
 MOST_EXPOSED = 20
 INSTALLED = "/opt/counterfoil/bin/counterfoil"
 SHOP = b'{"kind":"shop","id":"sh_1","name":"Riverside"}\n'
@@ -36,7 +36,7 @@ def analyze(*words: object) -> str:
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """The units with a command that exists on this machine."""
+    """The units, changed to run a command that exists on this machine."""
     for unit in UNITS.iterdir():
         text = unit.read_text("utf-8").replace(INSTALLED, shutil.which("true") or "/bin/true")
         (tmp_path / unit.name).write_text(text, "utf-8")
@@ -51,18 +51,18 @@ def test_systemd_finds_nothing_wrong_with_the_units(installed: Path) -> None:
 
 @needs_systemd
 @pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
-def test_a_service_can_do_little_beyond_its_work(unit: Path) -> None:
+def test_the_exposure_of_the_services_is_low(unit: Path) -> None:
     analyze("security", "--offline=true", f"--threshold={MOST_EXPOSED}", "--no-pager", unit)
 
 
 def steps() -> dict[str, str]:
-    """The shell lines of the load, by directive."""
+    """Return the shell commands of the load unit by directive."""
     text = (UNITS / "counterfoil-load.service").read_text("utf-8")
     return dict(re.findall(r"^(Exec\w+)=/bin/sh -c '(.*)'$", text, re.MULTILINE))
 
 
 def run_load(spool: Path, store: Path) -> int:
-    """What systemd runs, one step after the other; the status of the load."""
+    """Run the same steps as systemd, one after the other; return the exit status of the load."""
     here = {"PATH": os.environ["PATH"], "COUNTERFOIL_STORE": str(store), "PYTHONPATH": os.pathsep.join(sys.path)}
 
     def sh(line: str, **more: str) -> int:
@@ -75,7 +75,7 @@ def run_load(spool: Path, store: Path) -> int:
     return status
 
 
-def test_a_load_takes_what_was_delivered_and_archives_it(tmp_path: Path) -> None:
+def test_a_delivery_is_loaded_and_archived(tmp_path: Path) -> None:
     spool, store = tmp_path / "spool", tmp_path / "store"
     spool.mkdir()
     assert run_load(spool, store) == 0
@@ -86,7 +86,7 @@ def test_a_load_takes_what_was_delivered_and_archives_it(tmp_path: Path) -> None
     assert [file.name for file in (spool / "incoming").iterdir()] == [".half.ndjson"]
 
 
-def test_a_load_that_fails_is_tried_again_before_anything_newer(tmp_path: Path) -> None:
+def test_a_failed_load_is_retried_before_newer_deliveries(tmp_path: Path) -> None:
     spool, store = tmp_path / "spool", tmp_path / "store"
     (spool / "incoming").mkdir(parents=True)
     (spool / "incoming" / "a.ndjson").write_bytes(SHOP)
@@ -120,7 +120,7 @@ def test_an_unreadable_delivery_is_quarantined_and_does_not_hold_up_the_others(t
     assert run_load(spool, store) == 0
 
 
-def test_a_delivery_of_nothing_but_other_files_is_quarantined(tmp_path: Path) -> None:
+def test_a_delivery_that_contains_only_other_files_is_quarantined(tmp_path: Path) -> None:
     spool, store = tmp_path / "spool", tmp_path / "store"
     for _ in range(2):
         (spool / "incoming").mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Watching: the alerts fire on what they are for, and a real Prometheus runs every query of alerts and dashboard."""
+"""Monitoring: the alerts fire when they should, and a real Prometheus runs every query of alerts and dashboard."""
 
 import json
 import re
@@ -22,26 +22,26 @@ UNIT_TESTS = DEPLOY / "prometheus" / "counterfoil.test.yml"
 SCRAPE = DEPLOY / "prometheus" / "scrape.yml"
 DASHBOARD = json.loads((DEPLOY / "grafana" / "counterfoil.json").read_text("utf-8"))
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
-# Metrics of the servers of a store on PostgreSQL; the service of these tests has an embedded store.
+# Metrics that exist only with PostgreSQL servers. The service of these tests has an embedded store.
 OF_SERVERS = ("counterfoil_server_up", "counterfoil_server_lag_seconds")
 MADE_BY_PROMETHEUS = {"", "_bucket", "_count", "_sum", "_total"}
 
 
 def alerts() -> dict[str, str]:
-    """The expression of each alert."""
+    """Return the expression of each alert, by name."""
     groups = yaml.safe_load(RULES.read_text("utf-8"))["groups"]
     return {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"]}
 
 
 def queries() -> list[str]:
-    """Every query of the dashboard, as Grafana would send it for all nodes."""
+    """Return every query of the dashboard as Grafana would send it for all nodes."""
     chosen = {"$job": "counterfoil", "$instance": ".*", "$__rate_interval": "10s"}
     found = [target["expr"] for panel in PANELS for target in panel["targets"]]
     return [re.sub(r"\$\w+", lambda name: chosen[name[0]], query) for query in found]
 
 
 def exported() -> set[str]:
-    """The names of the metrics that the code exports, before Prometheus adds its endings."""
+    """Return the names of the metrics that the code exports, without the suffixes that Prometheus adds."""
     counters = (ROOT / "src/counterfoil/observe/metrics.py").read_text("utf-8")
     gauges = (ROOT / "src/counterfoil/serving/report.py").read_text("utf-8")
     named = re.findall(r'MetricFamily\(\s*"(counterfoil_\w+)"', counters)
@@ -60,7 +60,7 @@ def test_every_metric_is_on_the_dashboard() -> None:
     assert [name for name in sorted(exported()) if name not in shown] == []
 
 
-def test_every_alert_is_tried_and_says_what_to_do() -> None:
+def test_every_alert_is_tested_and_says_what_to_do() -> None:
     tried = UNIT_TESTS.read_text("utf-8")
     assert [name for name in alerts() if f'alertname="{name}"' not in tried] == []
     for group in yaml.safe_load(RULES.read_text("utf-8"))["groups"]:
@@ -83,7 +83,7 @@ def test_no_two_panels_overlap_or_share_an_id() -> None:
 
 
 @needs_program("promtool", "prometheus")
-def test_promtool_sees_every_alert_fire_when_it_should_and_only_then() -> None:
+def test_promtool_confirms_that_every_alert_fires_when_it_should_and_only_then() -> None:
     output_of("promtool", "test", "rules", UNIT_TESTS)
 
 
@@ -93,7 +93,7 @@ def test_promtool_accepts_the_scrape_configuration_and_the_rules() -> None:
 
 
 class Prometheus:
-    """A real Prometheus, and what it answers."""
+    """A client of a real Prometheus."""
 
     def __init__(self, port: int) -> None:
         self._client = httpx.Client(base_url=f"http://127.0.0.1:{port}/api/v1/", timeout=10)
@@ -108,7 +108,7 @@ class Prometheus:
         return found
 
     def scraped(self, times: int) -> bool:
-        """Whether it has started and has scraped the service this many times."""
+        """Return whether Prometheus has started and has scraped the service this many times."""
         try:
             if self._client.get("status/runtimeinfo").status_code != 200:
                 return False
@@ -125,7 +125,7 @@ class Prometheus:
 
 @contextmanager
 def prometheus(folder: Path, target: int) -> Iterator[Prometheus]:
-    """Run Prometheus with our configuration, but every second, on loopback, against this admin listener."""
+    """Run Prometheus on loopback with our configuration, scraping this admin listener every second."""
     config = yaml.safe_load(SCRAPE.read_text("utf-8"))
     config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     config["rule_files"] = [str(RULES)]
@@ -153,7 +153,7 @@ def prometheus(folder: Path, target: int) -> Iterator[Prometheus]:
 
 @pytest.fixture
 def watched(tmp_path: Path) -> Iterator[tuple[ServeProcess, Prometheus]]:
-    """A service whose latest load rejected a line, and a Prometheus that watches it."""
+    """A service whose latest load rejected a line, and a Prometheus that scrapes it."""
     deployment = Deployment(tmp_path)
     deployment.issue({"caller": {}})
     deployment.load(SHOP, b"nonsense")

@@ -1,4 +1,4 @@
-"""What becomes of a change: its outcome, and the rows that a ledger then writes. No store is needed."""
+"""The effect of a change: its outcome, and the rows that a ledger then writes. No store is needed."""
 
 from typing import Any
 
@@ -93,7 +93,7 @@ def written(batch: Batch) -> dict[str, int]:
     ],
     ids=["shop", "bill", "member", "base"],
 )
-def test_a_record_is_added_repeated_changed_overtaken_and_removed(
+def test_a_record_can_be_added_repeated_changed_late_and_removed(
     first: Any, second: Any, removal: Change | None
 ) -> None:
     _, batch = applied(put_shop())
@@ -132,14 +132,14 @@ def test_an_earlier_removal_does_not_lower_the_revision_of_a_later_one() -> None
     assert batch.remembered == {}
 
 
-def test_a_bill_needs_its_shop_and_the_current_facts_of_it() -> None:
+def test_a_bill_needs_its_shop_and_the_current_facts_of_the_shop() -> None:
     assert applied(put_bill())[0] == [UNKNOWN_SHOP]
     outcomes, batch = applied(put_shop(), put_bill(), put_shop(timezone="Asia/Tokyo"), put_bill("b_2"))
     assert outcomes == [ADDED, ADDED, CHANGED, FACTS_MOVED]
     assert applied(put_bill("b_2", known=TOKYO), to=batch)[0] == [ADDED]
 
 
-def test_only_other_facts_raise_the_version_of_the_facts() -> None:
+def test_only_changed_facts_raise_the_version_of_the_facts() -> None:
     _, batch = applied(put_shop())
     tokyo = put_shop(timezone="Asia/Tokyo")
     for change, version in [(put_shop(name="New"), 1), (tokyo, 2), (tokyo, 2)]:
@@ -192,7 +192,7 @@ def test_history_has_no_stamp_until_it_changes() -> None:
     assert [row.updated_at for row in batch.changed_bills()] == [STAMP]
 
 
-def test_what_does_not_show_is_stored_without_a_new_stamp() -> None:
+def test_an_invisible_change_is_stored_without_a_new_stamp() -> None:
     _, batch = applied(put_shop(), put_bill(rev=1))
     outcomes, batch = applied(put_bill(rev=2), to=batch)
     assert outcomes == [UNCHANGED]
@@ -200,7 +200,7 @@ def test_what_does_not_show_is_stored_without_a_new_stamp() -> None:
     assert batch.settled_bills()[0].settled_values("rev") == (1, "b_1", "2025-12-31", "rev", None)
 
 
-def test_a_batch_writes_only_how_it_leaves_a_bill() -> None:
+def test_a_batch_writes_only_the_final_state_of_a_bill() -> None:
     outcomes, batch = applied(put_shop(), put_bill(), put_bill(cashier="Noi"), RemoveBill("sh_1", "b_1", None))
     assert outcomes == [ADDED, ADDED, CHANGED, REMOVED]
     assert written(batch) == {"shops": 1}
@@ -219,7 +219,7 @@ def test_a_member_that_moves_leaves_its_old_base_and_takes_its_accounts_along() 
     assert batch.removed_members() == [("mb_a", "4711")]
     (row,) = batch.written_members()
     assert row.values("rev")[:4] == ("mb_b", "4711", NEVER, "rev")
-    # Without a sign-up time the record comes last among the members, and is the oldest among a person's records.
+    # Without a sign-up time, the record is the last in the list of members and the oldest among a person's records.
     assert account_values([row]) == [
         ("mb_b", "4711", 0, user.lower(), -1, "bot_1"),
         ("mb_b", "4711", 1, user.lower(), -1, "bot_2"),
@@ -247,7 +247,7 @@ def test_new_facts_rewrite_a_bill_and_stamp_it_only_if_its_body_changes() -> Non
     assert moved.digest != row.digest
 
 
-def test_the_rows_a_batch_needs_are_named_once() -> None:
+def test_the_rows_that_a_batch_needs_are_each_named_once() -> None:
     changes: list[Change] = [
         put_shop(1),
         put_bill(),

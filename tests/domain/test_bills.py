@@ -1,4 +1,4 @@
-"""A raw POS bill -> the published Bill, and the same bill under changed facts of its shop."""
+"""Conversion of a raw POS bill to the published Bill, and of the same bill after its shop's facts changed."""
 
 from datetime import date, datetime
 from typing import Any
@@ -55,7 +55,7 @@ def channel(**fields: object) -> Channel:
     return bill(RIVERSIDE, **fields).channel
 
 
-# --- the whole -------------------------------------------------------------
+# --- the complete bill -----------------------------------------------------
 
 
 def test_a_bill_is_published_in_the_contracts_form() -> None:
@@ -141,7 +141,7 @@ def test_a_bill_is_published_in_the_contracts_form() -> None:
     }
 
 
-def test_a_bill_of_which_only_the_id_is_known_still_has_every_field() -> None:
+def test_a_bill_with_only_an_id_still_has_every_field() -> None:
     bare = msgspec.to_builtins(bill())
     assert {name for name, value in bare.items() if value is not None} == {
         *("id", "orderIds", "franchiseId", "shopId", "channel", "items", "amounts", "payments", "status")
@@ -161,12 +161,12 @@ def test_customer_data_from_the_till_is_not_stored() -> None:
     assert bill(customerName="Somchai", phone="0812345678", note="no peanuts", slip={"ref": 1}) == bill()
 
 
-def test_a_bill_from_before_change_tracking_is_marked_so() -> None:
+def test_a_bill_from_before_change_tracking_is_marked_as_such() -> None:
     assert closed(history="1").history
     assert not closed().history
 
 
-def test_the_member_on_a_bill_is_known_by_token_alone() -> None:
+def test_the_member_of_a_bill_is_identified_by_token_only() -> None:
     assert bill(memberId=4711).member_id == "m1_1174"
 
 
@@ -178,7 +178,7 @@ def test_a_bill_linked_to_nobody_has_no_token(member: object) -> None:
 # --- dates -----------------------------------------------------------------
 
 
-def test_the_time_of_a_bill_carries_the_offset_of_its_shop() -> None:
+def test_the_time_of_a_bill_has_the_offset_of_its_shop() -> None:
     tokyo = replace(RIVERSIDE, timezone="Asia/Tokyo")
     assert bill(tokyo, closedAt=EVENING).timestamp == "2026-01-31T20:05:09.120+09:00"
 
@@ -192,7 +192,7 @@ def test_a_shop_without_a_time_zone_is_on_thai_time() -> None:
     assert bill(replace(RIVERSIDE, timezone=None), closedAt=1769857509120).timestamp == EVENING
 
 
-def test_a_time_without_an_offset_is_on_the_shops_clock() -> None:
+def test_a_time_without_an_offset_is_in_the_shops_time_zone() -> None:
     tokyo = replace(RIVERSIDE, timezone="Asia/Tokyo")
     assert bill(tokyo, closedAt="2026-01-31T18:05:09").timestamp == "2026-01-31T18:05:09.000+09:00"
 
@@ -246,7 +246,7 @@ def test_the_channel_of_a_bill_is_what_the_till_recorded(code: str) -> None:
     assert channel(channel=code, table={"id": "t1"}) == Channel(code=code, name=None)
 
 
-def test_a_channel_carries_the_label_that_the_bill_brought() -> None:
+def test_a_channel_has_the_label_that_the_bill_contains() -> None:
     assert channel(channel={"id": "ch_1", "name": "Elephant"}) == Channel(code="ch_1", name="Elephant")
 
 
@@ -281,7 +281,7 @@ def test_the_table_is_not_named_on_any_other_bill() -> None:
     assert bill(channel="take_away", table={"id": "t1", "name": "A1"}).table_name is None
 
 
-def test_a_buffet_is_known_by_the_id_of_its_package() -> None:
+def test_a_buffet_is_identified_by_the_id_of_its_package() -> None:
     assert bill(buffetPackageId="bf_1", serviceType="alacarte").service_type == "bf_1"
 
 
@@ -296,7 +296,7 @@ def test_a_recorded_price_is_kept_whatever_the_total() -> None:
     assert line(qty=2, unitPrice="45.00", total=120).unit_price == 45
 
 
-def test_a_price_of_zero_was_recorded() -> None:
+def test_a_price_of_zero_counts_as_recorded() -> None:
     assert line(qty=2, unitPrice=0, total=120).unit_price == 0
 
 
@@ -310,7 +310,7 @@ def test_a_price_that_cannot_be_calculated_is_null(qty: object, total: object) -
     assert line(qty=qty, total=total).unit_price is None
 
 
-def test_a_quantity_next_to_nothing_makes_no_infinite_price() -> None:
+def test_a_very_small_quantity_does_not_cause_an_infinite_price() -> None:
     assert line(qty=5e-324, total=100).unit_price is None
 
 
@@ -336,12 +336,12 @@ def test_unreadable_options_are_an_empty_list(options: object) -> None:
     assert line(options=options).options == []
 
 
-def test_category_is_null_where_the_till_recorded_nothing_about_it() -> None:
+def test_category_is_null_if_the_till_recorded_nothing_about_it() -> None:
     assert (line().category, line(categoryIds=None).category) == (None, None)
 
 
 @pytest.mark.parametrize("none", [[], [""], "", "c1", {}, 5])
-def test_category_is_empty_where_the_product_had_none(none: object) -> None:
+def test_category_is_empty_if_the_product_had_none(none: object) -> None:
     assert line(categoryIds=none).category == []
 
 
@@ -401,7 +401,7 @@ def test_an_amount_has_its_published_name(written: str, published: str) -> None:
 
 
 @pytest.mark.parametrize(("written", "published"), AMOUNTS.items())
-def test_an_amount_of_zero_is_not_an_absent_one(written: str, published: str) -> None:
+def test_an_amount_of_zero_is_not_treated_as_absent(written: str, published: str) -> None:
     assert (getattr(amounts(**{written: 0}), published), getattr(amounts(), published)) == (0, None)
 
 
@@ -415,7 +415,7 @@ def test_amounts_that_cannot_be_read_are_all_null(value: object) -> None:
     assert bill(amounts=value).amounts == amounts()
 
 
-def test_money_carries_no_binary_noise() -> None:
+def test_money_has_no_floating_point_noise() -> None:
     assert b'"net":0.3}' in msgspec.json.encode(amounts(net=0.1 + 0.2))
 
 
@@ -444,7 +444,7 @@ def test_coupons_are_distinguished_from_campaigns() -> None:
 
 
 @pytest.mark.parametrize("change", [None, "", " "])
-def test_a_payment_without_recorded_change_gave_none(change: object) -> None:
+def test_a_payment_without_recorded_change_has_a_change_of_zero(change: object) -> None:
     assert payment(name="Cash", amount=100, change=change).change == 0
 
 
@@ -536,7 +536,7 @@ def test_the_store_sets_the_stamp_of_the_last_change() -> None:
     assert reread(replace(found, bill=stamped), TOKYO).updated_at == stamped.updated_at
 
 
-# --- what the facts hide or lend -------------------------------------------
+# --- values that the facts hide or supply ----------------------------------
 
 
 def test_an_ordinary_bill_is_published_completely() -> None:
@@ -549,7 +549,7 @@ def test_an_ordinary_bill_is_published_completely() -> None:
     assert ordinary.withheld is None
 
 
-def test_what_the_facts_hid_or_supplied_is_stored_with_the_bill() -> None:
+def test_values_that_the_facts_hid_or_supplied_are_stored_with_the_bill() -> None:
     found = closed(
         INDEPENDENT,
         closedAt="2026-01-31T18:05:09.5",
@@ -561,7 +561,7 @@ def test_what_the_facts_hid_or_supplied_is_stored_with_the_bill() -> None:
         roots={1: "r1", 2: "7"},
         categories={1: ["best", "5"]},
         label=True,
-        closed=datetime(2026, 1, 31, 18, 5, 9, 500_000),  # noqa: DTZ001 - a wall clock's time, of no zone yet
+        closed=datetime(2026, 1, 31, 18, 5, 9, 500_000),  # noqa: DTZ001 - a local time whose zone is not known yet
         trading=1769882400000,
     )
     assert msgspec.json.decode(msgspec.json.encode(found.withheld), type=Withheld) == found.withheld
@@ -577,30 +577,30 @@ def test_a_category_that_was_mistaken_for_a_grouping_returns_to_its_position() -
     assert reread(found, replace(RIVERSIDE, groupings=())).items[0].category == ["c9", "best", "c1"]
 
 
-def test_a_label_of_the_shops_follows_the_shop() -> None:
+def test_a_label_from_the_shop_changes_with_the_shop() -> None:
     renamed, without = replace(RIVERSIDE, channels={"ch_1": "Elephant"}), replace(RIVERSIDE, channels={})
     found = closed(channel="ch_1")
     assert [reread(found, facts).channel.name for facts in (renamed, without)] == ["Elephant", None]
     assert reread(under_facts(found, without), renamed).channel.name == "Elephant"
 
 
-def test_a_label_that_the_bill_brought_stays_whatever_the_shop_calls_the_channel() -> None:
+def test_a_label_from_the_bill_stays_whatever_the_shop_calls_the_channel() -> None:
     found = closed(channel={"id": "ch_1", "name": "HungryElephant"})
     assert reread(found, replace(RIVERSIDE, channels={"ch_1": "Elephant"})).channel.name == "HungryElephant"
 
 
-def test_a_time_without_an_offset_stays_what_the_tills_clock_showed() -> None:
+def test_a_time_without_an_offset_keeps_the_local_time_of_the_till() -> None:
     found = under_facts(closed(closedAt="2026-01-31T18:05:09"), TOKYO)
     assert found.bill.timestamp == "2026-01-31T18:05:09.000+09:00"
     assert found.closed_at == 1769850309000
 
 
-def test_a_trading_day_recorded_as_a_time_is_its_day_on_the_shops_present_clock() -> None:
+def test_a_trading_day_recorded_as_a_time_is_its_day_in_the_shops_current_time_zone() -> None:
     found = closed(tradingDay="2026-01-31T16:30:00Z")
     assert (found.bill.business_date, reread(found, TOKYO).business_date) == ("2026-01-31", "2026-02-01")
 
 
-# --- whatever comes --------------------------------------------------------
+# --- arbitrary input -------------------------------------------------------
 
 scalars = (
     st.none()
@@ -672,12 +672,12 @@ all_facts = st.builds(
 def test_a_bill_reread_under_new_facts_is_the_bill_read_under_them(
     fields: dict[str, Any], before: ShopFacts, after: ShopFacts
 ) -> None:
-    """To the last of what is withheld, so it holds for any number of changes on the way."""
+    """This includes the withheld values, so it holds for any number of changes in between."""
     assert under_facts(stored(closed(before, **fields)), after) == closed(after, **fields)
 
 
 def stored(found: ClosedBill) -> ClosedBill:
-    """The bill as a store gives it back."""
+    """Return the bill as it is after being stored and read back."""
     return replace(
         found,
         bill=msgspec.json.decode(msgspec.json.encode(found.bill), type=Bill),

@@ -25,7 +25,7 @@ def hidden(**fields: object) -> bool:
 # --- depth -----------------------------------------------------------------
 
 
-def test_depth_follows_from_the_parents_where_none_was_recorded() -> None:
+def test_depth_is_derived_from_the_parents_if_none_was_recorded() -> None:
     assert levels({"id": "c", "parentId": "b"}, {"id": "b", "parentId": "a"}, {"id": "a"}) == {"a": 1, "b": 2, "c": 3}
 
 

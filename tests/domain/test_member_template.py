@@ -1,4 +1,4 @@
-"""A member's form, filled in, is the member published: at any time, under any base, for any caller."""
+"""A completed template equals the published member: at any time, under any base, for any caller."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ def test_a_page_of_templates_and_older_records_publishes_the_same_members(
 
 
 @given(records, bases, st.lists(clocks, min_size=2, max_size=5))
-def test_one_template_serves_at_any_time(record: StoredMember, base: Base | None, moments: list[int]) -> None:
+def test_one_template_can_be_used_at_any_time(record: StoredMember, base: Base | None, moments: list[int]) -> None:
     stored = template_of(record)
     for now in moments:
         assert fill_in(stored, base, now, False) == json.encode(published(record, base, now, False))
@@ -95,7 +95,7 @@ def test_neither_accounts_nor_channels_are_published() -> None:
 
 
 @pytest.mark.parametrize("neighbours", [0, 1, 3])
-def test_a_template_with_too_few_or_too_many_parts_is_refused_and_leaves_the_others_alone(
+def test_a_template_with_too_few_or_too_many_parts_is_refused_without_affecting_others(
     neighbours: int,
 ) -> None:
     sound = [template_of(somebody(tel="0812345678"))] * neighbours

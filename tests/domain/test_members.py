@@ -1,4 +1,4 @@
-"""A raw member record -> what is kept of it, and what of that is published."""
+"""Conversion of a raw member record to the stored record, and from there to the published member."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def shown(of_base: Base | None = None, now: int = NOW, **fields: object) -> Memb
     return published(kept(**fields), of_base or base(), now, personal_data=False)
 
 
-# --- the whole -------------------------------------------------------------
+# --- the complete member ---------------------------------------------------
 
 
 def test_a_member_is_published_in_the_contracts_form() -> None:
@@ -103,7 +103,7 @@ def test_a_member_is_published_in_the_contracts_form() -> None:
     }
 
 
-def test_a_member_of_which_only_the_ids_are_known_has_nulls_zeros_and_empty_lists() -> None:
+def test_a_member_with_only_ids_has_nulls_zeros_and_empty_lists() -> None:
     assert msgspec.to_builtins(shown()) == {
         "memberId": "m1_1174",
         "rank": None,
@@ -125,7 +125,7 @@ def test_a_member_of_which_only_the_ids_are_known_has_nulls_zeros_and_empty_list
 
 
 @pytest.mark.parametrize("day", ["2025-03-01", "20250301", 20250301])
-def test_a_sign_up_on_a_day_is_at_its_start_in_thailand(day: object) -> None:
+def test_a_sign_up_date_without_a_time_is_midnight_in_thailand(day: object) -> None:
     assert shown(createdAt=day).created_date == "2025-03-01T00:00:00.000+07:00"
 
 
@@ -196,7 +196,7 @@ def test_phone_and_email_are_shown_with_the_permission() -> None:
     assert (member.tel, member.email) == ("081", "a@b")
 
 
-def test_phone_and_email_are_null_with_the_permission_where_there_are_none() -> None:
+def test_phone_and_email_are_null_with_the_permission_if_there_are_none() -> None:
     member = published(kept(tel="", email=5), base(), NOW, personal_data=True)
     assert (member.tel, member.email, member.has_tel, member.has_email) == (None, None, False, False)
 
@@ -216,12 +216,12 @@ def test_a_value_that_is_not_a_phone_number_is_null(tel: object) -> None:
 
 
 @pytest.mark.parametrize("amounts", [[5e18, 5e18, 7], [7, 5e18, 5e18], [5e18, 7, 5e18]])
-def test_a_sum_of_points_that_is_too_large_is_nothing_in_whatever_order(amounts: list[float]) -> None:
+def test_a_sum_of_points_that_is_too_large_is_zero_in_any_order(amounts: list[float]) -> None:
     assert shown(points=[{"amount": amount} for amount in amounts]).points == 0
 
 
 @pytest.mark.parametrize("amounts", [[5e18, -5e18, 7], [7, 5e18, -5e18], [5e18, 7, -5e18]])
-def test_points_add_up_exactly_in_whatever_order(amounts: list[float]) -> None:
+def test_points_add_up_exactly_in_any_order(amounts: list[float]) -> None:
     assert shown(points=[{"amount": amount} for amount in amounts]).points == 7
 
 
@@ -255,7 +255,7 @@ def test_points_that_expire_on_a_day_are_usable_through_that_thai_day(day: objec
 
 
 @pytest.mark.parametrize("far", ["9999-12-31", "9999-12-31T23:59:59Z", 253_402_300_799, 10**15])
-def test_an_expiry_in_the_far_future_is_the_last_representable_instant_for_lots_and_coupons_alike(far: object) -> None:
+def test_an_expiry_in_the_far_future_is_the_last_representable_instant_for_lots_and_coupons(far: object) -> None:
     member = kept(points=[{"amount": 10, "expireAt": far}], coupons=[{"expireAt": far}])
     assert member.points == [Lot(10, LAST_INSTANT)]
     assert member.coupons[0].expire_at == "9999-12-31T16:59:59.999+07:00"
@@ -265,7 +265,7 @@ def test_a_time_of_expiry_without_an_offset_is_thai_time() -> None:
     assert kept(points=[{"amount": 1, "expireAt": "2026-01-31T18:05:09.121"}]).points == [Lot(1, NOW + 1)]
 
 
-def test_usable_lots_add_up_without_binary_noise() -> None:
+def test_usable_lots_add_up_without_floating_point_noise() -> None:
     assert (
         shown(credit=[{"amount": 0.1}, {"amount": 0.2, "expireAt": SOON}, {"amount": 5, "expireAt": 1}]).credit == 0.3
     )
@@ -295,7 +295,7 @@ def test_points_are_read_as_a_number_or_as_lots(points: object) -> None:
     assert msgspec.json.encode(shown(points=points).points) == b"12"
 
 
-def test_credit_is_zero_where_the_base_runs_none() -> None:
+def test_credit_is_zero_if_the_base_has_no_credit() -> None:
     member = shown(base(creditEnabled=False), credit=100)
     assert (member.credit, member.credit_enabled) == (0, False)
 
@@ -339,7 +339,7 @@ def test_a_rank_that_is_in_no_tier_list_has_no_name() -> None:
 
 
 @pytest.mark.parametrize("rank", [None, "bronze"])
-def test_where_tiers_progress_by_themselves_the_level_names_the_tier(rank: str | None) -> None:
+def test_if_tiers_progress_automatically_the_level_names_the_tier(rank: str | None) -> None:
     assert shown(base(autoTiers=True), rank=rank, rankLevel=1).rank_name == "Gold"
 
 
@@ -370,7 +370,7 @@ def test_a_used_coupon_stays_in_the_wallet() -> None:
 
 
 @pytest.mark.parametrize("status", [None, "", "expired", 1, True, ["used"]])
-def test_a_coupon_in_an_unknown_state_has_no_state(status: object) -> None:
+def test_a_coupon_in_an_unknown_state_has_a_null_state(status: object) -> None:
     assert shown(coupons=[{"status": status}]).coupons[0].status is None
 
 
@@ -439,12 +439,12 @@ def test_every_channel_counts_while_the_base_is_not_loaded() -> None:
     assert is_current_account(None, "bot_9")
 
 
-def test_an_account_under_a_channel_counts_for_nothing_if_the_base_declares_none() -> None:
+def test_no_account_counts_if_the_base_declares_no_channel() -> None:
     assert not is_current_account(Base(provider_id="mb_a"), "bot_9")
     assert is_current_account(Base(provider_id="mb_a"), None)
 
 
-# --- whatever comes --------------------------------------------------------
+# --- arbitrary input -------------------------------------------------------
 
 scalars = (
     st.none()

@@ -1,4 +1,4 @@
-"""How a value of a till is read: the table in docs/source-records.md, row by row."""
+"""Parsing of POS values, following the table in docs/source-records.md row by row."""
 
 import json
 import math
@@ -50,7 +50,7 @@ def test_text_is_kept_exactly() -> None:
 
 
 @pytest.mark.parametrize("value", ["", " ", "\t\n", "\u00a0", "\0", " \0 ", None, 5, 5.0, True, [], {}, ["a"]])
-def test_a_value_without_visible_characters_is_not_text(value: object) -> None:
+def test_a_value_without_visible_characters_is_not_read_as_text(value: object) -> None:
     assert text(value) is None
 
 
@@ -87,7 +87,7 @@ def test_a_number_with_more_digits_than_python_will_write_is_null() -> None:
     assert (ident(10**5000), number(10**5000), instant(10**5000, THAI_TIME), day(10**5000, THAI_TIME)) == (None,) * 4
 
 
-def test_a_record_without_the_id_that_it_is_stored_by_is_unusable() -> None:
+def test_a_record_without_its_id_is_rejected() -> None:
     with pytest.raises(Unreadable, match="shopId"):
         identifier({"shopId": " "}, "shopId")
 
@@ -100,7 +100,7 @@ def test_a_record_id_may_be_512_bytes_long(value: object) -> None:
 @pytest.mark.parametrize(
     "value", ["a" * 513, "ก" * 171, "\U0001f35c" * 129, "a\0b", "\0", "a\ud800", "\udc00", "", " ", None, True, 1.5, {}]
 )
-def test_an_id_that_no_store_could_tell_from_others_is_not_a_record_id(value: object) -> None:
+def test_an_id_that_a_store_could_confuse_with_another_is_not_a_record_id(value: object) -> None:
     assert record_id(value) is None
     with pytest.raises(Unreadable):
         identifier({"id": value}, "id")
@@ -193,7 +193,7 @@ def test_an_amount_in_satang_is_kept_exactly_however_it_is_written(amount: objec
 def test_money_never_moves_by_more_than_half_a_millionth(value: float) -> None:
     read = money(value)
     assert read is not None
-    # Beyond 2^32 baht the doubles themselves lie further apart than a millionth.
+    # Beyond 2^32 baht, adjacent doubles differ by more than a millionth.
     assert abs(read - value) <= 0.5000001e-6 + math.ulp(value) / 2
 
 
@@ -380,7 +380,7 @@ def test_a_value_that_is_not_a_list_is_an_empty_one(value: object) -> None:
     assert [*pos_values.texts(value), *pos_values.objects(value), *pos_values.as_list(value)] == []
 
 
-# --- whatever comes --------------------------------------------------------
+# --- arbitrary input -------------------------------------------------------
 
 
 @given(anything_in_json)

@@ -49,7 +49,7 @@ def test_any_limit_gives_a_page_size_in_range(text: str) -> None:
     assert 1 <= limit(text) <= 200
 
 
-def test_of_a_parameter_given_twice_the_first_counts() -> None:
+def test_if_a_parameter_is_given_twice_the_first_one_counts() -> None:
     assert parameters("a=1&a=2&b=3") == {"a": "1", "b": "3"}
 
 
@@ -127,7 +127,7 @@ def test_an_invalid_instant_is_a_bad_query(text: str) -> None:
 
 @given(st.from_regex(r"\A[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9]\.[0-9]{3}\Z"))
 def test_an_instant_with_z_equals_one_with_a_zero_offset(text: str) -> None:
-    """The two are read in different ways."""
+    """The two forms are parsed by different code."""
     assert read(f"{text}Z") == read(f"{text}+00:00")
 
 
@@ -191,7 +191,7 @@ def test_one_day_is_a_span() -> None:
         {"shopId": "s", "from": "20260101", "to": "20260201"},
     ],
 )
-def test_a_bill_list_that_chooses_no_single_mode_is_a_bad_query(query: dict[str, str]) -> None:
+def test_a_bill_list_without_exactly_one_mode_is_a_bad_query(query: dict[str, str]) -> None:
     with pytest.raises(Refused, match="bad_query"):
         bill_list(query)
 

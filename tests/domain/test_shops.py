@@ -1,4 +1,4 @@
-"""A raw shop record -> the published Shop, and what its bills need of it."""
+"""Conversion of a raw shop record to the published Shop, and the facts that its bills need."""
 
 from datetime import time
 from typing import Any
@@ -46,7 +46,7 @@ def test_a_shop_is_published_in_the_contracts_form() -> None:
     }
 
 
-def test_a_shop_of_which_only_the_id_is_known_has_nulls_and_an_empty_list() -> None:
+def test_a_shop_with_only_an_id_has_nulls_and_an_empty_list() -> None:
     assert msgspec.to_builtins(shop_from({"id": 7})[0]) == {
         "shopId": "7",
         "shopName": None,
@@ -92,11 +92,11 @@ def test_an_unreadable_closing_time_is_ignored(written: object) -> None:
     assert facts(closingTime=written).closing_time() is None
 
 
-def test_a_channel_is_known_by_its_name() -> None:
+def test_a_channel_has_its_name_as_label() -> None:
     assert facts().channels == {"ch_1": "HungryElephant"}
 
 
-def test_a_channel_without_an_id_or_a_name_labels_nothing() -> None:
+def test_a_channel_without_an_id_or_a_name_has_no_label() -> None:
     assert facts(channels=[{"id": "a"}, {"name": "b"}, {"id": "c", "name": ""}, "d", None]).channels == {}
 
 
@@ -120,7 +120,7 @@ anything = st.recursive(
 
 
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(RIVERSIDE.keys() - {"id"}, anything)))
-@settings(deadline=None)  # the first to name a time zone waits for the list of them
+@settings(deadline=None)  # the first example that names a time zone waits for the list of zones
 def test_a_shop_with_any_field_values_can_be_published_and_stored(fields: dict[str, Any]) -> None:
     published, kept = shop_from({**fields, "id": "sh_01"})
     assert msgspec.json.decode(msgspec.json.encode(published), type=Shop) == published

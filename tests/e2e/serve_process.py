@@ -28,7 +28,7 @@ COMMAND = (sys.executable, "-m", "counterfoil", "serve")
 
 
 class Deployment:
-    """A folder, a port and a secret; the service over it may run or not."""
+    """A folder, a port and a secret, with or without a running service."""
 
     def __init__(self, folder: Path, store: str = "", meter: str = "") -> None:
         self.folder = folder
@@ -54,7 +54,7 @@ class Deployment:
             ledger.close()
 
     def issue(self, keys: dict[str, dict[str, Any]]) -> None:
-        """Keys of the shop, by name, on these terms."""
+        """Issue keys for the shop, by name, with these limits and permissions."""
         key_store = bootstrap.key_store(self.settings)
         for name, terms in keys.items():
             grant = key_issuing.Grant(scope=Scope("shop", "sh_1"), label=name, **terms)
@@ -120,7 +120,7 @@ class ServeProcess:
                 stdout=log,
                 stderr=log,
             )
-        # Every request on a connection of its own, so that any worker may answer.
+        # Every request uses a new connection, so that any worker may answer.
         self._client = httpx.Client(timeout=10, limits=httpx.Limits(max_keepalive_connections=0))
         self.url = f"http://127.0.0.1:{deployment.port}/ext/v1/"
 
@@ -139,7 +139,7 @@ class ServeProcess:
             return False
 
     def pids(self) -> set[int]:
-        """The worker processes."""
+        """Return the PIDs of the workers."""
         return {
             pid
             for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
@@ -165,7 +165,7 @@ class ServeProcess:
         return self._client.get(f"http://127.0.0.1:{self.deployment.admin_port}/{path}")
 
     def metric(self, name: str, **labels: str) -> float:
-        """The sum of a metric's samples that carry these labels."""
+        """Return the sum of a metric's samples that have these labels."""
         return sum(
             sample.value
             for family in text_string_to_metric_families(self.admin("metrics").text)
@@ -174,12 +174,12 @@ class ServeProcess:
         )
 
     def logged(self) -> list[dict[str, Any]]:
-        """The log's whole lines so far."""
+        """Return the complete log lines so far."""
         text = self.deployment.log.read_bytes()
         return [json.loads(line) for line in text[: text.rfind(b"\n") + 1].splitlines()]
 
     def stop(self) -> int:
-        """Ask it to stop; its exit status."""
+        """Request a stop; return the exit status."""
         self._client.close()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -201,7 +201,7 @@ def alive(pid: int) -> bool:
 
 
 def taken(caller: socket.socket) -> bool:
-    """Return whether the server has accepted the connection and read all that was sent on it."""
+    """Return whether the server has accepted the connection and read everything that was sent on it."""
     ours, theirs = caller.getsockname()[1], caller.getpeername()[1]
     for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
         _, local, remote, _, queues, _, _, _, _, inode, *_ = line.split()
@@ -211,7 +211,7 @@ def taken(caller: socket.socket) -> bool:
 
 
 def is_pending(pid: int, number: signal.Signals) -> bool:
-    """Return whether this signal was sent to a process that has not received it yet, because it is frozen."""
+    """Return whether a frozen process has not yet received this signal."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
     (pending,) = [line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd:")]
     return bool(int(pending, 16) & 1 << (number - 1))

@@ -1,4 +1,4 @@
-"""A store that is moved to PostgreSQL under its running service, with real processes on both sides."""
+"""A store is copied to PostgreSQL while it is served, with real processes on both sides."""
 
 import subprocess
 import sys
@@ -12,14 +12,14 @@ import servers
 from e2e.serve_process import SHOP, Deployment, ServeProcess
 from records import bills
 
-# Needs a real server: `make test-long`.
+# These tests need a real server, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
 
 PLENTY = {"caller": {"per_min": 1_000_000, "per_day": 1_000_000}}
 
 
 class Moved(Deployment):
-    """The same deployment on the server it was moved to."""
+    """The same deployment on PostgreSQL after the cut-over."""
 
     def __init__(self, folder: Path, database: str) -> None:
         self._address = database

@@ -1,4 +1,4 @@
-"""The service as an operator runs it: real processes, real signals, real files that vanish."""
+"""The service as an operator runs it: real processes, real signals, and real files that disappear."""
 
 import os
 import resource
@@ -22,18 +22,18 @@ from e2e.serve_process import SHOP, Deployment, ServeProcess, alive, is_pending,
 from running_service import SECRET
 from waiting import until
 
-# A connection stays with the worker that took it.
+# A persistent connection stays with the worker that accepted it.
 NEW_CONNECTION = {"connection": "close"}
 
 TOGETHER = pytest.mark.xdist_group("one running service")
-# Issued before the service starts: a key is known to every worker half a second after its issue at the latest.
+# These keys are issued before the service starts, because workers need up to half a second to notice a new key.
 KEYS: dict[str, dict[str, Any]] = {
     "any": {"per_min": 100_000},
     "tight": {"per_min": 30, "per_day": 20},
     "unread": {"per_day": 100},
     "full disk": {"per_min": 1000},
 }
-# So many requests on new connections that both workers answer some.
+# With this many requests on new connections, both workers answer some.
 BOTH_WORKERS = 12
 BILLS = [{"kind": "bill", "id": f"b_{n}", "shopId": "sh_1", "closedAt": 1767000000 + n} for n in range(5)]
 
@@ -61,11 +61,11 @@ def statuses(answers: list[httpx.Response]) -> Counter[int]:
 
 
 def used(running: ServeProcess, key: str) -> int:
-    """Today's count, this request included."""
+    """Return today's count, including this request."""
     return int(running.get("usage", key).json()["data"]["today"]["count"])
 
 
-# --- a service at work ---------------------------------------------------------
+# --- a running service -----------------------------------------------------------
 
 
 @TOGETHER
@@ -95,7 +95,7 @@ def test_the_metrics_are_readable_and_complete(service: ServeProcess) -> None:
 
 
 @TOGETHER
-def test_several_workers_share_one_exact_minute_and_one_exact_day(service: ServeProcess) -> None:
+def test_several_workers_share_the_minute_window_and_the_day_count_exactly(service: ServeProcess) -> None:
     key = service.key("tight")
     before = counted_by_both_workers(service)
     with ThreadPoolExecutor(8) as pool:
@@ -109,7 +109,7 @@ def test_several_workers_share_one_exact_minute_and_one_exact_day(service: Serve
 
 
 def counted_by_both_workers(service: ServeProcess) -> dict[Path, bytes]:
-    """What each has counted once both have begun to answer; the service is ready as soon as one has."""
+    """Wait until both workers have answered; return the counters of each. The service is ready when one worker is."""
     counted: dict[Path, bytes] = {}
 
     def both_answer() -> bool:
@@ -134,7 +134,7 @@ def test_the_horizon_moves_while_nothing_is_loaded(service: ServeProcess) -> Non
 
     until(has_moved_twice, "the horizon has moved twice")
     assert horizons == sorted(horizons)
-    # A busy machine may hold the ticker up once, but not as a rule.
+    # A busy machine may delay the ticker occasionally, but not usually.
     assert sorted(ages)[len(ages) // 2] < 1
     assert max(ages) < 5
     assert service.metric("horizon_age_seconds") < 5
@@ -154,7 +154,7 @@ def test_a_load_during_service_is_visible_at_once(service: ServeProcess) -> None
 
 
 @TOGETHER
-def test_the_log_has_one_json_line_a_request_and_no_query_and_no_secret(service: ServeProcess) -> None:
+def test_the_log_has_one_json_line_per_request_without_query_and_secret(service: ServeProcess) -> None:
     key = service.key("any")
     asked = {
         "log-1": "transactions?shopId=sh_1&from=20260101&to=20260101&note=hush",
@@ -214,7 +214,7 @@ def test_keys_that_disappear_are_reported_and_found_again(service: ServeProcess)
 
 
 @TOGETHER
-def test_a_schema_from_another_version_under_a_running_service_is_a_503(service: ServeProcess) -> None:
+def test_a_schema_of_another_version_under_a_running_service_causes_503(service: ServeProcess) -> None:
     key = service.key("any")
     with service.deployment.database("keys") as keys:
         (version,) = keys.execute("PRAGMA user_version").fetchone()
@@ -228,7 +228,7 @@ def test_a_schema_from_another_version_under_a_running_service_is_a_503(service:
 
 
 @TOGETHER
-def test_books_that_cannot_be_read_are_a_500_with_the_allowance_and_recover(service: ServeProcess) -> None:
+def test_unreadable_books_cause_500_with_the_allowance_and_recover(service: ServeProcess) -> None:
     key = service.key("unread")
     with service.deployment.database("books") as books:
         books.execute("ALTER TABLE bills RENAME TO bills_away")
@@ -245,7 +245,7 @@ def test_books_that_cannot_be_read_are_a_500_with_the_allowance_and_recover(serv
 
 @TOGETHER
 def test_a_full_disk_admits_nobody_uncounted_and_the_meter_recovers_automatically(service: ServeProcess) -> None:
-    """The workers may write no byte more, which is what a full disk comes to."""
+    """The workers may not write another byte, which has the effect of a full disk."""
     key = service.key("full disk")
     assert used(service, key) == 1
     limits = {pid: resource.prlimit(pid, resource.RLIMIT_FSIZE) for pid in service.pids()}
@@ -280,7 +280,7 @@ def test_a_killed_worker_is_replaced_and_no_count_is_lost(deployment: Deployment
         try:
             answered += running.get("shops", key).status_code == 200
         except httpx.TransportError:
-            # It had been given to the one that died; it was not answered.
+            # This request had been sent to the worker that died, so it got no answer.
             continue
     assert used(running, key) == answered + 1
     assert running.metric("requests_total", route="shops", status="200") == answered
@@ -290,7 +290,7 @@ def test_a_killed_worker_is_replaced_and_no_count_is_lost(deployment: Deployment
     assert running.stop() == 0
 
 
-def test_workers_whose_supervisor_is_killed_end_by_themselves_and_free_the_port(deployment: Deployment) -> None:
+def test_workers_whose_supervisor_is_killed_exit_and_free_the_port(deployment: Deployment) -> None:
     deployment.issue({"k": {"per_min": 3}})
     first = deployment.start(workers=2)
     key = first.key("k")
@@ -304,7 +304,7 @@ def test_workers_whose_supervisor_is_killed_end_by_themselves_and_free_the_port(
     assert second.stop() == 0
 
 
-def test_workers_whose_supervisor_is_killed_while_they_start_end_too(deployment: Deployment) -> None:
+def test_workers_whose_supervisor_is_killed_while_they_start_exit_too(deployment: Deployment) -> None:
     running = deployment.start(workers=2, ready=False)
     until(lambda: len(running.pids()) == 2, "the workers were started")
     workers = running.pids()
@@ -321,10 +321,10 @@ def test_a_stop_answers_the_requests_in_progress_and_leaves_nothing_behind(deplo
     workers = running.pids()
     address = ("127.0.0.1", deployment.port)
     with deployment.database("usage") as usage, socket.create_connection(address, timeout=20) as caller:
-        usage.execute("BEGIN IMMEDIATE")  # whoever wants to be counted waits
+        usage.execute("BEGIN IMMEDIATE")  # every request waits here to be counted
         caller.sendall(f"GET /ext/v1/shops HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n".encode())
         until(lambda: taken(caller), "the request was under way")
-        # Frozen, the worker cannot answer before it is told to stop.
+        # While frozen, the worker cannot answer before it is asked to stop.
         (worker,) = workers
         os.kill(worker, signal.SIGSTOP)
         running.process.send_signal(signal.SIGTERM)
@@ -342,7 +342,7 @@ def test_a_stop_answers_the_requests_in_progress_and_leaves_nothing_behind(deplo
         assert usage.execute("SELECT count(*) FROM requests").fetchone() == (1,)
 
 
-def test_a_second_stop_and_an_interrupt_are_orderly_too(deployment: Deployment) -> None:
+def test_a_second_stop_and_an_interrupt_also_end_in_an_orderly_way(deployment: Deployment) -> None:
     running = deployment.start()
     running.process.send_signal(signal.SIGINT)
     running.process.send_signal(signal.SIGINT)
@@ -351,10 +351,10 @@ def test_a_second_stop_and_an_interrupt_are_orderly_too(deployment: Deployment) 
     assert b"Traceback" not in deployment.log.read_bytes()
 
 
-# --- starts that must not happen -------------------------------------------------------
+# --- refused starts ----------------------------------------------------------------------
 
 
-def test_a_port_in_use_is_reported_in_one_sentence(deployment: Deployment) -> None:
+def test_a_port_in_use_is_reported_in_one_line(deployment: Deployment) -> None:
     with socket.create_server(("127.0.0.1", deployment.port)):
         sentence = deployment.refusal()
     assert sentence == (
@@ -383,12 +383,12 @@ def test_a_wrong_secret_is_refused_and_not_repeated(deployment: Deployment, secr
 
 
 @pytest.mark.parametrize("name", ["books", "keys", "usage"])
-def test_a_store_from_a_newer_version_is_refused_and_left_alone(deployment: Deployment, name: str) -> None:
+def test_a_store_of_a_newer_version_is_refused_and_not_changed(deployment: Deployment, name: str) -> None:
     with deployment.database(name) as database:
         database.execute("PRAGMA user_version = 99")
     sentence = deployment.refusal()
     assert f"the {name} database has schema 99" in sentence
-    assert "newer Counterfoil" in sentence
+    assert "newer version of Counterfoil" in sentence
     with deployment.database(name) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (99,)
 

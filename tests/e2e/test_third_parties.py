@@ -1,4 +1,4 @@
-"""Tools that know nothing of this project read the demo's world from its own description."""
+"""Tools from other projects read the demo's data using only the OpenAPI document."""
 
 import importlib
 import sqlite3
@@ -20,12 +20,12 @@ from running_service import ServerThread
 
 SEED = 3
 PLAN = WorldPlan(until=date(2026, 1, 31), seed=SEED, days=40, bills=1_500, members=300)
-# OpenAPI cannot say "from and to, or updatedSince", nor that a cursor has to be one that was handed out.
+# OpenAPI cannot express "from and to, or updatedSince", or that a cursor must have been handed out.
 UNSAYABLE = "positive_data_acceptance"
 
 
 class Demo:
-    """The demo's world, served."""
+    """The served data of the demo."""
 
     def __init__(self, folder: Path) -> None:
         flags = {"store": str(folder), "secret": showcase.demo_secret(SEED), "log": "off"}
@@ -85,7 +85,7 @@ def test_schemathesis_finds_no_fault_in_the_live_service(demo: Demo, tmp_path: P
 
 @pytest.fixture(scope="module")
 def generated(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A client that openapi-python-client made of the description, and nothing else."""
+    """A client that openapi-python-client generated from the document alone."""
     folder = tmp_path_factory.mktemp("generated")
     (folder / "document.json").write_bytes(demo.server.client.get(f"{demo.url}/ext/v1/openapi.json").content)
     (folder / "config.yaml").write_text(
@@ -105,7 +105,7 @@ def generated(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 class GeneratedClient:
-    """The generated client with a key, one call a method."""
+    """The generated client with a key. Each method makes one request."""
 
     def __init__(self, generated: Any, demo: Demo, key: str) -> None:
         self._client = generated.AuthenticatedClient(base_url=f"{demo.url}/ext", token=key)
@@ -131,6 +131,7 @@ class GeneratedClient:
             query["cursor"] = page.next_cursor
 
 
+@pytest.mark.long
 def test_a_generated_client_reads_the_whole_demo_world(generated: Any, demo: Demo) -> None:
     read, bases = set(), set()
     for purpose in ("personal data", "franchise", "independent", "no members"):
@@ -145,7 +146,7 @@ def test_a_generated_client_reads_the_whole_demo_world(generated: Any, demo: Dem
 
 
 def bills_of(client: GeneratedClient, shop_id: str) -> Iterator[Any]:
-    """All bills of a shop as the procedure reads them: by day in windows, and by change for those without a day."""
+    """Yield all bills of a shop in the order of the procedure: by day in windows, then by change for undated ones."""
     last = PLAN.until + timedelta(days=1)
     for window in range(2):
         end = last - timedelta(days=31 * window)
@@ -156,7 +157,7 @@ def bills_of(client: GeneratedClient, shop_id: str) -> Iterator[Any]:
 
 
 def held(demo: Demo, shop_ids: set[str]) -> set[tuple[str, str]]:
-    """What the store itself holds of these shops."""
+    """Return the IDs of the bills that the store itself holds for these shops."""
     with closing(sqlite3.connect(demo.settings.store / "books.sqlite3")) as books:
         rows = books.execute("SELECT shops.id, bills.id FROM bills JOIN shops ON shops.number = bills.shop").fetchall()
     return {(shop_id, bill_id) for shop_id, bill_id in rows if shop_id in shop_ids}

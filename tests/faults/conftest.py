@@ -9,7 +9,7 @@ from servers import Postgres, Valkey
 
 @pytest.fixture
 def valkey() -> Iterator[Valkey]:
-    """A meter that a test may kill."""
+    """A Valkey server that a test may kill."""
     server = Valkey()
     yield server
     server.remove()
@@ -17,7 +17,7 @@ def valkey() -> Iterator[Valkey]:
 
 @pytest.fixture
 def postgres() -> Iterator[Postgres]:
-    """A store that a test may kill."""
+    """A PostgreSQL server that a test may kill."""
     server = Postgres(18)
     yield server
     server.remove()
@@ -25,7 +25,7 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture
 def multi_node(tmp_path: Path, postgres: Postgres, valkey: Valkey) -> Iterator[MultiNodeDeployment]:
-    """Bills of one shop on servers of its own."""
+    """A deployment with bills of one shop, on its own servers."""
     multi_node = MultiNodeDeployment(tmp_path, postgres, valkey)
     yield multi_node
     multi_node.close()

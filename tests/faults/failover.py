@@ -1,4 +1,4 @@
-"""A service on three PostgreSQL servers under Patroni, with a loader, readers and a puller at work all the while."""
+"""A service on three PostgreSQL servers under Patroni, with a loader, readers and a puller running throughout."""
 
 import subprocess
 import sys
@@ -28,12 +28,12 @@ from servers import Valkey
 from waiting import PATIENCE_SEC, until
 
 PLENTY = 1_000_000_000
-# From its start on the bridge over a missing primary needs this long until it vouches for cursors.
+# After its start, the bridge needs this long before it vouches for cursors.
 SETTLING_SEC = 15.0
 CALM_SEC = 4.0
 BATCH = 10
 BILLS = 400
-# What is asked, and how often: gaps are measured on what is asked often, cursors are kept for the rest.
+# Requests and their intervals. Gaps are measured on the frequent requests. The others hand out cursors.
 OFTEN_SEC, NOW_AND_THEN_SEC = 0.005, 0.25
 QUESTIONS = {
     "transactions/bill-7": OFTEN_SEC,
@@ -44,7 +44,7 @@ QUESTIONS = {
 
 
 class Loader:
-    """Keeps writing new versions of bills. Every acknowledged version must be found again."""
+    """Keeps writing new versions of bills. The service must return every acknowledged version."""
 
     def __init__(self, deployment: Deployment) -> None:
         self._settings = deployment.settings
@@ -52,7 +52,7 @@ class Loader:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._load_on, daemon=True)
         self.acknowledged: dict[str, int] = {}
-        # When each batch was acknowledged, and how often one had to be given again.
+        # The time at which each batch was acknowledged, and the errors after which a batch was loaded again.
         self.times: list[float] = []
         self.failures: list[str] = []
 
@@ -122,7 +122,7 @@ class Puller:
 
 
 class Event(Struct, frozen=True):
-    """What one failure of the primary did: to writes, and to reads until writes went on, and in the calm before it."""
+    """The effect of one failure of the primary on writes and on reads, compared with the calm period before it."""
 
     what: str
     writes_paused: float
@@ -133,7 +133,7 @@ class Event(Struct, frozen=True):
 
 
 class FailoverScenario:
-    """The cluster, the service and its clients, with what a test checks about them."""
+    """The cluster, the service and its clients, with the checks that the tests use."""
 
     def __init__(self, folder: Path, cluster: Cluster, valkey: Valkey) -> None:
         self.cluster = cluster
@@ -194,7 +194,7 @@ class FailoverScenario:
         )
 
     def _until_called_for(self, seconds: float) -> None:
-        """Return when every client has an answer from this many seconds later, so that there is enough to measure."""
+        """Wait until every client has received an answer at least this many seconds from now."""
         moment = time.monotonic() + seconds
         until(
             lambda: all(caller.seen and caller.seen[-1].ended > moment for caller in self.callers),
@@ -206,10 +206,10 @@ class FailoverScenario:
         times = self.loader.times
         until(lambda: times and times[-1] > moment + 0.3, "bills were written after the failure", 90)
 
-    # --- what must hold at the end ---------------------------------------------------
+    # --- checks at the end --------------------------------------------------------------
 
     def lost(self) -> list[str]:
-        """Bills of which an acknowledged version is not there."""
+        """Return the IDs of bills for which the service has an older version than was acknowledged."""
         served = self._bills()
         return [
             bill_id

@@ -1,4 +1,4 @@
-"""HTTP clients that record when they called, how long it took and what was answered."""
+"""HTTP clients that record the time, the duration and the result of each call."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""Nodes that share a PostgreSQL database and a Valkey: real processes that can be disconnected or killed."""
+"""Nodes that share a PostgreSQL database and a Valkey server: real processes that can be disconnected or killed."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Three PostgreSQL servers under Patroni with etcd, on loopback, from wheels: a primary that can be killed."""
+"""Three PostgreSQL servers under Patroni with etcd, on loopback, installed from wheels. The primary can be killed."""
 
 import contextlib
 import http.client
@@ -18,7 +18,7 @@ from running_service import free_port
 from servers import Server
 from waiting import until
 
-# The settings that a deployment should have, but for the disk: a killed process loses nothing that it has written.
+# The recommended settings, except that fsync is off: a process that is killed loses nothing it has written.
 TERMS = {
     "ttl": 20,
     "loop_wait": 1,
@@ -43,7 +43,7 @@ TRUSTED = ["local all all trust", "host all all 127.0.0.1/32 trust", "host repli
 
 
 class Etcd(Server):
-    """The one that keeps the leader's name."""
+    """The etcd server that stores which member is the leader."""
 
     def __init__(self) -> None:
         super().__init__("etcd")
@@ -62,7 +62,7 @@ class Etcd(Server):
 
 
 class Member(Server):
-    """One Patroni with its PostgreSQL."""
+    """One Patroni process with its PostgreSQL server."""
 
     def __init__(self, name: str, etcd: Etcd, major: int) -> None:
         super().__init__(name)
@@ -105,14 +105,14 @@ class Member(Server):
         return None
 
     def kill_postgres(self) -> None:
-        """The database alone: Patroni sees it at once."""
+        """Kill only the database, which Patroni notices at once."""
         pid = self.postmaster()
         assert pid is not None
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
     def kill_both(self) -> None:
-        """As if the machine were gone: nobody is left to say so, and the lock has to run out."""
+        """Kill Patroni and the database, like a machine failure. The leader's lock has to expire first."""
         self.kill()
         self.kill_postgres()
 
@@ -124,7 +124,7 @@ class Member(Server):
                 os.kill(pid, signal.SIGKILL)
 
     def launch(self, *command: str | Path) -> None:
-        # The words before the program change the user; the process itself must stay able to.
+        # The command itself begins with `setpriv`, which changes the user, so it must be started as root.
         user, self.user = self.user, None
         try:
             super().launch(*command)
@@ -133,7 +133,7 @@ class Member(Server):
 
 
 class Cluster:
-    """The three of them. Started in about fifteen seconds."""
+    """Three members and etcd, which take about fifteen seconds to start."""
 
     def __init__(self, major: int = 18) -> None:
         self.etcd = Etcd()
@@ -141,7 +141,7 @@ class Cluster:
         self.wait_until_whole()
 
     def wait_until_whole(self) -> None:
-        """A primary, and two that follow it, one of them so closely that it holds all that was acknowledged."""
+        """Wait for a primary, a synchronous standby that has every acknowledged commit, and a second replica."""
         until(self._is_whole, "the cluster was whole", 120)
 
     def _is_whole(self) -> bool:
@@ -165,7 +165,7 @@ class Cluster:
         return None
 
     def database(self, name: str) -> str:
-        """A migrated database of this name: its address, which names all three."""
+        """Create and migrate a database of this name; return its address, which lists all three servers."""
         leader = until(self.primary, "there was a primary")
         with psycopg.connect(f"postgresql://postgres@127.0.0.1:{leader.port}/postgres", autocommit=True) as session:
             session.execute(f"CREATE DATABASE {name}".encode())
@@ -187,7 +187,7 @@ class Cluster:
 
 
 def _as_ordinary_user(user: str | None) -> tuple[str, ...]:
-    """PostgreSQL refuses to run as root, and an ordinary user may not be let at root's Python: so it may open all."""
+    """Return a prefix that changes the user, because PostgreSQL refuses root, and keeps access to root's Python."""
     if user is None:
         return ()
     return ("setpriv", f"--reuid={user}", "--clear-groups", *servers.MAY_OPEN_ALL, "--pdeathsig=TERM")

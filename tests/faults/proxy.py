@@ -23,9 +23,9 @@ class Proxy:
         self.target = port
         self.port = free_port()
         self.delay_sec = 0.0
-        # How many bytes are passed on every hundredth of a second.
+        # The number of bytes forwarded every hundredth of a second.
         self.throttle: int | None = None
-        # Whether the caller does not notice that the server disconnects.
+        # If true, the caller does not notice that the server has disconnected.
         self.hides_disconnect = False
         self.hidden_disconnects = 0
         self._tls = tls
@@ -41,13 +41,13 @@ class Proxy:
 
     @property
     def connections(self) -> int:
-        """How many callers are connected."""
+        """Return the number of connected callers."""
         return len(self._open) // 2
 
     # --- faults ------------------------------------------------------------------------
 
     def block(self) -> None:
-        """Keep and accept connections but pass nothing on, as a frozen server or a router without state would."""
+        """Keep and accept connections but forward nothing, like a frozen server or a router that lost its state."""
         self._do(self._flowing.clear)
 
     def cut(self) -> None:
@@ -60,7 +60,7 @@ class Proxy:
         self._do(self._break_all)
 
     def restore(self) -> None:
-        """Pass everything on again, at full speed."""
+        """Forward everything again, at full speed."""
         self.delay_sec, self.throttle, self.hides_disconnect = 0.0, None, False
         self._do(self._flowing.set)
         asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(5)
@@ -72,7 +72,7 @@ class Proxy:
         self._thread.join(5)
         self._loop.close()
 
-    # --- inside its own thread -------------------------------------------------------
+    # --- in the proxy's thread ---------------------------------------------------------
 
     def _do(self, action: Callable[[], None]) -> None:
         done = threading.Event()
@@ -81,7 +81,7 @@ class Proxy:
         assert done.wait(5)
 
     async def _listen(self) -> None:
-        # asyncio's own server leaves a connection open that it accepts just before it is closed.
+        # asyncio's own server leaves a connection open if it is accepted just before the server is closed.
         if self._listener is None:
             self._listener = socket.create_server(("127.0.0.1", self.port), backlog=1024)
             self._listener.setblocking(False)
@@ -123,7 +123,7 @@ class Proxy:
         try:
             transport, _ = await self._loop.connect_accepted_socket(lambda: protocol, line, ssl=self._tls)
         except OSError:
-            # The caller does not trust the certificate.
+            # The TLS handshake failed, because the caller does not trust the certificate.
             return
         writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
         self._open.add(writer)

@@ -1,4 +1,4 @@
-"""A connection that breaks is given to nobody else."""
+"""A broken connection is not reused."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ END_THE_OTHERS = """
 
 @pytest.mark.long
 def test_a_connection_closed_by_the_server_is_not_reused() -> None:
-    """A server that goes down says so before it hangs up: for a moment the connection looks whole."""
+    """A server announces its shutdown before it disconnects. For a moment the connection still looks usable."""
     server = servers.postgres(18)
     database, url = server.fresh_database()
     proxy = Proxy(server.port)

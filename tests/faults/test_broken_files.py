@@ -26,13 +26,13 @@ from waiting import throughout, until
 CALLERS = 20
 BILLS = [{"kind": "bill", "id": f"b_{n}", "shopId": "sh_1", "closedAt": 1767000000 + n} for n in range(2_000)]
 PAGE = "transactions?shopId=sh_1&from=20251201&to=20251231&limit=200"
-# A request that meets a lock is refused after a second; the machine may be busy.
+# A request for a locked file is refused after one second. The rest allows for a busy machine.
 REFUSED_SEC = 2.5
 AT_ONCE_SEC = 0.8
 
 
 def longer(case: Any) -> Any:
-    """A case for `make test-long`, like another that `make test` runs."""
+    """Mark a case for `make test-long`. `make test` runs a similar one."""
     return pytest.param(case, marks=pytest.mark.long)
 
 
@@ -54,7 +54,7 @@ def running(deployment: Deployment) -> Iterator[ServeProcess]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Nobody else can read or write the file."""
+    """Lock the file so that nobody else can read or write it."""
     with closing(sqlite3.connect(path, timeout=10, isolation_level=None)) as holder:
         holder.execute("PRAGMA locking_mode = EXCLUSIVE")
         holder.execute("BEGIN EXCLUSIVE")
@@ -81,7 +81,7 @@ def unknown_key() -> str:
 
 def test_a_locked_key_file_stops_neither_known_keys_nor_the_public_document(running: ServeProcess) -> None:
     with locked(running.deployment.store / "keys.sqlite3"):
-        # Long enough for the keys in memory to be due to be read again.
+        # This is long enough for the cached keys to become due for another read.
         throughout(0.6, lambda: running.get("shops", running.key("k")).status_code == 200, "a known key works")
         answers = call_concurrently(running, running.key("k"))
         document, took = timed(lambda: running.get("openapi.json"))
@@ -133,7 +133,7 @@ def test_a_store_that_has_lost_a_file_is_not_served(deployment: Deployment, name
 
 
 @pytest.mark.parametrize("name", [longer("books"), longer("keys"), longer("usage")])
-def test_a_lost_file_can_be_created_again_if_the_operator_says_so(deployment: Deployment, name: str) -> None:
+def test_a_lost_file_is_created_again_if_the_operator_asks_for_it(deployment: Deployment, name: str) -> None:
     for file in deployment.store.glob(f"{name}.sqlite3*"):
         file.unlink()
     command = [sys.executable, "-m", "counterfoil", "init", "--recreate", name]
@@ -143,7 +143,7 @@ def test_a_lost_file_can_be_created_again_if_the_operator_says_so(deployment: De
     assert running.stop() == 0
 
 
-def test_an_emptied_file_is_not_taken_for_a_new_one(deployment: Deployment) -> None:
+def test_an_empty_file_is_not_mistaken_for_a_new_one(deployment: Deployment) -> None:
     (deployment.store / "keys.sqlite3").write_bytes(b"")
     assert "keys.sqlite3 is missing or empty" in deployment.refusal()
 
@@ -159,7 +159,7 @@ def test_a_mistyped_path_is_refused_and_no_store_is_created_there(deployment: De
 
 
 @pytest.mark.parametrize("name", ["books", longer("usage")])
-def test_a_file_that_disappears_is_named_and_nobody_gets_an_empty_answer(running: ServeProcess, name: str) -> None:
+def test_a_missing_file_is_reported_by_name_and_nobody_gets_an_empty_answer(running: ServeProcess, name: str) -> None:
     files = list(running.deployment.store.glob(f"{name}.sqlite3*"))
     for file in files:
         file.rename(file.with_suffix(".away" + file.suffix))
@@ -176,7 +176,7 @@ def test_a_file_that_disappears_is_named_and_nobody_gets_an_empty_answer(running
 
 
 @pytest.mark.long
-def test_a_file_that_is_replaced_is_named_and_not_half_used(running: ServeProcess) -> None:
+def test_a_replaced_file_is_reported_by_name_and_not_partly_used(running: ServeProcess) -> None:
     books = running.deployment.store / "books.sqlite3"
     with running.deployment.database("books") as connection, closing(sqlite3.connect(f"{books}.new")) as copy:
         connection.backup(copy)
@@ -214,11 +214,11 @@ def overwritten(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [cut_off, longer(overwritten)])
 @pytest.mark.parametrize("name", ["books", longer("keys"), longer("usage")])
-def test_a_damaged_file_is_refused_and_named_and_no_worker_dies(
+def test_a_damaged_file_is_reported_by_name_and_no_worker_dies(
     deployment: Deployment, name: str, damage: Callable[[Path], None]
 ) -> None:
     if name == "usage":
-        # Enough cursors and records for several pages.
+        # Insert enough cursors and records for several database pages.
         with deployment.database("usage") as usage:
             usage.execute(
                 "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) INSERT INTO requests "
@@ -245,7 +245,7 @@ def test_a_damaged_file_is_refused_and_named_and_no_worker_dies(
 
 
 @pytest.mark.long
-def test_a_worker_that_dies_again_and_again_is_always_replaced(running: ServeProcess) -> None:
+def test_a_worker_that_dies_repeatedly_is_always_replaced(running: ServeProcess) -> None:
     for _ in range(5):
         victim = min(running.pids())
         os.kill(victim, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A network that is cut, silent or slow, again and again: time limits hold, and nothing piles up behind them."""
+"""A network that is repeatedly cut, silent or slow: time limits hold and no resources leak."""
 
 from contextlib import ExitStack
 
@@ -49,7 +49,7 @@ def test_nothing_leaks_through_many_cuts(multi_node: MultiNodeDeployment) -> Non
         for _ in range(ROUNDS):
             one_round()
         assert node.threads() <= threads
-        # Each of them may have been between two connections when they were counted.
+        # Each caller may have been reconnecting when the descriptors were counted.
         assert node.descriptors() <= descriptors + CALLERS
         assert node.resident_kb() <= resident + GROWTH_KB
     calls = [call for caller in callers for call in caller.seen]
@@ -68,7 +68,7 @@ def test_a_slow_store_causes_slow_answers_but_no_wrong_ones(multi_node: MultiNod
     assert all(call.data == quick.data and call.took > 0.1 for call in slow)
     node.store_proxy.restore()
     node.store_proxy.throttle = 200
-    # A page of bills takes longer than its time this way, the gate's few bytes do not.
+    # At this rate a page of bills exceeds its time limit, but the few bytes for admission do not.
     assert {(call.status, call.metered) for call in (client.ask(BY_DAY), client.ask(BY_DAY))} <= {
         (200, True),
         (500, True),

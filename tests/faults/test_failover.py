@@ -1,4 +1,4 @@
-"""The primary killed with -9, again and again, while bills are loaded, read and pulled."""
+"""The primary is killed with -9 repeatedly while bills are loaded, read and pulled."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from servers import Valkey
 pytestmark = pytest.mark.long
 
 KILLS = 20
-# Every so often the whole machine goes and not the database alone.
+# Every seventh failure affects the whole machine instead of only the database.
 WHOLE_EVERY = 7
 GAP_SEC = 0.1
 
@@ -39,7 +39,7 @@ def test_reads_continue_after_the_primary_is_killed_and_nothing_is_lost(
         scenario.assert_copy_is_right()
         assert set(scenario.puller.ends) == {0}, scenario.puller.log.read_text("utf-8")
         assert sum(event.failed for event in scenario.events) == 0
-        # A busy machine has gaps of its own, so they are taken off.
+        # A busy machine has gaps even without a failure, so those are subtracted.
         gap = median(event.read_gap for event in scenario.events) - median(event.calm_gap for event in scenario.events)
         assert gap < GAP_SEC
     finally:

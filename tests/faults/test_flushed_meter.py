@@ -1,4 +1,4 @@
-"""A meter that lost its memory: counts continue from the store, no quota resets, and a metric reports it."""
+"""A meter that lost its data: counts continue from the store, no quota resets, and a metric reports it."""
 
 import pytest
 
@@ -13,19 +13,20 @@ def spend(node: Node, times: int) -> list[tuple[int, str | None]]:
     return [(call.status, call.error) for call in (client.ask("shops") for _ in range(times))]
 
 
-def told(multi_node: MultiNodeDeployment) -> int:
-    """The counts that have reached the store."""
+def stored_count(multi_node: MultiNodeDeployment) -> int:
+    """Return the total of the counts that have reached the store."""
     ((total,),) = multi_node.postgres.command(
         "SELECT coalesce(sum(count), 0) FROM counterfoil.daily_totals", multi_node.database
     )
     return int(total)
 
 
+@pytest.mark.long
 def test_a_flushed_meter_gives_nobody_a_new_quota(multi_node: MultiNodeDeployment) -> None:
     multi_node.issue("counted", per_min=1000, per_day=PER_DAY)
     node = multi_node.node()
     assert spend(node, PER_DAY - 2) == [(200, None)] * (PER_DAY - 2)
-    until(lambda: told(multi_node) == PER_DAY - 2, "the counts had reached the store")
+    until(lambda: stored_count(multi_node) == PER_DAY - 2, "the counts had reached the store")
     multi_node.valkey.command("FLUSHALL")
     assert spend(node, 4) == [(200, None)] * 2 + [(429, "quota_exceeded")] * 2
     assert node.running.metric("counts_reseeded_total") == 1
@@ -37,13 +38,13 @@ def reseeded(node: Node) -> list[int]:
 
 
 @pytest.mark.long
-def test_a_meter_that_lost_its_memory_while_the_store_is_unavailable_admits_nobody(
+def test_a_meter_that_lost_its_data_while_the_store_is_unavailable_admits_nobody(
     multi_node: MultiNodeDeployment,
 ) -> None:
     multi_node.issue("counted", per_min=1000, per_day=PER_DAY)
     node = multi_node.node()
     spend(node, 5)
-    until(lambda: told(multi_node) == 5, "the counts had reached the store")
+    until(lambda: stored_count(multi_node) == 5, "the counts had reached the store")
     node.store_proxy.cut()
     multi_node.valkey.command("FLUSHALL")
     assert spend(node, 3) == [(503, "auth_unavailable")] * 3
@@ -53,16 +54,16 @@ def test_a_meter_that_lost_its_memory_while_the_store_is_unavailable_admits_nobo
 
 
 @pytest.mark.long
-def test_a_meter_that_came_back_from_an_old_snapshot_is_brought_up_to_the_store(
+def test_a_meter_restarted_from_an_old_snapshot_is_updated_from_the_store(
     multi_node: MultiNodeDeployment,
 ) -> None:
-    """By default Valkey writes snapshots; after a crash it continues from the last one."""
+    """By default Valkey writes snapshots, and continues from the last one after a crash."""
     multi_node.issue("counted", per_min=100_000, per_day=100_000)
     node = multi_node.node()
     spend(node, 3)
     multi_node.valkey.command("SAVE")
     spend(node, 200)
-    until(lambda: told(multi_node) == 203, "the counts had reached the store")
+    until(lambda: stored_count(multi_node) == 203, "the counts had reached the store")
     multi_node.valkey.kill()
     multi_node.valkey.start()
     until(lambda: spend(node, 1) == [(200, None)], "the meter was found again")
@@ -71,6 +72,6 @@ def test_a_meter_that_came_back_from_an_old_snapshot_is_brought_up_to_the_store(
 
 
 def days_of(multi_node: MultiNodeDeployment) -> str:
-    """Where the meter keeps the counts of days."""
+    """Return the name under which the meter keeps the day counts."""
     names = multi_node.valkey.everything("KEYS *:days").decode().split()
     return next(name for name in names if name.endswith(":days"))

@@ -1,4 +1,4 @@
-"""Keys or counts out of reach: 503 at once, nobody let through, and back again by itself."""
+"""Keys or counts are unavailable: requests get 503 at once, nobody is admitted, and the service recovers by itself."""
 
 import signal
 
@@ -10,13 +10,13 @@ from faults.http_clients import Call, call_concurrently
 from faults.multi_node import BY_DAY, MultiNodeDeployment
 from waiting import until
 
-# What a busy machine may add to a bound.
+# A busy machine may exceed a bound by this much.
 SLACK_SEC = 1.0
 # With many callers, the last ones first wait for a free connection.
 BOUND_SEC = MAX_WAIT_SEC + GATE_SEC + SLACK_SEC
-# While a node remembers its keys, this is all that a dead meter leaves to be said.
+# A node that still has its keys in memory reports a dead meter within this time.
 AT_ONCE_SEC = 0.5
-# Callers that come back after the meter was restarted, fewer than the meter has connections.
+# Callers that return after the meter was restarted. There are fewer of them than connections to the meter.
 RETURNING = 16
 
 
@@ -26,6 +26,7 @@ def assert_refused(calls: list[Call], within_sec: float) -> None:
     assert max(call.took for call in calls) < within_sec
 
 
+@pytest.mark.long
 def test_a_dead_meter_is_reported_at_once_and_its_successor_is_found_automatically(
     multi_node: MultiNodeDeployment,
 ) -> None:
@@ -41,9 +42,9 @@ def test_a_dead_meter_is_reported_at_once_and_its_successor_is_found_automatical
 def test_after_the_meter_was_restarted_the_first_request_of_every_caller_is_answered(
     multi_node: MultiNodeDeployment,
 ) -> None:
-    """The connections that died with the meter are replaced before they are used, so no caller sees them."""
+    """Connections that died with the meter are replaced before they are used, so callers do not notice."""
     node = multi_node.node()
-    # A slow meter makes these callers open a connection each.
+    # A slow meter makes each of these callers open its own connection.
     node.meter_proxy.delay_sec = 0.1
     assert {call.status for call in call_concurrently(node.port, multi_node.key(), BY_DAY, RETURNING)} == {200}
     node.meter_proxy.delay_sec = 0.0
@@ -116,7 +117,7 @@ def test_if_the_store_is_the_meter_a_dead_store_admits_nobody(multi_node: MultiN
         case "is silent":
             node.store_proxy.block()
     for _ in range(2):
-        # The key is asked for first and the count after it.
+        # The key is looked up first, then the request is counted, so both time limits apply.
         assert_refused(call_concurrently(node.port, multi_node.key(), BY_DAY, 50), BOUND_SEC + GATE_SEC)
     if befalls == "is killed":
         multi_node.postgres.start()

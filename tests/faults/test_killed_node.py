@@ -1,4 +1,4 @@
-"""A node killed with -9 under load: only what it was answering fails, and every count stays exact."""
+"""A node is killed with -9 under load: only the requests it was answering fail, and every count stays exact."""
 
 from contextlib import ExitStack
 
@@ -34,7 +34,7 @@ def test_only_the_requests_under_way_fail_and_every_count_stays_exact(
     cut_off = [_until_cut(caller.seen) for caller in doomed]
     answered = len(others) + sum(len(calls) for calls in cut_off)
     usage = second.client("counted").ask("usage").data
-    # What was under way when the node died may or may not have been counted: one request a caller at most.
+    # Requests under way when the node died, at most one per caller, may or may not have been counted.
     assert answered <= usage["today"]["count"] - 1 <= answered + CALLERS
 
 
@@ -43,7 +43,7 @@ def callers_of(multi_node: MultiNodeDeployment, node: Node) -> list[RepeatingCli
 
 
 def _until_cut(seen: list[Call]) -> list[Call]:
-    """What was answered before the node was gone; after it, nothing was."""
+    """Return the calls that were answered before the node was killed. All later ones must have failed."""
     answered = [call for call in seen if call.status != NO_ANSWER]
     assert {call.status for call in answered} == {200}
     assert seen[: len(answered)] == answered

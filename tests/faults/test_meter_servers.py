@@ -1,4 +1,4 @@
-"""The meter behind sentinels, in a cluster, and over TLS: found again by itself when its primary is killed."""
+"""The meter behind sentinels, in a cluster, and over TLS. If its primary is killed, the next one is found."""
 
 import ssl
 import subprocess
@@ -22,7 +22,7 @@ KEYS = 12
 
 @pytest.fixture
 def started() -> Iterator[list[Valkey]]:
-    """Servers to be removed after the test."""
+    """A list of servers to remove after the test."""
     started: list[Valkey] = []
     yield started
     for server in started:
@@ -36,7 +36,7 @@ def replica_of(primary: Valkey, *settings: str) -> Valkey:
 
 
 def assert_it_survives(multi_node: MultiNodeDeployment, node: Node, doomed: Valkey) -> None:
-    """Killed under load, the primary is followed by another; in between nobody is let through and nothing hangs."""
+    """Kill the primary under load: another takes over, and until then nobody is admitted and no request hangs."""
     with RepeatingClient(node.port, multi_node.key(), "shops", every_sec=0.02) as caller:
         until(lambda: len(caller.seen) > 20, "it was at work")
         doomed.kill()
@@ -46,7 +46,7 @@ def assert_it_survives(multi_node: MultiNodeDeployment, node: Node, doomed: Valk
     assert max(call.took for call in caller.seen) < 3
     answered = sum(call.status == 200 for call in caller.seen)
     counted = node.client().ask("usage").data["today"]["count"]
-    # What a replica had not received when its primary died is lost: at most the last second.
+    # Counts that a replica had not received when its primary died are lost: at most those of the last second.
     assert counted > 20
     assert counted <= answered + sum(call.status == 503 for call in caller.seen) + 1
 
@@ -73,14 +73,14 @@ def test_a_valkey_cluster_survives_the_loss_of_a_primary(
     for number in range(KEYS):
         client = node.client(f"k{number}")
         assert [client.ask("shops").status for _ in range(7)] == [200] * 5 + [429] * 2
-    # The keys lie in several slots, and all of a key's in one.
+    # The keys are spread over several slots, and all data of one key is in the same slot.
     assert sum(int(primary.command("DBSIZE")[1:]) > 0 for primary in primaries) > 1
     holder = next(server for server in primaries if owns(server, multi_node))
     assert_it_survives(multi_node, node, holder)
 
 
 def owns(server: Valkey, multi_node: MultiNodeDeployment) -> bool:
-    """Whether it holds the slot of the key that everybody calls with."""
+    """Return whether the server holds the slot of the key that all callers use."""
     tag = multi_node.key().split("_")[2]
     slot = int(server.command(f"CLUSTER KEYSLOT {{{tag}}}")[1:])
     mine = next(line for line in server.everything("CLUSTER NODES").decode().splitlines() if "myself" in line)
@@ -88,7 +88,7 @@ def owns(server: Valkey, multi_node: MultiNodeDeployment) -> bool:
 
 
 def make_cluster(started: list[Valkey]) -> list[Valkey]:
-    """Three primaries, each with a replica; the primaries."""
+    """Start three primaries, each with a replica; return the primaries."""
     terms = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1000")
     servers = [Valkey(*terms) for _ in range(6)]
     started.extend(servers)
@@ -109,7 +109,7 @@ def make_cluster(started: list[Valkey]) -> list[Valkey]:
     return primaries
 
 
-def test_over_tls_only_a_server_that_can_prove_itself_is_trusted(
+def test_over_tls_only_a_server_with_a_trusted_certificate_is_accepted(
     multi_node: MultiNodeDeployment, tmp_path: Path
 ) -> None:
     certificate, private = tmp_path / "certificate.pem", tmp_path / "private.pem"

@@ -1,4 +1,4 @@
-"""The minute window over two nodes, held against a checker that knows only what callers saw."""
+"""The minute window over two nodes, verified by a checker that knows only what callers saw."""
 
 from bisect import bisect_left
 from contextlib import ExitStack
@@ -34,26 +34,26 @@ def test_no_minute_exceeds_the_limit_and_no_request_within_it_is_refused(
     admitted = [call for call in calls if call.status == 200]
     refused = [call for call in calls if call.status == 429]
     assert len(admitted) >= PER_MIN * int(WATCHED_SEC / MINUTE)
-    assert crowded(admitted) == []
-    assert wronged(admitted, refused) == []
+    assert over_the_limit(admitted) == []
+    assert wrongly_refused(admitted, refused) == []
 
 
 def test_the_checker_detects_one_admission_too_many_and_one_too_few() -> None:
     some = [Call(number, number + 0.5, 200) for number in range(PER_MIN)]
     one_more, refused = Call(50, 50.5, 200), Call(50, 50.5, 429)
-    assert (crowded(some), wronged(some, [refused])) == ([], [])
-    assert crowded([*some, one_more]) == [one_more]
-    assert crowded([*some, Call(60.6, 61, 200)]) == []
-    assert wronged(some[1:], [refused]) == [refused]
+    assert (over_the_limit(some), wrongly_refused(some, [refused])) == ([], [])
+    assert over_the_limit([*some, one_more]) == [one_more]
+    assert over_the_limit([*some, Call(60.6, 61, 200)]) == []
+    assert wrongly_refused(some[1:], [refused]) == [refused]
 
 
-def crowded(admitted: list[Call]) -> list[Call]:
-    """Those that made a minute hold more than the limit, wherever between question and answer each was counted."""
+def over_the_limit(admitted: list[Call]) -> list[Call]:
+    """Return the calls that made a minute exceed the limit, whenever each was counted between request and answer."""
     by_end = sorted(admitted, key=lambda call: call.ended)
     ends = [call.ended for call in by_end]
     found = []
     for call in admitted:
-        # All that were surely counted within the minute that ends when this one was answered.
+        # All calls that were certainly counted within the minute that ended when this one was answered.
         earliest = call.ended - MINUTE
         surely = [other for other in by_end[bisect_left(ends, earliest) :] if other.began > earliest]
         if sum(other.ended <= call.ended for other in surely) > PER_MIN:
@@ -61,8 +61,8 @@ def crowded(admitted: list[Call]) -> list[Call]:
     return found
 
 
-def wronged(admitted: list[Call], refused: list[Call]) -> list[Call]:
-    """Those refused although fewer than the limit can have been counted in the minute before."""
+def wrongly_refused(admitted: list[Call], refused: list[Call]) -> list[Call]:
+    """Return the calls refused although fewer than the limit can have been counted in the minute before."""
     return [
         call
         for call in refused

@@ -1,4 +1,4 @@
-"""A password in an address is shown nowhere: not in a log, a metric, an answer, a complaint or a traceback."""
+"""A password in an address appears nowhere: not in a log, a metric, an answer, an error message or a traceback."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from waiting import until
 CANARY = "canary-bird"
 CLOSED = "127.0.0.1:1"
 STORE = f"postgresql://u@{CLOSED}/db"
-# Passwords that were not percent-encoded, and other slips of the hand.
+# Passwords that were not percent-encoded, and other typing mistakes.
 SLIPS = [
     f"postgresql://u:{CANARY}@{CLOSED}/db",
     f"postgresql://u:{CANARY}/x@{CLOSED}/db",
@@ -47,7 +47,7 @@ METER_SLIPS = [
 
 
 def said(store: str, meter: str, *words: str) -> str:
-    """All that a command says."""
+    """Return everything that a command prints."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
     addresses = {"COUNTERFOIL_STORE": store, "COUNTERFOIL_METER": meter, "COUNTERFOIL_SECRET": SECRET}
     command = [sys.executable, "-m", "counterfoil", *words]
@@ -84,7 +84,7 @@ def test_no_command_shows_a_password(store: str, words: list[str]) -> None:
 def test_a_service_whose_servers_fail_shows_the_password_nowhere(
     multi_node: MultiNodeDeployment, tmp_path: Path
 ) -> None:
-    """With the right passwords, with servers that go away, and with a password that has become wrong."""
+    """Covers the right passwords, servers that become unavailable, and a password that is no longer valid."""
     multi_node.valkey.command(f"CONFIG SET requirepass {CANARY}")
     deployment = Deployment(
         made(tmp_path / "node"),

@@ -20,7 +20,7 @@ def connect_until_refused(port: int, stack: ExitStack, connected: threading.Even
 
 
 def test_a_closed_proxy_leaves_no_socket_open() -> None:
-    """Connections that arrive while it is being closed are closed too."""
+    """Connections that arrive while the proxy is being closed are closed too."""
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as server:
         for _ in range(ROUNDS):
             proxy = Proxy(server.getsockname()[1])
@@ -32,5 +32,5 @@ def test_a_closed_proxy_leaves_no_socket_open() -> None:
                 proxy.close()
                 caller.join()
             del proxy
-            # A socket that was left open fails the test when it is collected.
+            # A socket that was left open fails the test when it is garbage-collected.
             gc.collect()

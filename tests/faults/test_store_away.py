@@ -1,4 +1,4 @@
-"""The books out of reach or too slow, while keys and counts are not: 500 with the day's figures, and back again."""
+"""The books are unavailable or too slow while keys and counts are not: 500 with the quota headers, then recovery."""
 
 import signal
 from collections.abc import Iterator
@@ -29,13 +29,13 @@ def assert_failed(calls: list[Call], within_sec: float) -> None:
 
 @contextmanager
 def locked(multi_node: MultiNodeDeployment, table: str) -> Iterator[None]:
-    """A session that keeps everybody else from a table."""
+    """Hold a lock that keeps all other sessions from using a table."""
     with psycopg.connect(multi_node.address) as session:
         session.execute(f"LOCK TABLE counterfoil.{table} IN ACCESS EXCLUSIVE MODE".encode())
         yield
 
 
-def test_a_dead_store_causes_failures_that_still_carry_the_day_quota(multi_node: MultiNodeDeployment) -> None:
+def test_a_dead_store_causes_failures_that_still_have_the_quota_headers(multi_node: MultiNodeDeployment) -> None:
     multi_node.issue("counted", per_min=1000, per_day=50)
     node = multi_node.node()
     client = node.client("counted")
@@ -50,7 +50,9 @@ def test_a_dead_store_causes_failures_that_still_carry_the_day_quota(multi_node:
 
 @pytest.mark.long
 @pytest.mark.parametrize("befalls", ["freezes", "is silent", "is cut off", "is reset"])
-def test_a_store_that_does_not_answer_is_a_failure_in_its_time(multi_node: MultiNodeDeployment, befalls: str) -> None:
+def test_a_store_that_does_not_answer_causes_a_failure_within_the_time_limit(
+    multi_node: MultiNodeDeployment, befalls: str
+) -> None:
     node = multi_node.node()
     client = node.client()
     assert client.ask(BY_DAY).status == 200
@@ -64,11 +66,11 @@ def test_a_store_that_does_not_answer_is_a_failure_in_its_time(multi_node: Multi
             node.store_proxy.cut()
         case "is reset":
             node.store_proxy.reset()
-            # One broken connection is no broken store.
+            # One broken connection does not mean that the store is down.
             assert until(lambda: client.ask(BY_DAY).status == 200, "a new connection was made")
             return
     assert_failed([client.ask(BY_DAY)], LIMITS.pool_wait_sec + LIMITS.answer_sec + SLACK_SEC)
-    # Fewer callers than connections. For more callers, see test_storm.py.
+    # There are fewer callers than connections. For more callers, see test_storm.py.
     limit_sec = LIMITS.pool_wait_sec + LIMITS.answer_sec + 2 * SLACK_SEC
     assert_failed(call_concurrently(node.port, multi_node.key(), BY_DAY, 4), limit_sec)
     for pid in multi_node.postgres.pids():

@@ -11,7 +11,7 @@ from faults.test_store_away import locked
 LIMITS = ConnectionLimits()
 
 CROWD = 300
-# Many threads are slow by themselves on a busy machine.
+# On a busy machine, many threads are slow by themselves.
 SLACK_SEC = 10.0
 
 
@@ -39,6 +39,6 @@ def test_when_every_connection_is_in_use_callers_wait_for_a_limited_time_and_are
     assert statuses <= {(500, "internal", True), (503, "auth_unavailable", False)}
     assert (503, "auth_unavailable", False) in statuses
     assert max(call.took for call in seen) < LIMITS.pool_wait_sec + LIMITS.answer_sec + SLACK_SEC
-    # Whoever found no seat has not spent anything.
+    # A request that found no connection has not been counted.
     assert client.ask("usage").data["today"]["count"] <= MAX_CONCURRENT_REQUESTS + 2
     assert {call.status for call in call_concurrently(node.port, multi_node.key(), BY_DAY, 20)} == {200}

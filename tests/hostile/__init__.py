@@ -1,4 +1,4 @@
-"""The attack campaign: what a hostile or careless caller, a broken disk or a dying server can do to the service.
+"""The attack campaign: attacks by hostile or careless callers, and broken disks and dying servers.
 
 `python -m hostile` runs it with totals of your choice; docs/security.md says what each part proves.
 """

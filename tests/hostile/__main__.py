@@ -1,4 +1,4 @@
-"""Runs the attack campaign with totals of your choice and prints what it did.
+"""Run the attack campaign with totals of your choice and print the results.
 
 PYTHONPATH=tests python -m hostile all
 PYTHONPATH=tests python -m hostile requests --total 1000000 --seed 7 --store postgres
@@ -84,7 +84,7 @@ def main(
     minutes: float,
     folder: Path,
 ) -> None:
-    """Attack a service that is started for this, on loopback, and print totals. Exit with 1 if a promise was broken."""
+    """Start a service on loopback, attack it, and print totals. Exit with 1 if a promise was broken."""
 
     def number_of(name: str) -> int:
         return total if total is not None else DEFAULTS[name]

@@ -1,7 +1,7 @@
-"""Attacks on the framing of HTTP that are known from other servers, each with the answers that are allowed.
+"""Attacks on HTTP framing that are known from other servers, each with the statuses that are allowed.
 
-A hidden request carries the request id `smuggled`. A server that takes part of
-one caller's body for another request would answer it.
+A hidden request carries the request ID `smuggled`. A server that mistakes part
+of a caller's body for another request would answer it.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -14,16 +14,16 @@ from hostile.raw_http import Answer, Line, Malformed, request
 SHOPS = b"/ext/v1/shops"
 SMUGGLED = "smuggled"
 KB = 1024
-# An attack is over when nothing has come for so long.
+# An attack is over when no data has arrived for this long.
 QUIET_SEC = 0.25
 
-# What may come back. `refused`: the HTTP server's own 400, 414 or 431, or no answer at all. `once`: one answer of the
-# service with one of these statuses. Everything after that must be a refusal.
+# The allowed status 0 means that the HTTP server refused the request (400, 414 or 431) or closed the connection. Any
+# other status must come from the service, in its first answer; everything after that must be a refusal.
 REFUSED = frozenset({0})
 
 
 class Attack(Struct, frozen=True):
-    """Bytes to send on one connection, and the statuses that the first answer may have; 0 is refused or hung up on."""
+    """The bytes to send on one connection, and the allowed statuses of the first answer."""
 
     name: str
     data: bytes
@@ -32,7 +32,7 @@ class Attack(Struct, frozen=True):
 
 
 def attacks(key: str) -> list[Attack]:
-    """Return all attacks, with a valid key in each: what is refused is not refused for its key."""
+    """Return all attacks. Each contains a valid key, so that none is refused because of its key."""
     bearer = b"Authorization: Bearer " + key.encode()
     hidden = request(SHOPS, key, b"X-Request-Id: smuggled")
     good = frozenset({200})
@@ -139,8 +139,8 @@ class Outcome(Struct, frozen=True):
     seen: list[int]
 
 
-def play(port: int, attack: Attack, checker: Checker) -> Outcome:
-    """Play one attack and return what is wrong with what came back."""
+def run(port: int, attack: Attack, checker: Checker) -> Outcome:
+    """Run one attack; return the faults and the statuses received."""
     answers: list[Answer] = []
     found: list[str] = []
     try:
@@ -162,6 +162,6 @@ def play(port: int, attack: Attack, checker: Checker) -> Outcome:
     return Outcome(attack.name, found, [answer.status for answer in answers])
 
 
-def play_all(port: int, key: str, checker: Checker) -> list[Outcome]:
+def run_all(port: int, key: str, checker: Checker) -> list[Outcome]:
     with ThreadPoolExecutor(16) as pool:
-        return list(pool.map(lambda attack: play(port, attack, checker), attacks(key)))
+        return list(pool.map(lambda attack: run(port, attack, checker), attacks(key)))

@@ -1,4 +1,4 @@
-"""Many callers at once, each on a kept connection, that remember when they asked and what they got."""
+"""Concurrent callers on persistent connections that record when they sent each request and what they received."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ NO_ANSWER = 0
 
 
 class Call(Struct, frozen=True):
-    """One request, on the steady clock of this machine, in seconds."""
+    """One request, with its times in seconds on this machine's monotonic clock."""
 
     began: float
     ended: float
@@ -30,7 +30,7 @@ class Call(Struct, frozen=True):
 
 
 class Caller:
-    """Asks one port again and again; makes a new connection when one breaks."""
+    """Sends the same request to one port repeatedly, and reconnects when a connection breaks."""
 
     def __init__(
         self, port: int, key: str, target: str, *, checker: Checker | None = None, patience_sec: float = 15.0
@@ -43,7 +43,7 @@ class Caller:
         self._line: Line | None = None
         self.calls: list[Call] = []
         self.faults: list[str] = []
-        # Called with every body that came with status 200; returns what is wrong with it.
+        # Called with the body of every answer with status 200; returns the faults in it.
         self.judge: Callable[[bytes], list[str]] = lambda _: []
 
     def call(self) -> Call:
@@ -87,8 +87,8 @@ class Caller:
             self._line = None
 
 
-class Crowd:
-    """Callers in threads of their own, from `__enter__` to `__exit__`."""
+class ConcurrentCallers:
+    """Runs each caller in its own thread, from `__enter__` to `__exit__`."""
 
     def __init__(self, callers: list[Caller], every_sec: float = 0.0) -> None:
         self.callers = callers
@@ -99,12 +99,12 @@ class Crowd:
     def _run(self, caller: Caller) -> None:
         while True:
             answered = caller.call().status != NO_ANSWER
-            # Where nobody listens, nobody answers any sooner for being asked at once.
+            # If there was no answer, the next attempt waits at least 20 ms, so that callers do not busy-loop.
             if self._stop.wait(self._every_sec if answered else max(self._every_sec, 0.02)):
                 break
         caller.close()
 
-    def __enter__(self) -> "Crowd":
+    def __enter__(self) -> "ConcurrentCallers":
         for thread in self._threads:
             thread.start()
         return self
@@ -125,7 +125,7 @@ class Crowd:
 
 
 def status_of(port: int, key: str, target: str) -> int:
-    """Ask once; return the status, or NO_ANSWER."""
+    """Send one request; return its status, or NO_ANSWER."""
     caller = Caller(port, key, target)
     try:
         return caller.call().status
@@ -139,6 +139,6 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def pause(seconds: float) -> None:
-    """Let processes that are not ours run for a while; their clocks cannot be advanced."""
+    """Wait in real time. This is for other processes, whose clocks cannot be advanced."""
     end = time.monotonic() + seconds
     until(lambda: time.monotonic() >= end, "the time had passed", seconds + 60)

@@ -1,4 +1,4 @@
-"""The parts of the campaign, each with a total of one's choice, for the tests and for `python -m hostile`."""
+"""The parts of the campaign, for the tests and for `python -m hostile`. The caller chooses the totals."""
 
 import re
 import tempfile
@@ -16,12 +16,12 @@ from hostile.mutations import Generator, Stock
 from hostile.targets import BACK_ENDS, Attacked, Postgres, Site, Valkey, on_servers, on_sqlite
 from hostile.world import World, escaped
 
-# What belongs to other franchises: no answer to a key of fr-0 may contain it.
+# Labels of records in other franchises. No answer to a key of fr-0 may contain one.
 FOREIGN = re.compile(rb"label of (?:sh-[1-9]|mb-[1-9]|mb-alone|sh-alone|sh-without)")
 
 
 class UnderAttack(Struct):
-    """A running service, the world that it has loaded, a checker for its answers and the scope matrix of the world."""
+    """A running service, the world loaded into it, a checker for its answers, and the scope matrix of that world."""
 
     site: Site
     world: World
@@ -30,7 +30,7 @@ class UnderAttack(Struct):
 
 
 class Result(Struct):
-    """One line of the totals, and what was wrong."""
+    """One line of the totals, and the faults found."""
 
     part: str
     totals: dict[str, str] = field(default_factory=dict)
@@ -51,7 +51,7 @@ def checker_for(site: Attacked) -> Checker:
 
 
 def stock_for(site: Attacked, world: World) -> Stock:
-    """Issue the keys that requests are made with: some without limits, one with each limit, one revoked."""
+    """Issue the keys for the requests: some without limits, one with each limit, and one that is revoked."""
     franchise = site.issue("franchise", "fr-0")
     full = site.issue("shop", "sh-0-1", messaging_lookup=True, personal_data=True)
     limited = [site.issue("shop", "sh-0-1", per_min=3), site.issue("franchise", "fr-0", per_day=5)]
@@ -77,11 +77,11 @@ def requests(site: Attacked, world: World, *, total: int, seed: int, only: int |
     sent = 0
     for place, port in enumerate(site.ports):
         part = numbers[place * share : (place + 1) * share]
-        report = Fuzzer(port, generator, checker, FOREIGN).play(part)
+        report = Fuzzer(port, generator, checker, FOREIGN).run(part)
         sent += report.requests
         result.faults += map(str, report.faults)
     if only is None:
-        for outcome in attacks.play_all(site.ports[0], generator.a_key, checker):
+        for outcome in attacks.run_all(site.ports[0], generator.a_key, checker):
             result.faults += [f"{outcome.attack}: {fault}" for fault in outcome.faults]
             sent += 1
     counts = ", ".join(f"{status}: {number:,}" for status, number in sorted(checker.by_status.items()))
@@ -91,7 +91,7 @@ def requests(site: Attacked, world: World, *, total: int, seed: int, only: int |
 
 
 def crashes(site: Attacked) -> list[str]:
-    """Return the lines of the log that tell of a crash in a handler; they contain no values."""
+    """Return the log lines that report a crash in a handler. They contain no values."""
     return [line.decode("utf-8", "replace")[:400] for line in site.logs().splitlines() if b'"type":"crash"' in line]
 
 
@@ -100,13 +100,13 @@ def triples(site: Attacked, world: World, *, total: int | None) -> Result:
     matrix = scope.Matrix(world, site, checker)
     matrix.learn_tokens()
     site.load(*world.later)
-    report = matrix.play(total)
+    report = matrix.run(total)
     counts = ", ".join(f"{name}: {number:,}" for name, number in report.by_endpoint.items())
     return Result("triples", {"triples": f"{report.triples:,}", "by endpoint": counts}, report.faults + crashes(site))
 
 
 def world_of(total: int, seed: int = 1) -> World:
-    """Return a world whose scope matrix has at least about so many triples."""
+    """Return a world whose scope matrix has about this many triples or more."""
     size = next((size for size in range(3, 40) if 160 * size**3 >= total), 40)
     return World(
         seed, franchises=size, shops=3 if size < 6 else 4, bills=6 if size < 6 else 20, members=6 if size < 6 else 60
@@ -116,7 +116,7 @@ def world_of(total: int, seed: int = 1) -> World:
 def canaries(site: Attacked, world: World) -> Result:
     survey = Survey(world, site, checker_for(site))
     survey.read_everything()
-    survey.whisper()
+    survey.send_canaries()
     hits = [str(hit) for hit in survey.search()]
     totals = {"canaries": f"{len(world.canaries.kinds):,}", "places searched": f"{survey.searched:,}"}
     return Result("canaries", totals, survey.faults + hits)
@@ -125,7 +125,7 @@ def canaries(site: Attacked, world: World) -> Result:
 def limits(
     site: Attacked, *, seconds: float, clients: int = 32, per_min: int = 200, kills: int = 2, ask_day: bool = True
 ) -> Result:
-    report = limiter.play(
+    report = limiter.run(
         site, checker_for(site), clients=clients, seconds=seconds, per_min=per_min, kills=kills, ask_day=ask_day
     )
     totals = {
@@ -139,7 +139,7 @@ def limits(
 
 
 def revocations(site: Attacked, *, total: int, by_command: bool = False, at_once: int = 8) -> Result:
-    report = revocation.play(site, checker_for(site), total=total, by_command=by_command, at_once=at_once)
+    report = revocation.run(site, checker_for(site), total=total, by_command=by_command, at_once=at_once)
     totals = {
         "revocations": str(report.revocations),
         "calls": f"{report.calls:,}",
@@ -150,7 +150,7 @@ def revocations(site: Attacked, *, total: int, by_command: bool = False, at_once
 
 def sockets(site: Attacked, *, total: int, seconds: float, worst_ms: float = 5_000) -> Result:
     key = site.issue("shop", "sh-0-1")
-    report = slow_clients.play(site, checker_for(site), sockets=total, seconds=seconds, key=key, worst_ms=worst_ms)
+    report = slow_clients.run(site, checker_for(site), sockets=total, seconds=seconds, key=key, worst_ms=worst_ms)
     totals = {
         "sockets": f"{report.sockets:,}",
         "open at once": f"{report.open_at_once:,}",
@@ -165,8 +165,8 @@ def file_outages(*, seconds: float, chosen: Callable[[str], bool] = lambda _: Tr
     world = World()
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, on_sqlite(Path(folder)) as site:
         site.load(*world.first, *world.later)
-        rehearsal = outages.Rehearsal(site, world)
-        return _outages(rehearsal, outages.on_files(rehearsal), seconds, chosen)
+        run = outages.OutageRun(site, world)
+        return _outages(run, outages.on_files(run), seconds, chosen)
 
 
 def server_outages(*, seconds: float, chosen: Callable[[str], bool] = lambda _: True) -> Result:
@@ -177,29 +177,27 @@ def server_outages(*, seconds: float, chosen: Callable[[str], bool] = lambda _: 
             on_servers(Path(folder), postgres=postgres, valkey=valkey) as site,
         ):
             site.load(*world.first, *world.later)
-            rehearsal = outages.Rehearsal(site, world)
-            return _outages(rehearsal, outages.on_servers(postgres, valkey, site), seconds, chosen)
+            run = outages.OutageRun(site, world)
+            return _outages(run, outages.on_servers(postgres, valkey, site), seconds, chosen)
     finally:
         postgres.remove()
         valkey.remove()
 
 
-def _outages(
-    rehearsal: outages.Rehearsal, known: outages.Outages, seconds: float, chosen: Callable[[str], bool]
-) -> Result:
+def _outages(run: outages.OutageRun, known: outages.Outages, seconds: float, chosen: Callable[[str], bool]) -> Result:
     result = Result("outages")
-    calls = played = 0
+    calls = done = 0
     for name, outage in known.items():
         if chosen(name):
-            report = rehearsal.play(name, outage(), seconds)
-            calls, played = calls + report.calls, played + 1
+            report = run.run(name, outage(), seconds)
+            calls, done = calls + report.calls, done + 1
             result.faults += report.faults
-    result.totals = {"outages": str(played), "calls": f"{calls:,}"}
+    result.totals = {"outages": str(done), "calls": f"{calls:,}"}
     return result
 
 
 def soaked(site: Attacked, world: World, *, seconds: float, every_sec: float, folder: Path) -> Result:
-    samples, faults = soak.play(site, world, seconds=seconds, every_sec=every_sec)
+    samples, faults = soak.run(site, world, seconds=seconds, every_sec=every_sec)
     soak.write(samples, folder)
     last = samples[-1]
     totals = {
@@ -214,7 +212,7 @@ def soaked(site: Attacked, world: World, *, seconds: float, every_sec: float, fo
 
 
 def pulled_copy_hits(folder: Path, world: World) -> list[str]:
-    """Return the canaries in a folder that a key without permissions pulled into."""
+    """Return the canaries found in a folder that was pulled with a key without permissions."""
     finder = Finder(world.canaries.kinds)
     found = []
     for file in folder.rglob("*"):

@@ -1,6 +1,6 @@
-"""Looks for canaries: unique markers that were put into what must never be shown, stored or logged.
+"""Searches for canaries: unique markers in data that must never be shown, stored or logged.
 
-A hit counts in plain text, and in the usual disguises: hexadecimal, base64,
+A marker is found in plain text and in the usual encodings: hexadecimal, base64,
 UTF-16, percent-encoding and reversed.
 """
 
@@ -21,8 +21,8 @@ from hostile.raw_http import Answer, ask
 from hostile.targets import Attacked
 from hostile.world import World, escaped
 
-# Where callers put private things by mistake.
-WHISPERED = (
+# Places where callers put private data by mistake.
+PRIVATE_TARGETS = (
     "{}",
     "shops?{}",
     "shops?phone={}",
@@ -49,8 +49,8 @@ class Hit(Struct, frozen=True):
 class Finder:
     """Finds the canaries of a world in bytes.
 
-    The markers of a family begin alike, and so do their disguises: only where
-    such a beginning (of a reversed text, an end) occurs is each one searched for.
+    All markers of a family share a prefix, and so do their encoded forms (a suffix
+    if reversed). Each marker is searched for only where the shared part occurs.
     """
 
     def __init__(self, kinds: dict[str, str]) -> None:
@@ -84,7 +84,7 @@ def _shared(forms: list[bytes]) -> bytes:
 
 
 def _beginning(forms: list[bytes]) -> bytes:
-    """Return the longest text that all begin with."""
+    """Return the longest common prefix."""
     first, last = min(forms), max(forms)
     length = next(
         (place for place, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first)
@@ -95,14 +95,15 @@ def _beginning(forms: list[bytes]) -> bytes:
 def disguises(text: str) -> list[bytes]:
     plain = text.encode()
     forms = [plain, plain.hex().encode(), text.encode("utf-16-le"), plain[::-1]]
-    # In base64 a text looks different at each of three offsets; without the ends, which depend on what is beside it.
+    # The base64 form of a text depends on its offset modulo 3, so all three are searched for. The ends are cut off
+    # because they also depend on the neighbouring bytes.
     forms += [base64.b64encode(b"\0" * offset + plain)[trimmed:-4] for offset, trimmed in enumerate((0, 2, 3))]
     escaped_text = quote(text, safe="").encode()
     return forms if escaped_text == plain else [*forms, escaped_text]
 
 
 class Survey:
-    """Puts canaries into requests, reads everything there is to read, and then searches everything there is."""
+    """Puts canaries into requests, reads all endpoints, and then searches all output and stored data."""
 
     def __init__(self, world: World, site: Attacked, checker: Checker) -> None:
         self._world = world
@@ -136,10 +137,10 @@ class Survey:
             for target in targets:
                 self._ask(target, key, personal)
 
-    def whisper(self) -> None:
-        """Send canaries where callers put private things: in parameters, paths, ids, headers and keys."""
+    def send_canaries(self) -> None:
+        """Send canaries where callers put private data by mistake: in parameters, paths, IDs, headers and keys."""
         canaries = self._world.canaries
-        for target in WHISPERED:
+        for target in PRIVATE_TARGETS:
             self._ask(target.format(canaries.mark("request target")), self._plain_key, personal=False)
         for header in ("User-Agent", "Referer", "Cookie", "X-Forwarded-For", "X-Custom", "If-None-Match"):
             self._ask("shops", self._plain_key, False, f"{header}: {canaries.mark('request header')}".encode())
@@ -156,7 +157,7 @@ class Survey:
     # --- searching ---------------------------------------------------------------------
 
     def search(self) -> list[Hit]:
-        """Return every hit in answers, store, log, metrics, processes and their environment."""
+        """Return every hit in the answers, the store, the log, the metrics, and the processes and their environment."""
         finder = Finder(self._world.canaries.kinds)
         found: list[Hit] = []
         for name, content, allowed in self._places():

@@ -1,6 +1,6 @@
 """Checks every answer against the OpenAPI document that the service serves and the header rules of the contract.
 
-It knows nothing about the code of the service. A fault is a sentence; an answer without faults is as documented.
+It does not use the code of the service. Each fault is a sentence; an answer without faults is as documented.
 """
 
 import gzip
@@ -21,12 +21,13 @@ ROOT = "/ext"
 NO_ROUTE = "no route"
 ANY_ROUTE = "any route"
 
-# Headers that any HTTP server sends, or that are described with the body.
+# Headers that any HTTP server sends, or that are described together with the body.
 PLAIN = {"content-type", "content-length", "date", "server", "connection"}
 ONCE = {"x-request-id", "cache-control", "vary", "content-type", "x-content-type-options", "content-length"}
-# What the HTTP server itself answers to what is not HTTP, before the service sees it: docs/integrate.md#errors.
+# The HTTP server itself answers malformed HTTP with these statuses, before the service sees it. See
+# docs/integrate.md#errors.
 REFUSALS = {400, 408, 414, 431}
-# The service refuses a request without exactly one Host in the same way; these headers are its own.
+# The service refuses a request with no Host or several in the same way, with these additional headers.
 BARE = {"cache-control", "server", "x-request-id"}
 BEFORE_ADMISSION = {"invalid_key", "key_revoked", "auth_unavailable", "rate_limited", "cross_origin_refused"} | {
     "method_not_allowed",
@@ -55,7 +56,7 @@ class Document:
         return cls(answer.body)
 
     def template(self, path: str) -> str:
-        """Return the path of the document that a path of a request belongs to, or NO_ROUTE."""
+        """Return the path in the document that a request path belongs to, or NO_ROUTE."""
         asked = path.removeprefix(self.root)
         if not path.startswith(self.root):
             return NO_ROUTE
@@ -81,7 +82,7 @@ class Document:
         return header
 
     def body_faults(self, template: str, status: int, body: Any) -> list[str]:
-        """Return what the schema of this response says against a body."""
+        """Return the ways in which a body violates the schema of this response."""
         name = f"{template} {status}"
         if name not in self._validators:
             steps = ["paths", template, "get", "responses", str(status), "content", "application/json", "schema"]
@@ -102,7 +103,7 @@ class Checker:
         self._known: set[tuple[str, int, bytes]] = set()
 
     def faults(self, answer: Answer, template: str, method: str = "GET", request_id: str | None = None) -> list[str]:
-        """Return what is wrong with an answer to `method` on a path that belongs to `template`."""
+        """Return the faults in an answer to `method` on a path that belongs to `template`."""
         self.checked += 1
         self.by_status[answer.status] = self.by_status.get(answer.status, 0) + 1
         if answer.header("x-request-id") is None or (answer.status == 400 and not answer.body and method != "HEAD"):
@@ -156,10 +157,10 @@ class Checker:
         return found
 
     def _pair_faults(self, answer: Answer, body: bytes) -> list[str]:
-        """Check headers that depend on what was decided: the limits, Retry-After, Allow, WWW-Authenticate."""
+        """Check the headers that depend on the outcome: rate limits, Retry-After, Allow and WWW-Authenticate."""
         error = _error(body)
         if error is None and answer.status not in (200, 304):
-            return []  # HEAD shows no code; the document still says which headers its status has.
+            return []  # A HEAD answer has no error code in its body. The document check still covers its headers.
         found = self._limit_faults(answer, error)
         limited = error == "rate_limited"
         if limited != (answer.header("retry-after") is not None):
@@ -208,7 +209,7 @@ class Checker:
         return found + self._body_faults(template, answer.status, body)
 
     def _body_faults(self, template: str, status: int, body: bytes) -> list[str]:
-        """Validate a body, unless one that differs only in serverTime (and, of usage, in counts) was valid before."""
+        """Validate a body, unless a valid one differed only in serverTime (for usage, also in the counts)."""
         same = _SERVER_TIME.sub(b"", body)
         if template == "/v1/usage" or status == 429:
             same = _NUMBERS.sub(b"0", same)
@@ -221,7 +222,7 @@ class Checker:
         return found
 
     def _some_route_faults(self, answer: Answer, body: bytes, method: str) -> list[str]:
-        """For requests that were mutated beyond recognition: the answer must be documented for some path."""
+        """Check the answer to a request that was mutated beyond recognition: it must be documented for some path."""
         first: list[str] = []
         for template in [*self.document.paths, NO_ROUTE]:
             found = self._route_faults(answer, body, template, method)

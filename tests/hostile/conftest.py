@@ -1,4 +1,4 @@
-"""One service for the short form of the campaign; the long form starts services of its own."""
+"""One service for the short form of the campaign. The long form starts its own services."""
 
 import os
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ TESTS = str(Path(__file__).parents[1])
 
 @pytest.fixture(scope="session", autouse=True)
 def _importable_in_other_processes() -> Iterator[None]:
-    """Ordinary callers run in a process of their own, which has to find this package."""
+    """Make this package importable in the separate process of the ordinary callers."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([TESTS, *([before] if before else [])])
     yield
@@ -29,7 +29,7 @@ def _importable_in_other_processes() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def under_attack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UnderAttack]:
-    """Two workers on SQLite that the short tests share; what the second load removes is removed."""
+    """Two workers on SQLite that the short tests share. Both deliveries of the world are loaded."""
     world = World()
     with on_sqlite(tmp_path_factory.mktemp("hostile")) as site:
         site.load(*world.first)

@@ -1,7 +1,7 @@
-"""Sends what `mutations` makes and checks every answer.
+"""Sends the requests that `mutations` generates and checks every answer.
 
-Proper requests are pipelined on kept connections: each must be answered, in
-order, under its own request id. Broken ones get a connection of their own.
+Proper requests are pipelined on persistent connections: each must be answered,
+in order, under its own request ID. Each broken request gets its own connection.
 """
 
 import json
@@ -15,17 +15,17 @@ from hostile.checker import Checker
 from hostile.mutations import Case, Generator
 from hostile.raw_http import Answer, Line, Malformed
 
-# So many proper requests are sent before their answers are read, at most this many bytes.
+# At most this many proper requests, and this many bytes, are sent before the answers are read.
 MOST_AT_ONCE = 16
 MOST_BYTES = 40_000
-# A broken request may be one that the server waits for the rest of; so long we wait for an answer.
+# The server may wait for the rest of a broken request, so we wait only this long for an answer.
 QUIET_SEC = 0.03
-# Faults after which a run stops: the first ones are what somebody will look at.
+# A run stops after this many faults, because people look only at the first ones.
 MOST_FAULTS = 20
 
 
 class Fault(Struct, frozen=True):
-    """An answer that was wrong, and the request that reproduces it."""
+    """A wrong answer, and the request that reproduces it."""
 
     what: str
     seed: int
@@ -47,7 +47,7 @@ class Report(Struct):
 
 
 class Fuzzer:
-    """Plays numbered cases against one port. `foreign` finds what no answer to these keys may contain."""
+    """Sends numbered cases to one port. `foreign` matches data that no answer to these keys may contain."""
 
     def __init__(self, port: int, generator: Generator, checker: Checker, foreign: re.Pattern[bytes]) -> None:
         self._port = port
@@ -57,10 +57,10 @@ class Fuzzer:
         self._line: Line | None = None
         self.report = Report(by_status=checker.by_status)
 
-    def play(self, numbers: range) -> Report:
+    def run(self, numbers: range) -> Report:
         waiting: list[Case] = []
         broken: list[Case] = []
-        # How many are sent at once varies, but reproducibly.
+        # The number of requests sent at once varies, but is the same in every run with this seed.
         random = Random(f"{self._generator.seed}:{numbers.start}")  # noqa: S311 - reproducible, not secret
         most = random.randint(1, MOST_AT_ONCE)
         for number in numbers:
@@ -71,21 +71,21 @@ class Fuzzer:
             if case.broken:
                 broken.append(case)
                 if len(broken) == MOST_AT_ONCE:
-                    self._play_broken(broken)
+                    self._send_broken(broken)
                     broken = []
                 continue
             waiting.append(case)
             if len(waiting) >= most or sum(len(one.data) for one in waiting) > MOST_BYTES:
-                self._play_pipelined(waiting)
+                self._send_pipelined(waiting)
                 waiting, most = [], random.randint(1, MOST_AT_ONCE)
         if waiting:
-            self._play_pipelined(waiting)
-        self._play_broken(broken)
+            self._send_pipelined(waiting)
+        self._send_broken(broken)
         self._hang_up()
         self.report.answers = self._checker.checked
         return self.report
 
-    def _play_pipelined(self, cases: list[Case]) -> None:
+    def _send_pipelined(self, cases: list[Case]) -> None:
         if self._line is None:
             self._line = Line(self._port)
         case = cases[0]
@@ -96,7 +96,7 @@ class Fuzzer:
                 if answer is not None and answer.status == 100:
                     answer = self._line.answer(case.method)
                 if answer is None:
-                    self._tell("the connection was closed without an answer", case)
+                    self._report("the connection was closed without an answer", case)
                     self._hang_up()
                     return
                 self._check(answer, case, case.request_id)
@@ -104,11 +104,11 @@ class Fuzzer:
                     self._hang_up()
                     return
         except (Malformed, OSError) as error:
-            self._tell(f"{type(error).__name__}: {error}", case)
+            self._report(f"{type(error).__name__}: {error}", case)
             self._hang_up()
 
-    def _play_broken(self, cases: list[Case]) -> None:
-        """Send each on a connection of its own, all at once; then read what came back."""
+    def _send_broken(self, cases: list[Case]) -> None:
+        """Send all cases at once, each on its own connection; then read the answers."""
         lines = []
         for case in cases:
             lines.append(Line(self._port))
@@ -116,27 +116,27 @@ class Fuzzer:
         patience = time.monotonic() + QUIET_SEC
         for case, line in zip(cases, lines, strict=True):
             try:
-                # No more answers than requests, however the bytes are read; this is what smuggling would break.
+                # However the bytes are parsed, there cannot be more answers than requests. Smuggling would break this.
                 most = max(1, case.data.count(b"HTTP/1."))
                 with line:
                     answers = line.until_silent(max(0.002, patience - time.monotonic()), 2 * most + 1)
             except (Malformed, OSError) as error:
-                self._tell(f"{type(error).__name__}: {error}", case)
+                self._report(f"{type(error).__name__}: {error}", case)
                 continue
             answers = [answer for answer in answers if answer.status != 100]
             self.report.hung_up += not answers
             if len([answer for answer in answers if answer.header("x-request-id")]) > most:
-                self._tell(f"more than {most} answers of the service", case)
+                self._report(f"more than {most} answers of the service", case)
             for answer in answers:
                 self._check(answer, case, None)
 
     def _check(self, answer: Answer, case: Case, request_id: str | None) -> None:
         for what in self._checker.faults(answer, case.template, case.method, request_id):
-            self._tell(what, case)
+            self._report(what, case)
         if answer.status == 200 and self._foreign.search(answer.body):
-            self._tell("the answer contains data of another key's scope", case)
+            self._report("the answer contains data of another key's scope", case)
 
-    def _tell(self, what: str, case: Case) -> None:
+    def _report(self, what: str, case: Case) -> None:
         self.report.faults.append(Fault(what, self._generator.seed, case.number, case.data))
 
     def _hang_up(self) -> None:
@@ -146,7 +146,7 @@ class Fuzzer:
 
 
 def tokens_of(port: int, key: str, provider_id: str) -> dict[str, str]:
-    """Return the member tokens of a base by label, as the service tells them."""
+    """Return the member tokens of a base by label, as the service returns them."""
     found: dict[str, str] = {}
     cursor = ""
     with Line(port) as line:

@@ -1,8 +1,8 @@
-"""Requests that nobody should send, made from a seed: the same seed and number always make the same bytes.
+"""Requests that nobody should send, generated from a seed: the same seed and number always give the same bytes.
 
-Two kinds. A *proper* request is well-formed HTTP with strange content: it must
-be answered as documented for its path. A *broken* one is a proper request whose
-bytes were mutated: it may also be refused by the HTTP server, or hung up on.
+There are two kinds. A *proper* request is well-formed HTTP with strange content:
+it must be answered as documented for its path. A *broken* request is a proper one
+whose bytes were mutated: the HTTP server may also refuse it or disconnect.
 """
 
 from random import Random
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from hostile.checker import ANY_ROUTE, ROOT, Document
 
-# One request in so many is broken. Each of those needs a connection of its own, so they take most of the time.
+# One request in this many is broken. Each broken request needs its own connection, so they take most of the time.
 BROKEN_EVERY = 8
 HUGE = 50_000
 
@@ -139,7 +139,7 @@ ODD_BYTES = (
 
 
 class Stock(Struct, frozen=True):
-    """What the generator may use: keys by kind, and ids of things that exist."""
+    """The keys, by kind, and the IDs of existing records that the generator may use."""
 
     keys: list[str]
     bad_keys: list[str]
@@ -161,7 +161,7 @@ class Case(Struct, frozen=True):
 
 
 class Generator:
-    """Makes cases from a seed."""
+    """Generates cases from a seed."""
 
     def __init__(self, seed: int, stock: Stock, document: Document) -> None:
         self.seed = seed
@@ -191,7 +191,7 @@ class Generator:
         return Case(number, data, method, self._document.template(path), request_id, broken)
 
     def _target(self, random: Random) -> tuple[str, str]:
-        """Return a target and the path that the service sees in it."""
+        """Return a request target, and the path that the service sees in it."""
         path = random.choice(PATHS)
         if path.endswith("{id}"):
             named = self._stock.bill_ids if path.startswith("transactions") else self._stock.tokens
@@ -199,7 +199,7 @@ class Generator:
             path = path.removesuffix("{id}") + chosen
         pairs = [self._pair(random) for _ in range(random.choice((0, 1, 2, 3, 3, 4, 6, 40)))]
         query = "&".join(pairs)
-        # The whole head must stay below the largest that is accepted, or the HTTP server refuses it.
+        # The whole head must stay below the maximum size, or the HTTP server refuses it.
         target = f"{ROOT}/v1/{path}" + (f"?{query}" if query else "")
         return (
             (target, f"{ROOT}/v1/{path}") if len(target) < HUGE + 2_000 else (f"{ROOT}/v1/{path}", f"{ROOT}/v1/{path}")

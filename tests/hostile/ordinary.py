@@ -1,7 +1,7 @@
-"""Ordinary callers in a process of their own, so that they measure the service and not the attacker beside them.
+"""Ordinary callers in a separate process, so that the attacker's own load does not distort their measurements.
 
-`python -m hostile.ordinary PORTS TARGET CALLERS EVERY_SEC`; the key comes on standard input, and closing it ends the
-callers. The calls are printed as JSON.
+`python -m hostile.ordinary PORTS TARGET CALLERS EVERY_SEC` reads the key from standard input, runs until it
+is closed, and prints the calls as JSON.
 """
 
 import subprocess
@@ -10,12 +10,12 @@ from types import TracebackType
 
 from msgspec import json
 
-from hostile.callers import Call, Caller, Crowd
+from hostile.callers import Call, Caller, ConcurrentCallers
 from hostile.checker import Checker, Document
 
 
 class OrdinaryCallers:
-    """Runs the process for the duration of a block; afterwards `calls` and `faults` tell what it saw."""
+    """Runs the process for the duration of a block. Afterwards, `calls` and `faults` hold its results."""
 
     def __init__(
         self, ports: list[int], key: str, target: str = "shops", callers: int = 4, every_sec: float = 0.02
@@ -49,14 +49,14 @@ def main() -> None:
     checker = Checker(Document.served_by(numbers[0]))
     group = [Caller(numbers[place % len(numbers)], key, target, checker=checker) for place in range(int(callers))]
     for caller in group:
-        # The first call of a connection is slower; it is not what is measured.
+        # The first call on a connection is slower, so it is not measured.
         caller.call()
         caller.calls.clear()
-    with Crowd(group, float(every_sec)) as crowd:
+    with ConcurrentCallers(group, float(every_sec)) as concurrent:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         sys.stdin.read()
-    sys.stdout.buffer.write(json.encode((crowd.calls, crowd.faults)))
+    sys.stdout.buffer.write(json.encode((concurrent.calls, concurrent.faults)))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Outages under load: files that are locked, lost, damaged or replaced, a full disk, servers that die or freeze.
 
-While one lasts, every answer must be as documented and none may be wrong: a
+During an outage, every answer must be as documented and none may be wrong: a
 valid key is never refused as invalid, a revoked key never succeeds, and a list
-that has bills is never empty. When it ends, the service recovers by itself.
+that has bills is never empty. After the outage, the service recovers by itself.
 """
 
 import json
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from hostile.callers import Caller, Crowd, pause, status_of
+from hostile.callers import Caller, ConcurrentCallers, pause, status_of
 from hostile.checker import Checker, Document
 from hostile.targets import Attacked, Postgres, Valkey, until
 from hostile.world import World
@@ -27,9 +27,9 @@ SHOP = "sh-0-1"
 LIST = f"transactions?shopId={SHOP}&from=20260101&to=20260131"
 CHANGES = f"transactions?shopId={SHOP}&updatedSince=2000-01-01T00:00:00Z"
 FILES = ("books", "keys", "usage")
-# Within this time after an outage everybody is served again.
+# All callers are served again within this time after an outage.
 RECOVERY_SEC = 20.0
-# No caller waits longer than this, whatever is broken: docs/faults.md.
+# No caller waits longer than this, whatever is broken. See docs/faults.md.
 LONGEST_SEC = 10.0
 WORKER_KILLED = "worker killed"
 SERVED = {200, 500, 503}
@@ -47,8 +47,8 @@ class Report(Struct):
     faults: list[str]
 
 
-class Rehearsal:
-    """A running service with callers that know what is right, for several outages one after another."""
+class OutageRun:
+    """A running service for several outages in a row, with callers that know the correct answers."""
 
     def __init__(self, site: Attacked, world: World) -> None:
         self.site = site
@@ -64,7 +64,7 @@ class Rehearsal:
         pause(0.6)
 
     def _copies_before_the_revocation(self) -> Path:
-        """Back up the files of an embedded store while a key that is revoked later still works."""
+        """Back up the files of an embedded store before a key is revoked; return the folder."""
         folder = self.site.folder / "older"
         folder.mkdir()
         store = self.site.office.store
@@ -93,10 +93,10 @@ class Rehearsal:
         rows = json.loads(body)["data"]
         return [] if [row["shopId"] for row in rows] == [SHOP] else [f"the shops are {rows}"]
 
-    def play(self, name: str, outage: AbstractContextManager[object], seconds: float) -> Report:
-        """Let callers ask before, during and after an outage."""
+    def run(self, name: str, outage: AbstractContextManager[object], seconds: float) -> Report:
+        """Cause an outage while callers send requests before, during and after it; return the report."""
         callers = self.callers()
-        with Crowd(callers, 0.01) as crowd:
+        with ConcurrentCallers(callers, 0.01) as concurrent:
             pause(0.3)
             with outage:
                 before = self.site.processes()
@@ -104,15 +104,15 @@ class Rehearsal:
                 died = set(before.values()) - set(self.site.processes().values())
             recovered = self._recovery()
             pause(0.2)
-        faults = [*crowd.faults, *self._wrong_statuses(callers)]
+        faults = [*concurrent.faults, *self._wrong_statuses(callers)]
         if died and name != WORKER_KILLED:
             faults.append(f"{len(died)} processes died of it")
         if recovered > RECOVERY_SEC:
             faults.append("not recovered")
         counts: dict[int, int] = {}
-        for call in crowd.calls:
+        for call in concurrent.calls:
             counts[call.status] = counts.get(call.status, 0) + 1
-        return Report(name, len(crowd.calls), counts, recovered, [f"{name}: {fault}" for fault in faults])
+        return Report(name, len(concurrent.calls), counts, recovered, [f"{name}: {fault}" for fault in faults])
 
     def _recovery(self) -> float:
         """Return the seconds until every node serves the valid key again, several times in a row."""
@@ -129,7 +129,7 @@ class Rehearsal:
 
     @staticmethod
     def _wrong_statuses(callers: list[Caller]) -> list[str]:
-        """A connection may break when a worker dies of an outage; an answer may not be wrong."""
+        """Return the wrong statuses. A connection may break when a worker dies, but no answer may be wrong."""
         *served, refused = callers
         found = {
             f"{call.status} {call.error} for a valid key"
@@ -156,7 +156,7 @@ def _backup(path: Path, to: Path) -> None:
 
 @contextmanager
 def _aside(site: Attacked, name: str) -> Iterator[Path]:
-    """Move a file and what belongs to it away, yield its empty place, and move everything back."""
+    """Move a database and its -wal and -shm files away, yield the path for a replacement, and move everything back."""
     store = site.office.store
     aside = site.folder / "aside"
     aside.mkdir()
@@ -221,7 +221,7 @@ def older_copy(site: Attacked, name: str, copies: Path) -> Iterator[None]:
 
 @contextmanager
 def a_folder(site: Attacked, name: str, _: Path) -> Iterator[None]:
-    """What cannot be opened; a mode would not keep root from it."""
+    """Put a folder where the file was, so that it cannot be opened. Removing permissions would not stop root."""
     with _aside(site, name) as place:
         place.mkdir()
         yield
@@ -229,7 +229,7 @@ def a_folder(site: Attacked, name: str, _: Path) -> Iterator[None]:
 
 @contextmanager
 def disk_full(site: Attacked) -> Iterator[None]:
-    """No process of the service may write one byte more to a file, which is what a full disk comes to."""
+    """Prevent all processes of the service from writing to files, which has the effect of a full disk."""
     with ExitStack() as restored:
         for pid in site.processes().values():
             soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
@@ -263,9 +263,9 @@ FILE_OUTAGES: dict[str, Callable[[Attacked, str, Path], AbstractContextManager[N
 }
 
 
-def on_files(rehearsal: Rehearsal) -> Outages:
+def on_files(run: OutageRun) -> Outages:
     """Return every outage of an embedded store by name."""
-    site, copies = rehearsal.site, rehearsal.copies
+    site, copies = run.site, run.copies
     found: Outages = {
         f"{name} {kind}": partial(outage, site, name, copies) for kind, outage in FILE_OUTAGES.items() for name in FILES
     }
@@ -275,7 +275,7 @@ def on_files(rehearsal: Rehearsal) -> Outages:
     return found | {"disk full": lambda: disk_full(site), WORKER_KILLED: lambda: worker_killed(site)}
 
 
-# --- damage in place, from which only a restored backup helps -----------------------------
+# --- damage in place, which only a restored backup repairs ---------------------------------
 
 
 def truncate_in_place(path: Path) -> None:
@@ -289,7 +289,7 @@ def overwrite_in_place(path: Path) -> None:
 
 @contextmanager
 def damaged(site: Attacked, name: str, damage: Callable[[Path], None]) -> Iterator[None]:
-    """Damage a file under the running service; then stop, restore a backup and start, as docs/operate.md says."""
+    """Damage a file under the running service. Then stop, restore a backup and start, as docs/operate.md says."""
     path = site.office.store / f"{name}.sqlite3"
     backup = site.folder / "backup"
     _backup(path, backup)
@@ -330,7 +330,7 @@ def frozen(server: Postgres | Valkey) -> Iterator[None]:
 
 @contextmanager
 def restarted(server: Postgres | Valkey) -> Iterator[None]:
-    """Stopped in order and started again at once."""
+    """Shut the server down in an orderly way and start it again at once."""
     assert server.process is not None
     server.signal(signal.SIGINT if isinstance(server, Postgres) else signal.SIGTERM)
     server.process.wait(30)

@@ -1,7 +1,7 @@
 """Deliberate defects, at least one for each checker. None of them is in the shipped code.
 
 A planted service is the real one in this process, with one part replaced by a
-subclass that has the defect, or with its answers changed on their way out.
+defective subclass, or with its answers changed before they are sent.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from hostile.callers import pause
 from hostile.targets import SECRET, UNLIMITED, RecordSource, ServerThread, free_port, key_id
 
 Headers = list[tuple[str, str]]
-# Gets path, status, headers and body of an answer; returns what is sent instead.
+# Receives the path, status, headers and body of an answer; returns the status, headers and body to send instead.
 Spoil = Callable[[str, int, Headers, bytes], tuple[int, Headers, bytes]]
 
 KEPT_SEC = 10.0
@@ -49,7 +49,7 @@ class _SpoiledProtocol:
 
 
 class SpoiledApp:
-    """The real application, whose answers are changed on their way out."""
+    """The real application, with its answers changed before they are sent."""
 
     def __init__(self, app: Any, spoil: Spoil) -> None:
         self._app = app
@@ -60,7 +60,7 @@ class SpoiledApp:
 
 
 class PlantedService:
-    """A service with a defect, as something to attack. Parts are named as `bootstrap` names them."""
+    """A service with a defect to attack. Parts have the names that `bootstrap` gives them."""
 
     def __init__(self, folder: Path, *, spoil: Spoil | None = None, **parts: type) -> None:
         self.folder = folder
@@ -125,14 +125,14 @@ class PlantedService:
         return self._log.read_bytes()
 
     def note(self, text: str) -> None:
-        """Write a line into the log that the shipped service would not write."""
+        """Write a line to the log that the shipped service would not write."""
         with self._log.open("a", encoding="utf-8") as log:
             log.write(text + "\n")
 
 
 @contextmanager
 def _replaced(parts: dict[str, type]) -> Iterator[None]:
-    """Let the composition root use other classes."""
+    """Make the composition root use other classes."""
     before = {name: getattr(bootstrap, name) for name in parts}
     for name, part in parts.items():
         setattr(bootstrap, name, part)
@@ -218,7 +218,7 @@ SPOILED: dict[str, Spoil] = {
 
 
 class CarelessProxy:
-    """Stands before a service and drops the headers that say where a body ends, so that hidden requests get through."""
+    """A proxy that drops the headers that determine where a body ends, so that hidden requests get through."""
 
     def __init__(self, port: int) -> None:
         self._target = port
@@ -258,8 +258,8 @@ class LeaksOneBill(SqliteBooks):
         return found
 
 
-class ListsRemovedShops(SqliteBooks):
-    """Takes the list of another franchise for an empty one."""
+class ListsForeignShops(SqliteBooks):
+    """Returns the list of another franchise instead of an empty list."""
 
     async def shops(self, scope: Scope, reached: int = 0) -> ShopList:
         found = await super().shops(scope, reached)
@@ -275,7 +275,7 @@ class CoversEveryBase(SqliteBooks):
 
 
 class OneTooMany(SqliteUsage):
-    """Admits one request more than the minute allows."""
+    """Admits one request more than the minute limit."""
 
     async def admit(self, key: Key) -> Admitted | TooFast:
         return await super().admit(replace(key, per_min=key.per_min + 1))
@@ -287,7 +287,7 @@ class OneTooFew(SqliteUsage):
 
 
 class ForgetsOne(SqliteUsage):
-    """Tells the fifth request the count of the fourth."""
+    """Reports to the fifth request the count of the fourth."""
 
     async def admit(self, key: Key) -> Admitted | TooFast:
         verdict = await super().admit(key)
@@ -297,7 +297,7 @@ class ForgetsOne(SqliteUsage):
 
 
 class KeepsRevokedKeys(SqliteKeyLookup):
-    """Accepts a key for some seconds after it was revoked."""
+    """Accepts a key for some seconds after it is revoked."""
 
     _first_seen: dict[str, float]
 
@@ -321,7 +321,7 @@ class KeepsRevokedKeys(SqliteKeyLookup):
 
 
 class UnknownIfUnreadable(SqliteKeyLookup):
-    """Says that a key does not exist when the keys cannot be read."""
+    """Reports a key as nonexistent when the keys cannot be read."""
 
     async def find(self, key_id: str) -> StoredKey | None:
         try:
@@ -333,7 +333,7 @@ class UnknownIfUnreadable(SqliteKeyLookup):
 
 
 def empty_if_missing(file: Path) -> type[SqliteBooks]:
-    """Return books that say that there are no bills while a file is missing."""
+    """Return books that report no bills while a file is missing."""
 
     class EmptyIfMissing(SqliteBooks):
         async def bills_by_day(self, scope: Scope, shop_id: str, *rest: Any) -> BillPage | None:
@@ -343,11 +343,11 @@ def empty_if_missing(file: Path) -> type[SqliteBooks]:
     return EmptyIfMissing
 
 
-# --- callers that are kept waiting, and what is never given back ----------------------------------
+# --- blocked callers and leaked descriptors --------------------------------------------------
 
 
 class BlocksTheLoop(SqliteBooks):
-    """Blocks everybody while it answers one."""
+    """Blocks all callers while it answers one."""
 
     async def shops(self, scope: Scope, reached: int = 0) -> ShopList:
         pause(0.7)

@@ -1,4 +1,4 @@
-"""HTTP/1.1 over a bare socket: sends any bytes, and reads answers without forgiving anything."""
+"""HTTP/1.1 over a bare socket: sends any bytes and parses answers strictly."""
 
 import contextlib
 import socket
@@ -30,7 +30,7 @@ class Line:
         self._received = b""
 
     def send(self, data: bytes) -> None:
-        """Send these bytes. A server that has hung up may still have answered, so that is no error here."""
+        """Send these bytes. A server that has disconnected may still have answered, so that is not an error here."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.socket.sendall(data)
 
@@ -39,7 +39,7 @@ class Line:
             self.socket.shutdown(socket.SHUT_WR)
 
     def answer(self, method: str = "GET") -> Answer | None:
-        """Read one answer; return None if the connection was closed before it began."""
+        """Read and return one answer, or None if the connection was closed before it began."""
         while (end := self._received.find(b"\r\n\r\n")) < 0:
             if not self._receive():
                 if self._received:
@@ -55,7 +55,7 @@ class Line:
         return Answer(status, headers, body)
 
     def answers(self, most: int, method: str = "GET") -> list[Answer]:
-        """Read answers until the server closes the connection."""
+        """Read at most this many answers, until the server closes the connection."""
         found: list[Answer] = []
         while (answer := self.answer(method)) is not None:
             found.append(answer)
@@ -64,9 +64,10 @@ class Line:
         return found
 
     def until_silent(self, quiet_sec: float, most: int) -> list[Answer]:
-        """Read answers until nothing has come for a while, then half-close and read what is left.
+        """Read answers until nothing has arrived for a while, then half-close and read the rest.
 
-        A caller that half-closes at once gets no answer: to the HTTP server it has gone away.
+        A caller that half-closes at once gets no answer, because the HTTP server
+        considers it gone.
         """
         patience = self.socket.gettimeout()
         found: list[Answer] = []
@@ -134,7 +135,7 @@ def request(
 
 
 def ask(port: int, target: str | bytes, key: str | None = None, *headers: bytes, method: str = "GET") -> Answer | None:
-    """Send one request on a connection of its own."""
+    """Send one request on its own connection; return the answer, or None if there is none."""
     with Line(port) as line:
         line.send(request(target, key, *headers, b"Connection: close", method=method.encode()))
         return line.answer(method)

@@ -1,4 +1,4 @@
-"""Keys that are revoked while they are used: after the documented time no request with them succeeds."""
+"""Keys that are revoked while in use: after the documented time, no request with them succeeds."""
 
 import subprocess
 import sys
@@ -6,13 +6,13 @@ import time
 
 from msgspec import Struct, field
 
-from hostile.callers import Call, Caller, Crowd, pause
+from hostile.callers import Call, Caller, ConcurrentCallers, pause
 from hostile.checker import Checker
 from hostile.targets import Attacked, Site, key_id
 
-# Half a second after `keys revoke` has returned, no worker accepts the key: see the page on operating, under Keys.
+# No worker accepts a key half a second after `keys revoke` has returned. See "Keys" in docs/operate.md.
 BOUND_SEC = 0.5
-# How long callers go on asking after the revocation.
+# Callers continue for this long after the revocation.
 WATCHED_SEC = 1.0
 EVERY_SEC = 0.02
 MOST_FAULTS = 10
@@ -44,10 +44,10 @@ def late(calls: list[Call], revoked_at: float, bound_sec: float = BOUND_SEC) -> 
     return found[:5]
 
 
-def play(
+def run(
     site: Attacked, checker: Checker, *, total: int, callers: int = 4, at_once: int = 8, by_command: bool = False
 ) -> Report:
-    """Revoke so many keys, some at a time, while callers on every node use each of them."""
+    """Revoke this many keys, a few at a time, while callers on every node use each of them."""
     report = Report()
     while report.revocations < total and len(report.faults) < MOST_FAULTS:
         keys = [site.issue("shop", "sh-0-1") for _ in range(min(at_once, total - report.revocations))]
@@ -58,7 +58,7 @@ def play(
             for key in keys
         }
         revoked_at: dict[str, float] = {}
-        with Crowd([caller for group in crowds.values() for caller in group], EVERY_SEC):
+        with ConcurrentCallers([caller for group in crowds.values() for caller in group], EVERY_SEC):
             pause(0.1)
             for key in keys:
                 _revoke_by_command(site, key) if by_command else site.revoke(key)

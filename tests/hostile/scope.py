@@ -1,7 +1,7 @@
-"""The scope matrix: every key asks for everything, and only what the source records allow may come back.
+"""The scope matrix: every key asks for everything, and only the data that the source records allow may be returned.
 
-A triple is a key, an endpoint and an id: own, foreign, removed, unknown or
-malformed. The expected answers come from `world`, which knows nothing of the
+A triple is a key, an endpoint and an ID: own, foreign, removed, unknown or
+malformed. The expected answers come from `world`, which does not use the
 service. Members are recognised by their labels, bills by their receipt numbers.
 """
 
@@ -26,7 +26,7 @@ EVER = "updatedSince=2000-01-01T00:00:00Z&limit=200"
 
 
 class Triple(Struct, frozen=True):
-    """A question with every answer that the records allow."""
+    """A request and every answer that the records allow."""
 
     key: KeySpec
     endpoint: str
@@ -42,7 +42,7 @@ class Report(Struct):
 
 
 class Matrix:
-    """Asks the triples of a world and compares the answers."""
+    """Sends the requests of a world's triples and compares the answers."""
 
     def __init__(self, world: World, site: Attacked, checker: Checker) -> None:
         self._world = world
@@ -57,7 +57,7 @@ class Matrix:
         return self._site.issue(spec.kind, spec.scope_id, messaging_lookup=spec.lookup, personal_data=spec.personal)
 
     def learn_tokens(self) -> None:
-        """Learn the token of every member from a key that may read it, before anything is removed."""
+        """Learn the token of every member from a key that may read it, before records are removed."""
         bases = {str(shop["providerId"]): shop_id for shop_id, shop in self._world.shops.items() if shop["providerId"]}
         for base, shop_id in bases.items():
             self._tokens |= tokens_of(self._site.ports[0], self._keys[self._key_of(shop_id)], base)
@@ -108,7 +108,7 @@ class Matrix:
                 yield Triple(spec, "lookup", target, allowed, "/v1/members/lookup")
 
     def _malformed(self, spec: KeySpec) -> Iterator[Triple]:
-        """Ids that are no ids: they may only be refused, and never as if something were there."""
+        """Yield triples with malformed IDs. The refusal must not suggest that a record exists."""
         user_id = "U" + "0" * 32
         for text in MALFORMED:
             refused = [Expected(400, "bad_query"), Expected(403, "shop_not_in_scope")]
@@ -124,8 +124,8 @@ class Matrix:
 
     # --- answers -----------------------------------------------------------------------
 
-    def play(self, most: int | None = None, triples: Iterable[Triple] | None = None) -> Report:
-        """Ask these triples, or all, several at once on each node in turn."""
+    def run(self, most: int | None = None, triples: Iterable[Triple] | None = None) -> Report:
+        """Check these triples, or all of them, several at once on each node in turn."""
         lines = [Line(port) for port in self._site.ports]
         asked = iter(islice(triples if triples is not None else self.triples(), most))
         turn = 0

@@ -9,18 +9,18 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from hostile.callers import Call, Caller, Crowd, pause, percentile
+from hostile.callers import Call, Caller, ConcurrentCallers, pause, percentile
 from hostile.checker import Checker
 from hostile.ordinary import OrdinaryCallers
 from hostile.raw_http import request
 from hostile.targets import Attacked, until
 
 KINDS = ("silent", "half a request", "a byte at a time", "does not read")
-# More would be a flood of requests, which is another attack.
+# More would be a flood of requests, which is a different attack.
 PIPELINED = 2
 WARM_UP_SEC = 0.5
 STEP_SEC = 0.25
-# So much longer it may take until all are open.
+# Opening all sockets may take this much longer.
 OPENING_SEC = 60.0
 
 
@@ -37,7 +37,7 @@ class Report(Struct):
 
 
 class SlowSocket:
-    """One hostile connection of a kind."""
+    """One hostile connection of a given kind."""
 
     def __init__(self, port: int, kind: str, key: str) -> None:
         self.kind = kind
@@ -84,7 +84,7 @@ def descriptors(site: Attacked) -> int:
 
 
 def allow_sockets(number: int) -> int:
-    """Raise this process's limit of open files; return how many sockets it may have."""
+    """Raise this process's limit on open files; return how many sockets it may open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = number + 512
     if soft < wanted:
@@ -93,7 +93,7 @@ def allow_sockets(number: int) -> int:
     return soft - 512
 
 
-def play(
+def run(
     site: Attacked,
     checker: Checker,
     *,
@@ -103,10 +103,12 @@ def play(
     worst_ms: float = 5_000,
     returned_sec: float = 40.0,
 ) -> Report:
-    """Open the sockets, keep them busy for a while, and measure what ordinary callers get meanwhile."""
+    """Open the sockets and keep them busy for a while; report how ordinary callers are served meanwhile."""
     number = min(sockets, allow_sockets(sockets))
-    with Crowd([Caller(site.ports[place % len(site.ports)], key, "shops", checker=checker) for place in range(32)]):
-        # Workers open their files when they first need them.
+    with ConcurrentCallers(
+        [Caller(site.ports[place % len(site.ports)], key, "shops", checker=checker) for place in range(32)]
+    ):
+        # Workers open their files when they first need them, so this must happen before descriptors are counted.
         pause(WARM_UP_SEC)
     pause(0.2)
     before = descriptors(site)
@@ -136,7 +138,7 @@ def play(
     waiting.close()
     for one in slow:
         one.close()
-    # A few more than before are the connections of ordinary callers, which the workers have not closed yet.
+    # The workers may not yet have closed the connections of ordinary callers, so a few more than before are allowed.
     faults = [*ordinary.faults, *_failures(ordinary.calls, worst_ms)]
     try:
         until(lambda: descriptors(site) <= before + 4, "the descriptors were back", returned_sec)

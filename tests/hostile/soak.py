@@ -1,4 +1,4 @@
-"""A soak: full load with a loader beside it for minutes or hours; memory, descriptors and WAL files must stay flat.
+"""A soak test: full load and a loader for minutes or hours; memory, descriptors and WAL files must not grow.
 
 Writes a CSV with one row per interval and an SVG with a curve per column.
 """
@@ -12,12 +12,12 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from hostile.callers import Call, Caller, Crowd, pause, percentile
+from hostile.callers import Call, Caller, ConcurrentCallers, pause, percentile
 from hostile.checker import Checker, Document
 from hostile.targets import Attacked
 from hostile.world import World
 
-# What a soak may not do once it is warm: grow by more than this share, need one more descriptor, exceed this WAL.
+# After the warm-up, memory may grow by at most this share, descriptors not at all, and the WAL up to this size.
 MOST_GROWTH = 0.01
 MOST_WAL_BYTES = 80_000_000  # docs/operate.md#the-store says about 65 MB
 WARM_UP_SHARE = 0.4
@@ -35,7 +35,7 @@ TARGETS = (
 
 
 class Sample(Struct, frozen=True):
-    """What was measured at the end of an interval."""
+    """The measurements at the end of an interval."""
 
     seconds: float
     requests: int
@@ -47,7 +47,7 @@ class Sample(Struct, frozen=True):
 
 
 class Loader:
-    """Loads bills in a thread of its own: the same ones again and again, each time changed."""
+    """Loads bills in its own thread: always the same bills, with a change each time."""
 
     def __init__(self, site: Attacked, world: World) -> None:
         self._site = site
@@ -73,10 +73,10 @@ class Loader:
         self._thread.join(30)
 
 
-def play(
+def run(
     site: Attacked, world: World, *, seconds: float, every_sec: float, callers: int = 8
 ) -> tuple[list[Sample], list[str]]:
-    """Run the soak; return the samples, and faults in answers."""
+    """Run the soak test; return the samples and the faults in answers."""
     key = site.issue("franchise", "fr-0", personal_data=True)
     pause(0.6)
     checker = Checker(Document.served_by(site.ports[0]))
@@ -87,16 +87,16 @@ def play(
     ]
     samples: list[Sample] = []
     began = time.monotonic()
-    with Loader(site, world), Crowd(group) as crowd:
+    with Loader(site, world), ConcurrentCallers(group) as concurrent:
         while time.monotonic() - began < seconds:
             pause(every_sec)
             samples.append(_sample(site, time.monotonic() - began, _taken(group)))
-        faults = crowd.faults
+        faults = concurrent.faults
     return samples, faults
 
 
 def _taken(group: list[Caller]) -> list[Call]:
-    """Return the calls since the last sample, and forget them: this process must not grow either."""
+    """Return the calls since the last sample and delete them, because this process must not grow either."""
     found = []
     for caller in group:
         calls, caller.calls = caller.calls, []
@@ -126,7 +126,7 @@ def _resident_kb(pid: int) -> int:
 
 
 def unsteady(samples: list[Sample]) -> list[str]:
-    """Return what grew after the warm-up: compare the first and the last quarter of the rest."""
+    """Return what grew after the warm-up, comparing the first and the last quarter of the remaining samples."""
     warm = samples[int(len(samples) * WARM_UP_SHARE) :]
     quarter = max(1, len(warm) // 4)
     found = []
@@ -144,7 +144,7 @@ def unsteady(samples: list[Sample]) -> list[str]:
     return found
 
 
-# --- what is kept of it -------------------------------------------------------------------
+# --- the saved results ----------------------------------------------------------------------
 
 
 def write(samples: list[Sample], folder: Path) -> None:
@@ -158,7 +158,7 @@ def write(samples: list[Sample], folder: Path) -> None:
 
 
 def drawn(samples: list[Sample]) -> str:
-    """Return one small curve per column, each from 0 to its largest value."""
+    """Return an SVG with one small curve per column, each scaled from 0 to its largest value."""
     columns = ("requests", "p99_ms", "supervisors_kb", "workers_kb", "descriptors", "wal_bytes")
     width, height, left = 640, 90, 60
     size = f'width="{width}" height="{height * len(columns)}"'

@@ -1,6 +1,6 @@
 """Services to attack: real processes, on SQLite or on PostgreSQL with Valkey.
 
-Everything that the campaign takes from the helpers of other tests is imported here.
+All helpers from other tests that the campaign needs are imported here.
 """
 
 import secrets
@@ -24,7 +24,7 @@ UNLIMITED = 1_000_000_000
 
 
 class Attacked(Protocol):
-    """What the checkers need of a service: a `Site`, or one with a planted defect."""
+    """The interface that the checkers need: a `Site`, or a service with a planted defect."""
 
     folder: Path
 
@@ -58,7 +58,7 @@ class Attacked(Protocol):
 
 
 class Site:
-    """A deployment of one or more nodes, with methods for what its operator does."""
+    """A deployment of one or more nodes, with methods for its operator's actions."""
 
     def __init__(self, folder: Path, addresses: list[dict[str, str]], workers: int) -> None:
         self.folder = folder
@@ -70,7 +70,7 @@ class Site:
             place.mkdir(exist_ok=True)
             self.deployments.append(Deployment(place, **address))
         self.nodes: list[ServeProcess] = []
-        # Only on servers.
+        # Set only if the deployment uses PostgreSQL and Valkey.
         self.database: tuple[Postgres, str] | None = None
         self.valkey: Valkey | None = None
 
@@ -123,7 +123,7 @@ class Site:
         return found
 
     def stored(self) -> dict[str, bytes]:
-        """Return what is on disk, by file or table; and what the meter holds."""
+        """Return the contents of files or tables, and of the meter, by name."""
         if self.database is None:
             files = [file for file in self.office.store.rglob("*") if file.is_file() and file.name != "secret"]
             return {file.name: file.read_bytes() for file in files}
@@ -159,7 +159,7 @@ def on_servers(
     postgres: Postgres | None = None,
     valkey: Valkey | None = None,
 ) -> Iterator[Site]:
-    """Yield a site of several nodes, not started yet. The servers are shared with other tests unless passed in."""
+    """Yield a site of several nodes, not started yet. Unless passed in, the servers are shared with other tests."""
     postgres = postgres or servers.postgres(18)
     valkey = (valkey or servers.valkey()) if meter else None
     name, store = postgres.fresh_database()

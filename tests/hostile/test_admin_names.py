@@ -1,4 +1,4 @@
-"""The admin listener answers to its own names alone, and never to a web page."""
+"""The admin listener answers only to its own names, and never to a web page."""
 
 import socket
 from collections.abc import Iterator

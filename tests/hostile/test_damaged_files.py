@@ -1,4 +1,4 @@
-"""A damaged delivery: every line before the damage is loaded, and the damage is told with the line that was reached."""
+"""A damaged delivery: every line before the damage is loaded, and the error names the last line that was reached."""
 
 import gzip
 import random
@@ -31,8 +31,8 @@ def scribbled_on(packed: bytearray) -> bytearray:
 
 
 def delivery(file: Path, harm: Callable[[bytearray], bytearray]) -> None:
-    """Write a shop and its bills, packed and then damaged."""
-    draw = random.Random(1)  # noqa: S311 - so that the file does not shrink to nothing
+    """Write a shop and its bills, compress them, and then damage the file."""
+    draw = random.Random(1)  # noqa: S311 - random content, so that the file does not compress to almost nothing
     of = branch()
     records = [of, *(bill(of, taxNumber=draw.randbytes(40).hex()) for _ in range(NUMBER))]
     packed = PACK[file.suffix](b"\n".join(json.encode(record) for record in records) + b"\n")
@@ -40,7 +40,7 @@ def delivery(file: Path, harm: Callable[[bytearray], bytearray]) -> None:
 
 
 def loaded(service: RunningService, path: Path) -> tuple[Summary, str]:
-    """Load a file or folder; return the result and the damage that was told."""
+    """Load a file or folder; return the result and the reported damage."""
     results: list[Summary] = []
     rejects = RejectsFile(service.folder / "rejects.ndjson")
     pipeline = Pipeline(service.ledger, bootstrap.pseudonyms(service.settings), rejects, 500, results.append)
@@ -59,11 +59,11 @@ def test_every_line_before_the_damage_is_loaded(
     summary, damage = loaded(service, file)
     reached = re.search(r"cannot be read after line (\d+): \w+", damage)
     assert reached, damage
-    # The damage is in the middle. What zstd packed into one block with it is lost.
+    # The damage is in the middle. All lines in the same zstd block are lost.
     assert int(reached[1]) > NUMBER * (0.4 if packing == ".gz" else 0.2)
     assert summary.lines == int(reached[1])
     assert summary.outcomes["added"] + summary.rejected.total() == summary.lines
-    # gzip unpacks damaged bytes into nonsense until it notices; that is rejected line by line.
+    # gzip unpacks some damaged bytes before it detects an error. The loader rejects the resulting lines.
     assert summary.outcomes["added"] > NUMBER * (0.4 if packing == ".gz" else 0.2)
 
 

@@ -1,4 +1,4 @@
-"""The campaign in its full form, on SQLite and on PostgreSQL with Valkey; `python -m hostile` takes larger totals."""
+"""The campaign in its full form, on SQLite and on PostgreSQL with Valkey. `python -m hostile` accepts larger totals."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ both = pytest.mark.parametrize("back_end", sorted(BACK_ENDS))
 
 
 def held(result: Result) -> dict[str, str]:
-    """Fail unless nothing was wrong; return the totals."""
+    """Fail if there were any faults; return the totals."""
     assert result.faults == [], "\n".join(result.faults)
     return result.totals
 
@@ -50,7 +50,7 @@ def test_no_canary_is_answered_stored_or_logged_and_none_is_in_a_pulled_copy(bac
 
 
 def pulled(site: Site, target: Path) -> bytes:
-    """Pull with a key without permissions; return what the command printed."""
+    """Pull with a key without permissions; return the output of the command."""
     key = site.issue("franchise", "fr-0")
     environment = site.office.environment() | {
         "COUNTERFOIL_URL": f"http://127.0.0.1:{site.ports[0]}",

@@ -1,4 +1,4 @@
-"""Every checker finds the defect that is planted for it. A checker that finds nothing proves nothing otherwise."""
+"""Every checker finds the defect that is planted for it. Without this, a checker that finds nothing proves nothing."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from hostile.canaries import Survey
 from hostile.checker import Checker, Document
 from hostile.fuzzing import Fuzzer
 from hostile.mutations import Generator
-from hostile.outages import Rehearsal, missing
+from hostile.outages import OutageRun, missing
 from hostile.planted import PlantedService
 from hostile.scope import Matrix
 from hostile.soak import Sample
@@ -44,7 +44,7 @@ def documented(service: PlantedService) -> Checker:
 
 
 class Switch:
-    """Spoils answers in the way that is chosen at the moment."""
+    """Spoils answers in the way that is currently selected."""
 
     def __init__(self) -> None:
         self.spoil: planted.Spoil = lambda _, status, headers, body: (status, headers, body)
@@ -55,7 +55,7 @@ class Switch:
 
 @pytest.fixture(scope="module")
 def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Switch, Callable[[], list[str]]]]:
-    """A service whose answers can be spoiled, and a function that tells what the fuzzer finds wrong with them."""
+    """A service whose answers can be spoiled, and a function that returns the faults that the fuzzer finds."""
     switch, world = Switch(), World()
     with serving(tmp_path_factory.mktemp("spoiled"), world, spoil=switch) as service:
         stock = campaign.stock_for(service, world)
@@ -63,7 +63,7 @@ def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Switch, 
 
         def found() -> list[str]:
             fuzzer = Fuzzer(service.ports[0], Generator(3, stock, document), Checker(document), campaign.FOREIGN)
-            return [fault.what for fault in fuzzer.play(range(REQUESTS)).faults]
+            return [fault.what for fault in fuzzer.run(range(REQUESTS)).faults]
 
         yield switch, found
 
@@ -85,9 +85,9 @@ def test_a_hidden_request_that_is_answered_is_found(tmp_path: Path) -> None:
         key = service.issue("shop", "sh-0-1")
         checker = documented(service)
         (attack,) = [one for one in attacks.attacks(key) if one.name == "a body that holds a request"]
-        assert attacks.play(service.ports[0], attack, checker).faults == []
+        assert attacks.run(service.ports[0], attack, checker).faults == []
         proxy = planted.CarelessProxy(service.ports[0])
-        assert "a hidden request was answered" in attacks.play(proxy.port, attack, checker).faults
+        assert "a hidden request was answered" in attacks.run(proxy.port, attack, checker).faults
         proxy.close()
 
 
@@ -98,7 +98,7 @@ def test_a_hidden_request_that_is_answered_is_found(tmp_path: Path) -> None:
     ("defect", "where"),
     [
         (planted.LeaksOneBill, "transactions/sh-2-0-b2"),
-        (planted.ListsRemovedShops, "shops"),
+        (planted.ListsForeignShops, "shops"),
         (planted.CoversEveryBase, "members?providerId="),
     ],
 )
@@ -109,7 +109,7 @@ def test_the_scope_matrix_finds_what_leaks(tmp_path: Path, defect: type, where: 
         matrix.learn_tokens()
         service.load(*world.later)
         suspects = (triple for triple in matrix.triples() if triple.target.startswith(where))
-        report = matrix.play(triples=islice(suspects, 400))
+        report = matrix.run(triples=islice(suspects, 400))
     assert report.faults != []
     assert all(where in fault for fault in report.faults)
 
@@ -135,27 +135,27 @@ def test_a_canary_in_a_log_line_in_an_answer_or_in_a_file_is_found(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("defect", "told"),
+    ("defect", "reported"),
     [
         (planted.OneTooMany, "admitted in a minute"),
         pytest.param(planted.OneTooFew, "although the minute was not full", marks=pytest.mark.long),
         pytest.param(planted.ForgetsOne, "same number of remaining requests", marks=pytest.mark.long),
     ],
 )
-def test_a_limiter_that_is_off_by_one_is_found(tmp_path: Path, defect: type, told: str) -> None:
+def test_a_limiter_that_is_off_by_one_is_found(tmp_path: Path, defect: type, reported: str) -> None:
     with serving(tmp_path / "miscounting", World(), SqliteUsage=defect) as service:
-        report = limiter.play(service, documented(service), clients=6, seconds=0.4, per_min=20, ask_day=False)
-    assert any(told in fault for fault in report.faults)
+        report = limiter.run(service, documented(service), clients=6, seconds=0.4, per_min=20, ask_day=False)
+    assert any(reported in fault for fault in report.faults)
 
 
 def test_calls_that_no_minute_can_hold_are_found_and_others_are_not() -> None:
     calls = [Call(number, number + 0.5, 200, None, 100 - number) for number in range(20)]
     refused = Call(30, 30.5, 429, "rate_limited")
-    assert limiter.crowded(calls, 20) == []
-    assert limiter.wronged([*calls, refused], 20) == []
-    assert limiter.crowded([*calls, Call(59, 59.9, 200, None, 79)], 20) != []
-    assert limiter.crowded([*calls, Call(60.6, 61, 200, None, 79)], 20) == []
-    assert limiter.wronged([*calls[1:], refused], 20) != []
+    assert limiter.minutes_over_limit(calls, 20) == []
+    assert limiter.wrongly_refused([*calls, refused], 20) == []
+    assert limiter.minutes_over_limit([*calls, Call(59, 59.9, 200, None, 79)], 20) != []
+    assert limiter.minutes_over_limit([*calls, Call(60.6, 61, 200, None, 79)], 20) == []
+    assert limiter.wrongly_refused([*calls[1:], refused], 20) != []
     assert limiter.miscounted(calls, 21) == []
     assert limiter.miscounted(calls, 20) != []
     assert limiter.miscounted(calls, 22) != []
@@ -164,7 +164,7 @@ def test_calls_that_no_minute_can_hold_are_found_and_others_are_not() -> None:
 @pytest.mark.long
 def test_a_revoked_key_that_is_kept_for_ten_seconds_is_found(tmp_path: Path) -> None:
     with serving(tmp_path / "keeping", World(), SqliteKeyLookup=planted.KeepsRevokedKeys) as service:
-        report = revocation.play(service, documented(service), total=1, callers=2)
+        report = revocation.run(service, documented(service), total=1, callers=2)
     assert any("after the revocation" in fault for fault in report.faults)
 
 
@@ -175,8 +175,8 @@ def test_a_revoked_key_that_is_kept_for_ten_seconds_is_found(tmp_path: Path) -> 
 def test_a_valid_key_that_is_refused_in_an_outage_is_found(tmp_path: Path) -> None:
     world = World()
     with serving(tmp_path / "denying", world, SqliteKeyLookup=planted.UnknownIfUnreadable) as service:
-        rehearsal = Rehearsal(service, world)
-        report = rehearsal.play("keys missing", missing(service, "keys", rehearsal.copies), 0.8)
+        run = OutageRun(service, world)
+        report = run.run("keys missing", missing(service, "keys", run.copies), 0.8)
     assert "keys missing: 401 invalid_key for a valid key" in report.faults
 
 
@@ -185,29 +185,29 @@ def test_an_empty_list_in_an_outage_is_found(tmp_path: Path) -> None:
     world = World()
     books = planted.empty_if_missing(tmp_path / "emptying" / "store" / "usage.sqlite3")
     with serving(tmp_path / "emptying", world, SqliteBooks=books) as service:
-        rehearsal = Rehearsal(service, world)
-        report = rehearsal.play("usage missing", missing(service, "usage", rehearsal.copies), 0.4)
+        run = OutageRun(service, world)
+        report = run.run("usage missing", missing(service, "usage", run.copies), 0.4)
     assert "usage missing: 0 bills instead of 6" in report.faults
 
 
 @pytest.mark.parametrize(
-    ("defect", "told"), [(planted.BlocksTheLoop, "waited"), (planted.LeavesFilesOpen, "descriptors before")]
+    ("defect", "reported"), [(planted.BlocksTheLoop, "waited"), (planted.LeavesFilesOpen, "descriptors before")]
 )
 @pytest.mark.long
-def test_a_service_that_blocks_or_leaves_descriptors_open_is_found(tmp_path: Path, defect: type, told: str) -> None:
+def test_a_service_that_blocks_or_leaves_descriptors_open_is_found(tmp_path: Path, defect: type, reported: str) -> None:
     with serving(tmp_path / "blocking", World(), SqliteBooks=defect) as service:
         key = service.issue("shop", "sh-0-1")
-        report = slow_clients.play(
+        report = slow_clients.run(
             service, documented(service), sockets=20, seconds=1.5, key=key, worst_ms=600, returned_sec=1.0
         )
-    assert any(told in fault for fault in report.faults)
+    assert any(reported in fault for fault in report.faults)
 
 
 # --- the soak ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("name", "step", "told"),
+    ("name", "step", "reported"),
     [
         ("workers_kb", 100, "workers_kb grew"),
         ("supervisors_kb", 60, "supervisors_kb grew"),
@@ -215,8 +215,8 @@ def test_a_service_that_blocks_or_leaves_descriptors_open_is_found(tmp_path: Pat
         ("wal_bytes", 1_000_000, "WAL files reached"),
     ],
 )
-def test_a_soak_that_is_not_flat_is_found(name: str, step: int, told: str) -> None:
+def test_a_soak_that_is_not_flat_is_found(name: str, step: int, reported: str) -> None:
     flat = [Sample(float(second), 100, 5.0, 40_000, 90_000, 60, 4_000_000) for second in range(100)]
     assert soak.unsteady(flat) == []
     growing = [replace(sample, **{name: getattr(sample, name) + place * step}) for place, sample in enumerate(flat)]
-    assert any(told in fault for fault in soak.unsteady(growing))
+    assert any(reported in fault for fault in soak.unsteady(growing))

@@ -1,4 +1,4 @@
-"""Requests that two components could read in two ways are refused."""
+"""Requests that two components could interpret differently are refused."""
 
 import json
 
@@ -34,7 +34,7 @@ def test_a_second_authorization_header_is_refused_like_a_malformed_key(
     assert code(send(service, raw(b"Host: a", *both))) == (401, "invalid_key")
 
 
-def test_a_key_beside_another_scheme_is_refused(service: RunningService, keys: list[bytes]) -> None:
+def test_a_key_with_a_second_authorization_scheme_is_refused(service: RunningService, keys: list[bytes]) -> None:
     for pair in ((b"Authorization: Basic eDp5", keys[0]), (keys[0], b"Authorization: Basic eDp5")):
         assert code(send(service, raw(b"Host: a", *pair))) == (401, "invalid_key")
 

@@ -5,24 +5,24 @@ from itertools import islice
 import pytest
 
 from hostile import campaign, limiter, revocation, slow_clients
-from hostile.attacks import play_all
+from hostile.attacks import run_all
 from hostile.campaign import UnderAttack
 from hostile.canaries import Survey
 from hostile.fuzzing import Fuzzer
 from hostile.mutations import Generator
-from hostile.outages import Rehearsal, missing
+from hostile.outages import OutageRun, missing
 
 pytestmark = pytest.mark.xdist_group("hostile, short form")
 
 REQUESTS = 1_200
-# Every fourth triple: a key has an odd number of them, so every endpoint is reached.
+# Only every fourth triple is checked. A key has an odd number of triples, so every endpoint is still reached.
 EVERY_SO_MANYTH = 4
 
 
 def test_mutated_requests_get_documented_answers_or_a_refusal(under_attack: UnderAttack) -> None:
     site, checker = under_attack.site, under_attack.checker
     generator = Generator(20261115, campaign.stock_for(site, under_attack.world), checker.document)
-    report = Fuzzer(site.ports[0], generator, checker, campaign.FOREIGN).play(range(REQUESTS))
+    report = Fuzzer(site.ports[0], generator, checker, campaign.FOREIGN).run(range(REQUESTS))
     assert report.faults == [], "\n".join(map(str, report.faults))
     assert report.requests == REQUESTS
     assert {200, 400, 401, 403, 404, 405, 429} <= set(checker.by_status)
@@ -31,14 +31,14 @@ def test_mutated_requests_get_documented_answers_or_a_refusal(under_attack: Unde
 
 def test_known_attacks_on_http_framing_are_refused_or_answered_once(under_attack: UnderAttack) -> None:
     key = under_attack.site.issue("shop", "sh-0-1")
-    outcomes = play_all(under_attack.site.ports[0], key, under_attack.checker)
+    outcomes = run_all(under_attack.site.ports[0], key, under_attack.checker)
     assert len(outcomes) > 55
     assert [outcome for outcome in outcomes if outcome.faults] == []
 
 
 def test_no_key_reads_more_or_less_than_the_source_records_allow(under_attack: UnderAttack) -> None:
     triples = islice(under_attack.matrix.triples(), 0, None, EVERY_SO_MANYTH)
-    report = under_attack.matrix.play(triples=triples)
+    report = under_attack.matrix.run(triples=triples)
     assert report.faults == []
     assert report.triples > 800
     assert set(report.by_endpoint) == {
@@ -49,7 +49,7 @@ def test_no_key_reads_more_or_less_than_the_source_records_allow(under_attack: U
 def test_no_canary_is_answered_stored_or_logged(under_attack: UnderAttack) -> None:
     survey = Survey(under_attack.world, under_attack.site, under_attack.checker)
     survey.read_everything()
-    survey.whisper()
+    survey.send_canaries()
     assert list(map(str, survey.search())) == []
     assert survey.faults == []
     assert len(under_attack.world.canaries.kinds) > 1_500
@@ -57,15 +57,15 @@ def test_no_canary_is_answered_stored_or_logged(under_attack: UnderAttack) -> No
 
 
 @pytest.mark.long
-def test_many_clients_share_one_exact_minute(under_attack: UnderAttack) -> None:
-    report = limiter.play(under_attack.site, under_attack.checker, clients=32, seconds=0.8, per_min=100, ask_day=False)
+def test_concurrent_clients_cannot_exceed_the_minute_limit(under_attack: UnderAttack) -> None:
+    report = limiter.run(under_attack.site, under_attack.checker, clients=32, seconds=0.8, per_min=100, ask_day=False)
     assert report.faults == []
     assert report.admitted == 100
     assert report.refused > 0
 
 
 def test_a_revoked_key_works_no_longer_than_documented(under_attack: UnderAttack) -> None:
-    report = revocation.play(under_attack.site, under_attack.checker, total=6, callers=2, at_once=6)
+    report = revocation.run(under_attack.site, under_attack.checker, total=6, callers=2, at_once=6)
     assert report.faults == []
     assert report.revocations == 6
 
@@ -73,16 +73,16 @@ def test_a_revoked_key_works_no_longer_than_documented(under_attack: UnderAttack
 @pytest.mark.long
 def test_slow_sockets_do_not_keep_ordinary_callers_waiting(under_attack: UnderAttack) -> None:
     key = under_attack.site.issue("shop", "sh-0-1")
-    report = slow_clients.play(under_attack.site, under_attack.checker, sockets=200, seconds=0.5, key=key)
+    report = slow_clients.run(under_attack.site, under_attack.checker, sockets=200, seconds=0.5, key=key)
     assert report.faults == []
     assert report.open_at_once == 200
     assert report.calls > 0
 
 
 @pytest.mark.long
-def test_a_key_file_that_disappears_makes_nobody_unknown_and_no_revoked_key_valid(under_attack: UnderAttack) -> None:
-    rehearsal = Rehearsal(under_attack.site, under_attack.world)
+def test_a_missing_key_file_does_not_make_valid_keys_unknown_or_revoked_keys_valid(under_attack: UnderAttack) -> None:
+    run = OutageRun(under_attack.site, under_attack.world)
     site = under_attack.site
-    report = rehearsal.play("keys missing", missing(site, "keys", rehearsal.copies), 0.8)
+    report = run.run("keys missing", missing(site, "keys", run.copies), 0.8)
     assert report.faults == []
     assert report.by_status[503] > 0

@@ -14,7 +14,7 @@ from running_service import RunningService
 
 PAGE_BYTES = 120_000_000
 LOADER_BYTES = 200_000_000
-# 2.6 million empty items: 8 MB as a line, 390 MB as an answer.
+# This many empty items take 8 MB as a line and 390 MB as an answer.
 EMPTY_ITEMS = 2_600_000
 
 
@@ -52,20 +52,20 @@ def test_a_bill_whose_withheld_parts_exceed_the_limit_is_rejected(service: Runni
     assert rejected(service, of, bill(of, lines=hidden)) == {"too_large": 1}
 
 
-def test_a_member_a_shop_and_a_base_are_bounded_too(service: RunningService) -> None:
+def test_the_sizes_of_a_member_a_shop_and_a_base_are_limited_too(service: RunningService) -> None:
     of = branch()
     assert rejected(service, of, member(of, coupons=[{}] * 10_000)) == {"too_large": 1}
     assert rejected(service, branch(categories=[{"id": f"c{number}"} for number in range(20_000)])) == {"too_large": 1}
     assert rejected(service, base(of, tiers=[{"name": "x" * 100}] * 6_000)) == {"too_large": 1}
 
 
-def test_a_name_that_is_lent_to_every_bill_or_member_is_bounded(service: RunningService) -> None:
+def test_the_length_of_a_name_copied_to_every_bill_or_member_is_limited(service: RunningService) -> None:
     long = "x" * (LONGEST_NAME + 1)
     assert rejected(service, branch(channels=[{"id": "c", "name": long}])) == {"too_large": 1}
     assert rejected(service, base("b", tiers=[{"name": long}])) == {"too_large": 1}
 
 
-def test_a_line_longer_than_the_limit_is_too_long(service: RunningService) -> None:
+def test_a_line_longer_than_the_limit_is_rejected_as_too_long(service: RunningService) -> None:
     of = branch()
     assert rejected(service, of, bill(of, ignored="x" * MAX_LINE_BYTES)) == {"too_long": 1}
 
@@ -76,9 +76,9 @@ def test_a_banquet_of_five_hundred_lines_is_loaded(service: RunningService) -> N
 
 
 @pytest.mark.long
-def test_the_largest_page_is_bounded(service: RunningService) -> None:
+def test_the_size_of_the_largest_page_is_limited(service: RunningService) -> None:
     of = branch()
-    # What one bill may hold at most, short of what is kept free for the name of its channel.
+    # The most that one bill may hold, minus the space reserved for the name of its channel.
     large = {"cashier": "x" * (MAX_RECORD - LONGEST_NAME - 2_000)}
     assert rejected(service, of, *[bill(of, **large) for _ in range(MAX_LIMIT)]) == {}
     key = service.key(shop=of["id"])
@@ -100,7 +100,7 @@ finally:
 
 
 def peak_bytes(folder: Path, records: list[bytes]) -> int:
-    """The most memory that a load of these lines takes, in a process of its own."""
+    """Load these lines in a separate process; return its peak memory."""
     file = folder / "delivery.ndjson"
     file.write_bytes(b"\n".join(records))
     command = [sys.executable, "-c", LOADER, str(file), "--store", str(folder / "store")]

@@ -1,4 +1,4 @@
-"""ETags give nothing away: whoever sees one cannot test guesses about personal data against it."""
+"""ETags reveal nothing: they cannot be used to test guesses about personal data."""
 
 import hashlib
 from pathlib import Path
@@ -13,7 +13,7 @@ TEL = "0812345678"
 
 
 def stand(service: RunningService, **fields: object) -> tuple[Record, Record, str]:
-    """A member with a phone number, and a key that may read it."""
+    """Load a member with a phone number; return the records and a key that may read them."""
     of = branch()
     person = member(of, **{"tel": TEL, "email": "a@x.example", **fields})
     service.load(of, person)
@@ -25,7 +25,7 @@ def paths(service: RunningService, of: Record, person: Record) -> list[tuple[str
 
 
 def plain_tags(data: bytes) -> set[str]:
-    """Tags that anybody could compute from the data: every hash of the standard library, at every usual length."""
+    """Return the tags that anybody could compute from the data: all standard hashes at all usual lengths."""
     found = set()
     for name in ("md5", "sha1", "sha256", "sha512", "blake2b", "blake2s"):
         digest = hashlib.new(name, data).hexdigest()

@@ -1,4 +1,4 @@
-"""What belongs to somebody else takes as long to be refused as what does not exist: in process, on SQLite."""
+"""Refusing a record of somebody else takes as long as refusing one that does not exist (in process, on SQLite)."""
 
 import random
 from collections.abc import Callable, Coroutine, Iterator
@@ -22,15 +22,15 @@ from records import NEW_YEAR, Record, bill, branch, member
 from running_service import RunningService
 
 SHORT, LONG = 10_000, 1_000_000
-# On a busy machine a comparison of few samples is beyond the bound now and then; a real difference is so every time.
+# On a busy machine, a comparison of few samples sometimes exceeds the bound; a real difference exceeds it every time.
 ATTEMPTS = 3
 PLANTED_US = 5
-# Ids of each kind that belong to us, to the others, and to nobody.
+# The number of IDs of each kind that belong to us, to the other franchise, and to nobody.
 NUMBER = 300
 
 Ids = dict[str, list[str]]
 Question = Callable[[Reads, Caller, str], Coroutine[Any, Any, Answer]]
-# The kind of id that is asked for, and the question.
+# The kind of ID, and the request that contains it.
 QUESTIONS: dict[str, tuple[str, Question]] = {
     "member": ("member", lambda reads, caller, asked: reads.member(caller, asked)),
     "bill": ("bill", lambda reads, caller, asked: reads.bill(caller, asked)),
@@ -55,8 +55,8 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
 }
 
 
-class MultiNodeDeployment(Struct):
-    """A store with two franchises: ids of the other one, and ids of the same shape that nobody has."""
+class TwoFranchises(Struct):
+    """A store with two franchises, with IDs of the other franchise and IDs of the same form that do not exist."""
 
     reads: Reads
     theirs: Ids
@@ -70,7 +70,7 @@ class MultiNodeDeployment(Struct):
         reads = self.reads
 
         def ask(asked: str) -> None:
-            """Run the question to its end. On SQLite nothing is awaited, so no event loop is needed."""
+            """Run the request to its end. On SQLite nothing is awaited, so no event loop is needed."""
             try:
                 question(reads, caller, asked).send(None)
             except Refused:
@@ -81,13 +81,13 @@ class MultiNodeDeployment(Struct):
 
 
 def _ids(kind: str, draw: random.Random) -> Iterator[list[str]]:
-    """Three lists of ids that nothing tells apart but their owners."""
+    """Yield three lists of IDs that differ only in their owners."""
     drawn = [f"{kind}-{draw.getrandbits(64):016x}" for _ in range(3 * NUMBER)]
     return (drawn[place::3] for place in range(3))
 
 
 def _group(franchise: str, ids: Ids) -> list[Record]:
-    """Shops, each with a base of its own; eight of them have members and bills."""
+    """Return shops, each with its own base; eight of them have members and bills."""
     shops = [
         branch(id=shop_id, franchiseId=franchise, providerId=base_id)
         for shop_id, base_id in zip(ids["shop"], ids["base"], strict=True)
@@ -100,7 +100,7 @@ def _group(franchise: str, ids: Ids) -> list[Record]:
 
 
 @pytest.fixture(scope="module")
-def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiNodeDeployment]:
+def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoFranchises]:
     service = RunningService(tmp_path_factory.mktemp("estate"))
     draw = random.Random(7)  # noqa: S311 - nothing secret
     ours, theirs, nobodys = {}, {}, {}
@@ -121,7 +121,7 @@ def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiNodeDeploy
         clock=service.clock,
         new_id=lambda: "0123456789abcdef",
     )
-    yield MultiNodeDeployment(reads, theirs, nobodys, ours)
+    yield TwoFranchises(reads, theirs, nobodys, ours)
     for part in (books, usage, cursors, service):
         part.close()
 
@@ -130,7 +130,7 @@ def estate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiNodeDeploy
 @pytest.mark.parametrize("scope", ["franchise", pytest.param("shop", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_record_of_somebody_else_takes_as_long_as_one_that_does_not_exist(
-    estate: MultiNodeDeployment, name: str, scope: str, samples: int
+    estate: TwoFranchises, name: str, scope: str, samples: int
 ) -> None:
     kind, _ = QUESTIONS[name]
     found = []
@@ -143,7 +143,7 @@ def test_a_record_of_somebody_else_takes_as_long_as_one_that_does_not_exist(
 
 
 @pytest.mark.parametrize("name", ["member", "bill"])
-def test_a_planted_difference_of_five_microseconds_is_found_every_time(estate: MultiNodeDeployment, name: str) -> None:
+def test_a_planted_difference_of_five_microseconds_is_found_every_time(estate: TwoFranchises, name: str) -> None:
     ask, theirs = estate.asking(name, "franchise"), set(estate.theirs[name])
 
     def slower(asked: str) -> None:

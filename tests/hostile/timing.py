@@ -1,8 +1,8 @@
-"""Compares how long two things take: interleaved samples, Welch's t, with and without the slow tail.
+"""Compares how long two operations take: interleaved samples, Welch's t, with and without the slow tail.
 
-Samples alternate in random order, so that a busy machine slows both down alike.
-The untrimmed t is what theory asks for; the trimmed one drops the slowest tenth
-of both, which interruptions made slow, and finds much smaller differences.
+Samples alternate in random order, so that other load slows both down equally.
+The untrimmed t is the textbook statistic; the trimmed one drops the slowest tenth
+of both, which is mostly interruptions, and so detects much smaller differences.
 """
 
 import random
@@ -13,7 +13,7 @@ from statistics import fmean, quantiles, variance
 
 from msgspec import Struct
 
-# Customary bound of leakage tests: a fair pair of samples is beyond it once in 150,000 comparisons.
+# The usual bound for leakage tests: without a difference, one comparison in 150,000 exceeds it.
 BOUND = 4.5
 KEPT = 0.9
 
@@ -21,7 +21,7 @@ Ask = Callable[[str], object]
 
 
 class Comparison(Struct, frozen=True):
-    """Welch's t of all samples and of the faster nine tenths; the difference of the latters' means."""
+    """Welch's t of all samples and of the fastest nine tenths, and the difference between the means of the latter."""
 
     t: float
     trimmed_t: float
@@ -40,7 +40,7 @@ def compare(ask: Ask, first: Sequence[str], second: Sequence[str], samples: int,
     for asked in [*first, *second]:
         ask(asked)
     for _ in range(samples):
-        # The choice and the element are drawn for both in the same way, so neither is warmer in the cache.
+        # The group and the element are drawn in the same way for both, so neither is favoured by the cache.
         which = draw.getrandbits(1)
         asked = draw.choice(second if which else first)
         began = clock()
@@ -50,7 +50,7 @@ def compare(ask: Ask, first: Sequence[str], second: Sequence[str], samples: int,
 
 
 def compared(first: Sequence[int], second: Sequence[int]) -> Comparison:
-    # One limit for both: the faster nine tenths of each on its own would hide a difference in the tail.
+    # The limit is common to both: trimming each on its own would hide a difference in the tail.
     limit = quantiles([*first, *second], n=100)[round(KEPT * 100) - 1]
     fast = [[one for one in side if one <= limit] for side in (first, second)]
     return Comparison(_welch(first, second), _welch(*fast), fmean(fast[1]) - fmean(fast[0]))
@@ -62,7 +62,7 @@ def _welch(first: Sequence[int], second: Sequence[int]) -> float:
 
 
 def busy(microseconds: float) -> None:
-    """Spend this long, as a row that is read for nothing would."""
+    """Spin for this long, like reading a row unnecessarily."""
     until = time.perf_counter_ns() + round(microseconds * 1000)
     while time.perf_counter_ns() < until:
         pass

@@ -1,4 +1,4 @@
-"""An invented restaurant group as source records, and what each key may read of it, computed from the records alone.
+"""An invented restaurant group as source records, and the data that each key may read, computed from the records alone.
 
 Every record carries canaries: unique markers in fields that are never returned.
 Bills, members and shops carry labels by which an answer can be recognised.
@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 Record = dict[str, Any]
 
-# Ids that are awkward in a URL, in SQL or in a file name. The POS may use any of them.
+# IDs that are awkward in a URL, in SQL or in a file name. The POS may use any of them.
 ODD_IDS = (
     "a/b",
     "a b",
@@ -43,7 +43,7 @@ NEVER_ON_MEMBERS = ("name", "nickname", "birthday", "gender", "photo", "address"
 
 
 class Canaries:
-    """Makes markers that occur nowhere else, and remembers which kind of field each was put into."""
+    """Makes markers that occur nowhere else, and remembers the kind of field that each was put into."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)  # noqa: S311 - markers, not secrets
@@ -73,7 +73,7 @@ class Canaries:
 
 
 class KeySpec(Struct, frozen=True):
-    """What a key was issued for."""
+    """The scope and permissions that a key is issued with."""
 
     kind: str
     scope_id: str
@@ -82,7 +82,7 @@ class KeySpec(Struct, frozen=True):
 
 
 class Expected(Struct, frozen=True):
-    """The answer that the records call for. `rows` are the labels of shops, bills or members, in no order."""
+    """The answer that the records require. `rows` are the labels of shops, bills or members, in no particular order."""
 
     status: int
     error: str | None = None
@@ -90,7 +90,7 @@ class Expected(Struct, frozen=True):
 
 
 class World:
-    """Source records, in the order in which they are loaded, and what has become of them."""
+    """Source records, in the order in which they are loaded, and the state after both loads."""
 
     def __init__(self, seed: int = 1, franchises: int = 3, shops: int = 3, bills: int = 6, members: int = 6) -> None:
         self.random = Random(seed)  # noqa: S311 - invented data
@@ -116,7 +116,7 @@ class World:
 
     @staticmethod
     def _base_of(franchise: int, number: int) -> str:
-        """Bases cut across franchises: the second shop of every franchise shares one base with all the others'."""
+        """Return a base ID. The second shops of all franchises share one base, so bases span franchises."""
         return "mb-shared" if number == 1 else f"mb-{franchise}"
 
     def _marked(self, fields: tuple[str, ...], what: str) -> Record:
@@ -196,7 +196,7 @@ class World:
             self.first.append(record)
 
     def _move_and_remove(self) -> None:
-        """What the second load brings: a shop changes its franchise, a shop, a bill and a member are removed."""
+        """Add the records of the second load: a shop changes its franchise; a shop, a bill and a member are removed."""
         moved = self.shops["sh-0-2"] | {"franchiseId": "fr-1"}
         self.later.append(moved)
         self.shops["sh-0-2"] = moved
@@ -215,10 +215,10 @@ class World:
             self.removed_members.append(member_id)
             self.later.append({"kind": "member", "id": member_id, "removed": True})
 
-    # --- what a key may read -----------------------------------------------------------
+    # --- permissions of keys -----------------------------------------------------------
 
     def key_specs(self) -> list[KeySpec]:
-        """Return a key per shop and per franchise, with and without each permission, and keys for what is not there."""
+        """Return keys for each shop and franchise, with and without each permission, and keys for unknown scopes."""
         scopes = [("shop", shop_id) for shop_id in self.shops]
         scopes += [("franchise", name) for name in sorted({str(shop["franchiseId"]) for shop in self.shops.values()})]
         scopes += [("shop", "sh-never-loaded"), ("franchise", "fr-never-loaded")]

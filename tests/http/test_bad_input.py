@@ -1,4 +1,4 @@
-"""Whatever arrives: a documented answer or a refusal by the server, never a 500, and others are served meanwhile."""
+"""Arbitrary input gets a documented answer or a refusal by the server, never a 500, and affects no other caller."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ def key(shared_service: RunningService) -> str:
 
 @pytest.fixture(autouse=True)
 def _others_are_served(shared_service: RunningService) -> Iterator[None]:
-    """After every test here, somebody else's request is answered as ever, and nothing crashed."""
+    """After every test here, another caller's request must be answered normally, and nothing may have crashed."""
     yield
     assert shared_service.get("openapi.json").status_code == 200
     crashes = [event for event in shared_service.events if type(event).__name__ == "HandlerCrashed"]
@@ -38,13 +38,13 @@ def _others_are_served(shared_service: RunningService) -> Iterator[None]:
 
 
 def acceptable(answer: Answer) -> bool:
-    """A success, an error of the table in the contract's shape, or a bare refusal by the server."""
+    """Return whether the answer is a success, a documented error, or a bare refusal by the server."""
     if any(trace in answer.body for trace in raw_http.TRACES):
         return False
     if answer.status in (200, 304):
         return True
     if not answer.body:
-        # To HEAD the service answers without a body; the server's own refusals bear no mark of the service.
+        # The service answers HEAD without a body. Refusals by the HTTP server have no request ID.
         by_the_service = "x-request-id" in answer.headers
         return answer.status in ({status for status, _ in CODES} - {500} if by_the_service else (0, 400, 431))
     body = json.loads(answer.body)
@@ -71,7 +71,7 @@ def test_a_malformed_method_is_refused_by_the_server(shared_service: RunningServ
     assert send(shared_service, request(SHOPS, method=method, key=key)).status == 400
 
 
-def test_a_method_of_any_length_leaves_the_log_short(shared_service: RunningService, key: str) -> None:
+def test_a_long_method_does_not_make_a_long_log_line(shared_service: RunningService, key: str) -> None:
     assert code(send(shared_service, request(SHOPS, method=b"X" * 5000, key=key))) == (405, "method_not_allowed")
     assert len(str(shared_service.events_so_far()[-1])) < 1000
 
@@ -151,9 +151,7 @@ def test_an_equivalent_spelling_of_a_route_is_the_route(
         b"shopId=x;from=20260101;to=20260101",
     ],
 )
-def test_a_query_string_of_any_kind_is_a_bad_query_at_worst(
-    shared_service: RunningService, key: str, query: bytes
-) -> None:
+def test_an_odd_query_string_is_a_bad_query_at_worst(shared_service: RunningService, key: str, query: bytes) -> None:
     assert code(send(shared_service, request(BILLS + b"?" + query, key=key))) == (400, "bad_query")
 
 
@@ -308,7 +306,7 @@ def test_a_bad_request_among_pipelined_ones_harms_only_its_own_connection(
     assert received.count(b"HTTP/1.1 200") <= 1
 
 
-def test_a_request_that_comes_a_byte_at_a_time_is_answered(shared_service: RunningService, key: str) -> None:
+def test_a_request_that_arrives_a_byte_at_a_time_is_answered(shared_service: RunningService, key: str) -> None:
     with connect(shared_service) as line:
         for byte in request(SHOPS, key=key):
             line.send(bytes([byte]))
@@ -351,7 +349,7 @@ def test_the_documented_limit_for_the_request_head_is_the_servers(shared_service
     assert send(shared_service, request(SHOPS, b"X-Pad: " + b"x" * MAX_HEAD_BYTES * 2, key=key)).status in (0, 431)
 
 
-# --- anything at all ------------------------------------------------------------------------------------
+# --- arbitrary input ------------------------------------------------------------------------------------
 
 TARGETS = st.one_of(
     st.binary(max_size=60),
@@ -392,7 +390,7 @@ PARAMETERS = st.dictionaries(
 
 @pytest.fixture(scope="module")
 def full_key(shared_service: RunningService) -> str:
-    """A key with every permission for a shop that is called `any`, with a base of the same name."""
+    """A key with every permission for a shop with the ID `any`, whose base has the same ID."""
     shared_service.load(shop(id="any", providerId="any"))
     return shared_service.key(shop="any", messaging_lookup=True, personal_data=True, per_min=100_000, per_day=1_000_000)
 

@@ -1,4 +1,4 @@
-"""Browsers: what a web page sends is refused, before anything else and without a CORS header."""
+"""Browsers: requests from a web page are refused before anything else and without a CORS header."""
 
 from typing import Any
 
@@ -76,7 +76,7 @@ def test_a_refused_page_is_not_counted(shared_service: RunningService) -> None:
     assert shared_service.data("usage", key)["today"]["count"] == 1
 
 
-def test_a_refused_page_learns_nothing_about_its_key(shared_service: RunningService, key: str) -> None:
+def test_a_refused_page_learns_nothing_about_the_key(shared_service: RunningService, key: str) -> None:
     def seen(answer: Any) -> tuple[Any, ...]:
         headers = {name: value for name, value in answer.headers.items() if name not in ("x-request-id", "date")}
         return answer.status_code, answer.content, headers

@@ -1,4 +1,4 @@
-"""The day's quota: every request that passed the minute counts, and the Thai midnight resets it."""
+"""The day quota: every request that passes the minute window counts, and the count resets at midnight in Thailand."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ def test_the_quota_does_not_reset_at_midnight_utc(service: RunningService) -> No
     assert service.error("shops", key) == "quota_exceeded"
 
 
-def test_a_clock_that_goes_back_over_midnight_finds_the_old_days_count(service: RunningService) -> None:
+def test_after_a_clock_goes_back_over_midnight_the_count_of_that_day_continues(service: RunningService) -> None:
     key = service.key(shop="s")
     service.clock.advance(UNTIL_MIDNIGHT - 1)
     for _ in range(3):
@@ -129,14 +129,14 @@ ADMITTED: list[tuple[str, str, Record, int]] = [
 
 
 @pytest.mark.parametrize(("path", "query", "status"), [row[1:] for row in ADMITTED], ids=[row[0] for row in ADMITTED])
-def test_every_answer_past_the_minute_carries_the_allowance(
+def test_every_answer_past_the_minute_window_has_the_allowance_headers(
     shared_service: RunningService, path: str, query: Record, status: int
 ) -> None:
     answer = shared_service.get(path, shared_service.key(shop="s", per_day=9), **query)
     assert (answer.status_code, *allowance(answer)) == (status, "9", "8")
 
 
-def test_an_unchanged_answer_carries_the_allowance(shared_service: RunningService) -> None:
+def test_an_unchanged_answer_has_the_allowance_headers(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s", per_day=9)
     tag = shared_service.get("shops", key).headers["etag"]
     answer = shared_service.get("shops", key, headers={"if-none-match": tag})
@@ -160,7 +160,7 @@ def test_a_crash_is_answered_500_with_the_allowance(service: RunningService) -> 
     assert (answer.status_code, answer.json()["error"], *allowance(answer)) == (500, "internal", "9", "8")
 
 
-def test_the_service_keeps_working_after_a_failure(service: RunningService) -> None:
+def test_the_service_continues_to_work_after_a_failure(service: RunningService) -> None:
     key = service.key(shop="s", per_day=9)
     with table_missing(service, "books", "shops"):
         service.get("shops", key)
@@ -177,7 +177,9 @@ def test_the_service_keeps_working_after_a_failure(service: RunningService) -> N
     ],
     ids=["browser", "no route", "method", "openapi.json"],
 )
-def test_answers_before_the_key_carry_no_allowance(shared_service: RunningService, request_: dict[str, Any]) -> None:
+def test_answers_given_before_the_key_check_have_no_allowance_headers(
+    shared_service: RunningService, request_: dict[str, Any]
+) -> None:
     arguments = dict(request_)
     answer = shared_service.get(arguments.pop("path"), shared_service.key(shop="s"), **arguments)
     assert allowance(answer) == (None, None)

@@ -1,4 +1,4 @@
-"""Every error has the shape, the code, the status and the headers of the error table."""
+"""Every error has the form, the code, the status and the headers of the error table."""
 
 from collections.abc import Callable
 from typing import Any
@@ -145,12 +145,12 @@ BY_CODE = {problem.code: problem for problem in TABLE}
 
 @pytest.fixture
 def full_key(shared_service: RunningService) -> str:
-    """A key that may do everything, for a shop with a few bills and a member."""
+    """A key with every permission, for a shop with a few bills and a member."""
     shared_service.load(THE_SHOP, *SOLD, PERSON)
     return shared_service.key(shop=SHOP, messaging_lookup=True, personal_data=True)
 
 
-def test_every_row_of_the_error_table_has_a_source() -> None:
+def test_every_row_of_the_error_table_can_be_caused() -> None:
     assert set(SOURCES) == set(BY_CODE)
 
 

@@ -1,4 +1,4 @@
-"""Headers that every integrator may rely on: request ids, caching, validators, encodings, HEAD."""
+"""Headers that integrators may rely on: request IDs, caching, validators, encodings, HEAD."""
 
 import gzip
 import re
@@ -17,7 +17,7 @@ NO_ENCODING = {"accept-encoding": "identity"}
 
 @pytest.fixture(scope="module")
 def large(shared_service: RunningService) -> str:
-    """A key whose list of shops is worth encoding."""
+    """A key whose list of shops is large enough to be compressed."""
     franchise = fresh("franchise")
     shared_service.load(*[branch(franchiseId=franchise) for _ in range(20)])
     key = shared_service.key(franchise=franchise, per_min=10_000)
@@ -27,14 +27,14 @@ def large(shared_service: RunningService) -> str:
 
 @pytest.fixture(scope="module")
 def small(shared_service: RunningService) -> str:
-    """A key whose list of shops is not worth encoding."""
+    """A key whose list of shops is too small to be compressed."""
     key = shared_service.key(shop="never-loaded", per_min=10_000)
     assert len(shared_service.get("shops", key, headers=NO_ENCODING).content) < MIN_COMPRESSED_BYTES
     return key
 
 
 def outcomes(service: RunningService) -> dict[str, Any]:
-    """An answer of every kind, by what it is."""
+    """Return an answer of every kind, by a name for the kind."""
     of = shop()
     service.load(of)
     key = service.key(shop=of["id"])
@@ -77,7 +77,7 @@ def test_every_answer_has_a_request_id(answers: dict[str, Any], kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_answer_is_private_and_to_be_checked(answers: dict[str, Any], kind: str) -> None:
+def test_every_answer_is_private_and_must_be_revalidated(answers: dict[str, Any], kind: str) -> None:
     assert answers[kind].headers["cache-control"] == "private, no-cache"
 
 
@@ -88,7 +88,7 @@ def test_every_answer_varies_with_the_key_the_encoding_and_browser_headers(answe
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_answer_is_json_and_says_so(answers: dict[str, Any], kind: str) -> None:
+def test_every_answer_is_json_and_has_its_content_type(answers: dict[str, Any], kind: str) -> None:
     assert answers[kind].headers["content-type"] == "application/json"
 
 
@@ -98,7 +98,7 @@ def test_no_answer_has_a_cors_header(answers: dict[str, Any], kind: str) -> None
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_retry_after_is_sent_when_the_minute_is_full_and_never_else(answers: dict[str, Any], kind: str) -> None:
+def test_retry_after_is_sent_only_when_the_minute_is_full(answers: dict[str, Any], kind: str) -> None:
     assert ("retry-after" in answers[kind].headers) is (kind == "429 minute")
 
 
@@ -106,7 +106,7 @@ def test_retry_after_is_sent_when_the_minute_is_full_and_never_else(answers: dic
 
 
 @pytest.mark.parametrize("mine", ["a", "nightly-sync-0042", "A.b_c~d:e-9", "x" * 128])
-def test_a_well_formed_request_id_is_taken_over(shared_service: RunningService, small: str, mine: str) -> None:
+def test_a_well_formed_request_id_is_kept(shared_service: RunningService, small: str, mine: str) -> None:
     assert shared_service.get("shops", small, headers={"x-request-id": mine}).headers["x-request-id"] == mine
 
 
@@ -121,7 +121,7 @@ def test_any_other_request_id_is_replaced(shared_service: RunningService, small:
     assert re.fullmatch(r"[0-9a-f]{16}", answer.headers["x-request-id"])
 
 
-def test_a_request_id_is_taken_over_on_a_refusal_too(shared_service: RunningService) -> None:
+def test_a_request_id_is_kept_on_a_refusal_too(shared_service: RunningService) -> None:
     assert shared_service.get("shops", headers={"x-request-id": "mine"}).headers["x-request-id"] == "mine"
 
 
@@ -137,7 +137,7 @@ def test_the_tag_is_weak(shared_service: RunningService, small: str) -> None:
     assert re.fullmatch(r'W/"[0-9a-f]+"', shared_service.get("shops", small).headers["etag"])
 
 
-def test_the_tag_stays_while_only_the_server_time_moves(shared_service: RunningService, small: str) -> None:
+def test_the_tag_stays_the_same_while_only_the_server_time_changes(shared_service: RunningService, small: str) -> None:
     before = shared_service.get("shops", small)
     shared_service.load(shop())
     after = shared_service.get("shops", small)
@@ -175,7 +175,7 @@ def test_the_tag_of_a_member_changes_when_points_expire(service: RunningService)
     assert service.get(path, key, headers={"if-none-match": before}).status_code == 200
 
 
-def test_the_tag_of_a_last_page_differs_from_that_of_a_page_with_a_successor(shared_service: RunningService) -> None:
+def test_the_tag_of_a_last_page_differs_from_that_of_a_page_with_a_cursor(shared_service: RunningService) -> None:
     of = shop()
     shared_service.load(of, *bills(of, 2))
     key = shared_service.key(shop=of["id"])
@@ -218,7 +218,9 @@ def test_an_answer_that_the_caller_already_has_is_not_sent_again(
 
 
 @pytest.mark.parametrize("pattern", DIFFERENT)
-def test_anything_else_is_answered_in_full(shared_service: RunningService, small: str, pattern: str) -> None:
+def test_a_condition_that_does_not_match_is_answered_in_full(
+    shared_service: RunningService, small: str, pattern: str
+) -> None:
     tag = shared_service.get("shops", small).headers["etag"]
     answer = shared_service.get("shops", small, headers={"if-none-match": condition(pattern, tag)})
     assert (answer.status_code, answer.headers["etag"]) == (200, tag)
@@ -300,13 +302,13 @@ def test_the_tag_is_the_same_in_every_encoding(shared_service: RunningService, l
     assert len(tags) == 1
 
 
-def test_a_small_answer_is_not_worth_encoding(shared_service: RunningService, small: str) -> None:
+def test_a_small_answer_is_not_compressed(shared_service: RunningService, small: str) -> None:
     assert (
         "content-encoding" not in shared_service.get("shops", small, headers={"accept-encoding": "gzip, zstd"}).headers
     )
 
 
-def test_a_small_answer_is_encoded_for_a_caller_who_takes_nothing_else(
+def test_a_small_answer_is_compressed_for_a_caller_that_accepts_nothing_else(
     shared_service: RunningService, small: str
 ) -> None:
     answer = shared_service.get("shops", small, headers={"accept-encoding": "gzip, identity;q=0"})
@@ -331,7 +333,7 @@ def test_head_has_the_headers_of_get_and_no_body(
     assert (head.status_code, head.content) == (get.status_code, b"")
     left, right = comparable(head.headers), comparable(get.headers)
     if path == "usage":
-        # Its data is the count itself, which moves with every request.
+        # The data of usage is the count itself, which changes with every request.
         for headers in (left, right):
             headers.pop("etag")
             headers.pop("content-length")

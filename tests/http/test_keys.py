@@ -1,4 +1,4 @@
-"""Keys: who is refused, in which words, how soon a revocation works, and what happens when keys cannot be read."""
+"""Keys: refusals, how soon a revocation takes effect, and answers while keys cannot be read."""
 
 import re
 import secrets
@@ -31,7 +31,7 @@ def refusal(service: RunningService, authorization: str | None, path: str = "sho
 
 
 def seen(answer: Any) -> tuple[Any, ...]:
-    """All that a caller can see of an answer, but for the id of the request and the time of day."""
+    """Return everything that a caller can see of an answer except the request ID and the time."""
     headers = {name: value for name, value in answer.headers.items() if name not in ("x-request-id", "date")}
     return answer.status_code, answer.content, tuple(sorted(headers.items()))
 
@@ -44,7 +44,7 @@ def test_a_key_is_prefix_live_id_and_secret_joined_by_underscores(shared_service
     assert re.fullmatch(r"cf_live_[0-9A-Za-z]+_[0-9A-Za-z]+", shared_service.key(shop="s"))
 
 
-def test_a_good_key_in_the_header_is_let_in(shared_service: RunningService) -> None:
+def test_a_valid_key_in_the_header_is_accepted(shared_service: RunningService) -> None:
     assert refusal(shared_service, f"Bearer {shared_service.key(shop='s')}").status_code == 200
 
 
@@ -80,14 +80,14 @@ BAD_HEADERS: dict[str, Callable[[str], str | None]] = {
 
 
 @pytest.mark.parametrize("header", BAD_HEADERS)
-def test_every_key_that_is_not_good_is_refused_in_the_same_bytes(shared_service: RunningService, header: str) -> None:
+def test_every_invalid_key_is_refused_with_the_same_bytes(shared_service: RunningService, header: str) -> None:
     answer = refusal(shared_service, BAD_HEADERS[header](shared_service.key(shop="s")))
     assert (answer.status_code, answer.json()["error"]) == (401, "invalid_key")
     assert seen(answer) == seen(refusal(shared_service, None))
 
 
 def test_a_wrong_secret_is_refused_like_an_unknown_id(shared_service: RunningService) -> None:
-    # A well-formed key with a right checksum, but the secret is not that of this id.
+    # A well-formed key with a correct checksum, whose secret does not belong to this ID.
     genuine = shared_service.key(shop="s")
     forged = _with_id(key_id(genuine))
     assert credentials.parse_authorization(f"Bearer {forged}") is not None
@@ -102,7 +102,7 @@ def test_a_revoked_key_with_a_wrong_secret_is_refused_like_an_unknown_id(shared_
 
 
 def _with_id(known: str) -> str:
-    """A key that somebody who knows an id could make up."""
+    """Return a key that somebody who knows only an ID could make up."""
     body = credentials.generate(secrets.token_bytes).secret[: credentials.RANDOM_LENGTH]
     checksum = credentials._checksum(known, body)
     return credentials.format_key(credentials.Credential(known, body + checksum))
@@ -157,7 +157,7 @@ def test_the_key_refresh_interval_is_within_the_five_minutes_promised() -> None:
     assert REFRESH_SEC < FIVE_MINUTES
 
 
-def test_a_revocation_works_while_the_wall_clock_stands_or_steps_back(service: RunningService) -> None:
+def test_a_revocation_takes_effect_while_the_wall_clock_stands_still_or_steps_back(service: RunningService) -> None:
     key = service.key(shop="s")
     service.get("shops", key)
     key_issuing.revoke(service.key_store, key_id(key), service.clock.now_ms(), OPERATOR)
@@ -201,7 +201,7 @@ def test_a_revocation_is_not_undone_by_an_update(shared_service: RunningService)
     assert shared_service.error("shops", key) == "key_revoked"
 
 
-def test_revoking_one_key_leaves_the_others_alone(shared_service: RunningService) -> None:
+def test_revoking_one_key_does_not_affect_the_others(shared_service: RunningService) -> None:
     key, other = shared_service.key(shop="s"), shared_service.key(shop="s")
     key_issuing.revoke(shared_service.key_store, key_id(key), shared_service.clock.now_ms(), OPERATOR)
     shared_service.clock.advance(1)

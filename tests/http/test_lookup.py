@@ -1,4 +1,4 @@
-"""GET /v1/members/lookup: a messaging user id the caller holds, for the member's token."""
+"""GET /v1/members/lookup: returns a member's token for a messaging user ID that the caller holds."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def account(user: str = USER, **fields: Any) -> list[Record]:
 
 
 def open_base(service: RunningService, *records: Record, of: Record, **terms: Any) -> str:
-    """A key that may look up, for a branch whose base has these members."""
+    """Load a branch whose base has these members; return a key with the lookup permission."""
     service.load(of, *records)
     return service.key(shop=of["id"], **({"messaging_lookup": True} | terms))
 
@@ -90,7 +90,7 @@ def test_the_permission_is_needed_for_this_endpoint_only(shared_service: Running
     assert [shared_service.get(path, key).status_code for path in paths] == [200] * 4
 
 
-def test_the_word_lookup_is_never_read_as_a_member_token(shared_service: RunningService) -> None:
+def test_the_path_segment_lookup_is_never_read_as_a_member_token(shared_service: RunningService) -> None:
     of = branch()
     shared_service.load(of)
     assert shared_service.error("members/lookup", shared_service.key(shop=of["id"])) == "lookup_not_enabled"
@@ -169,7 +169,7 @@ def test_a_person_who_is_a_member_of_another_base_is_not_found(shared_service: R
     assert ask(shared_service, key, one).json()["error"] == "not_found"
 
 
-def test_of_several_records_the_most_recently_created_answers(shared_service: RunningService) -> None:
+def test_the_most_recently_created_of_several_records_is_returned(shared_service: RunningService) -> None:
     of = branch()
     signed_up = ("2024-01-01T00:00:00Z", "2025-06-01T00:00:00Z", "2023-01-01T00:00:00Z")
     records = [member(of, createdAt=at, messaging=account()) for at in signed_up]
@@ -177,7 +177,7 @@ def test_of_several_records_the_most_recently_created_answers(shared_service: Ru
     assert ask(shared_service, key, of).json()["data"]["memberId"] == shared_service.token(records[1]["id"])
 
 
-def test_when_the_most_recent_record_is_removed_the_one_before_answers(shared_service: RunningService) -> None:
+def test_when_the_most_recent_record_is_removed_the_one_before_it_is_returned(shared_service: RunningService) -> None:
     of = branch()
     old = member(of, createdAt="2024-01-01T00:00:00Z", messaging=account())
     new = member(of, createdAt="2025-01-01T00:00:00Z", messaging=account())
@@ -203,7 +203,7 @@ def test_a_member_with_several_accounts_is_found_by_each(shared_service: Running
     assert ask(shared_service, key, of).json()["data"] == ask(shared_service, key, of, STRANGER).json()["data"]
 
 
-def test_an_account_unlinked_since_is_not_found(shared_service: RunningService) -> None:
+def test_an_account_that_was_unlinked_is_not_found(shared_service: RunningService) -> None:
     of = branch()
     record = member(of, messaging=account())
     key = open_base(shared_service, record, record | {"messaging": []}, of=of)

@@ -29,7 +29,7 @@ def test_a_member_is_the_same_in_the_list_and_on_its_own(shared_service: Running
     assert shared_service.data(f"members/{shared_service.token(record['id'])}", key) == listed
 
 
-def test_phone_and_email_are_shown_with_the_permission_only(shared_service: RunningService) -> None:
+def test_phone_and_email_are_shown_only_with_the_permission(shared_service: RunningService) -> None:
     of = branch()
     record = member(of, tel="0812345678", email=None)
     shared_service.load(of, record)
@@ -40,7 +40,7 @@ def test_phone_and_email_are_shown_with_the_permission_only(shared_service: Runn
     assert full == plain | {"tel": "0812345678", "email": None}
 
 
-def test_a_token_is_good_for_every_key_that_covers_the_base(shared_service: RunningService) -> None:
+def test_a_token_is_valid_for_every_key_that_covers_the_base(shared_service: RunningService) -> None:
     one, other = branch(), branch()
     other["providerId"] = one["providerId"]
     record = member(one)
@@ -50,7 +50,7 @@ def test_a_token_is_good_for_every_key_that_covers_the_base(shared_service: Runn
     assert found[0] == found[1]
 
 
-def test_every_way_of_not_finding_a_member_is_answered_alike(shared_service: RunningService) -> None:
+def test_all_reasons_for_not_finding_a_member_get_the_same_answer(shared_service: RunningService) -> None:
     of, theirs = branch(), branch()
     gone, outside, present = member(of), member(theirs), member(of)
     shared_service.load(of, theirs, gone, outside, present, removal(gone))
@@ -108,7 +108,7 @@ def test_a_member_removed_and_loaded_again_has_the_same_token(shared_service: Ru
     assert shared_service.data(path, key)["memberId"] == shared_service.token(record["id"])
 
 
-def test_a_branch_that_changes_its_base_changes_what_its_key_covers(shared_service: RunningService) -> None:
+def test_a_branch_that_changes_its_base_changes_the_base_that_its_key_covers(shared_service: RunningService) -> None:
     of = branch()
     record = member(of)
     shared_service.load(of, record)

@@ -1,4 +1,4 @@
-"""GET /v1/members: the members of one base, by sign-up, oldest first."""
+"""GET /v1/members: the members of one base, in the order of their sign-up."""
 
 from itertools import chain
 from typing import Any
@@ -31,7 +31,7 @@ NOW = START_MS // 1000
 
 
 def open_base(service: RunningService, *records: Record, of: Record | None = None, **terms: Any) -> tuple[Record, str]:
-    """A branch whose base has these members, and a key for it."""
+    """Load a branch whose base has these members; return the branch and a key for it."""
     of = of or branch()
     service.load(of, base(of), *records)
     return of, service.key(shop=of["id"], per_min=100_000, **terms)
@@ -47,7 +47,7 @@ def tokens(service: RunningService, of: Record, key: str, **query: Any) -> list[
 
 
 def read(service: RunningService, **fields: Any) -> Record:
-    """The member with these fields, as a key without permissions reads it."""
+    """Load a member with these fields; return it as a key without permissions reads it."""
     of = branch()
     of, key = open_base(service, member(of, **fields), of=of)
     (row,) = rows(service, of, key)
@@ -57,7 +57,7 @@ def read(service: RunningService, **fields: Any) -> Record:
 # --- the answer ---------------------------------------------------------------------
 
 
-def test_the_answer_has_a_cursor_even_when_it_is_null(shared_service: RunningService) -> None:
+def test_the_answer_always_has_a_cursor_field_even_if_it_is_null(shared_service: RunningService) -> None:
     of, key = open_base(shared_service)
     body = shared_service.get("members", key, providerId=of["providerId"]).json()
     assert list(body) == ["ok", "data", "nextCursor", "serverTime"]
@@ -118,7 +118,7 @@ def test_a_full_member_is_returned_field_by_field(shared_service: RunningService
     ]
 
 
-def test_a_member_of_which_only_the_ids_are_known_has_nulls_zeros_and_empty_lists(
+def test_a_member_with_only_ids_has_nulls_zeros_and_empty_lists(
     shared_service: RunningService,
 ) -> None:
     of = branch()
@@ -151,7 +151,7 @@ def test_a_coupon_has_exactly_the_contracts_fields(shared_service: RunningServic
     assert list(coupon) == ["code", "status", "templateId", "name", "expireAt"]
 
 
-# --- the fields' rules -------------------------------------------------------------------
+# --- rules for fields --------------------------------------------------------------------
 
 RULES: list[tuple[str, dict[str, Any], str, Any]] = [
     ("a rank in figures is null", {"rank": 3}, "rank", None),
@@ -227,7 +227,7 @@ def test_coupons_of_another_brand_never_appear(shared_service: RunningService) -
     assert [coupon["code"] for coupon in read(shared_service, coupons=coupons)["coupons"]] == ["mine"]
 
 
-def test_credit_is_0_where_the_base_runs_none(shared_service: RunningService) -> None:
+def test_credit_is_0_if_the_base_has_no_credit(shared_service: RunningService) -> None:
     of = branch()
     of, key = open_base(shared_service, member(of, credit=50), base(of, creditEnabled=False), of=of)
     (row,) = rows(shared_service, of, key)
@@ -249,7 +249,7 @@ def test_a_tier_that_was_abolished_has_no_name(shared_service: RunningService) -
     assert (row["rank"], row["rankName"]) == ("gold", None)
 
 
-def test_points_and_credit_are_what_is_left_at_the_time_of_the_answer(service: RunningService) -> None:
+def test_points_and_credit_exclude_lots_that_have_expired_at_the_time_of_the_answer(service: RunningService) -> None:
     of = branch()
     lots = [{"amount": 10, "expireAt": NOW + 60}, {"amount": 1, "expireAt": NOW + 120}]
     of, key = open_base(service, member(of, points=lots, credit=lots), of=of)
@@ -269,7 +269,7 @@ def test_phone_and_email_are_absent_without_the_permission(shared_service: Runni
     assert not {"tel", "email"} & set(row)
 
 
-def test_phone_and_email_are_all_that_the_permission_adds(shared_service: RunningService) -> None:
+def test_the_permission_adds_only_phone_and_email(shared_service: RunningService) -> None:
     of = branch()
     of, key = open_base(shared_service, member(of, tel="0812345678", email="a@example.com"), of=of, personal_data=True)
     (row,) = rows(shared_service, of, key)
@@ -277,7 +277,7 @@ def test_phone_and_email_are_all_that_the_permission_adds(shared_service: Runnin
     assert (row["tel"], row["email"]) == ("0812345678", "a@example.com")
 
 
-def test_phone_and_email_are_null_with_the_permission_where_there_are_none(shared_service: RunningService) -> None:
+def test_phone_and_email_are_null_with_the_permission_if_there_are_none(shared_service: RunningService) -> None:
     of = branch()
     of, key = open_base(shared_service, member(of, tel=None, email=""), of=of, personal_data=True)
     (row,) = rows(shared_service, of, key)
@@ -293,7 +293,7 @@ def test_the_lookup_permission_adds_no_personal_data(shared_service: RunningServ
 # --- tokens -------------------------------------------------------------------------------
 
 
-def test_a_member_token_starts_with_m1_and_holds_nothing_of_the_internal_id(shared_service: RunningService) -> None:
+def test_a_member_token_starts_with_m1_and_does_not_contain_the_internal_id(shared_service: RunningService) -> None:
     of = branch()
     record = member(of, id="internal-4711")
     of, key = open_base(shared_service, record, of=of)
@@ -337,21 +337,21 @@ def test_two_records_of_one_person_have_different_tokens(shared_service: Running
 # --- order --------------------------------------------------------------------------------
 
 
-def test_members_come_in_the_order_of_their_sign_up(shared_service: RunningService) -> None:
+def test_members_are_listed_in_the_order_of_their_sign_up(shared_service: RunningService) -> None:
     of = branch()
     records = members(of, 5)
     of, key = open_base(shared_service, *[records[place] for place in (3, 0, 4, 2, 1)], of=of)
     assert tokens(shared_service, of, key) == [shared_service.token(record["id"]) for record in records]
 
 
-def test_members_whose_sign_up_cannot_be_read_come_last(shared_service: RunningService) -> None:
+def test_members_without_a_readable_sign_up_are_listed_last(shared_service: RunningService) -> None:
     of = branch()
     unknown, known = member(of, createdAt="?"), member(of)
     of, key = open_base(shared_service, unknown, known, of=of)
     assert tokens(shared_service, of, key) == [shared_service.token(record["id"]) for record in (known, unknown)]
 
 
-def test_members_who_signed_up_together_come_in_the_same_order_every_time(shared_service: RunningService) -> None:
+def test_members_who_signed_up_together_are_always_listed_in_the_same_order(shared_service: RunningService) -> None:
     of = branch()
     records = [member(of) for _ in range(5)]
     of, key = open_base(shared_service, *records, of=of)
@@ -428,7 +428,7 @@ def test_members_of_a_base_that_was_never_loaded_are_listed(shared_service: Runn
 
 
 @pytest.mark.parametrize("query", [{}, {"providerId": ""}, {"providerid": "x"}, {"shopId": "x"}])
-def test_without_a_provider_id_it_is_a_bad_query(shared_service: RunningService, query: Record) -> None:
+def test_a_request_without_a_provider_id_is_a_bad_query(shared_service: RunningService, query: Record) -> None:
     answer = shared_service.get("members", open_base(shared_service)[1], **query)
     assert (answer.status_code, answer.json()["error"]) == (400, "bad_query")
 
@@ -554,7 +554,7 @@ def test_a_removed_member_is_no_longer_listed(shared_service: RunningService) ->
     assert tokens(shared_service, of, key) == [shared_service.token(stays["id"])]
 
 
-# --- members stored before there were forms -------------------------------------------
+# --- members stored before there were templates --------------------------------------------
 
 
 @pytest.mark.parametrize("personal_data", [True, False])

@@ -1,4 +1,4 @@
-"""The minute window: exact and rolling. Never more than the ceiling in any 60 seconds, never a refusal of what fits."""
+"""The minute window is exact and rolling: no 60 seconds exceed the limit, and no request within it is refused."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,7 +26,7 @@ def statuses(service: RunningService, key: str, number: int) -> list[int]:
 
 
 class Model:
-    """What an exact window does, said as plainly as possible. Times in microseconds."""
+    """A simple model of an exact window. Times are in microseconds."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -50,7 +50,7 @@ GAPS = st.one_of(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(per_min=st.integers(1, 4), gaps=st.lists(GAPS, min_size=1, max_size=30))
 def test_a_request_is_admitted_exactly_when_it_is_within_the_limit(
     shared_service: RunningService, per_min: int, gaps: list[int]
@@ -69,7 +69,7 @@ def test_a_request_is_admitted_exactly_when_it_is_within_the_limit(
             assert answer.json()["retryAfterSec"] == model.seconds_to_wait(per_min)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(moves=st.lists(st.tuples(st.integers(0, 30_000_000), st.sampled_from([0, -86_400, -61, -1, 1, 61, 86_400]))))
 def test_steps_of_the_wall_clock_do_not_affect_the_window(
     shared_service: RunningService, moves: list[tuple[int, int]]
@@ -84,11 +84,11 @@ def test_steps_of_the_wall_clock_do_not_affect_the_window(
         assert (ask(shared_service, key).status_code == 200) is fits
         if fits:
             model.admitted.append(model.now)
-    # For the tests after this one, and for the reader who wonders: the day may have changed meanwhile, the minute not.
+    # Undo the steps for later tests. Meanwhile the day may have changed, but the minute window has not.
     shared_service.clock.step(-sum(step for _, step in moves))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(moves=st.lists(st.tuples(st.integers(0, 30_000_000), st.integers(1, 5)), max_size=20))
 def test_a_changed_limit_applies_from_the_next_request(
     shared_service: RunningService, moves: list[tuple[int, int]]
@@ -139,7 +139,7 @@ def test_the_default_limit_is_60_per_minute(shared_service: RunningService) -> N
     assert statuses(shared_service, shared_service.key(shop="s"), 62) == [200] * 60 + [429] * 2
 
 
-# --- coming back ------------------------------------------------------------------------------
+# --- retrying ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("passed", [0, 0.000_001, 0.5, 1, 29.25, 58.999, 59, 59.5, 59.999_999])
@@ -154,7 +154,7 @@ def test_after_retry_after_seconds_a_request_is_admitted(shared_service: Running
 
 
 @pytest.mark.parametrize("passed", [0, 0.5, 29.25, 57])
-def test_a_second_before_that_the_id_is_still_taken(shared_service: RunningService, passed: float) -> None:
+def test_one_second_before_that_the_slot_is_still_taken(shared_service: RunningService, passed: float) -> None:
     key = shared_service.key(shop="s", per_min=1)
     ask(shared_service, key)
     shared_service.clock.advance(passed)
@@ -179,7 +179,7 @@ def test_the_refusal_says_when_to_retry_and_what_the_limit_is(shared_service: Ru
     assert answer.headers["retry-after"] == "50"
 
 
-def test_the_refusal_carries_no_daily_allowance(shared_service: RunningService) -> None:
+def test_the_refusal_has_no_allowance_headers(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s", per_min=1)
     ask(shared_service, key)
     assert not [name for name in ask(shared_service, key).headers if name.startswith("x-ratelimit")]
@@ -217,7 +217,7 @@ def test_requests_that_fail_take_a_slot(shared_service: RunningService) -> None:
     assert ask(shared_service, key).status_code == 429
 
 
-# --- who shares a window ---------------------------------------------------------------------------
+# --- sharing a window ------------------------------------------------------------------------------
 
 
 def test_every_key_has_its_own_window(shared_service: RunningService) -> None:

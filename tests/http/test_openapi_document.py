@@ -1,4 +1,4 @@
-"""The OpenAPI document on its own: valid, complete, and true to the tables it is made from."""
+"""The OpenAPI document on its own: valid, complete, and consistent with the tables that it is generated from."""
 
 import os
 import re
@@ -57,7 +57,7 @@ def resolved(described: Json, node: Json) -> Json:
 
 
 def bodies(described: Json, response: Json) -> list[Json]:
-    """The schemas that a response's body may have."""
+    """Return the schemas that a response's body may have."""
     schema = response["content"]["application/json"]["schema"]
     return [resolved(described, option) for option in schema.get("oneOf", [schema])]
 
@@ -69,7 +69,7 @@ def complaints(described: Json, schema: Json, example: Any) -> list[str]:
 
 
 def examples_of(node: Json) -> Iterator[tuple[Json, Any]]:
-    """Return the examples at a path, each with the schema that it must satisfy."""
+    """Yield the examples of an object, each with the schema that it must satisfy."""
     if "schema" in node:
         if "example" in node:
             yield node["schema"], node["example"]
@@ -148,7 +148,7 @@ def test_both_bodies_of_429_are_described(described: Json) -> None:
         assert "Retry-After" in operation["responses"]["429"]["headers"]
 
 
-def test_every_answer_names_the_request_and_every_counted_one_the_allowance(described: Json) -> None:
+def test_every_answer_has_a_request_id_and_every_counted_one_the_allowance(described: Json) -> None:
     for operation in operations(described).values():
         for status, response in operation["responses"].items():
             assert "X-Request-Id" in response["headers"]
@@ -168,12 +168,12 @@ def test_every_field_of_every_body_has_a_description(described: Json) -> None:
                 assert field.get("description"), f"{where}: {name}"
 
 
-def test_every_field_is_always_present_but_for_the_conditional_ones(described: Json) -> None:
+def test_every_field_is_always_present_except_the_conditional_ones(described: Json) -> None:
     for name, schema in described["components"]["schemas"].items():
         assert set(schema["properties"]) - set(schema["required"]) == CONDITIONAL.get(name, set()), name
 
 
-def test_bodies_may_grow_new_fields(described: Json) -> None:
+def test_schemas_allow_new_fields_in_bodies(described: Json) -> None:
     for where, node in objects(described["components"]["schemas"]):
         assert "additionalProperties" not in node, where
 
@@ -218,7 +218,7 @@ def test_a_refusal_satisfies_the_schema_of_its_own_code_only(described: Json) ->
         assert [other for other in refusals if not complaints(described, other, example)] == [refusal]
 
 
-def test_the_same_bytes_come_out_of_every_process() -> None:
+def test_every_process_generates_the_same_bytes() -> None:
     program = "import sys; from counterfoil.http.openapi import document; sys.stdout.buffer.write(document('/ext'))"
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}

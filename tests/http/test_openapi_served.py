@@ -1,4 +1,4 @@
-"""GET /v1/openapi.json: public, and counted for nobody."""
+"""GET /v1/openapi.json is public and is not counted."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def test_requests_for_the_document_are_not_counted(shared_service: RunningServic
     assert shared_service.data("usage", key)["today"]["count"] == 1
 
 
-def test_the_document_carries_no_allowance(shared_service: RunningService) -> None:
+def test_the_document_has_no_allowance_headers(shared_service: RunningService) -> None:
     answer = shared_service.get("openapi.json", shared_service.key(shop="s"))
     assert not [name for name in answer.headers if name.startswith("x-ratelimit")]
 
@@ -59,7 +59,7 @@ def test_the_document_is_openapi_3_1_and_has_a_version(shared_service: RunningSe
     assert found["info"]["version"] == API_VERSION
 
 
-def test_what_is_served_is_documented_and_what_is_documented_is_served(shared_service: RunningService) -> None:
+def test_the_served_paths_are_exactly_the_documented_ones(shared_service: RunningService) -> None:
     assert set(described(shared_service)["paths"]) == {f"/v1/{route.path}" for route in ROUTES}
 
 
@@ -78,7 +78,7 @@ def test_the_server_address_in_the_document_has_the_prefix(shared_service: Runni
 
 
 @pytest.mark.parametrize("query", [{"version": "2"}, {"key": "cf_live_x"}])
-def test_parameters_change_nothing(shared_service: RunningService, query: dict[str, Any]) -> None:
+def test_parameters_have_no_effect(shared_service: RunningService, query: dict[str, Any]) -> None:
     assert shared_service.get("openapi.json", **query).content == document(shared_service.settings.prefix)
 
 

@@ -1,4 +1,4 @@
-"""When several refusals could apply: browser, route, key, minute, day, then the handler's own checks in their order."""
+"""The order of refusals: browser, route, key, minute, day, then the checks of the handler in their order."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def code(answer: Any) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "nowhere"), ("POST", "shops"), ("GET", "shops"), ("PUT", "x")])
-def test_a_web_page_is_refused_before_its_path_method_and_key_are_looked_at(
+def test_a_web_page_is_refused_before_its_path_method_and_key_are_checked(
     shared_service: RunningService, method: str, path: str
 ) -> None:
     assert code(shared_service.get(path, method=method, headers=PAGE)) == (403, "cross_origin_refused")
@@ -92,7 +92,7 @@ def test_a_revoked_key_gets_key_revoked_even_in_a_full_minute(service: RunningSe
     assert code(service.get("shops", key)) == (401, "key_revoked")
 
 
-def test_a_wrong_secret_is_told_nothing_of_the_keys_limits(service: RunningService) -> None:
+def test_a_wrong_secret_does_not_reveal_the_keys_limits(service: RunningService) -> None:
     key = service.key(shop="s", per_min=1)
     other = service.key(shop="s")
     for _ in range(2):
@@ -101,7 +101,7 @@ def test_a_wrong_secret_is_told_nothing_of_the_keys_limits(service: RunningServi
     assert code(service.get("shops", f"cf_live_{key_id}_{secret}")) == (401, "invalid_key")
 
 
-def test_an_invalid_key_is_refused_before_its_parameters_are_looked_at(shared_service: RunningService) -> None:
+def test_an_invalid_key_is_refused_before_its_parameters_are_checked(shared_service: RunningService) -> None:
     assert code(shared_service.get("transactions", "nonsense", shopId="")) == (401, "invalid_key")
 
 
@@ -119,7 +119,7 @@ def test_a_full_minute_is_reported_before_a_spent_quota(shared_service: RunningS
 
 
 @pytest.mark.parametrize("path", ["members/lookup", "members?updatedSince=x", "transactions", "transactions/none"])
-def test_a_spent_quota_is_reported_before_anything_about_the_request(shared_service: RunningService, path: str) -> None:
+def test_a_spent_quota_is_reported_before_any_error_in_the_request(shared_service: RunningService, path: str) -> None:
     key = shared_service.key(shop="s", per_day=1)
     shared_service.get("shops", key)
     assert code(shared_service.get(path, key)) == (429, "quota_exceeded")
@@ -130,7 +130,7 @@ def test_a_spent_quota_is_reported_before_anything_about_the_request(shared_serv
 
 @pytest.fixture(scope="module")
 def branches(shared_service: RunningService) -> tuple[Record, Record, str, str]:
-    """Two branches of different franchises; the first one's key, without the lookup permission and with it."""
+    """Two branches of different franchises, and keys of the first one without and with the lookup permission."""
     mine, theirs = branch(), branch()
     shared_service.load(mine, theirs, bill(mine), member(mine))
     keys = [shared_service.key(shop=mine["id"], per_min=10_000, messaging_lookup=lookup) for lookup in (False, True)]
@@ -193,7 +193,7 @@ def test_the_scope_is_checked_before_the_cursor_for_a_franchise_too_whatever_bil
         query = {"shopId": theirs["id"], **NEW_YEAR}
         return {code(shared_service.get("transactions", key, cursor=cursor, **query)) for cursor in cursors}
 
-    # Before and after somebody who may has asked for this shop.
+    # The answer is the same before and after an authorised key has read this shop.
     for _ in range(2):
         assert asked(key, inside["id"], outside["id"], "nonsense", "") == {(403, "shop_not_in_scope")}
         assert asked(their_key, outside["id"], "nonsense", "") == {(400, "bad_cursor")}
@@ -215,7 +215,7 @@ def test_the_scope_is_checked_before_existence(
     assert code(answer) == (403, "provider_not_in_scope")
 
 
-# --- what is counted ---------------------------------------------------------------------------
+# --- which requests are counted ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

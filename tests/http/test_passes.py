@@ -1,4 +1,4 @@
-"""A cursor continues from the position at which it was handed out, however its row has changed since."""
+"""A cursor continues from the position for which it was handed out, however its row has changed since."""
 
 import secrets
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def bill(number: int, **fields: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def key(service: RunningService) -> str:
-    """A shop with six bills, each changed at an instant of its own, and a key to it."""
+    """A key to a shop with six bills, each of which changed at a different instant."""
     service.load({"kind": "shop", "id": "s"})
     for number in range(1, 7):
         service.clock.advance(1)
@@ -41,7 +41,7 @@ def page(
 
 
 def rest(service: RunningService, key: str, cursor: str | None, **query: Any) -> Iterator[str]:
-    """Return the rows of the remaining pages of a pass."""
+    """Yield the rows of the remaining pages of a pass."""
     for _ in range(100):
         if cursor is None:
             return
@@ -50,7 +50,7 @@ def rest(service: RunningService, key: str, cursor: str | None, **query: Any) ->
     raise AssertionError("the walk does not end")
 
 
-def test_a_full_page_offers_the_id_of_its_last_row(service: RunningService, key: str) -> None:
+def test_a_full_page_returns_the_id_of_its_last_row_as_cursor(service: RunningService, key: str) -> None:
     ids, cursor, _ = page(service, key, limit=2, **CHANGES)
     assert (ids, cursor) == (["b1", "b2"], "b2")
 
@@ -76,7 +76,7 @@ def test_a_pass_continues_at_its_position_when_the_cursors_row_has_changed(servi
     assert list(rest(service, key, cursor, limit=2, **CHANGES)) == ["b3", "b4", "b5", "b6"]
 
 
-def test_a_row_that_changed_during_a_pass_comes_in_the_next_one(service: RunningService, key: str) -> None:
+def test_a_row_that_changed_during_a_pass_is_in_the_next_one(service: RunningService, key: str) -> None:
     _, cursor, server_time = page(service, key, limit=2, **CHANGES)
     service.clock.advance(1)
     service.load(bill(2, void=True))
@@ -120,7 +120,7 @@ def test_a_pass_ends_although_every_page_is_followed_by_a_change(service: Runnin
 def test_a_pass_ends_although_others_begin_after_every_page_and_every_page_is_followed_by_a_change(
     service: RunningService, key: str
 ) -> None:
-    """Readers of one position share their bound, but only if they began within a day of each other."""
+    """Readers at one position share a bound only if they began within a day of each other."""
     _, cursor, _ = page(service, key, limit=1, **CHANGES)
     for change in range(200):
         if cursor is None:
@@ -196,7 +196,7 @@ def test_a_cursor_whose_row_no_longer_exists_is_a_bad_cursor(service: RunningSer
 
 
 @pytest.mark.parametrize("cursor", ["", "nonsense", "b2 ", "B2", "b2\x00", "%", "ก" * 300])
-def test_a_value_that_is_not_a_row_is_a_bad_cursor(service: RunningService, key: str, cursor: str) -> None:
+def test_a_value_that_is_not_a_row_id_is_a_bad_cursor(service: RunningService, key: str, cursor: str) -> None:
     assert service.error("transactions", key, cursor=cursor, **CHANGES) == "bad_cursor"
 
 
@@ -228,7 +228,7 @@ def test_the_lower_bound_includes_its_instant(service: RunningService, key: str)
 
 
 @pytest.mark.parametrize("seconds", [-3600, -1, 0, 3600])
-def test_a_stamp_lies_above_every_server_time_given_out_whatever_the_clock_does(
+def test_a_stamp_is_above_every_reported_server_time_whatever_the_clock_does(
     service: RunningService, key: str, seconds: int
 ) -> None:
     server_time = page(service, key, **CHANGES)[2]
@@ -251,8 +251,8 @@ def test_a_pass_through_members_continues_at_its_position_when_the_sign_up_of_th
     assert ids == [service.token(member_id) for member_id in ("3", "4", "5", "2")]
 
 
-def test_a_pass_by_day_keeps_its_server_time_beside_a_later_pass(service: RunningService, key: str) -> None:
-    """Otherwise a bill voided behind the first reader would lie before the mark it is given at the end."""
+def test_a_pass_by_day_keeps_its_server_time_despite_a_later_pass(service: RunningService, key: str) -> None:
+    """Otherwise a bill voided after the first reader had read it would be older than the mark of that reader."""
     _, cursor, first = page(service, key, limit=2, **DAYS)
     service.clock.advance(1)
     service.load(bill(1, void=True))
@@ -271,7 +271,7 @@ def test_a_pass_by_day_keeps_its_server_time_when_a_later_pass_ends_before_it(
     assert page(service, key, cursor, limit=2, **DAYS)[2] == first
 
 
-def test_a_pass_by_change_beside_a_later_one_misses_nothing_whichever_mark_is_kept(
+def test_a_pass_by_change_during_a_later_one_misses_nothing_whichever_mark_is_kept(
     service: RunningService, key: str
 ) -> None:
     _, cursor, first = page(service, key, limit=2, **CHANGES)
@@ -305,7 +305,7 @@ def test_a_key_works_as_soon_as_it_is_issued(service: RunningService, key: str) 
 
 
 @pytest.mark.parametrize("query", [CHANGES, DAYS])
-def test_a_first_page_requested_a_hundred_times_serves_every_one_of_its_passes(
+def test_a_first_page_requested_a_hundred_times_allows_each_pass_to_continue(
     service: RunningService, key: str, query: dict[str, str]
 ) -> None:
     _, cursor, first = page(service, key, limit=2, **query)
@@ -314,7 +314,7 @@ def test_a_first_page_requested_a_hundred_times_serves_every_one_of_its_passes(
         service.ledger.advance_horizon()
         assert page(service, key, limit=2, **query)[1] == cursor
     last = page(service, key, limit=2, **query)[2]
-    # The cursor's row moves to the end; whoever comes then is not given it while any of those may come back.
+    # The cursor's row moves to the end. New readers are not given its ID while an earlier reader may still use it.
     service.clock.advance(1)
     service.load(bill(2, closedAt="2026-01-30T12:00:00+07:00"))
     for _ in range(40):
@@ -325,7 +325,7 @@ def test_a_first_page_requested_a_hundred_times_serves_every_one_of_its_passes(
         assert page(service, key, cursor, limit=2, **query)[2] == (last if query is CHANGES else first)
 
 
-def test_a_pass_by_change_carries_its_own_server_time_however_often_the_list_is_read(
+def test_a_pass_by_change_reports_its_own_server_time_however_often_the_list_is_read(
     service: RunningService, key: str
 ) -> None:
     for _ in range(100):
@@ -338,7 +338,7 @@ def test_a_pass_by_change_carries_its_own_server_time_however_often_the_list_is_
         assert first == second
 
 
-def test_a_pass_by_day_carries_the_earliest_server_time_of_the_last_day(service: RunningService, key: str) -> None:
+def test_a_pass_by_day_reports_the_earliest_server_time_of_the_last_day(service: RunningService, key: str) -> None:
     """Readers of a list share its cursors, and the service cannot tell them apart."""
     earliest = page(service, key, limit=3, **DAYS)[2]
     for hour in range(1, 60):

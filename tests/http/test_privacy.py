@@ -1,4 +1,4 @@
-"""What is never returned is never stored and never logged either."""
+"""Data that is never returned is also never stored and never logged."""
 
 import hashlib
 import os
@@ -20,7 +20,7 @@ OLDER_USER = "U" + "01d1d0" * 5 + "00"
 TEL, EMAIL = "0899998888", "personal.address@example.com"
 INTERNAL_ID = "internal-record-id-4711"
 
-# Every kind of thing that the contract says is never returned, each with a value found nowhere else.
+# Every kind of data that the contract says is never returned, each with a unique value.
 ON_A_SHOP = {
     "address": "NEVER-shop-address",
     "phone": "NEVER-shop-phone",
@@ -119,10 +119,10 @@ def world() -> tuple[Record, list[Record]]:
 
 @pytest.fixture(scope="module")
 def private(shared_service: RunningService) -> RunningService:
-    """A deployment fed with all of it, from which everything has been read with every permission."""
+    """A deployment that has loaded all of these values, and whose data has been read with every permission."""
     _, records = world()
     shared_service.load(*records)
-    # The same people again, changed: what an update leaves behind counts too.
+    # Load the same people again with changes, because traces of an update count too.
     shared_service.load(*[record | {"rank": "silver", "cashier": "Ann"} for record in records])
     key = full_key(shared_service)
     for answer in everything(shared_service, key):
@@ -136,7 +136,7 @@ def full_key(service: RunningService, **terms: Any) -> str:
 
 
 def everything(service: RunningService, key: str) -> list[Any]:
-    """Every answer that there is to get about this world."""
+    """Return the answers to every request about this data."""
     token, shop_id, provider_id = service.token(INTERNAL_ID), "private-shop", "private-base"
     return [
         service.get("shops", key),
@@ -155,7 +155,7 @@ def everything(service: RunningService, key: str) -> list[Any]:
 
 
 def store_bytes(service: RunningService) -> dict[str, bytes]:
-    """Every file of the store as it lies on disk, write-ahead logs included."""
+    """Return the contents of every file of the store, including write-ahead logs."""
     if service.settings.database:
         return servers.postgres(18).files_of(service.settings.database.rpartition("/")[2])
     files = [file for file in service.settings.store.rglob("*") if file.is_file()]
@@ -164,7 +164,7 @@ def store_bytes(service: RunningService) -> dict[str, bytes]:
 
 
 def logged(service: RunningService, folder: Path) -> str:
-    """What the service's log says of all that happened."""
+    """Return everything that the service has logged."""
     path = folder / "log"
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY)
     log = JsonLog(descriptor, service.clock.now_ms, lambda _, __: None)
@@ -205,8 +205,8 @@ def test_a_messaging_id_is_in_no_answer_and_no_file(private: RunningService, val
     assert not [name for name, content in store_bytes(private).items() if value.encode() in content]
 
 
-def test_a_messaging_id_is_stored_as_more_than_a_plain_hash(private: RunningService) -> None:
-    # Without the deployment's secret nobody can try ids until one fits.
+def test_a_messaging_id_is_not_stored_as_a_plain_hash(private: RunningService) -> None:
+    # With a plain hash, IDs could be guessed without the deployment secret.
     plain = [hashlib.new(name, USER.encode()) for name in ("sha256", "sha1", "md5", "blake2b")]
     stored = b"".join(store_bytes(private).values())
     assert not [h for h in plain if h.digest()[:16] in stored or h.hexdigest()[:32].encode() in stored]
@@ -220,7 +220,7 @@ def test_an_internal_member_id_is_in_no_answer_and_no_file(private: RunningServi
 
 def test_the_files_of_the_store_can_be_read_by_their_owner_only(private: RunningService) -> None:
     if private.settings.database:
-        return  # A server looks after its own files.
+        return  # A server protects its own files.
     modes = {file.name: file.stat().st_mode & 0o777 for file in private.settings.store.iterdir() if file.is_file()}
     assert set(modes.values()) == {0o600}
     assert private.settings.store.stat().st_mode & 0o777 == 0o700
@@ -311,7 +311,7 @@ def test_a_looked_up_token_is_not_logged(private: RunningService, tmp_path: Path
     assert private.token(INTERNAL_ID) not in logged(private, tmp_path)
 
 
-def test_a_line_of_the_log_holds_these_fields_and_no_others(private: RunningService, tmp_path: Path) -> None:
+def test_a_log_line_has_exactly_these_fields(private: RunningService, tmp_path: Path) -> None:
     private.get("shops", full_key(private))
     last = json.decode(logged(private, tmp_path).splitlines()[-1])
     assert set(last) == {

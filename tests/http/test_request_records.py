@@ -1,4 +1,4 @@
-"""Request records: what is stored_rows of a request, and that personal data never leaves without a record."""
+"""Request records: what is recorded about a request. Personal data is never returned without a record."""
 
 from contextlib import closing
 from typing import Any
@@ -15,14 +15,14 @@ DAY_SEC = 86_400
 
 
 def rows(service: RunningService, key: str) -> list[dict[str, Any]]:
-    """The records of a key as they lie in the store."""
+    """Return the records of a key as they are stored."""
     order = "at" if service.settings.database else "number"
     query = f"SELECT * FROM requests WHERE key_id = '{key.split('_')[2]}' ORDER BY {order}"  # noqa: S608
     return stored_rows(service, "usage", query)
 
 
 def settled(service: RunningService, key: str) -> list[dict[str, Any]]:
-    """The same, once somebody else's request has carried along what was waiting."""
+    """Return the stored records after another request, which also writes buffered records."""
     other = service.key(shop=fresh("nobody"))
     service.clock.advance(1)
     assert service.get("shops", other).status_code == 200
@@ -40,10 +40,10 @@ def open_base(service: RunningService, number: int, **terms: Any) -> tuple[Recor
     return of, people, service.key(shop=of["id"], **({"personal_data": True} | terms))
 
 
-# --- what a record holds ------------------------------------------------------------------
+# --- contents of a record -----------------------------------------------------------------
 
 
-def test_a_record_holds_these_fields_and_no_others(shared_service: RunningService) -> None:
+def test_a_record_has_exactly_these_fields(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s")
     shared_service.get("shops", key)
     assert [name for name in settled(shared_service, key)[0] if name != "number"] == COLUMNS
@@ -92,7 +92,7 @@ def test_every_request_that_was_counted_leaves_a_record(shared_service: RunningS
     assert [row["status"] for row in settled(shared_service, key)] == [200, status]
 
 
-def test_as_many_records_are_kept_as_requests_are_counted(shared_service: RunningService) -> None:
+def test_the_number_of_records_equals_the_number_of_counted_requests(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s")
     for path in ("shops", "usage", "transactions", "members/x"):
         shared_service.get(path, key)
@@ -125,7 +125,7 @@ def test_a_list_with_personal_data_says_which_base_and_how_many_members(
     assert disclosed(shared_service, key) == [(of["providerId"], number)]
 
 
-def test_each_page_says_how_many_members_it_held(shared_service: RunningService) -> None:
+def test_the_record_of_each_page_has_its_number_of_members(shared_service: RunningService) -> None:
     of, _, key = open_base(shared_service, 5)
     cursor = shared_service.get("members", key, providerId=of["providerId"], limit=3).json()["nextCursor"]
     shared_service.get("members", key, providerId=of["providerId"], limit=3, cursor=cursor)
@@ -162,28 +162,28 @@ def test_an_unchanged_answer_is_a_disclosure_because_it_confirms_personal_data(
     assert disclosed(shared_service, key) == [(of["providerId"], 2 if path == "list" else 1)] * 3
 
 
-def test_an_unchanged_answer_without_personal_data_is_no_disclosure(shared_service: RunningService) -> None:
+def test_an_unchanged_answer_without_personal_data_is_not_a_disclosure(shared_service: RunningService) -> None:
     of, _, key = open_base(shared_service, 2, personal_data=False)
     shared_service.get("members", key, method="HEAD", providerId=of["providerId"])
     shared_service.get("members", key, headers={"if-none-match": "*"}, providerId=of["providerId"])
     assert disclosed(shared_service, key) == []
 
 
-def test_head_gets_nothing_when_it_cannot_be_put_on_record(service: RunningService) -> None:
+def test_head_gets_nothing_if_the_disclosure_cannot_be_recorded(service: RunningService) -> None:
     of, _, key = open_base(service, 1)
     with table_missing(service, "usage", "requests"):
         answer = service.get("members", key, method="HEAD", providerId=of["providerId"])
     assert (answer.status_code, "etag" in answer.headers) == (500, False)
 
 
-def test_a_disclosure_is_on_record_before_the_answer_arrives(service: RunningService) -> None:
+def test_a_disclosure_is_recorded_before_the_answer_arrives(service: RunningService) -> None:
     of, _, key = open_base(service, 2)
     service.get("members", key, providerId=of["providerId"])
-    # Nothing has carried it along: the record was there first.
+    # No other request has followed, so the record was written before the answer.
     assert [(row["personal_base"], row["personal_members"]) for row in rows(service, key)] == [(of["providerId"], 2)]
 
 
-def test_a_disclosure_leaves_one_record_and_not_two(shared_service: RunningService) -> None:
+def test_a_disclosure_is_recorded_only_once(shared_service: RunningService) -> None:
     of, _, key = open_base(shared_service, 2)
     shared_service.get("members", key, providerId=of["providerId"])
     assert len(settled(shared_service, key)) == 1
@@ -204,14 +204,14 @@ def test_data_that_was_not_disclosed_is_not_recorded_as_disclosed(service: Runni
     assert [(row["status"], row["personal_base"]) for row in settled(service, key)] == [(500, None)]
 
 
-def test_the_log_says_of_a_disclosure_what_the_record_says(shared_service: RunningService) -> None:
+def test_the_log_and_the_record_agree_about_a_disclosure(shared_service: RunningService) -> None:
     of, _, key = open_base(shared_service, 2)
     shared_service.get("members", key, providerId=of["providerId"])
     event: Any = shared_service.events_so_far()[-1]
     assert (event.personal_base, event.personal_members) == (of["providerId"], 2)
 
 
-# --- what is no disclosure -------------------------------------------------------------------------
+# --- answers that are not disclosures ----------------------------------------------------------------
 
 
 def test_a_key_without_the_permission_discloses_nothing(shared_service: RunningService) -> None:
@@ -254,11 +254,11 @@ def test_a_lookup_discloses_nothing(shared_service: RunningService) -> None:
     assert disclosed(shared_service, key) == []
 
 
-# --- how long -------------------------------------------------------------------------------------
+# --- retention ------------------------------------------------------------------------------------
 
 
 def pruned(service: RunningService, days: float) -> tuple[int, int]:
-    """How many records and daily totals go when this much more time has passed."""
+    """Let this many days pass, then prune; return the numbers of deleted records and daily totals."""
     service.clock.advance(days * DAY_SEC)
     with closing(bootstrap.usage(service.settings, service.clock)) as usage:
         return usage.prune()

@@ -1,7 +1,7 @@
 """Readers of one key share cursors. A cursor stands for one position, and the service never guesses.
 
-Two jobs that read the same list with the same key look alike to the service.
-Whatever one of them does, the other one must neither miss a row nor be told a
+The service cannot tell two jobs apart that read the same list with the same key.
+Whatever one of them does, the other must neither miss a row nor receive a
 `serverTime` that is too late.
 """
 
@@ -17,20 +17,20 @@ from listings import DAY_SEC, ChangeList, DayList, Listing, MemberList
 from running_service import RunningService
 
 every_list = pytest.mark.parametrize("kind", [ChangeList, DayList, MemberList])
-# In these two lists a row that changes behind the reader is not read again, so no page may report a later serverTime.
-# By change it moves ahead of every reader and is read again; there a later serverTime is safe.
+# In these two lists, a row that changes after it was read is not read again, so no page may report a later serverTime.
+# In the list by change it moves ahead of every reader and is read again, so a later serverTime is safe there.
 lists_with_early_horizon = pytest.mark.parametrize("kind", [DayList, MemberList])
 every_limit = pytest.mark.parametrize("limit", [1, 2, 200])
 
 
 def some_rows(limit: int) -> int:
-    """A number of rows that fills every page."""
+    """Return a number of rows that fills every page."""
     return max(10, 3 * limit)
 
 
 @contextmanager
 def clock_ahead(service: RunningService, days: int) -> Iterator[None]:
-    """Run with the clock this many days ahead, then set it right."""
+    """Run with the clock this many days ahead, then reset it."""
     service.clock.step(days * DAY_SEC)
     service.ledger.advance_horizon()
     yield
@@ -39,7 +39,7 @@ def clock_ahead(service: RunningService, days: int) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def clock_never_behind(shared_service: RunningService) -> Iterator[None]:
-    """Let the clock catch up with the horizon after a test that had it ahead."""
+    """Let the clock catch up with the horizon after a test in which it was ahead."""
     yield
     behind_ms = shared_service.ledger.advance_horizon() - shared_service.clock.now_ms()
     if behind_ms:
@@ -104,7 +104,7 @@ def test_the_final_server_time_of_a_retried_pass_is_a_safe_mark(
     listing.edit(1)
     list(listing.pages(limit))
     retried = list(listing.pages(limit, first.cursor))
-    # By change the retried pass may have met the changed row; then its mark may be later than the change.
+    # By change, the retried pass may have read the changed row. In that case its mark may be later than the change.
     met = [row for page in retried for row in page.rows if kind is ChangeList]
     assert 1 in {*met, *listing.changed_since(retried[-1].server_time)}
 
@@ -116,7 +116,7 @@ def test_a_pass_after_every_row_moved_reads_each_row_once(
 ) -> None:
     listing = kind(shared_service, max(40, 3 * limit))
     everything = list(range(1, listing.size + 1))
-    # This reader dies with a cursor for the end of every page.
+    # This reader stops with a cursor for the end of every page.
     cursor = None
     for _ in range(listing.size // limit):
         cursor = listing.page(limit, cursor).cursor
@@ -126,7 +126,7 @@ def test_a_pass_after_every_row_moved_reads_each_row_once(
     assert len(pages) == listing.size // limit + 1
 
 
-# --- a cursor that is not valid any more ----------------------------------------------
+# --- a cursor that is no longer valid -----------------------------------------------------
 
 
 @every_list
@@ -204,7 +204,7 @@ def test_an_id_that_was_never_handed_out_is_a_bad_cursor(shared_service: Running
 def test_a_cursor_is_a_bad_cursor_with_any_other_parameters(
     shared_service: RunningService, kind: type[Listing]
 ) -> None:
-    """The member list has no parameters but its base."""
+    """The member list has no parameters other than its base."""
     listing = kind(shared_service, 10)
     cursor = listing.page(2).cursor
     assert cursor
@@ -266,7 +266,7 @@ def test_a_cursor_handed_out_again_on_day_6_is_valid_until_day_13(shared_service
 
 
 @every_list
-def test_a_finished_pass_does_not_end_its_cursors(shared_service: RunningService, kind: type[Listing]) -> None:
+def test_cursors_stay_valid_after_their_pass_has_finished(shared_service: RunningService, kind: type[Listing]) -> None:
     listing = kind(shared_service, 10)
     cursors = [page.cursor for page in listing.pages(2) if page.cursor]
     shared_service.clock.advance(7 * DAY_SEC - 60)
@@ -274,11 +274,11 @@ def test_a_finished_pass_does_not_end_its_cursors(shared_service: RunningService
     assert [listing.page(2, cursor).rows[:1] for cursor in cursors] == [[3], [5], [7], [9], []]
 
 
-# --- who may use a cursor ----------------------------------------------------------------
+# --- keys that may use a cursor ---------------------------------------------------------
 
 
 @every_list
-def test_a_successor_of_a_rotated_key_uses_the_cursors_of_its_lineage(
+def test_the_successor_of_a_rotated_key_can_use_the_cursors_of_its_lineage(
     shared_service: RunningService, kind: type[Listing]
 ) -> None:
     listing = kind(shared_service, 10)
@@ -288,7 +288,7 @@ def test_a_successor_of_a_rotated_key_uses_the_cursors_of_its_lineage(
     listing.move(2)
     assert listing.page(2, bare, key=successor).rows == [3, 4]
     assert listing.page(2, bare, key=after_next).rows == [3, 4]
-    # The successor is not handed the id that its predecessor holds for another position.
+    # The successor is not given the ID that its predecessor holds for another position.
     *_, page = [page for page in listing.pages(2, key=after_next) if page.cursor]
     assert page.rows[-1] == 2
     assert page.cursor not in (None, bare)
@@ -313,11 +313,11 @@ def test_a_cursor_works_with_any_limit(shared_service: RunningService, kind: typ
     assert [listing.page(limit, cursor).rows[0] for limit in (1, 3, 200)] == [3, 3, 3]
 
 
-# --- what a full page offers --------------------------------------------------------------
+# --- cursors of full pages ----------------------------------------------------------------
 
 
 @every_list
-def test_a_full_page_offers_the_id_of_its_last_row_while_no_other_position_holds_it(
+def test_the_cursor_of_a_full_page_is_the_id_of_its_last_row_unless_it_is_held_for_another_position(
     shared_service: RunningService, kind: type[Listing]
 ) -> None:
     listing = kind(shared_service, 10)
@@ -338,7 +338,7 @@ def test_a_row_held_for_several_positions_has_a_cursor_for_each(
     assert len(set(held)) == 4
     first, *later = [listing.page(limit, cursor).rows for cursor in held]
     assert first == list(range(limit + 1, 2 * limit + 1))
-    # After its later positions came nothing but the row itself, when it moved once more.
+    # After its later positions, at most the row itself is read, because it moved once more.
     assert all(rows in ([], [limit]) for rows in later)
 
 
@@ -369,7 +369,7 @@ def test_a_fresh_member_cursor_looks_like_a_member_token(shared_service: Running
     assert re.fullmatch(r"m1_[0-9A-Za-z]{32}", fresh or "")
 
 
-def test_a_short_id_has_cursors_for_more_positions_than_there_are_ids_of_its_shape(
+def test_a_short_id_has_cursors_for_more_positions_than_ids_of_its_length_exist(
     shared_service: RunningService,
 ) -> None:
     listing = ChangeList(shared_service, 4, id_form="{}")
@@ -436,7 +436,7 @@ def test_a_new_reader_does_not_continue_with_a_horizon_of_more_than_a_day_ago(
     new = listing.page(2)
     assert new.cursor != old.cursor
     assert {page.server_time for page in listing.pages(2, new.cursor)} == {new.server_time}
-    # The old reader keeps its cursor, and its horizon with it.
+    # The old reader keeps its cursor and therefore its horizon.
     again = listing.page(2, old.cursor)
     assert (again.rows, again.server_time) == ([3, 4], old.server_time)
 
@@ -501,7 +501,7 @@ def test_a_retry_in_a_quiet_list_returns_the_same_page(shared_service: RunningSe
 
 @every_list
 def test_a_pass_ends_although_a_row_moves_after_every_page(shared_service: RunningService, kind: type[Listing]) -> None:
-    """By day and for members every move appends a row to the pass, so the moves stop after ten pages."""
+    """In the other two lists every move appends a row to the pass, so the moves stop after ten pages."""
     listing = kind(shared_service, 10)
     page = listing.page(1)
     read = set(page.rows)

@@ -1,4 +1,4 @@
-"""GET /v1/shops: the branches in the key's scope, each with its category list."""
+"""GET /v1/shops: the branches in the key's scope, each with its list of categories."""
 
 import re
 from typing import Any
@@ -13,7 +13,7 @@ CATEGORY_FIELDS = ["id", "name", "level", "parentId", "hidden"]
 
 
 def listed(service: RunningService, record: dict[str, Any]) -> dict[str, Any]:
-    """The shop as its own key reads it."""
+    """Load the shop; return it as its own key reads it."""
     service.load(record)
     (found,) = service.data("shops", service.key(shop=record["id"]))
     row: dict[str, Any] = found
@@ -55,7 +55,7 @@ def test_a_shop_is_returned_as_it_was_recorded(shared_service: RunningService) -
     }
 
 
-def test_a_shop_of_which_only_the_id_is_known_has_nulls_and_an_empty_list(shared_service: RunningService) -> None:
+def test_a_shop_with_only_an_id_has_nulls_and_an_empty_list(shared_service: RunningService) -> None:
     record = {"kind": "shop", "id": fresh("shop")}
     assert listed(shared_service, record) == {
         "shopId": record["id"],
@@ -79,7 +79,7 @@ def test_a_renamed_shop_shows_its_new_name(shared_service: RunningService) -> No
 
 
 @pytest.mark.parametrize("shop_id", ["UPPER-lower", "with space", "ร้าน", "a/b?c#d&e=f", "x" * 300, "0007"])
-def test_an_identifier_keeps_its_case_length_and_letters(shared_service: RunningService, shop_id: str) -> None:
+def test_an_id_keeps_its_case_length_and_characters(shared_service: RunningService, shop_id: str) -> None:
     assert listed(shared_service, shop(id=shop_id))["shopId"] == shop_id
 
 
@@ -100,7 +100,7 @@ def test_a_franchises_key_lists_every_branch_of_it_and_no_other(shared_service: 
     assert [row["shopId"] for row in rows] == [record["id"] for record in branches]
 
 
-def test_branches_come_in_the_same_order_every_time(shared_service: RunningService) -> None:
+def test_branches_are_always_listed_in_the_same_order(shared_service: RunningService) -> None:
     franchise = fresh("franchise")
     branches = [branch(franchiseId=franchise) for _ in range(5)]
     shared_service.load(*branches)
@@ -160,7 +160,7 @@ def test_branches_of_one_franchise_may_have_different_bases(shared_service: Runn
 # --- never paginated -------------------------------------------------------------
 
 
-def test_all_branches_come_in_one_answer_however_many(shared_service: RunningService) -> None:
+def test_all_branches_are_in_one_answer_however_many_there_are(shared_service: RunningService) -> None:
     franchise = fresh("franchise")
     shared_service.load(*[branch(franchiseId=franchise) for _ in range(230)])
     assert len(shared_service.data("shops", shared_service.key(franchise=franchise))) == 230
@@ -190,7 +190,7 @@ def test_a_category_has_exactly_the_contracts_fields(shared_service: RunningServ
     assert list(category) == CATEGORY_FIELDS
 
 
-def test_categories_are_flat_by_level_and_then_as_the_shop_arranged_them(shared_service: RunningService) -> None:
+def test_categories_are_a_flat_list_by_level_and_then_in_the_order_of_the_shop(shared_service: RunningService) -> None:
     arranged = [
         {"id": "b1", "parentId": "b"},
         {"id": "b", "name": "B"},
@@ -212,7 +212,7 @@ def test_a_hidden_category_is_listed_as_hidden(shared_service: RunningService) -
     assert category["hidden"] is True
 
 
-def test_a_parent_that_was_deleted_is_still_pointed_at(shared_service: RunningService) -> None:
+def test_a_deleted_parent_is_still_referenced(shared_service: RunningService) -> None:
     (category,) = categories(shared_service, {"id": "c1", "parentId": "gone"})
     assert (category["parentId"], category["level"]) == ("gone", None)
 
@@ -247,7 +247,7 @@ def test_a_renamed_category_shows_its_new_name_under_its_old_id(shared_service: 
     assert [(category["id"], category["name"]) for category in row["categories"]] == [("c1", "New")]
 
 
-def test_two_branches_may_name_one_category_id_differently(shared_service: RunningService) -> None:
+def test_two_branches_may_use_different_names_for_one_category_id(shared_service: RunningService) -> None:
     franchise = fresh("franchise")
     shared_service.load(
         *[branch(franchiseId=franchise, categories=[{"id": "c1", "name": name}]) for name in ("Soups", "Rice")]

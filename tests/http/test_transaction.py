@@ -65,7 +65,7 @@ MONEY_FIELDS = [name for name in AMOUNT_FIELDS if name not in ("campaign", "coup
 
 
 def read(service: RunningService, of: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """The bill with these fields, as its shop's key reads it."""
+    """Load a bill with these fields; return it as its shop's key reads it."""
     record = bill(of, **fields)
     service.load(of, record)
     found: dict[str, Any] = service.data(f"transactions/{record['id']}", service.key(shop=of["id"]))
@@ -73,7 +73,7 @@ def read(service: RunningService, of: dict[str, Any], **fields: Any) -> dict[str
 
 
 def at(found: Any, path: str) -> Any:
-    """`items.0.qty` of a bill."""
+    """Return a value of a bill by its path, such as `items.0.qty`."""
     for step in path.split("."):
         found = found[int(step)] if step.isdigit() else found[step]
     return found
@@ -210,7 +210,7 @@ def test_a_full_bill_is_returned_field_by_field(shared_service: RunningService) 
     }
 
 
-def test_a_bill_of_which_only_the_ids_are_known_has_every_field(shared_service: RunningService) -> None:
+def test_a_bill_with_only_ids_has_every_field(shared_service: RunningService) -> None:
     of = shop()
     record = {"kind": "bill", "id": fresh("bill"), "shopId": of["id"]}
     shared_service.load(of, record)
@@ -235,10 +235,10 @@ def test_a_bill_is_the_same_in_the_list_and_on_its_own(shared_service: RunningSe
     assert shared_service.data(f"transactions/{record['id']}", key) == listed
 
 
-# --- the fields' rules -----------------------------------------------------------------
+# --- rules for fields ------------------------------------------------------------------
 
 RULES: list[tuple[str, dict[str, Any], str, Any]] = [
-    # what it says, fields of the record, where to look, what to find
+    # Each rule has a name, fields of the record, the path of the result, and its value.
     ("a table makes it dine-in", {"table": {"id": "t1"}}, "channel.code", "dine_in"),
     ("a counter sale lands in dine-in", {"table": None, "channel": "counter"}, "channel.code", "dine_in"),
     ("take-away", {"table": None, "channel": "take_away"}, "channel.code", "take_away"),
@@ -314,7 +314,7 @@ def test_a_field_of_a_line_follows_its_rule(
 
 
 @pytest.mark.parametrize("field", MONEY_FIELDS)
-def test_an_amount_never_written_is_null_and_not_zero(shared_service: RunningService, field: str) -> None:
+def test_an_amount_that_was_not_recorded_is_null_and_not_zero(shared_service: RunningService, field: str) -> None:
     assert read(shared_service, shop(), amounts={})["amounts"][field] is None
 
 
@@ -332,7 +332,7 @@ def test_the_vat_type_is_an_open_string(shared_service: RunningService, vat_type
 @pytest.mark.parametrize(
     ("change", "shown"), [(None, 0), ("", 0), (0, 0), ("5.50", 5.5), ("lots", None), ("Infinity", None)]
 )
-def test_change_is_0_where_none_was_given_and_null_only_where_it_cannot_be_read(
+def test_change_is_0_if_none_was_given_and_null_only_if_it_cannot_be_read(
     shared_service: RunningService, change: object, shown: object
 ) -> None:
     (payment,) = read(shared_service, shop(), payments=[{"name": "Cash", "amount": 120, "change": change}])["payments"]
@@ -355,7 +355,7 @@ def test_settled_amounts_add_up_to_the_net_of_the_bill(shared_service: RunningSe
     assert sum(payment["amount"] - payment["change"] for payment in found["payments"]) == found["amounts"]["net"]
 
 
-def test_money_is_written_without_binary_noise(shared_service: RunningService) -> None:
+def test_money_is_written_without_floating_point_noise(shared_service: RunningService) -> None:
     of = shop()
     record = bill(of, amounts={"net": 0.1 + 0.2, "vat": 1.10})
     shared_service.load(of, record)
@@ -385,7 +385,7 @@ def test_a_shop_without_a_time_zone_is_read_on_thai_time(shared_service: Running
         ("America/St_Johns", "2026-01-01T08:30:00.000-03:30"),
     ],
 )
-def test_a_bills_times_carry_the_offset_of_its_shop(shared_service: RunningService, zone: str, shown: str) -> None:
+def test_a_bills_times_have_the_offset_of_its_shop(shared_service: RunningService, zone: str, shown: str) -> None:
     found = read(shared_service, shop(timezone=zone), closedAt="2026-01-01T12:00:00Z")
     assert found["timestamp"] == shown
     assert found["updatedAt"].endswith(shown[-6:])
@@ -411,7 +411,7 @@ def test_a_franchises_key_reads_a_bill_of_any_of_its_branches(shared_service: Ru
     ]
 
 
-def test_a_missing_bill_and_one_out_of_scope_are_answered_alike(shared_service: RunningService) -> None:
+def test_a_missing_bill_and_one_out_of_scope_get_the_same_answer(shared_service: RunningService) -> None:
     mine, theirs = branch(), branch()
     record = bill(theirs)
     shared_service.load(mine, theirs, record)
@@ -464,7 +464,7 @@ def test_two_shops_may_use_one_bill_id_and_each_key_reads_its_own(shared_service
 def test_a_bill_is_found_by_an_id_of_any_characters(shared_service: RunningService, odd: str) -> None:
     of = shop()
     shared_service.load(of, bill(of, id=odd))
-    # A client must not resolve dots that belong to an id.
+    # The client must not resolve dots that belong to an ID.
     path = quote(odd, safe="") if odd.strip(".") else odd.replace(".", "%2E")
     assert shared_service.data(f"transactions/{path}", shared_service.key(shop=of["id"]))["id"] == odd
 

@@ -1,4 +1,4 @@
-"""GET /v1/transactions with `from` and `to`: bills by calendar day on the shop's clock, oldest first."""
+"""GET /v1/transactions with `from` and `to`: bills by calendar day in the shop's time zone, oldest first."""
 
 from itertools import chain
 from typing import Any
@@ -10,7 +10,7 @@ from running_service import RunningService
 
 
 def open_shop(service: RunningService, *records: Record, of: Record | None = None) -> tuple[Record, str]:
-    """A shop with these bills, and its key."""
+    """Load a shop with these bills; return it and its key."""
     of = of or shop()
     service.load(of, *[record | {"shopId": of["id"]} for record in records])
     return of, service.key(shop=of["id"], per_min=100_000)
@@ -21,7 +21,7 @@ def ids(service: RunningService, of: Record, key: str, **query: Any) -> list[str
 
 
 def read_all(service: RunningService, of: Record, key: str, **query: Any) -> list[list[str]]:
-    """The ids of every page, following nextCursor to its end."""
+    """Follow nextCursor to the end; return the IDs of every page."""
     pages: list[list[str]] = []
     cursor: Record = {}
     while True:
@@ -35,7 +35,7 @@ def read_all(service: RunningService, of: Record, key: str, **query: Any) -> lis
 # --- the answer ----------------------------------------------------------------
 
 
-def test_the_answer_has_a_cursor_even_when_it_is_null(shared_service: RunningService) -> None:
+def test_the_answer_always_has_a_cursor_field_even_if_it_is_null(shared_service: RunningService) -> None:
     of, key = open_shop(shared_service)
     body = shared_service.get("transactions", key, shopId=of["id"], **NEW_YEAR).json()
     assert list(body) == ["ok", "data", "nextCursor", "serverTime"]
@@ -64,7 +64,7 @@ def test_there_is_no_total_and_no_has_more(shared_service: RunningService) -> No
         ("Mars/Olympus", "2026-01-01T17:00:00Z", "20260102"),
     ],
 )
-def test_a_bill_is_found_on_its_calendar_day_on_the_shops_clock(
+def test_a_bill_is_found_on_its_calendar_day_in_the_shops_time_zone(
     shared_service: RunningService, zone: str | None, closed_at: str, day: str
 ) -> None:
     of = shop(timezone=zone)
@@ -90,14 +90,14 @@ def test_both_ends_of_the_range_are_included(shared_service: RunningService) -> 
     assert ids(shared_service, of, key, **days("20260105", "20260107")) == [record["id"] for record in records[1:4]]
 
 
-def test_bills_come_oldest_first_whatever_the_order_of_loading(shared_service: RunningService) -> None:
+def test_bills_are_listed_oldest_first_whatever_the_order_of_loading(shared_service: RunningService) -> None:
     of = shop()
     records = bills(of, 6)
     of, key = open_shop(shared_service, *[records[place] for place in (3, 0, 5, 1, 4, 2)], of=of)
     assert ids(shared_service, of, key, **NEW_YEAR) == [record["id"] for record in records]
 
 
-def test_bills_closed_in_the_same_instant_come_in_the_same_order_every_time(shared_service: RunningService) -> None:
+def test_bills_closed_at_the_same_instant_are_always_listed_in_the_same_order(shared_service: RunningService) -> None:
     of = shop()
     records = [bill(of) for _ in range(5)]
     of, key = open_shop(shared_service, *records[::-1], of=of)
@@ -117,7 +117,7 @@ def test_bills_from_before_change_tracking_are_returned_without_updated_at(share
 
 
 @pytest.mark.parametrize("day", ["19700101", "20260101", "00010101", "99991231"])
-def test_a_bill_without_a_readable_time_is_on_no_day(shared_service: RunningService, day: str) -> None:
+def test_a_bill_without_a_readable_time_appears_on_no_day(shared_service: RunningService, day: str) -> None:
     of = shop()
     of, key = open_shop(shared_service, bill(of, closedAt="?"), of=of)
     assert ids(shared_service, of, key, **days(day)) == []
@@ -182,7 +182,7 @@ def test_a_range_of_up_to_31_days_is_read(shared_service: RunningService, first:
         ("20260102", "20260101"),
     ],
 )
-def test_a_range_over_31_days_or_back_to_front_is_a_bad_query(
+def test_a_range_over_31_days_or_in_reverse_is_a_bad_query(
     shared_service: RunningService, first: str, last: str
 ) -> None:
     of, key = open_shop(shared_service)
@@ -212,7 +212,7 @@ def test_a_range_over_31_days_or_back_to_front_is_a_bad_query(
         "20260101\n",
     ],
 )
-def test_a_day_that_is_not_a_real_one_written_yyyymmdd_is_a_bad_query(
+def test_a_day_that_is_not_a_valid_yyyymmdd_date_is_a_bad_query(
     shared_service: RunningService, end: str, day: str
 ) -> None:
     of, key = open_shop(shared_service)
@@ -233,14 +233,14 @@ def test_a_day_that_is_not_a_real_one_written_yyyymmdd_is_a_bad_query(
     ],
     ids=lambda query: "+".join(query) or "neither",
 )
-def test_both_ways_of_selecting_or_neither_is_a_bad_query(shared_service: RunningService, query: Record) -> None:
+def test_a_request_with_both_modes_or_neither_is_a_bad_query(shared_service: RunningService, query: Record) -> None:
     of, key = open_shop(shared_service)
     answer = shared_service.get("transactions", key, shopId=of["id"], **query)
     assert (answer.status_code, answer.json()["error"]) == (400, "bad_query")
 
 
 @pytest.mark.parametrize("query", [{}, {"shopId": ""}, {"shopid": "x"}, {"shop": "x"}])
-def test_without_a_shop_id_it_is_a_bad_query(shared_service: RunningService, query: Record) -> None:
+def test_a_request_without_a_shop_id_is_a_bad_query(shared_service: RunningService, query: Record) -> None:
     _, key = open_shop(shared_service)
     assert shared_service.error("transactions", key, **query, **NEW_YEAR) == "bad_query"
 
@@ -304,10 +304,10 @@ def test_bills_of_a_removed_shop_stay_readable(shared_service: RunningService) -
     assert ids(shared_service, of, key, **NEW_YEAR) == [record["id"]]
 
 
-# --- parameters as such ----------------------------------------------------------------
+# --- parameters ----------------------------------------------------------------------------
 
 
-def test_of_a_parameter_given_twice_the_first_counts(shared_service: RunningService) -> None:
+def test_if_a_parameter_is_given_twice_the_first_one_counts(shared_service: RunningService) -> None:
     of, key = open_shop(shared_service)
     query = f"shopId={of['id']}&shopId=other&from=20260101&from=x&to=20260101&to=x"
     assert shared_service.get(f"transactions?{query}", key).status_code == 200
@@ -393,7 +393,7 @@ def test_without_a_limit_a_page_has_100_rows(shared_service: RunningService, bus
         (5, 5, [5, 0]),
     ],
 )
-def test_a_full_page_offers_a_cursor_and_a_shorter_one_ends_the_list(
+def test_a_full_page_has_a_cursor_and_a_shorter_one_ends_the_list(
     shared_service: RunningService, number: int, limit: int, sizes: list[int]
 ) -> None:
     of = shop()
@@ -470,7 +470,7 @@ def test_two_keys_read_one_list_without_affecting_each_other(shared_service: Run
     assert ids(shared_service, of, mine, limit=10, cursor=first_mine[-1], **NEW_YEAR) == expected[2:]
 
 
-# --- cursors that lead nowhere -----------------------------------------------------------------
+# --- invalid cursors -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""GET /v1/usage: what the calling key has spent."""
+"""GET /v1/usage: the requests that the calling key has used."""
 
 from pathlib import Path
 from typing import Any
@@ -80,13 +80,13 @@ def test_only_the_calling_keys_requests_are_counted(shared_service: RunningServi
 
 
 @pytest.mark.parametrize("query", [{"keyId": "x"}, {"days": 30}, {"limit": 1}])
-def test_parameters_change_nothing(shared_service: RunningService, query: dict[str, Any]) -> None:
+def test_parameters_have_no_effect(shared_service: RunningService, query: dict[str, Any]) -> None:
     key = shared_service.key(shop="s")
     found = shared_service.data("usage", key, **query)
     assert (found["keyId"], len(found["days"])) == (key.split("_")[2], 7)
 
 
-def test_the_last_seven_days_come_oldest_first_and_today_last(shared_service: RunningService) -> None:
+def test_the_last_seven_days_are_listed_oldest_first_and_today_last(shared_service: RunningService) -> None:
     days = usage(shared_service, shared_service.key(shop="s"))["days"]
     assert [day["date"] for day in days] == [
         "20251226",
@@ -100,7 +100,7 @@ def test_the_last_seven_days_come_oldest_first_and_today_last(shared_service: Ru
     assert [day["count"] for day in days] == [0, 0, 0, 0, 0, 0, 1]
 
 
-def test_days_without_calls_count_0_and_older_days_fall_out(service: RunningService) -> None:
+def test_days_without_requests_count_0_and_older_days_are_dropped(service: RunningService) -> None:
     key = service.key(shop="s")
     for requests, days_later in ((1, 1), (2, 3), (3, 4)):
         for _ in range(requests):
@@ -152,7 +152,7 @@ def test_counts_survive_a_restart(tmp_path: Path) -> None:
     assert count == 3
 
 
-def test_a_label_changed_since_is_the_one_shown(service: RunningService) -> None:
+def test_a_changed_label_is_shown(service: RunningService) -> None:
     key = service.key(shop="s", label="Old")
     usage(service, key)
     key_issuing.update(

@@ -1,4 +1,4 @@
-"""Loading runs over every back end, like the port suite; over the server in `make test-long`."""
+"""Loading runs on every back end, like the port suite. PostgreSQL is included in `make test-long`."""
 
 import pytest
 

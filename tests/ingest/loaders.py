@@ -1,4 +1,4 @@
-"""Loaders, in this process and in others; and all that a reader can see of the books."""
+"""Loaders, in this process and in others, and everything that a reader can see of the books."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from counterfoil.ports import Clock
 from ports.backends import Store
 from ports.open_store import EVER, PSEUDONYMS, bills_of, open_ledger
 
-PLAN = WorldPlan(until=date(2025, 12, 31), days=10, bills=400, shops=4, members=60, mess=0.2)
+PLAN = WorldPlan(until=date(2025, 12, 31), days=10, bills=400, shops=4, members=60, malformed_share=0.2)
 
 
 def load(
@@ -33,7 +33,7 @@ def load(
     rejects: Path = Path("/dev/null"),
     on_progress: Callable[[Summary], None] = lambda _: None,
 ) -> Summary:
-    """One whole load, with a ledger of its own."""
+    """Run one complete load with its own ledger; return the summary."""
     ledger = open_ledger(store, clock)
     try:
         pipeline = Pipeline(ledger, PSEUDONYMS, RejectsFile(rejects), batch, on_progress)
@@ -43,7 +43,7 @@ def load(
 
 
 class IterableSource(Source):
-    """Records and raw lines from a test. If they come from a generator, it can act between two of them."""
+    """Records and raw lines from a test. A generator can act between two of them."""
 
     def __init__(self, records: Iterable[Any]) -> None:
         super().__init__("test", None)
@@ -58,7 +58,7 @@ def lines_of_a_world() -> list[bytes]:
     return list(world(PLAN))
 
 
-# --- in processes of their own -------------------------------------------------
+# --- in other processes ----------------------------------------------------------
 
 
 def load_file(store: Store, path: str, batch: int) -> None:
@@ -66,7 +66,7 @@ def load_file(store: Store, path: str, batch: int) -> None:
 
 
 def load_and_kill_itself(store: Store, path: str, batch: int, batches: int) -> None:
-    """Load, and kill this process right after so many batches."""
+    """Load, and kill this process right after this many batches."""
     left = batches
 
     def count(_: Summary) -> None:
@@ -83,13 +83,13 @@ def load_and_report(store: Store, path: str, batch: int, results: Connection) ->
     load(store, SystemClock(), open_source(path), batch=batch, on_progress=lambda summary: results.send(summary.lines))
 
 
-# --- what can be seen ----------------------------------------------------------
+# --- visible data ------------------------------------------------------------------
 
 
 def visible_state(
     store: Store, franchises: Iterable[str], shops: Iterable[str], bases: Iterable[str]
 ) -> dict[str, Any]:
-    """Return everything that the books answer. Of a stamp only its presence is kept."""
+    """Return everything that the books answer. A stamp is reduced to whether it is present."""
     return asyncio.run(_visible_state(store, franchises, shops, bases))
 
 

@@ -1,4 +1,4 @@
-"""Fields that a load does not use are found: unknown names and unreadable values, in records and in their parts."""
+"""Fields that a load does not use are reported: unknown names and unreadable values, in records and nested objects."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ def found(kind: str, **fields: object) -> tuple[set[str], set[str]]:
 
 
 class Recorder(dict[str, Any]):
-    """An object that notes which of its fields are read."""
+    """An object that records which of its fields are read."""
 
     def __init__(self, fields: dict[str, Any], path: str, read: set[str]) -> None:
         super().__init__(fields)
@@ -56,7 +56,7 @@ class Recorder(dict[str, Any]):
 
 
 def recording(known: FieldType, read: set[str]) -> Any:
-    """Return an object that has every field, with objects wherever objects may be."""
+    """Return an object with every field, nested objects included."""
     start = f"{known.path}." if known.path else ""
     values: dict[str, Any] = {}
     for name, inner in (known.fields or {}).items():
@@ -64,7 +64,7 @@ def recording(known: FieldType, read: set[str]) -> Any:
             values[name] = recording(inner, read)
         elif inner.elements is not None and inner.elements.fields is not None:
             values[name] = [recording(inner.elements, read)]
-            values[name][0].update(id="1", userId="u")  # of which the other fields are only read with these
+            values[name][0].update(id="1", userId="u")  # the other fields are read only if these are present
     return Recorder(values, start, read)
 
 
@@ -130,7 +130,7 @@ def test_the_field_that_was_probably_meant_is_suggested(kind: str, path: str, me
     assert suggestion(kind, path) == meant
 
 
-def test_a_delivery_with_any_number_of_names_is_counted_in_bounded_memory() -> None:
+def test_a_delivery_with_any_number_of_names_needs_a_limited_amount_of_memory() -> None:
     counts = FieldCounts()
     for number in range(10 * MAX_COUNTED):
         counts.add("bill", Findings({f"x{number}"}, set()))
@@ -218,7 +218,7 @@ def test_every_documented_form_of_a_value_is_accepted(kind: str, fields: dict[st
     assert found(kind, **fields) == (set(), set())
 
 
-def test_the_other_fields_of_a_removal_are_not_looked_at() -> None:
+def test_the_other_fields_of_a_removal_are_not_checked() -> None:
     assert found("bill", removed=True, closed_at=1) == (set(), set())
 
 
@@ -239,8 +239,8 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from([*(known_fields("bill").fields or {}), "x"]), VALUES, max_size=6))
-def test_the_strict_decoder_accepts_no_bill_that_the_walk_finds_fault_with(fields: dict[str, Any]) -> None:
-    """A line of a rejects file is never accepted by the decoder, so the walk decides about the record in it."""
+def test_the_strict_decoder_accepts_no_bill_that_the_field_check_rejects(fields: dict[str, Any]) -> None:
+    """The decoder never accepts a line of a rejects file, so the field check decides about the record in it."""
     line = json.dumps({**fields, "kind": "bill", "id": "1", "shopId": "sh_1", "removed": None}).encode()
     wrapped = json.dumps({"kind": "reject", "record": line.decode()}).encode()
     try:

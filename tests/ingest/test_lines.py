@@ -120,7 +120,7 @@ def test_an_id_of_512_bytes_is_kept_exactly() -> None:
     assert change.shop.shop_id == "a" * 512
 
 
-def test_a_number_of_a_thousand_digits_loses_its_field_and_not_the_record() -> None:
+def test_a_number_of_a_thousand_digits_is_ignored_but_the_record_is_kept() -> None:
     line = b'{"kind":"member","id":"1","providerId":"mb","points":' + b"9" * 10_000 + b"}"
     change = READER.change(parse_record(line))
     assert isinstance(change, PutMember)
@@ -203,7 +203,7 @@ def test_a_reject_that_is_rejected_again_is_still_loadable(
 def test_a_long_rejected_line_is_still_loadable(
     open_store: OpenStore, store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
-    """In a rejects file every quote takes two letters, so the line there is longer than lines may be."""
+    """In a rejects file every quote is escaped, so the line is longer there than the limit for lines."""
     file = tmp_path / "rejects.ndjson"
     long = bill("b_1", ignored='"' * 1_000_000)
     assert MAX_LINE_BYTES / 2 < len(json.dumps(long)) < MAX_LINE_BYTES

@@ -1,4 +1,4 @@
-"""Loads as a whole: batches, streams in any order, loaders killed at any point and loaders side by side."""
+"""Complete loads: batches, streams in any order, killed loaders and concurrent loaders."""
 
 import json
 import random
@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.domain.changes import Change, Outcome
@@ -45,8 +47,8 @@ def test_a_stream_may_mix_all_kinds_and_a_bill_may_follow_its_shop_at_once(
     assert [found["id"] for found in open_store.by_day()] == ["b_1", "b_3"]
 
 
-def test_every_batch_size_ends_in_the_same_books(open_store: OpenStore, store: Store, clock: ManualClock) -> None:
-    """The same stream for five shops, each in batches of another size."""
+def test_every_batch_size_leads_to_the_same_books(open_store: OpenStore, store: Store, clock: ManualClock) -> None:
+    """Loads the same stream for five shops, with a different batch size for each."""
     seen = []
     for batch in (1, 2, 3, 7, 500):
         here = f"sh {batch}"
@@ -149,10 +151,10 @@ def test_an_empty_load_is_finished_at_once(store: Store, clock: ManualClock) -> 
     assert seen.finished
 
 
-# --- facts moved by somebody else ------------------------------------------------
+# --- facts changed by another loader -------------------------------------------------
 
 
-def test_bills_read_before_another_loader_moved_the_facts_are_projected_again(
+def test_bills_read_before_another_loader_changed_the_facts_are_converted_again(
     open_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
     open_store.put(shop())
@@ -166,10 +168,10 @@ def test_bills_read_before_another_loader_moved_the_facts_are_projected_again(
     assert {found["timestamp"][-6:] for found in open_store.by_day()} == {"+09:00"}
 
 
-def test_records_keep_their_order_when_a_bill_is_projected_again(
+def test_records_keep_their_order_when_a_bill_is_converted_again(
     open_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
-    """A removal in the same batch must not be overtaken by the bill it removes."""
+    """A removal in the same batch must not be applied before the bill that it removes."""
     open_store.put(shop())
 
     def stream() -> Iterator[Any]:
@@ -202,7 +204,7 @@ def test_facts_that_change_with_every_batch_do_not_stall_a_load(
 
 
 class LedgerThatLosesAShop(SqliteLedger):
-    """Deletes a shop behind the loader's back, as soon as the loader has to read a bill of it again."""
+    """Deletes a shop without the loader's knowledge, as soon as the loader has to read a bill of it again."""
 
     def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
         outcomes = super().apply(changes, progress)
@@ -229,18 +231,18 @@ def test_a_bill_whose_shop_disappears_before_it_is_read_again_is_rejected(tmp_pa
     assert json.loads((tmp_path / "rejects").read_bytes())["line"] == 1
 
 
-# --- killed, and side by side ------------------------------------------------------
+# --- killed and concurrent loaders ---------------------------------------------------
 
 
 def _undisturbed(folder: Path, path: Path) -> dict[str, Any]:
-    """What the books hold after a load that nobody disturbed."""
+    """Return the contents of the books after an uninterrupted load."""
     store = BACKENDS[0](folder / "undisturbed")
     load(store, SystemClock(), open_source(str(path)))
     return visible_world(store)
 
 
 def _world(folder: Path) -> Path:
-    """A world, then the same shops with other facts and some bills changed and removed."""
+    """Write a world, then the same shops with other facts and some bills changed or removed; return the file."""
     lines = lines_of_a_world()
     records = [json.loads(line) for line in lines if line.startswith(b'{"kind":"shop"')]
     bills = [line for line in lines if line.startswith(b'{"kind":"bill"') and b"NaN" not in line]
@@ -256,7 +258,7 @@ def _world(folder: Path) -> Path:
 
 def test_a_load_killed_at_batch_boundaries_and_run_again_ends_as_if_never_killed(store: Store, tmp_path: Path) -> None:
     path = _world(tmp_path)
-    draw = random.Random(4)  # noqa: S311 - which batches, not which secrets
+    draw = random.Random(4)  # noqa: S311 - chooses batches, not secrets
     for _ in range(3):
         victim = SPAWN.Process(target=load_and_kill_itself, args=(store, str(path), 20, draw.randint(1, 28)))
         victim.start()
@@ -266,6 +268,7 @@ def test_a_load_killed_at_batch_boundaries_and_run_again_ends_as_if_never_killed
     assert visible_world(store) == _undisturbed(tmp_path, path)
 
 
+@pytest.mark.long
 def test_a_load_killed_between_batch_boundaries_ends_as_if_never_killed(store: Store, tmp_path: Path) -> None:
     path = _world(tmp_path)
     draw = random.Random(5)  # noqa: S311
@@ -286,7 +289,7 @@ def test_a_load_killed_between_batch_boundaries_ends_as_if_never_killed(store: S
 
 
 def test_two_loaders_at_once_lose_nothing(store: Store, tmp_path: Path) -> None:
-    """Each half of the world's bills, and the shops in both."""
+    """Each loader has half of the world's bills, and both have all shops."""
     lines = lines_of_a_world()
     standing = [line for line in lines if not line.startswith(b'{"kind":"bill"')]
     bills = [line for line in lines if line.startswith(b'{"kind":"bill"')]

@@ -1,4 +1,4 @@
-"""Where lines come from: files, folders and standard input, plain and compressed, whole and broken."""
+"""Sources of lines: files, folders and standard input, plain and compressed, complete and damaged."""
 
 import gzip
 import json
@@ -50,20 +50,20 @@ def test_a_file_without_records_has_no_lines(tmp_path: Path, packing: str, conte
 
 
 @pytest.mark.parametrize("packing", ["", ".gz"])
-def test_a_file_of_no_bytes_at_all_has_no_lines(tmp_path: Path, packing: str) -> None:
+def test_an_empty_file_has_no_lines(tmp_path: Path, packing: str) -> None:
     file = tmp_path / f"empty.ndjson{packing}"
     file.touch()
     assert ids(file) == []
 
 
-def test_a_zstd_file_of_no_bytes_at_all_is_a_broken_one(tmp_path: Path) -> None:
+def test_an_empty_zstd_file_is_damaged(tmp_path: Path) -> None:
     file = tmp_path / "empty.ndjson.zst"
     file.touch()
     with pytest.raises(SourceError, match="cannot be read after line 0"):
         ids(file)
 
 
-def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
+def test_the_last_line_needs_no_line_end(tmp_path: Path) -> None:
     file = tmp_path / "a.ndjson"
     file.write_bytes(written(shop("a"), shop("b")).rstrip())
     assert ids(file) == ["a", "b"]
@@ -125,7 +125,7 @@ def test_the_lines_before_a_truncation_are_loaded_and_the_whole_file_completes_t
     store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
     file = tmp_path / "cut.ndjson.gz"
-    noise = random.Random(1)  # noqa: S311 - so that the file does not shrink
+    noise = random.Random(1)  # noqa: S311 - random content, so that the file does not compress well
     whole = gzip.compress(written(*(shop(f"{n}", note=noise.randbytes(100_000).hex()) for n in range(40))), 1)
     file.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(SourceError):
@@ -157,7 +157,7 @@ def test_a_file_reports_how_far_it_has_been_read(tmp_path: Path) -> None:
 # --- a folder ----------------------------------------------------------------
 
 
-def test_a_folder_is_read_bills_last_over_all_its_files_in_name_order(tmp_path: Path) -> None:
+def test_a_folder_is_read_in_the_order_of_names_with_all_bills_last(tmp_path: Path) -> None:
     (tmp_path / "1.ndjson").write_bytes(written(bill("b_1"), shop("s_1"), bill("b_2")))
     (tmp_path / "2.jsonl.gz").write_bytes(gzip.compress(written(member("m_1"), bill("b_3"), shop("s_2"))))
     (tmp_path / "3.ndjson.zst").write_bytes(zstd.compress(written(bill("b_4"), shop("s_3"))))
@@ -166,7 +166,7 @@ def test_a_folder_is_read_bills_last_over_all_its_files_in_name_order(tmp_path: 
     assert ids(tmp_path) == ["s_1", "m_1", "s_2", "s_3", "b_1", "b_2", "b_3", "b_4"]
 
 
-def test_lines_of_a_folder_carry_their_file_and_number(tmp_path: Path) -> None:
+def test_lines_of_a_folder_have_their_file_and_number(tmp_path: Path) -> None:
     (tmp_path / "1.ndjson").write_bytes(written(bill("b_1"), shop("s_1")))
     lines = [(line.source, line.number) for line in open_source(str(tmp_path)).lines()]
     assert lines == [("1.ndjson", 2), ("1.ndjson", 1)]
@@ -188,7 +188,7 @@ def test_a_line_that_is_not_a_record_is_read_once(tmp_path: Path) -> None:
     assert len(list(open_source(str(tmp_path)).lines())) == 4
 
 
-def test_bills_in_a_rejects_file_beside_the_shops_are_read_after_them(
+def test_bills_in_a_rejects_file_are_read_after_the_shops_in_the_same_folder(
     open_store: OpenStore, store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
     folder = tmp_path / "in"
@@ -257,7 +257,7 @@ def test_a_record_of_a_document_has_the_number_of_its_first_line(tmp_path: Path)
     ]
 
 
-def test_a_long_list_is_read_across_the_pieces_it_is_read_in(tmp_path: Path) -> None:
+def test_a_long_list_is_read_across_chunk_boundaries(tmp_path: Path) -> None:
     file = tmp_path / "a.ndjson"
     records = [shop(f"{n}", name='\\"' * n) for n in range(900)]
     file.write_text(json.dumps(records))
@@ -270,14 +270,12 @@ def test_a_list_without_its_end_is_a_damaged_file(tmp_path: Path) -> None:
     source = open_source(str(file))
     lines = source.lines()
     assert [next(lines).text, next(lines).text] == [b'{"id":"a"}', b'{"id":"b"}']
-    with pytest.raises(SourceError, match="cannot be read after line 3: the list has no end"):
+    with pytest.raises(SourceError, match="cannot be read after line 3: the array has no end"):
         next(lines)
     assert source.unreadable == [file]
 
 
-def test_what_stands_between_the_records_of_a_list_is_rejected(
-    store: Store, clock: ManualClock, tmp_path: Path
-) -> None:
+def test_other_text_between_the_records_of_a_list_is_rejected(store: Store, clock: ManualClock, tmp_path: Path) -> None:
     file = tmp_path / "a.ndjson"
     file.write_text('[{"kind":"shop","id":"a"}, nonsense, {"kind":"shop","id":"b"}, 7]')
     summary = load(store, clock, open_source(str(file)))
@@ -291,7 +289,7 @@ def test_a_compressed_file_is_recognised_without_its_suffix(tmp_path: Path, pack
     assert ids(file) == ["a", "b"]
 
 
-def test_a_folder_knows_what_it_does_not_read_and_what_is_empty(tmp_path: Path) -> None:
+def test_a_folder_reports_files_that_it_does_not_read_and_empty_files(tmp_path: Path) -> None:
     (tmp_path / "1.ndjson").write_bytes(written(shop("a")))
     (tmp_path / "2.ndjson").write_bytes(b"\n")
     (tmp_path / "3.ndjson.gz").write_bytes(b"not gzip")

@@ -1,4 +1,4 @@
-"""Workers that count on pages of their own; started by `spawn`, so importable by name."""
+"""Workers that count in their own pages. They are started by `spawn`, so they are importable by name."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The admin listener: alive, ready, and what has been counted."""
+"""The admin listener: liveness, readiness and metrics."""
 
 import socket
 from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +32,7 @@ def test_the_service_is_live_even_when_it_is_not_ready() -> None:
     assert (answer.status_code, answer.json()) == (200, {"live": True})
 
 
-def test_ready_names_what_was_checked() -> None:
+def test_ready_names_the_checks() -> None:
     with listening() as admin:
         answer = admin.get("/ready")
     assert answer.status_code == 200
@@ -81,7 +81,7 @@ def test_head_is_answered_without_a_body() -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "BREW"])
-def test_nothing_can_be_changed(method: str) -> None:
+def test_the_admin_listener_is_read_only(method: str) -> None:
     with listening() as admin:
         answer = admin.request(method, "/ready")
     assert answer.status_code == 405

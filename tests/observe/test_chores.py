@@ -1,4 +1,4 @@
-"""What the supervisor does beside the workers, on a real store."""
+"""Background tasks of the supervisor, on a real store."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,7 +18,7 @@ ROWS = 200
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Settings]:
-    """A store that is looked after."""
+    """A store that a supervisor maintains."""
     found = settings.load({"store": str(tmp_path), "secret": "s" * 64}, environment={})
     bootstrap.prepare(found)
     said: list[Event] = []

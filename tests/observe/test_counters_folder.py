@@ -1,4 +1,4 @@
-"""The folder that workers count in: named for its service, and cleared away when that was killed."""
+"""The folder of the workers' counters: it is named after its service, and deleted after the service was killed."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ def test_folders_of_killed_services_are_deleted_when_the_next_one_starts(tmp_pat
     abandoned = tmp_path / f"counterfoil-{ended_process()}-abc"
     abandoned.mkdir()
     (abandoned / "page").write_bytes(b"counted")
-    # In a container a service has the same number each time: this one is of its forerunner.
+    # In a container, a service has the same PID each time. This folder belongs to a previous service.
     (tmp_path / f"counterfoil-{os.getpid()}-abc").mkdir()
     with counters_folder(tmp_path) as counters:
         assert list(tmp_path.iterdir()) == [counters]

@@ -1,4 +1,4 @@
-"""The log: one JSON object a line, written together a moment later."""
+"""The log: one JSON object per line. Lines are buffered briefly and written together."""
 
 import json
 import logging
@@ -24,7 +24,7 @@ EVENTS: list[Event] = [
 
 
 class Later:
-    """What is to be called later, and after how long."""
+    """Records functions to be called later, with their delays."""
 
     def __init__(self) -> None:
         self.due: list[tuple[float, Callable[[], None]]] = []
@@ -56,7 +56,7 @@ def test_an_event_is_one_json_object_on_a_line_with_its_time_first(file: tuple[P
     assert line["at"] == "2026-01-01T00:00:00.000Z"
 
 
-def test_a_request_line_carries_what_an_operator_asks_for(file: tuple[Path, int]) -> None:
+def test_a_request_line_has_the_fields_that_an_operator_needs(file: tuple[Path, int]) -> None:
     path, descriptor = file
     log = JsonLog(descriptor, lambda: START_MS, Later())
     log(served(status=429, error="rate_limited", personal_base="mb_a", personal_members=3))

@@ -1,4 +1,4 @@
-"""Metrics: what all workers counted, the dead ones too, in a form that Prometheus reads."""
+"""Metrics: the counts of all workers, including dead ones, in a format that Prometheus reads."""
 
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,7 +30,7 @@ class Exposed(Collector):
 
 
 def samples(folder: Path) -> Samples:
-    """What Prometheus reads from the exposition."""
+    """Return the samples that Prometheus reads from the exposition."""
     registry = CollectorRegistry()
     registry.register(Exposed(list(request_metrics(LAYOUT, totals(folder, LAYOUT)))))
     text = generate_latest(registry).decode()
@@ -116,7 +116,7 @@ def test_admission_metrics_exclude_requests_refused_earlier(tmp_path: Path) -> N
     assert verdicts == {"admitted": 3, "rate_limited": 1, "quota_exceeded": 1}
 
 
-def test_latency_falls_into_the_bucket_whose_bound_it_does_not_pass(tmp_path: Path) -> None:
+def test_a_latency_is_counted_in_the_first_bucket_whose_bound_is_not_exceeded(tmp_path: Path) -> None:
     found = counted(tmp_path, *(served(took_us=us) for us in (0, 100, 101, 250, 5_000_000, 5_000_001)))
     name = "counterfoil_request_seconds_bucket"
     buckets = {dict(key[1])["le"]: value for key, value in found.items() if key[0] == name and "shops" in str(key[1])}
@@ -130,7 +130,7 @@ def test_latency_falls_into_the_bucket_whose_bound_it_does_not_pass(tmp_path: Pa
 
 
 @given(st.integers(0, 10**9))
-def test_a_bucket_is_the_first_whose_bound_is_not_below(took_us: int) -> None:
+def test_a_bucket_is_the_first_whose_bound_is_not_below_the_value(took_us: int) -> None:
     at = LAYOUT.bucket("shops", took_us) - LAYOUT.bucket("shops", 0)
     bounds = [*BUCKETS_US, float("inf")]
     assert took_us <= bounds[at]
@@ -164,7 +164,7 @@ def test_the_counts_of_several_workers_add_up_and_a_killed_one_s_stay(tmp_path: 
 
 
 def test_a_counter_file_that_is_reopened_keeps_its_counts(tmp_path: Path) -> None:
-    """As when a new worker gets the process id of a dead one."""
+    """This happens when a new worker gets the PID of a dead one."""
     counted(tmp_path, served())
     found = counted(tmp_path, served())
     assert found["counterfoil_requests_total", labels(route="shops", status="200", error="")] == 2
@@ -177,19 +177,19 @@ def test_an_incomplete_counter_file_or_one_of_another_layout_is_ignored(tmp_path
     assert samples(tmp_path)["counterfoil_requests_total", labels(route="shops", status="200", error="")] == 1
 
 
-def test_nothing_counted_is_a_valid_exposition(tmp_path: Path) -> None:
+def test_metrics_without_any_counts_are_a_valid_exposition(tmp_path: Path) -> None:
     found = samples(tmp_path)
     assert found["counterfoil_admissions_total", labels(verdict="admitted")] == 0
     assert all(value == 0 for value in found.values())
 
 
-def test_counters_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
+def test_counters_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     counted(tmp_path, served())
     (file,) = tmp_path.iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_gauge_carries_the_service_s_name() -> None:
+def test_a_gauge_has_the_name_of_the_service_as_prefix() -> None:
     (sample,) = gauge("horizon_age_seconds", "How old.", 0.25).samples
     assert (sample.name, sample.value) == ("counterfoil_horizon_age_seconds", 0.25)
 

@@ -4,7 +4,7 @@ from counterfoil.serving.server import FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC, STEAD
 
 
 class Died:
-    """Deaths at instants that a test chooses."""
+    """Simulates the deaths of workers at chosen instants."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -18,12 +18,12 @@ class Died:
         return pause
 
 
-def test_the_first_death_of_a_worker_costs_no_pause() -> None:
+def test_the_first_death_of_a_worker_causes_no_pause() -> None:
     died = Died()
     assert [died.after(0, worker) for worker in (0, 1)] == [0, 0]
 
 
-def test_a_worker_that_dies_again_at_once_is_replaced_after_longer_and_longer_pauses() -> None:
+def test_a_worker_that_dies_repeatedly_is_replaced_after_longer_and_longer_pauses() -> None:
     died = Died()
     pauses = [died.after(1) for _ in range(10)]
     assert pauses[:4] == [0, FIRST_PAUSE_SEC, 2 * FIRST_PAUSE_SEC, 4 * FIRST_PAUSE_SEC]

@@ -1,8 +1,8 @@
-"""Every back end, as the port suite opens it.
+"""The back ends of the port suite.
 
 A `Store` is one deployment's store on one back end. It can be pickled, so that
-a test can hand it to another process. A new back end is one class here and one
-entry in `BACKENDS`; the suite then runs over it, and no test may leave it out.
+a test can pass it to another process. A new back end is one class here and one
+entry in `BACKENDS`; the suite then runs on it, and no test may leave it out.
 """
 
 import resource
@@ -76,7 +76,7 @@ class OpenCursors(Cursors, Protocol):
 
 
 class OpenUsage(Meter, RequestLog, Protocol):
-    """The meter and the request log are one thing to the operator."""
+    """Usage as a whole: the meter and the request log, as the operator opens them."""
 
     def close(self) -> None: ...
 
@@ -90,7 +90,7 @@ class OpenUsage(Meter, RequestLog, Protocol):
 
 
 class Store(Protocol):
-    """The ports over one store; every call opens them again."""
+    """The ports of one store. Every call opens them again."""
 
     def books(self) -> OpenBooks: ...
 
@@ -114,13 +114,13 @@ class Store(Protocol):
     def quota_use(self, now_ms: int) -> list[float]: ...
 
     def everything_written(self) -> bytes:
-        """All that the store holds, as it lies on disk."""
+        """Return everything that the store holds on disk."""
 
     def out_of_space(self) -> AbstractContextManager[None]:
-        """A while during which nothing that this process writes to the store gets there."""
+        """For the duration of the block, fail every write of this process to the store."""
 
     def lose_keys(self) -> None:
-        """Take the keys out of reach, as a failed disk would."""
+        """Make the keys unavailable, as a failed disk would."""
 
     def find_keys_again(self) -> None: ...
 
@@ -128,7 +128,7 @@ class Store(Protocol):
         """Give the keys a schema that this program does not know."""
 
     def close(self) -> None:
-        """What tests left open is closed."""
+        """Close everything that tests left open."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class SqliteStore:
             connection.execute("PRAGMA user_version = 9999")
 
     def close(self) -> None:
-        """Files close themselves."""
+        """Do nothing: files need no closing."""
 
 
 Part = TypeVar("Part")
@@ -205,7 +205,7 @@ class SharedTime:
         self._latest = 0
 
     def of(self, clock: Clock) -> Callable[[], tuple[int, date]] | None:
-        """The instant and the day as this clock gives them; of the machine's own clock, the server's."""
+        """Return a function for the instant and the day of this clock, or None to use the server's clock."""
         if isinstance(clock, SystemClock):
             return None
         boot = clock.boot_id()
@@ -220,7 +220,7 @@ class SharedTime:
 
 
 class WholeUsage:
-    """The sides of usage on PostgreSQL: serving, with or without the shared meter, and the operator's."""
+    """All parts of usage on PostgreSQL: for serving, with or without the shared meter, and for the operator."""
 
     def __init__(self, log: PostgresUsage, admin: PostgresUsageAdmin, meter: RedisMeter | None = None) -> None:
         self._log, self._admin, self._meter = log, admin, meter
@@ -246,7 +246,7 @@ class WholeUsage:
 
 
 class WholeCursors:
-    """The two sides of cursors on PostgreSQL."""
+    """Both parts of cursors on PostgreSQL."""
 
     def __init__(self, served: PostgresCursors, admin: PostgresCursorAdmin) -> None:
         self.find, self.hand_out, self.close = served.find, served.hand_out, served.close
@@ -254,7 +254,7 @@ class WholeCursors:
 
 
 class PostgresStore:
-    """A database of its own on a real server."""
+    """A separate database on a real server."""
 
     major = 18
 
@@ -345,7 +345,7 @@ class Postgres16Store(PostgresStore):
     major = 16
 
 
-# Every write is refused as a server whose disk is full refuses it.
+# Every write is refused with the error of a server whose disk is full.
 FULL_DISK = """
     CREATE FUNCTION counterfoil.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
@@ -366,12 +366,12 @@ FULL_DISK = """
 
 
 class ValkeyStore(PostgresStore):
-    """PostgreSQL with the meter on a real Valkey."""
+    """PostgreSQL with the meter on a real Valkey server."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.meter_url = servers.valkey().url
-        # A database is emptied and used again; the meter forgets nothing.
+        # A database is emptied and reused, but the meter is not emptied, so each store needs its own prefix.
         self.deployment = secrets.token_hex(8)
 
     def usage(self, clock: Clock) -> OpenUsage:
@@ -391,5 +391,5 @@ class ValkeyStore(PostgresStore):
 
 
 BACKENDS: tuple[Callable[[Path], Store], ...] = (SqliteStore, PostgresStore, Postgres16Store)
-# The meter may live apart from the store.
+# The meter need not be part of the store.
 METERS = (*BACKENDS, ValkeyStore)

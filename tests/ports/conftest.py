@@ -17,15 +17,15 @@ def backend_name(backend: type[Store]) -> str:
 
 
 def backend_params(backends: tuple[Any, ...]) -> list[Any]:
-    """All back ends; an older server takes as long as a newer one, and is for `make test-long`."""
+    """Return all back ends. An older server takes as long as a newer one, so it is left to `make test-long`."""
     return [
         pytest.param(backend, id=backend_name(backend), marks=pytest.mark.long if backend is Postgres16Store else ())
         for backend in backends
     ]
 
 
-# Several processes take seconds to start, and a server is one and the same to them all.
-OF_SEVERAL_PROCESSES = ("four_processes", "killed_in_the_middle", "beside_three_writers")
+# Starting several processes takes seconds, so on servers these tests run only in `make test-long`.
+OF_SEVERAL_PROCESSES = ("four_processes", "killed_in_the_middle", "alongside_three_writers")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(params=backend_params(BACKENDS))
 def store(request: pytest.FixtureRequest, tmp_path: Path, run: Run) -> Iterator[Store]:
-    """An empty store, once on every back end. What is still open is closed before the event loop is."""
+    """An empty store, once per back end. It is closed before the event loop."""
     made: Store = request.param(tmp_path / "store")
     yield made
     made.close()
@@ -51,7 +51,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def run() -> Iterator[Run]:
-    """Waits for a coroutine, always on the same event loop."""
+    """A function that runs coroutines on a single event loop."""
     with asyncio.Runner() as runner:
 
         async def awaited(awaitable: Awaitable[Any]) -> Any:
@@ -62,7 +62,7 @@ def run() -> Iterator[Run]:
 
 @pytest.fixture
 def open_store(store: Store, clock: ManualClock, run: Run) -> Iterator[OpenStore]:
-    """The books of an empty deployment, open for writing and for reading."""
+    """The books of an empty deployment, open for writing and reading."""
     open_store = OpenStore(store, clock, run)
     yield open_store
     open_store.close()

@@ -1,4 +1,4 @@
-"""A store opened for writing and reading: raw records go in, published resources come out."""
+"""A store opened for writing and reading: raw records in, published resources out."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -45,7 +45,7 @@ def base(base_id: str = "mb_a", **fields: Any) -> dict[str, Any]:
 
 
 def gone(record: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    """The removal of a record."""
+    """Return the removal of a record."""
     return {name: record[name] for name in ("kind", "id", "shopId") if name in record} | {"removed": True} | fields
 
 
@@ -54,7 +54,7 @@ def open_ledger(store: Store, clock: Clock) -> OpenLedger:
 
 
 class OpenStore:
-    """One loader and one reader of the same books."""
+    """A loader and a reader of the same books."""
 
     def __init__(self, store: Store, clock: Clock, run: Callable[[Awaitable[Any]], Any]) -> None:
         self.store = store
@@ -70,11 +70,11 @@ class OpenStore:
     # --- writing -----------------------------------------------------------------
 
     def change(self, record: dict[str, Any]) -> Change:
-        """The record as projected under what the books know now."""
+        """Return the record's change according to the current facts in the books."""
         return self._reader.change(record)
 
     def put(self, *records: dict[str, Any]) -> list[Outcome]:
-        """The records in one transaction. A bill needs a shop from an earlier one."""
+        """Write the records in one transaction; return their outcomes. A bill needs a shop from an earlier one."""
         return self.ledger.apply([self.change(record) for record in records])
 
     def rewrite(self, most: int = 100) -> None:
@@ -98,12 +98,12 @@ class OpenStore:
         return page
 
     def bill(self, bill_id: str = "b_1", shop_id: str = "sh_1") -> Any:
-        """The finished bill, dates or not."""
+        """Return the finished bill, dated or undated."""
         found = self._run(self.books.bill(Scope("shop", shop_id), bill_id))
         return json.loads(found.body) if found else None
 
     def stamp(self, bill_id: str = "b_1", shop_id: str = "sh_1") -> int | None:
-        """The bill's `updatedAt`, in milliseconds."""
+        """Return the bill's `updatedAt` in milliseconds."""
         updated_at = self.bill(bill_id, shop_id)["updatedAt"]
         return None if updated_at is None else in_ms(updated_at)
 

@@ -1,4 +1,4 @@
-"""What other processes do to a store during a test. They are started by `spawn`, so they are importable by name."""
+"""Functions that other processes run on a store during a test. `spawn` starts them, so they are importable."""
 
 import asyncio
 from multiprocessing.connection import Connection

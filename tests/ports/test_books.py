@@ -25,20 +25,20 @@ def ids(rows: list[dict[str, str]]) -> list[str]:
 # --- shops -------------------------------------------------------------------
 
 
-def test_a_franchise_lists_its_branches_in_the_order_they_came(open_store: OpenStore, run: Run) -> None:
+def test_a_franchise_lists_its_branches_in_the_order_of_loading(open_store: OpenStore, run: Run) -> None:
     open_store.put(shop("sh_b"), shop("sh_a"), shop("sh_x", franchiseId="fr_x"), shop("sh_c"))
     listed = [json.loads(body)["shopId"] for body in run(open_store.books.shops(FRANCHISE)).bodies]
     assert listed == ["sh_b", "sh_a", "sh_c"]
 
 
-def test_a_shop_scope_lists_that_shop_alone(open_store: OpenStore, run: Run) -> None:
+def test_a_shop_scope_lists_only_that_shop(open_store: OpenStore, run: Run) -> None:
     open_store.put(shop("sh_1"), shop("sh_2"))
     assert [json.loads(body)["shopId"] for body in run(open_store.books.shops(Scope("shop", "sh_2"))).bodies] == [
         "sh_2"
     ]
 
 
-def test_a_franchise_scope_does_not_reach_a_shop_of_the_same_id(open_store: OpenStore, run: Run) -> None:
+def test_a_franchise_scope_does_not_include_a_shop_with_the_same_id(open_store: OpenStore, run: Run) -> None:
     open_store.put(shop("fr_a", franchiseId=None))
     assert run(open_store.books.shops(FRANCHISE)).bodies == []
     assert run(open_store.books.covers(FRANCHISE, "mb_a")) is False
@@ -120,7 +120,7 @@ def test_a_removed_shop_covers_no_base(open_store: OpenStore, run: Run) -> None:
 # --- bills by day ------------------------------------------------------------
 
 
-def test_bills_by_day_come_oldest_first_and_ties_by_id(open_store: OpenStore) -> None:
+def test_bills_by_day_are_listed_oldest_first_and_ties_by_id(open_store: OpenStore) -> None:
     open_store.put(shop())
     open_store.put(
         bill("b_3", closedAt=AT.format(2)),
@@ -137,7 +137,7 @@ def test_both_ends_of_the_span_are_included(open_store: OpenStore) -> None:
     assert ids(open_store.by_day(first=date(2025, 12, 3), last=date(2025, 12, 5))) == ["b_3", "b_4", "b_5"]
 
 
-def test_a_day_is_a_day_on_the_shops_clock(open_store: OpenStore) -> None:
+def test_a_day_is_a_day_in_the_shops_time_zone(open_store: OpenStore) -> None:
     open_store.put(shop(timezone="Asia/Tokyo"))
     open_store.put(bill(closedAt="2025-12-31T23:30:00+07:00"))
     assert ids(open_store.by_day(first=date(2026, 1, 1), last=date(2026, 1, 1))) == ["b_1"]
@@ -165,7 +165,7 @@ def test_a_pass_by_day_reads_every_bill_once_at_any_page_size(open_store: OpenSt
         assert met == whole
 
 
-def test_only_a_full_page_says_where_it_ends(open_store: OpenStore, run: Run) -> None:
+def test_only_a_full_page_has_an_end_position(open_store: OpenStore, run: Run) -> None:
     open_store.put(shop())
     open_store.put(*(bill(f"b_{n}") for n in range(3)))
     by_change = [run(open_store.books.bills_by_change(*SH_1, 0, None, None, limit)).last for limit in (3, 4)]
@@ -213,7 +213,7 @@ def test_a_page_has_a_seal_that_changes_with_its_bills(open_store: OpenStore, ru
 # --- bills by change ---------------------------------------------------------
 
 
-def test_bills_by_change_come_in_the_order_they_last_changed(open_store: OpenStore) -> None:
+def test_bills_by_change_are_listed_in_the_order_of_their_last_change(open_store: OpenStore) -> None:
     open_store.put(shop())
     for bill_id in ("b_2", "b_1", "b_3"):
         open_store.put(bill(bill_id))
@@ -231,7 +231,7 @@ def test_the_lower_bound_includes_its_instant_and_all_ties(open_store: OpenStore
     assert open_store.by_change(since=stamp + 1) == []
 
 
-def test_the_upper_bound_leaves_out_what_changed_after_it(open_store: OpenStore) -> None:
+def test_the_upper_bound_excludes_later_changes(open_store: OpenStore) -> None:
     open_store.put(shop())
     open_store.put(bill("b_1"))
     bound = open_store.horizon()
@@ -248,7 +248,7 @@ def test_a_page_boundary_may_fall_inside_a_tie(open_store: OpenStore, run: Run) 
     assert ids(bills_of(first) + bills_of(rest)) == [f"b_{n}" for n in range(5)]
 
 
-def test_every_page_carries_the_horizon(open_store: OpenStore, run: Run) -> None:
+def test_every_page_has_the_horizon(open_store: OpenStore, run: Run) -> None:
     open_store.put(shop())
     open_store.put(bill())
     open_store.put(base())
@@ -318,7 +318,7 @@ def tokens_on(page: MemberPage) -> list[str]:
     return [member["memberId"] for member in members]
 
 
-def test_members_come_by_sign_up_oldest_first_and_those_without_one_last(open_store: OpenStore, run: Run) -> None:
+def test_members_are_listed_by_sign_up_oldest_first_and_those_without_one_last(open_store: OpenStore, run: Run) -> None:
     open_store.put(
         member("1", createdAt="never"),
         member("2", createdAt="2025-03-02T10:00:00+07:00"),
@@ -357,7 +357,7 @@ def test_a_page_of_members_says_whether_the_member_that_it_continues_after_still
     assert not run(open_store.books.members("mb_a", first.last, 1)).continues
 
 
-def test_a_member_comes_with_its_base_once_that_is_known(open_store: OpenStore, run: Run) -> None:
+def test_a_member_is_returned_with_its_base_once_that_is_known(open_store: OpenStore, run: Run) -> None:
     open_store.put(shop(), member("1"))
     token, scope = PSEUDONYMS.member_token("1"), Scope("shop", "sh_1")
     found = run(open_store.books.member(scope, token))
@@ -369,7 +369,7 @@ def test_a_member_comes_with_its_base_once_that_is_known(open_store: OpenStore, 
     assert run(open_store.books.member(scope, "m1_nobody")) is None
 
 
-def test_a_member_is_found_by_those_whose_branches_use_its_base(open_store: OpenStore, run: Run) -> None:
+def test_a_member_is_found_in_every_scope_whose_branches_use_its_base(open_store: OpenStore, run: Run) -> None:
     open_store.put(
         shop("sh_1"),
         shop("sh_2", providerId=None),
@@ -385,7 +385,7 @@ def test_a_member_is_found_by_those_whose_branches_use_its_base(open_store: Open
     assert [finds("franchise", f"fr_{letter}") for letter in "abcd"] == [True, False, False, False]
 
 
-def test_accounts_come_most_recently_created_first(open_store: OpenStore, run: Run) -> None:
+def test_accounts_are_listed_most_recently_created_first(open_store: OpenStore, run: Run) -> None:
     account = [{"channel": "bot_1", "userId": "U1"}]
     open_store.put(base(messagingChannel="bot_1"))
     open_store.put(

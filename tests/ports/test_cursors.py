@@ -1,4 +1,4 @@
-"""Cursors: within a listing each stands for one position, for as long as somebody may hold it."""
+"""Cursors: within a listing, each stands for one position for as long as a client may hold it."""
 
 import pytest
 
@@ -73,7 +73,7 @@ def test_readers_at_one_position_share_its_cursor(cursors: OpenCursors, run: Run
     assert first == run(cursors.hand_out(BY_CHANGE, held(MOVED, 2100), "f_4")) == "f_3"
 
 
-def test_a_fresh_id_that_is_another_rows_own_id_is_taken_for_that_row(cursors: OpenCursors, run: Run) -> None:
+def test_a_fresh_id_that_equals_another_rows_id_is_reserved_for_that_row(cursors: OpenCursors, run: Run) -> None:
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     run(cursors.hand_out(BY_CHANGE, held(MOVED, 2000), "b_2"))
     assert run(cursors.hand_out(BY_CHANGE, held(Position(2500, 0, "b_2"), 3000), "f_2")) == "f_2"
@@ -102,7 +102,7 @@ def test_a_fresh_id_that_has_expired_is_refused_for_its_own_position_too(
 
 
 @pytest.mark.parametrize(("listing", "serves"), [(BY_CHANGE, 1200), (BY_DAY, 900), (MEMBERS, 900)])
-def test_holders_of_one_cursor_continue_with_the_horizon_that_serves_them_all(
+def test_holders_of_one_cursor_continue_with_a_horizon_that_is_safe_for_all_of_them(
     cursors: OpenCursors, run: Run, listing: Listing, serves: int
 ) -> None:
     for horizon in (1000, 1200, 900, 1100):
@@ -144,7 +144,7 @@ def test_handing_out_a_cursor_again_extends_its_validity(cursors: OpenCursors, c
 def test_readers_whose_horizons_are_more_than_a_day_apart_do_not_share_a_cursor(
     cursors: OpenCursors, run: Run, listing: Listing, later: int
 ) -> None:
-    """Else a pass by change might never end, and one by day report an ever older serverTime."""
+    """Otherwise a pass by change might never end, and a pass by day might report an ever older serverTime."""
     horizon = 10**12
     run(cursors.hand_out(listing, held(HERE, horizon), "f_1"))
     assert run(cursors.hand_out(listing, held(HERE, horizon + later), "f_2")) == "f_2"
@@ -168,7 +168,7 @@ def test_an_expired_cursor_is_never_valid_again(cursors: OpenCursors, clock: Man
 def test_an_id_does_not_get_another_position_while_the_clock_is_ahead(
     cursors: OpenCursors, clock: ManualClock, run: Run, ahead: int
 ) -> None:
-    """Its holder may still come back with it when the clock is right again."""
+    """Its holder may still use it once the clock is right again."""
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     clock.step(ahead)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Keys: the key_store that the operator works on, and the ring that requests are checked against."""
+"""Keys: the key store for the operator, and the key lookup for requests."""
 
 import threading
 
@@ -34,7 +34,7 @@ def with_keys(store: Store, *keys: Key) -> None:
     key_store.close()
 
 
-def test_a_key_comes_back_as_it_was_put_in(store: Store, clock: ManualClock, run: Run) -> None:
+def test_a_key_is_read_back_unchanged(store: Store, clock: ManualClock, run: Run) -> None:
     with_keys(store, KEY)
     assert run(store.key_lookup(clock).find("k_1")) == StoredKey(KEY, DIGEST)
     assert store.key_store().find("k_1") == KEY
@@ -56,7 +56,7 @@ def test_keys_are_listed_in_the_order_of_issue(store: Store) -> None:
     assert [key.key_id for key in store.key_store().all()] == ["c", "b", "a", "d"]
 
 
-def test_an_id_is_issued_once(store: Store) -> None:
+def test_an_id_is_issued_only_once(store: Store) -> None:
     with_keys(store, KEY)
     key_store = store.key_store()
     with pytest.raises(StoreUnavailable):
@@ -64,7 +64,7 @@ def test_an_id_is_issued_once(store: Store) -> None:
     assert key_store.all() == [KEY]
 
 
-def test_a_revocation_is_in_force_within_a_second_for_a_busy_key(store: Store, clock: ManualClock, run: Run) -> None:
+def test_a_revocation_takes_effect_within_a_second_for_a_busy_key(store: Store, clock: ManualClock, run: Run) -> None:
     with_keys(store, KEY)
     ring = store.key_lookup(clock)
     for _ in range(100):
@@ -76,7 +76,7 @@ def test_a_revocation_is_in_force_within_a_second_for_a_busy_key(store: Store, c
     assert kept.secret_digest == DIGEST
 
 
-def test_new_limits_and_new_keys_are_in_force_within_a_second(store: Store, clock: ManualClock, run: Run) -> None:
+def test_new_limits_and_new_keys_take_effect_within_a_second(store: Store, clock: ManualClock, run: Run) -> None:
     with_keys(store, KEY)
     ring = store.key_lookup(clock)
     run(ring.find("k_1"))
@@ -124,7 +124,7 @@ def test_unreadable_keys_are_an_error_and_not_an_empty_key_list(store: Store, cl
 
 
 def test_changing_keys_never_makes_them_unavailable(store: Store, clock: ManualClock, run: Run) -> None:
-    """Each command opens the key_store and closes it again, which tidies the file up."""
+    """Each command opens and closes the key store, which also cleans up its file."""
     with_keys(store, replace(KEY, label=""))
     ring = store.key_lookup(clock)
 
@@ -145,7 +145,7 @@ def test_changing_keys_never_makes_them_unavailable(store: Store, clock: ManualC
 
 
 def test_keys_of_another_schema_cannot_be_read(store: Store, clock: ManualClock, run: Run) -> None:
-    """As when another version brings the store up to date under a running service."""
+    """This happens when another version migrates the store under a running service."""
     with_keys(store, KEY)
     ring = store.key_lookup(clock)
     run(ring.find("k_1"))

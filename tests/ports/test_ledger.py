@@ -1,4 +1,4 @@
-"""Writing the books: what counts as a change, and the stamps that no reader may ever miss."""
+"""Writing the books: what counts as a change, and stamps that no reader misses."""
 
 import threading
 from multiprocessing import get_context
@@ -98,7 +98,7 @@ def test_an_invisible_change_moves_no_stamp(open_store: OpenStore, clock: Manual
 
 
 def test_an_invisible_trading_day_is_still_stored(open_store: OpenStore) -> None:
-    """It equalled the computed day; under another closing time it no longer does."""
+    """It equals the computed day now, but not under another closing time."""
     open_store.put(shop(closingTime="02:00"))
     open_store.put(bill(closedAt=AFTER_MIDNIGHT))
     assert open_store.put(bill(closedAt=AFTER_MIDNIGHT, tradingDay="2025-12-31")) == [UNCHANGED]
@@ -108,7 +108,7 @@ def test_an_invisible_trading_day_is_still_stored(open_store: OpenStore) -> None
     assert open_store.bill() == before
 
 
-def test_a_change_back_is_a_change(open_store: OpenStore) -> None:
+def test_changing_a_value_back_is_a_change(open_store: OpenStore) -> None:
     open_store.put(shop())
     open_store.put(bill(cashier="Noi"))
     first = open_store.stamp()
@@ -123,7 +123,7 @@ def test_the_last_of_several_records_in_one_transaction_wins(open_store: OpenSto
     assert open_store.stamp("b_1") == open_store.stamp("b_2")
 
 
-def test_a_till_that_was_offline_sends_old_bills_that_are_new_today(open_store: OpenStore, clock: ManualClock) -> None:
+def test_old_bills_from_a_till_that_was_offline_are_stamped_as_new(open_store: OpenStore, clock: ManualClock) -> None:
     open_store.put(shop())
     since = open_store.ledger.advance_horizon() + 1
     clock.advance(60)
@@ -131,7 +131,7 @@ def test_a_till_that_was_offline_sends_old_bills_that_are_new_today(open_store: 
     assert [found["id"] for found in open_store.by_change(since=since)] == ["b_late"]
 
 
-def test_the_stamp_is_written_on_the_shops_clock(open_store: OpenStore) -> None:
+def test_the_stamp_is_written_in_the_shops_time_zone(open_store: OpenStore) -> None:
     open_store.put(shop(timezone="Asia/Tokyo"))
     open_store.put(bill())
     assert open_store.bill()["updatedAt"] == "2026-01-01T09:00:00.001+09:00"
@@ -195,7 +195,7 @@ REMOVABLE = pytest.mark.parametrize("record", [shop, member, bill], ids=lambda r
 
 
 @REMOVABLE
-def test_a_late_record_does_not_bring_back_what_was_removed(open_store: OpenStore, record: Any) -> None:
+def test_a_late_record_does_not_restore_a_removed_one(open_store: OpenStore, record: Any) -> None:
     open_store.put(shop("sh_1", rev=1))
     open_store.put(record(rev=3))
     assert open_store.put(gone(record(), rev=5)) == [REMOVED]
@@ -214,7 +214,7 @@ def test_a_removal_that_arrives_before_its_record_is_remembered(open_store: Open
 
 
 @REMOVABLE
-def test_a_removal_only_ever_raises_the_revision_that_it_leaves(open_store: OpenStore, record: Any) -> None:
+def test_a_removal_never_lowers_the_stored_revision(open_store: OpenStore, record: Any) -> None:
     open_store.put(shop("sh_1"))
     assert open_store.put(gone(record(), rev=3))[0] in (UNCHANGED, REMOVED)
     assert open_store.put(gone(record(), rev=5), gone(record(), rev=4), gone(record())) == [UNCHANGED] * 3
@@ -236,7 +236,7 @@ def test_a_removal_without_a_revision_leaves_nothing(open_store: OpenStore, reco
     assert open_store.put(record(rev=1)) in ([ADDED], [CHANGED])
 
 
-def test_a_removal_is_of_one_kind_and_of_one_shop(open_store: OpenStore) -> None:
+def test_a_removal_applies_to_one_kind_and_one_shop(open_store: OpenStore) -> None:
     open_store.put(shop("sh_1"), shop("sh_2"))
     open_store.put(gone(bill("x", "sh_1"), rev=5), gone(member("y"), rev=5), gone(shop("z"), rev=5))
     assert (
@@ -264,7 +264,7 @@ def test_a_removed_record_is_remembered_by_the_next_loader_too(
 # --- removal -----------------------------------------------------------------
 
 
-def test_a_removed_bill_is_gone_from_every_list(open_store: OpenStore) -> None:
+def test_a_removed_bill_is_in_no_list(open_store: OpenStore) -> None:
     open_store.put(shop())
     open_store.put(bill("b_1"), bill("b_2"))
     assert open_store.put(gone(bill("b_1"))) == [REMOVED]
@@ -274,14 +274,14 @@ def test_a_removed_bill_is_gone_from_every_list(open_store: OpenStore) -> None:
     )
 
 
-def test_removing_what_is_not_there_changes_nothing(open_store: OpenStore) -> None:
+def test_removing_a_missing_record_changes_nothing(open_store: OpenStore) -> None:
     assert open_store.put(gone(bill()), gone(member()), gone(shop())) == [UNCHANGED] * 3
     open_store.put(shop())
     assert open_store.put(gone(bill())) == [UNCHANGED]
     assert open_store.put(gone(shop()), gone(shop())) == [REMOVED, UNCHANGED]
 
 
-def test_a_bill_that_comes_back_is_new(open_store: OpenStore) -> None:
+def test_a_removed_bill_that_is_loaded_again_is_new(open_store: OpenStore) -> None:
     open_store.put(shop())
     open_store.put(bill())
     first = open_store.stamp()
@@ -289,7 +289,7 @@ def test_a_bill_that_comes_back_is_new(open_store: OpenStore) -> None:
     assert open_store.stamp() != first
 
 
-def test_a_removed_member_is_gone(open_store: OpenStore, run: Run) -> None:
+def test_a_removed_member_is_not_found(open_store: OpenStore, run: Run) -> None:
     token = PSEUDONYMS.member_token("4711")
     open_store.put(shop(), member())
     open_store.put(gone(member()))
@@ -325,7 +325,7 @@ def test_a_member_that_moves_to_another_base_leaves_the_first(open_store: OpenSt
 
 
 def test_a_bill_of_an_unknown_shop_is_refused(open_store: OpenStore) -> None:
-    """The loader asks for the facts first; a store without such a shop refuses all the same."""
+    """The loader reads the facts first, but a store without the shop must refuse the bill too."""
     open_store.put(shop())
     change = open_store.change(bill())
     assert isinstance(change, PutBill)
@@ -334,7 +334,7 @@ def test_a_bill_of_an_unknown_shop_is_refused(open_store: OpenStore) -> None:
     assert open_store.ledger.apply([stray, change]) == [Outcome.UNKNOWN_SHOP, ADDED]
 
 
-def test_a_bill_projected_under_outdated_facts_must_be_projected_again(open_store: OpenStore) -> None:
+def test_a_bill_converted_with_outdated_facts_must_be_converted_again(open_store: OpenStore) -> None:
     open_store.put(shop())
     outdated = open_store.change(bill())
     open_store.put(shop(timezone="Asia/Tokyo"))
@@ -344,7 +344,7 @@ def test_a_bill_projected_under_outdated_facts_must_be_projected_again(open_stor
     assert open_store.bill()["timestamp"].endswith("+09:00")
 
 
-def test_a_shop_put_in_the_same_transaction_moves_the_facts_for_what_follows(open_store: OpenStore) -> None:
+def test_a_shop_put_in_the_same_transaction_changes_the_facts_for_later_records(open_store: OpenStore) -> None:
     open_store.put(shop())
     put_bill = open_store.change(bill())
     outcomes = open_store.ledger.apply([open_store.change(shop(timezone="Asia/Tokyo")), put_bill])
@@ -361,7 +361,7 @@ def test_a_shop_put_in_the_same_transaction_moves_the_facts_for_what_follows(ope
     ],
     ids=("time zone", "closing time", "no closing time", "franchise"),
 )
-def test_a_fact_that_shows_rewrites_the_shops_bills(
+def test_a_changed_fact_that_is_visible_on_bills_rewrites_them(
     open_store: OpenStore, clock: ManualClock, change: dict[str, Any], shown: dict[str, Any]
 ) -> None:
     open_store.put(shop("sh_1"), shop("sh_2"))
@@ -386,7 +386,7 @@ def test_a_category_that_becomes_a_grouping_leaves_the_bills(open_store: OpenSto
     assert open_store.stamp() != before
 
 
-def test_a_shop_that_leaves_its_franchise_takes_the_master_products_off_its_bills(open_store: OpenStore) -> None:
+def test_a_shop_that_leaves_its_franchise_removes_the_master_products_from_its_bills(open_store: OpenStore) -> None:
     open_store.put(shop())
     open_store.put(bill(lines=[{"productId": "p", "rootId": "r"}]))
     open_store.put(shop(franchiseId=None))
@@ -419,7 +419,7 @@ WRONG_ONCE = pytest.mark.parametrize(
 
 
 def as_sold(open_store: OpenStore, shop_id: str) -> dict[str, Any]:
-    """The bill but for the name of its shop and the time of its last change."""
+    """Return the bill without the name of its shop and the time of its last change."""
     bill: dict[str, Any] = open_store.bill("b_1", shop_id)
     return bill | {"shopId": None, "updatedAt": None}
 
@@ -428,7 +428,7 @@ def as_sold(open_store: OpenStore, shop_id: str) -> dict[str, Any]:
 def test_a_shop_record_that_was_wrong_for_a_while_leaves_no_trace_on_bills(
     open_store: OpenStore, wrong: dict[str, Any], right: dict[str, Any], sold: dict[str, Any]
 ) -> None:
-    """Loaded under the wrong record, and loaded before it: in the end all bills are what they would have been."""
+    """Bills loaded before and under the wrong record all end up as if it had never been wrong."""
     open_store.put(shop("sh_1", **wrong), shop("sh_2", **right), shop("sh_3", **right))
     open_store.put(*(bill("b_1", shop_id, **sold) for shop_id in ("sh_1", "sh_2", "sh_3")))
     open_store.put(shop("sh_2", **wrong))
@@ -449,8 +449,8 @@ def test_a_new_time_zone_moves_a_timed_bill_in_the_list_too(open_store: OpenStor
     assert [found["id"] for found in open_store.by_day()] == ["b_1", "b_2"]
 
 
-def test_what_a_later_record_says_about_hidden_fields_is_stored(open_store: OpenStore) -> None:
-    """It moves no stamp, since nothing of it shows, until the shop's record lets it show."""
+def test_hidden_fields_of_a_later_record_are_stored(open_store: OpenStore) -> None:
+    """The stamp changes only when the shop's record makes the fields visible."""
     open_store.put(shop(franchiseId=None))
     open_store.put(bill(lines=[{"rootId": "r_1"}]))
     before = open_store.bill()
@@ -504,7 +504,7 @@ def test_a_new_time_zone_moves_bills_to_other_days_in_the_list_too(open_store: O
     assert [found["billDate"] for found in open_store.by_day()] == ["2026-01-01"]
 
 
-def test_bills_are_rewritten_a_few_at_a_time_each_with_a_stamp_above_the_last(open_store: OpenStore) -> None:
+def test_bills_are_rewritten_in_small_batches_with_increasing_stamps(open_store: OpenStore) -> None:
     open_store.put(shop())
     open_store.put(*(bill(f"b_{n}") for n in range(7)))
     since = open_store.horizon() + 1
@@ -566,10 +566,8 @@ def test_a_bill_loaded_while_its_shop_is_being_rewritten_changes_once(open_store
 # --- stamps and the horizon --------------------------------------------------
 
 
-def test_every_transaction_gets_a_stamp_above_every_horizon_given_out(
-    open_store: OpenStore, clock: ManualClock
-) -> None:
-    """On a clock that stands, steps back an hour, and jumps a day ahead."""
+def test_every_transaction_gets_a_stamp_above_every_reported_horizon(open_store: OpenStore, clock: ManualClock) -> None:
+    """The clock stands still, steps back an hour, and jumps a day ahead."""
     open_store.put(shop())
     given_out = open_store.horizon()
     for number, seconds in enumerate([0, 0, 0.001, -3600, 0, 86_400, 0, -90_000, 1]):
@@ -598,7 +596,7 @@ def test_an_idle_horizon_follows_the_clock_forward_and_never_back(open_store: Op
     assert open_store.ledger.advance_horizon() == high == open_store.horizon()
 
 
-def test_a_stamp_after_an_idle_tick_of_the_same_millisecond_lies_above_it(open_store: OpenStore) -> None:
+def test_a_stamp_after_an_idle_tick_in_the_same_millisecond_is_above_it(open_store: OpenStore) -> None:
     open_store.put(shop())
     horizon = open_store.ledger.advance_horizon()
     open_store.put(bill())
@@ -652,7 +650,7 @@ def test_a_full_disk_fails_the_transaction_and_nothing_else(
 def test_nobody_sees_an_unfinished_transaction_or_a_horizon_that_covers_it(
     open_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
-    """The writer stops between its stamp and its commit, while the clock runs on and the ticker ticks."""
+    """The writer stops between its stamp and its commit, while the clock and the ticker continue."""
     open_store.put(shop())
     open_store.put(bill("b_0"))
     changes = [open_store.change(bill("b_1")), open_store.change(bill("b_2"))]
@@ -676,7 +674,7 @@ def test_nobody_sees_an_unfinished_transaction_or_a_horizon_that_covers_it(
 
 
 class Interrupted:
-    """A load's progress, which is kept with the rows of its batch; whoever reads it is stopped on the way."""
+    """A load's progress, which is stored with the rows of its batch. Reading it stops the writer."""
 
     def __init__(self, progress: LoadProgress) -> None:
         self._progress = progress
@@ -696,8 +694,10 @@ def _tick(store: Store, clock: ManualClock) -> int:
         ledger.close()
 
 
-def test_a_reader_beside_three_writers_is_never_given_a_horizon_too_early(open_store: OpenStore, store: Store) -> None:
-    """Two loaders and a ticker in processes of their own, a reader here: what a horizon vouched for is complete."""
+def test_a_reader_alongside_three_writers_is_never_given_too_early_a_horizon(
+    open_store: OpenStore, store: Store
+) -> None:
+    """Two loaders and a ticker run in other processes. Everything up to a reported horizon must be complete."""
     open_store.put(shop())
     context = get_context("spawn")
     done = context.Event()
@@ -724,7 +724,7 @@ def test_a_reader_beside_three_writers_is_never_given_a_horizon_too_early(open_s
 # --- loads and the secret ----------------------------------------------------
 
 
-def test_a_load_shows_how_far_it_has_come(open_store: OpenStore, store: Store, clock: ManualClock) -> None:
+def test_a_load_reports_its_progress(open_store: OpenStore, store: Store, clock: ManualClock) -> None:
     assert store.latest_load(clock.now_ms()) is None
     progress = open_store.ledger.begin_load("bills.ndjson")
     clock.advance(2)
@@ -741,9 +741,7 @@ def test_a_load_shows_how_far_it_has_come(open_store: OpenStore, store: Store, c
     assert seen.finished
 
 
-def test_the_latest_of_several_loads_is_the_one_that_shows(
-    open_store: OpenStore, store: Store, clock: ManualClock
-) -> None:
+def test_the_latest_of_several_loads_is_shown(open_store: OpenStore, store: Store, clock: ManualClock) -> None:
     first, second = open_store.ledger.begin_load("a"), open_store.ledger.begin_load("b")
     assert second.number > first.number
     open_store.ledger.apply([], LoadProgress(first.number, lines=9, finished=True))

@@ -1,4 +1,4 @@
-"""The request records: kept for 90 days, daily totals for 400, disclosures before the answer leaves."""
+"""Request records are kept for 90 days and daily totals for 400; disclosures are written before the answer is sent."""
 
 import asyncio
 from datetime import date, timedelta
@@ -30,7 +30,7 @@ def at(clock: ManualClock, **fields: object) -> RequestRecord:
     return replace(RECORD, at=clock.now_ms(), **fields)
 
 
-def test_a_disclosure_is_kept_before_the_call_returns(store: Store, clock: ManualClock, run: Run) -> None:
+def test_a_disclosure_is_recorded_before_the_call_returns(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     run(usage.disclose(at(clock)))
     assert store.usage(clock).disclosures(10) == [at(clock)]
@@ -86,7 +86,9 @@ def test_a_queued_record_is_written_with_the_next_admission(store: Store, clock:
     assert store.usage(clock).disclosures(10) == [at(clock)]
 
 
-def test_disclosures_come_newest_first_and_no_more_than_asked_for(store: Store, clock: ManualClock, run: Run) -> None:
+def test_disclosures_are_listed_newest_first_up_to_the_requested_number(
+    store: Store, clock: ManualClock, run: Run
+) -> None:
     usage = store.usage(clock)
     for members in (1, 2, 3):
         run(usage.disclose(at(clock, personal_members=members)))
@@ -121,14 +123,14 @@ def test_a_record_that_cannot_be_written_waits_and_nothing_is_written_twice(
     assert usage.disclosures(10) == [at(clock)]
 
 
-def test_a_disclosure_that_could_not_be_kept_is_an_error(store: Store, clock: ManualClock, run: Run) -> None:
+def test_a_disclosure_that_could_not_be_recorded_is_an_error(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     with store.out_of_space(), pytest.raises(StoreUnavailable):
         run(usage.disclose(at(clock)))
 
 
 def test_a_disclosure_that_was_refused_is_not_recorded_later(store: Store, clock: ManualClock, run: Run) -> None:
-    """The caller got a 500 and no data."""
+    """The caller received a 500 and no data."""
     usage = store.usage(clock)
     with store.out_of_space(), pytest.raises(StoreUnavailable):
         run(usage.disclose(at(clock)))
@@ -161,7 +163,7 @@ def test_totals_are_dropped_after_four_hundred_days(store: Store, clock: ManualC
     assert kept == {first + timedelta(days=n): 1 for n in (1, 2, 401)}
 
 
-def test_pruning_leaves_the_minute_and_the_day_alone(store: Store, clock: ManualClock, run: Run) -> None:
+def test_pruning_does_not_affect_the_minute_and_the_day(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
     key = replace(KEY, per_min=2)
     run(usage.admit(key))
@@ -189,7 +191,7 @@ def test_records_survive_a_restart(store: Store, clock: ManualClock, run: Run) -
     assert usage.totals(1) == {"k_1": {date(2026, 1, 1): 1}}
 
 
-def test_many_old_records_go_in_one_call(store: Store, clock: ManualClock, run: Run) -> None:
+def test_many_old_records_are_deleted_in_one_call(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
 
     async def note() -> None:

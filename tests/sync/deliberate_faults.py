@@ -1,4 +1,4 @@
-"""Deliberate faults, one of each kind that has bitten a known product. None of them is in the shipped code."""
+"""Deliberate faults, one of each kind that is known from another product. None of them is in the shipped code."""
 
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ from sync.state_machine import SyncMachine
 
 
 class StampBeforeLock(SqliteLedger):
-    """Stamps its changes when it begins, and then waits for the lock."""
+    """Takes the stamp of its changes before it waits for the lock."""
 
     _drawn: list[int]
     _used: int | None = None
@@ -47,7 +47,7 @@ class StampBeforeLock(SqliteLedger):
 
 
 class StampsOutOfOrder(StampBeforeLock):
-    """Draws its stamps from a sequence, and commits in whatever order."""
+    """Draws stamps from a sequence and commits in any order."""
 
     _last = 0
 
@@ -56,12 +56,12 @@ class StampsOutOfOrder(StampBeforeLock):
         return StampsOutOfOrder._last
 
     def advance_horizon(self) -> int:
-        """Without a ticker: only commits move the horizon."""
+        """Do not advance: without a ticker, only commits move the horizon."""
         return self._horizon()
 
 
 class ServerTimeIsNow(SqliteBooks):
-    """Tells the time of its clock instead of the horizon."""
+    """Reports the time of its clock instead of the horizon."""
 
     clock: Clock = ManualClock()
 
@@ -70,7 +70,7 @@ class ServerTimeIsNow(SqliteBooks):
 
 
 class ExclusiveLowerBound(SqliteBooks):
-    """`>` instead of `>=`."""
+    """Selects changes with `>` instead of `>=`."""
 
     async def bills_by_change(
         self,
@@ -86,7 +86,7 @@ class ExclusiveLowerBound(SqliteBooks):
 
 
 class UnboundedPass(SqliteBooks):
-    """Pages of a pass are not bounded by the horizon of the first page."""
+    """Does not bound the pages of a pass by the horizon of the first page."""
 
     async def bills_by_change(
         self,
@@ -102,7 +102,7 @@ class UnboundedPass(SqliteBooks):
 
 
 class CurrentRowPosition(SqliteCursors):
-    """Continues from where the cursor's row is now, not from where it was when the cursor was handed out."""
+    """Continues from the current position of the cursor's row, not from its position when the cursor was handed out."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         super().__init__(folder, clock)
@@ -115,13 +115,13 @@ class CurrentRowPosition(SqliteCursors):
     async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         held = await super().find(listing, cursor)
         found = self._books.execute("SELECT updated_at FROM bills WHERE id = ?", (cursor,)).fetchone()
-        if held is None or not found or not listing.latest_horizon_serves:
+        if held is None or not found or not listing.uses_latest_horizon:
             return held
         return held.at(Position(found[0], 0, cursor))
 
 
 class _AlwaysTheRowsId(SqliteCursors):
-    """Hands out the row's id, whoever holds it for whichever position."""
+    """Always hands out the row's ID, even if a client holds it as a cursor for another position."""
 
     overwritten: str
 
@@ -149,7 +149,7 @@ class EarliestPositionWins(_AlwaysTheRowsId):
 
 
 class LatestHorizonByDay(SqliteCursors):
-    """By day, readers that share a cursor continue with the latest of their horizons."""
+    """In lists by day, readers that share a cursor continue with the latest of their horizons."""
 
     async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         held = await super().find(listing, cursor)
@@ -157,7 +157,7 @@ class LatestHorizonByDay(SqliteCursors):
 
 
 class EarliestHorizonByChange(SqliteCursors):
-    """By change, they continue with the earliest."""
+    """In lists by change, readers that share a cursor continue with the earliest of their horizons."""
 
     async def find(self, listing: Listing, cursor: str) -> StoredCursor | None:
         held = await super().find(listing, cursor)
@@ -165,7 +165,7 @@ class EarliestHorizonByChange(SqliteCursors):
 
 
 class ReadsFromAnyServer(Servers):
-    """Reads from a server that has not reached the floor of the caller."""
+    """Also reads from servers that have not reached the caller's floor."""
 
     async def is_fit(self, books: SqliteBooks, reached: int) -> bool:  # noqa: ARG002 - that is the fault
         return True
@@ -216,10 +216,10 @@ MACHINES = {
     "earliest position of a cursor wins": faulty(parts=StoreParts(cursors=EarliestPositionWins)),
     "latest horizon by day": faulty(parts=StoreParts(cursors=LatestHorizonByDay)),
     "earliest horizon by change": faulty(parts=StoreParts(cursors=EarliestHorizonByChange)),
-    "any server will do": faulty(LaggingReplicaMachine, lagging=ServiceReadingAnyServer),
-    "each server tells its own time": faulty(LaggingReplicaMachine, lagging=ServiceWithoutFloors),
+    "reads from any server": faulty(LaggingReplicaMachine, lagging=ServiceReadingAnyServer),
+    "each server reports its own time": faulty(LaggingReplicaMachine, lagging=ServiceWithoutFloors),
     "greater instead of greater or equal": faulty(parts=StoreParts(books=ExclusiveLowerBound)),
-    "walk without end": faulty(parts=StoreParts(books=UnboundedPass)),
+    "pass without end": faulty(parts=StoreParts(books=UnboundedPass)),
     "reader's mark taken after the last page": faulty(reader=MarkAfterTheLastPage),
     "puller's mark taken after the last page": faulty(copy=CopyThatMarksLate),
 }

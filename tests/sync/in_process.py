@@ -1,7 +1,7 @@
-"""A whole service whose application is called in this process, and whose parts a test may replace by faulty ones.
+"""A whole service whose application is called in this process, and whose parts a test may replace with faulty ones.
 
-The application is the one that is shipped. What is left out is the network:
-`InProcess` is an HTTP transport, so the clients on top of it are the real ones.
+The application is the shipped one. Only the network is left out: `InProcess`
+is an HTTP transport, so the clients on top of it are the real ones.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class InProcessService(RunningService):
         self.ledger.close()
         self.ledger = parts.ledger(store, self.clock, fingerprint)
         self.books = parts.books(store)
-        self.books.clock = self.clock  # type: ignore[attr-defined]  # for those that wrongly look at it
+        self.books.clock = self.clock  # type: ignore[attr-defined]  # for faulty books that read the clock
         cursors = parts.cursors(store, self.clock)
         usage = SqliteUsage(store, self.clock)
 
@@ -91,7 +91,7 @@ class InProcessService(RunningService):
 
     def close(self) -> None:
         self._close_parts()
-        # Connections to a server end within their loop.
+        # Connections to a server must be closed while their event loop runs.
         self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
         super().close()
@@ -112,7 +112,7 @@ class InProcessService(RunningService):
 
 
 class InProcessServiceOnPostgres(InProcessService):
-    """The same on PostgreSQL, with the shipped parts alone."""
+    """The same on PostgreSQL, with only the shipped parts."""
 
     def _open(self, parts: StoreParts) -> bootstrap.ServingPorts:
         assert parts == StoreParts(), "faulty parts are for SQLite"
@@ -157,7 +157,7 @@ class InProcess(httpx.BaseTransport):
 
 
 class InProcessServiceOverHttp(InProcessService):
-    """The same over HTTP, answered by the server that is shipped."""
+    """The same over HTTP, with the shipped server."""
 
     def answer(self, path: str, query: str, headers: dict[str, str]) -> Reply:
         received = self.server.client.get(f"{self.url}{path}", params=query, headers=headers)

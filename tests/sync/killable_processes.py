@@ -36,7 +36,7 @@ class KillableProcesses:
 
     def __init__(self, folder: Path, bills: int, seed: int, store: str = "") -> None:
         self.folder = folder
-        self.chance = random.Random(seed)  # noqa: S311 - a test that can be repeated
+        self.chance = random.Random(seed)  # noqa: S311 - the test must be reproducible
         self.records = _records(bills)
         self.port = free_port()
         self.kills: Counter[str] = Counter()
@@ -56,7 +56,7 @@ class KillableProcesses:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/ext/v1"
 
-    # --- who works -----------------------------------------------------------------
+    # --- processes -----------------------------------------------------------------
 
     def start(self, who: str, version: int) -> None:
         match who:
@@ -86,7 +86,7 @@ class KillableProcesses:
             )
 
     def _write_source(self, version: int) -> None:
-        """Every record, some of the bills as this version has them."""
+        """Write all records to the source file. Every fifth bill is changed in this version."""
         with (self.folder / "source.ndjson").open("wb") as out:
             for number, record in enumerate(self.records):
                 changed = record["kind"] == "bill" and number % 5 == version % 5
@@ -98,9 +98,9 @@ class KillableProcesses:
         return False
 
     def let_work(self, who: str, cpu_seconds: float) -> None:
-        """Return when this one has used so much CPU time more, or when it or everyone else is done.
+        """Wait until a process has used this much more CPU time, or it or all the others have ended.
 
-        CPU time and not time: however busy the machine is, the process is then somewhere in the middle of its work.
+        CPU time is independent of other load, so the process is in the middle of its work.
         """
         enough = self._cpu_seconds(who) + cpu_seconds
         others = [process for name, process in self.running.items() if name != who]
@@ -113,7 +113,7 @@ class KillableProcesses:
         until(has_worked, f"the {who} has worked for {cpu_seconds:.1f} seconds")
 
     def _cpu_seconds(self, who: str) -> float:
-        """Return the CPU time of this one and its children."""
+        """Return the CPU time of a process and its children."""
         first = self.running[who].pid
         ticks = 0
         for pid in [first, *_children(first)]:
@@ -123,7 +123,7 @@ class KillableProcesses:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def kill(self, who: str) -> bool:
-        """Kill the process and its children, as a power failure would; return whether it was still at work."""
+        """Kill the process and its children, as a power failure would; return whether it was still running."""
         process = self.running.pop(who)
         at_work = process.poll() is None
         self.kills[who] += at_work
@@ -140,7 +140,7 @@ class KillableProcesses:
         for who in list(self.running):
             self.kill(who)
 
-    # --- what must hold --------------------------------------------------------------
+    # --- checks ----------------------------------------------------------------------
 
     def assert_nothing_lost_or_doubled(self, version: int) -> None:
         with httpx.Client(headers={"authorization": f"Bearer {self.key}"}, timeout=30) as client:
@@ -182,7 +182,7 @@ def _is_bill(record: Json) -> bool:
 
 
 def _records(bills: int) -> list[Json]:
-    """A franchise of three branches with one base, its members and a year of bills, a few of them without a date."""
+    """Return a franchise of three branches with one base, its members and a year of bills, a few of them undated."""
     shops = [r.branch(id=f"s{number}", franchiseId=FRANCHISE, providerId="p") for number in range(3)]
     members = [r.member("p", id=f"m{number}") for number in range(bills // 10)]
     first = date(2025, 3, 1)

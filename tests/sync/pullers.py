@@ -1,4 +1,4 @@
-"""Copies kept by the real puller in a real DuckDB, pulled with cuts and changes at chosen moments."""
+"""Copies that the real puller keeps in a real DuckDB, pulled with crashes and changes at chosen moments."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ _numbers = count()
 
 
 class SimulatedCrash(BaseException):
-    """Nothing runs on after this."""
+    """The simulated process ends here."""
 
 
 class CrashingSink(DuckDBSink):
@@ -62,7 +62,7 @@ class PulledCopy:
         dies_at: int | None = None,
         after_it: bool = False,
     ) -> None:
-        """Pull; `cut` is the request before which the power goes, `meanwhile` what happens before which request."""
+        """Pull. The process crashes before request `cut`; each function in `meanwhile` is called before its request."""
         requests = 0
 
         def before() -> None:
@@ -81,7 +81,7 @@ class PulledCopy:
             try:
                 puller.run()
             except SimulatedCrash:
-                """What was committed stays; all else is gone with the process."""
+                """Only committed data survives, as after a real crash."""
             finally:
                 puller.close()
                 self.sink.dies_at = None

@@ -1,8 +1,8 @@
 """Small readers that follow the procedure of docs/sync.md one request at a time; anything may happen in between.
 
-They keep what they read in memory, and do nothing that the procedure does not
-say. What a reader has stored is one value, so a test can take any earlier value
-and let the reader continue from there, as after a crash or from a backup.
+They keep the bills they have read in memory and do only what the procedure
+says. A reader's stored state is one value, so a test can take any earlier value
+and let the reader continue from it, as after a crash or from a backup.
 """
 
 from collections.abc import Callable
@@ -14,21 +14,21 @@ from msgspec import Struct, field, json
 
 from sync.in_process import InProcessService, Json
 
-# Every bill of the tests that has a date lies within these windows.
+# Every dated bill of the tests lies within these windows.
 WINDOWS = (("20251101", "20251201"), ("20251202", "20260101"), ("20260102", "20260201"))
 EVER = "1970-01-01T00:00:00Z"
-# A reader can go back to any of its last states.
+# A reader can go back to any of this many recent states.
 MOST_STATES = 60
-# No list of the tests has more rows at one time.
+# No list of the tests ever has more rows.
 MOST_ROWS = 9
 
-# What becomes of an answer: it is stored with its cursor, it is lost, or its rows are stored without its cursor.
+# An answer is stored with its cursor, or it is lost, or its rows are stored without its cursor.
 Fate = Literal["stored", "lost", "half stored"]
 Lists = list[tuple[str, Json]]
 
 
 class ReaderState(Struct):
-    """A copy of the bills, and its marks. Two readers may share one."""
+    """A copy of the bills, and its marks. Two readers may share a state."""
 
     bills: dict[tuple[str, str], Json] = field(default_factory=dict)
     marks: dict[str, str] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class ReaderState(Struct):
 
 
 class Pass(Struct):
-    """How far a reader has come in one list. `first_time` is the serverTime of the first page."""
+    """A reader's progress in one list. `first_time` is the serverTime of the first page."""
 
     cursor: str | None = None
     first_time: str = ""
@@ -48,7 +48,7 @@ class Pass(Struct):
 
 
 class Progress(Struct):
-    """How far a reader has come in its run: the lists it has still to read, and the first of them."""
+    """A reader's progress in its run: the lists that remain to be read, and the pass through the first of them."""
 
     mark: str = ""
     lists: Lists = field(default_factory=list)
@@ -90,7 +90,7 @@ class Reader:
     # --- one request ------------------------------------------------------------------
 
     def step(self, fate: Fate = "stored") -> None:
-        """Make the next request of the run. A new run begins when the last one is over."""
+        """Send the next request of the run. A new run begins when the last one has ended."""
         self._history.append((copy(self.progress), None if self.shares_store else copy(self.store)))
         del self._history[:-MOST_STATES]
         self.at = None
@@ -100,7 +100,7 @@ class Reader:
             self._begin(fate)
 
     def go_back(self, choice: int) -> None:
-        """Continue from an earlier state. Readers that share a store keep what is in it."""
+        """Continue from an earlier state. If readers share a state, its contents are kept."""
         if self._history:
             progress, store = self._history[choice % len(self._history)]
             self.progress = copy(progress)
@@ -108,32 +108,32 @@ class Reader:
                 self.store = copy(store)
 
     def take_earlier_marks(self, other: "Reader") -> None:
-        """Take over the marks of another reader that are not later, so that both read the same lists."""
+        """Take over the other reader's marks unless they are later, so that both read the same lists."""
         for shop_id, mark in other.store.marks.items():
             if shop_id in self.store.marks and _instant(mark) <= _instant(self.store.marks[shop_id]):
                 self.store.marks[shop_id] = mark
 
     def start_from_a_copy_of(self, other: "Reader") -> None:
-        """Continue as a second job that was given what another one had stored. It reads the current list again."""
+        """Continue as a second job that was given the stored state of another. It reads the current list again."""
         if not self.shares_store:
             self.store, self.progress = copy(other.store), copy(other.progress)
             self.progress.current = Pass()
             self._history.clear()
 
     def step_to_a_cursor(self) -> None:
-        """Step until a page has offered a cursor, or to the end of the run."""
+        """Step until a page has returned a cursor, or to the end of the run."""
         self.step()
         while self.running and self.at is None:
             self.step()
 
     def finish(self) -> None:
-        """Finish the run under way, and then run once more. Nothing else happens meanwhile."""
+        """Finish the current run, and then run once more. Nothing else happens meanwhile."""
         self._run_to_the_end()
         self.step()
         self._run_to_the_end()
 
     def _run_to_the_end(self) -> None:
-        # A list may be read twice: its cursor may have expired.
+        # A list may be read twice, because its cursor may have expired.
         most = 2 * (len(self.progress.lists) + 1) * (MOST_ROWS // self.limit + 3)
         for _ in range(most):
             if not self.running:
@@ -195,14 +195,14 @@ class Reader:
             self.store.marks[shop_id] = self.next_mark(progress.mark)
 
     def after_full_page(self, shop_id: str) -> None:
-        """Do what a reader does between two pages of a list."""
+        """A hook for actions between two pages of a list."""
 
     def next_mark(self, mark: str) -> str:
-        """Return the serverTime of the answer before the first page."""
+        """Return the next mark: the serverTime of the answer before the first page."""
         return mark
 
     def keep(self, bill: Json) -> None:
-        """An older row never overwrites a newer one."""
+        """Store a bill unless a newer version of it is already stored."""
         known = self.bills.get((bill["shopId"], bill["id"]))
         if known is None or known["updatedAt"] is None or _later(bill, known):
             self.bills[bill["shopId"], bill["id"]] = bill
@@ -214,7 +214,7 @@ class Reader:
 
 
 class FinalTimeReader(Reader):
-    """A reader whose mark is the `serverTime` of the last page of a list: of several lists the earliest."""
+    """A reader whose mark is the `serverTime` of a list's last page, or the earliest of several lists."""
 
     def next_mark(self, mark: str) -> str:  # noqa: ARG002 - this reader does not use it
         shop_id = next(reversed(self.progress.times))
@@ -222,7 +222,7 @@ class FinalTimeReader(Reader):
 
 
 class StatelessReader(Reader):
-    """A reader that keeps no cursors and no marks: it asks from the latest change it has seen in a shop on."""
+    """A reader without cursors and marks: it requests all changes since the latest that it has seen in a shop."""
 
     def selections(self, shop_id: str) -> list[Json]:
         if shop_id in self.store.marks:
@@ -243,7 +243,7 @@ class StatelessReader(Reader):
 
 
 class MemberPass(Struct):
-    """A pass through a base: the members so far, and the number of the latest load when it began."""
+    """A pass through a base: the members read so far, and the number of the latest load when the pass began."""
 
     base: str
     number: int
@@ -255,7 +255,7 @@ class MemberPass(Struct):
 
 
 class MemberReader:
-    """A client that reads one base after the other in full, by cursor."""
+    """A client that reads each base in full, one after the other, by cursor."""
 
     def __init__(self, service: InProcessService, key: str, limit: int, bases: tuple[str, ...]) -> None:
         self.service = service
@@ -269,7 +269,7 @@ class MemberReader:
         self._history: list[MemberPass] = []
 
     def step(self, finished: Callable[[MemberPass], None], fate: Fate = "stored") -> None:
-        """Read the next page. `finished` is called with every pass that has come to its end."""
+        """Read the next page. `finished` is called with every completed pass."""
         if self._pass is None:
             self._turn += 1
             self._pass = MemberPass(self._bases[self._turn % len(self._bases)], self.number)
@@ -302,7 +302,7 @@ class MemberReader:
 
     @property
     def base(self) -> str | None:
-        """The base of the pass under way."""
+        """Return the base of the current pass."""
         return self._pass.base if self._pass else None
 
     def read_base(self, base: str, finished: Callable[[MemberPass], None]) -> None:
@@ -316,7 +316,7 @@ class MemberReader:
 
 
 def check_page(current: Pass, page: Json, limit: int, *, by_change: bool) -> None:
-    """Check a page against the earlier ones of its pass, and note it."""
+    """Check a page against the earlier pages of its pass, and record it."""
     told = page["serverTime"]
     if not current.first_time:
         current.first_time = told

@@ -1,8 +1,8 @@
-"""Several servers with horizons of their own, in this process: copies of the books that lag, and two nodes.
+"""Several servers with different horizons in this process: copies of the books that lag, and two nodes.
 
-The rule that the meters follow is theirs (`tests/backends/test_given_horizons.py`
-tests it on real servers); here the whole service is run under it, and the order
-in which servers are asked is as bad as hypothesis can make it.
+`tests/backends/test_given_horizons.py` tests the rule for floors on real meters.
+Here the whole service runs under that rule, and hypothesis chooses the worst
+order in which servers are asked.
 """
 
 import sqlite3
@@ -63,7 +63,7 @@ class Servers:
         self._offered = 0
 
     async def look(self) -> None:
-        """Learn how far each replica has come."""
+        """Update the known horizon of each replica."""
         self._known = [await replica.books.horizon() for replica in self.replicas]
 
     def offered(self) -> int:
@@ -71,7 +71,7 @@ class Servers:
         return self._offered
 
     async def first(self, ask: Callable[[SqliteBooks], Awaitable[T]], reached: int) -> T:
-        """The answer of the first server in order that has come far enough."""
+        """Return the answer of the first server in order that has reached this horizon."""
         for which in () if self.primary_only else self.order:
             books = self.replicas[which].books
             if await self.is_fit(books, reached):
@@ -82,14 +82,14 @@ class Servers:
         return await books.horizon() >= reached
 
     async def found(self, ask: Callable[[SqliteBooks], Awaitable[T]], reached: int) -> T:
-        """The same; what is not there is asked of the primary as well."""
+        """Do the same, but also ask the primary for a row that was not found."""
         answer = await self.first(ask, reached)
         is_there = answer.continues if isinstance(answer, BillPage | MemberPage) else answer
         return answer if is_there else await ask(self.primary)
 
 
 class LaggingBooks:
-    """The books of a node: each read from one of its servers."""
+    """The books of a node: each read goes to one of its servers."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
@@ -161,7 +161,7 @@ class MeterWithFloors:
 
 
 class LaggingReplicaService(InProcessService):
-    """Two nodes over a primary and two replicas. Which node is asked next is up to the test."""
+    """Two nodes over a primary and two replicas. The test chooses which node is asked next."""
 
     servers: type[Servers] = Servers
     meter: type[MeterWithFloors] = MeterWithFloors
@@ -188,7 +188,7 @@ class LaggingReplicaService(InProcessService):
         super().close()
 
     def answer(self, path: str, query: str, headers: dict[str, str]) -> Reply:
-        """The next node answers each time, unless the test has said which."""
+        """Return an answer. The nodes take turns, unless the test has chosen one."""
         self.turn = (self.turn + 1) % NODES
         self.app = self.apps[self.turn]
         return super().answer(path, query, headers)
@@ -204,7 +204,7 @@ class LaggingReplicaService(InProcessService):
 
 
 class LaggingReplicaMachine(SyncMachine):
-    """The same rules, and those of replicas that catch up when they like."""
+    """The same rules, plus replicas that catch up at any time."""
 
     lagging: type[LaggingReplicaService] = LaggingReplicaService
     service: LaggingReplicaService
@@ -227,7 +227,7 @@ class LaggingReplicaMachine(SyncMachine):
     @precondition(lambda self: self.readers)
     @rule(which=st.integers(0, 5), replica=st.integers(0, REPLICAS - 1), order=ORDERS)
     def a_reader_runs_while_one_replica_is_ahead(self, which: int, replica: int, order: list[int]) -> None:
-        """The mark comes from the replica that is ahead, and the pages from the one that is not."""
+        """The mark comes from the replica that is ahead, and the pages from the other one."""
         reader = self.readers[which]
         self.the_horizon_is_moved()
         self.a_replica_catches_up(replica)
@@ -238,7 +238,7 @@ class LaggingReplicaMachine(SyncMachine):
         reader.finish()
 
     def load(self, records: list[Json], batch: int = 500) -> None:
-        """History reaches every replica at once: what has no stamp is shown only by a full read that comes after it."""
+        """Load records. History reaches every replica at once: it has no stamp, so only later full reads return it."""
         super().load(records, batch)
         if any(record.get("history") for record in records):
             self.service.everyone_catches_up()
@@ -251,10 +251,10 @@ class LaggingReplicaMachine(SyncMachine):
         super().quiet(reconcile)
 
     def check_members(self, read: Any) -> None:
-        """Replicas that lag may lack members that the primary has; those are checked when all have caught up."""
+        """Do nothing: replicas may lack members. They are compared when all replicas have caught up."""
 
     def ask(self, path: str, **query: Any) -> Json:
-        """Compare with what the primary shows."""
+        """Ask the primary, whose answers the copies are compared with."""
         for view in self.service.views:
             view.primary_only = True
         try:

@@ -1,4 +1,4 @@
-"""What the POS of the tests has sent: the records to draw from, and which of them a list can show."""
+"""The data that the POS has sent in the tests: the records to draw from, and which of them a list can show."""
 
 from collections.abc import Iterable
 from datetime import date
@@ -73,7 +73,7 @@ _member = st.fixed_dictionaries(
 
 
 class SourceData:
-    """The records as they stand, and what is special about some bills."""
+    """The current records, and the bills that need special treatment in comparisons."""
 
     def __init__(self) -> None:
         self.shops: dict[str, Json] = {}
@@ -83,7 +83,7 @@ class SourceData:
         self.imported: dict[Identity, int] = {}
 
     def taken(self, records: Iterable[Json], number: int) -> list[Json]:
-        """Note the records of load `number`; those that the service will take."""
+        """Record the contents of load `number`; return the records that the service will accept."""
         return [record for record in records if self._take(dict(record), number)]
 
     def _take(self, record: Json, number: int) -> bool:
@@ -114,7 +114,7 @@ class SourceData:
             self.once_removed.add(identity)
             return True
         if record["history"] and identity in self.once_removed:
-            # A bill that went and came back as history: no list and no comparison could tell.
+            # If a removed bill came back as history, no list would show it, so this is left out.
             return False
         if record["history"] and identity not in self.bills:
             self.imported[identity] = number
@@ -126,7 +126,7 @@ class SourceData:
         return {"kind": "bill", "shopId": shop_id, "id": bill_id, "removed": True}
 
     def everything(self) -> list[Json]:
-        """Every record as it stands, removed shops last."""
+        """Return every current record, removed shops last."""
         shops = [shop for shop in self.shops.values() if not shop.get("gone")]
         removed = [
             {"kind": "shop", "id": shop["id"], "removed": True} for shop in self.shops.values() if shop.get("gone")
@@ -136,10 +136,10 @@ class SourceData:
     def compare_bills(
         self, held: dict[Identity, Json], served: dict[Identity, Json], shops: set[str], begun: dict[str, int]
     ) -> None:
-        """A copy is what the service shows, but for what the contract has no word for.
+        """Compare a copy with the service, apart from differences that no list can show.
 
-        These are bills that the POS removed, and bills imported as history
-        after the copy's first reading of their shop: no list tells of either.
+        These are bills that the POS removed, and bills imported as history after
+        the copy had read their shop for the first time.
         """
         held = {identity: bill for identity, bill in held.items() if identity[0] in shops}
         for identity in held.keys() - served.keys():
@@ -154,6 +154,6 @@ class SourceData:
                 assert late, f"{identity} was there before the copy and is missing from it"
 
     def _is_hidden(self, identity: Identity) -> bool:
-        """From before change tracking and without a date: no list shows such a bill."""
+        """Return whether no list shows the bill: it is history and has no date."""
         bill = self.bills[identity]
         return bill["history"] and bill["closedAt"] is None

@@ -1,8 +1,8 @@
-"""Anything may happen, in any order; and after each quiet point every copy is what the service holds.
+"""Anything may happen, in any order; at each quiet point, every copy equals the data of the service.
 
-A hypothesis state machine over the real service: shops, bills and members
-come, change and go, clocks step, loaders pause, pulls are cut off, and
-readers are always in the middle of something.
+A hypothesis state machine over the real service: shops, bills and members are
+added, changed and removed, clocks step, loaders pause, pulls are interrupted,
+and readers may be anywhere in a pass.
 """
 
 import shutil
@@ -25,19 +25,19 @@ from sync.source_data import BASES, DAYS, PERIOD, SHOPS, SourceData, bills_drawn
 LIMITS = st.sampled_from([1, 1, 2, 3, 4, 7])
 FATES: st.SearchStrategy[Fate] = st.sampled_from(["stored", "stored", "lost", "half stored"])
 HOUR, DAY = 3600, 86_400
-# Readers 0 and 1 share a store, and 0 to 4 a key.
+# Readers 0 and 1 share a state; readers 0 to 4 share a key.
 READERS = st.integers(0, 5)
 READERS_OF_ONE_KEY = st.integers(0, 4)
 READERS_WITH_A_STORE = st.integers(2, 4)
 MEMBER_READERS = st.integers(0, 1)
 CHOICE = st.integers(0, 10**6)
-# What is lost with the machine need not reach a disk; a death at a commit is played, not awaited.
-IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
+# Crashes are simulated, so nothing has to survive on a disk.
+IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a new folder is created in it
 FARTHEST_STEP_SEC = 8 * DAY
 
 
 class SyncMachine(RuleBasedStateMachine):
-    """The rules. Subclasses replace parts of the service or of its clients by faulty ones."""
+    """The rules. Subclasses replace parts of the service or of its clients with faulty ones."""
 
     parts = StoreParts()
     reader: type[Reader] = Reader
@@ -76,7 +76,8 @@ class SyncMachine(RuleBasedStateMachine):
         terms: Json = {"franchise": "f", "per_min": 10**9, "per_day": 10**9}
         self.truth_key, shared, own, other = (self.service.key(**terms) for _ in range(4))
         self.load(list(shops))
-        # Readers of one key, whom the service can tell apart only by their positions. Two of them fill one copy.
+        # The readers of one key, which the service can tell apart only by their positions. Two of them fill the same
+        # copy.
         common = ReaderState()
         self.readers = [
             self.reader(self.service, shared, limits[0], common),
@@ -89,7 +90,7 @@ class SyncMachine(RuleBasedStateMachine):
         self.member_readers = [MemberReader(self.service, shared, limit, BASES) for limit in limits[6:8]]
         self.copies = [self.copy(self.service, shared, limits[8]), self.copy(self.service, other, 7)]
 
-    # --- what the POS does ---------------------------------------------------------
+    # --- the POS -------------------------------------------------------------------
 
     @rule(bills=bills_drawn())
     def bills_come_or_change(self, bills: list[Json]) -> None:
@@ -148,7 +149,7 @@ class SyncMachine(RuleBasedStateMachine):
         self.member_changes |= {record["id"]: self.number for record in records if record["kind"] == "member"}
         self.service.load(*self.source_data.taken(records, self.number), batch=batch)
 
-    # --- what time does ------------------------------------------------------------
+    # --- time ----------------------------------------------------------------------
 
     @rule(seconds=st.sampled_from([0.001, 0.05, 1, HOUR, 23 * HOUR, 100_000, 3 * DAY, 6.9 * DAY, 9 * DAY]))
     def time_passes(self, seconds: float) -> None:
@@ -170,18 +171,18 @@ class SyncMachine(RuleBasedStateMachine):
 
     @rule()
     def the_clock_is_days_ahead_for_a_while(self) -> None:
-        """Whatever runs meanwhile takes every cursor to have expired."""
+        """To everything that runs meanwhile, all cursors have expired."""
         self.service.clock.step(8 * DAY)
         self.service.prune_cursors()
         self.service.ledger.advance_horizon()
         self.service.clock.step(-8 * DAY)
 
-    # --- what clients do -----------------------------------------------------------
+    # --- clients -------------------------------------------------------------------
 
     @precondition(lambda self: self.readers)
     @rule(which=READERS, pages=st.integers(1, 6), fate=FATES)
     def a_reader_reads_on(self, which: int, pages: int, fate: Fate) -> None:
-        """The first answer meets this fate, and the others arrive."""
+        """The first answer has this fate; the others arrive."""
         reader = self.readers[which]
         reader.number = self.number
         for page in range(pages):
@@ -190,7 +191,7 @@ class SyncMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.readers)
     @rule(which=READERS, choice=CHOICE)
     def a_reader_goes_back(self, which: int, choice: int) -> None:
-        """It has lost what it stored since, and continues from an earlier page."""
+        """The reader has lost its newer state and continues from an earlier page."""
         self.readers[which].go_back(choice)
 
     @precondition(lambda self: self.readers)
@@ -286,12 +287,12 @@ class SyncMachine(RuleBasedStateMachine):
     def later(self, bills: list[Json]) -> Callable[[], None]:
         return lambda: self.load(bills)
 
-    # --- what must hold --------------------------------------------------------------
+    # --- checks ----------------------------------------------------------------------
 
     @precondition(lambda self: self.readers)
     @rule(reconcile=st.booleans())
     def quiet(self, reconcile: bool) -> None:
-        """Nothing happens any more; every client runs once; every copy is what the service holds."""
+        """With no further changes, run every client once; then every copy must equal the data of the service."""
         while self.paused:
             self.a_paused_loader_commits(0)
         self.service.ledger.advance_horizon()
@@ -313,7 +314,7 @@ class SyncMachine(RuleBasedStateMachine):
                 self.compare(copy, served, exactly=True)
 
     def check_members(self, read: MemberPass) -> None:
-        """Check that a pass has every member that did not change since it began; if nothing did, exactly these."""
+        """Check that a pass has all members that have not changed since it began, and no others if none has changed."""
         served = expected.members(self.ask, read.base)
         changed = {self.service.token(member) for member, number in self.member_changes.items() if number > read.number}
         missing = {token for base, token in served if base == read.base} - read.members.keys() - changed
@@ -323,7 +324,7 @@ class SyncMachine(RuleBasedStateMachine):
             assert held.keys() == served.keys(), "a quiet pass does not have the members that are served"
 
     def served(self) -> Json:
-        """What the service shows to a key that nobody else uses."""
+        """Return what the service shows to a key that nobody else uses."""
         shops = expected.shops(self.ask)
         bills: Json = {}
         for shop_id in shops:

@@ -1,8 +1,8 @@
-"""The proof can fail: each deliberate fault is caught by the machine that finds nothing in the shipped service.
+"""The state machine detects every deliberate fault, and none in the shipped service.
 
-A scenario is a way through the machine's own rules. Played with the shipped
-parts it ends well, and with the fault it does not; in the long run hypothesis
-has to find a way by itself.
+A scenario is a fixed sequence of the machine's rules. It passes with the shipped
+parts and fails with the fault. In the long run, hypothesis has to find such a
+sequence by itself.
 """
 
 from collections.abc import Callable
@@ -84,7 +84,7 @@ def a_reader_that_begins_inside_a_tie(machine: SyncMachine) -> None:
 
 
 def changes_on_the_way(machine: SyncMachine) -> None:
-    """Every page of an incremental pass is followed by a change; the pass has to end all the same."""
+    """Every page of an incremental pass is followed by a change. The pass must end nevertheless."""
     begin(machine, limit=1)
     one_by_one(machine, 6)
     reader = machine.readers[0]
@@ -123,7 +123,7 @@ def two_jobs_read_one_list(machine: SyncMachine) -> None:
 
 
 def a_first_read_that_another_overtakes(machine: SyncMachine) -> None:
-    """A bill changes behind a reader by day, whose mark is the serverTime of its last page."""
+    """A bill changes in a part of the list by day that was already read. The mark is the last page's serverTime."""
     machine.begin((SHOP, {**SHOP, "id": "s1"}), (2,) * 9)
     one_by_one(machine, 6)
     slow, fast = machine.readers[4], machine.readers[3]
@@ -136,7 +136,7 @@ def a_first_read_that_another_overtakes(machine: SyncMachine) -> None:
 
 
 def a_second_pass_from_the_same_mark(machine: SyncMachine) -> None:
-    """The second reader took its mark after the first had begun, and meets it at the end of the first page."""
+    """The second reader took its mark after the first had begun, and its first page ends with the same cursor."""
     begin(machine, limit=1)
     one_by_one(machine, 6)
     first, second = machine.readers[2], machine.readers[3]
@@ -149,7 +149,7 @@ def a_second_pass_from_the_same_mark(machine: SyncMachine) -> None:
 
 
 def a_new_key_while_replicas_lag(machine: SyncMachine) -> None:
-    """The key first gets the primary's horizon; no later page may be older."""
+    """The key first gets the primary's horizon. No later page may be older."""
     machine.begin((SHOP, {**SHOP, "id": "s1"}), (2,) * 9)
     if isinstance(machine, LaggingReplicaMachine):
         machine.service.everyone_catches_up()
@@ -158,7 +158,7 @@ def a_new_key_while_replicas_lag(machine: SyncMachine) -> None:
 
 
 def a_mark_from_the_server_that_is_ahead(machine: SyncMachine) -> None:
-    """Only a machine with several servers has one that is ahead."""
+    """Applies only to a machine with several servers, of which one is ahead."""
     begin(machine)
     one_by_one(machine, 3)
     if not isinstance(machine, LaggingReplicaMachine):
@@ -182,23 +182,23 @@ SCENARIOS: dict[str, Callable[[SyncMachine], None]] = {
     "earliest position of a cursor wins": two_jobs_read_one_list,
     "latest horizon by day": a_first_read_that_another_overtakes,
     "earliest horizon by change": a_second_pass_from_the_same_mark,
-    "any server will do": a_new_key_while_replicas_lag,
-    "each server tells its own time": a_mark_from_the_server_that_is_ahead,
+    "reads from any server": a_new_key_while_replicas_lag,
+    "each server reports its own time": a_mark_from_the_server_that_is_ahead,
     "greater instead of greater or equal": a_reader_that_begins_inside_a_tie,
-    "walk without end": changes_on_the_way,
+    "pass without end": changes_on_the_way,
     "reader's mark taken after the last page": a_change_behind_the_reader,
     "puller's mark taken after the last page": a_change_behind_the_puller,
 }
 
 
-def play(kind: type[SyncMachine], scenario: Callable[[SyncMachine], None]) -> None:
-    """A scenario, to its quiet point."""
+def run_scenario(kind: type[SyncMachine], scenario: Callable[[SyncMachine], None]) -> None:
+    """Run a scenario and then check every copy."""
     machine = kind()
     try:
         scenario(machine)
         machine.quiet(reconcile=False)
     finally:
-        machine.readers = []  # the machine has nothing left to say
+        machine.readers = []  # the final checks of the machine are not needed
         machine.teardown()
 
 
@@ -207,20 +207,23 @@ def test_every_fault_has_a_scenario() -> None:
     assert SyncMachine.parts == StoreParts()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", SCENARIOS)
 def test_the_shipped_service_passes_every_scenario(fault: str) -> None:
-    play(LaggingReplicaMachine if issubclass(MACHINES[fault], LaggingReplicaMachine) else SyncMachine, SCENARIOS[fault])
+    run_scenario(
+        LaggingReplicaMachine if issubclass(MACHINES[fault], LaggingReplicaMachine) else SyncMachine, SCENARIOS[fault]
+    )
 
 
 @pytest.mark.parametrize("fault", SCENARIOS)
 def test_a_service_or_client_with_the_fault_is_caught(fault: str) -> None:
     with pytest.raises(AssertionError, match=r"missing|'b\d'|does not end|later serverTime|came twice"):
-        play(MACHINES[fault], SCENARIOS[fault])
+        run_scenario(MACHINES[fault], SCENARIOS[fault])
 
 
 # A pass that never ends does not make a copy wrong, so Hypothesis would have to run forever to find it.
 @pytest.mark.long
-@pytest.mark.parametrize("fault", sorted(set(MACHINES) - {"walk without end"}))
+@pytest.mark.parametrize("fault", sorted(set(MACHINES) - {"pass without end"}))
 def test_hypothesis_finds_the_fault_by_itself(fault: str) -> None:
     search = settings(
         max_examples=150,

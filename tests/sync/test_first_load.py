@@ -1,4 +1,4 @@
-"""A key may be older than its shop: what is loaded while its first questions are answered is not passed over."""
+"""A key may be older than its shop: bills loaded while its first requests are answered are not missed."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ from sync.in_process import InProcessService, StoreParts
 
 
 class LoadedMeanwhile(SqliteBooks):
-    """Something happens just before the horizon is read on its own."""
+    """Runs a function just before the horizon is read on its own."""
 
     happens: Callable[[], None]
 

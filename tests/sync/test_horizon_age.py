@@ -1,4 +1,4 @@
-"""How far `serverTime` is behind the clock, measured on real processes, one of them frozen inside its transaction."""
+"""The age of `serverTime`, measured on real processes, one of them frozen inside its transaction."""
 
 import json
 import subprocess

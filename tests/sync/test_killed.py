@@ -1,4 +1,4 @@
-"""Loader, server and puller killed with -9 at random points: nothing lost or doubled, nothing to repair by hand."""
+"""Loader, server and puller are killed with -9 at random points: nothing is lost or doubled or needs manual repair."""
 
 from pathlib import Path
 
@@ -6,14 +6,15 @@ import pytest
 
 from sync.killable_processes import KillableProcesses
 
-# The CPU time that each needs for 400 bills. One that is done sooner gets less time, so that it is killed at work too.
+# The CPU time that each needs for 400 bills. If one finishes sooner, its time is reduced, so that it is killed while
+# running.
 WORK_SEC = {"loader": 0.35, "puller": 0.9, "server": 0.1}
 
 
 def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProcesses:
-    """All three at work; one after the other is killed and started again, until there were so many kills.
+    """Run all three; kill and restart one after the other until this many were killed.
 
-    Of each at least an eighth.
+    Each accounts for at least an eighth of the kills.
     """
     processes = KillableProcesses(folder, bills, seed)
     longest = {victim: seconds * bills / 400 for victim, seconds in WORK_SEC.items()}
@@ -41,6 +42,7 @@ def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProc
     return processes
 
 
+@pytest.mark.long
 def test_nothing_is_lost_or_doubled_by_a_few_kills(tmp_path: Path) -> None:
     run_killing(tmp_path, kills=6, bills=400, seed=1)
 

@@ -1,4 +1,4 @@
-"""The clock of real processes steps forward and back, by faketime; serverTime never does, and no change is missed."""
+"""Real processes whose clock faketime steps forward and back: serverTime never goes back, and no change is missed."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ pytestmark = [
 
 
 class ProcessesWithFakeClock(KillableProcesses):
-    """A deployment whose processes all look at a clock that the test sets."""
+    """A deployment whose processes all use a clock that the test sets."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, bills=0, seed=1)
@@ -63,7 +63,7 @@ def processes(tmp_path: Path) -> Iterator[ProcessesWithFakeClock]:
 
 
 class Reader:
-    """Follows the changes of the shop, from mark to mark."""
+    """Reads the changes of the shop from mark to mark."""
 
     def __init__(self, client: httpx.Client) -> None:
         self._client = client

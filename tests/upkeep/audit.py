@@ -1,7 +1,7 @@
-"""Looks up known vulnerabilities of what a server installs: `make check` runs it.
+"""Checks the packages that a server installs for known vulnerabilities. `make check` runs it.
 
-It fails only on a vulnerability. Offline, or without pip-audit, it says in a
-sentence that nothing was looked up.
+It fails only on a vulnerability. If it is offline, or pip-audit is missing, it
+prints a sentence that nothing was checked.
 """
 
 import json
@@ -15,7 +15,7 @@ WAIT_SEC = 120
 
 
 def audited(command: list[str]) -> tuple[int, str]:
-    """Return the exit status and the sentence for what an audit printed."""
+    """Return the exit status and a sentence for the output of an audit."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_SEC)
         found: list[dict[str, Any]] = json.loads(done.stdout)["dependencies"]

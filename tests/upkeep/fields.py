@@ -1,4 +1,4 @@
-"""Writes docs/fields.md from the resources. Run as a program, it replaces the file: `make docs`."""
+"""Generates docs/fields.md from the resources. Run as a program, it replaces the file: `make docs`."""
 
 import types
 import typing

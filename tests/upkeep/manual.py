@@ -1,7 +1,7 @@
-"""Writes the manual pages in deploy/man from the commands themselves. Run as a program, it replaces them: `make docs`.
+"""Generates the manual pages in deploy/man from the commands. Run as a program, it replaces them: `make docs`.
 
-There is a page for the program and one for each command and subcommand, named as git names its own:
-counterfoil-keys-issue(1).
+There is a page for the program and one for each command and subcommand, named
+like those of git: counterfoil-keys-issue(1).
 """
 
 import re
@@ -23,12 +23,12 @@ STATUSES = {
     "3": "`load` rejected lines and loaded all others.",
     "130": "Interrupted.",
 }
-# Shown in bold: commands, file names and values that a help text quotes.
+# Commands, file names and values that a help text quotes are shown in bold.
 QUOTED = re.compile(r"`([^`]+)`")
 
 
 def pages() -> dict[str, str]:
-    """Return every page by the name of its file."""
+    """Return every page by its file name."""
     return {f"{ctx.command_path.replace(' ', '-')}.1": _page(ctx) for ctx in _contexts(program, "counterfoil", None)}
 
 
@@ -93,7 +93,7 @@ def _terms(texts: dict[str, str]) -> list[str]:
 
 
 def _text(text: str) -> list[str]:
-    """Return paragraphs as roff; one that begins with click's mark `\\b` keeps its line breaks."""
+    """Return paragraphs as roff. A paragraph that begins with click's mark `\\b` keeps its line breaks."""
     lines: list[str] = []
     for number, paragraph in enumerate(text.split("\n\n")):
         lines += [".PP"] if number else []
@@ -110,7 +110,7 @@ def _quoted(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Escape what roff would interpret."""
+    """Escape characters that roff would interpret."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped
 

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-# The name of a function, and the position of the argument that says how long.
+# The name of each function, and the position of the argument for the duration.
 PAUSES = {
     "time.sleep": 0,
     "sleep": 0,
@@ -14,7 +14,7 @@ PAUSES = {
     "latency": 0,
 }
 SHELL_PAUSE = "sleep"
-# Most files have none of these words, and searching is much faster than parsing.
+# Most files contain none of these words, and searching is much faster than parsing.
 _MAY_PAUSE = re.compile(r"sleep|wait\b|wait_for|select|sigtimedwait|latency")
 
 
@@ -48,7 +48,7 @@ def _pause(call: ast.Call, events: set[str], ignored: set[int]) -> str:
     if _is_wait(call) and isinstance(call.func, ast.Attribute):
         if _is_fresh_event(call.func.value):
             return "wait for an event that nobody sets"
-        # A wait with a timeout returns whether the event was set. To ignore that is to pause.
+        # A wait with a timeout returns whether the event was set. If the result is ignored, the wait is a pause.
         if ast.unparse(call.func.value) in events and id(call) in ignored and (call.args or call.keywords):
             return "wait for an event whose outcome is ignored"
     if any(_starts_shell_pause(argument) for argument in call.args):
@@ -86,7 +86,7 @@ def _suppresses_timeouts(node: ast.With) -> bool:
 
 
 def _starts_shell_pause(node: ast.expr) -> bool:
-    """Whether this is a command line whose program is `sleep`, as a list or as text."""
+    """Return whether this is a command line, as a list or as text, whose program is `sleep`."""
     if isinstance(node, ast.List | ast.Tuple) and node.elts:
         node = node.elts[0]
         return isinstance(node, ast.Constant) and node.value == SHELL_PAUSE

@@ -1,4 +1,4 @@
-"""The benchmark times nobody before it has seen that all give the same answers. That check can fail."""
+"""The benchmark measures nothing until all contestants have given the same answers. That check can fail."""
 
 import gc
 import re
@@ -22,7 +22,7 @@ FRANCHISE = "the bench's own"
 
 
 class Pair:
-    """Two services that loaded the same records, or nearly the same."""
+    """Two services that loaded the same records, or records that differ slightly."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._services = [RunningService(folder / name) for name in ("ours", "theirs")]
@@ -77,7 +77,7 @@ def test_the_check_before_the_benchmark_leaves_no_connection_open(pair: Pair) ->
 
 
 def peer_port(line: socket.socket) -> int | None:
-    """Return the port that a connection leads to, or None if it is not connected."""
+    """Return the remote port of a connection, or None if it is not connected."""
     try:
         return int(line.getpeername()[1])
     except (OSError, IndexError, ValueError):

@@ -1,4 +1,4 @@
-"""docs/conformance.md: every row names code and tests that exist. And what no other suite proves of the contract."""
+"""docs/conformance.md: every row names code and tests that exist. Also tests clauses that no other suite covers."""
 
 import ast
 import re
@@ -43,7 +43,7 @@ def rows() -> list[Row]:
 
 @cache
 def names(path: Path) -> frozenset[str]:
-    """What a file defines: functions, classes, their methods, and constants."""
+    """Return the names that a file defines: functions, classes, their methods, and constants."""
     found: set[str] = set()
     for node in ast.parse(path.read_text("utf-8")).body:
         match node:
@@ -60,7 +60,7 @@ def names(path: Path) -> frozenset[str]:
 
 
 def missing(folder: Path, cell: str) -> list[str]:
-    """The references of a cell that lead nowhere."""
+    """Return the references of a cell that do not exist."""
     found = _REFERENCE.findall(cell)
     return [f"{file}::{name}" for file, name in found if not _exists(folder / file, name)]
 
@@ -76,7 +76,7 @@ IDS = [row.clause for row in ROWS]
 # --- the table -----------------------------------------------------------------------------
 
 
-def test_the_table_is_read_in_full() -> None:
+def test_the_table_is_parsed_completely() -> None:
     assert len(ROWS) > 150
 
 
@@ -107,7 +107,7 @@ def test_every_file_of_endpoint_tests_is_in_the_table() -> None:
     }
 
 
-# --- what no other suite proves ----------------------------------------------------------------
+# --- clauses that no other suite covers ------------------------------------------------------
 
 
 def test_the_changelog_holds_the_contracts_release_history() -> None:
@@ -126,7 +126,7 @@ def test_the_serving_side_cannot_write_the_books(tmp_path: Path) -> None:
         books.close()
 
 
-# --- that every answer a test gets is held against the document --------------------------------------
+# --- every answer in a test is checked against the document ------------------------------------------
 
 
 def answer(status: int = 200, headers: dict[str, str] | None = None, body: Any = None) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""Every module of the PostgreSQL back end belongs to one driver, or to neither: `make check` enforces it by list."""
+"""Every module of the PostgreSQL back end is assigned to one driver or to neither in the import contracts."""
 
 import tomllib
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""A published field reaches everything that carries fields: the documents, the typed client, and the tables of `pull`.
+"""A published field reaches all places that list fields: the documents, the typed client, and the tables of `pull`.
 
-docs/architecture.md ("Where to add") names the places; these tests fail when one
-of them was forgotten. Their companion is tests/client/test_models.py, which
-compares the typed client with the resources.
+docs/architecture.md ("Where to add") names the places; these tests fail if one
+of them was forgotten. tests/client/test_models.py also compares the typed client
+with the resources.
 """
 
 import re

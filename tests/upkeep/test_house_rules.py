@@ -14,7 +14,7 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 LONGEST = 450
 EMPTY_NAMES = {"util", "utils", "helper", "helpers", "manager", "service", "services", "common", "base", "misc"}
 SENTENCE = 3
-# What reads the wall clock. Those that are given a time only convert it.
+# Functions that read the wall clock. Given a time, they only convert it.
 WALL_CLOCK = {
     "time.time",
     "time.time_ns",
@@ -31,7 +31,7 @@ def named(path: Path) -> str:
 
 
 def calls_and_imports(path: Path) -> set[str]:
-    """Every dotted name that a file imports or calls, as written."""
+    """Return every dotted name that a file imports or calls, as written."""
     tree = ast.parse(path.read_text("utf-8"))
     names = set()
     for node in ast.walk(tree):
@@ -87,13 +87,13 @@ def test_a_source_file_has_at_most_450_lines(path: Path) -> None:
     assert len(path.read_text("utf-8").splitlines()) <= LONGEST
 
 
-def test_no_module_has_a_name_that_says_nothing() -> None:
+def test_no_module_has_a_meaningless_name() -> None:
     modules = [*SOURCES, *TESTS, *(path.parent for path in SOURCES)]
     assert [named(path) for path in modules if path.stem.strip("_") in EMPTY_NAMES] == []
 
 
 def test_no_test_sleeps() -> None:
-    """Tests wait for conditions, with `waiting.until`. Only a simulated network is slow on purpose."""
+    """Tests wait for conditions with `waiting.until`. Only a simulated network is slow on purpose."""
     slow = {ROOT / "tests" / "waiting.py", ROOT / "tests" / "faults" / "proxy.py"}
     tests = [path for path in TESTS if path not in slow]
     assert {named(path): found for path in tests if (found := pauses(path.read_text("utf-8")))} == {}
@@ -140,7 +140,7 @@ def test_waiting_for_a_condition_is_not_a_pause(source: str) -> None:
 
 
 def test_the_wall_clock_is_read_in_one_module() -> None:
-    """The client does not import the service, so its default clock is `time.time`, which it is given as an argument."""
+    """The client does not import the service, so its default clock is `time.time`, which is passed as an argument."""
     readers = {named(path): found for path in SOURCES if (found := wall_clock_reads(path.read_text("utf-8")))}
     assert readers.pop("src/counterfoil/machine/clock.py") != []
     assert readers.pop("src/counterfoil/client/api.py") == ["time.time"]
@@ -172,7 +172,7 @@ def test_other_clocks_and_conversions_are_allowed(source: str) -> None:
 
 
 def test_each_class_name_is_defined_once() -> None:
-    """The client's models may have the names of the resources that they describe on the wire."""
+    """The client's models may have the names of the resources that they represent."""
     defined: dict[str, list[str]] = {}
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -195,7 +195,7 @@ def test_the_name_of_a_test_is_a_sentence(path: Path) -> None:
 
 
 def test_test_names_are_unique_in_their_file() -> None:
-    """The later one would silently replace the earlier."""
+    """The later one would silently replace the earlier one."""
     for path in TESTS:
         names = [test.name for test in written_in(path)]
         assert sorted(set(names)) == sorted(names), named(path)
@@ -203,7 +203,7 @@ def test_test_names_are_unique_in_their_file() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "tests" / "ports").glob("test_*.py")), ids=named)
 def test_no_back_end_may_opt_out_of_the_port_suite(path: Path) -> None:
-    """Every test there takes the store, or something that is opened on it, and none is skipped or bound to fail."""
+    """Every test there uses the store, or something opened on it, and none is skipped or expected to fail."""
     for test in written_in(path):
         assert {argument.arg for argument in test.args.args} & {"store", "open_store", "cursors"}, test.name
     text = path.read_text("utf-8")

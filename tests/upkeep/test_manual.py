@@ -1,4 +1,4 @@
-"""The manual pages are those of the commands, and a formatter of manual pages accepts them."""
+"""The manual pages match the commands, and a formatter of manual pages accepts them."""
 
 import shutil
 import subprocess
@@ -27,5 +27,5 @@ def test_every_command_and_subcommand_has_a_page() -> None:
 def test_mandoc_finds_nothing_wrong_with_the_pages() -> None:
     lint = ["mandoc", "-Tlint", "-Wwarning", *map(str, sorted(FOLDER.iterdir()))]
     said = subprocess.run(lint, capture_output=True, text=True, check=False).stdout
-    # A page has no date: it changes with the commands, and its footer has the version.
+    # The pages have no date. They change only with the commands, and their footer has the version.
     assert [line for line in said.splitlines() if "missing date" not in line] == []

@@ -1,4 +1,4 @@
-"""The procedure for keeping a copy is documented in three places, each time in the same words."""
+"""The procedure for keeping a copy is documented in three places with the same words."""
 
 import json
 import re
@@ -10,7 +10,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def steps(text: str, after: str, before: str) -> list[str]:
-    """The numbered steps between two headings, each on one line."""
+    """Return the numbered steps between two headings, each on one line."""
     section = text.partition(after)[2].partition(before)[0]
     items = re.findall(r"^\d+\. (?:.+\n)(?: +.+\n)*", section, re.MULTILINE)
     return [" ".join(item.split()) for item in items]

@@ -1,4 +1,4 @@
-"""docs/operate.md lists the settings that there are, and no others."""
+"""docs/operate.md lists exactly the existing settings."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ def test_every_setting_is_in_the_operator_s_table_with_its_variable_and_default(
 
 
 def test_the_table_of_settings_and_the_settings_have_the_same_names() -> None:
-    # `database` is no setting of its own: it is `store` where that names a server.
+    # `database` is not a separate setting: it is `store` if that names a server.
     assert [setting.name for setting in TABLE] == [name for name in Settings.__struct_fields__ if name != "database"]
 
 

@@ -1,4 +1,4 @@
-"""What a server installs: pinned by hash, the same versions as in development, and from no particular host."""
+"""The packages that a server installs: pinned by hash, in the same versions as in development, from any host."""
 
 import json
 import re
@@ -36,14 +36,14 @@ def test_every_package_has_a_hash() -> None:
     assert [package for package in packages if "--hash=sha256:" not in package] == []
 
 
-def test_the_list_names_no_host_and_no_option_but_hashes() -> None:
+def test_the_list_names_no_host_and_no_options_except_hashes() -> None:
     assert "://" not in REQUIREMENTS
     options = set(re.findall(r"^\s+--([\w-]+)", REQUIREMENTS, re.M))
     assert options == {"hash"}
     assert not re.search(r"^-", REQUIREMENTS, re.M)
 
 
-def test_all_that_a_server_needs_directly_is_listed() -> None:
+def test_all_direct_dependencies_of_a_server_are_listed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
     needed = [*project["dependencies"], *extras["server"], *extras["cluster"]]

@@ -1,5 +1,5 @@
-// The statements, over better-sqlite3 or pg. Columns carry their names on the wire, and JSON columns are parsed:
-// by pg itself, and for SQLite here.
+// Statements for better-sqlite3 and pg. Columns have the names of the JSON fields. JSON columns are parsed by pg
+// itself; for SQLite they are parsed here.
 
 const BILL = `
   id, order_ids AS "orderIds", receipt_number AS "receiptNumber", tax_number AS "taxNumber", timestamp,

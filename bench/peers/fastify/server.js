@@ -2,7 +2,7 @@
 //
 //     DATABASE_URL=sqlite:///peers.sqlite3 PORT=8000 node server.js
 //
-// Bare: no keys, no limits, no records. `franchiseId` stands in for what a key would say.
+// There are no keys, limits or request records. `franchiseId` replaces the scope of a key.
 
 import Fastify from "fastify";
 

@@ -1,4 +1,4 @@
-"""`counterfoil backup`: a consistent, verified copy of a store in a folder, taken while it is in use."""
+"""`counterfoil backup`: back up an embedded store while it is in use, and verify the copy."""
 
 from pathlib import Path
 
@@ -13,18 +13,18 @@ from counterfoil.domain.calendar import iso_utc
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--without-secret", is_flag=True, help="Leave out the deployment secret. Keep a copy elsewhere.")
+@click.option("--without-secret", is_flag=True, help="Leave out the deployment secret. Keep a copy of it elsewhere.")
 @store_option
 @json_option
 @click.pass_context
 def command(ctx: click.Context, folder: Path, without_secret: bool, store: str | None, as_json: bool) -> None:
-    """Back up a store to the new folder DIR while the service runs.
+    """Back up a store to the new folder DIR while the service is running.
 
-    The copy has the three databases and the deployment secret. It is checked,
-    and appears under its name only when it is complete. A secret set in
-    COUNTERFOIL_SECRET is not copied. Rejects files are not copied.
+    The backup contains the three databases and the deployment secret. DIR is
+    created only when the backup is complete and verified. A secret set in
+    COUNTERFOIL_SECRET is not copied, and neither are rejects files.
 
-    Exit status: 0 the backup is complete and verified, 1 there is no backup.
+    Exit status: 0 the backup is complete and verified, 1 the backup failed.
     """
     settings = existing_store(ctx, store)
     require_embedded(settings)
@@ -45,7 +45,7 @@ def command(ctx: click.Context, folder: Path, without_secret: bool, store: str |
         ]
     )
     if not manifest.has_secret:
-        print_note("the backup is of no use without the deployment secret. Keep a copy of the secret elsewhere.")
+        print_note("the backup cannot be used without the deployment secret. Keep a copy of the secret elsewhere.")
 
 
 def _view(manifest: BackupManifest) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """`counterfoil completion`: the script that lets a shell complete commands, options and their values.
 
-Each time Tab is pressed, the script calls `counterfoil` itself, so it never goes
-stale. Completion does not need a store.
+Each time Tab is pressed, the script calls `counterfoil` itself, so it is never
+out of date. Completion does not need a store.
 """
 
 import click
@@ -25,6 +25,6 @@ def command(ctx: click.Context, shell: str) -> None:
     Then start a new shell.
     """
     script = SHELLS[shell](ctx.find_root().command, {}, "counterfoil", VARIABLE)
-    # Do not call `source()`: it runs the shell to check its version, and a machine that builds packages may not have
-    # it.
+    # Do not call `source()`: it runs the shell to check its version, and the shell may not be installed on a machine
+    # that builds packages.
     click.echo((script.source_template % script.source_vars()).strip())

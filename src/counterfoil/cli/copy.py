@@ -31,16 +31,18 @@ MAX_LISTED = 20
     help="Empty database, prepared with `counterfoil migrate`.",
 )
 @click.option(
-    "--cut-over", is_flag=True, help="Once both are equal, retire the source and open the target. Stop all loads first."
+    "--cut-over",
+    is_flag=True,
+    help="Once both stores are equal, retire the source and open the target. Stop all loads first.",
 )
 @json_option
 def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
-    """Copy a store from a folder to PostgreSQL while it is in use; run again to catch up.
+    """Copy a store from a folder to PostgreSQL while it is in use. Run it again to copy later changes.
 
-    The target stays closed until a run with --cut-over finds that both are equal,
-    byte for byte. After that, the source can no longer be used. Exit status: 0 both
-    are equal, 3 they differ (the differences are listed), 130 interrupted, 1
-    failed.
+    The target stays closed until a run with --cut-over finds that both stores are
+    equal, byte for byte. After that, the source can no longer be used. Exit status:
+    0 the stores are equal, 3 they differ (the differences are listed), 130
+    interrupted, 1 failed.
     """
     folder, database = _folder(source), _database(target)
     began = time.perf_counter()
@@ -66,7 +68,7 @@ def _cut_over(folder: Path, database: str) -> CutOver:
 
 
 class CopyProgress:
-    """Show a progress bar for each stage, with rate and time left."""
+    """Shows a progress bar for each stage, with the rate and the time left."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -114,7 +116,7 @@ def _print_report(report: CopyReport, seconds: float, as_json: bool, folder: Pat
     pairs = [
         (
             "moved",
-            f"{report.moved:,} rows in {seconds:.1f} s ({report.moved / seconds:,.0f}/s), {_passes(report.passes)}",
+            f"{report.moved:,} rows in {seconds:.1f} s ({report.moved / seconds:,.0f}/s), {_rounds(report.passes)}",
         )
     ]
     pairs += [("verified", ", ".join(f"{count:,} {name}" for name, count in report.rows.items() if count))]
@@ -124,15 +126,15 @@ def _print_report(report: CopyReport, seconds: float, as_json: bool, folder: Pat
         _print_differences(report)
     elif report.opened:
         click.echo(
-            "Both are equal. The target is open and the source is retired. Start the nodes with "
+            "Both stores are equal. The target is open and the source is retired. Start the nodes with "
             f"COUNTERFOIL_STORE=postgresql://... and the secret from {folder}."
         )
     else:
-        click.echo("Both are equal. To switch over, stop all loads and run the same command with --cut-over.")
+        click.echo("Both stores are equal. To switch over, stop all loads and run the same command with --cut-over.")
 
 
-def _passes(number: int) -> str:
-    return "1 pass" if number == 1 else f"{number} passes"
+def _rounds(number: int) -> str:
+    return "1 round" if number == 1 else f"{number} rounds"
 
 
 def _print_differences(report: CopyReport) -> None:

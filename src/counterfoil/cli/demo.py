@@ -117,7 +117,7 @@ def command(
 
 
 def _serve_cluster(port: int, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
-    """Serve from a local cluster. Load the data first, while no node advances the horizon to now."""
+    """Serve from a local cluster. Load the data first, before any node advances the horizon to the current time."""
     with sigterm_as_interrupt(), _store_folder(None) as folder:
         cluster = LocalCluster(Path(folder), showcase.demo_secret(seed), port)
         with closing(cluster), suppress(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""What the demo prints when it is ready: one line of JSON, or human-readable text."""
+"""Prints the addresses and keys of the demo when it is ready, as one line of JSON or as text."""
 
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote

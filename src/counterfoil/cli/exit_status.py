@@ -1,4 +1,4 @@
-"""How a pull or a comparison ended: a status word, a message, and an exit status for schedulers."""
+"""The result of a pull or a comparison: a status word, a message, and an exit status for schedulers."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ def exit_status(error: BaseException) -> ExitStatus:
 
 
 def print_error(outcome: ExitStatus, resume_note: str) -> None:
-    """Print the error on standard error, followed by `resume_note` if the work can be resumed."""
+    """Print the error to standard error, followed by `resume_note` if the work can be resumed."""
     if outcome.error:
         click.echo(f"counterfoil: {' '.join(outcome.error.split())}", err=True)
     if outcome.status == "interrupted" or (outcome.exit_code and outcome.can_retry and outcome.status != "target"):

@@ -33,8 +33,10 @@ def yesterday_in_thailand() -> date:
 
 @click.command()
 @click.option("--bills", type=click.IntRange(0), required=True, help="Number of bills.")
-@click.option("--shops", type=click.IntRange(1), help="Number of shops. [default: 18, more for many bills]")
-@click.option("--members", type=click.IntRange(0), help="Number of members. [default: 1,500, more for many bills]")
+@click.option("--shops", type=click.IntRange(1), help="Number of shops. [default: 18, or more if there are many bills]")
+@click.option(
+    "--members", type=click.IntRange(0), help="Number of members. [default: 1,500, or more if there are many bills]"
+)
 @click.option(
     "--seed",
     type=int,
@@ -51,7 +53,7 @@ def yesterday_in_thailand() -> date:
     default=STANDARD_OUTPUT,
     show_default="stdout",
     metavar="DIR",
-    help="Folder to write to, one file per kind of record.",
+    help="Write one file per kind of record to this folder.",
 )
 @click.option("--gzip", "as_gzip", is_flag=True, help="Compress with gzip.")
 @click.option("--zstd", "as_zstd", is_flag=True, help="Compress with zstd.")
@@ -75,7 +77,9 @@ def command(
     plan = _plan(bills, shops, members, seed, until.date() if until else yesterday_in_thailand(), days)
     if out == STANDARD_OUTPUT:
         if as_json:
-            raise click.UsageError("--json requires --out DIR, because the records go to standard output.")
+            raise click.UsageError(
+                "--json requires --out DIR, because otherwise the records are written to standard output."
+            )
         _to_standard_output(plan, compression)
         return
     written = _to_folder(plan, Path(out), compression)
@@ -100,7 +104,7 @@ def _plan(bills: int, shops: int | None, members: int | None, seed: int, until: 
 def _to_standard_output(plan: WorldPlan, compression: str | None) -> None:
     out = sys.stdout.buffer
     if compression and is_terminal(sys.stdout):
-        raise SettingsError("will not write compressed records to a terminal. Use --out DIR or redirect the output.")
+        raise SettingsError("compressed records cannot be shown on a terminal. Use --out DIR or redirect the output.")
     with _compressing(out, compression) as output:
         for line in _lines_with_progress(plan, show_progress=not is_terminal(sys.stdout)):
             output.write(line + b"\n")
@@ -108,7 +112,7 @@ def _to_standard_output(plan: WorldPlan, compression: str | None) -> None:
 
 
 def _to_folder(plan: WorldPlan, folder: Path, compression: str | None) -> dict[str, int]:
-    """Write one file per kind. Rename them when all are complete, so that an interrupted run leaves no partial data."""
+    """Write one file per kind of record. Rename the files when all are complete, so that no partial data is left."""
     folder.mkdir(parents=True, exist_ok=True)
     suffix = f".ndjson.{compression}" if compression else ".ndjson"
     paths = {kind: folder / f"{name}{suffix}" for kind, name in FILES.items()}

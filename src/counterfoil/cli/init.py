@@ -19,7 +19,7 @@ from counterfoil.settings import Settings, SettingsError, display_value
 @store_option
 @click.pass_context
 def command(ctx: click.Context, recreate: str | None, store: str | None) -> None:
-    """Create an empty store and its deployment secret. An existing store is left as it is.
+    """Create an empty store and its deployment secret. An existing store is not changed.
 
     `load`, `keys issue` and `demo` also create a store; `serve` never does. On
     PostgreSQL, run `counterfoil migrate` first, and use the login of the
@@ -28,7 +28,7 @@ def command(ctx: click.Context, recreate: str | None, store: str | None) -> None
     settings = settings_from(ctx, store=store)
     if recreate:
         if settings.database:
-            raise SettingsError("only a store in a folder has files that can be lost one by one")
+            raise SettingsError("only an embedded store has files that can be recreated")
         bootstrap.recreate(settings, recreate)
         record(settings, Act.FILE_RECREATED, f"{recreate}.sqlite3")
         click.echo(f"Created an empty {recreate}.sqlite3 in {display_value(settings, 'store')}.")

@@ -42,15 +42,15 @@ def key_id(value: str) -> str:
 
 
 def duration(value: str) -> int:
-    """Parse a duration such as `7d` to milliseconds."""
+    """Parse a duration such as `7d`, and return it in milliseconds."""
     found = _DURATION.fullmatch(value.strip())
     if not found:
-        raise click.BadParameter("not a valid duration; write a number and a unit: 30m, 12h, 7d or 2w.")
+        raise click.BadParameter("not a valid duration; use a number and a unit, such as 30m, 12h, 7d or 2w.")
     return int(found[1]) * _UNITS_MS[found[2]]
 
 
 def instant(value: str) -> int:
-    """Parse a time with a zone into an instant."""
+    """Parse a time with a zone, and return it in milliseconds since 1970."""
     try:
         moment = datetime.fromisoformat(value.strip())
     except ValueError:
@@ -132,7 +132,7 @@ def issue(
         issued = key_issuing.issue(key_store, grant, secrets.token_bytes, _now(), operator())
     if not bootstrap.inspection(settings).knows(grant.scope):
         print_note(
-            f"{grant.scope.kind} {grant.scope.id} is not loaded yet; until it is, the key can read nothing. "
+            f"{grant.scope.kind} {grant.scope.id} is not loaded yet. Until it is, the key cannot read anything. "
             "`counterfoil shops` lists the loaded IDs. If the ID is wrong, revoke this key and issue another."
         )
     _print_issued(issued, as_json)
@@ -202,7 +202,10 @@ def update(
 
 @command.command()
 @click.option(
-    "--revoke-old-in", type=duration, metavar="DURATION", help="Revoke the old key after this time: 30m, 12h, 7d or 2w."
+    "--revoke-old-in",
+    type=duration,
+    metavar="DURATION",
+    help="Revoke the old key after this time, such as 30m, 12h, 7d or 2w.",
 )
 @single_key_options
 def rotate(ctx: click.Context, keyid: str, revoke_old_in: int | None, store: str | None, as_json: bool) -> None:

@@ -33,8 +33,8 @@ OUTCOMES = tuple(
     outcome.value for outcome in (Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED, Outcome.LATE, Outcome.REMOVED)
 )
 
-# A load creates thousands of lists per batch but no reference cycles. With the default threshold, the garbage collector
-# took 6 % of its time.
+# A load creates thousands of lists per batch but no reference cycles. With the default threshold, it spent 6 % of its
+# time on garbage collection.
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 
@@ -58,7 +58,7 @@ class SourceList(Source):
             self.unreadable += part.unreadable
             self.empty += part.empty
         self.position = lambda: done
-        damage.tell()
+        damage.raise_if_any()
 
 
 class LoadReport(Struct, kw_only=True):
@@ -87,19 +87,19 @@ class LoadReport(Struct, kw_only=True):
     "--rejects",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="File for rejected lines; must not exist. [default: a new file in STORE/rejects]",
+    help="Write rejected lines to this file, which must not exist. [default: a new file in STORE/rejects]",
 )
 @click.option(
     "--strict",
     is_flag=True,
     help="Reject records that have unknown fields or unreadable values.",
 )
-@click.option("--check", is_flag=True, help="Write nothing; say what would be rejected and which fields are not used.")
+@click.option("--check", is_flag=True, help="Write nothing; show unused fields and the lines that would be rejected.")
 @click.option(
     "--quarantine",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Move files that cannot be read, or are not source records, to this folder; exit with status 3.",
+    help="Move files that cannot be read or are not source records to this folder, and exit with status 3.",
 )
 @store_option
 @json_option
@@ -117,13 +117,13 @@ def command(
 ) -> None:
     """Load source records (NDJSON or JSON, also .gz or .zst) from files, folders, or `-` for standard input.
 
-    Loading the same records twice is safe; to resume an interrupted load, run
-    the same command. Exit status: 0 all loaded, 3 some lines were rejected, 1
-    failed, 130 interrupted.
+    Loading the same records twice is safe. To resume an interrupted load, run
+    the same command again. Exit status: 0 all lines were loaded, 3 some lines
+    were rejected, 1 failed, 130 interrupted.
     """
     settings = settings_from(ctx, batch=batch, store=store)
     if check and (quarantine or rejects):
-        raise click.UsageError("--check writes and moves no files. Leave out --rejects and --quarantine.")
+        raise click.UsageError("--check does not write or move files. Leave out --rejects and --quarantine.")
     records = SourceList([open_source(name, may_be_empty=quarantine is not None) for name in sources])
     if check:
         rejects_file: RejectsFile = RejectExamples()
@@ -148,11 +148,11 @@ def command(
 
 
 def _load(settings: Settings, report: LoadReport, strict: bool) -> None:
-    """Run the load and report the result, even if it fails."""
+    """Run the load and complete the report, even if the load fails."""
     records, rejects = report.records, report.rejects
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     began = time.perf_counter()
-    # A check shows no token, and asking for the secret of a new store would create it.
+    # A check shows no tokens, so it can use any secret. Reading the secret of a new store would create it.
     pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES)) if report.check else bootstrap.pseudonyms(settings)
     opened = _open_for_check(settings) if report.check else closing(bootstrap.ledger(settings))
     doing = "Checking" if report.check else "Loading"
@@ -170,8 +170,8 @@ def _load(settings: Settings, report: LoadReport, strict: bool) -> None:
             if not report.summary.lines:
                 raise
             raise SourceError(
-                f"{str(error).rstrip('.')}. The lines before that were loaded. "
-                "Damage can alter lines unnoticed, so get the file again and load it."
+                f"{str(error).rstrip('.')}. The lines before that were loaded, but they may be damaged too. "
+                "Get a new copy of the file and load it."
             ) from error
         finally:
             rejects.close()
@@ -180,7 +180,7 @@ def _load(settings: Settings, report: LoadReport, strict: bool) -> None:
 
 @contextmanager
 def _open_for_check(settings: Settings) -> Iterator[Ledger]:
-    """Open a ledger that writes nothing. A store that does not exist yet is not created."""
+    """Yield a ledger that writes nothing. If there is no store yet, do not create one."""
     if not settings.database and not (settings.store / "books.sqlite3").exists():
         yield CheckingLedger(lambda _: None)
         return
@@ -189,7 +189,7 @@ def _open_for_check(settings: Settings) -> Iterator[Ledger]:
 
 
 def _require_new_file(rejects: Path) -> Path:
-    """Refuse an existing file, which may hold earlier rejects or be a source of this load."""
+    """Return the path. Raise if the file exists, because it may contain earlier rejects or be a source of this load."""
     if rejects.exists():
         raise click.BadParameter(f"{rejects} already exists. Choose a new file name.", param_hint="--rejects")
     return rejects
@@ -230,7 +230,7 @@ def _print_report(report: LoadReport, as_json: bool) -> None:
     if not summary.lines and not report.interrupted:
         click.echo("The delivery is empty: it contains no records.")
     if report.check:
-        click.echo("Nothing was written. Run the same command without --check to load.")
+        click.echo("Nothing was written. Run the same command without --check to load the records.")
     elif report.interrupted:
         click.echo("Stopped. Progress saved. Run the same command to resume.")
     elif report.rejects.used:
@@ -248,7 +248,7 @@ def _view(report: LoadReport) -> dict[str, object]:
     summary = report.summary
     checked: dict[str, object] = {}
     if isinstance(report.rejects, RejectExamples):
-        # What would become of a record is not known without writing it.
+        # The outcome of a record is known only when it is written.
         checked = {
             **dict.fromkeys(OUTCOMES),
             "check": True,

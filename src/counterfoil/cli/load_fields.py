@@ -1,16 +1,16 @@
-"""The part of a load's summary that says which fields were not used."""
+"""The part of a load's summary about unused fields, unreadable values and incomplete bills."""
 
 from collections import Counter
 
 from counterfoil.ingest.fields import FieldCounts, suggestion
 
-# The summary for people stays short; `--json` has every field.
+# The printed summary is kept short; `--json` lists every field.
 MAX_ROWS = 12
 UNKNOWN = "unknown field"
 
 
 def field_rows(counts: FieldCounts) -> list[tuple[str, str]]:
-    """Return the rows of the summary: unknown fields, unreadable values, and bills that lack something."""
+    """Return the rows of the summary about unknown fields, unreadable values and incomplete bills."""
     rows = [*_rows(UNKNOWN, counts.unknown), *_rows("unreadable", counts.unreadable)]
     lacking = [
         f"{count:,} without {what} ({count / counts.bills:.1%})"
@@ -39,7 +39,7 @@ def _rows(label: str, counts: Counter[tuple[str, str]]) -> list[tuple[str, str]]
 
 
 def field_view(counts: FieldCounts) -> dict[str, object]:
-    """Return the same for programs."""
+    """Return the same information in the form that `--json` prints."""
     return {
         "unknownFields": [
             {"kind": kind, "field": path, "records": count, "didYouMean": suggestion(kind, path)}

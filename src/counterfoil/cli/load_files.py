@@ -1,4 +1,4 @@
-"""The part of a load's summary about whole files: those that were not read, and those that are empty."""
+"""The part of a load's summary about files that were not read or are empty, and the quarantine of such files."""
 
 import shutil
 from collections.abc import Sequence
@@ -6,12 +6,12 @@ from pathlib import Path
 
 from counterfoil.ingest.sources import Source, printable_name
 
-# The summary for people stays short; `--json` has every file.
+# The printed summary is kept short; `--json` lists every file.
 MAX_NAMES = 10
 
 
 def move_to_quarantine(paths: Sequence[Path], folder: Path) -> list[Path]:
-    """Move files to a folder that only the owner can read; return where they are now."""
+    """Move files to a folder that only the owner can read, and return their new paths."""
     moved = []
     for path in paths:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ def file_rows(records: Source, quarantined: Sequence[Path]) -> list[tuple[str, s
 
 
 def file_view(records: Source, quarantined: Sequence[Path]) -> dict[str, object]:
-    """Return the same for programs."""
+    """Return the same information in the form that `--json` prints."""
     return {
         "unreadableFiles": _names(records.unreadable),
         "ignoredFiles": _names(records.ignored),

@@ -26,7 +26,7 @@ FIRST_FREE_DESCRIPTOR = 3
 COMMANDS = {
     "demo": "Serve an invented restaurant group, to try Counterfoil.",
     "serve": "Serve the API.",
-    "init": "Create an empty store, or an empty file in place of a lost one.",
+    "init": "Create an empty store, or replace a lost file with an empty one.",
     "load": "Load source records from files, folders or standard input.",
     "generate": "Write realistic source records for testing.",
     "schema": "Print the JSON Schema of a kind of source record.",
@@ -38,7 +38,7 @@ COMMANDS = {
     "audit": "Show who changed keys or the store, and when.",
     "migrate": "Create or upgrade the schema of a PostgreSQL store.",
     "copy": "Move a live store from a folder to PostgreSQL and verify it.",
-    "backup": "Back up a store in a folder while it is in use, and verify the copy.",
+    "backup": "Back up an embedded store while it is in use, and verify the copy.",
     "restore": "Restore a backup.",
     "prune": "Delete expired request records, daily totals and cursors.",
     "status": "Show on one screen whether all is well.",
@@ -48,8 +48,8 @@ COMMANDS = {
 }
 MODULES = {"settings": "show_settings"}
 
-# Errors whose message is meant for the operator, each with its prefix. Listed by
-# name, so that commands that do not use the store need not import it.
+# Errors whose messages are written for the operator, each with a prefix. They are
+# listed by name, so that commands that do not use the store need not import it.
 EXPECTED_ERRORS = {
     "SettingsError": "",
     "SourceError": "",

@@ -1,4 +1,4 @@
-"""Options shared by several commands, and how flags become settings."""
+"""Options shared by several commands, and functions that turn flags into settings."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -47,7 +47,7 @@ def require_embedded(settings: Settings) -> None:
     if settings.database:
         raise SettingsError(
             "a store on PostgreSQL is backed up and restored with PostgreSQL's own tools, pg_basebackup and a WAL "
-            "archive: docs/operate-backup.md has the commands and what to do after a restore."
+            "archive. See docs/operate-backup.md for the commands and the steps after a restore."
         )
 
 

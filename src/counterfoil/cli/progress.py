@@ -1,4 +1,4 @@
-"""A progress bar with rate and time left, on a terminal only."""
+"""Shows a progress bar with the rate and the time left, on a terminal only."""
 
 import sys
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ class ProgressDisplay(Protocol):
 
 @contextmanager
 def progress(what: str, total: int | None, unit: str) -> Iterator[ProgressDisplay]:
-    """Show a progress bar; show nothing when standard error is not a terminal."""
+    """Yield a function that updates a progress bar. It does nothing if standard error is not a terminal."""
     if not terminal.is_terminal(sys.stderr):
-        yield lambda position, count: None  # noqa: ARG005 - a display that is off
+        yield lambda position, count: None  # noqa: ARG005 - shows nothing
         return
     with _bar(total is None) as bar:
         task = bar.add_task(what, total=total, counted="", rate="")

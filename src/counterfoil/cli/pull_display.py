@@ -1,4 +1,4 @@
-"""Two-line progress display of a pull: progress, rate and time left; below, what is being read."""
+"""Two-line progress display of a pull: progress, rate and time left, and below them the current shop or base."""
 
 import sys
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ class PullDisplay(Progress):
     """Progress display that disappears when the work is done, because the summary follows."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._reading = ""  # set first: super().__init__() may already draw
+        self._reading = ""  # Set this first, because super().__init__() may already draw.
         super().__init__(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),

@@ -1,4 +1,4 @@
-"""Shows the progress of a pull, on a terminal only: what is being read, the speed, the remaining quota and time."""
+"""Shows the progress of a pull on a terminal: the current shop or base, the speed, and the remaining quota and time."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from counterfoil.client.pages import Tally
 
 @contextmanager
 def pull_progress() -> Iterator[Callable[[Tally], None]]:
-    """Yield a function that shows a tally; it does nothing when standard error is not a terminal."""
+    """Yield a function that shows a tally. It does nothing if standard error is not a terminal."""
     if not is_terminal(sys.stderr):
         yield lambda _: None
         return

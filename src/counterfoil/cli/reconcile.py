@@ -42,7 +42,9 @@ class Comparison(Struct):
 
 @click.command()
 @remote_options
-@since_option("How far back to compare. [default: the copy's first day, and then until 12 months are empty]")
+@since_option(
+    "How far back to compare. [default: before the copy's first day, stopping after 12 consecutive empty months]"
+)
 @click.option("--fix", is_flag=True, help="Replace the days that differ with the service's data.")
 @json_option
 def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> None:
@@ -61,7 +63,7 @@ def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> 
 
 
 def compare(remote: Remote, *, since: date | None, fix: bool) -> Comparison:
-    """Run one comparison."""
+    """Run one comparison and return its result."""
     comparison = Comparison()
     try:
         if not remote.destination.exists():
@@ -105,7 +107,8 @@ def _summary(comparison: Comparison) -> str:
     prefix = f"{comparison.days:,} days compared in {comparison.tally.requests:,} requests: "
     if found:
         differ = "1 differs" if len(found) == 1 else f"{len(found):,} differ"
-        return f"{prefix}{differ} from the service.{' All were fixed.' if found[0].is_fixed else ''}"
+        fixed = " It was fixed." if len(found) == 1 else " All were fixed."
+        return f"{prefix}{differ} from the service.{fixed if found[0].is_fixed else ''}"
     if comparison.is_equal:
         return f"{prefix}the copy matches the service."
     return f"{prefix}no differences so far."

@@ -35,7 +35,7 @@ class Remote(Struct, frozen=True):
 
 
 def duration(text: str) -> float:
-    """Parse a duration such as `30s`, `5m`, `12h` or `1d`; return seconds."""
+    """Parse a duration such as `30s`, `5m`, `12h` or `1d`, and return it in seconds."""
     match = _DURATION.fullmatch(text.strip())
     if not match or not int(match[1]):
         raise click.BadParameter(f"{text!r} is not a valid duration. Use a form such as 30s, 5m, 12h or 1d.")
@@ -43,7 +43,7 @@ def duration(text: str) -> float:
 
 
 def past_day(text: str) -> date:
-    """Parse a date that is not in the future."""
+    """Parse a date, which must not be in the future."""
     try:
         day = date.fromisoformat(text)
     except ValueError:
@@ -51,7 +51,7 @@ def past_day(text: str) -> date:
             f"{text!r} is not a valid date. Use the form YYYY-MM-DD, such as 2026-01-31."
         ) from None
     if day > from_ms(SystemClock().now_ms(), UTC).date() + timedelta(days=1):
-        raise click.BadParameter(f"{text} is in the future.")
+        raise click.BadParameter(f"{text} is in the future. Use an earlier date.")
     return day
 
 
@@ -60,7 +60,7 @@ def since_option(help_text: str) -> Callable[[Any], Any]:
 
 
 def remote_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `--url`, `--key-file` and `--to`; pass them to the command as `remote`."""
+    """Add the options `--url`, `--key-file` and `--to`, and pass them to the command as `remote`."""
 
     @click.option(
         "--url", required=True, envvar="COUNTERFOIL_URL", show_envvar=True, metavar="URL", help="Base URL of the API."

@@ -1,4 +1,4 @@
-"""`counterfoil restore`: put a backup in place and say what remains to be done."""
+"""`counterfoil restore`: restore a backup and list the remaining steps."""
 
 import sys
 from pathlib import Path
@@ -16,18 +16,18 @@ from counterfoil.settings import display_value
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--replace", is_flag=True, help="Replace the store that is there. Its files are kept in a subfolder.")
+@click.option("--replace", is_flag=True, help="Replace the existing store. Its files are kept in a subfolder.")
 @click.option("--yes", is_flag=True, help="Skip the --replace confirmation prompt.")
 @store_option
 @json_option
 @click.pass_context
 def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: str | None, as_json: bool) -> None:
-    """Restore the backup in DIR, which `counterfoil backup` wrote.
+    """Restore the backup in DIR, which was created with `counterfoil backup`.
 
-    Stop the service and all loads first. The backup is checked before anything
-    changes. The horizon is raised to the current time, so that clients' marks
-    stay valid. All cursors become invalid: a client that holds one gets
-    bad_cursor and starts its list again.
+    Stop the service and all loads first. The backup is verified before anything
+    is changed. The horizon is raised to the current time, so that clients' marks
+    stay valid. All cursors become invalid: a client that sends one gets
+    bad_cursor and must start its list again.
 
     Exit status: 0 the backup was restored, 1 it was not.
     """
@@ -59,16 +59,16 @@ def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
                 ("members", f"{manifest.rows('books', 'members'):,}"),
                 ("keys", f"{manifest.rows('keys', 'keys'):,}"),
                 ("horizon", f"{iso_utc(restored.horizon)} (raised, so that clients' marks stay valid)"),
-                ("cursors", "all invalid: clients get bad_cursor and start their lists again"),
+                ("cursors", "all invalid: clients get bad_cursor and must start their lists again"),
                 *([("previous files", str(restored.kept_in))] if restored.kept_in else []),
             ]
         )
         click.echo("\nNext, before you start the service:")
         carried = restored.kept_in is not None and not {"keys", "usage"} & set(restored.replaced.unreadable)
         if not carried:
-            click.echo(f"- Revoke again the keys that were revoked after {iso_utc(manifest.created_at)}.")
-        click.echo(f"- Issue new keys for those that were issued after {iso_utc(manifest.created_at)}.")
-        click.echo("Then load every delivery from some time before the backup until now.")
+            click.echo(f"- Keys that were revoked after {iso_utc(manifest.created_at)} are active again: revoke them.")
+        click.echo(f"- Keys that were issued after {iso_utc(manifest.created_at)} are lost: issue new ones.")
+        click.echo("Then load all deliveries again, starting some time before the backup.")
     if restored.clock_behind_ms:
         print_note(
             f"the clock is {format_duration(restored.clock_behind_ms)} behind the horizon. Check it against NTP "

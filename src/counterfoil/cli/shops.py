@@ -1,4 +1,4 @@
-"""`counterfoil shops`: the loaded shops, with the IDs that keys are issued for."""
+"""`counterfoil shops`: list the loaded shops, with the IDs needed to issue keys."""
 
 import shutil
 import sys
@@ -21,11 +21,12 @@ from counterfoil.machine.clock import SystemClock
 @json_option
 @click.pass_context
 def command(ctx: click.Context, franchise: str | None, store: str | None, as_json: bool) -> None:
-    """List the loaded shops with their IDs, and compare today's bills with the usual.
+    """List the loaded shops with their IDs, and compare today's number of bills with the usual number.
 
-    The usual is the median of the bills that the shop had by this time of the
-    day on the same weekday of the last 4 weeks, on the shop's own clock. A shop
-    is silent if it has had no bill for a time in which it usually has 5 or more.
+    The usual number is the median of the bills that the shop had by this time
+    of day on the same weekday in the last 4 weeks, in the shop's time zone. A
+    shop is silent if it has had no bills for a period in which it usually has 5
+    or more.
 
     Exit status: 0 the shops were listed, 1 the store cannot be read or the
     franchise is unknown.
@@ -35,11 +36,11 @@ def command(ctx: click.Context, franchise: str | None, store: str | None, as_jso
         known = sorted({shop.franchise_id for shop in found if shop.franchise_id})
         found = [shop for shop in found if shop.franchise_id == franchise]
         if not found:
-            raise click.ClickException(f"no shop of the franchise {franchise} is loaded. {_known_franchises(known)}")
+            raise click.ClickException(f"no shops of franchise {franchise} are loaded. {_known_franchises(known)}")
     if as_json:
         print_json([shop_view(shop) for shop in found])
     elif not found:
-        print_note("no shop is loaded yet. Run `counterfoil load` to load some.")
+        print_note("no shops are loaded yet. Run `counterfoil load` to load some.")
     elif is_terminal(sys.stdout):
         _print_by_franchise(found)
     else:
@@ -66,7 +67,7 @@ def _known_franchises(known: Sequence[str]) -> str:
 
 
 def printable(name: str | None) -> str:
-    """Return a shop's name without control characters, with which it could change the terminal's state."""
+    """Return a shop's name with control characters replaced, because they could change the terminal's state."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name or "-")
 
 
@@ -80,7 +81,7 @@ def _print_lines(shops: Sequence[ShopActivity]) -> None:
         DisplayColumn("franchise"),
         DisplayColumn("base"),
         DisplayColumn("bills", align_right=True),
-        DisplayColumn("last bill (Thai time)"),
+        DisplayColumn("last bill (Thailand time)"),
         DisplayColumn("today", align_right=True),
         DisplayColumn("usual", align_right=True),
         DisplayColumn("state"),
@@ -115,7 +116,7 @@ def _print_by_franchise(shops: Sequence[ShopActivity]) -> None:
         for shop in of_franchise:
             _print_shop(shop, indent, width)
         click.echo()
-    click.secho("Thailand time. Usual: the median by this time on this weekday, last 4 weeks.", dim=True)
+    click.secho("Times are Thailand time. Usual: median by this time on this weekday, last 4 weeks.", dim=True)
 
 
 def _print_shop(shop: ShopActivity, indent: int, width: int) -> None:

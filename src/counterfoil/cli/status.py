@@ -1,4 +1,4 @@
-"""`counterfoil status`: one screen that says whether all is well."""
+"""`counterfoil status`: show on one screen whether all is well."""
 
 import http.client
 import platform
@@ -30,7 +30,7 @@ EXIT_CODES: dict[Status, int] = {"ok": 0, "fail": 1, "warn": 2}
 
 
 class Ready(Struct, frozen=True, rename="camel"):
-    """What the admin listener answers to `/ready`."""
+    """The admin listener's response to `/ready`."""
 
     ready: bool
     not_ready: dict[str, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class KeyToday(Struct, frozen=True, rename="camel"):
 
 
 class StoreStatus(Struct, frozen=True):
-    """What was learnt about the store, for `--json`, and the findings about it."""
+    """The findings about the store, and the values that `--json` prints."""
 
     findings: list[Finding]
     horizon: int | None = None
@@ -61,11 +61,11 @@ class StoreStatus(Struct, frozen=True):
 @json_option
 @click.pass_context
 def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
-    """Show the service, the store, the latest load, quotas, shops and disk on one screen.
+    """Show the state of the service, the store, the latest load, quotas, shops and disk on one screen.
 
-    Changes no data. Exit status: 0 all is well, 1 something is wrong, 2 there
-    are warnings. Wrong usage also exits with 2, but prints nothing on standard
-    output.
+    Changes no data. Exit status: 0 all is well, 1 there are problems, 2 there
+    are only warnings. Incorrect usage also exits with 2, but prints nothing to
+    standard output.
     """
     settings = existing_store(ctx, store)
     now = SystemClock().now_ms()
@@ -95,7 +95,7 @@ def _summary(findings: Sequence[Finding]) -> str:
         return click.style("All is well.", fg="green")
     counts = [(failed, "problem", "red"), (warned, "warning", "yellow")]
     parts = [click.style(f"{n} {what}{'' if n == 1 else 's'}", fg=colour) for n, what, colour in counts if n]
-    return f"{' and '.join(parts)}. `counterfoil doctor` has more details."
+    return f"{' and '.join(parts)}. Run `counterfoil doctor` for details."
 
 
 # --- the service ----------------------------------------------------------------
@@ -105,22 +105,22 @@ def _service(settings: Settings, horizon: int | None, now: int) -> Finding:
     if not settings.admin_port:
         if local.horizon_motion(horizon, now) == "moving":
             return Finding(
-                "service", "ok", "The horizon is moving. The admin listener is off, so nothing else is known."
+                "service", "ok", "The horizon is moving. The admin listener is off, so nothing else was checked."
             )
         return Finding("service", "fail", "The horizon is not moving.", "Run `counterfoil serve`, or check its log.")
     address = f"{settings.admin_host}:{settings.admin_port}"
     answer = _ask_ready(settings)
     if isinstance(answer, str):
         advice = "Run `counterfoil serve`, or check admin_host and admin_port."
-        return Finding("service", "fail", f"No service answers at {address} ({answer}).", advice)
+        return Finding("service", "fail", f"No service responds at {address} ({answer}).", advice)
     if answer.ready:
-        return Finding("service", "ok", f"Serving on {settings.host}:{settings.port}; ready.")
+        return Finding("service", "ok", f"The service is ready at {settings.host}:{settings.port}.")
     reasons = "; ".join(f"{name}: {problem.rstrip('.')}" for name, problem in answer.not_ready.items())
     return Finding("service", "fail", f"The service is running but not ready: {reasons}.", "Check its log.")
 
 
 def _ask_ready(settings: Settings) -> Ready | str:
-    """Return the answer of `/ready`, or why there is none."""
+    """Return the response to `/ready`, or the reason why there is none."""
     host = reachable_host(settings.admin_host)
     connection = http.client.HTTPConnection(host, settings.admin_port, timeout=READY_SEC)
     try:
@@ -129,7 +129,7 @@ def _ask_ready(settings: Settings) -> Ready | str:
     except OSError as error:
         return (error.strerror or type(error).__name__).lower()
     except (http.client.HTTPException, DecodeError):
-        return "another program uses this port"
+        return "another program is using this port"
     finally:
         connection.close()
 
@@ -169,7 +169,7 @@ def _readable_store(settings: Settings, inspection: Inspection, now: int) -> Sto
 
 def _horizon(horizon: int | None, now: int) -> Finding:
     if not horizon:
-        return Finding("horizon", "warn", "Nothing has been loaded or served from this store yet.")
+        return Finding("horizon", "warn", "Nothing has been loaded into this store or served from it yet.")
     age = now - horizon
     if age < -local.CLOCK_BEHIND_MS:
         return Finding(
@@ -179,8 +179,8 @@ def _horizon(horizon: int | None, now: int) -> Finding:
             "Check the clock against NTP.",
         )
     if age >= local.MOVING_MS:
-        message = f"{iso_utc(horizon)}, {format_duration(age)} old: `serverTime` stands still."
-        return Finding("horizon", "fail", message, "It moves while a service runs on this store. Check its log.")
+        message = f"{iso_utc(horizon)}, {format_duration(age)} old: `serverTime` is not advancing."
+        return Finding("horizon", "fail", message, "Run `counterfoil serve`, or check its log.")
     return Finding("horizon", "ok", f"{iso_utc(horizon)}, {max(0, age) / 1000:.1f} s old.")
 
 
@@ -221,7 +221,7 @@ def _keys(keys: Sequence[Key], near: Sequence[KeyToday]) -> Finding:
         "keys",
         "warn",
         f"{active}; near today's quota: {_first(named)}.",
-        "See `counterfoil usage`; `counterfoil keys update KEYID --per-day N` raises a quota.",
+        "Run `counterfoil usage` for details. To raise a quota, run `counterfoil keys update KEYID --per-day N`.",
     )
 
 
@@ -234,7 +234,7 @@ def _shops(shops: Sequence[ShopActivity], now: int) -> Finding:
         f"{printable(shop.name or shop.shop_id)} (no bill for {format_duration(now - (shop.last_bill_at or now))})"
         for shop in silent
     ]
-    advice = "Check their tills and deliveries. `counterfoil shops` lists them all."
+    advice = "Check their tills and deliveries. Run `counterfoil shops` to see all shops."
     return Finding("shops", "warn", f"{counted}, {len(silent):,} silent: {_first(named)}.", advice)
 
 

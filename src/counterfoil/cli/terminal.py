@@ -1,4 +1,4 @@
-"""Output: colours, tables and bars on a terminal, plain lines elsewhere."""
+"""Prints results: with colours, tables and bars on a terminal, and as plain lines elsewhere."""
 
 import json as ascii_json
 import sys
@@ -29,7 +29,7 @@ class DisplayColumn(NamedTuple):
 
 
 def is_terminal(stream: IO[str] | None) -> bool:
-    """Return whether the stream is a terminal. It is None if it was closed before the process started."""
+    """Return whether the stream is a terminal. A stream that was closed before the process started is None."""
     return stream is not None and stream.isatty()
 
 
@@ -44,7 +44,7 @@ def print_json(value: object) -> None:
 
 
 def print_note(text: str) -> None:
-    """Print a note on standard error that is neither a result nor an error."""
+    """Print a note, which is neither a result nor an error, to standard error."""
     click.echo(f"counterfoil: note: {text}", err=True)
 
 

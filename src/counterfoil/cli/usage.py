@@ -39,7 +39,7 @@ class KeyUsage(Struct, frozen=True):
 @click.option(
     "--days", type=click.IntRange(1, DAILY_TOTAL_DAYS), default=7, show_default=True, help="Number of days to show."
 )
-@click.option("--disclosures", is_flag=True, help="List the latest requests that returned tel or email instead.")
+@click.option("--disclosures", is_flag=True, help="Instead, list the latest requests that returned tel or email.")
 @click.option("--latest", type=click.IntRange(1), default=50, show_default=True, help="Number of disclosures to show.")
 @store_option
 @json_option
@@ -60,7 +60,7 @@ def command(
         found = _read_disclosures(settings, keyid, latest + 1)
         _print_disclosures(found[:latest], as_json)
         if len(found) > latest:
-            print_note(f"there are more; these are the latest {latest:,}. Use --latest N to see more of them.")
+            print_note(f"only the latest {latest:,} disclosures are shown. Use --latest N to see more.")
         return
     usages = _usage_per_key(settings, keys, days)
     if as_json:
@@ -144,7 +144,7 @@ def _heading(key: Key) -> str:
 
 
 def _day_line(day: date, count: int, quota: int, width: int) -> str:
-    """Return one day's line. A full bar is the whole quota, and the track shows the part that is left."""
+    """Return the line for one day. A full bar means that the quota is used up; dots show the part that is left."""
     share = count / quota
     colour = "red" if share >= 1 else "yellow" if share >= NEARLY_USED_UP else "green"
     percent = click.style(f"{share:>6.1%}", dim=True)

@@ -1,4 +1,4 @@
-"""A small typed client for the API, blocking and asynchronous. It depends on the HTTP interface only."""
+"""A small typed client for the API, blocking and asynchronous. It depends only on the HTTP interface."""
 
 from counterfoil.client.api import AsyncClient, Client
 from counterfoil.client.errors import CounterfoilError, NotThisService, QuotaSpent, Refusal, Unreachable

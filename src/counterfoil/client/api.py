@@ -76,7 +76,7 @@ class Client:
             yield from page.data
 
     def bill_pages(self, shop_id: str, **selection: Unpack[Selection]) -> Iterator[Page[Bill]]:
-        """Yield the pages of a list of bills. Give `first` and `last` (dates), or `updated_since`."""
+        """Yield the pages of a list of bills. Pass either `first` and `last` (dates), or `updated_since`."""
         return self._pages(calls.bills(shop_id, **selection), models.with_decimal_amounts)
 
     def bill(self, bill_id: str) -> Bill:
@@ -144,7 +144,7 @@ class Client:
 
 
 class AsyncClient:
-    """The same client for asyncio. Tasks may share it."""
+    """The client for asyncio, with the same methods as `Client`. Tasks may share a client."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Build calls and parse responses; both clients use this."""
+"""Build calls and parse responses, for both clients."""
 
 from collections.abc import Callable
 from datetime import date, datetime
@@ -97,7 +97,7 @@ def parse_object(response: HttpResponse, convert: Callable[[dict[str, Any]], Row
 
 
 def decode_body(response: HttpResponse, decode: Callable[[bytes], Body]) -> Body:
-    """Decode the body of a response. Raise `NotThisService` if it is not from this API, but from a proxy."""
+    """Decode the body of a response. Raise `NotThisService` if the response is not from this API."""
     try:
         return decode(response.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,7 +1,7 @@
-"""One call, from the first attempt to the final response, without doing any I/O.
+"""The steps of one call, from the first attempt to the final response, without any I/O.
 
-`conversation` is a generator: it yields what to do next (send or sleep) and
-receives the outcome. Both clients run it, so they behave in the same way.
+`conversation` is a generator. It yields the next step (send or sleep) and
+receives its outcome. Both clients run it, so they behave in the same way.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -116,7 +116,7 @@ def _decide(
 def _decide_on_foreign(
     status: int, request_id: str | None, tries: int, environment: Environment
 ) -> tuple[retry.Decision, CounterfoilError]:
-    """Decide what to do about a response from a proxy that cannot reach the service, or from another service."""
+    """Return the decision and the error for a response that is from a proxy or from another service."""
     reason = f"the response was {status} without one of the API's error codes"
     if status >= 500 or status == 429:
         return retry.after_failure(tries, environment.random_number()), Unreachable(

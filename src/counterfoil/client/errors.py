@@ -4,7 +4,7 @@ from datetime import datetime
 
 
 class CounterfoilError(Exception):
-    """Base class: the call did not succeed."""
+    """Base class of the errors of a call that did not succeed."""
 
     def __init__(self, message: str, request_id: str | None = None) -> None:
         super().__init__(message if request_id is None else f"{message} (request {request_id})")
@@ -20,7 +20,7 @@ class NotThisService(CounterfoilError):
 
 
 class Refusal(CounterfoilError):
-    """The service refused the request. `code` is its stable error code; branch on that."""
+    """The service refused the request. `code` is its stable error code, which programs should check."""
 
     def __init__(self, status: int, code: str, message: str, request_id: str | None) -> None:
         super().__init__(f"{code}: {message}", request_id)

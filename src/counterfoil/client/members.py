@@ -50,7 +50,7 @@ class MemberPass:
         while base.began is not None:
             batch = self._read_batch(base, provider_id, mark)
             if batch.error is not None and is_bad_cursor(batch.error) and restarts < MAX_RESTARTS:
-                # The cursor is no longer valid, so the pass starts again, with an empty record of members seen.
+                # The cursor is no longer valid, so the pass starts again, with an empty list of members seen.
                 restarts += 1
                 base.cursor = None
                 continue
@@ -99,7 +99,7 @@ class MemberPass:
 
 
 class _MemberBatch(Struct):
-    """The newest row of each member, by token. The flags mark the first and the last batch of a pass."""
+    """A batch of members: the newest row of each, by token. Flags mark the first and the last batch of a pass."""
 
     is_first: bool
     is_last: bool = False

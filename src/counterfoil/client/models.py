@@ -183,7 +183,7 @@ def shop(record: dict[str, Any]) -> Shop:
 
 
 def usage(record: dict[str, Any]) -> Usage:
-    record["rate"]["perMin"]  # Without this field the client cannot work, so fail here.
+    record["rate"]["perMin"]  # Fail here if this field is missing, because the client needs it.
     return record  # type: ignore[return-value]  # a plain dictionary with the right keys
 
 
@@ -192,7 +192,7 @@ def token(record: dict[str, Any]) -> str:
 
 
 def with_decimal_amounts(bill: dict[str, Any]) -> Bill:
-    """Convert the amounts that were decoded as int to Decimal, in place; return the bill."""
+    """Convert the amounts that were decoded as int to Decimal, in place, and return the bill."""
     amounts = bill["amounts"]
     _convert_to_decimal(amounts, _AMOUNTS)
     for promotion in (*amounts["campaign"], *amounts["coupon"]):

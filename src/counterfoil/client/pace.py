@@ -3,7 +3,7 @@
 from collections import deque
 from threading import Lock
 
-# One second more than the service's minute window, because some requests take longer to arrive than others.
+# This is one second more than the service's minute window, because some requests take longer to arrive than others.
 WINDOW_SEC = 61.0
 
 
@@ -20,12 +20,12 @@ class Pace:
         return self._per_min is not None
 
     def set_limit(self, per_min: int) -> None:
-        """Set the limit per minute to what the service reports, which may change during a run."""
+        """Set the limit per minute to the service's value, which may change during a run."""
         with self._lock:
             self._per_min = max(1, per_min)
 
     def reserve(self, now: float) -> float:
-        """Count a request and return 0; if the minute is full, return the seconds to wait before trying again."""
+        """Count a request and return 0. If the limit is reached, return the seconds to wait before trying again."""
         with self._lock:
             if self._per_min is not None and len(self._sent) >= self._per_min:
                 wait = self._sent[-self._per_min] + WINDOW_SEC - now

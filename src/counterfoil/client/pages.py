@@ -1,4 +1,4 @@
-"""Pages for a pull. Rows stay raw JSON bytes, and the next page is fetched while earlier ones are written."""
+"""Fetches the pages for a pull, while earlier pages are written. Rows are kept as raw JSON bytes."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ class RawPage(Struct, frozen=True):
 
 
 class Tally(Struct):
-    """The progress of a pull: counts, times, and what is being read."""
+    """The progress of a pull: counts, times, and the list that is being read."""
 
     shops: int = 0
     shops_done: int = 0
@@ -56,7 +56,7 @@ _decode = msgspec.json.Decoder(RawPage).decode
 
 
 class Pages:
-    """Fetches pages, updates the tally, reports progress."""
+    """Fetches pages, updates the tally and reports progress."""
 
     def __init__(self, client: Client, tally: Tally, on_progress: Callable[[Tally], None]) -> None:
         self._client = client
@@ -111,5 +111,5 @@ class _FetchThread:
                 continue
             try:
                 pending.set_result(self._send(call))
-            except BaseException as error:  # noqa: BLE001 - raised again where the page is awaited
+            except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits for the page
                 pending.set_exception(error)

@@ -1,4 +1,4 @@
-"""Keep a copy: all shops, their bills (first by day, later by change), and all members of each base.
+"""Keep a copy of all shops, their bills (first by day, later by change), and all members of each base.
 
 The copy is complete because of the order of the steps (docs/sync.md): the mark
 for the next run is taken before the first page is read, rows and progress are
@@ -22,7 +22,7 @@ from counterfoil.client.pages import MAX_RESTARTS, Pages, RawPage, Tally
 from counterfoil.client.pull_state import Origin, ShopPass, ShopState, State
 from counterfoil.client.sinks import Sink
 
-# A batch of pages is written in one transaction, because a transaction costs more than a page.
+# Pages are written in batches, because a transaction takes longer than writing a page.
 PAGES_PER_BATCH = 25
 BATCH_BYTES = 16 * 1024 * 1024
 BATCH_SEC = 5.0
@@ -135,7 +135,8 @@ class Puller:
             except CounterfoilError as error:
                 restarts += 1
                 if not is_bad_cursor(error) or restarts > MAX_RESTARTS:
-                    yield batch.rows, current  # Save what was read, so that the next run does not read it again.
+                    # Save the rows read so far, so that the next run does not read them again.
+                    yield batch.rows, current
                     raise
                 current = pull_state.restarted(current)
             else:
@@ -179,7 +180,7 @@ class Puller:
 
     @contextmanager
     def _skip_if_out_of_scope(self) -> Iterator[None]:
-        """Skip a shop or base that left the key's scope after the shops were listed. The next run will not list it."""
+        """Skip a shop or base that has left the key's scope since the shops were listed."""
         self.tally.list_share_done = 0.0
         try:
             yield

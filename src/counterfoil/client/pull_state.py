@@ -1,4 +1,4 @@
-"""The progress of a pull, which is stored in the copy with its rows.
+"""The progress of a pull, which is stored in the copy together with the rows.
 
 Every shop has its own mark, the instant from which its changes are read next.
 While a shop is being read, its pass holds the position. The functions here are
@@ -32,12 +32,12 @@ class Origin(Struct, frozen=True):
 class ShopPass(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The position in the bills of one shop. `mark` becomes the shop's mark when the pass ends.
 
-    An increment reads the changes since `since`. A first pass reads windows
-    (`first` to `last`), newest first, and then the changes, for bills that no
-    window shows. `empty` counts the empty windows in a row; `seen` says whether
-    this window had a bill. When all windows are read, they covered the days
-    `known_from` to `known_to`. `asked` is the service's time in the run that
-    received the cursor.
+    An incremental pass reads the changes since `since`. The first pass reads
+    windows (`first` to `last`), newest first, and then the list by change, to
+    find bills that are in no window. `empty` is the number of empty windows in a
+    row, and `seen` says whether the current window has had a bill. The windows
+    cover the days `known_from` to `known_to`. `asked` is the service's time in
+    the run that received the cursor.
     """
 
     mark: str
@@ -60,7 +60,7 @@ class ShopState(Struct, omit_defaults=True):
 
 
 class BaseState(Struct, omit_defaults=True):
-    """Service times: `began` when the current pass began, `passed` when the last complete pass began."""
+    """The progress of a base. `began` and `passed` are the starts of the current pass and of the last complete one."""
 
     passed: str | None = None
     began: str | None = None
@@ -107,8 +107,8 @@ def record_origin(state: State, origin: Origin, *, adopt: bool) -> None:
     if not adopt:
         raise CopyMismatch(
             f"this copy was made from {known.url} with the {known.scope} key {known.key_id}, "
-            f"not from {origin.url} with the {origin.scope} key {origin.key_id}. If both show the same data "
-            "(a new address, a key's successor), add --adopt; otherwise pull into another target."
+            f"not from {origin.url} with the {origin.scope} key {origin.key_id}. If both return the same data, for "
+            "example because the address is new or the key was rotated, add --adopt. Otherwise, use another target."
         )
     state.origin = origin
     # A cursor is valid for one key lineage only, and the new key may belong to another one.
@@ -122,7 +122,7 @@ def record_origin(state: State, origin: Origin, *, adopt: bool) -> None:
 
 
 def latest_day(mark: str) -> date:
-    """Return the last day of the newest window: 31 days ahead, for tills whose clock is ahead."""
+    """Return the last day of the newest window, which is 31 days in the future, as the clock of a till may be ahead."""
     return _parse_instant(mark).date() + timedelta(days=WINDOW_DAYS)
 
 
@@ -151,7 +151,7 @@ def after_page(shop_pass: ShopPass, cursor: str | None, rows: int, asked: str, o
 
 
 def restarted(shop_pass: ShopPass) -> ShopPass:
-    """Return the pass, set back to the start of its list because its cursor is invalid or too old."""
+    """Return the pass at the start of its list, for use when its cursor is invalid or too old."""
     return replace(shop_pass, cursor=None)
 
 
@@ -162,7 +162,7 @@ def without_stale_cursor(shop_pass: ShopPass, mark: str) -> ShopPass:
 def is_covered(shop_pass: ShopPass, bill_date: str | None) -> bool:
     """Return whether the windows of this first pass cover the bill's day.
 
-    If so, the bill was read there, or it has changed since then and the next increment reads it.
+    If so, the bill was read there, or it has changed since then and the next incremental pass reads it.
     """
     if bill_date is None or shop_pass.known_from is None or shop_pass.known_to is None:
         return False
@@ -198,7 +198,7 @@ def is_stale(asked: str, mark: str) -> bool:
     return not asked or seconds_between(asked, mark) > CURSOR_LIFE_SEC
 
 
-# --- instants as the service writes them ---------------------------------------------
+# --- instants in the service's format ------------------------------------------------
 
 
 def seconds_between(earlier: str, later: str) -> float:
@@ -210,7 +210,7 @@ def _parse_instant(text: str) -> datetime:
 
 
 def start_of_day(day: date | None) -> str:
-    """Return when a day begins in the earliest time zone (UTC+14), or an instant before all bills for None."""
+    """Return the start of a day in the earliest time zone (UTC+14). For None, return an instant before all bills."""
     return f"{day}T00:00:00+14:00" if day else BEFORE_ALL_BILLS
 
 

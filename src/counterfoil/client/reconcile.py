@@ -1,8 +1,8 @@
-"""Compare a copy with the service, shop by shop and day by day, and fix what differs.
+"""Compare a copy with the service, shop by shop and day by day, and fix differences.
 
-This is also the only way to find bills that the POS removed: the API does not
-report removals, it just stops returning the bill. Bills that changed since the
-last pull do not count as different, because the next pull reads them.
+This is also the only way to find bills that the POS has removed. The API does
+not report removals; it just stops returning these bills. Bills that changed
+since the last pull do not count as different, because the next pull reads them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -34,7 +34,7 @@ class Totals(Struct, frozen=True):
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """A day on which copy and service differ. `day` is None for undated bills.
+    """A day on which the copy and the service differ. `day` is None for undated bills.
 
     `missing` counts bills that the copy lacks, `removed` those that the service
     no longer has, `different` those that both have but that are not equal.
@@ -127,7 +127,10 @@ class Reconciler:
         yield from self._undated(shop_id, mark)
 
     def _next_window_end(self, shop_id: str, first: date, empty: int) -> date | None:
-        """Return the last day of the next window, or None. After 12 empty windows, skip to the copy's next bill."""
+        """Return the last day of the next window, or None at the end.
+
+        After 12 empty windows, skip to the latest earlier day with a bill in the copy.
+        """
         if first <= (self._since or date.min):
             return None
         if self._since is None and empty >= EMPTY_WINDOWS:
@@ -171,7 +174,7 @@ class Reconciler:
         yield _difference(shop_id, None, service, copy, is_fixed=self._fix)
 
     def _changed_since(self, shop_id: str, mark: str) -> set[str]:
-        """Return the bills that the next pull will read. Call this last, so that it includes changes made meanwhile."""
+        """Return the IDs of the bills that the next pull will read. Call this last, to include the latest changes."""
         return set(self._read_list(self._changes(shop_id, mark), lambda head, _: head.id))
 
     # --- fixing --------------------------------------------------------------------
@@ -220,7 +223,7 @@ class Reconciler:
                 continue
             return picked
         raise CounterfoilError(
-            f"a list had to be restarted {MAX_RESTARTS} times because its cursor was refused. "
+            f"a list had to be restarted {MAX_RESTARTS} times because its cursor was rejected. "
             "Run `counterfoil reconcile` again later."
         )
 

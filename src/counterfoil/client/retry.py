@@ -1,4 +1,4 @@
-"""Decide what to do after a failed request: retry, stop or raise. Pure functions."""
+"""Pure functions that decide what to do after a failed request: retry, stop or raise."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -20,13 +20,13 @@ class Retry(Struct, frozen=True):
 
 
 class Stop(Struct, frozen=True):
-    """The day's quota is used up."""
+    """Stop until the day's quota resets."""
 
     resumes_at: datetime
 
 
 class Raise(Struct, frozen=True):
-    """A retry would not help."""
+    """Raise the error, because a retry would not help."""
 
 
 Decision = Retry | Stop | Raise
@@ -35,7 +35,7 @@ Decision = Retry | Stop | Raise
 def after_refusal(
     code: str, status: int, retry_after: object, tries: int, now: float, random_number: float
 ) -> Decision:
-    """Return what to do after `tries` failures in a row. `random_number` is a random number from 0 to 1."""
+    """Return the decision after `tries` failures in a row. `random_number` is between 0 and 1."""
     if code == "rate_limited":
         return Retry(_retry_after_seconds(retry_after))
     if code == "quota_exceeded":
@@ -46,7 +46,7 @@ def after_refusal(
 
 
 def after_failure(tries: int, random_number: float) -> Decision:
-    """Return what to do when there was no response: back off exponentially, with jitter so that clients spread out."""
+    """Return the decision after a request without a response: exponential back-off with jitter, or giving up."""
     if tries >= MAX_TRIES:
         return Raise()
     ceiling = min(MAX_PAUSE_SEC, FIRST_PAUSE_SEC * 2 ** (tries - 1))

@@ -1,4 +1,4 @@
-"""Definitions of the copy's tables: name and type of each column, and the field it comes from.
+"""Definitions of the copy's tables: the name and type of each column, and the field that its value comes from.
 
 Sinks turn these into the SQL of their engine. Column names are in snake case.
 Money and quantities are decimals; quantities have more decimal places, because

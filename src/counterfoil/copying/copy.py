@@ -28,7 +28,7 @@ FEW_ROWS = 500
 
 
 class TableDifference(Struct, frozen=True):
-    """A group of rows, such as one shop's bills, that differs between source and target, with both row counts."""
+    """A group of rows, such as one shop's bills, that differs between source and target, and its size on both sides."""
 
     table: str
     group: str
@@ -62,7 +62,7 @@ class CopyStage(Enum):
     VERIFYING = "Verifying"
 
 
-# Called with the stage, the number of rows it has processed, and how many of them it had to move.
+# Called with the stage, the number of rows that it has processed, and how many of them it has moved.
 Progress = Callable[[CopyStage, int, int], None]
 
 
@@ -150,7 +150,7 @@ class Copy:
         return moved
 
     def _sync_group(self, table: CopiedTable, group: Any) -> int:
-        """Make a group at the target equal to the source's; return the number of rows that differed."""
+        """Make a group at the target equal to that at the source; return the number of rows that differed."""
         to_fetch, to_delete, empty = self._differing(table, group)
         if not to_fetch and not to_delete:
             return 0
@@ -165,7 +165,7 @@ class Copy:
         return len(to_fetch) + len(to_delete)
 
     def _differing(self, table: CopiedTable, group: Any) -> tuple[set[Row], set[Row], bool]:
-        """Return the keys to fetch from the source and to delete at the target, and whether the target was empty."""
+        """Return the keys to fetch from the source, those to delete at the target, and whether the target was empty."""
         width = len(table.key)
         target_rows = {row[:width]: row[width:] for row in self._target.compared(table, group)}
         empty = not target_rows
@@ -184,7 +184,7 @@ class Copy:
         return to_fetch, to_delete | target_rows.keys(), empty
 
     def _replace_group(self, table: CopiedTable, group: Any) -> int:
-        """Replace a whole group of a table without a key if it differs; return the number of rows."""
+        """Replace a whole group of a table without a key if it differs; return the number of rows replaced."""
         source_sum = _Checksum()
         for row in self._source.compared(table, group):
             source_sum.add(row)

@@ -13,16 +13,16 @@ class CopyRefused(Exception):
 
 
 class CopySide(Protocol):
-    """A store whose rows can be read."""
+    """One side of a copy: a store whose rows can be read."""
 
     def groups(self, table: CopiedTable, since: int) -> list[Any]:
-        """Return the groups of a table; for request records, only those from the hour `since` onwards."""
+        """Return the groups of a table. Of the request records, return those from the hour `since` onwards."""
 
     def compared(self, table: CopiedTable, group: Any) -> Iterable[Row]:
         """Return the rows of a group. The body column is left out if the table also stores a digest of it."""
 
     def whole(self, table: CopiedTable, since: int) -> Iterator[tuple[Any, Row]]:
-        """Yield every complete row with its group; for request records, only from the hour `since` onwards."""
+        """Yield each complete row with its group. Of the request records, yield those from the hour `since` onwards."""
 
 
 class CopySource(CopySide, Protocol):
@@ -39,13 +39,16 @@ class CopySource(CopySide, Protocol):
         """
 
     def snapshot(self) -> AbstractContextManager[int]:
-        """Read everything within this context as of one moment; the context value is that moment's horizon."""
+        """Read everything within this context as of one moment. The context value is the horizon of that moment."""
 
     def held(self) -> AbstractContextManager[int]:
-        """Block all other writers to the source within this context; the context value is its horizon."""
+        """Block all other writers to the source within this context. The context value is the horizon of the source."""
 
     def retire(self, moved_to: str) -> None:
-        """Retire the source permanently, within `held`: it no longer stamps bills, admits requests or issues keys."""
+        """Retire the source permanently, so that it no longer stamps bills, admits requests or issues keys.
+
+        This must be called within `held`.
+        """
 
     def picked(self, table: CopiedTable, group: Any, keys: Collection[Row] | None) -> Iterator[Row]:
         """Yield complete rows of a group: those with these keys, or all if `keys` is None."""
@@ -60,7 +63,7 @@ class CopyTarget(CopySide, Protocol):
     """The store to copy into."""
 
     def claim(self, fingerprint: str) -> bool:
-        """Claim the target as the copy of this store; return False if it already is that copy and is open.
+        """Claim the target as the copy of this store. Return False if it already is that copy and is open.
 
         Raise `CopyRefused` if the target holds anything else.
         """

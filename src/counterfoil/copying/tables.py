@@ -1,4 +1,4 @@
-"""The tables that a copy moves."""
+"""The tables that are copied."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -13,12 +13,13 @@ Row = tuple[Any, ...]
 
 
 class CopiedTable(Struct, frozen=True):
-    """A table that both stores have. Key columns come first.
+    """A table that both stores have. Its key columns come first.
 
-    Rows are compared in groups by `group`. In a table without a key, a group is
-    replaced as a whole. The last column of a `sealed` table is its body. It is
-    not compared, because the other columns contain digests of it, but
-    verification reads it too.
+    Rows with the same value in the column `group` form a group, and groups are
+    compared one by one. In a table without a key, a group is replaced as a
+    whole. If `sealed` is True, the last column is a body and other columns hold
+    digests of it, so that a pass compares the digests and not the body.
+    Verification reads the body too.
     """
 
     name: str

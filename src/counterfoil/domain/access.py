@@ -1,4 +1,4 @@
-"""Keys: their scope, limits and permissions."""
+"""API keys, with their scope, limits and permissions."""
 
 from typing import Literal
 
@@ -8,13 +8,13 @@ ScopeKind = Literal["shop", "franchise"]
 
 DEFAULT_PER_MIN = 60
 DEFAULT_PER_DAY = 10_000
-# How long a service trusts the keys in memory while the store cannot be read. This is less than the five minutes that
-# the contract allows for a revocation to take effect, because a request takes time too.
+# How long a worker trusts the keys in its memory while the store cannot be read. This is less than the five minutes
+# that the contract allows for a revocation to take effect, because a request takes time too.
 KEYS_TRUSTED_SEC = 270
 
 
 class Scope(Struct, frozen=True):
-    """One shop or one franchise. A request can narrow it but never widen it."""
+    """The shop or the franchise that a key is bound to. A request can narrow the scope but never widen it."""
 
     kind: ScopeKind
     id: str
@@ -41,7 +41,7 @@ class Key(Struct, frozen=True, kw_only=True):
 
     @property
     def lineage(self) -> str:
-        """The ID of the first key of the lineage. Any key of a lineage can continue a list that another one began."""
+        """The ID of the first key of the lineage. Any key of a lineage can continue a list that another key began."""
         return self.family or self.key_id
 
 

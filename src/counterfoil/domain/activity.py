@@ -1,4 +1,4 @@
-"""How busy a shop is today compared with the same weekday of earlier weeks, and whether it has fallen silent."""
+"""Measures how busy a shop is compared with the same weekday of earlier weeks, and finds shops that are silent."""
 
 from collections.abc import Iterable
 from datetime import tzinfo
@@ -13,16 +13,17 @@ from counterfoil.domain.shops import ShopFacts
 
 WEEK_MS = 7 * DAY_MS
 WEEKS = 4
-# A shop counts as silent once it usually has this many bills in the time since its last one.
+# A shop counts as silent if it usually has at least this many bills in the time that has passed since its last one.
 MISSING_BILLS = 5
-# After this long without a bill a shop counts as closed rather than silent.
+# After this long without a bill, a shop counts as closed rather than silent.
 CLOSED_AFTER_MS = WEEKS * WEEK_MS
 
 
 class ClosedBetween(Struct, frozen=True):
-    """The bills of a shop that were closed after one instant and up to another.
+    """Selects the bills of a shop that were closed after the instant `after` and up to `until`.
 
-    `first_day` and `last_day` enclose their days, as numbers, because stores sort bills by day first.
+    `first_day` and `last_day` are the days of these two instants, as numbers. Stores need them, because they sort
+    bills by day first.
     """
 
     first_day: int
@@ -37,7 +38,7 @@ class ShopBills(Protocol):
     def total(self) -> int: ...
 
     def last_bill_at(self, now_ms: int) -> int | None:
-        """Return when the last bill was closed. Bills of a till whose clock is ahead do not count."""
+        """Return when the last bill was closed, or None. Bills with a time after `now_ms` do not count."""
 
     def between(self, span: ClosedBetween) -> int: ...
 
@@ -45,9 +46,10 @@ class ShopBills(Protocol):
 class ShopActivity(Struct, frozen=True, kw_only=True):
     """A loaded shop and how busy it is.
 
-    `bills` is None if it was not counted. `usual_by_now` is the median number of bills that the shop had by this
-    time of the day on the same weekday of the last four weeks. `usual_since_last` is the same for the time since
-    the last bill.
+    `bills` is the number of all bills, or None if they were not counted.
+    `usual_by_now` is the median number of bills that the shop had by this time of
+    the day on the same weekday of the last four weeks. `usual_since_last` is the
+    same for the time since the last bill.
     """
 
     shop_id: str
@@ -67,7 +69,7 @@ class ShopActivity(Struct, frozen=True, kw_only=True):
 
 
 def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_all: bool) -> ShopActivity:
-    """Describe a shop from its stored facts and body, and compare its bills with those of the last four weeks."""
+    """Return the activity of a shop, given its stored facts and body and a counter of its bills."""
     shop, zone = json.decode(body, type=Shop), json.decode(facts, type=ShopFacts).zone()
     last_bill_at = bills.last_bill_at(now_ms)
     today, usual_by_now, usual_since_last = 0, 0.0, 0.0
@@ -90,7 +92,7 @@ def activity(facts: bytes, body: bytes, bills: ShopBills, now_ms: int, *, count_
 
 
 def in_order(shops: Iterable[ShopActivity]) -> list[ShopActivity]:
-    """Return the shops by franchise, then by name; independent shops come last."""
+    """Return the shops sorted by franchise and then by name, with independent shops last."""
     return sorted(
         shops, key=lambda shop: (shop.franchise_id is None, shop.franchise_id or "", shop.name or "", shop.shop_id)
     )

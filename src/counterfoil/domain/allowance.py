@@ -1,8 +1,8 @@
-"""How many requests a key may make: the exact rolling minute window and the daily quota (Thailand time).
+"""Computes how many requests a key may make: the rolling minute window and the daily quota (Thailand time).
 
-A store records, for every key, the instants of the requests it admitted, in
-microseconds on a clock that never steps. These functions compute the limits
-from those instants.
+A store records, for every key, the instants of the requests that it admitted,
+in microseconds on a clock that never jumps. The minute window is computed from
+those instants and is exact.
 """
 
 from datetime import date
@@ -25,9 +25,9 @@ NEARLY_USED_UP = 0.8
 class Admitted(Struct, frozen=True):
     """The request was admitted. `count` is the number of requests today, including this one.
 
-    `horizon` is what the response reports as serverTime: the newest
-    ever reported to the key's lineage. It is None on a store with one server, whose
-    horizon never moves back.
+    `horizon` is the serverTime of the response: the newest horizon that was
+    ever reported to the key's lineage. It is None on a store with one server,
+    whose horizon never moves back.
     """
 
     day: date
@@ -36,17 +36,17 @@ class Admitted(Struct, frozen=True):
 
 
 class TooFast(Struct, frozen=True):
-    """The minute window is full; it has space again after `retry_after_sec` seconds."""
+    """The request was refused, because the minute window is full for another `retry_after_sec` seconds."""
 
     retry_after_sec: int
 
 
 def wait_before(oldest_that_blocks: int | None, now: int) -> int:
-    """Return the microseconds until the minute window has space for a request; 0 if it has space now.
+    """Return the microseconds until the minute window has space for a request, or 0 if it has space now.
 
     `oldest_that_blocks` is the instant of the `per_min`-th latest admission.
-    The window is half-open: exactly 60 seconds later, an admission no longer
-    counts.
+    The window is half-open: an admission that is exactly 60 seconds old no
+    longer counts.
     """
     if oldest_that_blocks is None:
         return 0
@@ -66,7 +66,7 @@ def is_quota_exceeded(key: Key, count: int) -> bool:
 
 
 def usage(key: Key, admitted: Admitted, counts: dict[date, int]) -> Usage:
-    """Return the usage report; today's count includes this request."""
+    """Return the usage report. Today's count includes this request."""
     days = days_until(admitted.day, USAGE_DAYS)
     known = counts | {admitted.day: admitted.count}
     return Usage(

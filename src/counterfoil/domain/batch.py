@@ -1,8 +1,8 @@
 """Applies a batch of changes, one after the other, to the rows that they affect.
 
 A ledger reads those rows under the write lock, calls this module to apply the
-changes in memory, and then writes the changed rows. Whatever does not depend on
-the rows is computed before the lock is taken.
+changes in memory, and then writes the changed rows. Everything that does not
+depend on the rows is computed before the lock is taken.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -72,7 +72,7 @@ def _prepared(change: Change) -> PreparedChange:
 
 
 class NeededRows(Struct):
-    """Identifies the rows that a batch affects, without duplicates."""
+    """The keys of the rows that a batch affects, without duplicates."""
 
     shops: list[str]
     bills: list[tuple[str, str]]
@@ -115,7 +115,8 @@ class Batch:
         self.shops = {row.shop_id: row for row in shops}
         self.bills = {(row.shop, row.bill_id): row for row in bills}
         self.bases = {row.provider_id: row for row in bases}
-        # If a loader died while moving a member, the member is in two bases. The last row passed in is the current one.
+        # If a load was killed while it moved a member to another base, both bases have a row for that member. The last
+        # row in `members` is the current one.
         stored = list(members)
         self.members = {row.token: row for row in stored}
         self._removals = dict(removals)
@@ -283,8 +284,8 @@ class Batch:
         del self.members[change.token]
         return Outcome.REMOVED
 
-    # This table is in the class, because methods bound to a batch would keep the batch in memory until a garbage
-    # collection.
+    # This table belongs to the class, because bound methods stored in a batch would form a reference cycle and keep the
+    # batch in memory until the next garbage collection.
     _APPLY: ClassVar[dict[type, Callable[["Batch", PreparedChange, Any], Outcome]]] = {
         PutShop: _put_shop,
         RemoveShop: _remove_shop,
@@ -301,7 +302,7 @@ def known_facts(version: int, facts: bytes) -> KnownFacts:
 
 
 def rewritten(row: OutdatedBill, shop: int, known: KnownFacts, stamp: int) -> BillRow:
-    """Return the bill under its shop's new facts. `body` is set, with a new stamp, only if it changes."""
+    """Return the bill's row under its shop's new facts. `body` is set, with a new stamp, only if the JSON changes."""
     stored = ClosedBill(
         bill=_bill(row.body),
         closed_at=row.closed_at,
@@ -336,7 +337,7 @@ def _written(shop: int, change: PutBill, body: bytes, digest: bytes, stamp: int 
 
 
 def stamped(body: bytes, stamp: int, facts: ShopFacts) -> bytes:
-    """Return the body with `updatedAt` set. Quotes in values are escaped, so the first match is the field."""
+    """Return the body with `updatedAt` set. Quotes in values are escaped, so only the field itself can match."""
     updated_at = iso(stamp, facts.zone()).encode()
     return body.replace(UNSTAMPED, b'"updatedAt":"%b"' % updated_at, 1)
 

@@ -57,13 +57,13 @@ class Withheld(Struct, frozen=True, kw_only=True, omit_defaults=True):
     roots: dict[int, str] = {}
     """The hidden `rootId` of each line that has one, by the line's index."""
     categories: dict[int, list[str]] = {}
-    """All categories of each line that also names groupings, by the line's index."""
+    """All categories, including groupings, of each line that has groupings, by the line's index."""
     label: bool = False
     """Whether the channel's name comes from the shop and not from the bill."""
     closed: datetime | None = None
-    """The local time, if `closedAt` has no offset."""
+    """The value of `closedAt` if it is a local time without an offset."""
     trading: Moment | None = None
-    """The trading day, if it was recorded as a time."""
+    """The value of `tradingDay` if it is a time and not a day."""
 
 
 _LABEL_WITHHELD = Withheld(label=True)
@@ -71,7 +71,7 @@ _NOTHING_WITHHELD = Withheld()
 
 
 class ClosedBill(Struct, frozen=True, kw_only=True):
-    """A bill, and what is needed to publish it again under other facts of its shop."""
+    """A bill, and the data that is needed to publish it again when its shop's facts change."""
 
     bill: Bill
     closed_at: int | None
@@ -143,7 +143,7 @@ def _withheld(
     trading: date | Moment | None,
     shops_label: str | None,
 ) -> Withheld | None:
-    """Return the parts that the published bill does not show; None for an ordinary bill."""
+    """Return the parts that the published bill does not show, or None if it shows everything."""
     wall_clock = closed if type(closed) is datetime else None
     time = trading if isinstance(trading, (int, datetime)) else None
     if roots or categories or wall_clock or time is not None:
@@ -158,7 +158,7 @@ def _withheld(
 
 
 def under_facts(found: ClosedBill, facts: ShopFacts) -> ClosedBill:
-    """Return the bill as `bill_from` would produce it under these facts; `updated_at` does not change."""
+    """Return the bill as `bill_from` would produce it under these facts, with `updated_at` unchanged."""
     bill, withheld, zone = found.bill, found.withheld or _NOTHING_WITHHELD, facts.zone()
     closed_at = found.closed_at if withheld.closed is None else on_clock(withheld.closed, zone)
     stamp = found.trading_day if withheld.trading is None else day_on_clock(withheld.trading, zone)
@@ -255,7 +255,7 @@ def _status(void: object) -> tuple[Status, str | None]:
 
 
 def _items(lines: object, facts: ShopFacts) -> tuple[list[Item], dict[int, list[str]]]:
-    """Return the items, and the complete category lists of items that show only some, by item index."""
+    """Return the items, and the complete categories of items that show only some of theirs, by item index."""
     items: list[Item] = []
     grouped: dict[int, list[str]] = {}
     left_out: list[str] = []
@@ -349,7 +349,7 @@ def _payment(payment: Record) -> Payment:
 
 
 def _change(value: object) -> Number | None:
-    """Return the change given: 0 if none was recorded, None if the value cannot be read."""
+    """Return the change given, or 0 if none was recorded, or None if the value cannot be read."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return 0
     return money(value)

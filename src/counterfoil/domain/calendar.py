@@ -1,4 +1,4 @@
-"""Days and instants: Thai days, shop days, trading days, and their ISO forms.
+"""Functions for instants, calendar days and trading days, and for their ISO 8601 forms.
 
 An instant is a whole number of milliseconds since 1970 UTC; a day is a
 `datetime.date`. Nothing here reads a clock.
@@ -17,7 +17,7 @@ MS = timedelta(milliseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_ORDINAL = EPOCH.toordinal()
 NOT_ZONES = {"localtime", "posixrules", "Factory"}
-"""Files that hold this machine's own setting or a placeholder for it."""
+"""Entries of the time zone database that stand for this machine's own setting or for no zone at all."""
 
 
 def to_ms(moment: datetime) -> int:
@@ -31,7 +31,7 @@ def from_ms(instant: int, zone: tzinfo) -> datetime:
 
 @lru_cache(maxsize=1024)
 def zone_named(name: str | None) -> tzinfo | None:
-    """Return the zone with this IANA name; None if there is no such zone."""
+    """Return the zone with this IANA name, or None if there is no such zone."""
     return ZoneInfo(name) if name and name in _zone_names() else None
 
 
@@ -39,8 +39,8 @@ def zone_named(name: str | None) -> tzinfo | None:
 def _zone_names() -> frozenset[str]:
     """Return the valid zone names.
 
-    ZoneInfo would also open files that count leap seconds or that hold this
-    machine's own setting.
+    ZoneInfo also accepts the names of files that count leap seconds or that
+    hold this machine's own setting.
     """
     return frozenset(available_timezones() - NOT_ZONES)
 
@@ -65,7 +65,7 @@ def _quarter_hour(count: int, zone: tzinfo) -> tuple[str, int, str] | None:
     into the same hour and calendar arithmetic is most of the cost of a
     timestamp. It is None if the offset changes within the quarter, or if the
     offset is not a multiple of a quarter of an hour, as was the case in some
-    places until the last century.
+    places in the past.
     """
     first, last = from_ms(count * QUARTER_HOUR, zone), from_ms((count + 1) * QUARTER_HOUR - 1, zone)
     if first.second or first.minute % 15 or first.utcoffset() != last.utcoffset():
@@ -75,7 +75,10 @@ def _quarter_hour(count: int, zone: tzinfo) -> tuple[str, int, str] | None:
 
 
 def _iso_to_the_minute(local: datetime) -> str:
-    """Format a local time. ISO 8601 offsets have no seconds, so round the offset and keep the instant."""
+    """Format a local time as the same instant with its UTC offset rounded to a minute.
+
+    ISO 8601 offsets have no seconds.
+    """
     offset = local.utcoffset() or timedelta()
     minutes = timedelta(minutes=round(offset / timedelta(minutes=1)))
     if minutes != offset:
@@ -91,7 +94,7 @@ def iso_utc(instant: int) -> str:
 
 @lru_cache(maxsize=64)
 def _second_utc(count: int) -> str:
-    """Format a second in UTC. Cached, because thousands of requests may arrive within one second."""
+    """Format a second in UTC. The result is cached, because thousands of requests may arrive within one second."""
     return (EPOCH + timedelta(seconds=count)).isoformat(timespec="seconds")[:-6]
 
 
@@ -121,8 +124,8 @@ def days_until(last: date, count: int) -> list[date]:
 def trading_day(local: datetime, closing: time | None) -> date | None:
     """Return the accounting day of a bill closed at `local`, in a shop that closes at `closing`.
 
-    A closing time before noon belongs to the night after the trading day. A
-    closing time at noon or later ends the calendar day itself. The result is
+    A closing time before noon is on the calendar day after the trading day. A
+    closing time at noon or later is on the trading day itself. The result is
     None if the shop has no closing time.
     """
     if closing is None:

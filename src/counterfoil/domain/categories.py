@@ -1,7 +1,7 @@
 """Reads a shop's category list: its order, its levels, and the groupings that are not categories.
 
-Tills record promotional groupings (best sellers, promotions) among the
-categories. They are neither listed nor shown on bill lines.
+Tills record promotional groupings, such as best sellers, among the categories.
+Groupings are neither listed nor shown on the lines of a bill.
 """
 
 from counterfoil.domain.pos_values import Record, flag, ident, idents, number, objects, text
@@ -9,7 +9,7 @@ from counterfoil.domain.resources import Category
 
 
 def categories_from(value: object) -> tuple[list[Category], frozenset[str]]:
-    """Return the categories, by level and then in the shop's order, and the IDs of the groupings."""
+    """Return the categories, sorted by level and then in the shop's order, and the IDs of the groupings."""
     # If an ID occurs twice, a dict keeps its first position and its last content.
     recorded = {found: record for record in objects(value) if (found := ident(record.get("id")))}
     groupings = frozenset(found for found, record in recorded.items() if flag(record.get("grouping")))
@@ -36,7 +36,7 @@ def _hidden(record: Record) -> bool:
 
 
 def _depths(nodes: dict[str, Record]) -> dict[str, int | None]:
-    """Return each category's depth: the recorded one, or one more than its parent's, or None."""
+    """Return the depth of each category: the recorded depth, or one more than its parent's, or None if unknown."""
     depths: dict[str, int | None] = {
         found: level for found, record in nodes.items() if (level := _recorded_level(record))
     }

@@ -9,7 +9,7 @@ from counterfoil.domain.members import Base, StoredMember
 from counterfoil.domain.resources import Shop
 from counterfoil.domain.shops import ShopFacts
 
-# Identifies a record: the shop of a bill (empty for other kinds), the kind, and the ID.
+# Identifies a record by its shop (empty unless it is a bill), its kind and its ID.
 RecordKey = tuple[str, str, str]
 
 

@@ -23,7 +23,7 @@ PATTERN = rf"cf_live_[0-9A-Za-z]{{{ID_LENGTH}}}_[0-9A-Za-z]{{{RANDOM_LENGTH + CH
 
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 _KEY = re.compile(PATTERN, re.ASCII)
-# The secret of an unknown key ID is compared with this digest, so that it takes as long as a wrong secret.
+# If a key ID is unknown, its secret is compared with this digest, so that the check takes as long as for a known ID.
 _UNKNOWN_KEY_DIGEST = hashlib.sha256(b"no key has this secret").digest()
 
 
@@ -35,7 +35,7 @@ class Credential(Struct, frozen=True):
 
 
 def base62(number: int, length: int) -> str:
-    """Return the last `length` digits. They are computed in pairs, because dividing a large number is slow."""
+    """Return the last `length` base-62 digits. They are computed in pairs, because dividing large numbers is slow."""
     pairs = []
     for _ in range(0, length, 2):
         number, pair = divmod(number, 62 * 62)
@@ -55,7 +55,7 @@ def format_key(credential: Credential) -> str:
 
 
 def parse_authorization(authorization: str | None) -> Credential | None:
-    """Return the key in an Authorization header; None if it is missing, malformed or has a wrong checksum."""
+    """Return the key in an Authorization header, or None if it is missing, malformed or has a wrong checksum."""
     scheme, _, token = (authorization or "").partition(" ")
     token = token.strip(" ")
     if scheme.lower() != "bearer" or not _KEY.fullmatch(token):
@@ -66,12 +66,12 @@ def parse_authorization(authorization: str | None) -> Credential | None:
 
 
 def digest(secret: str) -> bytes:
-    """Return the hash to store. A plain hash is enough, because 256 random bits cannot be guessed."""
+    """Return the hash of a secret. A plain hash is enough, because 256 random bits cannot be guessed."""
     return hashlib.sha256(secret.encode()).digest()
 
 
 def matches(secret: str, stored_digest: bytes | None) -> bool:
-    """Return whether the secret matches the stored hash. It takes the same time if there is no hash."""
+    """Return whether the secret matches the stored hash. The check takes the same time if there is no hash."""
     is_equal = hmac.compare_digest(digest(secret), stored_digest if stored_digest is not None else _UNKNOWN_KEY_DIGEST)
     return is_equal and stored_digest is not None
 

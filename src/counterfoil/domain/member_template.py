@@ -1,10 +1,10 @@
 """A member's template: the part of a member's published JSON that depends only on the record.
 
 A template has seven pieces. The first and the fifth are finished JSON. The
-others hold the input for the rest of the JSON, which is computed when it is
-read: the tier, the points, the credit, the channels of the messaging accounts,
-and the personal data. When a page is split into pieces, every seventh piece is
-of the same kind, so each kind of piece is filled in for the whole page at once.
+others hold the input for the rest of the JSON, which is computed when the
+member is read: the tier, the points, the credit, the channels of the messaging
+accounts, and the personal data. When a page is split into pieces, every seventh
+piece is of the same kind, so each kind is filled in for the whole page at once.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def template_of(record: StoredMember) -> bytes:
 
 
 def _amounts_over_time(lots: list[Lot]) -> bytes:
-    """Return the usable amount over time: an amount, the instant at which it ends, the next amount, and so on.
+    """Return the usable amount over time: an amount, the instant until which it is valid, the next amount, and so on.
 
     The last entry is the final amount. All instants have the same number of
     digits, so that they can be compared as bytes.
@@ -66,9 +66,10 @@ def _amounts_over_time(lots: list[Lot]) -> bytes:
 
 
 def fill_in(forms: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
-    """Return the members as of now, separated by commas.
+    """Return the JSON of the members at `now_ms`, separated by commas.
 
-    Members stored before templates existed are passed as records.
+    `forms` has records instead of templates for members that were stored before
+    templates existed.
     """
     if not forms:
         return b""
@@ -94,7 +95,7 @@ def fill_in(forms: bytes, base: Base | None, now_ms: int, personal_data: bool) -
 
 
 def _fill_one(stored: bytes, base: Base | None, now_ms: int, personal_data: bool) -> bytes:
-    """Fill in one member from a template or a record. Raise if a template has the wrong number of pieces."""
+    """Fill in one member from a template or a record. Fail if a template has the wrong number of pieces."""
     if stored.count(CUT) == PIECES - 1:
         return fill_in(stored, base, now_ms, personal_data)
     return _encode(published(_record(stored), base, now_ms, personal_data))

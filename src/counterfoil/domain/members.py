@@ -1,11 +1,12 @@
 """Turns a raw member record into a stored member, and a stored member into a published one.
 
-The published member is computed at each read: expiry depends on the time, the
-tier name and the store credit on the base, and personal data on the caller.
-`published` defines the result; member_template.py produces the same from
-prepared pieces. Data that the contract never returns is not stored: visits are
-reduced to a count and a day, movements to the remaining amounts, and messaging
-accounts to keyed hashes.
+The published member is computed at each read, because expiry depends on the
+time, the tier name and the store credit depend on the base, and personal data
+depends on the caller. `published` defines the result; member_template.py
+produces the same result from prepared pieces. Data that the contract never
+returns is not stored: visits are reduced to a count and a day, movements of
+points and credit to the remaining amounts, and messaging accounts to keyed
+hashes.
 """
 
 from collections.abc import Callable
@@ -34,14 +35,14 @@ from counterfoil.domain.resources import Coupon, CouponStatus, Member, Number
 
 
 class Tier(Struct, frozen=True, array_like=True, gc=False):
-    """A tier of a base; its position in the list is its level."""
+    """A tier of a base. Its level is its position in the list."""
 
     code: str | None
     name: str | None
 
 
 class Base(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A membership base: the settings that its published members depend on."""
+    """A membership base, with the settings that its published members depend on."""
 
     provider_id: str
     tiers: list[Tier] = []
@@ -66,7 +67,7 @@ class Account(Struct, frozen=True, array_like=True, gc=False):
 
 
 class StoredMember(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What is stored about a member."""
+    """A member as it is stored."""
 
     token: str
     provider_id: str
@@ -131,7 +132,7 @@ def _rank_level(value: object) -> int | None:
 
 
 def _lots(value: object) -> list[Lot]:
-    """Return one lot per expiry date, soonest first. Movements are merged, because the API never returns them."""
+    """Return one lot per expiry time, soonest first. Movements are summed up, because the API returns only totals."""
     amount = money(value)
     if amount is not None:
         return [Lot(amount, None)] if amount else []
@@ -210,10 +211,10 @@ def published(record: StoredMember, base: Base | None, now_ms: int, personal_dat
 
 
 def is_current_account(base: Base | None, channel: str | None) -> bool:
-    """Return whether an account recorded under `channel` belongs to the base's current bot or an older one.
+    """Return whether an account recorded under `channel` uses a current or older messaging channel of the base.
 
-    An account without a channel belongs to the base, and so does every account
-    while the base is not loaded yet.
+    An account without a channel counts as current, and so does every account of
+    a base that has not been loaded yet.
     """
     if channel is None or base is None:
         return True

@@ -2,7 +2,7 @@
 
 The contract's cursor is the bare ID of a row, and rows move: a bill moves to
 the end of the list by change whenever it changes. So the service remembers the
-position for which it handed out a cursor. While an ID is held for one position
+position for which it handed out a cursor. While an ID stands for one position
 of a list, another position of that list gets a fresh ID of the same shape, so
 the service never has to guess which position a caller means. `docs/sync.md`
 explains why no row is missed.
@@ -17,11 +17,11 @@ HOUR_MS = 3_600_000
 LIFETIME_MS = 7 * 24 * HOUR_MS
 # How long an expired cursor's ID is reserved for its position, because a client may still send it.
 RESERVED_MS = 90 * 24 * HOUR_MS
-# A cursor's expiry is rewritten only if it moves by at least this much.
+# The stored expiry of a cursor is updated only if it changes by at least this many milliseconds.
 EXTEND_MS = 60_000
 # Readers whose horizons are further apart than this do not share a cursor. In a list by change, readers that share a
-# cursor continue with the latest horizon; the limit makes every pass end, however often others begin one. In the other
-# lists they continue with the earliest horizon; the limit keeps it from falling further and further behind.
+# cursor continue with the latest horizon; the limit makes every pass end, however often others begin one. In other
+# lists, they continue with the earliest horizon; the limit keeps it from falling further and further behind.
 SHARED_MS = 24 * HOUR_MS
 
 # The modes of a list. A list's `query` begins with its mode.
@@ -29,7 +29,7 @@ BY_DAY, BY_CHANGE, BY_SIGN_UP = "days", "changes", "members"
 
 
 class Position(Struct, frozen=True, order=True):
-    """A row's position in a list: what the list is sorted by, then the row's ID."""
+    """A row's position in a list: the value that the list is sorted by, then the row's ID."""
 
     major: int
     minor: int
@@ -39,9 +39,9 @@ class Position(Struct, frozen=True, order=True):
 class Listing(Struct, frozen=True):
     """A list as one key lineage reads it. A cursor is valid only within its listing.
 
-    `lineage` is the ID of the first key of the lineage. `resource` names what
-    is listed ("bills SHOP" or "members BASE"). `query` is the mode with its
-    parameters, without `limit` ("changes 0").
+    `lineage` is the ID of the first key of the lineage. `resource` is the
+    listed resource ("bills SHOP" or "members BASE"). `query` is the mode with
+    its parameters, without `limit` ("changes 0").
     """
 
     lineage: str
@@ -49,8 +49,8 @@ class Listing(Struct, frozen=True):
     query: str
 
     @property
-    def latest_horizon_serves(self) -> bool:
-        """Whether readers that share a cursor continue with the latest of their horizons, not the earliest.
+    def uses_latest_horizon(self) -> bool:
+        """Whether readers that share a cursor continue with the latest of their horizons and not with the earliest.
 
         A row that changes moves to the end of a list by change, so whatever
         changed between two horizons is still ahead of both readers. In any
@@ -61,27 +61,27 @@ class Listing(Struct, frozen=True):
 
 
 class StoredCursor(Struct, frozen=True):
-    """What a cursor stands for: a position, and the earliest and latest horizons it was handed out with."""
+    """A cursor as it is stored: its position, and the earliest and latest horizons it was handed out with."""
 
     position: Position
     earliest: int
     latest: int
 
     def horizon_in(self, listing: Listing) -> int:
-        """Return the horizon that all holders of the cursor continue with."""
-        return self.latest if listing.latest_horizon_serves else self.earliest
+        """Return the horizon with which all readers that share the cursor continue."""
+        return self.latest if listing.uses_latest_horizon else self.earliest
 
     def at(self, position: Position) -> "StoredCursor":
         """Return this cursor moved to another position, such as the end of the next page."""
         return StoredCursor(position, self.earliest, self.latest)
 
 
-# This many additional random characters make an ID unique, whatever other IDs were handed out.
+# With this many additional random characters, an ID is unique whatever other IDs were handed out.
 EXTRA = 16
 
 
 def fresh_cursor(like: str, random: str, *, longer: bool = False) -> str:
-    """Return a random ID of the same shape: each digit and each letter keeps its kind and case.
+    """Return a random ID of the same shape as `like`: digits stay digits, and letters stay letters of the same case.
 
     With `longer`, the ID gets `EXTRA` more characters, because all IDs of a
     short shape may be taken. The part up to an underscore near the start, such
@@ -106,7 +106,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def _alphabet(letter: str, *, hexadecimal: bool) -> str:
-    """Return the possible replacements of a character: only itself if it is not an ASCII letter or digit."""
+    """Return the characters that may replace a character. One that is not an ASCII letter or digit stays as it is."""
     if not letter.isascii() or not letter.isalnum():
         return letter
     if letter.isdigit():

@@ -3,8 +3,7 @@
 The table "How a value is read" in docs/source-records.md is the specification;
 each function implements one row of it. A function takes any JSON value and
 returns the usable part of it, or `None`. The first lines of each function
-handle clean values, because every bill calls these functions about a hundred
-times.
+are a fast path for clean values, because every bill takes about a hundred calls.
 """
 
 import re
@@ -20,13 +19,13 @@ from counterfoil.domain.resources import Number
 Record = Mapping[str, Any]
 
 WHOLE_NUMBER_LIMIT = 2**63
-"""Databases and most clients cannot represent a whole number of this size."""
+"""Databases and most clients cannot represent whole numbers of this size or larger."""
 
 MAX_WHOLE_DIGITS = 19
 
 MILLION = 1_000_000
 WHOLE_MILLIONTHS = 1e9
-"""Below this, a double represents an amount in millionths exactly."""
+"""Below this limit, a double can hold any whole number of millionths exactly."""
 
 EXACT_FLOAT = 2**53
 
@@ -35,7 +34,7 @@ LAST_INSTANT = to_ms(datetime(9999, 12, 31, 10, tzinfo=UTC)) - 1
 """The last instant whose year has four digits in every time zone (up to UTC+14)."""
 
 MILLISECONDS_FROM = 253_402_300_800
-"""A smaller number is in seconds, a larger one in milliseconds. It is the first second of the year 10000."""
+"""A time below this number is in seconds, any other time in milliseconds. It is the first second of the year 10000."""
 
 FIRST_OF_EIGHT_DIGITS, FIRST_OF_NINE_DIGITS = 10**7, 10**8
 """A number with eight digits is a day such as 20260131, not a time in the 1970s."""
@@ -45,7 +44,7 @@ COMPACT_DAY = len("YYYYMMDD")
 END_OF_DAY = time(23, 59, 59, 999_000)
 
 MAX_ID_BYTES = 512
-"""The length in bytes of UTF-8 that every store can index."""
+"""The maximum length of an ID, in bytes of UTF-8, that every store can index."""
 
 SHORT_ID_LENGTH = MAX_ID_BYTES // 4
 
@@ -81,7 +80,7 @@ def storable(value: str) -> str:
 
 
 def ident(value: object) -> str | None:
-    """Return an ID given as text or as a whole number; None if there is none.
+    """Return an ID given as text or as a whole number, or None if there is none.
 
     A float of 2^53 or more gives None, because it may be another ID that was
     rounded.
@@ -98,10 +97,10 @@ def ident(value: object) -> str | None:
 
 
 def record_id(value: object) -> str | None:
-    """Return an ID to store a record under.
+    """Return the ID under which a record is stored.
 
-    The result is None if storing would alter the ID, because it could then
-    equal another one.
+    The result is None if the ID cannot be stored unchanged, because an altered
+    ID could equal that of another record.
     """
     if (
         isinstance(value, str)
@@ -129,7 +128,7 @@ def identifier(record: Record, field: str) -> str:
 
 
 def number(value: object) -> Number | None:
-    """Return a finite number. Whole numbers become int, so that 100 is never written as 100.0."""
+    """Return a finite number, or None. Whole numbers become int, so that 100 is never written as 100.0."""
     if type(value) is int:
         return value if -WHOLE_NUMBER_LIMIT < value < WHOLE_NUMBER_LIMIT else None
     if type(value) is float:
@@ -142,9 +141,9 @@ def _parse_number(value: str) -> Number | None:
         if not _IN_THOUSANDS.fullmatch(value):
             return None
         value = value.replace(",", "")
-    if "_" in value or not value.isascii():  # float() also accepts 1_0 and Thai digits
+    if "_" in value or not value.isascii():  # float() also accepts 1_0 and Thai digits.
         return None
-    if value.isdigit() and len(value) <= MAX_WHOLE_DIGITS:  # a float would round a revision given in nanoseconds
+    if value.isdigit() and len(value) <= MAX_WHOLE_DIGITS:  # A float would round a revision in nanoseconds.
         return number(int(value))
     try:
         return _finite(float(value))
@@ -153,7 +152,7 @@ def _parse_number(value: str) -> Number | None:
 
 
 def money(value: object) -> Number | None:
-    """Return an amount in baht, rounded to a millionth."""
+    """Return an amount in baht, rounded to a millionth, or None if it cannot be read."""
     if type(value) is float:
         return _round_to_millionth(value)
     if type(value) is int:
@@ -165,7 +164,7 @@ def money(value: object) -> Number | None:
 
 
 def total(amounts: Sequence[Number]) -> Number:
-    """Return the sum of amounts, which does not depend on their order; 0 if it is too large to be stored."""
+    """Return the sum of amounts, or 0 if it is too large to be stored. The order of the amounts does not matter."""
     if len(amounts) == 1:
         return amounts[0]
     millionths = sum(amount * MILLION if type(amount) is int else round(amount * MILLION) for amount in amounts)
@@ -181,7 +180,7 @@ def _round_to_millionth(value: float) -> Number | None:
 
 
 def _finite(value: float) -> Number | None:
-    if not -WHOLE_NUMBER_LIMIT < value < WHOLE_NUMBER_LIMIT:  # NaN fails every comparison
+    if not -WHOLE_NUMBER_LIMIT < value < WHOLE_NUMBER_LIMIT:  # NaN fails every comparison.
         return None
     return int(value) if value.is_integer() else value
 
@@ -190,11 +189,11 @@ def _finite(value: float) -> Number | None:
 
 
 Moment = int | datetime
-"""Milliseconds since 1970, or local time if no offset was recorded."""
+"""An instant in milliseconds since 1970, or a local time if no offset was recorded."""
 
 
 def moment(value: object) -> Moment | None:
-    """Return a time as it was recorded, even if it is out of range."""
+    """Return a time as it was recorded, even if it is out of range, or None if it cannot be read."""
     if type(value) is int and FIRST_OF_NINE_DIGITS <= value < WHOLE_NUMBER_LIMIT:
         return value if value >= MILLISECONDS_FROM else value * 1000
     if value is None:
@@ -209,14 +208,14 @@ def moment(value: object) -> Moment | None:
     since_1970 = number(value)
     if since_1970 is None or FIRST_OF_EIGHT_DIGITS <= since_1970 < FIRST_OF_NINE_DIGITS:
         return None
-    # Round down, as for the ISO form. Use Decimal, because a float times 1000 may fall just below the whole
+    # Round down, as `to_ms` does. Use Decimal, because a float times 1000 may fall just below the whole
     # millisecond.
     ms = Decimal(repr(since_1970)) * (1 if since_1970 >= MILLISECONDS_FROM else 1000)
     return int(ms.to_integral_value(ROUND_FLOOR))
 
 
 def on_clock(recorded: Moment | None, zone: tzinfo) -> int | None:
-    """Return the instant at which a clock in `zone` showed this time; None if it is out of range.
+    """Return the instant at which a clock in `zone` showed this time, or None if it is out of range.
 
     The range is from 1970 to LAST_INSTANT.
     """
@@ -226,7 +225,7 @@ def on_clock(recorded: Moment | None, zone: tzinfo) -> int | None:
 
 
 def instant(value: object, zone: tzinfo) -> int | None:
-    """Return milliseconds since 1970. A time without an offset is local time in `zone`."""
+    """Return a time in milliseconds since 1970, or None. A time without an offset is local time in `zone`."""
     return on_clock(moment(value), zone)
 
 
@@ -237,7 +236,7 @@ def beginning(value: object, zone: tzinfo) -> int | None:
 
 
 def expiry(value: object, zone: tzinfo) -> int | None:
-    """Return the instant of a time, or the last millisecond of a day; at most LAST_INSTANT ("never")."""
+    """Return the instant of a time, or the last millisecond of a day. LAST_INSTANT replaces any later instant."""
     known = _parse_day(value)
     found = datetime.combine(known, END_OF_DAY) if known else moment(value)
     if isinstance(found, datetime):

@@ -85,7 +85,7 @@ TABLE = (
 
 
 class Refused(Exception):
-    """The request is refused with a row of the error table. `key_id` is set if a valid key was not admitted."""
+    """A request is refused with a row of the error table. `key_id` is set if the key is valid but was not admitted."""
 
     def __init__(self, problem: Problem, message: str | None = None, *, key_id: str | None = None) -> None:
         super().__init__(problem.code)
@@ -95,7 +95,7 @@ class Refused(Exception):
 
 
 class TooManyRequests(Refused):
-    """The minute window is full. Holds the limit and the time to wait."""
+    """A request is refused, because the minute window is full. The exception has the limit and the time to wait."""
 
     def __init__(self, key_id: str, retry_after_sec: int, limit: int, window_sec: int) -> None:
         super().__init__(RATE_LIMITED, key_id=key_id)

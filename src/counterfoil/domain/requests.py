@@ -1,6 +1,6 @@
 """Parses a query string into one of a fixed set of questions, or refuses it.
 
-No code after this module interprets strings. Invalid combinations, such as both
+Later code never interprets strings. Invalid combinations, such as both
 modes at once or `from` without `to`, cannot be represented.
 """
 
@@ -17,11 +17,11 @@ DEFAULT_LIMIT = 100
 MAX_LIMIT = 200
 MAX_SPAN_DAYS = 31
 
-# This allows ASCII only, because Python's own number parsers also accept "１０", "1_0" and " 5 ".
+# Only ASCII is allowed, because Python's own number parsers also accept "１０", "1_0" and " 5 ".
 _PLAIN_NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.[0-9]+)?", re.ASCII)
 _DAY = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})", re.ASCII)
 _MESSAGING_USER_ID = re.compile(r"U[0-9a-f]{32}", re.ASCII)
-# The format of `serverTime`, which most callers send back.
+# Matches `serverTime` as the service formats it, because most callers send that value back.
 _SERVER_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", re.ASCII)
 _INSTANT = re.compile(
     r"([0-9]{4})(-?)([0-9]{2})\2([0-9]{2})[Tt ]"
@@ -103,7 +103,7 @@ def lookup(query: dict[str, str]) -> Lookup:
 
 
 def limit(text: str | None) -> int:
-    """Return the page size. A fraction is truncated, a large number capped, and anything else gives the default."""
+    """Return the page size. Fractions are truncated, large numbers are capped, and invalid text gives the default."""
     number = _PLAIN_NUMBER.fullmatch(text or "")
     if not number or number[1] == "-":
         return DEFAULT_LIMIT
@@ -152,7 +152,7 @@ def _parse_day(text: str, name: str) -> date:
 
 
 def instant(text: str) -> int:
-    """Return milliseconds since 1970 UTC, rounded down so that no change is missed."""
+    """Return the instant in milliseconds since 1970 UTC, rounded down so that no change is missed."""
     if _SERVER_TIME.fullmatch(text):
         try:
             return to_ms(datetime.fromisoformat(text))

@@ -25,14 +25,14 @@ class Category(Resource, frozen=True):
     """One node of a branch's category tree, which is published as a flat list."""
 
     id: Annotated[str, Doc(description="The same value as in `items[].category`.")]
-    name: Annotated[str | None, Doc(description="Name given by the shop; null if empty.")]
+    name: Annotated[str | None, Doc(description="Name given by the shop, or null if it has none.")]
     level: Annotated[
         int | None,
-        Doc(description="1 for the top level, 2 directly below it, and so on; null if the depth is unknown."),
+        Doc(description="1 for the top level, 2 for the level below it, and so on. Null if the depth is unknown."),
     ]
     parent_id: Annotated[
         str | None,
-        Doc(description="The category directly above; null at the top. It may refer to a deleted category."),
+        Doc(description="ID of the parent category, or null at the top level. The parent may have been deleted."),
     ]
     hidden: Annotated[bool, Doc(description="True if no sales channel shows the category.")]
 
@@ -40,17 +40,20 @@ class Category(Resource, frozen=True):
 class Shop(Resource, frozen=True):
     """A branch that the key can read."""
 
-    shop_id: Annotated[str, Doc(description="Branch identifier, required by the bill list.")]
-    shop_name: Annotated[str | None, Doc(description="Display name as typed by the owner.")]
-    franchise_id: Annotated[str | None, Doc(description="The franchise; null for an independent shop.")]
-    provider_id: Annotated[str | None, Doc(description="The branch's membership base; null if it has none.")]
+    shop_id: Annotated[str, Doc(description="Branch identifier. The bill list requires it as a parameter.")]
+    shop_name: Annotated[str | None, Doc(description="Display name as the owner typed it.")]
+    franchise_id: Annotated[str | None, Doc(description="The shop's franchise, or null for an independent shop.")]
+    provider_id: Annotated[str | None, Doc(description="The branch's membership base, or null if it has none.")]
     timezone: Annotated[
         str | None,
         Doc(
-            description="IANA time zone. `from`, `to` and `billDate` are days on this clock; null means Thailand time."
+            description="IANA time zone of the shop; null means Thailand time. `from`, `to` and `billDate` are days in "
+            "this time zone."
         ),
     ]
-    categories: Annotated[list[Category], Doc(description="By level, top level first, then in the shop's own order.")]
+    categories: Annotated[
+        list[Category], Doc(description="The categories by level, top level first, then in the shop's order.")
+    ]
 
 
 # --- bills -----------------------------------------------------------------
@@ -62,8 +65,8 @@ class Channel(Resource, frozen=True):
     code: Annotated[
         str | None,
         Doc(
-            description="`dine_in`, `take_away`, `pickup`, or the id of one of the shop's own sales channels; "
-            "an open set. Null if the bill refers to no table or channel."
+            description="`dine_in`, `take_away`, `pickup`, or the ID of one of the shop's own sales channels. "
+            "This is an open set. Null if the bill has neither a table nor a channel."
         ),
     ]
     name: Annotated[str | None, Doc(description="Readable label of the channel.")]
@@ -72,9 +75,9 @@ class Channel(Resource, frozen=True):
 class Option(Resource, frozen=True):
     """An option or add-on chosen for a line."""
 
-    choice_id: Annotated[str | None, Doc(description="The choice.")]
-    choice_name: Annotated[str | None, Doc(description="Its name as printed.")]
-    qty: Annotated[Number, Doc(description="Quantity; 1 if the till recorded none.")]
+    choice_id: Annotated[str | None, Doc(description="ID of the choice.")]
+    choice_name: Annotated[str | None, Doc(description="Name of the choice as printed.")]
+    qty: Annotated[Number, Doc(description="Quantity, or 1 if the till recorded none.")]
 
 
 class Item(Resource, frozen=True):
@@ -83,73 +86,83 @@ class Item(Resource, frozen=True):
     id: Annotated[str | None, Doc(description="Product id.")]
     root_id: Annotated[
         str | None,
-        Doc(description="The head office's master product; null in an independent shop. Not a variant or set parent."),
+        Doc(
+            description="ID of the head office's master product, or null in an independent shop. It is not the parent "
+            "of a variant or a set."
+        ),
     ]
     name: Annotated[str | None, Doc(description="Product name as printed.")]
-    qty: Annotated[Number | None, Doc(description="Quantity; null if the till recorded none, or an unreadable one.")]
+    qty: Annotated[Number | None, Doc(description="Quantity, or null if none was recorded or it cannot be read.")]
     unit_price: Annotated[
         Number | None,
-        Doc(description="THB charged per unit; `lineTotal / qty` if none was recorded; null if that is impossible."),
+        Doc(
+            description="THB charged per unit. If no price was recorded, it is `lineTotal / qty`, or null if that "
+            "cannot be computed."
+        ),
     ]
-    line_total: Annotated[Number | None, Doc(description="THB for the line.")]
+    line_total: Annotated[Number | None, Doc(description="Total of the line, in THB.")]
     options: Annotated[list[Option], Doc(description="Chosen options and add-ons.")]
     category: Annotated[
         list[str] | None,
         Doc(
-            description="Category ids at the time of sale, top level first; [] if the product had none, "
-            "null if the till recorded nothing about it."
+            description="Category IDs at the time of sale, top level first. The list is empty if the product had no "
+            "category, and null if the till recorded no categories at all."
         ),
     ]
-    cancelled: Annotated[bool, Doc(description="Cancelled during the order; not part of any total.")]
-    vat: Annotated[bool, Doc(description="VAT applies to the line.")]
-    is_tip: Annotated[bool, Doc(description="A tip, not a product; leave it out of product analytics.")]
+    cancelled: Annotated[bool, Doc(description="Whether the line was cancelled. Totals exclude cancelled lines.")]
+    vat: Annotated[bool, Doc(description="Whether VAT applies to the line.")]
+    is_tip: Annotated[bool, Doc(description="Whether the line is a tip. Exclude tips from product analytics.")]
 
 
 class Promotion(Resource, frozen=True):
     """A promotion or a coupon applied to the bill as a whole."""
 
-    id: Annotated[str | None, Doc(description="The promotion or coupon.")]
-    name: Annotated[str | None, Doc(description="Its name.")]
-    amount: Annotated[Number, Doc(description="Discount in THB; 0 if it gives none.")]
+    id: Annotated[str | None, Doc(description="ID of the promotion or coupon.")]
+    name: Annotated[str | None, Doc(description="Name of the promotion or coupon.")]
+    amount: Annotated[Number, Doc(description="Discount in THB, or 0 if there is none.")]
 
 
 class Amounts(Resource, frozen=True):
-    """The bill's amounts, in THB. Null means that the shop does not use the feature or never wrote the field."""
+    """The bill's amounts, in THB. Null means that the shop does not use the feature or never recorded the field."""
 
     subtotal: Annotated[
         Number | None, Doc(description="Sum of the lines before discounts and charges, without tip lines.")
     ]
-    discount: Annotated[Number | None, Doc(description="Manual discount keyed by the cashier.")]
+    discount: Annotated[Number | None, Doc(description="Manual discount entered by the cashier.")]
     campaign: Annotated[list[Promotion], Doc(description="Promotions applied.")]
     coupon: Annotated[list[Promotion], Doc(description="Coupons applied.")]
     discount_total: Annotated[
         Number | None,
-        Doc(description="Manual, campaign and coupon discount as the till computed it; not capped at the amount due."),
+        Doc(
+            description="Total of the manual, campaign and coupon discounts as the till computed it. It is not capped "
+            "at the amount due."
+        ),
     ]
     service_charge: Annotated[Number | None, Doc(description="Service charge.")]
-    delivery_fee: Annotated[Number | None, Doc(description="Delivery fee charged.")]
-    card_surcharge: Annotated[Number | None, Doc(description="Card surcharge charged.")]
+    delivery_fee: Annotated[Number | None, Doc(description="Delivery fee.")]
+    card_surcharge: Annotated[Number | None, Doc(description="Card surcharge.")]
     credit: Annotated[Number | None, Doc(description="Store credit redeemed on the bill.")]
     vat: Annotated[Number | None, Doc(description="VAT amount.")]
     vat_type: Annotated[
         str | None,
         Doc(
-            description="An open string. In use: `Include` (prices contain VAT) and `Exclude` (VAT on top); "
-            "may be empty when VAT was never configured."
+            description="An open string. The values in use are `Include` (prices contain VAT) and `Exclude` (VAT is "
+            "added). It may be empty if VAT was never configured."
         ),
     ]
     rounding: Annotated[Number | None, Doc(description="Rounding adjustment.")]
-    tip: Annotated[Number | None, Doc(description="Tip collected: part of `net`, but not revenue.")]
-    net: Annotated[Number | None, Doc(description="What the customer paid, tip included. Revenue is `net - tip`.")]
+    tip: Annotated[Number | None, Doc(description="Tip collected. It is part of `net`, but not revenue.")]
+    net: Annotated[Number | None, Doc(description="Amount paid, including the tip. Revenue is `net - tip`.")]
 
 
 class Payment(Resource, frozen=True):
-    """One payment; `amount - change` over all of them adds up to `amounts.net`."""
+    """One payment of a bill. The sum of `amount - change` over all payments is `amounts.net`."""
 
     name: Annotated[str | None, Doc(description="Payment method as the shop named it.")]
-    amount: Annotated[Number | None, Doc(description="THB tendered; cash may exceed the bill.")]
+    amount: Annotated[Number | None, Doc(description="Amount tendered, in THB. Cash may exceed the bill.")]
     change: Annotated[
-        Number | None, Doc(description="Change given, in THB; 0 if none, null only if the record cannot be read.")
+        Number | None,
+        Doc(description="Change given, in THB. It is 0 if none was given, and null if it cannot be read."),
     ]
 
 
@@ -160,9 +173,9 @@ class Bill(Resource, frozen=True):
     """A closed bill. A voided bill is still returned; exclude it from revenue."""
 
     id: Annotated[str, Doc(description="Stable transaction id.")]
-    order_ids: Annotated[list[str], Doc(description="Orders settled into this bill.")]
+    order_ids: Annotated[list[str], Doc(description="IDs of the orders settled by this bill.")]
     receipt_number: Annotated[str | None, Doc(description="Receipt number printed for the customer.")]
-    tax_number: Annotated[str | None, Doc(description="Full tax-invoice number when one was issued.")]
+    tax_number: Annotated[str | None, Doc(description="Full tax invoice number, if one was issued.")]
     timestamp: Annotated[
         str | None,
         Doc(
@@ -173,44 +186,44 @@ class Bill(Resource, frozen=True):
     business_date: Annotated[
         str | None,
         Doc(
-            description="Accounting day: the till's trading day, or else derived from the bill's time and the shop's "
-            "closing time.",
+            description="Accounting day. It is the till's trading day if there is one, and is otherwise derived from "
+            "the bill's time and the shop's closing time.",
             extra_json_schema={"format": "date"},
         ),
     ]
     bill_date: Annotated[
         str | None,
         Doc(
-            description="Calendar day on the shop's clock; `from` and `to` filter by it.",
+            description="Calendar day in the shop's time zone. `from` and `to` filter by this day.",
             extra_json_schema={"format": "date"},
         ),
     ]
     updated_at: Annotated[
         str | None,
         Doc(
-            description="Time of the last change to any field of the bill, with the shop's UTC offset; null on a bill "
-            "from before change tracking, which no `updatedSince` read returns.",
+            description="Time of the last change to any field of the bill, with the shop's UTC offset. It is null if "
+            "the bill is from before change tracking; `updatedSince` never returns such a bill.",
             extra_json_schema={"format": "date-time"},
         ),
     ]
-    franchise_id: Annotated[str | None, Doc(description="Franchise of the shop.")]
+    franchise_id: Annotated[str | None, Doc(description="Franchise of the shop, or null if it has none.")]
     shop_id: Annotated[str, Doc(description="The shop that issued the bill.")]
     device_id: Annotated[str | None, Doc(description="Device that closed the bill.")]
     station_id: Annotated[str | None, Doc(description="POS station that closed the bill.")]
     channel: Annotated[Channel, Doc(description="How the bill was sold.")]
     service_type: Annotated[
         str | None,
-        Doc(description="`alacarte` on a normal sale, otherwise the id of the buffet package sold; an open set."),
+        Doc(description="`alacarte` for a normal sale, otherwise the ID of the buffet package. This is an open set."),
     ]
-    table_name: Annotated[str | None, Doc(description="Table name, on dine-in bills.")]
+    table_name: Annotated[str | None, Doc(description="Table name. Only dine-in bills have one.")]
     member_id: Annotated[
-        str | None, Doc(description="Token of the member the bill is linked to; exactly the member's `memberId`.")
+        str | None, Doc(description="Token of the member that the bill is linked to. It is the member's `memberId`.")
     ]
-    items: Annotated[list[Item], Doc(description="The lines.")]
+    items: Annotated[list[Item], Doc(description="The lines of the bill.")]
     amounts: Annotated[Amounts, Doc(description="The bill's amounts.")]
-    payments: Annotated[list[Payment], Doc(description="One element per payment; a bill may be split.")]
-    status: Annotated[Status, Doc(description="`completed`, or `void` once the whole bill was cancelled.")]
-    void_reason: Annotated[str | None, Doc(description="Reason recorded when voided.")]
+    payments: Annotated[list[Payment], Doc(description="One element per payment. A bill may be split.")]
+    status: Annotated[Status, Doc(description="`completed`, or `void` if the whole bill was cancelled.")]
+    void_reason: Annotated[str | None, Doc(description="Reason recorded when the bill was voided.")]
     cashier: Annotated[str | None, Doc(description="Name of the staff member who closed the bill.")]
 
 
@@ -220,16 +233,17 @@ CouponStatus = Literal["available", "used"]
 
 
 class Coupon(Resource, frozen=True):
-    """A coupon of the member. Used coupons are listed too."""
+    """A coupon of a member. Used coupons are listed too."""
 
     code: Annotated[str | None, Doc(description="Short code shown at the counter, unique per issued coupon.")]
-    status: Annotated[CouponStatus | None, Doc(description="Whether it was redeemed; independent of expiry.")]
+    status: Annotated[CouponStatus | None, Doc(description="`available` or `used`. It does not show expiry.")]
     template_id: Annotated[str | None, Doc(description="The template that the coupon was issued from.")]
     name: Annotated[str | None, Doc(description="Name of the coupon.")]
     expire_at: Annotated[
         str | None,
         Doc(
-            description="With a +07:00 offset; compare it with `serverTime`. Null: never expires.",
+            description="Time of expiry with a +07:00 offset, to compare with `serverTime`. Null means that the coupon "
+            "never expires.",
             extra_json_schema={"format": "date-time"},
         ),
     ]
@@ -244,34 +258,37 @@ class Member(Resource, frozen=True):
     rank: Annotated[str | None, Doc(description="Tier code stored on the record.")]
     rank_level: Annotated[
         int | None,
-        Doc(description="0-based position in the base's tier list; meaningful if tiers are assigned automatically."),
+        Doc(
+            description="0-based position in the base's tier list. It is meaningful only if tiers are assigned "
+            "automatically."
+        ),
     ]
     rank_name: Annotated[str | None, Doc(description="Name of the tier in the current tier list.")]
     points: Annotated[Number, Doc(description="Points usable now, after expiry.")]
-    credit: Annotated[Number, Doc(description="Store credit usable now; 0 when `creditEnabled` is false.")]
+    credit: Annotated[Number, Doc(description="Store credit usable now, or 0 if `creditEnabled` is false.")]
     credit_enabled: Annotated[bool, Doc(description="Whether the base uses store credit.")]
     coupons: Annotated[list[Coupon], Doc(description="The member's coupons in this base, including used ones.")]
-    labels: Annotated[list[str], Doc(description="Tags the shop attached.")]
-    persona: Annotated[list[str], Doc(description="Persona tags the shop attached.")]
+    labels: Annotated[list[str], Doc(description="Tags that the shop attached.")]
+    persona: Annotated[list[str], Doc(description="Persona tags that the shop attached.")]
     created_date: Annotated[
         str | None,
         Doc(description="Sign-up time with a +07:00 offset.", extra_json_schema={"format": "date-time"}),
     ]
-    visit_count: Annotated[int, Doc(description="Recorded visits.")]
+    visit_count: Annotated[int, Doc(description="Number of recorded visits.")]
     last_visit: Annotated[
         str | None,
-        Doc(description="Day of the latest visit; null if there was none.", extra_json_schema={"format": "date"}),
+        Doc(description="Day of the latest visit, or null if there was none.", extra_json_schema={"format": "date"}),
     ]
-    has_tel: Annotated[bool, Doc(description="A phone number is on the record.")]
-    has_email: Annotated[bool, Doc(description="An email address is on the record.")]
-    has_messaging: Annotated[bool, Doc(description="A messaging account is linked.")]
+    has_tel: Annotated[bool, Doc(description="Whether the record has a phone number.")]
+    has_email: Annotated[bool, Doc(description="Whether the record has an email address.")]
+    has_messaging: Annotated[bool, Doc(description="Whether a messaging account is linked.")]
     tel: Annotated[
         str | UnsetType | None,
-        Doc(description="Only for keys with personal-data access; null if the record has none."),
+        Doc(description="Phone number, or null if there is none. Returned only to keys with personal-data access."),
     ] = UNSET
     email: Annotated[
         str | UnsetType | None,
-        Doc(description="Only for keys with personal-data access; null if the record has none."),
+        Doc(description="Email address, or null if there is none. Returned only to keys with personal-data access."),
     ] = UNSET
 
 
@@ -294,7 +311,7 @@ class Rate(Resource, frozen=True):
 class Today(Resource, frozen=True):
     """The key's usage today."""
 
-    date: Annotated[str, Doc(description="Today in Thailand, YYYYMMDD.", pattern="^[0-9]{8}$")]
+    date: Annotated[str, Doc(description="Today's date in Thailand, as YYYYMMDD.", pattern="^[0-9]{8}$")]
     count: Annotated[int, Doc(description="Requests counted today, including this one.")]
     remaining: Annotated[int, Doc(description="`perDay - count`, never below 0.")]
 
@@ -302,16 +319,18 @@ class Today(Resource, frozen=True):
 class DayCount(Resource, frozen=True):
     """One day of usage."""
 
-    date: Annotated[str, Doc(description="A day (Thailand time), YYYYMMDD.", pattern="^[0-9]{8}$")]
-    count: Annotated[int, Doc(description="Requests counted that day.")]
+    date: Annotated[str, Doc(description="The day (Thailand time), as YYYYMMDD.", pattern="^[0-9]{8}$")]
+    count: Annotated[int, Doc(description="Requests counted on that day.")]
 
 
 class Usage(Resource, frozen=True):
     """How much of its quota the calling key has used."""
 
     key_id: Annotated[str, Doc(description="ID of the key: the part before the secret.")]
-    label: Annotated[str, Doc(description="The key's label; empty if it has none.")]
-    scope: Annotated[Literal["shop", "franchise"], Doc(description="What the key is bound to.")]
+    label: Annotated[str, Doc(description="The key's label, or an empty string if it has none.")]
+    scope: Annotated[
+        Literal["shop", "franchise"], Doc(description="Whether the key is bound to a shop or a franchise.")
+    ]
     rate: Annotated[Rate, Doc(description="The key's limits.")]
     today: Annotated[Today, Doc(description="The current day (Thailand time).")]
     days: Annotated[

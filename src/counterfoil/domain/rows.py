@@ -14,9 +14,9 @@ from counterfoil.domain.members import StoredMember
 
 Row = tuple[Any, ...]
 
-# Stored as the day of a bill without a readable time.
+# The day that is stored for a bill without a readable time.
 NO_DAY = 0
-# Stored as the sign-up time of a member without a readable one, so that such members come last.
+# The sign-up time that is stored for a member without a readable one, so that such members come last.
 NEVER = 2**62
 
 
@@ -49,7 +49,7 @@ class ShopRow(Struct):
 
 
 class BillRow(Struct):
-    """A bill as stored or to be stored. `body` is set only if it has to be written; it is never read."""
+    """A bill that is stored or will be stored. `body` is set only if it has to be written, and is never read."""
 
     shop: int
     bill_id: str
@@ -111,7 +111,7 @@ class BaseRow(Struct):
 
 
 class MemberRow(Struct):
-    """A member as stored or to be stored. `record` is set only if it is to be written."""
+    """A member that is stored or will be stored. `record` is set only if the member has to be written."""
 
     provider_id: str
     token: str
@@ -132,8 +132,8 @@ def account_values(rows: Iterable[MemberRow]) -> list[Row]:
             record.token,
             place,
             account.user,
-            # A person's most recently created record comes first, so a record without a creation time sorts as the
-            # oldest.
+            # A lookup returns a person's most recently created record, so a record without a creation time counts as
+            # the oldest.
             -1 if record.created_at is None else record.created_at,
             account.channel,
         )
@@ -144,7 +144,7 @@ def account_values(rows: Iterable[MemberRow]) -> list[Row]:
 
 
 def digest_of(unstamped: bytes) -> bytes:
-    """Return the hash of a bill's body without its stamp. It shows whether a record changes the body."""
+    """Return the hash of a bill's body without its stamp, which shows whether a record changes the body."""
     return blake2b(unstamped, digest_size=16).digest()
 
 

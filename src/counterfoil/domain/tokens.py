@@ -1,7 +1,7 @@
-"""Computes everything keyed with the deployment secret: member tokens, lookup hashes and the key for ETags.
+"""Computes values from the deployment secret: member tokens, lookup hashes and the key for ETags.
 
-All are one-way functions, so the store never holds an internal member ID or a
-messaging user ID. Every node has the same secret and computes the same values.
+All of them are one-way hashes, so the store never holds an internal member ID
+or a messaging user ID. Every node has the same secret and computes the same values.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ MIN_SECRET_BYTES = 32
 
 
 class Pseudonyms:
-    """Functions that are keyed with the deployment secret."""
+    """One-way hash functions that are keyed with the deployment secret."""
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) < MIN_SECRET_BYTES:
@@ -29,7 +29,7 @@ class Pseudonyms:
         return self._keyed("messaging", user_id)[:16].hex()
 
     def tag_key(self) -> bytes:
-        """Return the key for ETags. Without it, nobody can test guesses about an answer against its ETag."""
+        """Return the key for ETags. Nobody can test guesses about a response against its ETag without this key."""
         return self._keyed("entity tag", "")
 
     def fingerprint(self) -> str:

@@ -33,7 +33,7 @@ ROUTES = (
     Route("usage", handlers.usage),
     Route("openapi.json", None),
 )
-# Names used in logs and counters for paths that are not routes, and for non-standard methods.
+# Logs and counters use these names for paths that are not routes and for non-standard methods.
 NO_ROUTE = "unknown"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 OTHER_METHOD = "?"
@@ -52,7 +52,7 @@ class RequestScope(Protocol):
 
 
 class RouteTable:
-    """Finds the route of a path; a literal segment takes precedence over a parameter."""
+    """Finds the route of a path. A literal segment takes precedence over a parameter."""
 
     def __init__(self, prefix: str) -> None:
         self._root = f"{prefix}/v1/"
@@ -118,7 +118,7 @@ class App:
         try:
             response = await self._respond(scope, headers, exchange)
             if exchange.disclosure:
-                # This includes HEAD and 304, because the ETag and the length depend on the personal data.
+                # HEAD and 304 are recorded too, because their ETag and length depend on the personal data.
                 await self._request_log.disclose(self._record(exchange, response, began))
                 exchange.is_recorded = True
         except Refused as refused:
@@ -128,7 +128,7 @@ class App:
             response = self._error_response(
                 Refused(AUTH_UNAVAILABLE if isinstance(error, StoreBusy) else INTERNAL), exchange
             )
-        except Exception as error:  # noqa: BLE001 - last resort: report a crash without its details
+        except Exception as error:  # noqa: BLE001 - any crash becomes a response without details
             self._observe(_crash(error, exchange))
             response = self._error_response(Refused(INTERNAL), exchange)
         protocol.response_bytes(response.status, response.headers, response.body)
@@ -218,7 +218,7 @@ class App:
 
 
 def _crash(error: Exception, exchange: Exchange) -> HandlerCrashed:
-    """Describe where a crash happened, without the message or any values, which may contain data."""
+    """Return an event that says where a crash happened, without the message or values, which may contain data."""
     frames = traceback.extract_tb(error.__traceback__)
     return HandlerCrashed(
         request_id=exchange.request_id,

@@ -1,4 +1,8 @@
-"""The gate in front of the endpoints: refuses malformed and browser requests, then checks key and limits."""
+"""The gate in front of the endpoints.
+
+It refuses malformed requests and requests from browsers, then checks the key
+and its limits.
+"""
 
 import asyncio
 from typing import Protocol
@@ -17,8 +21,8 @@ from counterfoil.domain.problems import (
 from counterfoil.ports import Clock, KeyLookup, Meter, StoredKey, StoreUnavailable
 from counterfoil.reads import Caller
 
-# Maximum number of requests that a worker processes at once. Others wait up to MAX_WAIT_SEC for a free slot and are
-# then refused without being counted, so that a slow store does not build up a queue that it can never clear.
+# Maximum number of requests that a worker processes at once. Other requests wait up to MAX_WAIT_SEC for a free slot and
+# are then refused without being counted, so that a slow store does not build up a queue that it can never clear.
 MAX_CONCURRENT_REQUESTS = 32
 MAX_WAIT_SEC = 2.0
 
@@ -46,9 +50,9 @@ def names_one_host(headers: RequestHeaders, http_version: str) -> bool:
 
 
 def sole(values: list[str]) -> str | None:
-    """Return the header's value if it occurs exactly once, else None.
+    """Return the value of a header that occurs exactly once, or None.
 
-    With several values there is no reason to prefer one.
+    If there are several values, there is no reason to prefer one of them.
     """
     return values[0] if len(values) == 1 else None
 
@@ -75,7 +79,7 @@ class Gate:
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
 
     async def enter(self) -> None:
-        """Take a slot, waiting until one is free; `leave` releases it."""
+        """Take a slot, waiting up to MAX_WAIT_SEC until one is free. `leave` releases it."""
         if not self._slots.locked():
             await self._slots.acquire()
             return
@@ -91,7 +95,7 @@ class Gate:
         self._slots.release()
 
     async def admit(self, authorization: str | None) -> Caller:
-        """Check the key and count the request. The quota is checked later, because that refusal has quota headers."""
+        """Check the key and count the request. `require_quota` is separate, because its refusal has quota headers."""
         credential = credentials.parse_authorization(authorization)
         try:
             stored = await self._verified_key(credential)
@@ -107,7 +111,7 @@ class Gate:
         return Caller(stored.key, verdict)
 
     async def _verified_key(self, credential: credentials.Credential | None) -> StoredKey | None:
-        """Return the key of this credential, or None. An unknown ID and a wrong secret take the same steps."""
+        """Return the key of a valid credential, or None. An unknown ID and a wrong secret take the same steps."""
         if credential is None:
             # There is no key to look up, but this raises if keys cannot be read, so every request gets the same
             # refusal.

@@ -1,11 +1,11 @@
-"""One handler per route: turns the request into a question and passes it to `reads`."""
+"""The handlers, one per route. Each turns a request into a question and passes it to `reads`."""
 
 from collections.abc import Awaitable, Callable
 
 from counterfoil.domain import requests
 from counterfoil.reads import Answer, Caller, Reads, require_lookup
 
-# The arguments are: reads, caller, the last path segment if it is a parameter, and the query string.
+# The arguments are the reads, the caller, the last path segment if it is a parameter, and the query string.
 Handler = Callable[[Reads, Caller, str, str], Awaitable[Answer]]
 
 

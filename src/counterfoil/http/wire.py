@@ -13,7 +13,7 @@ from counterfoil.reads import Answer, Caller
 
 try:
     from isal import isal_zlib as deflate
-except ImportError:  # part of the extra `server`; the other commands do not compress responses
+except ImportError:  # isal is in the extra `server`; other commands do not compress responses.
     import zlib as deflate  # type: ignore[no-redef]
 
 Headers = list[tuple[str, str]]
@@ -55,7 +55,7 @@ def request_id(header: str | None) -> str | None:
 
 
 def success_body(answer: Answer) -> bytes:
-    """Return the body `{"ok":true,"data":…}`; lists always have `nextCursor`, which may be null."""
+    """Return the body `{"ok":true,"data":…}`. A list always has `nextCursor`, which may be null."""
     cursor = b"" if answer.next_cursor is UNSET else b',"nextCursor":%b' % json.encode(answer.next_cursor)
     tail = b'%b,"serverTime":"%b"}' % (cursor, iso_utc(answer.horizon).encode())
     if isinstance(answer.data, bytes):
@@ -92,7 +92,7 @@ def problem_headers(refused: Refused) -> Headers:
 
 
 def response_headers(request: str, caller: Caller | None, refused: Refused | None = None) -> Headers:
-    """Return the response headers, with the quota if the request passed the key check and the minute window."""
+    """Return the headers of a response. They include the quota if the request was admitted."""
     common = [*_FIXED_HEADERS, ("x-request-id", request)]
     if caller and not (refused and refused.problem.stage is Stage.BEFORE_ADMISSION):
         left = allowance.remaining(caller.key, caller.admitted.count)
@@ -143,7 +143,10 @@ def matches_etag(if_none_match: str | None, tag: str) -> bool:
 
 
 def choose_encoding(accept_encoding: str | None, size: int) -> str | None:
-    """Return zstd or gzip, whichever the caller prefers (zstd if equal); None if neither fits or the body is small."""
+    """Return the encoding that the caller prefers, "zstd" or "gzip", or None if the body is not to be compressed.
+
+    If the caller has no preference, the result is "zstd".
+    """
     if not accept_encoding:
         return None
     weights = _weights(accept_encoding)

@@ -1,4 +1,4 @@
-"""A load that writes nothing: it only finds out what would be rejected, and which fields would not be used."""
+"""Checks a delivery without writing: counts the lines that a load would reject and the fields it would not use."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,9 +13,11 @@ MAX_EXAMPLES = 10
 
 
 class CheckingLedger:
-    """A ledger that writes nothing and remembers the shops of the delivery; `stored_facts` returns those in the store.
+    """A ledger that remembers the shops of a delivery but writes nothing.
 
-    Whether a record would be added, changed or left as it is, only a load can tell: every outcome is `UNCHANGED`.
+    `stored_facts` returns the facts of a shop in the store. Every outcome is
+    `UNCHANGED`, because only a load can tell whether a record would be added or
+    changed.
     """
 
     def __init__(self, stored_facts: Callable[[str], KnownFacts | None]) -> None:
@@ -25,7 +27,7 @@ class CheckingLedger:
     def facts(self, shop_id: str) -> KnownFacts | None:
         return self._delivered.get(shop_id) or self._stored_facts(shop_id)
 
-    def begin_load(self, source: str) -> LoadProgress:  # noqa: ARG002 - the check of a source is not recorded
+    def begin_load(self, source: str) -> LoadProgress:  # noqa: ARG002 - a check is not recorded as a load
         return LoadProgress(0)
 
     def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:  # noqa: ARG002

@@ -13,17 +13,17 @@ _BETWEEN = b" \t\r\n,"
 
 
 def is_document(first_line: bytes) -> bool:
-    """Return whether a source that begins with this line is a list, or has records over several lines."""
+    """Return whether a source that begins with this line is an array or has records that span several lines."""
     start = first_line.strip().removeprefix(_BYTE_ORDER_MARK).lstrip()
     return start.startswith(b"[") or start == b"{"
 
 
 class Unfinished(Exception):
-    """The list has no end, so records may be missing."""
+    """The array has no end, so records may be missing."""
 
 
 class DocumentReader:
-    """Splits a document into records. `line` is the line that has been reached."""
+    """Splits a document into records. `line` is the number of the line that has been reached."""
 
     def __init__(self, text: IO[bytes], first_line: bytes, number: int) -> None:
         self._text = text
@@ -36,7 +36,7 @@ class DocumentReader:
         self._pending = bytearray()
 
     def records(self) -> Iterator[tuple[int, bytes]]:
-        """Yield each record with its line; what stands between records is yielded too, to be rejected."""
+        """Yield each record with its line number. Other text between records is yielded too, so that it is rejected."""
         for chunk in self._chunks():
             self._done = 0
             for at, token in self._tokens(chunk):
@@ -47,10 +47,10 @@ class DocumentReader:
         if rest := self._take(b""):
             yield self._started, rest
         if self._is_list and self._depth > 0:
-            raise Unfinished("the list has no end")
+            raise Unfinished("the array has no end")
 
     def _bracket(self, chunk: bytes, at: int, *, opens: bool) -> tuple[int, bytes] | None:
-        """Pass a bracket. Return what it ends: a record, or text before a record or before the end of the list."""
+        """Process a bracket. Return the record or other text that ends at it, with its line number, or None."""
         record_level = 2 if self._is_list else 1
         level = self._depth + 1 if opens else self._depth
         self._depth = level if opens else max(0, level - 1)
@@ -86,7 +86,7 @@ class DocumentReader:
                 yield at, token
 
     def _keep(self, text: bytes) -> None:
-        """Keep the beginning of a record; of one that is too long, as much as shows that it is."""
+        """Buffer part of a record, up to one byte more than the limit, so that a longer record is rejected."""
         self._pending += text[: MAX_REJECT_BYTES + 1 - len(self._pending)]
 
     def _take(self, text: bytes) -> bytes:

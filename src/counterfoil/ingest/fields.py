@@ -1,8 +1,7 @@
-"""Finds what a load would otherwise lose without a word: fields of unknown names, and values that cannot be read.
+"""Finds data that a load would otherwise lose silently: unknown fields, and values that cannot be read.
 
-The published JSON Schemas are the only table of field names and types. Values are read by the same functions as in the
-load. Nearly all lines are bills, and to walk over each of them would take a tenth of the time of a load. A decoder
-made from the same table recognises the bills with which nothing is wrong, in a fraction of that time.
+The published JSON Schemas are the only list of field names and types. Values
+are read by the same functions as in a load.
 """
 
 from collections import Counter
@@ -30,14 +29,14 @@ from counterfoil.domain.resources import Amounts, Bill
 from counterfoil.domain.shops import shop_from
 
 MAX_NAME = 80
-# The distinct fields that a load counts by name; further ones are counted together.
+# Maximum number of distinct fields that a load counts by name. All further fields are counted together.
 MAX_COUNTED = 200
 OTHER_FIELDS = "(other fields)"
 CLOSE_ENOUGH = 0.7
 _NO_AMOUNTS = Amounts(**dict.fromkeys(Amounts.__struct_fields__) | {"campaign": [], "coupon": []})  # type: ignore[arg-type]
 
 
-# --- how a value of a type is read ---------------------------------------------
+# --- types of values -----------------------------------------------------------
 
 
 def _is_number(value: object) -> bool:
@@ -58,15 +57,15 @@ def _is_closing_time(value: object) -> bool:
 
 
 class _ValueType(Struct, frozen=True):
-    """Whether a value can be read, and the types of which every value can."""
+    """A type of field. Values of the Python types in `always_readable` can be read; `is_readable` checks the others."""
 
     is_readable: Callable[[object], bool]
-    surely: frozenset[type] = frozenset()
+    always_readable: frozenset[type] = frozenset()
 
 
 _TEXT = _ValueType(lambda value: text(value) is not None, frozenset({str}))
 _ID = _ValueType(lambda value: ident(value) is not None, frozenset({str}))
-# By their names in the `$defs` of the schemas.
+# The types by their names in the `$defs` of the schemas.
 _VALUE_TYPES: Final[Mapping[str, _ValueType]] = {
     "text": _TEXT,
     "userId": _TEXT,
@@ -76,7 +75,7 @@ _VALUE_TYPES: Final[Mapping[str, _ValueType]] = {
     "flag": _ValueType(_is_flag, frozenset({bool})),
     "time": _ValueType(lambda value: instant(value, THAI_TIME) is not None),
     "day": _ValueType(lambda value: day(value, THAI_TIME) is not None),
-    # The load itself tells whether it could read these two, which every bill has.
+    # `check_record` uses the result of the load to check these two. This is faster, and every bill has them.
     "closedAt": _ValueType(lambda _: True),
     "tradingDay": _ValueType(lambda _: True),
     "timeOrDay": _ValueType(lambda value: beginning(value, THAI_TIME) is not None),
@@ -89,7 +88,7 @@ _VALUE_TYPES: Final[Mapping[str, _ValueType]] = {
 
 
 def is_nothing(value: object) -> bool:
-    """Return whether a value stands for "nothing recorded", which is not a mistake."""
+    """Return whether a value means that nothing was recorded, which is not an error."""
     return value is None or (isinstance(value, str) and not value.strip(" \t\r\n\0"))
 
 
@@ -97,18 +96,18 @@ def is_nothing(value: object) -> bool:
 
 
 class FieldType(Struct, frozen=True, kw_only=True):
-    """What a field may hold: plain values, an object with these fields, a list of such elements, or several of them."""
+    """The values that a field may hold: plain values, objects with `fields`, lists of `elements`, or several kinds."""
 
     path: str
     readers: tuple[Callable[[object], bool], ...] = ()
-    surely: frozenset[type] = frozenset()
+    always_readable: frozenset[type] = frozenset()
     fields: dict[str, "FieldType"] | None = None
     elements: "FieldType | None" = None
 
 
 @cache
 def known_fields(kind: str) -> FieldType:
-    """Return the fields of a kind of record, as its published JSON Schema has them."""
+    """Return the fields of a kind of record according to its published JSON Schema."""
     schema = json.decode((resources.files("counterfoil.ingest") / "schemas" / f"{kind}.json").read_bytes())
     definitions = schema["$defs"]
     own = schema["properties"] | definitions.get("record", {}).get("properties", {})
@@ -119,7 +118,7 @@ def _field_type(schema: dict[str, Any], definitions: dict[str, Any], path: str) 
     if reference := schema.get("$ref"):
         name = reference.removeprefix("#/$defs/")
         if known := _VALUE_TYPES.get(name):
-            return FieldType(path=path, readers=(known.is_readable,), surely=known.surely)
+            return FieldType(path=path, readers=(known.is_readable,), always_readable=known.always_readable)
         return _field_type(definitions[name], definitions, path)
     if "anyOf" in schema:
         return _either([_field_type(each, definitions, path) for each in schema["anyOf"]], path)
@@ -129,15 +128,15 @@ def _field_type(schema: dict[str, Any], definitions: dict[str, Any], path: str) 
         return FieldType(path=path, fields=fields)
     if "items" in schema:
         return FieldType(path=path, elements=_field_type(schema["items"], definitions, path))
-    # The kind itself: a record of another kind is rejected before its fields are looked at.
-    return FieldType(path=path, surely=frozenset({str}) if "const" in schema else frozenset())
+    # This is the field `kind`. A record of an unknown kind is rejected before its fields are checked.
+    return FieldType(path=path, always_readable=frozenset({str}) if "const" in schema else frozenset())
 
 
 def _either(choices: list[FieldType], path: str) -> FieldType:
     return FieldType(
         path=path,
         readers=tuple(reader for choice in choices for reader in choice.readers),
-        surely=frozenset[type]().union(*(choice.surely for choice in choices)),
+        always_readable=frozenset[type]().union(*(choice.always_readable for choice in choices)),
         fields=next((choice.fields for choice in choices if choice.fields is not None), None),
         elements=next((choice.elements for choice in choices if choice.elements is not None), None),
     )
@@ -154,7 +153,7 @@ def check_object(record: dict[str, Any], known: FieldType, unknown: set[str], un
         if inner is None:
             start = f"{known.path}." if known.path else ""
             unknown.add(start + printable_field(name))
-        elif type(value) not in inner.surely:
+        elif type(value) not in inner.always_readable:
             _check_value(value, inner, unknown, unreadable)
 
 
@@ -164,7 +163,7 @@ def _check_value(value: object, known: FieldType, unknown: set[str], unreadable:
     elif known.elements is not None and isinstance(value, list):
         for element in value:
             _check_value(element, known.elements, unknown, unreadable)
-    elif type(value) not in known.surely and not is_nothing(value):
+    elif type(value) not in known.always_readable and not is_nothing(value):
         for is_readable in known.readers:
             if is_readable(value):
                 return
@@ -178,14 +177,14 @@ def printable_field(name: str) -> str:
 
 
 class Findings(Struct):
-    """What is wrong with the fields of a record; paths, such as `lines.qty`."""
+    """The paths, such as `lines.qty`, of the unknown and the unreadable fields of a record."""
 
     unknown: set[str]
     unreadable: set[str]
 
 
 def check_record(record: dict[str, Any], change: Change) -> Findings | None:
-    """Return the unknown and unreadable fields of a record, or None. `change` is the parsed record."""
+    """Return the unknown and unreadable fields of a record, or None. `change` is the change made from the record."""
     unknown: set[str] = set()
     unreadable: set[str] = set()
     if isinstance(change, PutBill):
@@ -211,7 +210,7 @@ def _are_all_counted(visits: object, count: int) -> bool:
 
 
 class FieldCounts(Struct):
-    """What is wrong with the fields of all records of a load, by kind and path: the number of records."""
+    """The number of records in a load that have an unknown or unreadable field, by kind and path."""
 
     unknown: Counter[tuple[str, str]] = field(default_factory=Counter)
     unreadable: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -241,7 +240,7 @@ def _count(counts: Counter[tuple[str, str]], kind: str, paths: set[str]) -> None
 
 
 def suggestion(kind: str, path: str) -> str | None:
-    """Return the known field that an unknown one was probably meant to be."""
+    """Return the name of the known field that an unknown one was probably meant to be, or None."""
     start, _, name = path.rpartition(".")
     known: FieldType | None = known_fields(kind)
     for step in start.split(".") if start else ():

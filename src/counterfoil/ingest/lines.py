@@ -33,14 +33,14 @@ MAX_LINE_BYTES = 2 * 1024 * 1024
 # The limit for a line of a rejects file, where every quote and backslash of the record takes two characters.
 MAX_REJECT_BYTES = 2 * MAX_LINE_BYTES + 4096
 
-# Maximum size of a record as JSON, stored or returned. Pages are never cut short, so a page of 200 records takes at
-# most 100 MiB. An ordinary bill takes 2 KB.
+# Maximum size in bytes of a record as JSON, stored or returned. Pages are never cut short, so a page of 200 records
+# takes at most 100 MiB. An ordinary bill takes 2 KB.
 MAX_RECORD = 512 * 1024
-# Maximum length of a name that bills take from their shop, or members from their base. The name may change after
-# loading, so the size check reserves this much.
+# Maximum length in bytes of a name that a bill takes from its shop, or a member from its base. The name may change
+# after the record is loaded, so the size check reserves this many bytes.
 LONGEST_NAME = 4096
-# The published size of the smallest item of a bill, `{}`. No other part of a record grows by a larger factor, so the
-# size of a record from a short line need not be checked.
+# The size in bytes of a published item whose source is `{}`. No other part of a record grows by a larger factor when
+# it is published, so the size of a record from a short line need not be checked.
 SMALLEST_ITEM = 150
 MAX_ITEMS = MAX_RECORD // SMALLEST_ITEM
 SURELY_SMALL = 4096
@@ -58,20 +58,20 @@ UNREADABLE_VALUE = "unreadable_value"
 
 REASONS = {
     NOT_JSON: "is not a JSON object in UTF-8",
-    UNKNOWN_KIND: "has no kind, or one other than shop, base, member and bill",
+    UNKNOWN_KIND: "has no kind, or a kind other than shop, base, member and bill",
     NO_ID: "has no usable id",
     NO_SHOP: "is a bill without shopId",
     NO_BASE: "is a member without providerId",
     UNKNOWN_SHOP: "is a bill of a shop that is not loaded yet",
     TOO_LONG: "is longer than 2 MiB",
-    TOO_LARGE: "would be stored as more than 512 KiB, or names a channel or tier in more than 4 KiB",
-    UNKNOWN_FIELD: "has a field of an unknown name (--strict)",
+    TOO_LARGE: "needs more than 512 KiB of storage, or has a channel or tier name longer than 4 KiB",
+    UNKNOWN_FIELD: "has an unknown field (--strict)",
     UNREADABLE_VALUE: "has a value that cannot be read (--strict)",
 }
 
 
 class Rejected(Exception):
-    """The line is rejected; `reason` is a key of `REASONS`, and `fields` are the paths of the fields at fault."""
+    """A line is rejected. `reason` is a key of `REASONS`, and `fields` has the paths of the fields that are wrong."""
 
     def __init__(self, reason: str, fields: Sequence[str] = ()) -> None:
         super().__init__(reason)
@@ -93,14 +93,14 @@ class Reject(Struct, frozen=True, omit_defaults=True):
 
 _decode_reject = json.Decoder(Reject).decode
 _encode = json.Encoder().encode
-# Every line of a rejects file begins with this.
+# Every line of a rejects file begins with these bytes.
 _REJECT_PREFIX = b'{"kind":"reject",'
 # No field can hold a number with more digits than this.
 MAX_DIGITS = 400
 
 
 class Reader:
-    """Turns records into changes; `facts` returns what is known about a shop."""
+    """Turns records into changes. `facts` returns the facts of a shop, or None if the shop is not loaded."""
 
     def __init__(self, pseudonyms: Pseudonyms, facts: Callable[[str], KnownFacts | None]) -> None:
         self._token = pseudonyms.member_token
@@ -178,7 +178,7 @@ def _is_long(name: str | None) -> bool:
 
 
 def parse_record(line: bytes) -> dict[str, Any]:
-    """Return the record on a line; a line of a rejects file is unwrapped first."""
+    """Return the record on a line. A line of a rejects file is unwrapped first."""
     record = _parse_object(line, MAX_REJECT_BYTES if line.startswith(_REJECT_PREFIX) else MAX_LINE_BYTES)
     if record.get("kind") == "reject":
         return _parse_object(_original_line(record), MAX_LINE_BYTES)
@@ -206,7 +206,7 @@ def _decode_leniently(line: bytes) -> object:
 
 
 def _parse_int(digits: str) -> float:
-    """Return the number, or infinity if it is absurdly long, so that only the field is lost and not the line."""
+    """Return the number, or infinity if it has too many digits, so that only the field is lost and not the line."""
     return int(digits) if len(digits) <= MAX_DIGITS else math.inf
 
 
@@ -221,7 +221,7 @@ def _original_line(reject: dict[str, Any]) -> bytes:
 
 
 def make_reject(source: str, line_number: int, rejected: Rejected, line: bytes) -> Reject:
-    """Return the line for the rejects file; a line that was rejected before keeps its source, number and text."""
+    """Return the line for the rejects file. A line that was rejected before keeps its source, number and text."""
     reason, fields = rejected.reason, rejected.fields
     before = _parse_reject(line)
     if before:

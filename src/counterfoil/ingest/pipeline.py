@@ -1,4 +1,4 @@
-"""Loads source records: reads, normalises, rejects what cannot be used, and writes in batches.
+"""Loads source records: normalises them, rejects those that cannot be used, and writes the others in batches.
 
 A batch is one transaction. If the process dies, load the same source again:
 records that are already written change nothing.
@@ -50,7 +50,7 @@ class Summary(Struct, kw_only=True):
 
 
 class RejectsFile:
-    """A file, created when the first line is rejected. Only its owner can read it: it contains original records."""
+    """The file of rejected lines, created with the first one. Only its owner can read it, as it has raw records."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -78,7 +78,7 @@ class RejectsFile:
 
 
 class Pipeline:
-    """One load from one source into the books."""
+    """Loads one source into the books."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Pipeline:
         self._damage: SourceError | None = None
 
     def load(self, source: Source) -> Summary:
-        """Load the source. If it is damaged, load what can be read of it and then raise the error."""
+        """Load the source. If it is damaged, load the readable part and then raise the error."""
         summary = Summary(source=source.name)
         self._rewrite_bills()
         progress = self._ledger.begin_load(source.name)
@@ -142,7 +142,7 @@ class Pipeline:
         yield batch
 
     def _check_fields(self, record: dict[str, Any], change: Change, counts: FieldCounts) -> None:
-        """Count what is wrong with the fields of a record. In a strict load, raise `Rejected` for it."""
+        """Count the unknown and unreadable fields of a record. In a strict load, raise `Rejected` if there are any."""
         findings = check_record(record, change)
         if findings:
             counts.add(record["kind"], findings)
@@ -153,14 +153,14 @@ class Pipeline:
             counts.add_bill(change.closed.bill)
 
     def _readable(self, source: Source) -> Iterator[SourceLine]:
-        """Yield the lines. If the source is damaged, stop there; the error is raised after the lines are written."""
+        """Yield the lines. If the source is damaged, stop and keep the error, which `load` raises at the end."""
         try:
             yield from source.lines()
         except SourceError as error:
             self._damage = error
 
     def _write(self, batch: list[tuple[SourceLine, Change]], summary: Summary, progress: LoadProgress) -> None:
-        """Write a batch; retry the bills whose shop's facts changed in the meantime until none is left.
+        """Write a batch, and retry bills whose shop's facts changed in the meantime until none is left.
 
         Later changes to such a bill are retried after it, so that a removal still comes last. A bill whose shop has
         disappeared is rejected.
@@ -174,7 +174,7 @@ class Pipeline:
                     outdated.add(change.key)
                     self._known.pop(change.key[0], None)
                     try:
-                        # The size was checked before, with a reserve for a longer channel name, so it is not checked
+                        # The size was already checked, with headroom for a longer channel name, so it is not checked
                         # again.
                         to_retry.append((line, self._reader.change(parse_record(line.text), 0)))
                     except Rejected as rejected:

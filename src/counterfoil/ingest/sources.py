@@ -1,4 +1,4 @@
-"""Reads source records from a file, a folder or standard input. Files may be plain, gzip or zstd."""
+"""Reads source records from a file, a folder or standard input. Files may be compressed with gzip or zstd."""
 
 import gzip
 import io
@@ -26,7 +26,7 @@ GZIP_START, ZSTD_START = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 class SourceError(Exception):
-    """A source cannot be read, or only up to some line. The message says which source and why."""
+    """A source cannot be read, or cannot be read beyond `line`. The message says which source and why."""
 
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class SourceLine(Struct, frozen=True, gc=False):
 
 
 class _KindOnly(Struct):
-    """The fields of a record that show its kind."""
+    """The fields of a record that are needed to find its kind."""
 
     kind: str = ""
     record: object = None
@@ -54,14 +54,14 @@ class Source:
         self.total = total
         self.position: Callable[[], int] = lambda: 0
         self.ignored: list[Path] = []
-        """Files of a folder that are not read, because of their names."""
+        """Files of a folder that are not read because of their names."""
         self.unreadable: list[Path] = []
-        """Files that could not be read, or not to their end."""
+        """Files that could not be read completely."""
         self.empty: list[str] = []
-        """Files without a single line."""
+        """Names of files without any lines."""
 
     def lines(self) -> Iterator[SourceLine]:
-        """Yield every line that can be read; then raise a SourceError if the source is damaged."""
+        """Yield every line that can be read, then raise a SourceError if the source is damaged."""
         raise NotImplementedError
 
 
@@ -107,8 +107,8 @@ class File(Source):
             except SourceError as damage:
                 if self._path.suffix not in PACKED or not raw.seekable():
                     raise
-                # Intact lines that were decompressed together with the damage are lost. Read the file again in small
-                # pieces.
+                # Intact lines that were decompressed in the same read as the damage are lost, so read the file again in
+                # small pieces.
                 raw.seek(0)
                 with _decompress(self._path, _SmallReads(raw)) as text:
                     yield from _read_lines(self.name, text, after=damage.line)
@@ -124,7 +124,7 @@ class Folder(Source):
         if not self._paths and not may_be_empty:
             raise SourceError(f"the folder {path} contains no file that ends in {', '.join(SUFFIXES)}")
         super().__init__(printable_name(path.name), 2 * sum(_size(entry) for entry in self._paths))
-        # A name that begins with a dot is that of a file that is still being written.
+        # A file whose name begins with a dot is still being written.
         self.ignored = [entry for entry in entries if entry not in self._paths and not entry.name.startswith(".")]
 
     def lines(self) -> Iterator[SourceLine]:
@@ -140,7 +140,7 @@ class Folder(Source):
                     self.empty += file.empty
                     self.unreadable += file.unreadable
         self.position = lambda: done
-        damage.tell()
+        damage.raise_if_any()
 
 
 class Damage:
@@ -150,13 +150,14 @@ class Damage:
         self._found: dict[str, None] = {}
 
     def skipped(self, source: Source) -> Iterator[SourceLine]:
-        """Yield the lines of a source up to its end or to where it is damaged."""
+        """Yield the lines of a source up to its end, or up to the damage."""
         try:
             yield from source.lines()
         except SourceError as error:
             self._found[str(error)] = None
 
-    def tell(self) -> None:
+    def raise_if_any(self) -> None:
+        """Raise one SourceError for all damage that was found."""
         if self._found:
             raise SourceError("; ".join(self._found))
 
@@ -172,7 +173,10 @@ class _SmallReads:
 
 
 def open_source(name: str, *, may_be_empty: bool = False) -> Source:
-    """Return the source with this name; `-` is standard input. A folder without records is an error, unless allowed."""
+    """Return the source with this name, or standard input if the name is `-`.
+
+    A folder without source files is an error, unless `may_be_empty` is set.
+    """
     if name == "-":
         return StandardInput()
     path = Path(name)
@@ -233,7 +237,7 @@ def _decompress(path: Path, raw: BinaryIO | _SmallReads) -> IO[bytes]:
 
 
 def _decompress_by_content(raw: Any) -> IO[bytes]:
-    """Return the text of a file or pipe whose name does not say whether it is compressed."""
+    """Return the decompressed content of a file or pipe whose name does not show whether it is compressed."""
     start = raw.peek(len(ZSTD_START))
     if start.startswith(GZIP_START):
         raw = io.BufferedReader(cast("Any", gzip.GzipFile(fileobj=raw)), 1 << 20)
@@ -249,7 +253,7 @@ def _peekable(raw: Any) -> IO[bytes]:
 def _read_lines(name: str, text: IO[bytes], after: int = 0) -> Iterator[SourceLine]:
     """Yield the non-blank lines whose number is greater than `after`. Truncate lines that are too long.
 
-    In a list, or if records are written over several lines, each record is yielded like a line.
+    If the source is a JSON array, or its records span several lines, each record is yielded as one line.
     """
     number, is_first = 0, True
     document: DocumentReader | None = None
@@ -263,7 +267,7 @@ def _read_lines(name: str, text: IO[bytes], after: int = 0) -> Iterator[SourceLi
                         yield SourceLine(name, start, record)
                 return
             if len(line) > MAX_REJECT_BYTES and not line.endswith(b"\n"):
-                # Not stripped: if only blanks were cut off, the start of the line would pass for all of it.
+                # A truncated line is not stripped, because it could then pass for a complete line within the limit.
                 _skip_rest(text)
             else:
                 line = line.strip()

@@ -4,7 +4,7 @@ import ipaddress
 import socket
 
 # Maps a wildcard address to the loopback address that reaches its listener.
-WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
+WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - only compared, not bound
 
 
 CONNECT_SEC = 1.0

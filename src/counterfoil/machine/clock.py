@@ -21,7 +21,7 @@ class SystemClock:
         try:
             return _BOOT_ID.read_text(encoding="ascii").strip()
         except OSError:
-            # Systems other than Linux: use the boot time by the wall clock, rounded to ten minutes.
+            # On systems other than Linux, use the boot time according to the wall clock, rounded to ten minutes.
             return str(round((time.time() - time.monotonic()) / 600))
 
 

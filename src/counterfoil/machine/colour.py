@@ -4,7 +4,7 @@ import os
 
 
 def wants_colour() -> bool:
-    """Return False if NO_COLOR is set; see no-color.org."""
+    """Return whether output may use colours. It may not if NO_COLOR is set (see no-color.org)."""
     return not os.environ.get("NO_COLOR")
 
 

@@ -14,11 +14,11 @@ from counterfoil.domain.problems import TABLE
 from counterfoil.observe.events import CountsReseeded, Event, HandlerCrashed, RequestServed, ServerChanged, StoreFailed
 
 BUCKETS_US = (100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000)
-# Pairs of status and error code. The last one counts every other outcome.
+# Pairs of status and error code. The last pair stands for every other outcome.
 OUTCOMES = (("200", ""), ("304", ""), *((str(problem.status), problem.code) for problem in TABLE), ("other", ""))
 
 
-# Each route has a row of numbers: requests by outcome, requests by latency bucket, the sum of latencies, bytes sent.
+# Each route has a row of numbers: requests by outcome, requests by latency bucket, sum of latencies, and bytes sent.
 _OUTCOME_INDEX = {(int(status), code): index for index, (status, code) in enumerate(OUTCOMES) if status != "other"}
 _OTHER_INDEX = len(OUTCOMES) - 1
 _BUCKETS_OFFSET = len(OUTCOMES)
@@ -71,7 +71,7 @@ class CounterFile:
         numbers, layout = self._numbers, self._layout
         match event:
             case RequestServed():
-                # The layout's methods are inlined here, because the calls would cost more than everything else.
+                # The layout's methods are inlined here, because calling them would cost more than the counting itself.
                 row = layout.rows[event.route]
                 numbers[row + _OUTCOME_INDEX.get((event.status, event.error or ""), _OTHER_INDEX)] += 1
                 numbers[row + _BUCKETS_OFFSET + bisect_left(BUCKETS_US, event.took_us)] += 1
@@ -99,7 +99,7 @@ def totals(folder: Path, layout: Layout) -> list[int]:
 
 
 def last_store_failure_ms(folder: Path, layout: Layout) -> int:
-    """Return the time of the latest store failure among workers that have not succeeded since; 0 if none."""
+    """Return the time of the latest store failure among workers that have not succeeded since, or 0 if none failed."""
     return max((numbers[layout.failed_at] for numbers in _counter_files(folder, layout)), default=0)
 
 

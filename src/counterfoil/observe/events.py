@@ -41,7 +41,7 @@ class StoreFailed(Struct, frozen=True, kw_only=True, tag="store_failed"):
 
 
 class ServiceChanged(Struct, frozen=True, kw_only=True, tag="service"):
-    """The service started or stopped, or a chore was done, failed or recovered."""
+    """The service started or stopped, or one of the supervisor's chores was done, failed or recovered."""
 
     what: str
     detail: str = ""
@@ -56,7 +56,7 @@ class CountsReseeded(Struct, frozen=True, kw_only=True, tag="counts_reseeded"):
 
 
 class ServerChanged(Struct, frozen=True, kw_only=True, tag="server"):
-    """A server of the store has a new role: after a failover, or when a replica is lost or comes back."""
+    """A server of the store has a new role, because of a failover or because a replica was lost or came back."""
 
     server: str
     role: str

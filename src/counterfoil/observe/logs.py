@@ -21,7 +21,7 @@ MAX_BUFFER_BYTES = 32_768
 
 
 class EventLog:
-    """Writes events to a file descriptor. `schedule` runs a call later, as an event loop does."""
+    """Writes events to a file descriptor. `schedule` calls a function after a delay, as an event loop does."""
 
     def __init__(self, descriptor: int, now_ms: Callable[[], int], schedule: Schedule) -> None:
         self._descriptor = descriptor

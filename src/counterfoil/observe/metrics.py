@@ -41,12 +41,12 @@ def request_metrics(layout: Layout, sums: list[int]) -> Iterator[Metric]:
     )
     yield CounterMetricFamily(
         "counterfoil_counts_reseeded",
-        "Daily counts that the shared meter lost and restored from the store; each may lack the last second.",
+        "Daily counts that the shared meter lost and restored from the store. Each may lack one second of requests.",
         value=sums[layout.reseeded],
     )
     yield CounterMetricFamily(
         "counterfoil_server_changes",
-        "Changes of role of the store's servers as seen by the workers, including the first role of each server.",
+        "Role changes of the store's servers as seen by the workers, including the first role of each server.",
         value=sums[layout.server_changes],
     )
 

@@ -33,14 +33,14 @@ class AdminRefusal(Struct, frozen=True):
     message: str
 
 
-class Doorkeeper:
-    """Refuses requests that a web page could have sent.
+class AdminRequestCheck:
+    """Checks the headers of a request, and refuses it if a web page may have sent it.
 
-    The listener has no authentication and is protected by its address alone. A
-    page can reach a private address through its own domain name if the name
-    resolves to that address (DNS rebinding), so the name in `Host` must be one
-    that the operator configured. IP addresses are accepted, because a page
-    cannot choose one as its name.
+    The listener has no authentication, so it must not be reachable from a web
+    page that is open in an operator's browser. With DNS rebinding, a page can
+    reach a private address through a domain name of its own. The name in `Host`
+    must therefore be one that the operator configured. IP addresses are safe,
+    because DNS rebinding needs a domain name.
     """
 
     def __init__(self, host: str, names: str) -> None:
@@ -77,7 +77,7 @@ def _name_in(host: str) -> str:
 
 
 class Admin:
-    """The listener, which runs in a thread of the supervisor, so it responds even if the workers are busy or dead."""
+    """The admin listener. It runs in a thread of the supervisor, so it responds even if all workers are busy."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Admin:
         names: str = "",
     ) -> None:
         self._ready = ready
-        self.doorkeeper = Doorkeeper(host, names)
+        self.request_check = AdminRequestCheck(host, names)
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_MetricsCollector(metrics))
         self._server = _Server((host, port), _handler(self))
@@ -109,7 +109,7 @@ class Admin:
     def answer(self, path: str) -> tuple[int, str, bytes]:
         try:
             return self._answer(path)
-        except Exception as error:  # noqa: BLE001 - report the failure without its message, which may hold data
+        except Exception as error:  # noqa: BLE001 - report the failure without its message, which may contain data
             return 500, JSON, json.encode({"failed": type(error).__name__})
 
     def _answer(self, path: str) -> tuple[int, str, bytes]:
@@ -147,7 +147,7 @@ def _handler(admin: Admin) -> type[BaseHTTPRequestHandler]:
         timeout = 5
 
         def do_GET(self) -> None:
-            refusal = admin.doorkeeper.refusal(self.headers, self.request_version)
+            refusal = admin.request_check.refusal(self.headers, self.request_version)
             if refusal:
                 self._send(refusal.status, JSON, json.encode({"refused": refusal.message}))
             else:

@@ -13,12 +13,12 @@ from counterfoil.settings import Settings
 CHECKPOINT_SEC = 2.0
 USAGE_CHECKPOINT_SEC = 0.5
 PRUNE_SEC = 3600.0
-# How long to wait for the chores when the service stops. A chore may wait for a minute for a load's lock.
+# How long to wait for the chores when the service stops. A chore may itself be waiting up to a minute for a load.
 STOP_SEC = 2.0
 
 
 class Closable(Protocol):
-    """Something that must be closed."""
+    """A store that must be closed when the service stops."""
 
     def close(self) -> None: ...
 
@@ -52,7 +52,8 @@ class Chores:
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(STOP_SEC)
-        # A chore that still waits for another process's lock ends with this process. Its store must not be closed here.
+        # If a chore is still waiting for another process's lock, leave the stores open: they are closed when this
+        # process ends.
         if not any(thread.is_alive() for thread in self._threads):
             for store in self._open:
                 store.close()
@@ -68,7 +69,7 @@ class Chores:
             self._run("prune", PRUNE_SEC, self._prune)
 
     def _run(self, name: str, every_sec: float, chore: Callable[[], object]) -> None:
-        """Run a chore if it is due; log when it starts failing and when it works again."""
+        """Run a chore if it is due. Log when it starts to fail and when it works again."""
         now = time.monotonic()
         if now < self._due.get(name, 0):
             return

@@ -1,4 +1,4 @@
-"""What the admin listener reports: whether the service is ready, and its metrics."""
+"""Collects the readiness checks and the metrics that the admin listener reports."""
 
 import http.client
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def _store_checks(counters: Path, inspection: Inspection) -> tuple[list[Readines
     """Return the checks that need no request to a worker, and the age of the horizon; None if it is unknown."""
     checks = [Readiness(name, problem) for name, problem in inspection.problems().items()]
     age = _horizon_age_ms(inspection)
-    # With replicas, a node stays ready during a failover as long as it may trust the keys in memory.
+    # With replicas, a node stays ready during a failover for as long as it may use the keys in memory.
     max_age = KEYS_TRUSTED_SEC * 1000 if inspection.survives_primary() else STALE_HORIZON_MS
     problem = None if age is None or age < max_age else f"the horizon has not moved for {age / 1000:.0f} s"
     return [*checks, Readiness("horizon", problem), Readiness("admissions", _recent_store_failure(counters))], age
@@ -47,7 +47,11 @@ def _horizon_age_ms(inspection: Inspection) -> int | None:
 def _recent_store_failure(counters: Path) -> str | None:
     """Return a recent store failure in a worker, such as a full disk, that the other checks do not detect."""
     ago = SystemClock().now_ms() - last_store_failure_ms(counters, LAYOUT)
-    return f"a request failed {ago / 1000:.0f} s ago because of the store" if ago < RECENT_FAILURE_MS else None
+    return (
+        f"a request failed {ago / 1000:.0f} s ago because the store could not be used"
+        if ago < RECENT_FAILURE_MS
+        else None
+    )
 
 
 def metrics(settings: Settings, counters: Path, inspection: Inspection) -> Iterator[Metric]:
@@ -123,7 +127,7 @@ def _server_gauges(inspection: Inspection) -> Iterator[Metric]:
     latest = max((server.horizon or 0) for server in seen)
     yield gauges(
         "server_up",
-        "1 if this server of the store responds, 0 if not, by role.",
+        "1 if this server of the store responds, 0 if it does not.",
         ["server", "role"],
         (([server.name, server.role.value], float(server.horizon is not None)) for server in seen),
     )
@@ -136,7 +140,7 @@ def _server_gauges(inspection: Inspection) -> Iterator[Metric]:
 
 
 def probe(settings: Settings) -> str | None:
-    """Send a request to the public port; return the problem, or None if a worker responds."""
+    """Send a request to the public port. Return the problem, or None if a worker responds."""
     connection = http.client.HTTPConnection(reachable_host(settings.host), settings.port, timeout=PROBE_SEC)
     try:
         connection.request("HEAD", f"{settings.prefix}/v1/openapi.json")

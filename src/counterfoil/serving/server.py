@@ -19,8 +19,8 @@ from granian.log import LogLevels
 from counterfoil.http.app import App
 
 BACKLOG = 1024
-# Maximum number of open connections per worker. By default the server stops accepting at backlog / workers, so a few
-# hundred idle connections would lock everybody out.
+# Maximum number of open connections per worker. By default, Granian stops accepting connections at backlog / workers,
+# so a few hundred idle connections would keep all other clients out.
 MAX_CONNECTIONS = 8_192
 # Maximum size of a request head, and the time within which it must arrive.
 MAX_HEAD_BYTES = 65_536
@@ -92,7 +92,7 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
         due = workers if delay else [worker for worker in workers if not self._postpone(worker)]
         self._paused.difference_update(due)
         super()._respawn_workers(due, spawn_target, target_loader, delay)
-        # Granian checks this list to find out whether a worker died soon after it was replaced.
+        # Granian stops the service if a worker in this list dies again soon, so the list is cleared.
         self.respawned_wrks.clear()
 
     def _postpone(self, worker: int) -> bool:
@@ -135,9 +135,9 @@ class Pauses:
 
 
 class HttpServer:
-    """Listens and keeps `workers` processes running; each of them calls `load`.
+    """Listens on the port and keeps `workers` processes running. Each process calls `load` to get its application.
 
-    `logging` configures the messages of the server itself, as in `logging.config.dictConfig`.
+    `logging` configures Granian's own messages, as in `logging.config.dictConfig`.
     """
 
     def __init__(

@@ -41,7 +41,7 @@ def serve(settings: Settings, on_ready: Callable[[], None] = lambda: None) -> No
 
 @contextmanager
 def counters_folder(parent: Path) -> Iterator[Path]:
-    """Create a folder for the workers' counters. It is named after our PID, so that a later start can delete it."""
+    """Yield a new folder for the workers' counters. Its name contains our PID, so that a later start can delete it."""
     clear_abandoned(parent)
     prefix = f"counterfoil-{os.getpid()}-"
     with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as counters:
@@ -49,7 +49,7 @@ def counters_folder(parent: Path) -> Iterator[Path]:
 
 
 def clear_abandoned(parent: Path) -> None:
-    """Delete the counters of this user's services that were killed."""
+    """Delete the folders that killed services of this user have left behind."""
     for folder in parent.glob("counterfoil-*-*"):
         owner = folder.name.split("-")[1]
         # In a container, the previous process may have had our PID.
@@ -127,7 +127,7 @@ def _call_now(_: float, call: Callable[[], None]) -> None:
 
 
 def _require_permission(settings: Settings) -> None:
-    """Raise if the login cannot read keys or count requests, because every request would get a 503."""
+    """Raise SettingsError if the login cannot read keys or count requests: every request would get a 503."""
     permissions = bootstrap.inspection(settings).permissions()
     if permissions and not permissions.serves:
         raise SettingsError(

@@ -19,7 +19,7 @@ LAYOUT = Layout([*(route.path for route in ROUTES), NO_ROUTE])
 
 
 def worker(settings: Settings, counters: Path) -> Worker:
-    """Build the application in a worker process. If that fails, log one line and end the process."""
+    """Build and return the application of a worker process. If that fails, log one line and end the process."""
     try:
         return _worker(settings, counters)
     except Exception as error:

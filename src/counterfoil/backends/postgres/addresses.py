@@ -1,6 +1,6 @@
-"""Parses the servers out of a database address; defines session settings and connection limits.
+"""Parses the list of servers in a database address, and defines session settings and connection limits.
 
-Both drivers use this module, so it imports neither.
+Code for both drivers uses this module, so it must not import either of them.
 """
 
 from urllib.parse import parse_qsl, unquote
@@ -22,7 +22,7 @@ SESSION_SETTINGS = {
 
 
 class ConnectionLimits(Struct, frozen=True):
-    """Limits of a worker's connections to each server. The default values are those of the settings."""
+    """Limits on a worker's connections to each server. The defaults are those of the settings."""
 
     pool_size: int = 8
     pool_wait_ms: int = 2_000
@@ -58,7 +58,7 @@ class Address(Struct, frozen=True):
 
 
 def addresses(url: str) -> list[Address]:
-    """Return the servers if the address names several, else an empty list."""
+    """Return the servers if the address names several, or an empty list if it names one."""
     # The standard library cannot parse a host list that contains IPv6 addresses.
     location = url.partition("://")[2].partition("?")[0].partition("/")[0].rpartition("@")[2]
     named = [_host_and_port(place) for place in location.split(",")]
@@ -69,7 +69,7 @@ def addresses(url: str) -> list[Address]:
     if len(ports) == 1:
         ports = ports * len(hosts)
     if len(ports) != len(hosts):
-        raise StoreUnavailable(f"PostgreSQL: the address names {len(hosts)} servers and {len(ports)} ports")
+        raise StoreUnavailable(f"PostgreSQL: the address names {len(hosts)} servers but {len(ports)} ports")
     return [Address(host, port or PORT) for host, port in zip(hosts, ports, strict=True)]
 
 

@@ -42,7 +42,7 @@ logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate psycopg's errors to those of ports.py. Keep only the first line: the rest may contain data."""
+    """Translate psycopg's errors to those of ports.py. Keep only the first line, as the rest may contain data."""
     try:
         yield
     except (psycopg.Error, OSError) as error:
@@ -64,7 +64,7 @@ def _first_line(error: psycopg.Error | OSError) -> str:
 
 
 def connect(url: str) -> Connection:
-    """Open a connection in autocommit mode; with several servers, connect to the one that accepts writes."""
+    """Open a connection in autocommit mode. If there are several servers, connect to the one that accepts writes."""
     options = " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items())
     several = {"target_session_attrs": "read-write"} if addresses(url) else {}
     with translated():
@@ -82,7 +82,7 @@ def connect(url: str) -> Connection:
 
 @contextmanager
 def checked_connection(url: str) -> Iterator[Connection]:
-    """Yield a connection after checking the schema version; translate errors, and close it at the end."""
+    """Yield a connection after checking the schema version. Translate errors, and close the connection at the end."""
     with translated(), closing(connect(url)) as connection:
         check_version(connection)
         yield connection
@@ -105,7 +105,7 @@ def check_version(connection: Connection) -> None:
 
 
 def _checked(url: str) -> Connection:
-    """Open a connection to a store whose schema suits this program. Otherwise close it, so that nobody uses it."""
+    """Open a connection and check the schema version. If this version cannot use the schema, close it and raise."""
     connection = connect(url)
     try:
         check_version(connection)
@@ -132,7 +132,7 @@ class ReconnectingConnection:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[Connection]:
-        """Yield the connection, and close it if the work takes longer than this: a frozen server never responds."""
+        """Yield the connection. Close it if the work takes longer than this, because a frozen server never responds."""
         connection = self()
         timer = threading.Timer(seconds, _shut_down, (connection,))
         timer.daemon = True

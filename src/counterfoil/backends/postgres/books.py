@@ -63,30 +63,30 @@ _COVERS = {
 }
 
 
-def _there(row_id: str) -> str:
-    """Return SQL that is true on the first page, or if the row that the page continues after still exists."""
-    return f"{row_id} = '' OR EXISTS (SELECT 1 FROM bills WHERE shop = $3 AND id = {row_id})"  # noqa: S608 - constants
+def _row_exists(row_id: str) -> str:
+    """Return an SQL condition that is true on the first page, or if the row before this page still exists."""
+    return f"{row_id} = '' OR EXISTS (SELECT 1 FROM bills WHERE shop = $3 AND id = {row_id})"  # noqa: S608 - contains only constants
 
 
 _BILLS_BY_DAY = {
     kind: f"""
-    SELECT page.*, ({still}), ({_there("$6")}), horizon.at FROM horizon LEFT JOIN LATERAL (
+    SELECT page.*, ({still}), ({_row_exists("$6")}), horizon.at FROM horizon LEFT JOIN LATERAL (
         SELECT bill_day, closed_at, id, seal, body FROM bills
         WHERE shop = $3 AND (bill_day, closed_at, id) > ($4::integer, $5::bigint, $6::text) AND bill_day <= $7
         ORDER BY bill_day, closed_at, id LIMIT $8
     ) AS page ON true
-"""  # noqa: S608 - constants
+"""  # noqa: S608 - contains only constants
     for kind, still in _STILL.items()
 }
 
 _BILLS_BY_CHANGE = {
     kind: f"""
-    SELECT page.*, ({still}), ({_there("$5")}), horizon.at FROM horizon LEFT JOIN LATERAL (
+    SELECT page.*, ({still}), ({_row_exists("$5")}), horizon.at FROM horizon LEFT JOIN LATERAL (
         SELECT updated_at, 0, id, seal, body FROM bills
         WHERE shop = $3 AND (updated_at, id) > ($4::bigint, $5::text) AND updated_at <= coalesce($6, horizon.at)
         ORDER BY updated_at, id LIMIT $7
     ) AS page ON true
-"""  # noqa: S608 - as above
+"""  # noqa: S608 - contains only constants
     for kind, still in _STILL.items()
 }
 
@@ -200,7 +200,7 @@ class PostgresBooks:
         limit: int,
         reached: int,
     ) -> BillPage | None:
-        """Return a page. The shop's number is cached; the statement also checks that it is still correct."""
+        """Return a page of bills. The statement also checks that the cached number of the shop is still correct."""
 
         async def ask(number: int) -> list[Any]:
             asked = (_clean(scope.id), _clean(shop_id), number)
@@ -274,12 +274,12 @@ class PostgresBooks:
 
 
 def _continues(rows: list[Any]) -> bool:
-    """Return whether the row that the page continues after exists. A replica may not have it yet."""
+    """Return whether the row before this page exists. A replica may not have it yet."""
     return bool(rows[0][-2])
 
 
 def _page_of(rows: list[Any], limit: int) -> BillPage:
-    """Build a page from rows whose last column is the horizon. An empty page has one row without a bill."""
+    """Return a page built from rows whose last column is the horizon. An empty page has one row without a bill."""
     horizon, continues = rows[0][-1], _continues(rows)
     if rows[0][2] is None:
         return BillPage(horizon, 0, b"", b"", None, continues)

@@ -41,7 +41,7 @@ def is_distributed(connection: Connection) -> bool:
 
 
 def distribute(url: str) -> list[str]:
-    """Distribute the tables over the workers; return the tables that were not distributed before."""
+    """Distribute the tables over the workers, and return the names of those that were not distributed before."""
     with checked_connection(url) as connection:
         if is_distributed(connection):
             return []
@@ -86,7 +86,7 @@ def _require_citus(connection: Connection) -> None:
 
 
 def _other_sessions(connection: Connection) -> int:
-    """Return the number of other sessions, after waiting up to two seconds for closing ones to end."""
+    """Return the number of other sessions, after waiting up to two seconds for sessions that are closing."""
     for _ in range(20):
         others = int(_value(connection, _OTHER_SESSIONS))
         if not others:
@@ -96,7 +96,7 @@ def _other_sessions(connection: Connection) -> int:
 
 
 def _require_committed(connection: Connection) -> None:
-    """Raise if a node has not committed yet.
+    """Raise StoreUnavailable if a node has not committed yet.
 
     Distributing a table commits in two phases, and its rows are invisible until
     every node has committed.

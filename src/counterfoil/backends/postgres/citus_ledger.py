@@ -7,9 +7,9 @@ client that sees a horizon therefore sees every row stamped at or below it.
 
 The state is one row on the coordinator, `horizon`: `at` is the horizon, and
 `taken` is the highest stamp that a writer has taken. While `taken` is above
-`at`, a batch is being written or its writer has died. In that state nobody
-moves the horizon to `taken` or beyond until it is certain that no more rows of
-that batch can appear. docs/decisions/0013 explains why this is correct.
+`at`, a batch is being written or its writer has died. In that state, the
+horizon stays below `taken` until it is certain that no more rows of that batch
+can appear. docs/decisions/0013 explains why this is correct.
 """
 
 from collections import defaultdict
@@ -54,13 +54,13 @@ _NOW = f"SELECT {CLOCK}"
 _TAKE = f"""
     UPDATE horizon SET taken = greatest(coalesce(%(now)s::bigint, {CLOCK}), at + 1), writer = citus_backend_gpid()
     WHERE taken <= at RETURNING taken, coalesce(%(now)s::bigint, {CLOCK})
-"""  # noqa: S608 - a constant
+"""  # noqa: S608 - contains only constants
 _PUBLISH = "UPDATE horizon SET at = taken WHERE taken > at"
 _ADVANCE = f"""
     UPDATE horizon
     SET at = greatest(at, least(coalesce(%s::bigint, {CLOCK}), CASE WHEN taken > at THEN taken - 1 END))
     RETURNING at, taken > at
-"""  # noqa: S608 - a constant
+"""  # noqa: S608 - contains only constants
 _UNPUBLISHED = "SELECT taken, writer FROM horizon WHERE taken > at"
 _PUBLISH_ABANDONED = "UPDATE horizon SET at = taken WHERE taken = %s AND taken > at"
 
@@ -93,7 +93,7 @@ _REMOVE_ACCOUNTS = "DELETE FROM accounts WHERE provider_id = %s AND token = ANY(
 
 
 def open_ledger(url: str, fingerprint: str, now_ms: Callable[[], int] | None = None) -> PostgresLedger:
-    """Open the ledger for these tables: DistributedLedger on Citus, PostgresLedger on a single server."""
+    """Open the ledger of a store: DistributedLedger if its tables are distributed, otherwise PostgresLedger."""
     with translated(), closing(connect(url)) as connection:
         kind = DistributedLedger if is_distributed(connection) else PostgresLedger
     return kind(url, fingerprint, now_ms)
@@ -117,7 +117,7 @@ class DistributedLedger(PostgresLedger):
         return horizon
 
     def _advance(self, connection: Connection[Any]) -> tuple[int, bool]:
-        """Move the horizon as far as is safe; return it, and whether a higher stamp is still unpublished."""
+        """Move the horizon as far as is safe. Return it, and whether a higher stamp is still unpublished."""
         horizon, unpublished = only(connection.execute(_ADVANCE, (self._now_ms() if self._now_ms else None,)))
         return horizon, unpublished
 
@@ -157,14 +157,14 @@ class DistributedLedger(PostgresLedger):
             )
         connection.execute(_PUBLISH_ABANDONED, (stamp,))
 
-    # --- under the lock ------------------------------------------------------------
+    # --- methods that need the write lock ------------------------------------------
 
     def _begin(self) -> int:
-        """Return the current time. The lock is already held, by `_writing`."""
+        """Return the current time. `_writing` already holds the lock."""
         return self._now_ms() if self._now_ms else int(only(self._line().execute(_NOW))[0])
 
     def _take_stamp(self) -> tuple[int, int]:
-        """Reserve a stamp above the horizon; return it and the current time. The ticker stays below such a stamp."""
+        """Reserve a stamp above the horizon. Return it and the current time. The ticker stays below this stamp."""
         stamp, now = only(self._line().execute(_TAKE, {"now": self._now_ms() if self._now_ms else None}))
         return stamp, now
 

@@ -27,8 +27,8 @@ _HEAD_OF_BILLS = {kind: f"SELECT ({still}), horizon.at FROM horizon" for kind, s
 _HEAD_OF_BASE = "SELECT (SELECT body FROM bases WHERE id = $1), horizon.at FROM horizon"
 _HEAD_OF_BASES = "SELECT horizon.at, bases.id, bases.body FROM horizon LEFT JOIN bases ON bases.id = ANY($1)"
 
-# One page of a list. Every row says whether the cursor's row still exists; an empty page has one row that carries only
-# this flag.
+# One page of a list. Every row has a flag that says whether the cursor's row still exists. An empty page has one row
+# with only this flag.
 _PAGE = """
     SELECT page.*, start.there FROM (
         SELECT {row_id} = '' OR EXISTS (SELECT 1 FROM {table} WHERE {within} AND {identity} = {row_id}) AS there
@@ -94,7 +94,7 @@ def _head_behind(width: int) -> Callable[[Rows, Rows], Rows]:
 
 
 def _head_around_there(head: Rows, rows: Rows) -> Rows:
-    """Insert the head's first column before each row's last column, and append the horizon."""
+    """Return the rows with the head's first column inserted before the last column, and the horizon appended."""
     first, horizon = head[0]
     return [(*row[:-1], first, row[-1], horizon) for row in rows]
 
@@ -110,12 +110,12 @@ def _all(values: Values, _: Rows) -> Values:
 
 
 def _from_number(values: Values, _: Rows) -> Values:
-    """Drop the scope and the shop's ID, which only the head needs."""
+    """Return the values without the scope and the shop's ID, which only the head needs."""
     return values[2:]
 
 
 def _up_to_horizon(values: Values, head: Rows) -> Values:
-    """Return the values for a list by change; without an upper bound, the list ends at the horizon."""
+    """Return the values for a list by change. If it has no upper bound, the list ends at the horizon."""
     number, updated_at, bill_id, until, limit = values[2:]
     return number, updated_at, bill_id, head[0][1] if until is None else until, limit
 
@@ -160,7 +160,7 @@ class _InParts:
 
 
 class CitusServers(Servers):
-    """The coordinator of a Citus cluster, used for reads."""
+    """Reads from the coordinator of a Citus cluster."""
 
     async def _first_answer(self, ask: Callable[[Pool], Awaitable[Rows]], reached: int) -> tuple[DatabaseServer, Rows]:
         return await super()._first_answer(lambda pool: ask(cast("Pool", _InParts(pool))), reached)
@@ -181,7 +181,7 @@ def open_servers(
 
 
 async def _is_distributed(url: str, limits: ConnectionLimits) -> bool:
-    """Return whether the tables are distributed; False if the server cannot be reached.
+    """Return whether the tables are distributed, or False if the server cannot be reached.
 
     A Citus cluster has a single address, that of its coordinator.
     """

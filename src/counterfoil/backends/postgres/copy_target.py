@@ -19,7 +19,7 @@ from counterfoil.copying.stores import CopyRefused
 from counterfoil.copying.tables import HOUR_MS, REQUESTS, TABLES, CopiedTable, Row
 from counterfoil.domain.audit import AuditEntry
 
-# Wait briefly for the lock, because the session of a killed copy outlives its process for a moment.
+# Wait briefly for the lock, because the session of a killed copy ends shortly after its process.
 _LOCK_TIMEOUT = "SET lock_timeout = '5s'"
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil copy'))"
 _CLAIM = "INSERT INTO deployment (one, secret_fingerprint) VALUES (1, %s)"
@@ -31,7 +31,7 @@ _KINDS = "SELECT attname, atttypid::regtype::text FROM pg_attribute WHERE attrel
 _GROUPS = {
     "shop": "SELECT number FROM shops",
     "provider_id": "SELECT DISTINCT provider_id FROM {name}",
-    "hour": f"SELECT DISTINCT at / {HOUR_MS} FROM requests WHERE at >= %(since)s::bigint * {HOUR_MS}",  # noqa: S608 - a number
+    "hour": f"SELECT DISTINCT at / {HOUR_MS} FROM requests WHERE at >= %(since)s::bigint * {HOUR_MS}",  # noqa: S608 - contains only a number
 }
 _IN_GROUP = {
     "": "true",
@@ -42,7 +42,7 @@ _IN_GROUP = {
 FETCH_ROWS = 5_000
 
 
-# Columns whose type differs from the source's: `_READ` converts to the source's type, `_WRITE` from it.
+# Columns whose type differs from the source's type. `_READ` converts to the source's type, and `_WRITE` from it.
 _READ = {
     "removed": "removed::integer",
     "expired": "expired::integer",
@@ -57,7 +57,7 @@ _FROM = {"audit": "(SELECT * FROM audit WHERE origin = 'sqlite') AS audit"}
 
 
 class PostgresCopyTarget:
-    """A migrated database that is empty or partly filled by an earlier copy."""
+    """A migrated database that is empty, or that an earlier copy has partly filled."""
 
     def __init__(self, url: str) -> None:
         self._connection = ReconnectingConnection(url)
@@ -76,7 +76,7 @@ class PostgresCopyTarget:
         if found == fingerprint:
             return False
         if found != FILLING + fingerprint:
-            raise CopyRefused("the target holds another store, or part of one; copy into an empty database")
+            raise CopyRefused("the target contains another store or part of one. Copy into an empty database.")
         return True
 
     def _lock_out_other_copies(self) -> None:
@@ -84,7 +84,7 @@ class PostgresCopyTarget:
         try:
             self._connection().execute(_LOCK)
         except LockNotAvailable:
-            raise CopyRefused("another copy into this database is running") from None
+            raise CopyRefused("another copy into this database is running. Wait until it has finished.") from None
 
     def open(self, fingerprint: str, horizon: int, entry: AuditEntry) -> None:
         with translated(), self._connection().transaction():
@@ -99,7 +99,7 @@ class PostgresCopyTarget:
     def _require_empty(self) -> None:
         for table in TABLES:
             if self._connection().execute(_select(table, ("1",), "true LIMIT 1").encode()).fetchone():
-                raise CopyRefused(f"the target holds {table.name} of another store; copy into an empty database")
+                raise CopyRefused(f"the target contains {table.name} of another store. Copy into an empty database.")
 
     # --- rows ------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class PostgresCopyTarget:
 
     def clear(self, table: CopiedTable, group: Any) -> None:
         with translated():
-            query = f"DELETE FROM {table.name} WHERE {_IN_GROUP[table.group]}"  # noqa: S608 - names of our own
+            query = f"DELETE FROM {table.name} WHERE {_IN_GROUP[table.group]}"  # noqa: S608 - our own table names
             self._connection().execute(query.encode(), {"group": group})
 
     def _take_away(self, table: CopiedTable, gone: Collection[Row]) -> None:
@@ -156,11 +156,11 @@ class PostgresCopyTarget:
 
 def _select(table: CopiedTable, columns: tuple[str, ...], condition: str) -> str:
     read = ", ".join(_READ.get(name, name) for name in columns)
-    return f"SELECT {read} FROM {_FROM.get(table.name, table.name)} WHERE {condition}"  # noqa: S608 - names of our own tables
+    return f"SELECT {read} FROM {_FROM.get(table.name, table.name)} WHERE {condition}"  # noqa: S608 - our own table names
 
 
 def _as_in_source(rows: list[Row], columns: tuple[str, ...]) -> Iterable[Row]:
-    """Return rows with the source's types; only the revision has to be converted."""
+    """Return rows with the source's types. Only the revision has to be converted."""
     if "rev" not in columns:
         return rows
     index = columns.index("rev")

@@ -14,15 +14,15 @@ _FIND = """
 """
 _FIND_ON_REPLICA = f"""
     SELECT found.*, horizon.at FROM horizon LEFT JOIN LATERAL ({_FIND}) AS found ON true
-"""  # noqa: S608 - a constant
+"""  # noqa: S608 - contains only constants
 _EXTEND = """
     UPDATE cursors SET ends_at = greatest(ends_at, $5)
     WHERE lineage = $1 AND resource = $2 AND query = $3 AND cursor = $4 AND NOT expired
 """
 _HORIZON = "SELECT at FROM horizon"
-# Returns the first of these that is available: an existing cursor for the position, if its horizons are close enough;
-# the row's ID; or the fresh ID, if the row's ID is taken. An ID is taken as long as it has a row, even an expired one:
-# see docs/decisions/0014.
+# Returns an existing cursor for the position if its horizons are close enough. Otherwise it stores a new cursor under
+# the row's ID, or under `fresh` if the row's ID is taken. An ID is taken as long as the table has a row for it,
+# even an expired one: see docs/decisions/0014.
 _HAND_OUT = """
     INSERT INTO cursors AS held
         (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
@@ -55,7 +55,7 @@ _INSERT = """
     INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (lineage, resource, query, cursor)
 """
-# Stores a cursor that was handed out while there was no primary. Its ID is fresh, so no other cursor has it.
+# Stores a cursor that was handed out while there was no primary. Its ID is a new random one, so no other cursor has it.
 _ADOPT = f"{_INSERT} DO NOTHING"
 # Restores a cursor whose row was lost in a failover. It overwrites any cursor stored under the same ID since then.
 _CORRECT = f"""{_INSERT} DO UPDATE SET

@@ -1,4 +1,4 @@
-"""Inspects the store from outside, for the admin listener and `counterfoil doctor`.
+"""Inspects a store on PostgreSQL, for the admin listener and `counterfoil doctor`.
 
 With several servers, it inspects the primary, or the server with the newest
 horizon while there is no primary.
@@ -180,7 +180,7 @@ def _address_of(url: str, address: Address) -> str:
 
 
 async def _states(url: str) -> list[ServerState]:
-    """Return the current state of each of several servers."""
+    """Return the current state of each server that the address names."""
     return list(await asyncio.gather(*(_state(url, address) for address in addresses(url))))
 
 

@@ -1,7 +1,7 @@
 """Looks up the keys of requests in memory.
 
-All keys are held in one dictionary, so looking up an unknown key ID takes as
-long as a known one. The keys are read again every `REFRESH_SEC`, so a
+All keys are held in one dictionary, so finding an unknown key ID takes as long
+as finding a known one. The keys are read again every `REFRESH_SEC`, so a
 revocation takes effect within that time. While the primary is unreachable, a
 replica's keys are used if its horizon proves that they are newer than those in
 memory. Keys may be used for up to `KEYS_TRUSTED_SEC` after they were read.
@@ -33,7 +33,7 @@ _key = json.Decoder(Key).decode
 
 
 class PostgresKeyLookup:
-    """Holds all keys, at most half a second old while the primary can be reached."""
+    """Holds all keys in memory. While the primary can be reached, they are at most half a second old."""
 
     def __init__(self, servers: Servers, clock: Clock) -> None:
         self._servers = servers

@@ -1,9 +1,9 @@
 """The write side of the books, used by loaders and by the ticker that advances the horizon.
 
 A transaction takes its stamp under the write lock, above every horizon that was
-given out, and moves the horizon to the stamp. So no row becomes visible after a
-horizon at or above its stamp was given out, even if the clock steps or a
-process dies. The write lock is the row lock on `horizon`. Stamps use the
+reported, and moves the horizon to the stamp. So when a horizon is reported, all
+rows with stamps up to it are already visible, even if the clock is set back or
+a process dies. The write lock is the row lock on `horizon`. Stamps use the
 server's clock, so the clocks of loaders need not agree.
 """
 
@@ -24,7 +24,7 @@ from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, OutdatedBill, R
 from counterfoil.ports import LoadProgress, StoreMismatch
 
 CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-_LOCK = f"SELECT at, {CLOCK} FROM horizon FOR UPDATE"  # noqa: S608 - a constant
+_LOCK = f"SELECT at, {CLOCK} FROM horizon FOR UPDATE"  # noqa: S608 - contains only constants
 _SET_HORIZON = "UPDATE horizon SET at = %s"
 # If a writer holds the row lock, this statement waits and then sees the value that the writer committed.
 _ADVANCE = f"UPDATE horizon SET at = greatest(at, coalesce(%s, {CLOCK})) RETURNING at"  # noqa: S608
@@ -188,8 +188,7 @@ class PostgresLedger:
             stamp, _ = self._take_stamp()
             number, version, facts = shop
             known = known_facts(version, facts)
-            # Continue after the last bill rewritten. After a restart, the shop's bills are checked from the first one
-            # again.
+            # Continue after the last rewritten bill. After a restart, all bills of the shop are checked again.
             after = self._rewritten.get((number, version), "")
             found = all_rows(self._line().execute(_OUTDATED_BILLS, (number, after, version, most), binary=True))
             bills = [rewritten(OutdatedBill(*row[1:]), number, known, stamp) for row in found]
@@ -219,14 +218,14 @@ class PostgresLedger:
             with connection.pipeline(), connection.transaction():
                 yield
 
-    # --- under the lock ------------------------------------------------------------
+    # --- methods that need the write lock ------------------------------------------
 
     def _begin(self) -> int:
-        """Take the write lock; return the current time."""
+        """Take the write lock and return the current time."""
         return self._take_stamp()[1]
 
     def _take_stamp(self) -> tuple[int, int]:
-        """Take the write lock; return this transaction's stamp and the current time."""
+        """Take the write lock, and return this transaction's stamp and the current time."""
         return self._stamp_of(self._line().execute(_LOCK))
 
     def _stamp_of(self, lock: Cursor[Any]) -> tuple[int, int]:
@@ -316,7 +315,7 @@ class PostgresLedger:
             self._line().execute(_SET_FINGERPRINT, (fingerprint,))
         except InsufficientPrivilege as error:
             raise StoreMismatch(
-                "this store was not put into service yet, and this login has no permission to do so: "
+                "this store was not initialised yet, and this login has no permission to do it: "
                 "run `counterfoil init` with the owner's login, or `counterfoil load` with the loader's."
             ) from error
 

@@ -16,7 +16,7 @@ import asyncpg
 from counterfoil.backends.postgres.addresses import SESSION_SETTINGS, Address, ConnectionLimits, parameter
 from counterfoil.ports import StoreBusy, StoreUnavailable, StoreUnreachable
 
-# A request fails within this time if keys or counts are unreachable.
+# If the keys or the counts cannot be reached, a request fails within this time.
 GATE_SEC = 1.5
 # A connection that was idle for longer is replaced, because a firewall may have dropped it silently.
 IDLE_SEC = 300.0
@@ -45,7 +45,7 @@ Result = TypeVar("Result")
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate asyncpg's errors to those of ports.py. Keep only the first line: the rest may contain data."""
+    """Translate asyncpg's errors to those of ports.py. Keep only the first line, as the rest may contain data."""
     try:
         yield
     except (*_UNREACHABLE, asyncpg.PostgresError) as error:
@@ -62,7 +62,7 @@ def is_storable(text: str) -> bool:
 async def open_connection(
     url: str, address: Address | None, limits: ConnectionLimits, within: float | None = None
 ) -> Any:
-    """Open a connection to the given server, or to the only one if None is given."""
+    """Open a connection to the given server, or to the only server if `address` is None."""
     server = {"host": address.host, "port": int(address.port), "target_session_attrs": "any"} if address else {}
     settings = _session_settings(url, limits)
     connection = await asyncpg.connect(
@@ -92,7 +92,7 @@ def _session_settings(url: str, limits: ConnectionLimits) -> dict[str, str]:
 
 
 def run_in_new_loop(work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """Run a coroutine on a new event loop, because the loop that served requests may have stopped."""
+    """Run a coroutine on a new event loop and return its result. The loop that served requests may have stopped."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(lambda: asyncio.run(work())).result()
 
@@ -130,7 +130,7 @@ class Pool:
 
     @asynccontextmanager
     async def connection(self, within: float | None = None) -> AsyncIterator[Any]:
-        """Yield a connection; `within` also limits the time for opening it."""
+        """Yield a connection. `within` also limits the time for opening it."""
         await self._take_slot()
         try:
             with translated():
@@ -162,7 +162,7 @@ class Pool:
             ) from error
 
     def _idle_connection(self) -> Any:
-        """Return an idle connection, or None; close connections that were idle too long."""
+        """Return an idle connection, or None if there is none. Close connections that were idle for too long."""
         while self._idle:
             connection, since = self._idle.pop()
             if connection.is_closed():

@@ -1,6 +1,6 @@
 """The numbered migrations, and the check that this version of Counterfoil can use a schema.
 
-Both drivers use this module, so it imports neither.
+Code for both drivers uses this module, so it must not import either of them.
 """
 
 import re
@@ -15,7 +15,7 @@ IS_DISTRIBUTED = """
     )
 """
 
-# A migration may contain this comment. It states the oldest schema that a running version must know to keep working.
+# A migration may contain this comment. A running program that knows at least this schema can keep using the store.
 _SUITS = re.compile(r"^-- Suits programs that know schema (\d+)\.$", re.MULTILINE)
 
 
@@ -27,7 +27,7 @@ def scripts() -> list[tuple[int, str, str]]:
 
 
 def oldest_for(number: int, script: str) -> int:
-    """Return the oldest schema that a version must know to keep using the store after this migration."""
+    """Return the oldest schema whose programs can still use the store after this migration."""
     said = _SUITS.search(script)
     return int(said[1]) if said else number
 
@@ -42,6 +42,6 @@ def mismatch(number: int | None, oldest: int) -> str | None:
     if oldest > LATEST:
         return (
             f"the database has schema {number}, but this version supports only schemas up to {LATEST}: "
-            "it was brought up to date by a newer Counterfoil. Run that version, or restore a backup."
+            "it was upgraded by a newer version of Counterfoil. Use that version, or restore a backup."
         )
     return None

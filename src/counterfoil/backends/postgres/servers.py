@@ -5,9 +5,9 @@ and horizon, so a failover needs neither a proxy nor a change of settings. A
 replica is fit if it responds and is not too far behind. Reads rotate over the
 fit replicas, or go to the primary if there are none; a read that fails is
 repeated on the next server. Each read states the horizon that the server must
-have reached, which is the newest one that its caller was ever given. New
-horizons given to callers have been reached by every fit replica, so each
-replica can answer. A single server is not watched: everything goes to its pool.
+have reached, which is the newest one that was ever reported to the caller. Only
+horizons that every fit replica has reached are reported, so each replica can
+answer. A single server is not watched: everything goes to its pool.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _STATUS = """
         CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END
     FROM horizon
 """
-# Makes a new primary stamp rows above every horizon that was given out before the old primary was lost.
+# Makes a new primary stamp rows above every horizon that was reported before the old primary was lost.
 _RAISE_HORIZON = "UPDATE horizon SET at = greatest(at, $1)"
 _HORIZON = "SELECT at FROM horizon"
 
@@ -58,7 +58,7 @@ class DatabaseServer:
         # Timeline of the write-ahead log. If two servers accept writes, the one with the lower timeline was replaced in
         # a failover.
         self.timeline = ""
-        # A request has failed on this server since its watcher last checked it.
+        # True if a request has failed on this server since its watcher last checked it.
         self.suspect = False
         # The role that was last logged.
         self.reported_role: ServerRole | None = None
@@ -136,7 +136,7 @@ class Servers:
     async def found(
         self, statement: str, *values: object, reached: int = 0, there: Callable[[list[Any]], bool] | None = None
     ) -> list[Any]:
-        """Run a statement as `found_by` does. The default for `there` checks that the first column is not null."""
+        """Run a statement with `found_by`. By default, `there` checks that the first column is not null."""
         return await self.found_by(lambda pool: pool.rows(statement, *values), reached, there)
 
     async def found_by(
@@ -145,7 +145,7 @@ class Servers:
         reached: int = 0,
         there: Callable[[list[Any]], bool] | None = None,
     ) -> list[Any]:
-        """Return rows. If a replica finds nothing, ask the primary too, because the replica may be behind.
+        """Return the rows of a query. If a replica finds nothing, ask the primary too: the replica may be behind.
 
         While there is no primary, ask every other replica.
         """
@@ -169,7 +169,7 @@ class Servers:
         """
         give_up = asyncio.get_running_loop().time() + RETRY_FOR_SEC
         while True:
-            failure = StoreUnreachable("PostgreSQL: no readable server has reached the horizon that this caller needs")
+            failure = StoreUnreachable("PostgreSQL: no readable server has reached the horizon that this request needs")
             behind = False
             for server in await self._readers(reached):
                 try:
@@ -186,7 +186,7 @@ class Servers:
             await asyncio.sleep(RETRY_EVERY_SEC)
 
     def _may_recover_soon(self) -> bool:
-        """Return whether a server may become fit within moments, because it is being rechecked after a failure."""
+        """Return whether a server may soon become fit, because it is being checked again after a failure."""
         return bool(self._addresses) and any(server.suspect for server in self._servers)
 
     def _others(self, answered_by: DatabaseServer) -> list[DatabaseServer]:
@@ -198,10 +198,10 @@ class Servers:
         fit = (server for server in self._servers if server.role is ServerRole.REPLICA and not server.suspect)
         return [server for server in fit if server is not answered_by]
 
-    # --- horizons given to callers ---------------------------------------------------
+    # --- horizons reported to callers ------------------------------------------------
 
     async def offered(self) -> int | None:
-        """Return the horizon to give to the next caller, or None with a single server.
+        """Return the horizon to report to the next caller, or None with a single server.
 
         Every fit replica has reached this horizon. It never decreases,
         whichever servers are fit.
@@ -216,12 +216,12 @@ class Servers:
         return self._offered
 
     async def newest(self) -> int:
-        """Return the primary's current horizon. No client can have been given a newer one."""
+        """Return the primary's current horizon. No newer one can have been reported to a client."""
         row = await self.primary.row(_HORIZON, within=GATE_SEC)
         return int(row[0])
 
-    def was_given(self, horizon: int) -> None:
-        """Record that some node gave this horizon to a caller: the next primary must not stamp rows below it."""
+    def was_reported(self, horizon: int) -> None:
+        """Record that a node has reported this horizon. The next primary must not stamp rows at or below it."""
         self._highest = max(self._highest, horizon)
 
     async def on_replica(self, ask: Callable[[Pool], Awaitable[Found]]) -> Found:
@@ -341,7 +341,7 @@ class Servers:
         return server.timeline >= max(other.timeline for other in self._servers if other.role is ServerRole.PRIMARY)
 
     def _update_roles(self, server: DatabaseServer) -> None:
-        """Update the primary and the replicas' roles after a check of this server; report changes."""
+        """Update the primary and the replicas' roles after a check of this server, and report changes."""
         self._highest = max(self._highest, *(other.horizon for other in self._servers))
         leaders = [other for other in self._servers if other.role is ServerRole.PRIMARY and self._leads(other)]
         self._primary = leaders[0] if leaders else None

@@ -19,7 +19,7 @@ from counterfoil.ports import RequestRecord, StoreUnavailable, StoreUnreachable
 
 # Records that were not written along with an admission are written after this time.
 RECORDS_SEC = 0.25
-# Maximum number of records that wait for an unreachable primary; beyond it, the oldest are deleted.
+# Maximum number of records that wait for an unreachable primary. If there are more, the oldest are deleted.
 RECORDS_WAITING = 100_000
 
 # Replaces the server's clock: returns the instant of an admission in microseconds and its day in Thailand time.
@@ -36,11 +36,11 @@ _RECORD = """
 _ADMIT_AND_RECORD = f"""
     WITH kept AS ({_RECORD})
     SELECT place, wait_us, day, count, NULL FROM admit($9, $10, $11, $12)
-"""  # noqa: S608 - both parts are constants above
+"""  # noqa: S608 - contains only constants
 _ADMIT_WITH_HORIZON_AND_RECORD = f"""
     WITH kept AS ({_RECORD})
     SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($9, $10, $11, $12, $13, $14)
-"""  # noqa: S608 - as above
+"""  # noqa: S608 - contains only constants
 _MONTH = "SELECT request_month($1)"
 
 _COUNTS = """
@@ -132,7 +132,7 @@ class PostgresUsage:
             if wait_us:
                 verdicts[place - 1] = TooFast(retry_after(wait_us))
             else:
-                self._servers.was_given(horizon or 0)
+                self._servers.was_reported(horizon or 0)
                 verdicts[place - 1] = Admitted(date_of(counted_on), count, horizon)
         return verdicts
 
@@ -150,7 +150,7 @@ class PostgresUsage:
         return found
 
     async def raise_totals(self, counts: Mapping[tuple[str, date], int]) -> dict[tuple[str, date], int]:
-        """Raise the stored totals to the shared meter's counts; return the stored totals that are higher."""
+        """Raise the stored totals to the shared meter's counts. Return the stored totals that are higher."""
         columns = _total_columns(counts)
         await self._servers.primary.do(_RAISE_TOTALS, *columns)
         higher = await self._servers.primary.rows(_HIGHER, *columns)
@@ -218,7 +218,7 @@ class PostgresUsage:
         return task
 
     def flush(self) -> None:
-        """Write the pending records from outside the event loop; keep them if the store cannot be written."""
+        """Write the pending records from outside the event loop. If the store cannot be written, they stay pending."""
         if self._records:
             self._servers.write_now(self._write_all)
             self._records.clear()

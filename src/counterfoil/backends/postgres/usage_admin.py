@@ -24,7 +24,7 @@ _PRUNE_REQUESTS = """
     DELETE FROM requests USING old WHERE requests.tableoid = old.tableoid AND requests.ctid = old.ctid
 """
 _PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < %s"
-# Deletes the final-day rows of inactive keys.
+# Deletes the counts of the last active day of keys that are no longer used.
 _PRUNE_METERS = """
     DELETE FROM meters WHERE day < %s
         AND at <= coalesce(%s, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) + ahead - 60000000
@@ -73,7 +73,7 @@ class PostgresUsageAdmin:
         return found
 
     def disclosures(self, most: int, key_id: str | None = None) -> list[RequestRecord]:
-        """Return the latest requests that returned personal data, newest first; with `key_id`, those of one key."""
+        """Return the latest requests of one key, or of all keys, that returned personal data, newest first."""
         with checked_connection(self._url) as connection:
             cursor = connection.cursor(row_factory=kwargs_row(RequestRecord))
             return cursor.execute(_DISCLOSURES, {"most": most, "key_id": key_id}).fetchall()
@@ -105,7 +105,7 @@ class PostgresCursorAdmin:
         """Do nothing: `prune` closes its own connection."""
 
     def prune(self) -> int:
-        """Expire cursors whose lifetime is over and delete those that expired long ago; return how many expired."""
+        """Expire cursors that were not used for 7 days and delete long-expired ones. Return the number that expired."""
         now = self._clock.now_ms()
         with checked_connection(self._url) as connection:
             _in_batches(connection, _DELETE_CURSORS, (now, PRUNE_ROWS))
@@ -113,7 +113,7 @@ class PostgresCursorAdmin:
 
 
 def _in_batches(connection: Connection, statement: str, values: tuple[int, ...]) -> int:
-    """Run a statement that changes at most PRUNE_ROWS rows until none are left; return the total."""
+    """Run a statement that changes at most PRUNE_ROWS rows until none are left. Return the total."""
     total = 0
     while True:
         changed = connection.execute(statement.encode(), values).rowcount

@@ -3,7 +3,7 @@
 --
 -- KEYS: the log of admissions, the meter's state, the day counts, the floor of the key's lineage; all under one hash
 --       tag.
--- ARGV: perMin; the instant in microseconds and the day, both empty except in tests that bring their own
+-- ARGV: perMin; the instant in microseconds and the day, both empty except in tests that use their own
 --       clock; the day's total in the store, empty if it has not been read yet; the horizon that every
 --       server has reached, empty with a single server; the primary's horizon, empty if it has not been
 --       read yet.

@@ -2,15 +2,17 @@
 
 Both must be stored before an answer is sent. Every cursor is written to Valkey
 as well as to the store. While the store cannot be written, cursors are stored
-in Valkey only, under fresh IDs: no client can hold such an ID yet, so nothing
-has to be looked up. When the store can be written again, these cursors and the
-disclosures made in the meantime are transferred to it.
+in Valkey only, under new random IDs. No client can hold such an ID yet, so
+there is no need to check whether it is taken. When the store can be written
+again, these cursors and the disclosures made in the meantime are transferred to
+it.
 
 A cursor is looked up in both places. While the primary is unreachable, a
 replica is read instead; it may lack the latest cursors and horizons. The
-bridge's own mark is the horizon since which Valkey has every cursor, so only a
-replica that has reached the mark is read. If Valkey loses its data, the mark is
-lost too, and the lookup raises an error instead of returning a wrong position.
+bridge's own mark is a horizon: Valkey has every cursor that was created after
+it. So a replica is read only if it has reached the mark. If Valkey loses its
+data, the mark is lost too, and the lookup raises an error instead of returning
+a wrong position.
 """
 
 import asyncio
@@ -23,13 +25,13 @@ from counterfoil.backends.redis.client import RedisClient, Script, translated
 from counterfoil.domain.paging import LIFETIME_MS, Listing, Position, StoredCursor, is_unique
 from counterfoil.ports import Clock, RequestLog, RequestRecord, StoreUnavailable, StoreUnreachable
 
-# How long Valkey keeps a cursor that is also in the store. A failover without synchronous replication may lose the
-# store's copy.
+# How long Valkey keeps a cursor that is also in the store. In a failover without synchronous replication, the store may
+# lose the cursor.
 KEEP_SEC = 86_400
 MAINTAIN_SEC = 1.0
 # Lifetime of the mark, renewed by `maintain`. If no worker maintains the bridge, none writes cursors to it either.
 MARK_SEC = 60
-# A new mark is this far above the horizon, so that requests in progress end before the horizon reaches it.
+# A new mark is this far above the horizon, so that requests in progress finish before the horizon reaches the mark.
 SETTLING_MS = 10_000
 BATCH_SIZE = 100
 
@@ -132,7 +134,7 @@ class Bridge:
         return None
 
     async def _hold(self, listing: Listing, cursor: str, held: StoredCursor, seconds: int) -> bool:
-        """Store a cursor in Valkey; return False if its ID already stands for another position."""
+        """Store a cursor in Valkey. Return False if its ID already stands for another position, otherwise True."""
         asked = [json.encode(held.position), held.earliest, held.latest, seconds]
         return bool(await _HOLD.run(self._opened(), [self._name(listing, cursor)], asked))
 

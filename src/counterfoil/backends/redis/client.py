@@ -1,4 +1,4 @@
-"""Connections to Redis or Valkey. No other module translates the driver's errors."""
+"""Connects to Redis or Valkey, and translates the errors of the driver."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from redis.exceptions import NoScriptError, RedisError
 
 from counterfoil.ports import StoreUnavailable
 
-# Time limit for a script, including connecting, so that a request soon learns that the server is unreachable.
+# Time limit for a script, including connecting, so that a request fails soon if the server is unreachable.
 GATE_SEC = 1.5
 TIMEOUT_SEC = 1.0
 CONNECTIONS = 32
@@ -55,7 +55,7 @@ class Script:
 
 
 def open_clients(url: str) -> list[Any]:
-    """Return the clients: first the one for commands, then one per sentinel if there are any.
+    """Return a list of clients: the one for commands, followed by one for each sentinel.
 
     The address may name one server, a cluster, or the sentinels that know the
     primary.
@@ -96,7 +96,7 @@ def _without_login(options: dict[str, Any]) -> dict[str, Any]:
 
 
 class RedisClient:
-    """A client that is opened on first use, in the event loop that uses it."""
+    """A client that is opened when it is first needed, in the event loop that uses it."""
 
     def __init__(self, url: str) -> None:
         self._url = url

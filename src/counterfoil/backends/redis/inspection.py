@@ -1,4 +1,4 @@
-"""Checks the meter from outside, for `counterfoil doctor`."""
+"""Checks whether the meter can be used, for `counterfoil doctor`."""
 
 import asyncio
 

@@ -1,8 +1,8 @@
-"""The shared meter on Redis or Valkey: exact across all nodes, usually one round trip per request.
+"""The shared meter on Redis or Valkey. It is exact across all nodes and usually takes one round trip per request.
 
-The daily counts are written to the store within a second. A meter that has lost
-its data continues from the store's counts, so at most the counts of that second
-are lost. The event `counts_reseeded` reports it.
+The daily counts are written to the store within a second. If Redis or Valkey
+loses its data, the meter continues with the counts in the store, so at most the
+counts of one second are lost. The event `counts_reseeded` reports this.
 """
 
 import asyncio
@@ -44,12 +44,12 @@ class Horizons(Protocol):
     """The horizons of the store's servers."""
 
     async def offered(self) -> int | None:
-        """Return a horizon that every server used for reads has reached; None with a single server."""
+        """Return a horizon that every server used for reads has reached, or None with a single server."""
 
     async def newest(self) -> int:
         """Return the primary's horizon."""
 
-    def was_given(self, horizon: int) -> None: ...
+    def was_reported(self, horizon: int) -> None: ...
 
 
 class RedisMeter:
@@ -90,7 +90,7 @@ class RedisMeter:
         if verdict[0] > 0:
             return TooFast(retry_after(verdict[0]))
         _, day, count, horizon = verdict
-        self._horizons.was_given(horizon)
+        self._horizons.was_reported(horizon)
         admitted = Admitted(_date(day), count, horizon or None)
         self._lineages[key.key_id] = key.lineage
         self._unsaved[key.key_id, admitted.day] = max(admitted.count, self._unsaved.get((key.key_id, admitted.day), 0))

@@ -1,8 +1,8 @@
-"""Copies an embedded store while it is in use, and checks such a copy.
+"""Backs up an embedded store while it is in use, and verifies backups.
 
-The files are read one after the other, each as of one moment, and `books` last.
-The horizon of `books` is therefore at least as new as every horizon that a
-cursor in `usage` was handed out with, and a check makes sure of it.
+The databases are copied one after the other, and `books` is copied last. Each
+copy is a snapshot. The horizon in the copy of `books` is therefore at least as
+new as that of every cursor in the copy of `usage`. `_manifest` checks this.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ from counterfoil.backends.sqlite.schema import NAMES, Name, version
 
 FORMAT = 1
 MANIFEST = "backup.json"
-SECRET = "secret"  # noqa: S105 - the name of the file
+SECRET = "secret"  # noqa: S105 - a file name, not a secret
 IN_THIS_ORDER: tuple[Name, ...] = ("keys", "usage", "books")
-# Between two portions the copy can be interrupted. The open transaction keeps it at one moment.
+# Pages are copied in portions, so that a backup can be interrupted. The open transaction keeps the snapshot consistent.
 PORTION_PAGES = 4_096
 
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
@@ -34,11 +34,11 @@ _FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
 
 
 class BackupRefused(Exception):
-    """A backup or a restore cannot be done; the message says why and what to do."""
+    """A backup or a restore cannot be done. The message says why and what to do next."""
 
 
 class BackedUpFile(Struct, frozen=True, rename="camel"):
-    """A database in a backup: its size, its hash, its schema and the rows of each table."""
+    """A database in a backup: its size, its hash, its schema version and the number of rows in each table."""
 
     size_bytes: int
     sha256: str
@@ -47,7 +47,7 @@ class BackedUpFile(Struct, frozen=True, rename="camel"):
 
 
 class BackupManifest(Struct, frozen=True, rename="camel", kw_only=True):
-    """The contents of `backup.json`. `fingerprint` is that of the deployment secret, or None if there was none yet."""
+    """The contents of `backup.json`. `fingerprint` is None if the store had no deployment secret yet."""
 
     format: int
     created_at: int
@@ -63,7 +63,7 @@ class BackupManifest(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def back_up(folder: Path, target: Path, now_ms: int, software: str, secret: bytes | None) -> BackupManifest:
-    """Copy a store to a new folder, verify the copy and return its manifest. Nothing is left there after a failure."""
+    """Copy a store to a new folder, verify the copy and return its manifest. A failed backup leaves no files behind."""
     require_whole(folder)
     if target.exists() or target.is_symlink():
         raise BackupRefused(f"{target} already exists, and backups are never overwritten. Choose a new folder.")
@@ -77,29 +77,33 @@ def back_up(folder: Path, target: Path, now_ms: int, software: str, secret: byte
         write_private(draft / MANIFEST, json.format(json.encode(manifest)) + b"\n")
         sync(draft)
         if target.exists():
-            raise BackupRefused(f"{target} was created meanwhile; a backup is never overwritten.")
+            raise BackupRefused(f"another process has just created {target}. Choose a new folder.")
         draft.rename(target)
         sync(target.parent)
     return manifest
 
 
 def checked(source: Path) -> BackupManifest:
-    """Return the manifest of a backup whose files are complete and unchanged."""
+    """Verify that a backup is complete and unchanged, and return its manifest. Raise BackupRefused if it is not."""
     try:
         manifest = json.decode((source / MANIFEST).read_bytes(), type=BackupManifest)
         if manifest.format != FORMAT:
-            raise BackupRefused(f"{source} was written by a newer Counterfoil. Run that version.")
+            raise BackupRefused(
+                f"{source} was written by a newer version of Counterfoil. Restore it with that version."
+            )
         for name in NAMES:
             path, expected = path_of(source, name), manifest.files[name]
             if path.with_name(f"{path.name}-wal").exists() or path.stat().st_size != expected.size_bytes:
                 raise BackupRefused(f"{path} has changed since the backup was taken. Use another backup.")
             if sha256(path) != expected.sha256:
-                raise BackupRefused(f"{path} is damaged: its hash is not the one in {MANIFEST}. Use another backup.")
+                raise BackupRefused(
+                    f"{path} is damaged: its hash differs from the one in {MANIFEST}. Use another backup."
+                )
             _verify(source, name, expected.rows)
         if manifest.has_secret and not (source / SECRET).exists():
             raise BackupRefused(f"{source / SECRET} is missing. Put the file back.")
     except (OSError, DecodeError, KeyError) as error:
-        raise BackupRefused(f"{source} is not a complete backup ({_reason(error)}). Name another folder.") from error
+        raise BackupRefused(f"{source} is not a complete backup ({_reason(error)}). Use another folder.") from error
     return manifest
 
 
@@ -109,7 +113,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def sync(folder: Path) -> None:
-    """Wait until the files of a folder, and their names, are on disk."""
+    """Flush a folder and the files in it to disk."""
     for path in (*(file for file in folder.iterdir() if file.is_file()), folder):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -125,7 +129,7 @@ def sha256(path: Path) -> str:
 
 @contextmanager
 def _draft_of(target: Path) -> Iterator[Path]:
-    """Yield a private folder beside the target; delete it unless it was renamed."""
+    """Yield a private temporary folder next to the target. Delete it at the end, unless it was renamed."""
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     draft.mkdir(mode=0o700)
     try:
@@ -135,7 +139,7 @@ def _draft_of(target: Path) -> Iterator[Path]:
 
 
 def _copy(folder: Path, draft: Path, name: Name) -> None:
-    """Copy one database as of one moment, and check that the copy has the same rows."""
+    """Copy a snapshot of one database, and verify that the copy has the same number of rows in each table."""
     path = path_of(draft, name)
     write_private(path, b"")
     with closing(read_only(folder, name)) as source, translated():
@@ -155,7 +159,9 @@ def _verify(folder: Path, name: Name, rows: dict[str, int]) -> None:
         if said != ("ok",):
             raise BackupRefused(f"the copy of {name}.sqlite3 is damaged ({said[0]}). Run `counterfoil doctor`.")
         if _count_rows(copy) != rows:
-            raise BackupRefused(f"the copy of {name}.sqlite3 does not have the rows that it should have.")
+            raise BackupRefused(
+                f"the copy of {name}.sqlite3 has the wrong number of rows. Check the disk, then try again."
+            )
 
 
 def _manifest(draft: Path, now_ms: int, software: str, *, has_secret: bool) -> BackupManifest:
@@ -176,9 +182,11 @@ def _manifest(draft: Path, now_ms: int, software: str, *, has_secret: bool) -> B
         for copy in copies.values():
             copy.close()
     if len(ids) != 1 or 0 in ids:
-        raise BackupRefused("the files belong to different stores. Run `counterfoil doctor`.")
+        raise BackupRefused("the three databases belong to different stores. Run `counterfoil doctor`.")
     if newest > horizon:
-        raise BackupRefused("a cursor or a bill is newer than the horizon of the books. Run the backup again.")
+        raise BackupRefused(
+            "the copy is not consistent: a cursor or a bill is newer than the horizon. Run the command again."
+        )
     return BackupManifest(
         format=FORMAT,
         created_at=now_ms,
@@ -192,7 +200,7 @@ def _manifest(draft: Path, now_ms: int, software: str, *, has_secret: bool) -> B
 
 
 def _unchanging(folder: Path, name: Name) -> sqlite3.Connection:
-    """Open a copy that nobody writes. SQLite then creates no files beside it, so the folder may be read-only."""
+    """Open a copy that no process writes to. SQLite then creates no other files, so the folder may be read-only."""
     uri = f"{path_of(folder, name).resolve().as_uri()}?mode=ro&immutable=1"
     with translated():
         return sqlite3.connect(uri, uri=True, isolation_level=None)
@@ -200,7 +208,7 @@ def _unchanging(folder: Path, name: Name) -> sqlite3.Connection:
 
 def _count_rows(connection: sqlite3.Connection) -> dict[str, int]:
     tables = [name for (name,) in connection.execute(_TABLES).fetchall()]
-    return {name: _number(connection, f'SELECT count(*) FROM "{name}"') for name in tables}  # noqa: S608 - own names
+    return {name: _number(connection, f'SELECT count(*) FROM "{name}"') for name in tables}  # noqa: S608 - our own table names
 
 
 def _number(connection: sqlite3.Connection, query: str) -> int:

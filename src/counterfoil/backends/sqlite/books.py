@@ -1,8 +1,9 @@
 """Reads shops, bills and members over a read-only connection.
 
-An answer and its horizon are read by one statement and therefore from one
-snapshot: the horizon is exact for these rows. Only the list of shops is read
-after its horizon, from a snapshot that is at least as new.
+The rows of an answer and its horizon are read by one statement and therefore
+from one snapshot, so the horizon is exact for these rows. The list of shops is
+an exception: it is read after its horizon, from a snapshot that is at least as
+new.
 """
 
 import sqlite3
@@ -52,7 +53,7 @@ _COVERS = {
 
 # SQLite concatenates the rows of a page in the order of the inner query, because fetching 200 rows one by one takes
 # twice as long. One statement is one snapshot, so the shop, the horizon, the last position (as one string) and the flag
-# whether the cursor's row still exists are consistent with these rows.
+# for the existence of the cursor's row are consistent with these rows.
 _BILLS_BY_DAY = {
     kind: f"""
     SELECT ({number}), (SELECT at FROM horizon), count(*),
@@ -66,7 +67,7 @@ _BILLS_BY_DAY = {
         WHERE shop = ({number}) AND (bill_day, closed_at, id) > (?3, ?4, ?5) AND bill_day <= ?6
         ORDER BY bill_day, closed_at, id LIMIT ?7
     )
-"""  # noqa: S608 - constants
+"""  # noqa: S608 - contains only constants
     for kind, number in _NUMBER_OF.items()
 }
 
@@ -85,7 +86,7 @@ _BILLS_BY_CHANGE = {
             AND updated_at <= coalesce(?5, (SELECT at FROM horizon))
         ORDER BY updated_at, id LIMIT ?6
     )
-"""  # noqa: S608 - as above
+"""  # noqa: S608 - contains only constants
     for kind, number in _NUMBER_OF.items()
 }
 
@@ -129,7 +130,7 @@ _MEMBER_OF = {
     SELECT (SELECT at FROM horizon), base.id, (SELECT body FROM bases WHERE id = base.id), coalesce(form, record)
     FROM ({bases}) AS base
     CROSS JOIN members INDEXED BY members_by_base ON members.provider_id = base.id AND members.token = ?1 LIMIT 1
-"""  # noqa: S608 - constants
+"""  # noqa: S608 - contains only constants
     for kind, bases in _BASES_OF.items()
 }
 
@@ -159,7 +160,7 @@ class SqliteBooks:
     async def horizon(self) -> int:
         return self._horizon()
 
-    # `reached` is ignored: there is only one file, and it has reached every horizon that was given out.
+    # `reached` is ignored: there is only one file, and it has reached every horizon that was reported.
 
     async def shops(self, scope: Scope, reached: int = 0) -> ShopList:  # noqa: ARG002
         horizon = self._horizon()

@@ -1,8 +1,8 @@
-"""An embedded store as the source of a copy: read as of one moment, locked, and finally retired.
+"""An embedded store as the source of a copy: it is read from snapshots, then locked, and finally retired.
 
-Triggers prevent a retired store from advancing its horizon, admitting a request
-or changing a key. A service that still runs on it becomes stale and answers
-503, and a load fails, so no change can be made that the copy would miss.
+In a retired store, triggers prevent changes to the horizon, the admissions and
+the keys. A service that still runs on it answers 503, and loads fail, so no
+change can be made that the copy would miss.
 """
 
 import sqlite3
@@ -53,7 +53,7 @@ _FROM = {
 _GROUPS = {
     "shop": "SELECT number FROM shops",
     "provider_id": "SELECT DISTINCT provider_id FROM {name}",
-    "hour": f"SELECT DISTINCT at / {HOUR_MS} FROM requests WHERE at >= :since * {HOUR_MS}",  # noqa: S608 - a number
+    "hour": f"SELECT DISTINCT at / {HOUR_MS} FROM requests WHERE at >= :since * {HOUR_MS}",  # noqa: S608 - contains only a number
 }
 _IN_GROUP = {
     "": "true",
@@ -63,7 +63,7 @@ _IN_GROUP = {
     "hour": f"at >= :group * {HOUR_MS} AND at < (:group + 1) * {HOUR_MS}",
 }
 # Statements that a retired store rejects.
-_LAST_ACTS: tuple[tuple[Name, str], ...] = (
+_REJECTED_STATEMENTS: tuple[tuple[Name, str], ...] = (
     ("books", "UPDATE ON horizon"),
     ("usage", "INSERT ON admissions"),
     ("keys", "INSERT ON keys"),
@@ -104,7 +104,7 @@ class SqliteCopySource:
         with translated():
             row = self._connections["books"].execute(_FINGERPRINT).fetchone()
         if not row:
-            raise StoreUnavailable("nothing was ever loaded into or served from the source")
+            raise StoreUnavailable("nothing has ever been loaded into the source, so there is nothing to copy")
         return str(row[0])
 
     def retired(self) -> bool:
@@ -151,7 +151,7 @@ class SqliteCopySource:
 
     def retire(self, moved_to: str) -> None:
         said = f"{MOVED_TO} {moved_to}".replace("'", "''")
-        for number, (name, act) in enumerate(_LAST_ACTS):
+        for number, (name, act) in enumerate(_REJECTED_STATEMENTS):
             self._connections[name].execute(
                 f"CREATE TRIGGER IF NOT EXISTS moved_{number} BEFORE {act} BEGIN SELECT RAISE(ABORT, '{said}'); END"
             )
@@ -196,12 +196,12 @@ class SqliteCopySource:
         return row[0]
 
     def _settle_revocations(self) -> None:
-        # An older keys.sqlite3 may have been restored: then only usage.sqlite3 knows some revocations.
+        # If an older keys.sqlite3 was restored, some revocations are recorded only in usage.sqlite3.
         with closing(SqliteKeyStore(self._folder, self._clock.now_ms)) as keys:
             keys.settle_revocations()
 
     def _settle_shift(self) -> None:
-        """Set the offset from the steady clock, on which the store records instants, to the wall clock."""
+        """Compute the offset from the steady clock, which the store uses for admissions, to the wall clock."""
         steady = self._connections["usage"].execute(_STEADY).fetchone()
         if steady and steady[0] == self._clock.boot_id():
             self._shift = self._clock.now_ms() * 1000 - self._clock.steady_us() - int(steady[1])
@@ -209,4 +209,4 @@ class SqliteCopySource:
 
 def _select(table: CopiedTable, columns: tuple[str, ...], condition: str) -> str:
     source = _FROM.get(table.name, table.name)
-    return f"SELECT {', '.join(columns)} FROM {source} WHERE {condition}"  # noqa: S608 - names of our own tables
+    return f"SELECT {', '.join(columns)} FROM {source} WHERE {condition}"  # noqa: S608 - our own table names

@@ -8,9 +8,9 @@ from counterfoil.backends.sqlite.files import (
     BRIEFLY_SEC,
     WAIT_SEC,
     read_write,
+    retry_while_locked,
     row,
     translated,
-    unhurried,
     writing,
 )
 from counterfoil.backends.sqlite.usage import SqliteUsage
@@ -27,9 +27,9 @@ _EXTEND = """
     UPDATE cursors SET ends_at = max(ends_at, ?5)
     WHERE lineage = ?1 AND resource = ?2 AND query = ?3 AND cursor = ?4 AND NOT expired
 """
-# Returns the first of these that is available: an existing cursor for the position, if its horizons are close enough;
-# the row's ID; or the fresh ID, if the row's ID is taken. An ID is taken as long as it has a row, even an expired one:
-# see docs/decisions/0014.
+# Returns an existing cursor for the position if its horizons are close enough. Otherwise it stores a new cursor under
+# the row's ID, or under `fresh` if the row's ID is taken. An ID is taken as long as the table has a row for it,
+# even an expired one: see docs/decisions/0014.
 _HAND_OUT = """
     INSERT INTO cursors (lineage, resource, query, cursor, row_id, major, minor, earliest, latest, ends_at)
     SELECT ?1, ?2, ?3, chosen, ?4, ?5, ?6, ?7, ?8, ?10 FROM (
@@ -88,7 +88,7 @@ class SqliteCursors:
             return None
         row_id, major, minor, earliest, latest, ends_at = found
         if ends_at + EXTEND_MS <= now + LIFETIME_MS:
-            await unhurried(lambda: self._write(_EXTEND, (*_key(listing), cursor, now + LIFETIME_MS)))
+            await retry_while_locked(lambda: self._write(_EXTEND, (*_key(listing), cursor, now + LIFETIME_MS)))
         return StoredCursor(Position(major, minor, row_id), earliest, latest)
 
     async def hand_out(self, listing: Listing, held: StoredCursor, fresh: str | None) -> str | None:
@@ -96,23 +96,23 @@ class SqliteCursors:
         where = (position.id, position.major, position.minor)
         terms = (held.earliest, held.latest, now, now + LIFETIME_MS, SHARED_MS, fresh)
         values = (*_key(listing), *where, *terms)
-        handed_out = await unhurried(lambda: self._write(_HAND_OUT, values))
+        handed_out = await retry_while_locked(lambda: self._write(_HAND_OUT, values))
         return str(handed_out[0]) if handed_out else None
 
     def _write(self, statement: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
-        """Run one statement in a transaction; return its first row."""
+        """Run one statement in a transaction and return its first row."""
         with translated(), writing(self._connection, BRIEFLY_SEC):
             found: tuple[Any, ...] | None = self._connection.execute(statement, values).fetchone()
             return found
 
     def prune(self) -> int:
-        """Expire cursors whose lifetime is over and delete those that expired long ago; return how many expired."""
+        """Expire cursors that were not used for 7 days and delete long-expired ones. Return the number that expired."""
         now = self._clock.now_ms()
         self._in_portions(_DELETE, now)
         return self._in_portions(_EXPIRE, now, RESERVED_MS)
 
     def _in_portions(self, statement: str, now: int, *values: int) -> int:
-        """Run a statement in batches until no rows are left; return the total. Requests can write between batches."""
+        """Run a statement in batches, so that requests can write in between. Return the number of rows changed."""
         total = 0
         while True:
             with translated(), writing(self._connection, WAIT_SEC["usage"]):

@@ -1,13 +1,12 @@
-"""Opens the store's files: modes, pragmas and migrations. No other module translates SQLite's errors.
+"""Opens the files of an embedded store: sets modes and pragmas, runs migrations, and translates SQLite's errors.
 
-A store is a folder with three databases, so that each process opens only what
-it needs: `books` (loaders write, the service reads), `keys` (the operator
-writes, the service reads) and `usage` (the service writes).
+A store is a folder with three databases: `books` (written by loads, read by the
+service), `keys` (written by the operator, read by the service) and `usage`
+(written by the service). Each process opens only the files it needs.
 
 The files of a store are created together, and each is then marked with the ID
-of the store (SQLite's `application_id`, which backups keep). So a file that is
-missing from a marked store was lost, and is not silently replaced by an empty
-one.
+of the store (SQLite's `application_id`, which backups keep). If a marked store
+lacks a file, the file was lost, so it is not silently replaced by an empty one.
 """
 
 import asyncio
@@ -25,11 +24,11 @@ from counterfoil.ports import StoreBusy, StoreMismatch, StoreUnavailable
 Result = TypeVar("Result")
 
 # A writer that finds the file locked retries after RETRY_SEC, then at increasing intervals. SQLite's own busy handler
-# starts at one millisecond, which is as long as thirty admissions take.
+# first waits for one millisecond, which is long enough for thirty admissions.
 RETRY_SEC = 0.000_05
 SLOWEST_RETRY_SEC = 0.005
-# Pages of `books` are large because a request reads many bills; pages of `usage` are small because an admission writes
-# one.
+# Pages of `books` are large because a request reads many bills. Pages of `usage` are small because an admission writes
+# only one page.
 PAGE_BYTES = {"books": 8192, "keys": 4096, "usage": 1024}
 # How long opening a file may take. After a crash, opening `usage` reads its whole log, which may be long. Requests wait
 # while `keys` is opened.
@@ -43,7 +42,7 @@ REQUEST_SEC = 1.0
 PAUSE_SEC = 0.005
 LONGEST_PAUSE_SEC = 0.02
 
-# Returned instead of a store's ID if the file is locked.
+# `_mark` returns this value instead of a store's ID if the file is locked.
 LOCKED = -1
 
 # The start of the error message that a retired store raises (see copy_source.py).
@@ -71,7 +70,7 @@ def path_of(folder: Path, name: Name) -> Path:
     return folder / f"{name}.sqlite3"
 
 
-class translated:  # noqa: N801 - called like contextlib's own managers; a generator would cost five times as much
+class translated:  # noqa: N801 - lowercase like contextlib's managers; a generator would be five times as slow
     """Convert SQLite errors to StoreUnavailable."""
 
     __slots__ = ()
@@ -85,7 +84,7 @@ class translated:  # noqa: N801 - called like contextlib's own managers; a gener
 
 
 def row(connection: sqlite3.Connection, statement: str, values: Sequence[object] = ()) -> Any:
-    """Return the first row that a statement finds, or None."""
+    """Return the first row of a statement's result, or None if there are no rows."""
     try:
         return connection.execute(statement, values).fetchone()
     except sqlite3.Error as error:
@@ -122,7 +121,7 @@ def read_only(folder: Path, name: Name, wait_sec: float | None = None) -> sqlite
 
 
 def read_write(folder: Path, name: Name) -> sqlite3.Connection:
-    """Open a file for writing and migrate its schema; if there is no store yet, create all its files."""
+    """Open a file for writing and migrate its schema. If there is no store yet, create all of its files."""
     if _mark(folder, name):
         return _settled(folder, name)
     require_whole(folder)
@@ -139,7 +138,7 @@ def read_write(folder: Path, name: Name) -> sqlite3.Connection:
 
 
 def _settled(folder: Path, name: Name) -> sqlite3.Connection:
-    """Open one file for writing; create it if it is missing, and migrate its schema."""
+    """Open one file for writing. Create it if it is missing, and migrate its schema."""
     path = path_of(folder, name)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -176,7 +175,7 @@ def _make_private(path: Path) -> None:
         return
 
 
-class writing:  # noqa: N801 - as above
+class writing:  # noqa: N801 - lowercase like `translated`
     """A transaction that holds the write lock from its start."""
 
     __slots__ = ("_connection", "_wait_sec")
@@ -186,7 +185,7 @@ class writing:  # noqa: N801 - as above
         self._wait_sec = wait_sec
 
     def __enter__(self) -> None:
-        _patiently(self._begin, self._wait_sec)
+        _wait_for_lock(self._begin, self._wait_sec)
 
     def _begin(self) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
@@ -204,11 +203,11 @@ class writing:  # noqa: N801 - as above
 def checkpoint(connection: sqlite3.Connection) -> None:
     """Move committed pages from the log into the main file.
 
-    This spares requests the work and keeps the log short: every commit writes
-    some pages again, and a lookup in the log has to pass all their copies. A
-    passive checkpoint blocks nobody, but under load there is always a commit
-    that it has not moved yet, so the log keeps growing. A long log is therefore
-    restarted, and writers wait while its last few pages are moved.
+    This saves requests the work and keeps the log short. Lookups in a long log
+    are slow, because it contains many copies of the same pages. A passive
+    checkpoint does not block other processes, but under load there is always a
+    commit that it has not moved yet, so the log keeps growing. A long log is
+    therefore restarted, and writers wait while its last few pages are moved.
     """
     with translated():
         (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
@@ -221,8 +220,8 @@ def checkpoint(connection: sqlite3.Connection) -> None:
             busy = connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()[0]
 
 
-async def unhurried(act: Callable[[], Result]) -> Result:
-    """Run a short transaction and return its result; retry for `REQUEST_SEC` while the file is locked.
+async def retry_while_locked(act: Callable[[], Result]) -> Result:
+    """Run a short transaction and return its result. While the file is locked, retry for up to `REQUEST_SEC`.
 
     The pauses do not block the event loop.
     """
@@ -241,8 +240,8 @@ async def unhurried(act: Callable[[], Result]) -> Result:
         pause = min(2 * pause, LONGEST_PAUSE_SEC)
 
 
-def _patiently(ask: Callable[[], object], wait_sec: float) -> None:
-    """Call `ask`, which needs a lock; retry for up to `wait_sec` while the lock is held elsewhere."""
+def _wait_for_lock(ask: Callable[[], object], wait_sec: float) -> None:
+    """Call `ask`, which needs a lock. While another connection holds the lock, retry for up to `wait_sec`."""
     deadline, pause = 0.0, RETRY_SEC
     while True:
         try:
@@ -262,14 +261,14 @@ def _patiently(ask: Callable[[], object], wait_sec: float) -> None:
 def _connect(uri: str, name: Name, wait_sec: float, *, checked: bool = True) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=256)
 
-    def greet() -> None:
+    def set_up() -> None:
         connection.executescript(f"{_PRAGMAS} PRAGMA wal_autocheckpoint = {LONGEST_LOG[name]};")
         if checked:
             check_version(connection, name)
 
     try:
-        # The last process to close a file cleans up its log, and nobody else can open the file meanwhile.
-        _patiently(greet, wait_sec)
+        # The last process to close a database deletes its log. Meanwhile, no other process can open the database.
+        _wait_for_lock(set_up, wait_sec)
     except BaseException:
         connection.close()
         raise
@@ -279,8 +278,9 @@ def _connect(uri: str, name: Name, wait_sec: float, *, checked: bool = True) -> 
 def _settle_layout(connection: sqlite3.Connection, name: Name) -> None:
     # The page size can be set only while the file is empty.
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES[name]}")
-    # If two processes create a store at the same time, one of them finds it locked, despite the busy timeout.
-    _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL"), SETTLE_SEC)
+    # If two processes create a store at the same time, SQLite tells one of them that the file is locked, without
+    # waiting for the busy timeout.
+    _wait_for_lock(lambda: connection.execute("PRAGMA journal_mode = WAL"), SETTLE_SEC)
 
 
 # --- the store that a file belongs to ---------------------------------------
@@ -301,12 +301,12 @@ def require_store(folder: Path) -> None:
 
 
 def has_schema(folder: Path, name: Name) -> bool:
-    """Return whether a file exists and is more than an empty database."""
+    """Return whether a file exists and contains a schema."""
     return _mark(folder, name) is not None
 
 
 def require_whole(folder: Path) -> None:
-    """Raise if a file of the store was lost, or if its files belong to different stores."""
+    """Raise StoreMismatch if a file of the store was lost, or if the files belong to different stores."""
     marks = {name: _mark(folder, name) for name in NAMES}
     known = {name: mark for name, mark in marks.items() if mark and mark != LOCKED}
     for name, mark in marks.items():
@@ -317,7 +317,7 @@ def require_whole(folder: Path) -> None:
 
 
 def lost(folder: Path) -> list[Name]:
-    """Return the files that this store used to have and that are missing now."""
+    """Return the names of the files that are missing from an existing store."""
     marks: dict[Name, int | None] = {}
     for name in NAMES:
         try:
@@ -350,14 +350,14 @@ def is_damaged(name: Name, reason: object) -> str:
 
 def _mixed(marks: dict[Name, int]) -> StoreMismatch:
     listed = " and ".join(f"{name}.sqlite3" for name in marks)
-    return StoreMismatch(f"{listed} belong to different stores: restore the files of one store.")
+    return StoreMismatch(f"{listed} belong to different stores: restore files that belong to the same store.")
 
 
 def _mark(folder: Path, name: Name) -> int | None:
     """Return the ID of the store that a file belongs to.
 
-    The result is 0 if the file has no ID yet, LOCKED if it cannot be read now,
-    and None if there is no database.
+    The result is 0 if the file has no ID yet, LOCKED if the file is locked, and
+    None if there is no database.
     """
     if not path_of(folder, name).exists():
         return None
@@ -368,7 +368,7 @@ def _mark(folder: Path, name: Name) -> int | None:
 
     with translated(), closing(_plain(folder, name, "ro")) as connection:
         try:
-            _patiently(ask, OPEN_SEC[name])
+            _wait_for_lock(ask, OPEN_SEC[name])
         except sqlite3.Error as error:
             if _is_busy(error):
                 return LOCKED
@@ -387,7 +387,7 @@ def id_in(connection: sqlite3.Connection) -> int:
 
 
 def _settle_id(folder: Path) -> None:
-    """Assign the store's ID to files without one: new files, and those of earlier versions."""
+    """Assign the store's ID to files that have none: new files, and files of earlier versions."""
     # Skip files that do not exist: if two files were lost, each call recreates only one of them.
     marks = {name: _mark(folder, name) or 0 for name in NAMES if path_of(folder, name).exists()}
     if all(marks.values()):
@@ -401,7 +401,7 @@ def _settle_id(folder: Path) -> None:
             file.execute(f"PRAGMA application_id = {chosen}")
 
 
-# --- what the files contain ---------------------------------------------------
+# --- schema and retirement ----------------------------------------------------
 
 
 def _migrate(connection: sqlite3.Connection, name: Name) -> None:
@@ -411,7 +411,7 @@ def _migrate(connection: sqlite3.Connection, name: Name) -> None:
 
 
 def moved(connection: sqlite3.Connection) -> str | None:
-    """Return the error message of a retired store; None for any other store."""
+    """Return the error message of a retired store, or None if the store is not retired."""
     retired = connection.execute(_RETIRED).fetchone()
     if not retired:
         return None

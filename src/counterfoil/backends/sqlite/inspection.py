@@ -1,4 +1,4 @@
-"""Inspects the store's files from outside, for the admin listener and `counterfoil doctor`."""
+"""Inspects the files of an embedded store, for the admin listener and `counterfoil doctor`."""
 
 import shutil
 import sqlite3
@@ -200,7 +200,7 @@ class SqliteInspection:
 
 
 def _size(file: Path) -> int:
-    """Return a file's size; 0 if SQLite has just deleted it."""
+    """Return a file's size, or 0 if SQLite has just deleted it."""
     try:
         return file.stat().st_size
     except OSError:
@@ -208,7 +208,7 @@ def _size(file: Path) -> int:
 
 
 class SqliteShopBills:
-    """Counts the bills of one shop, within the transaction of a connection."""
+    """Counts the bills of one shop, in the connection's current transaction."""
 
     def __init__(self, connection: sqlite3.Connection, number: int) -> None:
         self._connection = connection

@@ -1,11 +1,10 @@
-"""Keys: `KeyLookup`, which checks requests in memory, and `KeyStore`, in which the operator changes keys.
+"""Stores the keys: the service looks them up with `SqliteKeyLookup`, and commands change them with `SqliteKeyStore`.
 
-The lookup holds all keys in one dictionary, so looking up an unknown key ID
-takes as long as a known one. Every `REFRESH_SEC` it checks the file again, in a
-thread and over a new connection: within that time a revocation takes effect,
-and a missing or damaged file is noticed. While another process has the file
-locked but has not changed it, the keys in memory stay in use, for at most
-`KEYS_TRUSTED_SEC`.
+The lookup holds all keys in one dictionary, so finding an unknown key ID takes
+as long as finding a known one. It checks the file every `REFRESH_SEC`, in a
+thread and over a new connection. A revocation takes effect within that time,
+and a missing or damaged file is noticed. While the file is locked but
+unchanged, the keys in memory stay in use for at most `KEYS_TRUSTED_SEC`.
 
 A revocation is also recorded in `usage.sqlite3`. If an older `keys.sqlite3` is
 restored, keys that were revoked since then stay revoked.
@@ -62,7 +61,7 @@ FileState = tuple[tuple[int, ...] | None, ...]
 
 
 class _Reading(Struct, frozen=True):
-    """The result of one check of the file. `kept` is None if nothing has changed."""
+    """The result of one check of the file. `kept` contains all keys, or is None if nothing has changed."""
 
     state: FileState
     generation: int
@@ -70,10 +69,10 @@ class _Reading(Struct, frozen=True):
 
 
 class SqliteKeyLookup:
-    """Holds all keys, at most half a second old.
+    """Holds all keys in memory, and checks the file for changes every half second.
 
-    `problem` returns any other reason why all requests must be refused, or
-    None.
+    `problem` is a function that returns another reason to refuse all requests,
+    or None.
     """
 
     def __init__(self, folder: Path, clock: Clock, problem: Callable[[], str | None] = lambda: None) -> None:
@@ -105,7 +104,7 @@ class SqliteKeyLookup:
         return self._kept.get(key_id)
 
     async def find_again(self, key_id: str) -> StoredKey | None:
-        # If the file is unchanged, the key in memory is the one in the file.
+        # If the file is unchanged, the key in memory is up to date.
         loop = asyncio.get_running_loop()
         deadline = loop.time() + REQUEST_SEC
         while not self._is_unchanged():
@@ -113,7 +112,7 @@ class SqliteKeyLookup:
         return self._kept.get(key_id)
 
     def _may_bridge(self) -> bool:
-        """Return whether the keys in memory may be used while the file is locked: they are recent and unchanged."""
+        """Return whether the keys in memory are recent and unchanged, and can be used while the file is locked."""
         if self._as_of is None or self._clock.steady_us() >= self._as_of + KEYS_TRUSTED_SEC * 1_000_000:
             return False
         return self._is_unchanged()
@@ -151,7 +150,7 @@ class SqliteKeyLookup:
             locked = error
         except StoreUnavailable as error:
             failure = error
-        except Exception as error:  # noqa: BLE001 - whatever it is, the keys in memory are no longer known to be valid
+        except Exception as error:  # noqa: BLE001 - after any error, the keys in memory may be out of date
             failure = StoreUnavailable(f"the keys cannot be read: {type(error).__name__}: {error}")
         self._failure, self._locked, self._looking = failure, locked, None
 
@@ -164,7 +163,7 @@ class SqliteKeyLookup:
     def _state(self) -> FileState:
         return tuple(map(_file_state, self._files))
 
-    # --- in the thread -------------------------------------------------------------
+    # --- methods that run in the thread --------------------------------------------
 
     def _read(self, whole: bool) -> _Reading:
         if problem := self._problem():
@@ -191,7 +190,7 @@ class SqliteKeyLookup:
             raise StoreUnavailable("keys.sqlite3 belongs to another store: restore the file of this store.")
 
     def _without_revoked(self, kept: dict[str, StoredKey]) -> dict[str, StoredKey]:
-        """Apply every revocation ever seen to the keys, because a restored file may lack some of them."""
+        """Return the keys with every known revocation applied, because a restored file may lack some revocations."""
         try:
             with closing(read_only(self._folder, "usage", LOCK_SEC)) as connection, translated():
                 self._revoked.update(connection.execute(_REVOCATIONS).fetchall())
@@ -207,11 +206,11 @@ class SqliteKeyLookup:
 
 def _file_state(path: str) -> tuple[int, ...] | None:
     try:
-        found = os.stat(path)  # noqa: PTH116 - for every unknown key, and Path would double its cost
+        found = os.stat(path)  # noqa: PTH116 - called for every unknown key, and Path takes twice as long
     except OSError:
         return None
     if not found.st_size:
-        # Opening a database creates its log, which is empty until something is written.
+        # Opening a database creates an empty log, so an empty log counts as none.
         return None
     # Opening a database also sets the owner of its log, which changes the log's ctime, so the ctime is ignored.
     changed = 0 if path.endswith("-wal") else found.st_ctime_ns
@@ -229,7 +228,7 @@ class SqliteKeyStore:
         self._folder = folder
         self._now_ms = now_ms
         self._connection: sqlite3.Connection = read_write(folder, "keys")
-        # If `usage` cannot be written now, the next command or the next start of the service does this.
+        # If `usage` cannot be written now, the next command or the next start of the service tries again.
         with suppress(StoreUnavailable, StoreMismatch):
             self.settle_revocations()
 

@@ -1,9 +1,9 @@
 """The write side of the books, used by loaders and by the ticker that advances the horizon.
 
 A transaction takes its stamp under the write lock, above every horizon that was
-given out, and moves the horizon to the stamp. So no row becomes visible after a
-horizon at or above its stamp was given out, even if the clock steps or a
-process dies.
+reported, and moves the horizon to the stamp. So when a horizon is reported, all
+rows with stamps up to it are already visible, even if the clock is set back or
+a process dies.
 """
 
 import sqlite3
@@ -145,8 +145,7 @@ class SqliteLedger:
             stamp = self._take_stamp()
             number, version, facts = shop
             known = known_facts(version, facts)
-            # Continue after the last bill rewritten. After a restart, the shop's bills are checked from the first one
-            # again.
+            # Continue after the last rewritten bill. After a restart, all bills of the shop are checked again.
             first = max(number << SHOP_SHIFT, self._rewritten.get((number, version), 0))
             last = ((number + 1) << SHOP_SHIFT) - 1
             rows = self._connection.execute(_OUTDATED_BILLS, (first, last, version, most)).fetchall()
@@ -201,7 +200,7 @@ class SqliteLedger:
                     "Set the correct secret (COUNTERFOIL_SECRET or secret_file), or load into an empty store."
                 )
 
-    # --- under the lock ------------------------------------------------------------
+    # --- methods that need the write lock ------------------------------------------
 
     def _open(self, needed: NeededRows) -> Batch:
         """Take a stamp and read the rows that the batch affects."""

@@ -1,4 +1,4 @@
-"""Detects that a file which this process has open was removed or replaced."""
+"""Detects whether a file that this process has open was removed or replaced."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ class OpenFiles:
                     self._known.append((name, file, inode))
 
     def problem(self, name: Name | None = None) -> str | None:
-        """Return what happened to this file, or to the first affected file if no name is given; otherwise None."""
+        """Return the problem with this file, or with any file if no name is given. Return None if there is none."""
         for known, path, inode in self._known:
             if name in (None, known) and (found := _inode(path)) != inode:
                 if found is None and not path_of(self._folder, known).exists():

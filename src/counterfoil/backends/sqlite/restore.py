@@ -1,12 +1,15 @@
-"""Puts a backup of an embedded store in place, and keeps the promises that the store made after the backup.
+"""Restores a backup of an embedded store, so that clients of the replaced store can continue.
 
-- No stamp at or below a horizon that was reported is used again: the horizon is
-  raised to the current time, or to that of the replaced store if it is newer.
-- No cursor that a client holds is taken for another position: every cursor in
-  the backup expires, and until no client can hold an older one, cursors get
-  fresh ids instead of the ids of their rows.
-- A key that the replaced store had revoked stays revoked, and a scheduled revocation stays scheduled, if its files
-  can be read. The audit entries that it wrote after the backup are kept too.
+- New stamps must be above every horizon that was reported to a client. The
+  horizon is therefore raised to the current time, or to the horizon of the
+  replaced store if that is newer.
+- A cursor that a client received earlier must not stand for another position.
+  Every cursor in the backup therefore expires. For as long as clients may hold
+  cursors that were created after the backup, new cursors get random ids instead
+  of the ids of their rows.
+- Keys that were revoked in the replaced store stay revoked, and scheduled
+  revocations stay scheduled, if the files of that store can be read. The
+  audit entries that it wrote after the backup are kept too.
 """
 
 import secrets
@@ -41,16 +44,16 @@ from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.paging import EXTRA, LIFETIME_MS, RESERVED_MS
 from counterfoil.domain.tokens import Pseudonyms
 
-# A random id of this length is never drawn twice.
+# Random ids of this length are, in practice, never generated twice.
 LONG_ENOUGH = 16
 
 _RAISE_HORIZON = "UPDATE horizon SET at = max(at, ?) RETURNING at"
 _EXPIRE_CURSORS = "UPDATE cursors SET expired = 1, ends_at = ? + ?"
 _REMEMBER = "INSERT OR IGNORE INTO revocations (key_id, at) VALUES (?, ?)"
 _DROP_GUARD = "DROP TRIGGER IF EXISTS restored_cursors"
-# Cursors that were handed out after the backup are unknown here, and most have the id of their row. So that id is
-# reserved when it would be handed out for the first time, and the service then tries a fresh one. A short fresh id may
-# have been drawn before, so it is refused until the service tries a longer one. See `_next_cursor` in reads.py.
+# The backup does not contain the cursors that were created after it. Most of them have the id of their row, so this
+# trigger reserves that id when it is first inserted, and the service then tries a random id. A short random id may also
+# have been used before, so the trigger skips it, and the service tries a longer one. See `_next_cursor` in reads.py.
 _GUARD = """
     CREATE TRIGGER restored_cursors BEFORE INSERT ON cursors
     WHEN NOT NEW.expired AND NEW.ends_at < {until} + {lifetime}
@@ -69,7 +72,7 @@ _GUARD = """
         SELECT RAISE(IGNORE);
     END
 """
-_LEARN: dict[Name, str] = {
+_READ_REPLACED: dict[Name, str] = {
     "books": "SELECT 'horizon', at FROM horizon",
     "keys": """
         SELECT key_id, json_extract(record, '$.revoked_at'), json_extract(record, '$.revokes_at')
@@ -85,7 +88,7 @@ _LATEST_ENTRY = "SELECT coalesce(max(number), 0) FROM audit"
 
 
 class Replaced(Struct):
-    """What was learnt from the store that is replaced. `unreadable` lists the files that could not be read."""
+    """The horizon and the revocations of the replaced store. `unreadable` lists the files that could not be read."""
 
     horizon: int = 0
     revoked: dict[str, int] = {}
@@ -96,7 +99,7 @@ class Replaced(Struct):
 
 
 class Restored(Struct, frozen=True, kw_only=True):
-    """The result of a restore. `kept_in` is the folder with the previous files; None if there were none."""
+    """The result of a restore. `kept_in` is the folder with the previous files, or None if there were none."""
 
     manifest: BackupManifest
     horizon: int
@@ -149,18 +152,18 @@ def _restore_files(
     present = list(_files_of(folder))
     if present and not replace:
         raise BackupRefused(
-            f"{folder} contains a store. To replace it, stop the service and all loads, then add --replace; "
-            "its files are kept in a subfolder."
+            f"{folder} already contains a store. To replace it, stop the service and all loads, then run the command "
+            "again with --replace. The current files are kept in a subfolder."
         )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = folder / f".restore-{secrets.token_hex(4)}"
     draft.mkdir(mode=0o700)
     try:
         _copy(source, draft, manifest)
-        replaced = _learn_and_release(folder) if present else Replaced()
+        replaced = _read_replaced(folder) if present else Replaced()
         if replaced.store_id == manifest.store_id:
             _keep_audit(draft, replaced)
-        horizon = _keep_promises(draft, replaced, now_ms)
+        horizon = _apply_replaced(draft, replaced, now_ms)
         _record(draft, manifest, now_ms, by)
         sync(draft)
         kept_in = _move_away(folder, now_ms) if present else None
@@ -190,12 +193,12 @@ def _copy(source: Path, draft: Path, manifest: BackupManifest) -> None:
             raise BackupRefused(f"{name}.sqlite3 was not copied correctly. Check the disk, then run the command again.")
 
 
-def _learn_and_release(folder: Path) -> Replaced:
-    """Read what must outlive the store that is replaced. Refuse if a process still uses it."""
+def _read_replaced(folder: Path) -> Replaced:
+    """Return the horizon and the revocations of the store to replace. Raise BackupRefused if it is still in use."""
     found = Replaced()
     for name in NAMES:
         try:
-            rows = _read_alone(folder, name, _LEARN[name])
+            rows = _read_alone(folder, name, _READ_REPLACED[name])
         except sqlite3.Error:
             found.unreadable.append(name)
             continue
@@ -215,13 +218,13 @@ def _read_alone(folder: Path, name: Name, query: str) -> list[tuple[Any, ...]]:
     uri = f"{path_of(folder, name).resolve().as_uri()}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=0)) as connection:
         try:
-            # Every process that uses a database holds a shared lock on it, which this lock excludes.
+            # This fails while another process has the database open, because that process holds a shared lock.
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
                 raise BackupRefused(
-                    f"another process uses {name}.sqlite3. Stop the service and all loads, then run the command again."
+                    f"another process is using {name}.sqlite3. Stop the service and all loads, then try again."
                 ) from error
             raise
         rows: list[tuple[Any, ...]] = connection.execute(query).fetchall()
@@ -236,8 +239,8 @@ def _keep_audit(draft: Path, replaced: Replaced) -> None:
         keys.executemany(_KEEP_ENTRY, (row for row in replaced.audit if row[0] > latest))
 
 
-def _keep_promises(draft: Path, replaced: Replaced, now_ms: int) -> int:
-    """Bring the restored files up to date with what the replaced store has promised; return the horizon."""
+def _apply_replaced(draft: Path, replaced: Replaced, now_ms: int) -> int:
+    """Raise the horizon, expire all cursors, and apply the replaced store's revocations. Return the new horizon."""
     with closing(read_write(draft, "books")) as books, translated(), writing(books, WAIT_SEC["books"]):
         (horizon,) = books.execute(_RAISE_HORIZON, (max(now_ms, replaced.horizon),)).fetchone()
     with closing(read_write(draft, "usage")) as usage, translated(), writing(usage, WAIT_SEC["usage"]):
@@ -246,7 +249,7 @@ def _keep_promises(draft: Path, replaced: Replaced, now_ms: int) -> int:
         until = now_ms + LIFETIME_MS + RESERVED_MS
         usage.execute(_GUARD.format(until=until, lifetime=LIFETIME_MS, long_enough=LONG_ENOUGH, extra=EXTRA))
         usage.executemany(_REMEMBER, replaced.revoked.items())
-    # Opening the key store revokes the keys that `usage` says are revoked.
+    # Opening the key store revokes the keys that are listed as revoked in `usage`.
     with closing(SqliteKeyStore(draft, lambda: now_ms)) as key_store:
         for key_id, at in replaced.scheduled.items():
             key_store.change(key_id, partial(_schedule, at), key_store.describe_restored)
@@ -267,7 +270,7 @@ def _move_away(folder: Path, now_ms: int) -> Path:
     at = datetime.fromtimestamp(now_ms / 1000, UTC)
     kept_in = folder / f"replaced-{at:%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
     kept_in.mkdir(mode=0o700)
-    # A log must never lie beside another database, so the logs go first.
+    # The logs are moved first, because a log must never be next to a database that it does not belong to.
     for file in sorted(_files_of(folder), key=lambda path: path.suffix == ".sqlite3"):
         with suppress(FileNotFoundError):
             file.rename(kept_in / file.name)

@@ -29,12 +29,12 @@ def check_version(connection: sqlite3.Connection, name: Name) -> None:
     if found > wanted:
         raise StoreMismatch(
             f"the {name} database has schema {found}, but this version supports only schemas up to {wanted}: "
-            "it was written by a newer Counterfoil. Run that version, or restore a backup."
+            "it was written by a newer version of Counterfoil. Use that version, or restore a backup."
         )
     if found < wanted:
         raise StoreMismatch(
             f"the {name} database has schema {found}, but this version needs {wanted}: "
-            "stop the older processes and start `counterfoil serve` or `counterfoil load` once to bring it up to date."
+            "stop the processes of the older version, then run `counterfoil serve` or `counterfoil load` to upgrade it."
         )
 
 

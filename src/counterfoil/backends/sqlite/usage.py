@@ -1,8 +1,8 @@
 """Counts and records requests: the exact minute window, the daily count, and the request records.
 
 Requests that arrive together are admitted in one transaction, which also writes
-the records of finished requests. A commit survives the death of any process.
-SQLite's lock keeps the window exact across all processes.
+the records of finished requests. Committed data is kept even if a process is
+killed. SQLite's lock keeps the window exact across all processes.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from counterfoil.backends.sqlite.files import (
     WAIT_SEC,
     checkpoint,
     read_write,
+    retry_while_locked,
     translated,
-    unhurried,
     writing,
 )
 from counterfoil.domain.access import Key
@@ -73,7 +73,7 @@ _NEWEST_ADMISSION = "SELECT max(at) FROM admissions"
 _SET_STEADY = "INSERT OR REPLACE INTO steady (one, boot_id, shift) VALUES (1, ?, ?)"
 _PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE at < ? LIMIT ?)"
 _PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < ?"
-# Deletes the final-day rows of inactive keys.
+# Deletes the admissions of the last active day of keys that are no longer used.
 _PRUNE_LAST_DAYS = "DELETE FROM admissions WHERE day < ? AND at <= ?"
 _DISCLOSURES = """
     SELECT at, key_id, route, status, error, took_us, personal_base, personal_members
@@ -135,7 +135,7 @@ class SqliteUsage:
     async def _admit_later(self, waiting: list[_Waiting]) -> None:
         keys = [key for key, _ in waiting]
         try:
-            verdicts = await unhurried(lambda: self._admit_together(keys))
+            verdicts = await retry_while_locked(lambda: self._admit_together(keys))
         except StoreUnavailable as error:
             _fail(waiting, error)
         else:
@@ -175,7 +175,7 @@ class SqliteUsage:
         return row[0] if row else 0
 
     def _settle_steady_clock(self) -> int:
-        """Return the offset from this boot's steady clock to the continuous time scale of the admissions."""
+        """Return the offset from the steady clock, which restarts at boot, to the clock of the admissions."""
         row = self._connection.execute(_STEADY).fetchone()
         if row and row[0] == self._clock.boot_id():
             return int(row[1])
@@ -189,7 +189,7 @@ class SqliteUsage:
         return self._totals(span, _TOTALS_OF_KEY, _DAY_OF_KEY).get(key.key_id, {})
 
     def _totals(self, span: tuple[object, ...], *queries: str) -> dict[str, dict[date, int]]:
-        """Return counts by key and day. Where the queries overlap, the later query wins."""
+        """Return counts by key and day. If several queries return the same day, the last one wins."""
         found: dict[str, dict[date, int]] = {}
         with translated():
             for query in queries:
@@ -214,14 +214,14 @@ class SqliteUsage:
                 self.flush(BRIEFLY_SEC)
 
         try:
-            await unhurried(write)
+            await retry_while_locked(write)
         except StoreUnavailable:
             # The answer will not be sent, so there is no disclosure to record.
             self._records.remove(record)
             raise
 
     def flush(self, wait_sec: float = WAIT_SEC["usage"]) -> None:
-        """Write the pending records; keep them if the store cannot be written."""
+        """Write the pending records. If the store cannot be written, they stay pending."""
         if not self._records:
             return
         with translated(), writing(self._connection, wait_sec):
@@ -254,7 +254,7 @@ class SqliteUsage:
         return self._totals((as_number(span[0]), as_number(span[-1])), TOTALS_OF_ALL, DAY_OF_ALL)
 
     def disclosures(self, most: int, key_id: str | None = None) -> list[RequestRecord]:
-        """Return the latest requests that returned personal data, newest first; with `key_id`, those of one key."""
+        """Return the latest requests of one key, or of all keys, that returned personal data, newest first."""
         with translated():
             rows = self._connection.execute(_DISCLOSURES, (key_id, most)).fetchall()
         return [

@@ -96,5 +96,5 @@ def meter(address: str, problem: str | None) -> Finding:
         "meter",
         "fail",
         f"{address} cannot be used: {problem}. Until it can, every request gets 503.",
-        "Restart it; counts continue from the store. See docs/operate-faults.md.",
+        "Restart it. It then continues with the counts in the store. See docs/operate-faults.md.",
     )

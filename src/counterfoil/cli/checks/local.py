@@ -64,13 +64,13 @@ def store_folder(settings: Settings) -> Finding:
             "store",
             "warn",
             f"{settings.store} is accessible to other users of this machine (mode {mode:04o}).",
-            f"chmod 700 {settings.store}",
+            f"Run `chmod 700 {settings.store}`.",
         )
     return Finding("store", "ok", f"{settings.store} exists and is private.")
 
 
 def moved_store(settings: Settings, problems: Mapping[str, str | None]) -> Finding | None:
-    """Return a failure if the store was moved elsewhere, else None. If it was moved, skip all other checks."""
+    """Return a failure if the store was moved elsewhere, or None. A moved store needs no other checks."""
     problem = next((problem for problem in problems.values() if problem and "was moved to" in problem), None)
     if problem is None:
         return None
@@ -80,12 +80,12 @@ def moved_store(settings: Settings, problems: Mapping[str, str | None]) -> Findi
     if secrets_here:
         named = " and ".join(str(file) for file in sorted(secrets_here))
         advice = (
-            f"Point COUNTERFOIL_STORE there. Do not delete this folder yet: it has the deployment secret ({named}), "
-            "which the new store needs. Move the secret to a safe place, name it in COUNTERFOIL_SECRET_FILE for every "
-            "command, and run `counterfoil doctor` on the new store. Then delete this folder."
+            "Set COUNTERFOIL_STORE to the new store. Do not delete this folder yet: it contains the deployment secret "
+            f"({named}), which the new store needs. Move the secret to a safe place, set COUNTERFOIL_SECRET_FILE to "
+            "its path, and run `counterfoil doctor` on the new store. Then delete this folder."
         )
     else:
-        advice = "Point COUNTERFOIL_STORE there. Delete this folder once you have verified the new store."
+        advice = "Set COUNTERFOIL_STORE to the new store. Delete this folder once you have verified the new store."
     return Finding("store", "fail", f"{problem[0].upper()}{problem[1:]}.", advice)
 
 
@@ -98,7 +98,7 @@ def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterato
     for name, problem in problems.items():
         path = settings.store / f"{name}.sqlite3"
         if not path.exists() and name != "store" and name not in lost:
-            yield Finding(name, "ok", "Does not exist yet; it is created on first use.")
+            yield Finding(name, "ok", "The file does not exist yet. The next load creates it.")
         elif problem is not None:
             yield Finding(name, "fail", f"{problem.rstrip('.')}.", _database_advice(problem))
         else:
@@ -106,7 +106,7 @@ def databases(settings: Settings, problems: Mapping[str, str | None]) -> Iterato
 
 
 def _database_advice(problem: str) -> str:
-    """Return advice for a database problem, unless the problem already includes its own."""
+    """Return advice for a database problem, or an empty text if the problem already includes advice."""
     return (
         ""
         if "schema" in problem or "restore" in problem
@@ -119,12 +119,14 @@ def _file_modes(name: str, path: Path) -> Finding:
     open_files = [file for file in files if file.exists() and _mode(file) & 0o077]
     if open_files:
         listed = " ".join(map(str, open_files))
-        return Finding(name, "warn", "Other users of this machine can open this database.", f"chmod 600 {listed}")
-    return Finding(name, "ok", "Readable, schema up to date, private.")
+        return Finding(
+            name, "warn", "Other users of this machine can open this database.", f"Run `chmod 600 {listed}`."
+        )
+    return Finding(name, "ok", "The file is readable and private, and its schema is up to date.")
 
 
 def write_test(settings: Settings) -> Finding:
-    """Write a temporary file to disk and delete it; no database is touched."""
+    """Check that the store's folder is writable, by writing a temporary file and deleting it."""
     test_file = settings.store / f".doctor-{secrets.token_hex(4)}"
     try:
         with test_file.open("xb") as file:
@@ -153,7 +155,7 @@ def latest_load(load: LatestLoad | None, motion: HorizonMotion) -> Iterator[Find
     elif motion == "ahead":
         message = f"The latest load has not finished ({lines}). It may be running; the clock is too far behind to tell."
         yield Finding(
-            "load", "warn", message, f"If it is no longer running: {retry_advice[0].lower()}{retry_advice[1:]}"
+            "load", "warn", message, f"If it is no longer running, {retry_advice[0].lower()}{retry_advice[1:]}"
         )
     elif load.idle_ms > STALLED_LOAD_MS:
         message = f"The latest load did not finish: it stopped after {lines}, {age} ago."
@@ -193,7 +195,7 @@ def _secret_file(file: Path, built: bool) -> Finding:
                 f"{file} is missing, but the store was built with a secret.",
                 "Restore the file, or set COUNTERFOIL_SECRET. Without the secret, member tokens cannot be reproduced.",
             )
-        return Finding("secret", "ok", f"{file} does not exist yet; it is created on first use.")
+        return Finding("secret", "ok", f"{file} does not exist yet. The next load creates it.")
     try:
         size = len(file.read_bytes().strip())
     except OSError as error:
@@ -202,18 +204,21 @@ def _secret_file(file: Path, built: bool) -> Finding:
         return Finding("secret", "fail", f"{file} is shorter than {MIN_SECRET_BYTES} bytes.", "Restore the file.")
     if _mode(file) & 0o077:
         return Finding(
-            "secret", "warn", f"{file} is accessible to other users (mode {_mode(file):04o}).", f"chmod 600 {file}"
+            "secret",
+            "warn",
+            f"{file} is accessible to other users (mode {_mode(file):04o}).",
+            f"Run `chmod 600 {file}`.",
         )
     return Finding("secret", "ok", f"{file} exists and is private. Keep a copy in a safe place.")
 
 
 def _secret_match(*, matches: bool) -> Finding:
     if matches:
-        return Finding("secret", "ok", "It is the secret that this store was built with.")
+        return Finding("secret", "ok", "The secret is the one that this store was built with.")
     return Finding(
         "secret",
         "fail",
-        "It is not the secret that this store was built with.",
+        "The secret is not the one that this store was built with.",
         "Set the correct secret (COUNTERFOIL_SECRET or secret_file). With this one, every member token would change.",
     )
 
@@ -240,10 +245,10 @@ def clock(horizon: int | None, now: int) -> Finding:
             "clock",
             "warn",
             f"The clock says {iso_utc(now)}, but the horizon is {iso_utc(horizon)}: "
-            f"the clock was set back by {format_duration(horizon - now)}, or was ahead before.",
+            f"the clock was set back by {format_duration(horizon - now)}, or it was ahead earlier.",
             "Check it against NTP. No data is lost: until the clock catches up, new stamps are just above the horizon.",
         )
-    return Finding("clock", "ok", f"{iso_utc(now)}.")
+    return Finding("clock", "ok", f"The clock says {iso_utc(now)}.")
 
 
 def disk(settings: Settings) -> Finding:
@@ -262,7 +267,7 @@ def disk(settings: Settings) -> Finding:
 def horizon(found: int | None, now: int, served: bool) -> Finding:
     """Check whether a service is advancing the horizon, and whether this agrees with the state of the port."""
     if not found:
-        return Finding("service", "ok", "Nothing has been loaded or served from this store yet.")
+        return Finding("service", "ok", "Nothing has been loaded into this store or served from it yet.")
     motion = horizon_motion(found, now)
     if motion == "moving":
         return Finding("service", "ok", "A service is running on this store, or a load has just finished.")

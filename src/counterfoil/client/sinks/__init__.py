@@ -26,7 +26,7 @@ class Sink(Protocol):
     """A copy. Each row is passed as the raw JSON of one element of a response."""
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Commit everything that is written inside the context; roll it back if an error is raised."""
+        """Commit everything that is written inside the context, or roll it back if an error is raised."""
 
     def state(self) -> bytes | None: ...
 
@@ -36,19 +36,19 @@ class Sink(Protocol):
         """Store all shops. Mark shops in the copy that are not among them as removed."""
 
     def put_bills(self, shop_id: str, rows: Sequence[bytes], *, replace: bool = False) -> int:
-        """Upsert bills and return how many were written. Unless `replace` is set, skip bills that are not newer."""
+        """Upsert bills and return the number written. Unless `replace` is set, skip bills that are not newer."""
 
     def open_pass(self, provider_id: str) -> None:
         """Begin a pass over the base: clear the list of members that were seen."""
 
     def put_members(self, provider_id: str, rows: Sequence[bytes]) -> int:
-        """Upsert members, mark them as seen by the current pass, and return how many were new or changed.
+        """Upsert members, mark them as seen by the current pass, and return the number of new and changed ones.
 
         No member may be in `rows` twice.
         """
 
     def close_pass(self, provider_id: str, now: str) -> int:
-        """Mark the members of the base that the pass has not seen as removed; return how many were marked."""
+        """Mark the members of the base that the pass has not seen as removed, and return their number."""
 
     def bills_of_days(self, shop_id: str, first: date, last: date) -> dict[str, list[CopiedBill]]:
         """Return the bills of these days, by day."""
@@ -62,6 +62,6 @@ class Sink(Protocol):
     def drop_bills(self, shop_id: str, ids: Sequence[str]) -> None: ...
 
     def publish(self) -> None:
-        """Make what was written visible to readers, if committing is not enough."""
+        """Make the written rows visible to readers, if committing them is not enough."""
 
     def close(self) -> None: ...

@@ -11,7 +11,7 @@ from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.sql import Rows, SqlSink, escape_quotes
 from counterfoil.client.tables import Kind, Table, json_schema
 
-# Enough for batches of ordinary bills. Each thread of the JSON reader takes 32 MB, even for a small file.
+# This is enough for batches of ordinary bills. Each thread of the JSON reader takes 32 MB, even for a small file.
 MEMORY_MB = 112
 THREADS = 2
 # Default maximum row size of the reader. Longer rows raise both this limit and the memory limit.
@@ -115,7 +115,7 @@ class DuckDBSink(SqlSink):
 
 
 def _require_duckdb(path: Path) -> None:
-    """Reject other kinds of files, which DuckDB would open with extensions that it downloads."""
+    """Raise SinkError for other kinds of files, because DuckDB would download extensions to open them."""
     if path.exists():
         with path.open("rb") as file:
             head = file.read(MAGIC_OFFSET + len(MAGIC))

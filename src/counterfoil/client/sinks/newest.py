@@ -1,4 +1,4 @@
-"""Find out which received bills are newer than the stored ones. Pure functions."""
+"""Pure functions that find the received bills that are newer than the stored ones."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -38,7 +38,7 @@ def latest_bills(rows: Iterable[bytes]) -> dict[str, ReceivedBill]:
 
 
 def is_newer(bill: ReceivedBill, known_us: int | None) -> bool:
-    """Return whether a bill is newer than what is stored: nothing, a version without `updatedAt`, or an older one."""
+    """Return whether a bill is newer than the stored version, which may be missing or have no `updatedAt`."""
     return known_us is None or (bill.changed_us is not None and bill.changed_us > known_us)
 
 

@@ -1,4 +1,4 @@
-"""Open the sink for the name of a target. Its engine is imported only when the target is opened."""
+"""Parse the name of a target and open its sink. The engine is imported only when the target is opened."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -37,14 +37,15 @@ class Destination(Struct, frozen=True):
             return import_module(f"counterfoil.client.sinks.{self.module}")
         except ImportError as error:
             raise SinkError(
-                f"the package {error.name} is not installed; it is part of the extra `pull`. "
-                "In a clone of Counterfoil, run `pip install '.[pull]'`; with a wheel, `pip install 'FILE.whl[pull]'`."
+                f"the package {error.name} is not installed; it is part of the `pull` extra. "
+                "In a clone of Counterfoil, run `pip install '.[pull]'`. "
+                "To install from a wheel, run `pip install 'FILE.whl[pull]'`."
             ) from error
 
 
 @contextmanager
 def private_files() -> Iterator[None]:
-    """Create files and folders so that only their owner can read them: a copy may hold personal data.
+    """Make new files and folders readable only by their owner, because a copy may contain personal data.
 
     DuckDB creates its log and its temporary files itself, so the umask is set for the whole process.
     """

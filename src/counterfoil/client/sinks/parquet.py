@@ -24,8 +24,8 @@ class ParquetSink(DuckDBSink):
 
     def make_tables(self) -> None:
         super().make_tables()
-        # The tables that changed since their file was written. They are stored because a run may be killed before it
-        # publishes.
+        # This table lists the tables that changed since their files were written. It is stored because a run may be
+        # killed before it writes the files.
         self.run("CREATE TABLE IF NOT EXISTS pull_unpublished (name VARCHAR)")
 
     def changed(self, *tables: Table) -> None:
@@ -53,7 +53,7 @@ class ParquetSink(DuckDBSink):
 
 
 def _require_own_folder(folder: Path) -> None:
-    """Refuse a folder that has files with our names but no working file: they are foreign, or the copy is lost."""
+    """Raise SinkError if the folder has files with our names but no working file, so they are not from this copy."""
     foreign = [table.name for table in TABLES if (folder / f"{table.name}.parquet").exists()]
     if foreign and not (folder / WORKING_FILE).exists():
         raise SinkError(

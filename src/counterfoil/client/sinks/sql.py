@@ -1,4 +1,4 @@
-"""The code that all SQL sinks share. Each engine has its own way to extract a value and to unnest a list.
+"""The code that all SQL sinks share. Subclasses implement how an engine extracts values and unnests lists.
 
 Rows are put into a temporary table `incoming` unchanged, and INSERT ...
 SELECT statements fill the copy's tables from it. Rows that have not changed
@@ -58,7 +58,7 @@ class SqlSink(ABC):
 
     TYPES: dict[Kind, str]
 
-    # --- what an engine implements -----------------------------------------------
+    # --- methods that each engine implements --------------------------------------
 
     @abstractmethod
     def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
@@ -83,10 +83,10 @@ class SqlSink(ABC):
     @abstractmethod
     def close(self) -> None: ...
 
-    def changed(self, *tables: Table) -> None:  # noqa: B027 - optional
+    def changed(self, *tables: Table) -> None:  # noqa: B027 - subclasses may override it
         """Hook: called inside the transaction that changed these tables."""
 
-    def publish(self) -> None:  # noqa: B027 - optional
+    def publish(self) -> None:  # noqa: B027 - subclasses may override it
         """Do nothing: committed rows are already visible to readers."""
 
     # --- the copy ------------------------------------------------------------------
@@ -107,7 +107,7 @@ class SqlSink(ABC):
                 self._add_missing_columns(table)
 
     def _add_missing_columns(self, table: Table) -> None:
-        """Add columns that the release that created the table did not have."""
+        """Add the columns that are missing because an older release created the table."""
         present = {row[0] for row in self.run(_COLUMNS, [table.name])}
         for column in table.columns:
             if column.name not in present:
@@ -181,7 +181,7 @@ class SqlSink(ABC):
         return f"(SELECT {self.field('incoming', (field,), Kind.TEXT)} FROM incoming)"
 
     def _merge(self, table: Table, key: str, incoming_keys: str, supplied: dict[str, str] | None = None) -> set[str]:
-        """Replace the rows of every key in `incoming`; return the keys whose rows changed."""
+        """Replace the rows of every key in `incoming`, and return the keys whose rows changed."""
         self.run("DROP TABLE IF EXISTS staged")
         self.run(f"CREATE TEMPORARY TABLE staged AS {self._select(table, 'incoming', supplied or {})}")
         names = _names(table)
@@ -223,7 +223,7 @@ class SqlSink(ABC):
         return len(newer_bills)
 
     def _stored_versions(self, shop_id: str, ids: Sequence[str]) -> dict[str, int | None]:
-        """Return the time of the last change by ID, for the given bills that are in the copy."""
+        """Return, for each of the given bills that is in the copy, the time of its last change."""
         changed = self.microseconds("updated_at")
         rows = self.run(f"SELECT id, {changed} FROM bills WHERE shop_id = ? AND id IN {_ID_LIST}", [shop_id, ids])
         return dict(rows)

@@ -1,7 +1,8 @@
-"""Generate the bills of all shops in the order in which they are closed, in constant memory.
+"""Generates the bills of all shops in the order in which they are closed, in constant memory.
 
-Each shop generates its bills in chronological order, and the shops' streams are
-merged. So no sorting is needed, and only the next bill of each shop is in memory.
+The bills of each shop are generated in chronological order, and the shops'
+streams are merged. So no sorting is needed, and only the next bill of each shop
+is in memory.
 """
 
 import heapq
@@ -131,7 +132,7 @@ class _BillGenerator:
         )
 
     def _legacy_bill(self, closed_ms: int, receipt: str) -> BillRecord:
-        """Return a bill of the previous POS: without device, trading day, channel and most amounts."""
+        """Return a bill of the previous POS, which has no device, trading day or channel, and few amounts."""
         style, draw = self.style, self.draw
         servings = style.menu.legacy_servings
         sold = [servings[int(draw.random() * len(servings))] for _ in range(1 + int(draw.random() * 4))]
@@ -161,7 +162,7 @@ class _BillGenerator:
         return [line for _, line in sold], sum([satang for satang, _ in sold])
 
     def _tip(self, lines: list[Raw]) -> int:
-        """Return the tip in satang. Half of the tips are also a line of the bill; the others are only an amount."""
+        """Return the tip in satang. Half of the tips are also added to the bill as a line."""
         if self.draw.random() >= TIP_CHANCE:
             return 0
         satang, line = self.style.menu.tips[int(self.draw.random() * len(self.style.menu.tips))]

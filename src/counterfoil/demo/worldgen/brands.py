@@ -22,7 +22,7 @@ class Brand(NamedTuple):
 
 
 class BaseStyle(NamedTuple):
-    """How a membership base is run."""
+    """The size of a membership base and the way it is run."""
 
     weight: float
     tiers: tuple[tuple[str, str], ...] = ()

@@ -24,20 +24,20 @@ NAN_MARK = "~NaN~"
 class DirtyWriter:
     """Encodes records as lines, some with malformed values. It cycles through the kinds, so all of them occur."""
 
-    def __init__(self, mess: float, draw: Random) -> None:
-        self._mess = mess
+    def __init__(self, malformed_share: float, draw: Random) -> None:
+        self._malformed_share = malformed_share
         self._draw = draw
         self._habits = {kind: cycle(habits) for kind, habits in HABITS.items()}
         self._encode = msgspec.json.Encoder().encode
 
     def write(self, record: MemberRecord | BillRecord) -> bytes:
         line = self._encode(record)
-        return self._spoil(line) if self._draw.random() < self._mess else line
+        return self._spoil(line) if self._draw.random() < self._malformed_share else line
 
     def _spoil(self, line: bytes) -> bytes:
         record: RawRecord = msgspec.json.decode(line)
         next(self._habits[record["kind"]])(record)
-        # JSON has no NaN, so the encoder cannot write it.
+        # JSON has no NaN, so the encoder cannot write it, and the marker is replaced afterwards.
         return self._encode(record).replace(b'"%s"' % NAN_MARK.encode(), b"NaN")
 
 

@@ -1,4 +1,4 @@
-"""The franchises, shops and membership bases of a world, and properties that find examples of certain kinds."""
+"""Plans the franchises, shops and membership bases of a world."""
 
 from msgspec import Struct
 
@@ -55,7 +55,7 @@ class Sample(Struct, frozen=True, kw_only=True):
 class Group(Struct, frozen=True, kw_only=True):
     """All franchises, shops and bases, in the order in which they are generated.
 
-    A property is None if the world has nothing of that kind.
+    A property is None if the world has no such object.
     """
 
     franchises: tuple[Franchise, ...]
@@ -130,7 +130,7 @@ def _shop(plan: WorldPlan, number: int) -> ShopPlan:
 
 
 def _site_of(number: int) -> tuple[Brand, Site, int]:
-    """Return brand, site and round of a shop. A large world repeats the group, with new franchises and bases."""
+    """Return the brand, site and round of a shop. A large world repeats the group with new franchises and bases."""
     round_, index = divmod(number, len(SITES))
     return *SITES[index], round_
 

@@ -1,4 +1,4 @@
-"""Generate records of fictitious members. Each is computed from the member's number, so none need be stored.
+"""Generates records of fictitious members. Each is computed from the member's number, so none need be stored.
 
 The number also decides which kind of messaging account a member has, so a demo
 can name a member to look up without generating any records.

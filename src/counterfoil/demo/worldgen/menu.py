@@ -22,7 +22,7 @@ TIPS = (20, 40, 50, 100)
 
 
 class Serving(NamedTuple):
-    """An encoded bill line, and what it adds to the subtotal, in satang."""
+    """An encoded bill line, and the amount that it adds to the subtotal, in satang."""
 
     satang: int
     line: Raw
@@ -61,7 +61,7 @@ def menu_of(shop: ShopPlan) -> Menu:
 
 
 class _MenuBuilder:
-    """Builds the lines of one shop. Product and category IDs are the shop's own; master IDs are the franchise's."""
+    """Builds the lines of one shop. Product and category IDs belong to the shop, master IDs to the franchise."""
 
     def __init__(self, shop: ShopPlan) -> None:
         self.shop = shop
@@ -114,7 +114,7 @@ class _MenuBuilder:
         return _serving(price * 100, self._line(dish, 1, price * 100, unit_price=price, options=[choice]))
 
     def _grouped(self, dish: Dish) -> Serving:
-        """Return a line that also names a promotional grouping, as some tills write it."""
+        """Return a line that also has the category of a promotion, as some tills write it."""
         shelf_ids = [*self._path(dish.shelf), self._category_id("best")]
         return _serving(dish.price * 100, self._line(dish, 1, dish.price * 100, category_ids=shelf_ids))
 

@@ -21,7 +21,7 @@ class WorldPlan(Struct, frozen=True, kw_only=True):
     bills: int = 13_500
     shops: int = 18
     members: int = 1_500
-    mess: float = 0.015
+    malformed_share: float = 0.015
     """The share of members and bills that have malformed values."""
 
     def __post_init__(self) -> None:
@@ -29,8 +29,10 @@ class WorldPlan(Struct, frozen=True, kw_only=True):
             raise ValueError("days and shops must be at least 1")
         if self.bills < 0 or self.members < 0:
             raise ValueError("bills and members must not be negative")
-        if not 0 <= self.mess <= 1:
-            raise ValueError("mess must be between 0 and 1: it is the fraction of records that are made dirty")
+        if not 0 <= self.malformed_share <= 1:
+            raise ValueError(
+                "malformed_share must be between 0 and 1: it is the fraction of records with malformed values"
+            )
 
     @property
     def trading_days(self) -> list[date]:
@@ -43,7 +45,7 @@ class WorldPlan(Struct, frozen=True, kw_only=True):
 
     @property
     def tracked_from_ms(self) -> int:
-        """When change tracking began. Bills that were closed before are history."""
+        """The instant when change tracking began. Bills that were closed earlier are history."""
         legacy_days = self.days // LEGACY_PART
         if legacy_days == 0:
             return midnight_ms(self.trading_days[0])

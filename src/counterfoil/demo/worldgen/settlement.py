@@ -110,7 +110,8 @@ def _campaigns(style: ShopStyle, subtotal: int, draw: Random) -> tuple[list[Prom
 
 
 def _coupons(style: ShopStyle, draw: Random) -> tuple[list[PromotionEntry], int]:
-    # A gift card is worth more than most bills. The till records its whole value as a discount, beyond the amount due.
+    # A gift card is worth more than most bills. The till records its whole value as a discount, even if it is more than
+    # the amount due.
     is_gift_card = draw.random() < GIFT_CARD_CHANCE / COUPON_CHANCE
     name, worth = GIFT_CARD if is_gift_card else COUPONS[int(draw.random() * len(COUPONS))]
     return [PromotionEntry(id=opaque(style.shop.id, "promotion", name), name=name, amount=worth)], worth * 100

@@ -23,7 +23,7 @@ USUAL_CLOSING = "20:00"
 
 
 class Occasion(NamedTuple):
-    """How a sale is made: channel, table, delivery, buffet package."""
+    """The circumstances of a sale: its channel, table, delivery and buffet package."""
 
     channel: str | Label | None = None
     at_table: bool = False
@@ -180,7 +180,7 @@ def _time_style(shop: ShopPlan, zone: tzinfo) -> Callable[[int], str | int]:
 
 
 def _day_style(shop: ShopPlan) -> Callable[[date], str | None]:
-    """Return the format in which tills write the trading day. Some leave it out; the closing time then implies it."""
+    """Return the format in which tills write the trading day. Some tills leave it out."""
     if shop.closing_time is None:
         return lambda _: None
     styles: tuple[Callable[[date], str | None], ...] = (date.isoformat, compact, lambda _: None)

@@ -1,4 +1,4 @@
-"""Generate a whole world as lines: all at once, or as the deliveries of each evening."""
+"""Generates a whole world as lines, either all at once or as the deliveries of each evening."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -70,7 +70,7 @@ class _Evening(NamedTuple):
 
 
 class _BackOffice:
-    """Decides which of an evening's bills are delivered at once, delivered late, or changed a day later."""
+    """Decides which of an evening's bills are delivered immediately, delivered late, or changed a day later."""
 
     def __init__(self, styles: list[ShopStyle], writer: DirtyWriter, draw: Random) -> None:
         self._styles = styles
@@ -116,7 +116,7 @@ def _standing_records(plan: WorldPlan, group: Group, styles: list[ShopStyle], as
 
 
 def _dirty_writer(plan: WorldPlan, what: str) -> DirtyWriter:
-    return DirtyWriter(plan.mess, stream(plan.seed, "mess", what))
+    return DirtyWriter(plan.malformed_share, stream(plan.seed, "mess", what))
 
 
 def _moments(plan: WorldPlan, horizon: int) -> list[int]:

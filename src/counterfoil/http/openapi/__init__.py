@@ -1,8 +1,8 @@
 """The OpenAPI 3.1 description of the service.
 
 Schemas come from the response types, error schemas from the error table, and
-examples from the functions that write responses. This package adds only what
-types cannot express.
+examples from the functions that write responses. This package adds only
+the information that types cannot express.
 """
 
 from functools import cache
@@ -17,8 +17,8 @@ from counterfoil.http.openapi.responses import headers, responses
 from counterfoil.http.openapi.schemas import Json, components
 
 _OVERVIEW = """\
-Read what a restaurant group sold and who its loyalty members are: branches, closed bills and memberships,
-for the servers of an ERP, a CRM, a loyalty engine or a warehouse. Nothing can be changed through this API.
+Read the branches, the closed bills and the loyalty members of a restaurant group. The API is meant for the servers of
+an ERP, a CRM, a loyalty engine or a data warehouse. It is read-only.
 
 **Where to begin.** `GET /v1/shops` lists the branches that your key covers. Use `shopId` to read the bills of a branch
 and `providerId` to read the members of a base. Several branches may share one base: read each distinct base once.
@@ -46,26 +46,27 @@ A bill that has neither a readable date nor an `updatedAt` is in no list.
 
 **Reading responses.** Every field is present, as null or [] if it is empty, unless its description says
 otherwise. Ignore fields you do not know: new ones may be added at any time. Identifiers are opaque. Money is in Thai
-baht, as plain numbers. Bill times carry the shop's UTC offset, member times +07:00, and `serverTime` is UTC.
+baht, as plain numbers. Bill times have the shop's UTC offset, member times have +07:00, and `serverTime` is in
+UTC.
 
 **Errors.** Branch on `error`; `message` is for people and may change. The checks run in this order: browser, path and
 method, key, rate limit, quota, permission, parameters, scope, cursor, existence.
 
-**Costs.** A request counts when it arrives, even if it fails or returns 304; one that exceeds the limit per minute does
-not. HEAD works wherever GET does and costs the same. Responses are compressed with zstd or gzip if `Accept-Encoding`
-allows it.
+**Costs.** A request counts when it arrives, even if it fails or returns 304. A request that exceeds the limit per
+minute does not count. HEAD works wherever GET does and costs the same. Responses are compressed with zstd or gzip if
+`Accept-Encoding` allows it.
 """
 
 
 @cache
 def document(prefix: str) -> bytes:
-    """Return the document served at `{prefix}/v1/openapi.json`. Its bytes are always the same."""
+    """Return the document served at `{prefix}/v1/openapi.json`. The same prefix always gives the same bytes."""
     return json.encode(
         {
             "openapi": "3.1.0",
             "info": {
                 "title": "Counterfoil: sales and membership read API",
-                "summary": "Shops, bills and loyalty members of a restaurant group, for reading only.",
+                "summary": "Read-only access to the shops, bills and loyalty members of a restaurant group.",
                 "description": _OVERVIEW,
                 "version": API_VERSION,
                 "contact": {"name": "The operator who issued your API key"},

@@ -191,7 +191,7 @@ ALL: tuple[Resource, ...] = (
     DAYS[-1],
 )
 
-# Example data of each operation, by the name of the example.
+# Example data for each operation, keyed by example name.
 _DATA: dict[str, dict[str, Resource | Sequence[Resource]]] = {
     "listShops": {"franchiseKey": [SHOP], "shopKey": [LONE_SHOP]},
     "listTransactions": {"fullPage": [BILL], "voided": [VOIDED_BILL], "nothing": []},

@@ -55,9 +55,9 @@ OPERATIONS = (
         path="shops",
         id="listShops",
         tag="Shops",
-        summary="Branches the key can read.",
-        description="All of them in one response: a single row for a key bound to a shop, one row per branch for a key "
-        "bound to a franchise. Removed branches are left out.",
+        summary="Branches that the key can read.",
+        description="Returns all branches in one response: a single row for a key bound to a shop, or one row per "
+        "branch for a key bound to a franchise. Removed branches are not listed.",
         response_schema="ShopsAnswer",
         data=list[Shop],
         parameters=_COMMON_PARAMETERS,
@@ -67,9 +67,9 @@ OPERATIONS = (
         id="listTransactions",
         tag="Transactions",
         summary="Bills of one branch, oldest first.",
-        description="There are two modes. With `from` and `to`: bills by calendar day on the shop's clock; "
-        "a bill without `billDate` never appears. "
-        "With `updatedSince`: bills by last change, voids included; a bill without `updatedAt` never appears. "
+        description="There are two modes. With `from` and `to`, bills are listed by calendar day in the shop's time "
+        "zone; a bill without `billDate` is never listed. With `updatedSince`, bills are listed by last change, "
+        "including voided bills; a bill without `updatedAt` is never listed. "
         "A request with both modes, or with neither, is refused with `bad_query`.",
         response_schema="BillsAnswer",
         data=list[Bill],
@@ -93,7 +93,7 @@ OPERATIONS = (
         path="members",
         id="listMembers",
         tag="Members",
-        summary="Members of one base, by sign-up, oldest first.",
+        summary="Members of one base, sorted by sign-up, oldest first.",
         description="To read a base, follow `nextCursor` until it is null. There is no incremental read: "
         "a request with `updatedSince` is refused with `not_supported`.",
         response_schema="MembersAnswer",
@@ -107,7 +107,7 @@ OPERATIONS = (
         id="lookupMember",
         tag="Members",
         summary="Token of the member with a messaging user ID.",
-        description="For callers that already have the messaging user ID. Requires a key with the permission "
+        description="For callers that already know the messaging user ID. The key must have the permission "
         "`allowMessagingLookup`, which is checked first. If the person has several records in the base, the one "
         "created last is returned. If there is none, the response is `not_found`.",
         response_schema="LookupAnswer",
@@ -132,8 +132,8 @@ OPERATIONS = (
         id="getUsage",
         tag="Usage",
         summary="Usage of the calling key.",
-        description="The key's limits, and its requests on each of the last seven days (Thailand time). This request "
-        "is included, so `today.remaining` equals the header `X-RateLimit-Remaining`.",
+        description="Returns the key's limits, and its requests on each of the last seven days (Thailand time). This "
+        "request is included, so `today.remaining` equals the header `X-RateLimit-Remaining`.",
         response_schema="UsageAnswer",
         data=Usage,
         parameters=_COMMON_PARAMETERS,
@@ -143,7 +143,8 @@ OPERATIONS = (
         id="describe",
         tag="Description",
         summary="This document.",
-        description="The description of the API in OpenAPI 3.1. Requires no key and does not count against a quota.",
+        description="Returns this description of the API in OpenAPI 3.1. It requires no key and does not count against "
+        "a quota.",
         response_schema="Description",
         parameters=_COMMON_PARAMETERS,
     ),

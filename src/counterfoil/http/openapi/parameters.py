@@ -1,4 +1,4 @@
-"""The parameters. Their schemas exclude only values that the service refuses."""
+"""The parameters of all operations. Their schemas exclude only values that the service refuses."""
 
 from counterfoil.domain.requests import DEFAULT_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
 from counterfoil.http.openapi import examples
@@ -11,21 +11,21 @@ PARAMETERS: dict[str, Json] = {
         "name": "shopId",
         "in": "query",
         "required": True,
-        "description": "A branch in the key's scope, as `GET /v1/shops` gives it.",
+        "description": "The `shopId` of a branch in the key's scope, from `GET /v1/shops`.",
         "schema": {"type": "string", "minLength": 1},
         "example": examples.SHOP.shop_id,
     },
     "from": {
         "name": "from",
         "in": "query",
-        "description": "First calendar day on the shop's clock, YYYYMMDD. Requires `to`.",
+        "description": "First calendar day in the shop's time zone, as YYYYMMDD. Requires `to`.",
         "schema": {"type": "string", "pattern": _DAY_PATTERN},
         "example": "20261001",
     },
     "to": {
         "name": "to",
         "in": "query",
-        "description": f"Last calendar day (inclusive), YYYYMMDD. `from` and `to` may span at most {MAX_SPAN_DAYS} "
+        "description": f"Last calendar day (inclusive), as YYYYMMDD. `from` and `to` may span at most {MAX_SPAN_DAYS} "
         "days, counting both dates.",
         "schema": {"type": "string", "pattern": _DAY_PATTERN},
         "example": "20261031",
@@ -33,17 +33,17 @@ PARAMETERS: dict[str, Json] = {
     "updatedSince": {
         "name": "updatedSince",
         "in": "query",
-        "description": "Bills changed at or after this instant: the shop's mark, which is the `serverTime` of an "
-        "earlier `GET /v1/shops`, or any ISO-8601 date and time with `Z` or a UTC offset. Cannot be used with `from` "
-        "and `to`.",
+        "description": "Selects bills changed at or after this instant: the shop's mark, which is the `serverTime` of "
+        "an earlier `GET /v1/shops`, or any ISO-8601 date and time with `Z` or a UTC offset. It cannot be used with "
+        "`from` and `to`.",
         "schema": {"type": "string", "format": "date-time"},
         "example": "2026-09-30T17:00:00.000Z",
     },
     "limit": {
         "name": "limit",
         "in": "query",
-        "description": f"Rows per page, 1 to {MAX_LIMIT}. Never refused: a fraction is truncated, more than "
-        f"{MAX_LIMIT} counts as {MAX_LIMIT}, and less than 1 or an invalid number as {DEFAULT_LIMIT}.",
+        "description": f"Rows per page, 1 to {MAX_LIMIT}. No value is refused: a fraction is truncated, a number above "
+        f"{MAX_LIMIT} counts as {MAX_LIMIT}, and a number below 1 or any other text counts as {DEFAULT_LIMIT}.",
         # The service accepts any text, so a schema that allows only integers would be wrong.
         "schema": {"type": ["integer", "string"], "default": DEFAULT_LIMIT},
         "example": MAX_LIMIT,
@@ -53,7 +53,7 @@ PARAMETERS: dict[str, Json] = {
         "in": "query",
         "description": "The `nextCursor` of the previous page, with all other parameters unchanged. It is valid for "
         "this list and key (and keys made from it by rotation), for 7 days after it was last handed out or used. Any "
-        "other cursor is `bad_cursor`: start the list again without one.",
+        "other cursor is refused with `bad_cursor`. In that case, start the list again without a cursor.",
         "schema": {"type": "string", "minLength": 1},
         "example": examples.BILL.id,
     },
@@ -61,8 +61,8 @@ PARAMETERS: dict[str, Json] = {
         "name": "cursor",
         "in": "query",
         "description": "The `nextCursor` of the previous page. It is valid for this base and key (and keys made from "
-        "it by rotation), for 7 days after it was last handed out or used. Any other cursor, and one whose member was "
-        "removed, is `bad_cursor`: start the list again without one.",
+        "it by rotation), for 7 days after it was last handed out or used. Any other cursor, or one whose member was "
+        "removed, is refused with `bad_cursor`. In that case, start the list again without a cursor.",
         "schema": {"type": "string", "minLength": 1},
         "example": examples.TOKEN,
     },
@@ -78,7 +78,7 @@ PARAMETERS: dict[str, Json] = {
         "name": "providerId",
         "in": "query",
         "required": True,
-        "description": "A membership base that the key covers, as `GET /v1/shops` gives it.",
+        "description": "The `providerId` of a membership base that the key covers, from `GET /v1/shops`.",
         "schema": {"type": "string", "minLength": 1},
         "example": examples.SHOP.provider_id,
     },
@@ -86,7 +86,8 @@ PARAMETERS: dict[str, Json] = {
         "name": "messagingUserId",
         "in": "query",
         "required": True,
-        "description": "The person's user ID on the messaging platform: `U` and 32 lowercase hexadecimal digits.",
+        "description": "The person's user ID on the messaging platform: `U` followed by 32 lowercase hexadecimal "
+        "digits.",
         "schema": {"type": "string", "pattern": "^U[0-9a-f]{32}$"},
         "example": "U0123456789abcdef0123456789abcdef",
     },
@@ -101,8 +102,8 @@ PARAMETERS: dict[str, Json] = {
     "requestId": {
         "name": "X-Request-Id",
         "in": "header",
-        "description": "Your own ID for the request, 1 to 128 letters, digits and `._~:-`. It is returned and logged; "
-        "if it is missing or malformed, the service generates one.",
+        "description": "Your own ID for the request: 1 to 128 letters, digits or any of `._~:-`. It is returned and "
+        "logged. If it is missing or malformed, the service generates one.",
         "schema": {"type": "string"},
         "example": "nightly-sync-0042",
     },

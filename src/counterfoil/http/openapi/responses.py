@@ -28,9 +28,9 @@ _DESCRIPTIONS = {
     400: "A parameter is missing, malformed or not available here, or the cursor is not valid.",
     401: "The key is missing, wrong or revoked.",
     403: "The shop or base is outside the key's scope, the key lacks a permission, or a web page sent the request.",
-    404: "Not found, or not readable with this key.",
+    404: "The resource does not exist, or this key cannot read it.",
     405: "Returned for every method except GET and HEAD.",
-    429: "The limit per minute (`rate_limited`) or the daily quota (`quota_exceeded`) is used up; the bodies differ.",
+    429: "The limit per minute (`rate_limited`) or the daily quota (`quota_exceeded`) is used up. The bodies differ.",
     500: "The service failed unexpectedly. Retry with increasing delays.",
     503: "Keys cannot be checked at the moment. This is not a problem with your key; retry with increasing delays.",
 }
@@ -70,7 +70,7 @@ def _success(operation: Operation) -> Json:
 
 def _unchanged(operation: Operation) -> Json:
     return {
-        "description": "The data has not changed since the response named in `If-None-Match`. No body.",
+        "description": "The data has not changed since the response named in `If-None-Match`. There is no body.",
         "headers": _references(_success_headers(operation)),
     }
 
@@ -121,7 +121,7 @@ def _references(headers: dict[str, str]) -> Json:
 
 
 def headers() -> dict[str, Json]:
-    """Return the headers by component name. The examples are values that the service really sends."""
+    """Return the headers by component name. The examples are values that the service actually sends."""
     sent = dict(wire.response_headers(examples.REQUEST_ID, caller=None))
     for problem in (INVALID_KEY, METHOD_NOT_ALLOWED, RATE_LIMITED):
         sent |= wire.problem_headers(examples.example_refusal(problem))
@@ -129,26 +129,28 @@ def headers() -> dict[str, Json]:
     remaining = _number_header("Requests left today after this one.", examples.TODAY.remaining)
     return {
         "RequestId": _text_header(
-            "The ID of this request: the one you sent, if it was well-formed.", sent["x-request-id"]
+            "The ID of this request. It is the one you sent, if that was well-formed.", sent["x-request-id"]
         ),
         "CacheControl": _text_header(
-            "Responses are for one key only; a cached one must be revalidated.", sent["cache-control"]
+            "A response is for one key only, and must be revalidated if it is cached.", sent["cache-control"]
         ),
         "Vary": _text_header("The request headers that the response depends on.", sent["vary"]),
         "ContentTypeOptions": _text_header(
             "Browsers must not guess another media type.", sent["x-content-type-options"]
         ),
         "EntityTag": _text_header(
-            "Identifies the data; does not depend on `serverTime` or the encoding.", examples.ENTITY_TAG
+            "Identifies the data. It does not depend on `serverTime` or the encoding.", examples.ENTITY_TAG
         ),
         "ContentEncoding": _text_header("Present if the body is compressed.", "zstd") | {"required": False},
         "DailyQuota": quota,
         "DailyRemaining": remaining,
         "DailyQuotaOnceAdmitted": _once_admitted(quota),
         "DailyRemainingOnceAdmitted": _once_admitted(remaining),
-        "Challenge": _text_header("How to send a key.", sent["www-authenticate"]),
+        "Challenge": _text_header("The authentication scheme for keys.", sent["www-authenticate"]),
         "Allow": _text_header("The allowed methods.", sent["allow"]),
-        "RetryAfter": _number_header("Seconds to wait; only with `rate_limited`.", int(sent["retry-after"]))
+        "RetryAfter": _number_header(
+            "Seconds to wait. Only `rate_limited` responses have this header.", int(sent["retry-after"])
+        )
         | {"required": False},
     }
 

@@ -88,14 +88,14 @@ _SERVER_TIME: Json = {
     "type": "string",
     "format": "date-time",
     "pattern": "Z$",
-    "description": "UTC. A change that becomes visible after this response never has an `updatedAt` at or before "
-    "this instant.",
+    "description": "An instant in UTC. A change that becomes visible after this response never has an `updatedAt` at "
+    "or before this instant.",
 }
 _NEXT_CURSOR: Json = {
     "type": ["string", "null"],
-    "description": "For the next page, send it as `cursor` with all other parameters unchanged. Only null means "
-    "that this was the last page; a full page may be followed by an empty one. It is the ID of the last row, or a new "
-    "ID of the same form if that ID already stands for another position in the list: treat it as opaque.",
+    "description": "To get the next page, send this value as `cursor` with all other parameters unchanged. Only null "
+    "means that this was the last page; a full page may be followed by an empty one. The value is the ID of the last "
+    "row, or a new ID of the same form if that ID already stands for another position in the list. Treat it as opaque.",
 }
 
 
@@ -125,7 +125,7 @@ _DESCRIPTION: Json = {
         "openapi": {"type": "string", "description": "Version of the format.", "pattern": "^3\\.1\\."},
         "info": {
             "type": "object",
-            "description": "What is described.",
+            "description": "Information about the API.",
             "properties": {
                 "title": {"type": "string", "description": "Name of the API."},
                 "version": {"type": "string", "description": "Version of the API."},
@@ -147,7 +147,7 @@ _RATE_LIMIT_FIELDS: dict[str, Json] = {
         "minimum": 1,
         "description": "Whole seconds until a request is admitted again, if no other request comes first.",
     },
-    "limit": {"type": "integer", "description": "The limit that was reached: requests of this key per window."},
+    "limit": {"type": "integer", "description": "The limit that was reached, in requests per window."},
     "windowSec": {"type": "integer", "description": "Length of the window in seconds."},
 }
 
@@ -156,7 +156,7 @@ def _problem(problem: Problem) -> Json:
     properties: dict[str, Json] = {
         "ok": {"type": "boolean", "const": False, "description": "False if the request was refused."},
         "error": {"type": "string", "const": problem.code, "description": "Stable code to branch on."},
-        "message": {"type": "string", "description": "For people; its wording may change."},
+        "message": {"type": "string", "description": "Explanation for people. Its wording may change."},
     }
     if problem is RATE_LIMITED:
         properties |= _RATE_LIMIT_FIELDS
