@@ -31,6 +31,7 @@ from counterfoil.client.conversation import Call, HttpResponse
 from counterfoil.client.pull import Options, Puller
 from counterfoil.client.sinks.duckdb import DuckDBSink
 from counterfoil.domain.access import Scope
+from counterfoil.machine.operator import operator
 
 COUNTERFOIL = (sys.executable, "-m", "counterfoil")
 HOST = "127.0.0.1"
@@ -153,7 +154,7 @@ def _of_one_franchise(line: bytes) -> bytes:
 def issue_key(store: Path, scope: Scope) -> str:
     with closing(bootstrap.key_store(settings.load({"store": str(store)}))) as key_store:
         grant = key_issuing.Grant(scope=scope, per_min=PLENTY, per_day=PLENTY)
-        return key_issuing.issue(key_store, grant, os.urandom, 0).text
+        return key_issuing.issue(key_store, grant, os.urandom, 0, operator()).text
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.domain.access import Scope
+from counterfoil.machine.operator import operator
 from counterfoil.settings import Settings
 
 COUNTERFOIL = (sys.executable, "-m", "counterfoil")
@@ -133,4 +134,4 @@ def issue_keys(world: World, franchise: str, count: int) -> list[str]:
         scope=Scope("franchise", franchise), per_min=UNLIMITED, per_day=UNLIMITED, messaging_lookup=True, label="bench"
     )
     with closing(bootstrap.key_store(world.settings)) as key_store:
-        return [key_issuing.issue(key_store, grant, os.urandom, 0).text for _ in range(count)]
+        return [key_issuing.issue(key_store, grant, os.urandom, 0, operator()).text for _ in range(count)]

@@ -20,6 +20,7 @@ from granian.constants import HTTPModes, Interfaces
 from granian.server.embed import Server
 
 import servers
+from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.domain.access import Scope
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
@@ -113,12 +114,12 @@ class RunningService:
     def key(self, *, shop: str = "", franchise: str = "", **terms: Any) -> str:
         scope = Scope("shop", shop) if shop else Scope("franchise", franchise)
         grant = key_issuing.Grant(scope=scope, **terms)
-        return key_issuing.issue(self.key_store, grant, secrets.token_bytes, self.clock.now_ms()).text
+        return key_issuing.issue(self.key_store, grant, secrets.token_bytes, self.clock.now_ms(), OPERATOR).text
 
     def rotated(self, key: str) -> str:
         """Rotate this key; return its successor."""
         key_id = key.split("_")[2]
-        successor = key_issuing.rotate(self.key_store, key_id, secrets.token_bytes, self.clock.now_ms()).text
+        successor = key_issuing.rotate(self.key_store, key_id, secrets.token_bytes, self.clock.now_ms(), OPERATOR).text
         # A running service reloads the keys within a second.
         self.clock.advance(1)
         return successor

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from counterfoil import __version__
 from counterfoil.backends.sqlite import files
+from counterfoil.backends.sqlite.audit import SqliteAudit
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.cursors import SqliteCursors
 from counterfoil.backends.sqlite.inspection import SqliteInspection
@@ -25,15 +26,15 @@ from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.open_files import OpenFiles
 from counterfoil.backends.sqlite.schema import Name
 from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.domain.audit import Actor, AuditEntry
 from counterfoil.domain.calendar import thai_day
-from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
+from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.http.app import App
 from counterfoil.http.gate import Gate
 from counterfoil.http.openapi import document
 from counterfoil.http.pages import StaticPage
 from counterfoil.http.wire import EntityTags
 from counterfoil.machine.clock import SystemClock, random_ids
-from counterfoil.machine.secret_file import read_or_create
 from counterfoil.observe.events import Event
 from counterfoil.ports import (
     Books,
@@ -43,13 +44,13 @@ from counterfoil.ports import (
     KeyLookup,
     Meter,
     RequestLog,
-    StoreMismatch,
     StoreUnavailable,
 )
 from counterfoil.reads import Reads
-from counterfoil.settings import Settings, SettingsError
+from counterfoil.settings import Settings, read_secret
 
 if TYPE_CHECKING:
+    from counterfoil.backends.postgres.audit import PostgresAudit
     from counterfoil.backends.postgres.copy_target import PostgresCopyTarget
     from counterfoil.backends.postgres.key_store import PostgresKeyStore
     from counterfoil.backends.postgres.ledger import PostgresLedger
@@ -61,37 +62,7 @@ if TYPE_CHECKING:
 
 
 def deployment_secret(settings: Settings) -> bytes:
-    """Return the secret from the settings or from its file.
-
-    A missing file is created, unless the store was already built with a secret.
-    """
-    if not settings.secret and not settings.secret_file.exists() and _is_built(settings):
-        raise SettingsError(
-            f"the deployment secret {settings.secret_file} is missing, but this store was built with one. "
-            "Restore it from a backup: a new secret would change every member token."
-        )
-    try:
-        secret = settings.secret.encode() if settings.secret else read_or_create(settings.secret_file)
-    except OSError as error:
-        raise SettingsError(f"cannot read the deployment secret {settings.secret_file}: {error.strerror}") from error
-    if len(secret) < MIN_SECRET_BYTES:
-        raise SettingsError(
-            f"the deployment secret must be at least {MIN_SECRET_BYTES} bytes long. Set the complete secret."
-        )
-    return secret
-
-
-def _is_built(settings: Settings) -> bool:
-    if settings.database:
-        return inspection(settings).fingerprint() is not None
-    try:
-        if not files.has_schema(settings.store, "books"):
-            # Another process may be creating the store at this moment.
-            return "books" in files.lost(settings.store)
-        return inspection(settings).fingerprint() is not None
-    except (StoreUnavailable, StoreMismatch):
-        # The store exists, but it cannot be read now or cannot be read by this version.
-        return True
+    return read_secret(settings, inspection(settings).is_built)
 
 
 def pseudonyms(settings: Settings) -> Pseudonyms:
@@ -112,12 +83,20 @@ def ledger(settings: Settings, clock: Clock | None = None) -> SqliteLedger | Pos
     return SqliteLedger(settings.store, clock or SystemClock(), fingerprint)
 
 
-def key_store(settings: Settings) -> SqliteKeyStore | PostgresKeyStore:
+def key_store(settings: Settings, clock: Clock | None = None) -> SqliteKeyStore | PostgresKeyStore:
     if settings.database:
         from counterfoil.backends.postgres.key_store import PostgresKeyStore
 
         return PostgresKeyStore(settings.database)
-    return SqliteKeyStore(settings.store)
+    return SqliteKeyStore(settings.store, (clock or SystemClock()).now_ms)
+
+
+def audit(settings: Settings) -> SqliteAudit | PostgresAudit:
+    if settings.database:
+        from counterfoil.backends.postgres.audit import PostgresAudit
+
+        return PostgresAudit(settings.database)
+    return SqliteAudit(settings.store)
 
 
 def usage(settings: Settings, clock: Clock | None = None) -> SqliteUsage | PostgresUsageAdmin:
@@ -196,9 +175,10 @@ def _shared(settings: Settings, observe: Callable[[Event], None], clock: Clock |
     closing: list[Callable[[], None]] = [spent.close]
     if settings.meter:
         from counterfoil.backends.redis.bridge import Bridge
+        from counterfoil.backends.redis.client import key_prefix
         from counterfoil.backends.redis.meter import RedisMeter
 
-        prefix = f"counterfoil:{pseudonyms(settings).fingerprint()[:12]}"
+        prefix = key_prefix(pseudonyms(settings).fingerprint())
         shared = RedisMeter(settings.meter, prefix, spent, observe, servers, _instant(clock))
         closing.insert(0, shared.close)
         meter = shared
@@ -273,17 +253,19 @@ def prepare(settings: Settings, clock: Clock | None = None) -> None:
         files.require_whole(settings.store)
         # The key store compares its revocations with those in the usage file, so that file is migrated first.
         usage(settings, clock).close()
-        key_store(settings).close()
+        key_store(settings, clock).close()
     ledger(settings, clock).close()
+
+
+def has_store(settings: Settings) -> bool:
+    """Return whether there is a store: files in the folder, or a database that was initialised."""
+    return inspection(settings).fingerprint() is not None if settings.database else files.exists(settings.store)
 
 
 def require_store(settings: Settings) -> None:
     """Raise if there is no store in the folder, so that a mistyped path does not create an empty one."""
-    if not settings.database and not files.exists(settings.store):
-        raise SettingsError(
-            f"there is no store at {settings.store}. Check --store or COUNTERFOIL_STORE; "
-            "to create a new store there, run `counterfoil init`."
-        )
+    if not settings.database:
+        files.require_store(settings.store)
 
 
 def lost_files(settings: Settings) -> list[Name]:
@@ -293,41 +275,31 @@ def lost_files(settings: Settings) -> list[Name]:
 
 def recreate(settings: Settings, name: str) -> None:
     """Replace a lost file of an embedded store with an empty one."""
-    if settings.database:
-        raise SettingsError("only an embedded store has files that can be recreated")
     files.recreate(settings.store, name)
 
 
-def migrate(settings: Settings) -> list[str]:
+def migrate(settings: Settings, describe: Callable[[list[str]], AuditEntry] | None = None) -> list[str]:
     """Migrate the schema. Return the names of the migrations that were run, or an empty list for an embedded store."""
     if not settings.database:
         prepare(settings)
         return []
     from counterfoil.backends.postgres import migrate
 
-    return migrate.migrate(settings.database)
+    return migrate.migrate(settings.database, describe)
 
 
 def distribute(settings: Settings) -> list[str]:
     """Distribute the tables of a Citus cluster over its workers; return those that were not distributed before."""
-    if not settings.database:
-        raise SettingsError(
-            "--distribute requires a store on PostgreSQL with Citus. Set COUNTERFOIL_STORE to its address."
-        )
     from counterfoil.backends.postgres import citus_layout
 
     return citus_layout.distribute(settings.database)
 
 
-def make_roles(settings: Settings) -> list[str]:
-    if not settings.database:
-        raise SettingsError(
-            "--roles requires a store on PostgreSQL. An embedded store is protected by the modes of its files."
-        )
+def make_roles(settings: Settings, describe: Callable[[list[str]], AuditEntry] | None = None) -> list[str]:
+    """Create the roles of a database and grant their permissions; return their names."""
     from counterfoil.backends.postgres import migrate
 
-    migrate.make_roles(settings.database)
-    return list(migrate.ROLES)
+    return migrate.make_roles(settings.database, describe)
 
 
 def run_statement(database: str, text: str) -> None:
@@ -355,53 +327,17 @@ def back_up(settings: Settings, target: Path, *, with_secret: bool, clock: Clock
     """Back up an embedded store. A secret that was set directly and not in a file is never written to the backup."""
     from counterfoil.backends.sqlite import backup
 
-    _require_embedded(settings)
-    secret = None
-    if with_secret and not settings.secret:
-        secret = deployment_secret(settings)
+    secret = deployment_secret(settings) if with_secret and not settings.secret else None
     return backup.back_up(settings.store, target, (clock or SystemClock()).now_ms(), __version__, secret)
 
 
-def restore(settings: Settings, source: Path, *, replace: bool, clock: Clock | None = None) -> Restored:
+def restore(settings: Settings, source: Path, by: Actor, *, replace: bool, clock: Clock | None = None) -> Restored:
     """Restore a backup to the folder of the store, together with its secret."""
-    from counterfoil.backends.sqlite import backup
     from counterfoil.backends.sqlite import restore as restoring
 
-    _require_embedded(settings)
-    manifest = backup.checked(source)
-    secret = _secret_for(settings, source if manifest.has_secret else None)
-    if manifest.fingerprint not in (None, Pseudonyms(secret).fingerprint()):
-        raise backup.BackupRefused(
-            "the deployment secret is not the one that the backup was built with: member tokens would change. "
-            "Set the right one in COUNTERFOIL_SECRET or secret_file."
-        )
-    restored = restoring.restore(settings.store, source, manifest, (clock or SystemClock()).now_ms(), replace=replace)
-    if not settings.secret and not settings.secret_file.exists():
-        settings.secret_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        backup.write_private(settings.secret_file, secret + b"\n")
-    return restored
-
-
-def _secret_for(settings: Settings, backed_up_in: Path | None) -> bytes:
-    """Return the secret that a restored store will use: the one in the settings, or else the one in the backup."""
-    if settings.secret:
-        return settings.secret.encode()
-    file = settings.secret_file if settings.secret_file.exists() or backed_up_in is None else backed_up_in / "secret"
-    try:
-        return file.read_bytes().strip()
-    except OSError as error:
-        raise SettingsError(
-            f"the backup has no deployment secret, and {file} cannot be read ({error.strerror}). "
-            "Put the secret there, or set COUNTERFOIL_SECRET."
-        ) from error
-
-
-def _require_embedded(settings: Settings) -> None:
-    if settings.database:
-        raise SettingsError(
-            "a store on PostgreSQL is backed up and restored with PostgreSQL's own tools, pg_basebackup and a WAL "
-            "archive. See docs/operate-backup.md for the commands and the steps after a restore."
-        )
+    now_ms = (clock or SystemClock()).now_ms()
+    secret = restoring.SecretPlace(settings.secret, settings.secret_file)
+    return restoring.restore(settings.store, source, secret, now_ms, by, replace=replace)
 
 
 def meter_problem(settings: Settings) -> str | None:

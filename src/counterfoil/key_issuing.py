@@ -1,10 +1,11 @@
 """Issues, updates, rotates and revokes keys.
 
-Randomness and the current time are passed as arguments. A secret is returned
-only once, in `Issued`, and only its hash is stored.
+Randomness, the current time and the operator who acts are passed as arguments.
+A secret is returned only once, in `Issued`, and only its hash is stored. Every
+change leaves an entry in the audit.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from unicodedata import category
 
 from msgspec import Struct
@@ -12,6 +13,7 @@ from msgspec.structs import asdict, replace
 
 from counterfoil.domain import credentials
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope
+from counterfoil.domain.audit import Act, Actor, AuditEntry, FieldChange, field_changes
 from counterfoil.domain.credentials import Credential
 from counterfoil.ports import KeyStore, StoredKey
 
@@ -57,17 +59,18 @@ class Issued(Struct, frozen=True):
     text: str
 
 
-def issue(key_store: KeyStore, grant: Grant, random_bytes: Randomness, now_ms: int) -> Issued:
-    return import_key(key_store, grant, credentials.generate(random_bytes), now_ms)
+def issue(key_store: KeyStore, grant: Grant, random_bytes: Randomness, now_ms: int, by: Actor) -> Issued:
+    return import_key(key_store, grant, credentials.generate(random_bytes), now_ms, by)
 
 
-def import_key(key_store: KeyStore, grant: Grant, credential: Credential, now_ms: int) -> Issued:
+def import_key(key_store: KeyStore, grant: Grant, credential: Credential, now_ms: int, by: Actor) -> Issued:
     """Issue a key for an existing credential."""
-    return _add(key_store, credential, Key(key_id=credential.key_id, created_at=now_ms, **asdict(grant)))
+    key = Key(key_id=credential.key_id, created_at=now_ms, **asdict(grant))
+    return _add(key_store, credential, key, [_issued(key, now_ms, by)])
 
 
 def rotate(
-    key_store: KeyStore, key_id: str, random_bytes: Randomness, now_ms: int, revoke_old_at: int | None = None
+    key_store: KeyStore, key_id: str, random_bytes: Randomness, now_ms: int, by: Actor, revoke_old_at: int | None = None
 ) -> Issued:
     """Issue a successor with the same scope, limits and permissions.
 
@@ -76,18 +79,31 @@ def rotate(
     old = find(key_store, key_id)
     if old.is_revoked(now_ms):
         raise KeyIssuingError(f"key {key_id} is revoked and cannot be rotated; issue a new key instead.")
-    successor = replace(old, created_at=now_ms, successor_of=old.key_id, family=old.lineage, revokes_at=None)
-    issued = _add(key_store, credentials.generate(random_bytes), successor)
+    credential = credentials.generate(random_bytes)
+    successor = replace(
+        old,
+        key_id=credential.key_id,
+        created_at=now_ms,
+        successor_of=old.key_id,
+        family=old.lineage,
+        revokes_at=None,
+    )
+    named = {"successor": FieldChange(None, successor.key_id)}
+    rotated = AuditEntry(at=now_ms, act=Act.KEY_ROTATED, actor=by, key_id=key_id, changes=named)
+    issued = _add(key_store, credential, successor, [rotated, _issued(successor, now_ms, by)])
     if revoke_old_at is not None:
-        schedule_revocation(key_store, key_id, revoke_old_at, now_ms)
+        schedule_revocation(key_store, key_id, revoke_old_at, now_ms, by)
     return issued
 
 
-def update(key_store: KeyStore, key_id: str, changes: KeyChanges) -> Key:
-    return _apply_change(key_store, key_id, lambda key: _validated(replace(key, **changes.changed_fields())))
+def update(key_store: KeyStore, key_id: str, changes: KeyChanges, now_ms: int, by: Actor) -> Key:
+    def updated(key: Key) -> Key:
+        return _validated(replace(key, **changes.changed_fields()))
+
+    return _apply_change(key_store, key_id, updated, Act.KEY_CHANGED, now_ms, by)
 
 
-def revoke(key_store: KeyStore, key_id: str, now_ms: int) -> Key:
+def revoke(key_store: KeyStore, key_id: str, now_ms: int, by: Actor) -> Key:
     """Revoke a key permanently. A key that is already revoked keeps its original time of revocation."""
 
     def revoked(key: Key) -> Key:
@@ -95,14 +111,18 @@ def revoke(key_store: KeyStore, key_id: str, now_ms: int) -> Key:
             return key
         return replace(key, revoked_at=key.revokes_at if key.is_revoked(now_ms) else now_ms)
 
-    return _apply_change(key_store, key_id, revoked)
+    return _apply_change(key_store, key_id, revoked, Act.KEY_REVOKED, now_ms, by)
 
 
-def schedule_revocation(key_store: KeyStore, key_id: str, at: int, now_ms: int) -> Key:
+def schedule_revocation(key_store: KeyStore, key_id: str, at: int, now_ms: int, by: Actor) -> Key:
     """Schedule the revocation of a key, replacing any earlier schedule. A revoked key is not changed."""
     if at <= now_ms:
         raise KeyIssuingError("the time of a scheduled revocation must be in the future.")
-    return _apply_change(key_store, key_id, lambda key: key if key.is_revoked(now_ms) else replace(key, revokes_at=at))
+
+    def scheduled(key: Key) -> Key:
+        return key if key.is_revoked(now_ms) else replace(key, revokes_at=at)
+
+    return _apply_change(key_store, key_id, scheduled, Act.REVOCATION_SCHEDULED, now_ms, by)
 
 
 def find(key_store: KeyStore, key_id: str) -> Key:
@@ -112,14 +132,26 @@ def find(key_store: KeyStore, key_id: str) -> Key:
     return key
 
 
-def _add(key_store: KeyStore, credential: Credential, draft: Key) -> Issued:
-    key = _validated(replace(draft, key_id=credential.key_id))
-    key_store.add(StoredKey(key, credentials.digest(credential.secret)))
+def _issued(key: Key, now_ms: int, by: Actor) -> AuditEntry:
+    changes = field_changes(None, key)
+    return AuditEntry(at=now_ms, act=Act.KEY_ISSUED, actor=by, key_id=key.key_id, changes=changes)
+
+
+def _add(key_store: KeyStore, credential: Credential, key: Key, entries: Sequence[AuditEntry]) -> Issued:
+    key_store.add(StoredKey(_validated(key), credentials.digest(credential.secret)), entries)
     return Issued(key, credentials.format_key(credential))
 
 
-def _apply_change(key_store: KeyStore, key_id: str, change: Callable[[Key], Key]) -> Key:
-    changed = key_store.change(key_id, change)
+def _apply_change(
+    key_store: KeyStore, key_id: str, change: Callable[[Key], Key], act: Act, now_ms: int, by: Actor
+) -> Key:
+    def describe(before: Key, after: Key) -> AuditEntry | None:
+        changes = field_changes(before, after)
+        if not changes:
+            return None
+        return AuditEntry(at=now_ms, act=act, actor=by, key_id=key_id, changes=changes)
+
+    changed = key_store.change(key_id, change, describe)
     if changed is None:
         raise _unknown_key(key_id)
     return changed

@@ -16,6 +16,7 @@ from msgspec import Struct
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.intake import Feed, Intake
 from counterfoil.domain.members import Base
@@ -186,16 +187,33 @@ class KeyLookup(Protocol):
         """Return the key as it is in the store now. This is called before a refusal, because the key may be new."""
 
 
-class KeyStore(Protocol):
-    """Manages keys on behalf of the operator. Workers do not use it."""
+# Returns the audit entry for a change, given the key before and after it; None if there is nothing to record.
+DescribeChange = Callable[[Key, Key], AuditEntry | None]
 
-    def add(self, kept: StoredKey) -> None: ...
+
+class KeyStore(Protocol):
+    """Manages keys on behalf of the operator. Workers do not use it.
+
+    Audit entries are written in the transaction that changes the key.
+    """
+
+    def add(self, kept: StoredKey, entries: Sequence[AuditEntry]) -> None: ...
 
     def all(self) -> list[Key]: ...
 
     def find(self, key_id: str) -> Key | None: ...
 
-    def change(self, key_id: str, change: Callable[[Key], Key]) -> Key | None: ...
+    def change(self, key_id: str, change: Callable[[Key], Key], describe: DescribeChange) -> Key | None:
+        """Replace a key with the result of `change`; return None if the key does not exist."""
+
+
+class AuditLog(Protocol):
+    """The audit. Entries are added and never changed or deleted."""
+
+    def record(self, entry: AuditEntry) -> None: ...
+
+    def entries(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
+        """Return at most this many entries, newest first: those of one key, or all, from the instant `since` on."""
 
 
 class RequestRecord(Struct, frozen=True, kw_only=True):
@@ -334,6 +352,14 @@ class StoreExtent(Struct, frozen=True):
     software: str
 
 
+class DiskUse(Struct, frozen=True):
+    """The size of a store's files, the size of each write-ahead log by database, and the free space of the disk."""
+
+    store_bytes: int
+    log_bytes: dict[str, int]
+    free_bytes: int
+
+
 class Permissions(Struct, frozen=True):
     """The permissions of a PostgreSQL login."""
 
@@ -386,10 +412,22 @@ class Inspection(Protocol):
 
     def extent(self) -> StoreExtent: ...
 
+    def disk_use(self) -> DiskUse | None:
+        """Return the disk use of an embedded store, which is known even if no file can be read; otherwise None."""
+        ...
+
+    def quota_use(self, now_ms: int) -> list[float]:
+        """Return, for each active key, the part of today's quota that it has used; 1 or more if it is used up."""
+        ...
+
     def permissions(self) -> Permissions | None:
         """Return the permissions of the login, or None for an embedded store, which relies on file modes."""
         ...
 
     def fingerprint(self) -> str | None:
         """Return the fingerprint of the secret that the store was built with, or None for a new store."""
+        ...
+
+    def is_built(self) -> bool:
+        """Return whether a new secret would not fit the store, which is assumed if an embedded store cannot be read."""
         ...

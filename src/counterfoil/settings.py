@@ -7,7 +7,7 @@ file, then the defaults. Secrets are printed as `***`.
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from counterfoil.backends.postgres.addresses import ConnectionLimits
+from counterfoil.domain.tokens import MIN_SECRET_BYTES
 from counterfoil.machine.addresses import would_conflict
+from counterfoil.machine.secret_file import read_or_create
 
 
 class SettingsError(Exception):
@@ -110,7 +112,12 @@ TABLE = (
         "Loopback names and admin_host itself need not be listed.",
     ),
     Setting("admin_port", 8001, "Port of the admin listener; 0 turns it off."),
-    Setting("log", "stderr", "Where the JSON log goes: stderr, stdout or off."),
+    Setting("log", "stderr", "Where the log goes: stderr, stdout or off."),
+    Setting(
+        "log_format",
+        "auto",
+        "Format of the log: json, text (lines for people), or auto (text on a terminal and json elsewhere).",
+    ),
     Setting("batch", 500, "Number of source records that `load` writes per transaction."),
     Setting(
         "silent_feed_min",
@@ -137,6 +144,7 @@ _ADDRESS = re.compile(
 )
 REFERENCE_CHOICES = ("on", "off")
 LOG_TARGETS = ("stderr", "stdout", "off")
+LOG_FORMATS = ("auto", "json", "text")
 # Minimum and maximum of each numeric setting; None means no maximum.
 _RANGES: dict[str, tuple[int, int | None]] = {
     "workers": (1, None),
@@ -174,6 +182,7 @@ class Settings(Struct, frozen=True):
     admin_names: str
     admin_port: int
     log: str
+    log_format: str
     batch: int
     silent_feed_min: int
     tick_ms: int
@@ -225,6 +234,28 @@ def load(
     flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None, file: Path | None = None
 ) -> Settings:
     return resolve(collect(flags or {}, os.environ if environment is None else environment, file))
+
+
+def read_secret(settings: Settings, is_built: Callable[[], bool]) -> bytes:
+    """Return the deployment secret from the settings or from its file.
+
+    A missing file is created, unless the store was already built with a secret.
+    """
+    file = settings.secret_file
+    if not settings.secret and not file.exists() and is_built():
+        raise SettingsError(
+            f"the deployment secret {file} is missing, but this store was built with one. "
+            "Restore it from a backup: a new secret would change every member token."
+        )
+    try:
+        secret = settings.secret.encode() if settings.secret else read_or_create(file)
+    except OSError as error:
+        raise SettingsError(f"cannot read the deployment secret {file}: {error.strerror}") from error
+    if len(secret) < MIN_SECRET_BYTES:
+        raise SettingsError(
+            f"the deployment secret must be at least {MIN_SECRET_BYTES} bytes long. Set the complete secret."
+        )
+    return secret
 
 
 def mask(name: str, value: object) -> str:
@@ -296,10 +327,10 @@ def _check(values: Mapping[str, Any]) -> None:
             f"prefix must be empty, or start with a slash and not end with one; it is {values['prefix']!r}", "prefix"
         )
     _check_servers(values)
-    if values["reference"] not in REFERENCE_CHOICES:
-        raise SettingsError(f"reference must be on or off, not {values['reference']!r}", "reference")
-    if values["log"] not in LOG_TARGETS:
-        raise SettingsError(f"log must be one of {', '.join(LOG_TARGETS)}, not {values['log']!r}", "log")
+    choices = (("reference", REFERENCE_CHOICES), ("log", LOG_TARGETS), ("log_format", LOG_FORMATS))
+    for name, allowed in choices:
+        if values[name] not in allowed:
+            raise SettingsError(f"{name} must be one of {', '.join(allowed)}, not {values[name]!r}", name)
 
 
 def _check_servers(values: Mapping[str, Any]) -> None:

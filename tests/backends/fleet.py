@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.domain.access import Scope
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
@@ -94,11 +95,11 @@ class Fleet:
     def key(self) -> str:
         grant = key_issuing.Grant(scope=Scope("franchise", "f"), per_min=PLENTY, per_day=PLENTY)
         with closing(bootstrap.key_store(self.settings)) as key_store:
-            return key_issuing.issue(key_store, grant, secrets.token_bytes, 0).text
+            return key_issuing.issue(key_store, grant, secrets.token_bytes, 0, OPERATOR).text
 
     def rotated(self, key: str) -> str:
         with closing(bootstrap.key_store(self.settings)) as key_store:
-            return key_issuing.rotate(key_store, key.split("_")[2], secrets.token_bytes, 0).text
+            return key_issuing.rotate(key_store, key.split("_")[2], secrets.token_bytes, 0, OPERATOR).text
 
     def delay(self, replica: int, milliseconds: int) -> None:
         """Make a replica apply each commit this many milliseconds late."""

@@ -15,16 +15,18 @@ from click.testing import CliRunner, Result
 from msgspec import json
 
 import servers
+from actors import OPERATOR
 from backends.test_same_answers import agreed, moved, of_kind, read_all, same_key
 from cli.command import PYTHON
-from counterfoil import bootstrap, settings
+from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.backends.postgres.copy_target import PostgresCopyTarget
 from counterfoil.backends.sqlite.copy_source import SqliteCopySource
 from counterfoil.cli.main import program
-from counterfoil.copying.copy import Copy
+from counterfoil.copying.copy import Copy, CutOver
 from counterfoil.copying.stores import CopyRefused
 from counterfoil.copying.tables import TABLES
 from counterfoil.domain.access import Scope
+from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.ports import StoreMismatch, StoreUnavailable
@@ -35,6 +37,7 @@ from servers import Postgres, address_of
 
 # These tests need a real server, so they run only in `make test-long`.
 pytestmark = pytest.mark.long
+MOVED = AuditEntry(at=1, act=Act.STORE_MOVED, actor=OPERATOR, detail="from a folder")
 
 
 @pytest.fixture(params=[18, 16])
@@ -314,12 +317,12 @@ def test_a_cut_over_that_dies_half_way_is_finished_by_the_next_run(service: Runn
     service.load(shop())
 
     class Dying(PostgresCopyTarget):
-        def open(self, fingerprint: str, horizon: int) -> None:  # noqa: ARG002 - the port's signature
+        def open(self, fingerprint: str, horizon: int, entry: AuditEntry) -> None:  # noqa: ARG002 - the port's signature
             raise KeyboardInterrupt
 
     with closing(bootstrap.copy_source(service.settings.store)) as leaving, closing(Dying(target)) as arriving:
         with pytest.raises(KeyboardInterrupt):
-            Copy(leaving, arriving, lambda *_: None).run(target)
+            Copy(leaving, arriving, lambda *_: None).run(CutOver(target, MOVED))
         assert leaving.retired()
     assert copied(service, target, "--cut-over")["opened"]
 
@@ -341,7 +344,7 @@ def test_a_cut_over_is_refused_while_a_load_writes(service: RunningService, targ
         closing(bootstrap.copy_target(target)) as arriving,
         pytest.raises(CopyRefused, match="Stop all loads"),
     ):
-        Copy(leaving, arriving, lambda *_: None).run("postgresql://elsewhere")
+        Copy(leaving, arriving, lambda *_: None).run(CutOver("postgresql://elsewhere", MOVED))
     assert service.load(bill(of)).outcomes["added"] == 1
 
 
@@ -401,6 +404,22 @@ def test_a_remaining_difference_is_named_and_sets_the_exit_status(
     assert not told["opened"]
     monkeypatch.undo()
     assert service.ledger.advance_horizon()
+
+
+def test_the_audit_is_moved_and_continues_at_the_target(service: RunningService, target: str) -> None:
+    service.load(shop())
+    key_id = service.key(shop="sh_1").split("_")[2]
+    with closing(bootstrap.audit(service.settings)) as audit:
+        before = audit.entries(10)
+    copied(service, target)
+    key_issuing.revoke(service.key_store, key_id, service.clock.now_ms(), OPERATOR)
+    copied(service, target, "--cut-over")
+    there = settings.load({"store": target}, {})
+    with closing(bootstrap.audit(there)) as audit:
+        after = audit.entries(10)
+    acts = {(entry.act, entry.key_id) for entry in after}
+    assert all(entry in after for entry in before)
+    assert acts == {("key_issued", key_id), ("key_revoked", key_id), ("store_moved", None)}
 
 
 def test_every_table_of_the_server_is_copied_or_accounted_for() -> None:

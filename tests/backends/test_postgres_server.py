@@ -10,11 +10,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from msgspec import json
 
 import servers
@@ -23,7 +24,7 @@ from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.backends.postgres.admin_connections import check_version, connect
 from counterfoil.backends.postgres.migrate import ROLES, make_roles, migrate
 from counterfoil.backends.postgres.pool import GATE_SEC, Pool
-from counterfoil.backends.postgres.schema import LATEST, oldest_for
+from counterfoil.backends.postgres.schema import LATEST, oldest_for, scripts
 from counterfoil.cli.main import program
 from counterfoil.ports import StoreMismatch, StoreUnavailable, StoreUnreachable
 from records import EVER, NEW_YEAR, bill, shop
@@ -62,7 +63,7 @@ def test_an_empty_database_is_refused_with_the_command_that_helps(server: Postgr
 def test_migrating_twice_runs_each_file_once(server: Postgres) -> None:
     server.command("CREATE DATABASE bare_two")
     url = server.url("bare_two")
-    assert len(migrate(url)) == LATEST
+    assert len(migrate(url)) == len(scripts())
     assert migrate(url) == []
     server.command("DROP DATABASE bare_two")
 
@@ -125,9 +126,37 @@ def test_each_role_can_do_its_work(shared: dict[str, str], tmp_path: Path) -> No
     node.close()
 
 
-def test_a_node_on_an_empty_store_reports_that_a_load_must_come_first(shared: dict[str, str], tmp_path: Path) -> None:
-    with pytest.raises(StoreMismatch, match="counterfoil load"):
+def test_a_node_on_a_store_without_init_names_the_commands_that_help(shared: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(StoreMismatch, match="`counterfoil init` with the owner's login, or `counterfoil load`"):
         RunningService(tmp_path, store=shared["serving"])
+
+
+def test_after_init_a_node_serves_empty_lists_before_anything_is_loaded(shared: dict[str, str], tmp_path: Path) -> None:
+    def init(login: str) -> Result:
+        return CliRunner().invoke(program, ["init", "--store", shared[login]], env={"COUNTERFOIL_SECRET": SECRET})
+
+    for login in ("serving", "loading", "administration"):
+        assert "does not own the schema" in init(login).output
+    assert [init("owner").exit_code for _ in range(2)] == [0, 0]
+    operator = RunningService(tmp_path / "administration", store=shared["administration"])
+    key = operator.key(shop="sh_1")
+    with closing(bootstrap.audit(operator.settings)) as audit:
+        assert {entry.act for entry in audit.entries(10)} == {"key_issued", "store_created"}
+    operator.close()
+    node = RunningService(tmp_path / "serving", store=shared["serving"])
+    assert node.data("shops", key) == []
+    assert node.data("usage", key)["today"]["count"] == 2
+    node.ledger.advance_horizon()
+    node.close()
+
+
+def test_init_without_a_secret_says_that_every_node_needs_the_one_it_created(
+    shared: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = CliRunner().invoke(program, ["init", "--store", shared["owner"]]).output
+    assert "Every node and every loader needs the same one" in said
+    assert (tmp_path / "counterfoil-data" / "secret").exists()
 
 
 @pytest.mark.parametrize(
@@ -142,11 +171,21 @@ def test_a_node_on_an_empty_store_reports_that_a_load_must_come_first(shared: di
         ("loading", "TRUNCATE bills"),
         ("administration", "UPDATE bills SET id = ''"),
         ("administration", "DELETE FROM keys"),
+        ("administration", "UPDATE audit SET actor = ''"),
+        ("administration", "DELETE FROM audit"),
+        ("administration", "TRUNCATE audit"),
+        ("serving", "SELECT * FROM audit"),
+        ("loading", "INSERT INTO audit SELECT * FROM audit"),
     ],
 )
 def test_no_role_can_do_the_work_of_another(shared: dict[str, str], role: str, statement: str) -> None:
     with connect(shared[role]) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute(statement.encode())
+
+
+def test_not_even_the_owner_can_empty_the_audit(shared: dict[str, str]) -> None:
+    with connect(shared["owner"]) as connection, pytest.raises(psycopg.errors.RaiseException, match="audit entries"):
+        connection.execute("TRUNCATE audit")
 
 
 def rights_told(url: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec import json
 
+from actors import OPERATOR
 from counterfoil import key_issuing
 from counterfoil.domain import credentials
 from counterfoil.domain.access import Scope
@@ -57,7 +58,7 @@ def moved(lines: list[bytes]) -> dict[str, Any]:
 def same_key(services: list[RunningService], scope: Scope) -> str:
     credential = credentials.generate(secrets.token_bytes)
     for service in services:
-        key_issuing.import_key(service.key_store, key_issuing.Grant(scope=scope, **BUSY), credential, 0)  # type: ignore[arg-type]
+        key_issuing.import_key(service.key_store, key_issuing.Grant(scope=scope, **BUSY), credential, 0, OPERATOR)  # type: ignore[arg-type]
         service.clock.advance(1)
     return credentials.format_key(credential)
 

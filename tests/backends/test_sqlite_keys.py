@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from actors import unrecorded
 from cost.counting_worker import statements_run
 from counterfoil.backends.sqlite.copy_source import SqliteCopySource
 from counterfoil.backends.sqlite.files import path_of
@@ -18,6 +19,7 @@ from counterfoil.backends.sqlite.keys import REREAD_SEC, SqliteKeyLookup, Sqlite
 from counterfoil.copying.tables import TABLES
 from counterfoil.domain import credentials
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key, Scope
+from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import StoredKey, StoreUnavailable
 from running_service import ManualClock, RunningService
 
@@ -51,24 +53,24 @@ class Ring:
 @pytest.fixture
 def ring(tmp_path: Path) -> Iterator[Ring]:
     with operator(tmp_path) as key_store:
-        key_store.add(StoredKey(KEY, DIGEST))
+        key_store.add(StoredKey(KEY, DIGEST), [])
     with closing(Ring(tmp_path)) as ring:
         ring.find()
         yield ring
 
 
 def operator(folder: Path) -> "closing[SqliteKeyStore]":
-    return closing(SqliteKeyStore(folder))
+    return closing(SqliteKeyStore(folder, SystemClock().now_ms))
 
 
 def relabel(folder: Path, label: str) -> None:
     with operator(folder) as key_store:
-        key_store.change("k_1", lambda key: replace(key, label=label))
+        key_store.change("k_1", lambda key: replace(key, label=label), unrecorded)
 
 
 def revoke(folder: Path) -> None:
     with operator(folder) as key_store:
-        key_store.change("k_1", lambda key: replace(key, revoked_at=5))
+        key_store.change("k_1", lambda key: replace(key, revoked_at=5), unrecorded)
 
 
 def backup(folder: Path) -> bytes:
@@ -164,7 +166,7 @@ def test_revocations_of_an_earlier_version_are_recorded_when_the_store_is_opened
     revoke(ring.folder)
     with closing(sqlite3.connect(path_of(ring.folder, "usage"), isolation_level=None)) as usage:
         usage.execute("DELETE FROM revocations")
-    SqliteKeyStore(ring.folder).close()
+    SqliteKeyStore(ring.folder, SystemClock().now_ms).close()
     restore(ring.folder, older)
     with closing(Ring(ring.folder)) as fresh:
         assert fresh.revoked()

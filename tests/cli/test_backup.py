@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from actors import OPERATOR
 from cli.command import PYTHON, SHOPS, Command
 from counterfoil import bootstrap
 from records import bills, shop
@@ -212,7 +213,7 @@ def test_a_backup_taken_during_loads_and_requests_is_consistent(tmp_path: Path) 
 def restarted(service: RunningService, target: Path) -> RunningService:
     """Replace the store with a backup and restart the service with the same clock."""
     service.close()
-    bootstrap.restore(service.settings, target, replace=True, clock=service.clock)
+    bootstrap.restore(service.settings, target, OPERATOR, replace=True, clock=service.clock)
     again = RunningService(service.folder)
     again.clock = service.clock
     again.ledger.close()

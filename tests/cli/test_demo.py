@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shlex
 import signal
 import socket
@@ -22,9 +21,9 @@ from counterfoil import bootstrap, settings
 from counterfoil.demo import showcase
 from counterfoil.demo.reference import demo_pages
 from counterfoil.demo.worldgen.plan import WorldPlan
+from counterfoil.machine.addresses import free_port
 
 SMALL = ("--port", "0", "--bills", "800", "--until", "2026-09-30")
-PAGE_BEGINS = re.compile("Counterfoil demo")
 TABLES = ("shops", "bases", "members", "accounts", "bills", "horizon")
 
 
@@ -119,14 +118,17 @@ def test_every_curl_line_of_the_page_works_when_pasted(tmp_path: Path) -> None:
             assert answer.json().get("data", True)
 
 
-def test_the_demo_prints_its_page_last(tmp_path: Path) -> None:
+def test_the_demo_prints_its_page_before_the_log_and_says_how_to_stop(tmp_path: Path) -> None:
     with demo(*SMALL, scratch=tmp_path, log=subprocess.STDOUT) as process:
         page = read_page(process)
-        assert any('"type":"request"' in line for line in page[: page.index(next(filter(PAGE_BEGINS.match, page)))])
+        assert not any(line.startswith("{") for line in page)
         httpx.get(page[-1].split("'")[1], headers={"X-Request-Id": "mine"})
         assert process.stdout
         assert process.stdout.readline() == "\n"
-        assert json.loads(process.stdout.readline())["request_id"] == "mine"
+        assert process.stdout.readline() == "Press Ctrl-C to stop the demo. The log follows.\n"
+        logged = iter(process.stdout)
+        assert json.loads(next(logged))["what"] == "ready"
+        assert any(json.loads(line).get("request_id") == "mine" for line in logged)
 
 
 def test_a_store_that_the_demo_keeps_can_be_loaded_into_later(
@@ -145,9 +147,30 @@ def test_a_port_in_use_is_reported_before_any_work(counterfoil: Command, store: 
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        assert "the port is in use" in counterfoil("demo", "--port", port, status=1).stderr
-        assert "cannot listen on" in counterfoil("serve", "--port", port, status=1).stderr
+        for command in (("demo",), ("serve",), ("demo", "--cluster")):
+            if "--cluster" in command:
+                said = counterfoil.bare(*command, "--port", port, status=1).stderr
+            else:
+                said = counterfoil(*command, "--port", port, status=1).stderr
+            assert f"cannot listen on 127.0.0.1:{port}: the port is in use. Choose another with --port" in said
+        for command in (("demo",), ("serve",)):
+            said = counterfoil(*command, "--port", free_port("127.0.0.1"), "--admin-port", port, status=1).stderr
+            assert f"cannot listen on 127.0.0.1:{port}: the port is in use. Choose another with --admin-port" in said
+        # Without --admin-port, the admin listener has the next port.
+        said = counterfoil("demo", "--port", port - 1, status=1).stderr
+        assert "--admin-port" in said or f"127.0.0.1:{port - 1}" in said
     assert not (store / "books.sqlite3").exists()
+
+
+def test_an_address_that_this_machine_does_not_have_is_named_with_its_flag(counterfoil: Command) -> None:
+    assert "Choose another with --host" in counterfoil("serve", "--host", "192.0.2.1", status=1).stderr
+    refused = counterfoil("serve", "--port", free_port("127.0.0.1"), "--admin-host", "192.0.2.1", status=1).stderr
+    assert "Choose another with --admin-host" in refused
+
+
+def test_a_cluster_listens_on_loopback_only(counterfoil: Command) -> None:
+    for host in ("0.0.0.0", "::1", "192.0.2.1"):  # noqa: S104 - refused
+        assert "--host must be 127.0.0.1" in counterfoil.bare("demo", "--cluster", "--host", host, status=2).stderr
 
 
 @pytest.fixture(scope="module")

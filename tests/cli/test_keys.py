@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from actors import OPERATOR
 from cli.command import SHOPS, Command
 from counterfoil import key_issuing
 from counterfoil.backends.sqlite.keys import SqliteKeyStore
@@ -186,8 +187,8 @@ def test_a_schedule_can_be_changed_and_the_key_still_revoked_at_once(counterfoil
 
 def test_a_key_is_revoked_everywhere_at_its_scheduled_time(counterfoil: Command, store: Path) -> None:
     key_id = issue(counterfoil)["keyId"]
-    with closing(SqliteKeyStore(store)) as key_store:
-        key_issuing.schedule_revocation(key_store, key_id, 2_000, now_ms=1_000)
+    with closing(SqliteKeyStore(store, SystemClock().now_ms)) as key_store:
+        key_issuing.schedule_revocation(key_store, key_id, 2_000, now_ms=1_000, by=OPERATOR)
     shown = counterfoil.json("keys", "show", key_id)
     assert (shown["revoked"], shown["revokedAt"], shown["revokesAt"]) == (True, "1970-01-01T00:00:02.000Z", None)
     assert counterfoil.json("keys", "list", "--active") == []

@@ -56,7 +56,7 @@ def test_every_pod_runs_without_privileges_and_on_a_read_only_system() -> None:
         assert pod["automountServiceAccountToken"] is False
         # Otherwise a Service named counterfoil would set COUNTERFOIL_PORT to a URL.
         assert pod["enableServiceLinks"] is False
-        for container in pod["containers"]:
+        for container in [*pod.get("initContainers", []), *pod["containers"]]:
             assert container["image"] == f"counterfoil:{__version__}"
             assert container["securityContext"]["readOnlyRootFilesystem"] is True
             assert container["securityContext"]["allowPrivilegeEscalation"] is False
@@ -68,7 +68,7 @@ def test_the_manifests_set_only_settings_that_exist_and_take_secrets_from_the_se
     known = {setting.variable for setting in TABLE}
     (example,) = objects("Secret")
     for pod in pods():
-        for container in pod["containers"]:
+        for container in [*pod.get("initContainers", []), *pod["containers"]]:
             for variable in container["env"]:
                 assert variable["name"] in known
                 if "valueFrom" in variable:

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.domain.access import Scope
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
@@ -57,7 +58,7 @@ class Deployment:
         key_store = bootstrap.key_store(self.settings)
         for name, terms in keys.items():
             grant = key_issuing.Grant(scope=Scope("shop", "sh_1"), label=name, **terms)
-            self.keys[name] = key_issuing.issue(key_store, grant, secrets.token_bytes, 0).text
+            self.keys[name] = key_issuing.issue(key_store, grant, secrets.token_bytes, 0, OPERATOR).text
         key_store.close()
 
     @contextmanager

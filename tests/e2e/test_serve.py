@@ -363,15 +363,17 @@ def test_a_second_stop_and_an_interrupt_also_end_in_an_orderly_way(deployment: D
 def test_a_port_in_use_is_reported_in_one_line(deployment: Deployment) -> None:
     with socket.create_server(("127.0.0.1", deployment.port)):
         sentence = deployment.refusal()
-    problem = f"cannot listen on 127.0.0.1:{deployment.port}: Address already in use."
-    assert sentence == f"counterfoil: {problem} Choose another address or port."
+    assert sentence == (
+        f"counterfoil: cannot listen on 127.0.0.1:{deployment.port}: the port is in use. "
+        "Choose another with --port, or stop the process that uses it."
+    )
     assert list(deployment.counters.iterdir()) == []
 
 
 def test_an_admin_port_in_use_is_reported_in_one_sentence(deployment: Deployment) -> None:
     with socket.create_server(("127.0.0.1", deployment.admin_port)):
         sentence = deployment.refusal()
-    assert f"127.0.0.1:{deployment.admin_port}: Address already in use" in sentence
+    assert f"127.0.0.1:{deployment.admin_port}: the port is in use. Choose another with --admin-port" in sentence
     assert list(deployment.counters.iterdir()) == []
 
 
@@ -401,7 +403,7 @@ def test_a_worker_refuses_a_store_that_needs_migrations(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path)
     with deployment.database("books") as database:
         database.execute("PRAGMA user_version = 0")
-    with pytest.raises(StoreMismatch, match=r"has schema 0, but this version needs \d+: .* to bring it up to date"):
+    with pytest.raises(StoreMismatch, match=r"has schema 0, but this version needs \d+: .* to upgrade it"):
         bootstrap.service(deployment.settings, lambda _: None)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing
 from counterfoil.domain import credentials
 from e2e.serve_process import SHOP, Deployment, ServeProcess
@@ -295,7 +296,7 @@ def test_a_revoked_key_stays_revoked_when_an_older_key_file_is_restored(running:
     with deployment.database("keys") as connection, closing(sqlite3.connect(backup)) as copy:
         connection.backup(copy)
     with closing(bootstrap.key_store(deployment.settings)) as key_store:
-        key_issuing.revoke(key_store, key.split("_")[2], 1)
+        key_issuing.revoke(key_store, key.split("_")[2], 1, OPERATOR)
     until(lambda: running.get("shops", key).status_code == 401, "the key was revoked", 5)
     for log in deployment.store.glob("keys.sqlite3-*"):
         log.unlink()

@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.keys import SqliteKeyLookup
@@ -104,13 +105,13 @@ class PlantedService:
         grant = {"per_min": UNLIMITED, "per_day": UNLIMITED} | terms
         store = bootstrap.key_store(self.settings)
         granted = key_issuing.Grant(scope=Scope(kind, scope_id), **grant)
-        text = key_issuing.issue(store, granted, secrets.token_bytes, 0).text
+        text = key_issuing.issue(store, granted, secrets.token_bytes, 0, OPERATOR).text
         store.close()
         return text
 
     def revoke(self, key: str) -> None:
         store = bootstrap.key_store(self.settings)
-        key_issuing.revoke(store, key_id(key), 1)
+        key_issuing.revoke(store, key_id(key), 1, OPERATOR)
         store.close()
 
     def processes(self) -> dict[str, int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import servers
+from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing
 from counterfoil.domain.access import Scope
 from e2e.serve_process import COMMAND, Deployment, ServeProcess
@@ -102,14 +103,14 @@ class Site:
         store = bootstrap.key_store(self.office.settings)
         try:
             granted = key_issuing.Grant(scope=Scope(kind, scope_id), **grant)
-            return key_issuing.issue(store, granted, secrets.token_bytes, 0).text
+            return key_issuing.issue(store, granted, secrets.token_bytes, 0, OPERATOR).text
         finally:
             store.close()
 
     def revoke(self, key: str) -> None:
         store = bootstrap.key_store(self.office.settings)
         try:
-            key_issuing.revoke(store, key_id(key), 1)
+            key_issuing.revoke(store, key_id(key), 1, OPERATOR)
         finally:
             store.close()
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from actors import OPERATOR
 from broken_store import run_sql, table_missing
 from counterfoil import key_issuing
 from records import NEW_YEAR, Record, branch, member
@@ -49,7 +50,9 @@ def test_requests_past_the_quota_still_count(service: RunningService) -> None:
     key = service.key(shop="s", per_day=2)
     for _ in range(5):
         service.get("shops", key)
-    key_issuing.update(service.key_store, key.split("_")[2], key_issuing.KeyChanges(per_day=10))
+    key_issuing.update(
+        service.key_store, key.split("_")[2], key_issuing.KeyChanges(per_day=10), service.clock.now_ms(), OPERATOR
+    )
     service.clock.advance(1)
     assert service.data("usage", key)["today"] == {"date": "20260101", "count": 6, "remaining": 4}
 
@@ -102,7 +105,9 @@ def test_every_key_has_its_own_quota(shared_service: RunningService) -> None:
 def test_a_changed_quota_applies_at_once(service: RunningService) -> None:
     key = service.key(shop="s", per_day=1)
     service.get("shops", key)
-    key_issuing.update(service.key_store, key.split("_")[2], key_issuing.KeyChanges(per_day=3))
+    key_issuing.update(
+        service.key_store, key.split("_")[2], key_issuing.KeyChanges(per_day=3), service.clock.now_ms(), OPERATOR
+    )
     service.clock.advance(1)
     assert allowance(service.get("shops", key)) == ("3", "1")
 

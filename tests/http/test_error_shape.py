@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from actors import OPERATOR
 from broken_store import keys_unreadable, run_sql, table_missing
 from counterfoil import key_issuing
 from counterfoil.domain.problems import TABLE, Problem
@@ -26,7 +27,7 @@ def bad_key(service: RunningService, mine: str) -> httpx.Response:
 
 
 def revoked(service: RunningService, mine: str) -> httpx.Response:
-    key_issuing.revoke(service.key_store, mine.split("_")[2], service.clock.now_ms())
+    key_issuing.revoke(service.key_store, mine.split("_")[2], service.clock.now_ms(), OPERATOR)
     service.clock.advance(1)
     return service.get("shops", mine)
 

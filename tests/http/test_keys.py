@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from actors import OPERATOR
 from broken_store import KEY_FILE_PROBLEMS, keys_unreadable, table_missing
 from counterfoil import key_issuing
 from counterfoil.backends.sqlite.keys import REFRESH_SEC
@@ -95,7 +96,7 @@ def test_a_wrong_secret_is_refused_like_an_unknown_id(shared_service: RunningSer
 
 def test_a_revoked_key_with_a_wrong_secret_is_refused_like_an_unknown_id(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s")
-    key_issuing.revoke(shared_service.key_store, key_id(key), shared_service.clock.now_ms())
+    key_issuing.revoke(shared_service.key_store, key_id(key), shared_service.clock.now_ms(), OPERATOR)
     shared_service.clock.advance(1)
     assert seen(refusal(shared_service, f"Bearer {_with_id(key_id(key))}")) == seen(refusal(shared_service, None))
 
@@ -132,7 +133,7 @@ def test_a_refusal_says_how_to_present_a_key(shared_service: RunningService) -> 
 
 def test_a_revoked_key_gets_key_revoked(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s")
-    key_issuing.revoke(shared_service.key_store, key_id(key), shared_service.clock.now_ms())
+    key_issuing.revoke(shared_service.key_store, key_id(key), shared_service.clock.now_ms(), OPERATOR)
     shared_service.clock.advance(1)
     answer = shared_service.get("shops", key)
     assert (answer.status_code, answer.json()["error"]) == (401, "key_revoked")
@@ -144,7 +145,7 @@ def test_a_revocation_takes_effect_within_the_refresh_interval_even_for_a_busy_k
         assert service.get("shops", key).status_code == 200
         service.clock.advance(0.1)
     service.get("shops", key)
-    key_issuing.revoke(service.key_store, key_id(key), service.clock.now_ms())
+    key_issuing.revoke(service.key_store, key_id(key), service.clock.now_ms(), OPERATOR)
     statuses = []
     for _ in range(6):
         service.clock.advance(REFRESH_SEC / 5)
@@ -159,7 +160,7 @@ def test_the_key_refresh_interval_is_within_the_five_minutes_promised() -> None:
 def test_a_revocation_takes_effect_while_the_wall_clock_stands_still_or_steps_back(service: RunningService) -> None:
     key = service.key(shop="s")
     service.get("shops", key)
-    key_issuing.revoke(service.key_store, key_id(key), service.clock.now_ms())
+    key_issuing.revoke(service.key_store, key_id(key), service.clock.now_ms(), OPERATOR)
     service.clock.step(-86_400)
     service.clock.advance(REFRESH_SEC)
     assert service.error("shops", key) == "key_revoked"
@@ -167,7 +168,7 @@ def test_a_revocation_takes_effect_while_the_wall_clock_stands_still_or_steps_ba
 
 def test_a_scheduled_revocation_takes_effect_at_its_time(service: RunningService) -> None:
     key, now = service.key(shop="any"), service.clock.now_ms()
-    key_issuing.schedule_revocation(service.key_store, key_id(key), now + 10_000, now)
+    key_issuing.schedule_revocation(service.key_store, key_id(key), now + 10_000, now, OPERATOR)
     service.clock.advance(9.999)
     assert service.get("shops", key).status_code == 200
     service.clock.advance(0.001)
@@ -176,7 +177,9 @@ def test_a_scheduled_revocation_takes_effect_at_its_time(service: RunningService
 
 def test_a_rotated_key_works_until_its_scheduled_end_and_its_successor_longer(service: RunningService) -> None:
     key, now = service.key(shop="any"), service.clock.now_ms()
-    issued = key_issuing.rotate(service.key_store, key_id(key), secrets.token_bytes, now, revoke_old_at=now + 60_000)
+    issued = key_issuing.rotate(
+        service.key_store, key_id(key), secrets.token_bytes, now, OPERATOR, revoke_old_at=now + 60_000
+    )
     service.clock.advance(59)
     assert service.get("shops", key).status_code == 200
     service.clock.advance(1)
@@ -186,22 +189,28 @@ def test_a_rotated_key_works_until_its_scheduled_end_and_its_successor_longer(se
 
 def test_a_revocation_is_not_undone_by_an_update(shared_service: RunningService) -> None:
     key = shared_service.key(shop="s")
-    key_issuing.revoke(shared_service.key_store, key_id(key), shared_service.clock.now_ms())
-    key_issuing.update(shared_service.key_store, key_id(key), key_issuing.KeyChanges(per_min=5, personal_data=True))
+    key_issuing.revoke(shared_service.key_store, key_id(key), shared_service.clock.now_ms(), OPERATOR)
+    key_issuing.update(
+        shared_service.key_store,
+        key_id(key),
+        key_issuing.KeyChanges(per_min=5, personal_data=True),
+        shared_service.clock.now_ms(),
+        OPERATOR,
+    )
     shared_service.clock.advance(1)
     assert shared_service.error("shops", key) == "key_revoked"
 
 
 def test_revoking_one_key_does_not_affect_the_others(shared_service: RunningService) -> None:
     key, other = shared_service.key(shop="s"), shared_service.key(shop="s")
-    key_issuing.revoke(shared_service.key_store, key_id(key), shared_service.clock.now_ms())
+    key_issuing.revoke(shared_service.key_store, key_id(key), shared_service.clock.now_ms(), OPERATOR)
     shared_service.clock.advance(1)
     assert shared_service.get("shops", other).status_code == 200
 
 
 def test_a_revoked_key_is_refused_without_the_allowance_and_not_counted(service: RunningService) -> None:
     key = service.key(shop="s", per_min=1)
-    key_issuing.revoke(service.key_store, key_id(key), service.clock.now_ms())
+    key_issuing.revoke(service.key_store, key_id(key), service.clock.now_ms(), OPERATOR)
     answers = [service.get("shops", key) for _ in range(3)]
     assert {answer.json()["error"] for answer in answers} == {"key_revoked"}
     assert not [name for name in answers[0].headers if name.startswith("x-ratelimit")]
@@ -225,7 +234,7 @@ def test_a_key_issued_while_the_service_runs_is_known_within_the_refresh(service
 
 def test_a_successor_works_while_the_old_key_still_works(service: RunningService) -> None:
     old = service.key(shop="s", per_day=77)
-    new = key_issuing.rotate(service.key_store, key_id(old), secrets.token_bytes, service.clock.now_ms()).text
+    new = key_issuing.rotate(service.key_store, key_id(old), secrets.token_bytes, service.clock.now_ms(), OPERATOR).text
     answers = [service.get("shops", key) for key in (old, new)]
     assert [(answer.status_code, answer.headers["x-ratelimit-limit"]) for answer in answers] == [(200, "77")] * 2
 
@@ -235,7 +244,9 @@ def test_a_permission_granted_later_works_within_the_refresh(service: RunningSer
     service.load(of)
     key = service.key(shop=of["id"])
     assert service.error("members/lookup", key) == "lookup_not_enabled"
-    key_issuing.update(service.key_store, key_id(key), key_issuing.KeyChanges(messaging_lookup=True))
+    key_issuing.update(
+        service.key_store, key_id(key), key_issuing.KeyChanges(messaging_lookup=True), service.clock.now_ms(), OPERATOR
+    )
     service.clock.advance(REFRESH_SEC)
     assert service.error("members/lookup", key) == "bad_query"
 

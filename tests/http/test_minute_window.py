@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors import OPERATOR
 from counterfoil import bootstrap, key_issuing
 from running_service import RunningService, ServerThread
 
@@ -95,7 +96,13 @@ def test_a_changed_limit_applies_from_the_next_request(
     key = shared_service.key(shop="s", per_min=3, per_day=A_LOT)
     model = Model()
     for gap, per_min in moves:
-        key_issuing.update(shared_service.key_store, key.split("_")[2], key_issuing.KeyChanges(per_min=per_min))
+        key_issuing.update(
+            shared_service.key_store,
+            key.split("_")[2],
+            key_issuing.KeyChanges(per_min=per_min),
+            shared_service.clock.now_ms(),
+            OPERATOR,
+        )
         shared_service.clock.advance(1 + gap / 1_000_000)
         model.now += 1_000_000 + gap
         fits = model.fits(per_min)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from actors import OPERATOR
 from counterfoil import key_issuing
 from records import NEW_YEAR, Record, bill, branch, fresh, member
 from running_service import RunningService
@@ -86,7 +87,7 @@ def test_a_revoked_key_gets_key_revoked_even_in_a_full_minute(service: RunningSe
     key = service.key(shop="s", per_min=1, per_day=1)
     for _ in range(3):
         service.get("shops", key)
-    key_issuing.revoke(service.key_store, key.split("_")[2], service.clock.now_ms())
+    key_issuing.revoke(service.key_store, key.split("_")[2], service.clock.now_ms(), OPERATOR)
     service.clock.advance(1)
     assert code(service.get("shops", key)) == (401, "key_revoked")
 

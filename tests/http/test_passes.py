@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actors import OPERATOR
 from counterfoil import key_issuing
 from running_service import RunningService
 
@@ -292,7 +293,9 @@ def test_a_successor_by_rotation_continues_its_predecessors_pass(service: Runnin
     service.clock.advance(1)
     service.load(bill(2, void=True))
     key_id = key.split("_")[2]
-    successor = key_issuing.rotate(service.key_store, key_id, secrets.token_bytes, service.clock.now_ms()).text
+    successor = key_issuing.rotate(
+        service.key_store, key_id, secrets.token_bytes, service.clock.now_ms(), OPERATOR
+    ).text
     assert page(service, successor, cursor, limit=2, **CHANGES)[0] == ["b3", "b4"]
 
 

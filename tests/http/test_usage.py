@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from actors import OPERATOR
 from counterfoil import key_issuing
 from records import shop
 from running_service import RunningService
@@ -154,6 +155,8 @@ def test_counts_survive_a_restart(tmp_path: Path) -> None:
 def test_a_changed_label_is_shown(service: RunningService) -> None:
     key = service.key(shop="s", label="Old")
     usage(service, key)
-    key_issuing.update(service.key_store, key.split("_")[2], key_issuing.KeyChanges(label="New"))
+    key_issuing.update(
+        service.key_store, key.split("_")[2], key_issuing.KeyChanges(label="New"), service.clock.now_ms(), OPERATOR
+    )
     service.clock.advance(1)
     assert usage(service, key)["label"] == "New"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import servers
+from counterfoil.backends.postgres.audit import PostgresAudit
 from counterfoil.backends.postgres.books import PostgresBooks
 from counterfoil.backends.postgres.cursors import PostgresCursors
 from counterfoil.backends.postgres.inspection import PostgresInspection
@@ -26,6 +27,7 @@ from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
 from counterfoil.backends.postgres.usage_admin import PostgresCursorAdmin, PostgresUsageAdmin
 from counterfoil.backends.redis.meter import RedisMeter
+from counterfoil.backends.sqlite.audit import SqliteAudit
 from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.cursors import SqliteCursors
 from counterfoil.backends.sqlite.files import path_of
@@ -37,6 +39,7 @@ from counterfoil.domain.calendar import thai_day
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.events import Event
 from counterfoil.ports import (
+    AuditLog,
     Books,
     Clock,
     Cursors,
@@ -60,6 +63,10 @@ class OpenLedger(Ledger, Protocol):
 
 
 class OpenKeyStore(KeyStore, Protocol):
+    def close(self) -> None: ...
+
+
+class OpenAuditLog(AuditLog, Protocol):
     def close(self) -> None: ...
 
 
@@ -94,6 +101,11 @@ class Store(Protocol):
 
     def key_store(self) -> OpenKeyStore: ...
 
+    def audit(self) -> OpenAuditLog: ...
+
+    def run_on_keys(self, statement: str) -> None:
+        """Run a statement on the database of the keys, with every right that there is."""
+
     def usage(self, clock: Clock) -> OpenUsage: ...
 
     def cursors(self, clock: Clock) -> OpenCursors: ...
@@ -101,6 +113,8 @@ class Store(Protocol):
     def latest_load(self, now_ms: int) -> LatestLoad | None: ...
 
     def inspection(self) -> Inspection: ...
+
+    def quota_use(self, now_ms: int) -> list[float]: ...
 
     def everything_written(self) -> bytes:
         """Return everything that the store holds on disk."""
@@ -134,7 +148,14 @@ class SqliteStore:
         return SqliteKeyLookup(self.folder, clock)
 
     def key_store(self) -> OpenKeyStore:
-        return SqliteKeyStore(self.folder)
+        return SqliteKeyStore(self.folder, SystemClock().now_ms)
+
+    def audit(self) -> OpenAuditLog:
+        return SqliteAudit(self.folder)
+
+    def run_on_keys(self, statement: str) -> None:
+        with closing(sqlite3.connect(path_of(self.folder, "keys"), isolation_level=None)) as connection:
+            connection.execute(statement)
 
     def usage(self, clock: Clock) -> OpenUsage:
         return SqliteUsage(self.folder, clock)
@@ -147,6 +168,9 @@ class SqliteStore:
 
     def inspection(self) -> Inspection:
         return SqliteInspection(self.folder)
+
+    def quota_use(self, now_ms: int) -> list[float]:
+        return SqliteInspection(self.folder).quota_use(now_ms)
 
     def everything_written(self) -> bytes:
         return b"".join(file.read_bytes() for file in sorted(self.folder.iterdir()))
@@ -276,6 +300,12 @@ class PostgresStore:
     def key_store(self) -> OpenKeyStore:
         return self._kept(PostgresKeyStore(self.url))
 
+    def audit(self) -> OpenAuditLog:
+        return self._kept(PostgresAudit(self.url))
+
+    def run_on_keys(self, statement: str) -> None:
+        self._command(f"SET search_path TO counterfoil; {statement}")
+
     def usage(self, clock: Clock) -> OpenUsage:
         return WholeUsage(PostgresUsage(self._servers(), self.time.of(clock)), self._usage_admin(clock))
 
@@ -291,6 +321,9 @@ class PostgresStore:
 
     def inspection(self) -> Inspection:
         return PostgresInspection(self.url)
+
+    def quota_use(self, now_ms: int) -> list[float]:
+        return PostgresInspection(self.url).quota_use(now_ms)
 
     def everything_written(self) -> bytes:
         return b"".join(servers.postgres(self.major).files_of(self.database).values())

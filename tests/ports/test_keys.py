@@ -5,6 +5,7 @@ import threading
 import pytest
 from msgspec.structs import replace
 
+from actors import unrecorded
 from counterfoil.domain.access import Key, Scope
 from counterfoil.ports import StoredKey, StoreUnavailable
 from ports.backends import Store
@@ -29,7 +30,7 @@ WITHIN_SEC = 1.0
 def with_keys(store: Store, *keys: Key) -> None:
     key_store = store.key_store()
     for key in keys:
-        key_store.add(StoredKey(key, DIGEST))
+        key_store.add(StoredKey(key, DIGEST), [])
     key_store.close()
 
 
@@ -46,7 +47,7 @@ def test_an_unknown_key_is_not_found(store: Store, clock: ManualClock, run: Run)
         assert run(ring.find(key_id)) is None
     key_store = store.key_store()
     assert key_store.find("k_2") is None
-    assert key_store.change("k_2", lambda key: key) is None
+    assert key_store.change("k_2", lambda key: key, unrecorded) is None
 
 
 def test_keys_are_listed_in_the_order_of_issue(store: Store) -> None:
@@ -59,7 +60,7 @@ def test_an_id_is_issued_only_once(store: Store) -> None:
     with_keys(store, KEY)
     key_store = store.key_store()
     with pytest.raises(StoreUnavailable):
-        key_store.add(StoredKey(replace(KEY, label="an impostor"), b"other"))
+        key_store.add(StoredKey(replace(KEY, label="an impostor"), b"other"), [])
     assert key_store.all() == [KEY]
 
 
@@ -68,7 +69,7 @@ def test_a_revocation_takes_effect_within_a_second_for_a_busy_key(store: Store, 
     ring = store.key_lookup(clock)
     for _ in range(100):
         assert run(ring.find("k_1")).key.revoked_at is None
-    store.key_store().change("k_1", lambda key: replace(key, revoked_at=5))
+    store.key_store().change("k_1", lambda key: replace(key, revoked_at=5), unrecorded)
     clock.advance(WITHIN_SEC)
     kept = run(ring.find("k_1"))
     assert kept.key.revoked_at == 5
@@ -79,7 +80,7 @@ def test_new_limits_and_new_keys_take_effect_within_a_second(store: Store, clock
     with_keys(store, KEY)
     ring = store.key_lookup(clock)
     run(ring.find("k_1"))
-    changed = store.key_store().change("k_1", lambda key: replace(key, per_min=1))
+    changed = store.key_store().change("k_1", lambda key: replace(key, per_min=1), unrecorded)
     with_keys(store, replace(KEY, key_id="k_2"))
     clock.advance(WITHIN_SEC)
     assert run(ring.find("k_1")).key == changed == replace(KEY, per_min=1)
@@ -90,7 +91,7 @@ def test_a_wall_clock_that_steps_back_does_not_delay_a_revocation(store: Store, 
     with_keys(store, KEY)
     ring = store.key_lookup(clock)
     run(ring.find("k_1"))
-    store.key_store().change("k_1", lambda key: replace(key, revoked_at=5))
+    store.key_store().change("k_1", lambda key: replace(key, revoked_at=5), unrecorded)
     clock.step(-86_400)
     clock.advance(WITHIN_SEC)
     assert run(ring.find("k_1")).key.revoked_at == 5
@@ -104,9 +105,9 @@ def test_a_change_that_fails_changes_nothing(store: Store) -> None:
         raise ValueError("no such limit")
 
     with pytest.raises(ValueError, match="no such limit"):
-        key_store.change("k_1", refuse)
+        key_store.change("k_1", refuse, unrecorded)
     assert key_store.all() == [KEY]
-    assert key_store.change("k_1", lambda key: replace(key, label="")) == replace(KEY, label="")
+    assert key_store.change("k_1", lambda key: replace(key, label=""), unrecorded) == replace(KEY, label="")
 
 
 def test_unreadable_keys_are_an_error_and_not_an_empty_key_list(store: Store, clock: ManualClock, run: Run) -> None:
@@ -130,7 +131,7 @@ def test_changing_keys_never_makes_them_unavailable(store: Store, clock: ManualC
     def work() -> None:
         for _ in range(60):
             key_store = store.key_store()
-            key_store.change("k_1", lambda key: replace(key, label=f"{int(key.label or 0) + 1}"))
+            key_store.change("k_1", lambda key: replace(key, label=f"{int(key.label or 0) + 1}"), unrecorded)
             key_store.close()
 
     operator = threading.Thread(target=work)
@@ -158,6 +159,6 @@ def test_a_full_disk_fails_the_change_and_loses_no_key(store: Store, clock: Manu
     with_keys(store, KEY)
     key_store = store.key_store()
     with store.out_of_space(), pytest.raises(StoreUnavailable):
-        key_store.change("k_1", lambda key: replace(key, label="lost"))
+        key_store.change("k_1", lambda key: replace(key, label="lost"), unrecorded)
     assert key_store.all() == [KEY]
     assert run(store.key_lookup(clock).find("k_1")).key == KEY

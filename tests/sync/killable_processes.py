@@ -16,6 +16,7 @@ import httpx
 import msgspec
 
 import records as r
+from actors import OPERATOR
 from client import copy_contents, expected
 from client.copy_contents import Json, assert_same
 from counterfoil import bootstrap, key_issuing, settings
@@ -49,7 +50,7 @@ class KillableProcesses:
     def _issue_key(self) -> str:
         grant = key_issuing.Grant(scope=Scope("franchise", FRANCHISE), per_min=PLENTY, per_day=PLENTY)
         with closing(bootstrap.key_store(self.settings)) as key_store:
-            return key_issuing.issue(key_store, grant, os.urandom, 0).text
+            return key_issuing.issue(key_store, grant, os.urandom, 0, OPERATOR).text
 
     @property
     def url(self) -> str:

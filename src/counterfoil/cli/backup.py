@@ -6,7 +6,7 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.backends.sqlite.backup import BackupManifest
-from counterfoil.cli.options import existing_store, json_option, store_option
+from counterfoil.cli.options import existing_store, json_option, require_embedded, store_option
 from counterfoil.cli.terminal import print_fields, print_json, print_note
 from counterfoil.domain.calendar import iso_utc
 
@@ -27,6 +27,7 @@ def command(ctx: click.Context, folder: Path, without_secret: bool, store: str |
     Exit status: 0 the backup is complete and verified, 1 the backup failed.
     """
     settings = existing_store(ctx, store)
+    require_embedded(settings)
     manifest = bootstrap.back_up(settings, folder, with_secret=not without_secret)
     if as_json:
         print_json({"folder": str(folder), **_view(manifest)})

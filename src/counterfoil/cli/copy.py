@@ -10,8 +10,10 @@ from counterfoil import bootstrap
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option
 from counterfoil.cli.progress import progress
+from counterfoil.cli.recording import audit_entry
 from counterfoil.cli.terminal import DisplayColumn, print_fields, print_json, print_table
-from counterfoil.copying.copy import Copy, CopyReport, CopyStage
+from counterfoil.copying.copy import Copy, CopyReport, CopyStage, CutOver
+from counterfoil.domain.audit import Act
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.settings import DATABASES, SettingsError, check_address, without_password
 
@@ -50,13 +52,19 @@ def command(source: str, target: str, cut_over: bool, as_json: bool) -> None:
         closing(CopyProgress(source_store.size())) as on_progress,
     ):
         try:
-            report = Copy(source_store, target_store, on_progress).run(without_password(database) if cut_over else "")
+            report = Copy(source_store, target_store, on_progress).run(
+                _cut_over(folder, database) if cut_over else None
+            )
         except KeyboardInterrupt:
             click.echo("Stopped. Progress saved. Run the same command to resume.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
     _print_report(report, time.perf_counter() - began, as_json, folder)
     if not report.verified and not report.nothing_to_do:
         raise click.exceptions.Exit(DIFFERENT)
+
+
+def _cut_over(folder: Path, database: str) -> CutOver:
+    return CutOver(without_password(database), audit_entry(Act.STORE_MOVED, f"from {folder.resolve()}"))
 
 
 class CopyProgress:

@@ -15,26 +15,26 @@ from typing import NoReturn
 import click
 from msgspec.structs import replace
 
-from counterfoil.cli.demopage import print_addresses, print_environment, print_json_line, print_page
+from counterfoil.cli.demopage import print_addresses, print_end, print_environment, print_json_line, print_page
 from counterfoil.cli.generate import yesterday_in_thailand
 from counterfoil.cli.options import settings_from
 from counterfoil.cli.progress import progress
 from counterfoil.cli.terminal import print_json, print_note
 from counterfoil.demo import showcase
+from counterfoil.demo.cluster import HOST as CLUSTER_HOST
 from counterfoil.demo.cluster import LocalCluster
 from counterfoil.demo.reference import demo_pages
 from counterfoil.demo.showcase import Showcase
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.key_issuing import Randomness
 from counterfoil.machine import secret_file
-from counterfoil.machine.addresses import free_port, is_free, is_loopback
-from counterfoil.observe.logs import FLUSH_SEC
+from counterfoil.machine.addresses import free_port, is_loopback
 from counterfoil.serving import supervisor
-from counterfoil.settings import Settings, SettingsError
+from counterfoil.serving.listeners import require_free_ports
+from counterfoil.settings import Settings
 
 LAST_PORT = 65_535
 POLL_SEC = 0.2
-LOG_DELAY_SEC = 4 * FLUSH_SEC
 
 
 @click.command()
@@ -84,16 +84,19 @@ def command(
     if empty and not cluster:
         raise click.UsageError("--empty requires --cluster.")
     if cluster:
-        if store or workers or admin_port or not is_loopback(host):
+        if store or workers or admin_port or host not in ("127.0.0.1", "localhost"):
             raise click.UsageError(
-                "--cluster cannot be used with --store, --workers or --admin-port, "
-                "and --host must be a loopback address."
+                "--cluster cannot be used with --store, --workers or --admin-port, and --host must be 127.0.0.1."
             )
-        _serve_cluster(_choose_ports(host, port, None)[0], None if empty else plan, seed, as_json)
+        port = port or free_port(CLUSTER_HOST)
+        require_free_ports(CLUSTER_HOST, port, "", 0)
+        _serve_cluster(port, None if empty else plan, seed, as_json)
         return
     if port and port == admin_port:
         raise click.UsageError("--port and --admin-port must be different.")
     port, admin_port = _choose_ports(host, port, admin_port)
+    # Fail before the data is created, which takes a while.
+    require_free_ports(host, port, "127.0.0.1", admin_port)
     with sigterm_as_interrupt(), _store_folder(store) as folder:
         settings = settings_from(
             ctx,
@@ -111,7 +114,7 @@ def command(
         if store is not None:
             # Later commands on the same store need the secret that it was built with.
             secret_file.create(Path(store) / "secret", settings.secret)
-        supervisor.serve(settings, lambda: _print_ready(settings, demo, as_json), demo_pages(settings, demo))
+        supervisor.serve(settings, lambda: _print_ready(ctx, settings, demo, as_json), demo_pages(settings, demo))
 
 
 def _serve_cluster(port: int, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
@@ -139,11 +142,13 @@ def _print_cluster_ready(cluster: LocalCluster, demo: Showcase | None, as_json: 
     elif demo:
         print_page(settings, demo, addresses)
         print_environment("To run commands such as `counterfoil doctor` in another terminal:", environment)
+        print_end()
     else:
         print_addresses(addresses)
         print_environment(
             "To fill it with `counterfoil load` and `counterfoil keys issue` from another terminal:", environment
         )
+        print_end()
 
 
 def _report_exits(cluster: LocalCluster) -> NoReturn:
@@ -168,21 +173,23 @@ def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
         return showcase.build(settings, plan, randomness, lambda bills: show_progress(bills, bills))
 
 
-def _print_ready(settings: Settings, demo: Showcase, as_json: bool) -> None:
-    """Print the text or the JSON once the service is ready. Keep serving if standard output is closed."""
-    if not as_json:
-        # Wait for the log lines of the readiness check, so that this text is printed last.
-        time.sleep(LOG_DELAY_SEC)
-    with suppress(OSError):
-        (print_json_line if as_json else print_page)(settings, demo)
+def _print_ready(ctx: click.Context, settings: Settings, demo: Showcase, as_json: bool) -> None:
+    """Print the text or the JSON once the service is ready. Keep serving if standard output is closed.
+
+    This runs in another thread, which needs the context to know whether colours are wanted.
+    """
+    with suppress(OSError), ctx.scope(cleanup=False):
+        if as_json:
+            print_json_line(settings, demo)
+        else:
+            print_page(settings, demo)
+            print_end("The log follows.")
         sys.stdout.flush()
 
 
 def _choose_ports(host: str, port: int, admin_port: int | None) -> tuple[int, int]:
-    """Return the ports to use. Fail early if one is taken, before the data is created."""
+    """Return the ports to use. The admin listener has the next port unless another was chosen."""
     chosen = port or free_port(host)
-    if not is_free(host, chosen):
-        raise SettingsError(f"cannot listen on {host}:{chosen}: the port is in use. Choose another with --port.")
     if admin_port is None:
         admin_port = free_port("127.0.0.1") if port == 0 else chosen + 1 if chosen < LAST_PORT else chosen - 1
     return chosen, admin_port

@@ -5,10 +5,11 @@ from urllib.parse import quote
 
 import click
 
-from counterfoil.cli.keys import key_view, permissions
+from counterfoil.cli.keys import key_view
 from counterfoil.cli.terminal import print_fields, print_json
 from counterfoil.demo.reference import reference_url
 from counterfoil.demo.showcase import DemoKey, Showcase
+from counterfoil.domain.access import permissions
 from counterfoil.machine.addresses import url
 from counterfoil.settings import Settings
 
@@ -77,6 +78,11 @@ def print_environment(what_for: str, environment: Mapping[str, str]) -> None:
     click.echo(f"{what_for}\n")
     for name, value in environment.items():
         click.echo(f"export {name}={value}")
+    click.echo()
+
+
+def print_end(more: str = "") -> None:
+    click.secho(f"Press Ctrl-C to stop the demo. {more}".rstrip(), bold=True)
 
 
 def _print_key(demo_key: DemoKey) -> None:

@@ -4,7 +4,10 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.cli.options import settings_from, store_option
-from counterfoil.settings import display_value
+from counterfoil.cli.recording import record
+from counterfoil.cli.terminal import print_note
+from counterfoil.domain.audit import Act
+from counterfoil.settings import Settings, SettingsError, display_value
 
 
 @click.command()
@@ -18,12 +21,37 @@ from counterfoil.settings import display_value
 def command(ctx: click.Context, recreate: str | None, store: str | None) -> None:
     """Create an empty store and its deployment secret. An existing store is not changed.
 
-    `load`, `keys issue` and `demo` also create a store; `serve` never does.
+    `load`, `keys issue` and `demo` also create a store; `serve` never does. On
+    PostgreSQL, run `counterfoil migrate` first, and use the login of the
+    schema's owner; after that, `serve` can start before anything is loaded.
     """
     settings = settings_from(ctx, store=store)
     if recreate:
+        if settings.database:
+            raise SettingsError("only an embedded store has files that can be recreated")
         bootstrap.recreate(settings, recreate)
+        record(settings, Act.FILE_RECREATED, f"{recreate}.sqlite3")
         click.echo(f"Created an empty {recreate}.sqlite3 in {display_value(settings, 'store')}.")
         return
+    if settings.database:
+        _require_owner(settings)
+    is_new = not bootstrap.has_store(settings)
     bootstrap.prepare(settings)
+    if is_new:
+        record(settings, Act.STORE_CREATED, "")
     click.echo(f"The store {display_value(settings, 'store')} is ready. Load source records with `counterfoil load`.")
+    if settings.database and not settings.secret:
+        print_note(
+            f"the deployment secret is in {settings.secret_file}. Every node and every loader needs the same one: "
+            "set COUNTERFOIL_SECRET or COUNTERFOIL_SECRET_FILE there."
+        )
+
+
+def _require_owner(settings: Settings) -> None:
+    """Raise before anything is created if the login cannot also record it in the audit."""
+    permissions = bootstrap.inspection(settings).permissions()
+    if permissions and not permissions.owns:
+        raise SettingsError(
+            f"the login {permissions.login} does not own the schema. Run `counterfoil init` with the login that you "
+            "use for `counterfoil migrate`."
+        )

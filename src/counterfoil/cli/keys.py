@@ -12,10 +12,11 @@ import click
 from counterfoil import bootstrap, key_issuing
 from counterfoil.cli.options import existing_store, json_option, settings_from, store_option
 from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_fields, print_json, print_note, print_table
-from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope
+from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, permissions
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.machine.clock import SystemClock
+from counterfoil.machine.operator import operator
 from counterfoil.ports import KeyStore
 from counterfoil.settings import Settings
 
@@ -57,12 +58,6 @@ def instant(value: str) -> int:
     if moment is None or moment.tzinfo is None:
         raise click.BadParameter("not a valid time; write it with its zone, such as 2026-11-23T00:00+07:00.")
     return to_ms(moment)
-
-
-def permissions(key: Key) -> list[str]:
-    """Return the key's extra permissions under the names of their flags."""
-    granted = (("personal-data", key.personal_data), ("messaging-lookup", key.messaging_lookup))
-    return [name for name, is_granted in granted if is_granted]
 
 
 def key_view(key: Key) -> dict[str, object]:
@@ -134,7 +129,7 @@ def issue(
     )
     settings = settings_from(ctx, store=store)
     with _open_key_store(settings) as key_store:
-        issued = key_issuing.issue(key_store, grant, secrets.token_bytes, _now())
+        issued = key_issuing.issue(key_store, grant, secrets.token_bytes, _now(), operator())
     if not bootstrap.inspection(settings).knows(grant.scope):
         print_note(
             f"{grant.scope.kind} {grant.scope.id} is not loaded yet. Until it is, the key cannot read anything. "
@@ -202,7 +197,7 @@ def update(
     if not changes.changed_fields():
         raise click.UsageError("Nothing to change. Set at least one option.", ctx)
     with _open_key_store(existing_store(ctx, store)) as key_store:
-        _print_key(key_issuing.update(key_store, keyid, changes), as_json)
+        _print_key(key_issuing.update(key_store, keyid, changes, _now(), operator()), as_json)
 
 
 @command.command()
@@ -221,7 +216,7 @@ def rotate(ctx: click.Context, keyid: str, revoke_old_in: int | None, store: str
     now = _now()
     revoke_old_at = None if revoke_old_in is None else now + revoke_old_in
     with _open_key_store(existing_store(ctx, store)) as key_store:
-        issued = key_issuing.rotate(key_store, keyid, secrets.token_bytes, now, revoke_old_at)
+        issued = key_issuing.rotate(key_store, keyid, secrets.token_bytes, now, operator(), revoke_old_at)
     _print_issued(issued, as_json)
     if as_json:
         return
@@ -250,9 +245,9 @@ def revoke(ctx: click.Context, keyid: str, at: int | None, yes: bool, store: str
         if not before.is_revoked(now) and not yes:
             _confirm_revocation(ctx, before, at)
         if at is None:
-            after = key_issuing.revoke(key_store, keyid, now)
+            after = key_issuing.revoke(key_store, keyid, now, operator())
         else:
-            after = key_issuing.schedule_revocation(key_store, keyid, at, now)
+            after = key_issuing.schedule_revocation(key_store, keyid, at, now, operator())
     if as_json:
         print_json(key_view(after))
     elif before.is_revoked(now):

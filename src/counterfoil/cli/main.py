@@ -17,7 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from counterfoil import API_VERSION, __version__
-from counterfoil.cli.colour import wants_colour
+from counterfoil.machine.colour import wants_colour
 
 FAILED, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 FIRST_FREE_DESCRIPTOR = 3
@@ -36,6 +36,7 @@ COMMANDS = {
     "shops": "List the loaded shops and how busy they are today.",
     "keys": "Issue, list, update, rotate and revoke API keys.",
     "usage": "Show requests per key and day.",
+    "audit": "Show who changed keys or the store, and when.",
     "migrate": "Create or upgrade the schema of a PostgreSQL store.",
     "copy": "Move a live store from a folder to PostgreSQL and verify it.",
     "backup": "Back up an embedded store while it is in use, and verify the copy.",

@@ -1,11 +1,15 @@
 """`counterfoil migrate`: create or upgrade the schema and the roles of a PostgreSQL store."""
 
+from functools import partial
+
 import click
 
 from counterfoil import bootstrap
 from counterfoil.cli.options import json_option, settings_from, store_option
+from counterfoil.cli.recording import audit_entry, record
 from counterfoil.cli.terminal import print_json
-from counterfoil.settings import display_value
+from counterfoil.domain.audit import Act, AuditEntry
+from counterfoil.settings import SettingsError, display_value
 
 
 @click.command()
@@ -24,9 +28,17 @@ def command(ctx: click.Context, roles: bool, distribute: bool, store: str | None
     to create roles. Before --distribute, stop every `serve` and `load`.
     """
     settings = settings_from(ctx, store=store)
-    done = bootstrap.migrate(settings)
+    if not settings.database and (roles or distribute):
+        flag = "--roles" if roles else "--distribute"
+        raise SettingsError(
+            f"{flag} requires a store on PostgreSQL. Set COUNTERFOIL_STORE to its address. "
+            "An embedded store is protected by the modes of its files."
+        )
+    done = bootstrap.migrate(settings, partial(_entry, Act.SCHEMA_MIGRATED))
     distributed = bootstrap.distribute(settings) if distribute else []
-    granted = bootstrap.make_roles(settings) if roles else []
+    if distributed:
+        record(settings, Act.TABLES_DISTRIBUTED, ", ".join(distributed))
+    granted = bootstrap.make_roles(settings, partial(_entry, Act.ROLES_GRANTED)) if roles else []
     if as_json:
         changes = {"migrations": done, "distributed": distributed, "roles": granted}
         print_json({"store": display_value(settings, "store"), **changes})
@@ -36,3 +48,7 @@ def command(ctx: click.Context, roles: bool, distribute: bool, store: str | None
         click.echo(f"Distributed {', '.join(distributed)}." if distributed else "The tables are already distributed.")
     if granted:
         click.echo(f"Roles: {', '.join(granted)}. They cannot log in; grant them to your own logins.")
+
+
+def _entry(act: Act, names: list[str]) -> AuditEntry:
+    return audit_entry(act, ", ".join(names))

@@ -42,6 +42,15 @@ def settings_from(ctx: click.Context, **flags: object) -> Settings:
     return settings
 
 
+def require_embedded(settings: Settings) -> None:
+    """Raise if the store is on PostgreSQL, which has its own tools for backups."""
+    if settings.database:
+        raise SettingsError(
+            "a store on PostgreSQL is backed up and restored with PostgreSQL's own tools, pg_basebackup and a WAL "
+            "archive. See docs/operate-backup.md for the commands and the steps after a restore."
+        )
+
+
 def existing_store(ctx: click.Context, store: str | None) -> Settings:
     """Return the settings, or fail if there is no store: read-only commands must not create one."""
     settings = settings_from(ctx, store=store)

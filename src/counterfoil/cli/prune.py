@@ -6,8 +6,10 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.cli.options import existing_store, json_option, store_option
+from counterfoil.cli.recording import record
 from counterfoil.cli.terminal import print_json
 from counterfoil.domain.allowance import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
+from counterfoil.domain.audit import Act
 
 
 @click.command()
@@ -24,6 +26,8 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
         records, totals = usage.prune()
     with closing(bootstrap.cursors(settings)) as cursors:
         expired = cursors.prune()
+    counts = f"{records:,} request records, {totals:,} daily totals, {expired:,} expired cursors"
+    record(settings, Act.RECORDS_PRUNED, counts)
     if as_json:
         # "bookmarks" is the former name of "cursors"; scripts may depend on it.
         print_json({"requestRecords": records, "dailyTotals": totals, "cursors": expired, "bookmarks": expired})

@@ -7,9 +7,10 @@ import click
 
 from counterfoil import bootstrap
 from counterfoil.cli.checks.local import format_duration
-from counterfoil.cli.options import json_option, settings_from, store_option
+from counterfoil.cli.options import json_option, require_embedded, settings_from, store_option
 from counterfoil.cli.terminal import is_terminal, print_fields, print_json, print_note
 from counterfoil.domain.calendar import iso_utc
+from counterfoil.machine.operator import operator
 from counterfoil.settings import display_value
 
 
@@ -31,11 +32,12 @@ def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
     Exit status: 0 the backup was restored, 1 it was not.
     """
     settings = settings_from(ctx, store=store)
+    require_embedded(settings)
     if replace and not yes:
         if not is_terminal(sys.stdin):
             raise click.UsageError("--replace needs --yes, because standard input is not a terminal.", ctx)
         click.confirm(f"Replace the store {display_value(settings, 'store')}?", abort=True, err=True)
-    restored = bootstrap.restore(settings, folder, replace=replace)
+    restored = bootstrap.restore(settings, folder, operator(), replace=replace)
     manifest = restored.manifest
     if as_json:
         print_json(

@@ -8,7 +8,7 @@ from counterfoil.cli.options import setting_option, settings_from, store_option
 from counterfoil.cli.terminal import is_terminal
 from counterfoil.machine.addresses import url
 from counterfoil.serving import supervisor
-from counterfoil.settings import LOG_TARGETS, REFERENCE_CHOICES, Settings, display_value
+from counterfoil.settings import LOG_FORMATS, LOG_TARGETS, REFERENCE_CHOICES, Settings, display_value
 
 
 @click.command()
@@ -20,6 +20,7 @@ from counterfoil.settings import LOG_TARGETS, REFERENCE_CHOICES, Settings, displ
 @setting_option("admin_host")
 @setting_option("admin_port", int, "N")
 @setting_option("log", click.Choice(LOG_TARGETS))
+@setting_option("log_format", click.Choice(LOG_FORMATS))
 @store_option
 @click.pass_context
 def command(ctx: click.Context, /, **flags: object) -> None:
@@ -29,7 +30,13 @@ def command(ctx: click.Context, /, **flags: object) -> None:
     listener answers /live, /ready and /metrics.
     """
     settings = settings_from(ctx, **flags)
-    supervisor.serve(settings, on_ready=lambda: _print_addresses(settings))
+    supervisor.serve(settings, on_ready=lambda: _print_ready(ctx, settings))
+
+
+def _print_ready(ctx: click.Context, settings: Settings) -> None:
+    """Print the addresses from another thread, which needs the context to know whether colours are wanted."""
+    with ctx.scope(cleanup=False):
+        _print_addresses(settings)
 
 
 def _print_addresses(settings: Settings) -> None:

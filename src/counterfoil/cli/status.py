@@ -19,6 +19,7 @@ from counterfoil.cli.shops import printable, shop_view
 from counterfoil.cli.terminal import print_json
 from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity
+from counterfoil.domain.allowance import NEARLY_USED_UP
 from counterfoil.domain.calendar import iso_utc, thai_day
 from counterfoil.domain.intake import Feed, IntakeAlarm
 from counterfoil.machine.addresses import reachable_host
@@ -27,7 +28,6 @@ from counterfoil.ports import Inspection, LatestLoad, StoreExtent, StoreMismatch
 from counterfoil.settings import Settings, display_value
 
 READY_SEC = 5.0
-NEARLY_USED_UP = 0.8
 MOST_NAMED = 5
 EXIT_CODES: dict[Status, int] = {"ok": 0, "fail": 1, "warn": 2}
 

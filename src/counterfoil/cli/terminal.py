@@ -9,7 +9,7 @@ from unicodedata import category, east_asian_width
 import click
 from msgspec import json, to_builtins
 
-from counterfoil.cli.colour import wants_colour
+from counterfoil.machine.colour import wants_colour
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,14 +14,13 @@ from counterfoil.cli.keys import key_id
 from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.terminal import DisplayColumn, bar, is_terminal, print_json, print_note, print_table
 from counterfoil.domain.access import Key
-from counterfoil.domain.allowance import DAILY_TOTAL_DAYS
+from counterfoil.domain.allowance import DAILY_TOTAL_DAYS, NEARLY_USED_UP
 from counterfoil.domain.calendar import compact, days_until, iso_utc, thai_day
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import RequestRecord
 from counterfoil.settings import Settings
 
 MAX_BAR_WIDTH = 48
-NEARLY_USED_UP = 0.8
 
 
 class KeyUsage(Struct, frozen=True):

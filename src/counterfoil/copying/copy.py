@@ -18,6 +18,7 @@ from msgspec import Struct, msgpack
 
 from counterfoil.copying.stores import CopyRefused, CopySide, CopySource, CopyTarget
 from counterfoil.copying.tables import HOUR_MS, KEYS_AND_USAGE, LOADS, SHOPS, TABLES, CopiedTable, Row
+from counterfoil.domain.audit import AuditEntry
 
 # The number of rows moved to the target in one transaction.
 BATCH_ROWS = 2_000
@@ -48,6 +49,13 @@ class CopyReport(Struct, kw_only=True):
     nothing_to_do: bool = False
 
 
+class CutOver(Struct, frozen=True):
+    """The address in favour of which the source is retired, and the entry for the audit of the target."""
+
+    address: str
+    entry: AuditEntry
+
+
 class CopyStage(Enum):
     COPYING = "Copying"
     CATCHING_UP = "Catching up"
@@ -69,8 +77,9 @@ class Copy:
         self._rows_seen = self._rows_moved = 0
         self.report = CopyReport()
 
-    def run(self, cut_over_to: str = "") -> CopyReport:
-        """Copy, catch up and verify. If an address is given, also retire the source in favour of that address."""
+    def run(self, cut_over: CutOver | None = None) -> CopyReport:
+        """Copy, catch up and verify; then cut over, if that is asked for."""
+        cut_over_to = cut_over.address if cut_over else ""
         report, fingerprint = self.report, self._source.fingerprint()
         if cut_over_to and self._source.moved_to() not in ("", cut_over_to):
             raise CopyRefused(
@@ -95,11 +104,11 @@ class Copy:
             if is_close:
                 break
             previous = moved
-        if report.verified and cut_over_to:
-            self._cut_over(fingerprint, cut_over_to)
+        if report.verified and cut_over:
+            self._cut_over(fingerprint, cut_over)
         return report
 
-    def _cut_over(self, fingerprint: str, address: str) -> None:
+    def _cut_over(self, fingerprint: str, cut_over: CutOver) -> None:
         """Copy the data written by the operator and the service, then retire the source and open the target.
 
         The source is locked only briefly, because the books are already
@@ -117,8 +126,8 @@ class Copy:
             if not self.report.verified:
                 return
             self.report.horizon = horizon
-            self._source.retire(address)
-        self._target.open(fingerprint, horizon)
+            self._source.retire(cut_over.address)
+        self._target.open(fingerprint, horizon, cut_over.entry)
         self.report.opened = True
 
     def _loaded_since(self) -> bool:

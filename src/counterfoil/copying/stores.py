@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from counterfoil.copying.tables import CopiedTable, Row
+from counterfoil.domain.audit import AuditEntry
 
 
 class CopyRefused(Exception):
@@ -72,5 +73,5 @@ class CopyTarget(CopySide, Protocol):
 
     def clear(self, table: CopiedTable, group: Any) -> None: ...
 
-    def open(self, fingerprint: str, horizon: int) -> None:
-        """Open the target to services and loaders, at this horizon or a later one."""
+    def open(self, fingerprint: str, horizon: int, entry: AuditEntry) -> None:
+        """Open the target to services and loaders, at this horizon or a later one, and record this in its audit."""

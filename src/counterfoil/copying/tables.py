@@ -5,6 +5,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from counterfoil.domain import audit
+
 HOUR, HOUR_MS = "hour", 3_600_000
 
 Row = tuple[Any, ...]
@@ -92,6 +94,7 @@ BOOKS = (
 # The tables that the operator and the service write.
 KEYS_AND_USAGE = (
     CopiedTable("keys", ("key_id",), ("secret_digest", "body")),
+    CopiedTable("audit", ("origin", "number"), audit.COLUMNS),
     CopiedTable("daily_totals", ("key_id", "day"), ("count",)),
     CopiedTable("meters", ("key_id",), ("n", "at", "ahead", "day", "count")),
     CopiedTable("admissions", ("key_id", "n"), ("at",)),

@@ -123,6 +123,10 @@ class LocalCluster:
         self.primary_port, self.replica_port, self.meter_port, self._front_port, *rest = _free_ports(4 + 2 * NODES)
         self._front_port = port or self._front_port
         self.nodes = list(zip(rest[::2], rest[1::2], strict=True))
+        self._haproxy = shutil.which("haproxy", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
+        if not self._haproxy:
+            # Without HAProxy, clients use the first node.
+            self.nodes[0] = (self._front_port, self.nodes[0][1])
         self.front: str | None = None
 
     # --- addresses -------------------------------------------------------------------
@@ -214,9 +218,8 @@ class LocalCluster:
         starting = [self._launch_node(number) for number in range(1, NODES + 1)]
         for node, (port, admin) in zip(starting, self.nodes, strict=True):
             node.wait_for(lambda port=port, admin=admin: _is_listening(port) and _is_listening(admin))  # type: ignore[misc]
-        program = shutil.which("haproxy", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
-        if program:
-            self._start_front(program)
+        if self._haproxy:
+            self._start_front(self._haproxy)
 
     def _launch_node(self, number: int) -> Process:
         port, admin = self.nodes[number - 1]

@@ -25,6 +25,7 @@ from counterfoil.ingest.pipeline import Pipeline, RejectsFile
 from counterfoil.ingest.sources import Source, SourceLine
 from counterfoil.key_issuing import Grant, Issued, Randomness
 from counterfoil.machine.clock import SystemClock
+from counterfoil.machine.operator import operator
 from counterfoil.ports import Clock, KeyStore
 from counterfoil.settings import Settings
 
@@ -180,8 +181,8 @@ def _issue_key(key_store: KeyStore, role: KeyRole, random_bytes: Randomness, now
     credential = credentials.generate(random_bytes)
     known = key_store.find(credential.key_id)
     issued = Issued(known, credentials.format_key(credential)) if known else None
-    issued = issued or key_issuing.import_key(key_store, role.grant, credential, now_ms)
-    key = key_issuing.revoke(key_store, issued.key.key_id, now_ms) if role.revoked else issued.key
+    issued = issued or key_issuing.import_key(key_store, role.grant, credential, now_ms, operator())
+    key = key_issuing.revoke(key_store, issued.key.key_id, now_ms, operator()) if role.revoked else issued.key
     return DemoKey(role=role, key=key, text=issued.text)
 
 

@@ -43,3 +43,9 @@ class Key(Struct, frozen=True, kw_only=True):
     def lineage(self) -> str:
         """The ID of the first key of the lineage. Any key of a lineage can continue a list that another key began."""
         return self.family or self.key_id
+
+
+def permissions(key: Key) -> list[str]:
+    """Return the key's extra permissions under the names of their flags."""
+    granted = (("personal-data", key.personal_data), ("messaging-lookup", key.messaging_lookup))
+    return [name for name, is_granted in granted if is_granted]

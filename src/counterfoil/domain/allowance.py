@@ -18,6 +18,8 @@ WINDOW_US = WINDOW_SEC * 1_000_000
 USAGE_DAYS = 7
 REQUEST_RECORD_DAYS = 90
 DAILY_TOTAL_DAYS = 400
+# The operator is warned about a key that has used this part of its day quota.
+NEARLY_USED_UP = 0.8
 
 
 class Admitted(Struct, frozen=True):

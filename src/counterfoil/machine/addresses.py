@@ -7,6 +7,9 @@ import socket
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - only compared, not bound
 
 
+CONNECT_SEC = 1.0
+
+
 def reachable_host(host: str) -> str:
     return WILDCARD_HOSTS.get(host, host)
 
@@ -32,8 +35,22 @@ def would_conflict(host: str, other: str) -> bool:
 
 def is_free(host: str, port: int) -> bool:
     """Return whether the port can be bound."""
+    return listening_problem(host, port) is None
+
+
+def listening_problem(host: str, port: int) -> OSError | None:
+    """Return the reason why this address cannot be bound, or None."""
     try:
         bind_port(host, port)
+    except OSError as error:
+        return error
+    return None
+
+
+def is_listening(host: str, port: int) -> bool:
+    """Return whether a connection to this address is accepted."""
+    try:
+        socket.create_connection((reachable_host(host), port), timeout=CONNECT_SEC).close()
     except OSError:
         return False
     return True

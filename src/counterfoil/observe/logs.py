@@ -1,4 +1,4 @@
-"""Writes events to a file descriptor as JSON, one per line.
+"""Writes events to a file descriptor, one per line: as JSON for programs, or as text for a person at a terminal.
 
 Lines are buffered briefly and written together, so that one system call serves
 many requests.
@@ -12,6 +12,7 @@ from msgspec import json
 
 from counterfoil.domain.calendar import iso_utc
 from counterfoil.observe.events import Event
+from counterfoil.observe.log_text import coloured, plain, server_line, text_line
 
 Schedule = Callable[[float, Callable[[], None]], object]
 
@@ -19,7 +20,7 @@ FLUSH_SEC = 0.1
 MAX_BUFFER_BYTES = 32_768
 
 
-class JsonLog:
+class EventLog:
     """Writes events to a file descriptor. `schedule` calls a function after a delay, as an event loop does."""
 
     def __init__(self, descriptor: int, now_ms: Callable[[], int], schedule: Schedule) -> None:
@@ -28,11 +29,13 @@ class JsonLog:
         self._schedule = schedule
         self._buffer = bytearray()
         self._flush_scheduled = False
-        self._encode = json.Encoder().encode
+
+    def line(self, at_ms: int, event: Event) -> bytes:
+        """Return the line for an event, with the end of the line."""
+        raise NotImplementedError
 
     def __call__(self, event: Event) -> None:
-        # The time comes before the other fields: {"at":"...","type":"request",...}
-        self._buffer += b'{"at":"%b",%b\n' % (iso_utc(self._now_ms()).encode(), self._encode(event)[1:])
+        self._buffer += self.line(self._now_ms(), event)
         if len(self._buffer) >= MAX_BUFFER_BYTES:
             self.flush()
         elif not self._flush_scheduled:
@@ -51,14 +54,40 @@ class JsonLog:
                 return
 
 
+class JsonLog(EventLog):
+    """Writes each event as a JSON object."""
+
+    _encode = json.Encoder().encode
+
+    def line(self, at_ms: int, event: Event) -> bytes:
+        # The time comes before the other fields: {"at":"...","type":"request",...}
+        return b'{"at":"%b",%b\n' % (iso_utc(at_ms).encode(), self._encode(event)[1:])
+
+
+class TextLog(EventLog):
+    """Writes each event as a line for people."""
+
+    def __init__(
+        self, descriptor: int, now_ms: Callable[[], int], schedule: Schedule, *, in_colour: bool = False
+    ) -> None:
+        super().__init__(descriptor, now_ms, schedule)
+        self._paint = coloured if in_colour else plain
+
+    def line(self, at_ms: int, event: Event) -> bytes:
+        return f"{text_line(at_ms, event, self._paint)}\n".encode(errors="backslashreplace")
+
+
 class ServerLogFormatter(logging.Formatter):
     """Formats the HTTP server's own messages like events, without tracebacks, which may contain data."""
 
+    def __init__(self, *, as_text: bool = False, in_colour: bool = False) -> None:
+        super().__init__()
+        self._as_text = as_text
+        self._paint = coloured if in_colour else plain
+
     def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "at": iso_utc(int(record.created * 1000)),
-            "type": "server",
-            "level": record.levelname.lower(),
-            "message": record.getMessage(),
-        }
+        at_ms, level = int(record.created * 1000), record.levelname.lower()
+        if self._as_text:
+            return server_line(at_ms, level, record.getMessage(), self._paint)
+        line = {"at": iso_utc(at_ms), "type": "server", "level": level, "message": record.getMessage()}
         return json.encode(line).decode()

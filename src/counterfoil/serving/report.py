@@ -3,17 +3,20 @@
 import http.client
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from prometheus_client.core import Metric
 
+from counterfoil import API_VERSION, __version__
 from counterfoil.domain.access import KEYS_TRUSTED_SEC
+from counterfoil.domain.allowance import NEARLY_USED_UP
 from counterfoil.domain.intake import MEASURES, feed_warning
-from counterfoil.machine.addresses import reachable_host
+from counterfoil.machine.addresses import is_listening, reachable_host
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.counters import last_store_failure_ms, totals
 from counterfoil.observe.metrics import gauge, gauges, request_metrics
-from counterfoil.ports import Inspection
+from counterfoil.ports import Inspection, StoreMismatch, StoreUnavailable
 from counterfoil.serving.admin import Readiness
 from counterfoil.serving.worker import LAYOUT
 from counterfoil.settings import Settings
@@ -24,22 +27,22 @@ PROBE_SEC = 2.0
 
 
 def readiness(settings: Settings, counters: Path, inspection: Inspection) -> list[Readiness]:
+    checks, _ = _store_checks(counters, inspection)
+    return [*checks, Readiness("api", probe(settings)), *_intake_warnings(settings, inspection)]
+
+
+def _store_checks(counters: Path, inspection: Inspection) -> tuple[list[Readiness], int | None]:
+    """Return the checks that need no request to a worker, and the age of the horizon; None if it is unknown."""
     checks = [Readiness(name, problem) for name, problem in inspection.problems().items()]
     age = _horizon_age_ms(inspection)
     # With replicas, a node stays ready during a failover for as long as it may use the keys in memory.
     max_age = KEYS_TRUSTED_SEC * 1000 if inspection.survives_primary() else STALE_HORIZON_MS
     problem = None if age is None or age < max_age else f"the horizon has not moved for {age / 1000:.0f} s"
-    return [
-        *checks,
-        Readiness("horizon", problem),
-        Readiness("admissions", _recent_store_failure(counters)),
-        Readiness("api", probe(settings)),
-        *_intake_warnings(settings, inspection),
-    ]
+    return [*checks, Readiness("horizon", problem), Readiness("admissions", _recent_store_failure(counters))], age
 
 
 def _intake_warnings(settings: Settings, inspection: Inspection) -> Iterator[Readiness]:
-    """Yield warnings about loads. They contain no name of a field, because the listener has no authentication."""
+    """Yield warnings about loads. They contain no field names, because the listener has no authentication."""
     count = len(inspection.intake().alarms)
     changes = f"{count} sudden {'change' if count == 1 else 'changes'} in the loaded records" if count else None
     yield Readiness("intake", None, changes and f"{changes}: see `counterfoil doctor`")
@@ -64,11 +67,62 @@ def _recent_store_failure(counters: Path) -> str | None:
 
 
 def metrics(settings: Settings, counters: Path, inspection: Inspection) -> Iterator[Metric]:
+    yield gauges(
+        "build_info",
+        "1, with the version of the package and of the API.",
+        ["version", "api_version"],
+        [([__version__, API_VERSION], 1)],
+    )
     yield from request_metrics(LAYOUT, totals(counters, LAYOUT))
-    age = _horizon_age_ms(inspection)
-    if age is not None:
-        yield gauge("horizon_age_seconds", "Seconds that serverTime is behind the clock.", age / 1000)
+    checks, age = _store_checks(counters, inspection)
+    # `/ready` sends a request to a worker instead, which would appear in the log and among the requests here.
+    listening = None if is_listening(settings.host, settings.port) else "no worker accepts connections"
+    yield gauges(
+        "ready",
+        "1 if this check passes, 0 if it does not.",
+        ["check"],
+        (([check.name], float(not check.problem)) for check in [*checks, Readiness("listening", listening)]),
+    )
+    yield from _disk_gauges(inspection)
     yield from _server_gauges(inspection)
+    if age is None:
+        # Every further question to a server that does not answer would take seconds, and scrapes have a time limit.
+        return
+    yield gauge("horizon_age_seconds", "Seconds that serverTime is behind the clock.", age / 1000)
+    with suppress(StoreUnavailable, StoreMismatch):
+        yield gauge("store_bytes", "Size of the store on disk.", inspection.extent().size_bytes)
+    with suppress(StoreUnavailable, StoreMismatch):
+        yield from _quota_gauges(inspection)
+    yield from _load_gauges(inspection)
+    yield from _intake_gauges(settings, inspection)
+
+
+def _disk_gauges(inspection: Inspection) -> Iterator[Metric]:
+    disk = inspection.disk_use()
+    if not disk:
+        return
+    yield gauge("disk_free_bytes", "Free bytes on the disk of the store.", disk.free_bytes)
+    yield gauges(
+        "wal_bytes",
+        "Size of the write-ahead log of each database.",
+        ["database"],
+        (([name], size) for name, size in disk.log_bytes.items()),
+    )
+
+
+def _quota_gauges(inspection: Inspection) -> Iterator[Metric]:
+    """Yield counts of keys. Metrics do not name keys: `counterfoil usage` does."""
+    used = inspection.quota_use(SystemClock().now_ms())
+    yield gauge("active_keys", "Keys that are not revoked.", len(used))
+    yield gauges(
+        "keys_at_quota",
+        "Active keys that have used at least this percentage of today's quota (Thailand time).",
+        ["percent"],
+        (([f"{share:.0%}".rstrip("%")], sum(one >= share for one in used)) for share in (NEARLY_USED_UP, 1)),
+    )
+
+
+def _load_gauges(inspection: Inspection) -> Iterator[Metric]:
     load = inspection.latest_load(SystemClock().now_ms())
     if load:
         running = 0 if load.finished else 1
@@ -77,7 +131,6 @@ def metrics(settings: Settings, counters: Path, inspection: Inspection) -> Itera
         yield gauge("load_changed", "Records the latest load added, changed or removed.", load.changed)
         yield gauge("load_rejected", "Lines the latest load rejected.", load.rejected)
         yield gauge("load_idle_seconds", "Time since the latest load last wrote a batch.", load.idle_ms / 1000)
-    yield from _intake_gauges(settings, inspection)
 
 
 def _intake_gauges(settings: Settings, inspection: Inspection) -> Iterator[Metric]:

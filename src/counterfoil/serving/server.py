@@ -34,15 +34,6 @@ REPORT_AGAIN_SEC = 0.25
 
 LIMITS = HTTP1Settings(header_read_timeout=HEAD_TIMEOUT_MS, keep_alive=True, max_buffer_size=MAX_HEAD_BYTES)
 
-# Granian's own messages are written to standard error as JSON, like the service's log.
-LOGGING = {
-    "formatters": {"json": {"()": "counterfoil.observe.logs.ServerLogFormatter"}},
-    "handlers": {
-        "console": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr", "formatter": "json"},
-    },
-    "loggers": {"_granian": {"handlers": ["console"], "propagate": False}},
-}
-
 
 class Worker:
     """The application that a worker process runs, and the function that closes it."""
@@ -144,9 +135,20 @@ class Pauses:
 
 
 class HttpServer:
-    """Listens on the port and keeps `workers` processes running. Each process calls `load` to get its application."""
+    """Listens on the port and keeps `workers` processes running. Each process calls `load` to get its application.
 
-    def __init__(self, host: str, port: int, workers: int, grace_sec: int, load: Callable[[], Worker]) -> None:
+    `logging` configures Granian's own messages, as in `logging.config.dictConfig`.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        workers: int,
+        grace_sec: int,
+        load: Callable[[], Worker],
+        logging: dict[str, object] | None = None,
+    ) -> None:
         # Workers start in a new interpreter, because the supervisor runs threads, which do not survive a fork.
         multiprocessing.set_start_method("spawn", force=True)
         self._load = load
@@ -163,7 +165,7 @@ class HttpServer:
             backpressure=MAX_CONNECTIONS,
             http1_settings=LIMITS,
             log_level=LogLevels.warning,
-            log_dictconfig=LOGGING,
+            log_dictconfig=logging,
             respawn_failed_workers=True,
             workers_kill_timeout=max(1, grace_sec),
         )

@@ -17,13 +17,14 @@ from pathlib import Path
 
 from counterfoil import bootstrap
 from counterfoil.http.pages import StaticPage
-from counterfoil.machine.addresses import bind_port
 from counterfoil.observe.events import Event, ServiceChanged
 from counterfoil.serving.admin import Admin
 from counterfoil.serving.chores import Chores
+from counterfoil.serving.listeners import require_free_ports
+from counterfoil.serving.log_output import open_log, server_logging
 from counterfoil.serving.report import metrics, probe, readiness
 from counterfoil.serving.server import HttpServer
-from counterfoil.serving.worker import open_log, worker
+from counterfoil.serving.worker import worker
 from counterfoil.settings import Settings, SettingsError
 
 START_CHECKS, START_PAUSE_SEC = 1000, 0.02
@@ -35,9 +36,7 @@ def serve(
     pages: Mapping[str, StaticPage] | None = None,
 ) -> None:
     """Run the service until the process receives SIGINT or SIGTERM. `pages` replaces those of the settings."""
-    _require_free_port(settings.host, settings.port)
-    if settings.admin_port:
-        _require_free_port(settings.admin_host, settings.admin_port)
+    require_free_ports(settings.host, settings.port, settings.admin_host, settings.admin_port)
     bootstrap.require_store(settings)
     bootstrap.prepare(settings)
     _require_permission(settings)
@@ -82,7 +81,12 @@ def _serve(
     chores = Chores(settings, log)
     admin = _admin(settings, counters)
     server = HttpServer(
-        settings.host, settings.port, settings.workers, settings.grace_sec, partial(worker, settings, counters, pages)
+        settings.host,
+        settings.port,
+        settings.workers,
+        settings.grace_sec,
+        partial(worker, settings, counters, pages),
+        server_logging(settings),
     )
     try:
         chores.start()
@@ -115,21 +119,14 @@ def _wait_until_ready(settings: Settings, log: Callable[[Event], None], on_ready
     for _ in range(START_CHECKS):
         problem = probe(settings)
         if problem is None:
-            log(ServiceChanged(what="ready", detail=f"{settings.host}:{settings.port}"))
-            on_ready()
+            try:
+                # What a command prints for its user comes before the log.
+                on_ready()
+            finally:
+                log(ServiceChanged(what="ready", detail=f"{settings.host}:{settings.port}"))
             return
         time.sleep(START_PAUSE_SEC)
     log(ServiceChanged(what="not_ready", detail=problem or ""))
-
-
-def _require_free_port(host: str, port: int) -> None:
-    """Raise SettingsError if the port is in use. Workers share a port, so another service could share it unnoticed."""
-    try:
-        bind_port(host, port)
-    except OSError as error:
-        raise SettingsError(
-            f"cannot listen on {host}:{port}: {error.strerror}. Choose another address or port."
-        ) from error
 
 
 def _call_now(_: float, call: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from counterfoil import bootstrap
@@ -12,8 +12,8 @@ from counterfoil.http.pages import PAGE_ROUTE, StaticPage
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.counters import CounterFile, Layout
 from counterfoil.observe.events import Event, ServiceChanged
-from counterfoil.observe.logs import JsonLog
 from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.serving.log_output import log_to, open_log
 from counterfoil.serving.server import Worker
 from counterfoil.settings import Settings, SettingsError
 
@@ -27,7 +27,7 @@ def worker(settings: Settings, counters: Path, pages: Mapping[str, StaticPage] |
     except Exception as error:
         if os.environ.get("COUNTERFOIL_DEBUG", "") not in ("", "0"):
             raise
-        log = JsonLog(sys.stderr.fileno(), SystemClock().now_ms, lambda _, call: call())
+        log = log_to(sys.stderr.fileno(), settings, lambda _, call: call())
         log(ServiceChanged(what="worker_failed", detail=_reason(error)))
         sys.exit(1)
 
@@ -52,9 +52,3 @@ def _worker(settings: Settings, counters: Path, pages: Mapping[str, StaticPage] 
         log.flush()
 
     return Worker(service.app, close)
-
-
-def open_log(settings: Settings, schedule: Callable[[float, Callable[[], None]], object]) -> JsonLog:
-    stream = {"stdout": sys.stdout, "stderr": sys.stderr}.get(settings.log)
-    descriptor = stream.fileno() if stream else os.open(os.devnull, os.O_WRONLY)
-    return JsonLog(descriptor, SystemClock().now_ms, schedule)

@@ -11,11 +11,13 @@ from typing import Any
 from psycopg.errors import LockNotAvailable
 
 from counterfoil.backends.postgres.admin_connections import ReconnectingConnection, translated
+from counterfoil.backends.postgres.audit import append
 from counterfoil.backends.postgres.deployment import FILLING, row_of
 from counterfoil.backends.postgres.key_store import NEXT_GENERATION
 from counterfoil.backends.postgres.revisions import rev_of
 from counterfoil.copying.stores import CopyRefused
 from counterfoil.copying.tables import HOUR_MS, REQUESTS, TABLES, CopiedTable, Row
+from counterfoil.domain.audit import AuditEntry
 
 # Wait briefly for the lock, because the session of a killed copy ends shortly after its process.
 _LOCK_TIMEOUT = "SET lock_timeout = '5s'"
@@ -50,6 +52,8 @@ _WRITE: dict[str, Callable[[Any], Any]] = {
     "expired": bool,
     "rev": lambda rev: None if rev is None else Decimal(repr(rev)),
 }
+# The target has audit entries of its own, such as that of `counterfoil migrate`.
+_FROM = {"audit": "(SELECT * FROM audit WHERE origin = 'sqlite') AS audit"}
 
 
 class PostgresCopyTarget:
@@ -82,11 +86,12 @@ class PostgresCopyTarget:
         except LockNotAvailable:
             raise CopyRefused("another copy into this database is running. Wait until it has finished.") from None
 
-    def open(self, fingerprint: str, horizon: int) -> None:
+    def open(self, fingerprint: str, horizon: int, entry: AuditEntry) -> None:
         with translated(), self._connection().transaction():
             self._connection().execute(_RAISE_HORIZON, (horizon,))
             self._connection().execute(NEXT_GENERATION)
             self._connection().execute(_OPEN, (fingerprint,))
+            append(self._connection(), [entry])
         with translated():
             # Newly filled tables have no statistics yet, and the first requests need good query plans.
             self._connection().execute("ANALYZE bills, members, shops, cursors")
@@ -151,7 +156,7 @@ class PostgresCopyTarget:
 
 def _select(table: CopiedTable, columns: tuple[str, ...], condition: str) -> str:
     read = ", ".join(_READ.get(name, name) for name in columns)
-    return f"SELECT {read} FROM {table.name} WHERE {condition}"  # noqa: S608 - our own table names
+    return f"SELECT {read} FROM {_FROM.get(table.name, table.name)} WHERE {condition}"  # noqa: S608 - our own table names
 
 
 def _as_in_source(rows: list[Row], columns: tuple[str, ...]) -> Iterable[Row]:

@@ -17,8 +17,10 @@ from psycopg.conninfo import make_conninfo
 from counterfoil.backends.postgres.addresses import SCHEMA, Address, addresses
 from counterfoil.backends.postgres.admin_connections import Connection, checked_connection, connect, translated
 from counterfoil.backends.postgres.deployment import fingerprint_of
-from counterfoil.domain.access import Scope
+from counterfoil.backends.postgres.usage_admin import TOTALS
+from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.activity import ClosedBetween, ShopActivity, activity, in_order
+from counterfoil.domain.calendar import as_number, thai_day
 from counterfoil.domain.intake import FORGET_FEED_MS, Feed, Intake
 from counterfoil.ports import (
     LatestLoad,
@@ -58,6 +60,8 @@ _EXTENT = """
         current_setting('server_version')
 """
 
+_KEYS = "SELECT body FROM keys"
+
 # Returns a login's permissions beyond reading: the grants from roles.sql, and whether it owns the schema.
 _PERMISSIONS = """
     SELECT current_user,
@@ -67,6 +71,8 @@ _PERMISSIONS = """
         pg_has_role(nspowner, 'USAGE')
     FROM pg_namespace WHERE nspname = 'counterfoil'
 """
+
+_key = json.Decoder(Key).decode
 
 
 class PostgresInspection:
@@ -125,6 +131,17 @@ class PostgresInspection:
             size, schema, software = connection.execute(_EXTENT).fetchone() or (0, "", "")
         return StoreExtent(size, schema, f"PostgreSQL {software.partition(' ')[0]}")
 
+    def disk_use(self) -> None:
+        return None
+
+    def quota_use(self, now_ms: int) -> list[float]:
+        today = as_number(thai_day(now_ms))
+        with checked_connection(self._address()) as connection:
+            keys = [_key(body) for (body,) in connection.execute(_KEYS).fetchall()]
+            rows = connection.execute(TOTALS, {"first": today, "last": today}).fetchall()
+        counts = {key_id: count for key_id, _, count in rows}
+        return [counts.get(key.key_id, 0) / key.per_day for key in keys if not key.is_revoked(now_ms)]
+
     def permissions(self) -> Permissions | None:
         row = self._row(_PERMISSIONS)
         return Permissions(*row) if row else None
@@ -132,6 +149,9 @@ class PostgresInspection:
     def fingerprint(self) -> str | None:
         with checked_connection(self._address()) as connection:
             return fingerprint_of(connection)
+
+    def is_built(self) -> bool:
+        return self.fingerprint() is not None
 
     def _row(self, query: str, *values: str) -> tuple[Any, ...] | None:
         try:

@@ -1,13 +1,15 @@
 """Issues, changes and revokes keys on behalf of the operator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import json
 
 from counterfoil.backends.postgres.admin_connections import ReconnectingConnection, translated
+from counterfoil.backends.postgres.audit import append
 from counterfoil.backends.postgres.deployment import fingerprint_of
 from counterfoil.domain.access import Key
-from counterfoil.ports import StoredKey
+from counterfoil.domain.audit import AuditEntry
+from counterfoil.ports import DescribeChange, StoredKey
 
 _ALL = "SELECT body FROM keys"
 _FIND = "SELECT body FROM keys WHERE key_id = %s"
@@ -29,11 +31,12 @@ class PostgresKeyStore:
     def close(self) -> None:
         self._connection.close()
 
-    def add(self, kept: StoredKey) -> None:
+    def add(self, kept: StoredKey, entries: Sequence[AuditEntry]) -> None:
         with translated(), self._connection().transaction():
             fingerprint_of(self._connection())
             self._connection().execute(_ADD, (kept.key.key_id, kept.secret_digest, json.encode(kept.key)))
             self._connection().execute(NEXT_GENERATION)
+            append(self._connection(), entries)
 
     def all(self) -> list[Key]:
         with translated():
@@ -45,14 +48,16 @@ class PostgresKeyStore:
             row = self._connection().execute(_FIND, (key_id,)).fetchone()
         return _key(row[0]) if row else None
 
-    def change(self, key_id: str, change: Callable[[Key], Key]) -> Key | None:
-        """Replace a key with `change(key)` in one transaction. Return the changed key, or None if it does not exist."""
+    def change(self, key_id: str, change: Callable[[Key], Key], describe: DescribeChange) -> Key | None:
         with translated(), self._connection().transaction():
             fingerprint_of(self._connection())
             row = self._connection().execute(_LOCK, (key_id,)).fetchone()
             if not row:
                 return None
-            changed = change(_key(row[0]))
+            before = _key(row[0])
+            changed = change(before)
             self._connection().execute(_CHANGE, (json.encode(changed), key_id))
             self._connection().execute(NEXT_GENERATION)
+            entry = describe(before, changed)
+            append(self._connection(), [entry] if entry else [])
             return changed

@@ -346,8 +346,8 @@ class PostgresLedger:
             self._line().execute(_SET_FINGERPRINT, (fingerprint,))
         except InsufficientPrivilege as error:
             raise StoreMismatch(
-                "nothing has been loaded into this store yet, and this login has no permission to initialise it: "
-                "run `counterfoil load` once with the loader's login."
+                "this store was not initialised yet, and this login has no permission to do it: "
+                "run `counterfoil init` with the owner's login, or `counterfoil load` with the loader's."
             ) from error
 
 

@@ -1,5 +1,6 @@
 """Migrates the schema of a database and creates the three roles."""
 
+from collections.abc import Callable
 from importlib import resources
 from typing import LiteralString
 
@@ -7,15 +8,20 @@ from psycopg import sql
 
 from counterfoil.backends.postgres.addresses import SCHEMA
 from counterfoil.backends.postgres.admin_connections import Connection, connect, translated
+from counterfoil.backends.postgres.audit import append
 from counterfoil.backends.postgres.schema import oldest_for, scripts
+from counterfoil.domain.audit import AuditEntry
 
 ROLES: tuple[LiteralString, ...] = ("counterfoil_serving", "counterfoil_loading", "counterfoil_administration")
 
 _ROLE = "SELECT 1 FROM pg_roles WHERE rolname = %s"
 
 
-def migrate(url: str) -> list[str]:
-    """Migrate the schema and return the names of the migrations that were run. Safe to run concurrently."""
+def migrate(url: str, describe: Callable[[list[str]], AuditEntry] | None = None) -> list[str]:
+    """Migrate the schema and return the names of the migrations that were run. Safe to run concurrently.
+
+    `describe` returns the audit entry for the migrations that were run.
+    """
     done: list[str] = []
     with translated(), connect(url) as connection, connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(hashtext('counterfoil migrate'))")
@@ -37,16 +43,25 @@ def migrate(url: str) -> list[str]:
         if done and _has_roles(connection):
             # Grant the existing roles access to the objects that the migrations created.
             connection.execute(_roles_script())
+        if done and describe:
+            append(connection, [describe(done)])
     return done
 
 
-def make_roles(url: str) -> None:
-    """Create the three roles and grant their permissions. They cannot log in: grant them to your own users."""
+def make_roles(url: str, describe: Callable[[list[str]], AuditEntry] | None = None) -> list[str]:
+    """Create the three roles and grant their permissions; return their names.
+
+    They cannot log in: grant them to your own users.
+    """
+    roles: list[str] = list(ROLES)
     with translated(), connect(url) as connection, connection.transaction():
         for role in ROLES:
             if not connection.execute(_ROLE, (role,)).fetchone():
                 connection.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
         connection.execute(_roles_script())
+        if describe:
+            append(connection, [describe(roles)])
+    return roles
 
 
 def _has_roles(connection: Connection) -> bool:

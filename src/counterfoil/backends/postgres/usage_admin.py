@@ -13,7 +13,7 @@ from counterfoil.ports import Clock, RequestRecord
 
 PRUNE_ROWS = 5_000
 
-_TOTALS = """
+TOTALS = """
     SELECT key_id, day, count FROM daily_totals WHERE day BETWEEN %(first)s AND %(last)s
     UNION ALL
     SELECT key_id, day, count FROM meters WHERE day BETWEEN %(first)s AND %(last)s AND n > 0
@@ -68,7 +68,7 @@ class PostgresUsageAdmin:
         found: dict[str, dict[date, int]] = {}
         with checked_connection(self._url) as connection:
             values = {"first": as_number(span[0]), "last": as_number(span[-1])}
-            for key_id, day, count in connection.execute(_TOTALS, values):
+            for key_id, day, count in connection.execute(TOTALS, values):
                 found.setdefault(key_id, {})[date_of(day)] = count
         return found
 

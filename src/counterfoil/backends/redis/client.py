@@ -24,6 +24,11 @@ CONNECTIONS = 32
 PORT, SENTINEL_PORT = 6379, 26379
 
 
+def key_prefix(fingerprint: str) -> str:
+    """Return the prefix of all Redis keys of a deployment, so that several deployments can share a server."""
+    return f"counterfoil:{fingerprint[:12]}"
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Translate the driver's errors to StoreUnavailable."""

@@ -48,6 +48,7 @@ _FROM = {
         WHERE n = (SELECT max(n) FROM admissions WHERE key_id = latest.key_id)
     )""",
     "admissions": "(SELECT key_id, n, at + :shift AS at FROM admissions)",
+    "audit": "(SELECT 'sqlite' AS origin, * FROM audit)",
 }
 _GROUPS = {
     "shop": "SELECT number FROM shops",
@@ -71,7 +72,7 @@ _REJECTED_STATEMENTS: tuple[tuple[Name, str], ...] = (
 
 
 def _database(table: CopiedTable) -> Name:
-    if table.name == "keys":
+    if table.name in ("keys", "audit"):
         return "keys"
     usage = ("daily_totals", "meters", "admissions", "cursors", "requests")
     return "usage" if table.name in usage else "books"
@@ -196,7 +197,7 @@ class SqliteCopySource:
 
     def _settle_revocations(self) -> None:
         # If an older keys.sqlite3 was restored, some revocations are recorded only in usage.sqlite3.
-        with closing(SqliteKeyStore(self._folder)) as keys:
+        with closing(SqliteKeyStore(self._folder, self._clock.now_ms)) as keys:
             keys.settle_revocations()
 
     def _settle_shift(self) -> None:

@@ -291,6 +291,15 @@ def exists(folder: Path) -> bool:
     return any(path_of(folder, name).exists() for name in NAMES)
 
 
+def require_store(folder: Path) -> None:
+    """Raise if the folder contains no file of a store."""
+    if not exists(folder):
+        raise StoreMismatch(
+            f"there is no store at {folder}. Check --store or COUNTERFOIL_STORE; "
+            "to create a new store there, run `counterfoil init`."
+        )
+
+
 def has_schema(folder: Path, name: Name) -> bool:
     """Return whether a file exists and contains a schema."""
     return _mark(folder, name) is not None

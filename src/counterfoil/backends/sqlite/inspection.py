@@ -1,5 +1,6 @@
 """Inspects the files of an embedded store, for the admin listener and `counterfoil doctor`."""
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -9,8 +10,10 @@ from msgspec import json
 from msgspec.structs import astuple
 
 from counterfoil.backends.sqlite.files import (
+    has_schema,
     is_damage,
     is_damaged,
+    lost,
     moved,
     path_of,
     read_only,
@@ -20,11 +23,13 @@ from counterfoil.backends.sqlite.files import (
 from counterfoil.backends.sqlite.keys import LOCK_SEC
 from counterfoil.backends.sqlite.open_files import OpenFiles
 from counterfoil.backends.sqlite.schema import NAMES, Name, version
-from counterfoil.domain.access import KEYS_TRUSTED_SEC, Scope
+from counterfoil.backends.sqlite.usage import DAY_OF_ALL, TOTALS_OF_ALL
+from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key, Scope
 from counterfoil.domain.activity import ClosedBetween, ShopActivity, activity, in_order
+from counterfoil.domain.calendar import as_number, thai_day
 from counterfoil.domain.intake import FORGET_FEED_MS, Feed, Intake
 from counterfoil.machine.clock import SystemClock
-from counterfoil.ports import LatestLoad, StoreBusy, StoreExtent, StoreMismatch, StoreUnavailable
+from counterfoil.ports import DiskUse, LatestLoad, StoreBusy, StoreExtent, StoreMismatch, StoreUnavailable
 
 _LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
 
@@ -57,6 +62,9 @@ _PROBES: dict[Name, tuple[str, ...]] = {
 }
 
 _FINGERPRINT = "SELECT secret_fingerprint FROM deployment"
+_KEYS = "SELECT body FROM keys"
+
+_key = json.Decoder(Key).decode
 
 
 class SqliteInspection:
@@ -124,8 +132,24 @@ class SqliteInspection:
         for name in NAMES:
             with closing(read_only(self._folder, name)) as connection, translated():
                 versions.append(f"{name} {version(connection)}")
+        return StoreExtent(self.disk_use().store_bytes, ", ".join(versions), f"SQLite {sqlite3.sqlite_version}")
+
+    def disk_use(self) -> DiskUse:
         files = [file for name in NAMES for file in self._folder.glob(f"{name}.sqlite3*")]
-        return StoreExtent(sum(map(_size, files)), ", ".join(versions), f"SQLite {sqlite3.sqlite_version}")
+        logs: dict[str, int] = {name: _size(self._folder / f"{name}.sqlite3-wal") for name in NAMES}
+        return DiskUse(sum(map(_size, files)), logs, shutil.disk_usage(self._folder).free)
+
+    def quota_use(self, now_ms: int) -> list[float]:
+        today = as_number(thai_day(now_ms))
+        with closing(read_only(self._folder, "keys")) as connection, translated():
+            keys = [_key(body) for (body,) in connection.execute(_KEYS).fetchall()]
+        with closing(read_only(self._folder, "usage")) as connection, translated():
+            counts = {
+                key_id: count
+                for query in (TOTALS_OF_ALL, DAY_OF_ALL)
+                for key_id, _, count in connection.execute(query, (today, today)).fetchall()
+            }
+        return [counts.get(key.key_id, 0) / key.per_day for key in keys if not key.is_revoked(now_ms)]
 
     def permissions(self) -> None:
         return None
@@ -134,6 +158,16 @@ class SqliteInspection:
         with closing(read_only(self._folder, "books")) as connection, translated():
             row: tuple[str] | None = connection.execute(_FINGERPRINT).fetchone()
             return row[0] if row else None
+
+    def is_built(self) -> bool:
+        try:
+            if not has_schema(self._folder, "books"):
+                # Another process may be creating the store at this moment.
+                return "books" in lost(self._folder)
+            return self.fingerprint() is not None
+        except (StoreUnavailable, StoreMismatch):
+            # The store exists but cannot be read now, or not by this version.
+            return True
 
     def _problem(self, name: Name) -> str | None:
         try:

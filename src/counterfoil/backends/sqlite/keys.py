@@ -13,7 +13,7 @@ restored, keys that were revoked since then stay revoked.
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
@@ -21,6 +21,7 @@ from pathlib import Path
 from msgspec import Struct, json
 from msgspec.structs import replace
 
+from counterfoil.backends.sqlite.audit import append
 from counterfoil.backends.sqlite.files import (
     REQUEST_SEC,
     WAIT_SEC,
@@ -32,7 +33,8 @@ from counterfoil.backends.sqlite.files import (
     writing,
 )
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
-from counterfoil.ports import Clock, StoreBusy, StoredKey, StoreMismatch, StoreUnavailable
+from counterfoil.domain.audit import AUTOMATIC, Act, AuditEntry, field_changes
+from counterfoil.ports import Clock, DescribeChange, StoreBusy, StoredKey, StoreMismatch, StoreUnavailable
 
 REFRESH_SEC = 0.5
 # All keys are read again after this time, even if the file seems unchanged.
@@ -222,8 +224,9 @@ def _revoked(kept: StoredKey, at: int) -> StoredKey:
 class SqliteKeyStore:
     """Issues, changes and revokes keys on behalf of the operator."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, now_ms: Callable[[], int]) -> None:
         self._folder = folder
+        self._now_ms = now_ms
         self._connection: sqlite3.Connection = read_write(folder, "keys")
         # If `usage` cannot be written now, the next command or the next start of the service tries again.
         with suppress(StoreUnavailable, StoreMismatch):
@@ -232,10 +235,11 @@ class SqliteKeyStore:
     def close(self) -> None:
         self._connection.close()
 
-    def add(self, kept: StoredKey) -> None:
+    def add(self, kept: StoredKey, entries: Sequence[AuditEntry]) -> None:
         with translated(), writing(self._connection, WAIT_SEC["keys"]):
             self._connection.execute(_ADD, (kept.key.key_id, kept.secret_digest, json.encode(kept.key)))
             self._connection.execute(_NEXT_GENERATION)
+            append(self._connection, entries)
 
     def all(self) -> list[Key]:
         with translated():
@@ -247,15 +251,17 @@ class SqliteKeyStore:
             row = self._connection.execute(_ONE, (key_id,)).fetchone()
         return _key(row[0]) if row else None
 
-    def change(self, key_id: str, change: Callable[[Key], Key]) -> Key | None:
-        """Replace a key with `change(key)` in one transaction. Return the changed key, or None if it does not exist."""
+    def change(self, key_id: str, change: Callable[[Key], Key], describe: DescribeChange) -> Key | None:
         with translated(), writing(self._connection, WAIT_SEC["keys"]):
             row = self._connection.execute(_ONE, (key_id,)).fetchone()
             if not row:
                 return None
-            changed = change(_key(row[0]))
+            before = _key(row[0])
+            changed = change(before)
             self._connection.execute(_CHANGE, (json.encode(changed), key_id))
             self._connection.execute(_NEXT_GENERATION)
+            entry = describe(before, changed)
+            append(self._connection, [entry] if entry else [])
         if changed.revoked_at is not None:
             with suppress(StoreUnavailable, StoreMismatch):
                 self._remember([(key_id, changed.revoked_at)])
@@ -268,11 +274,27 @@ class SqliteKeyStore:
         keys = {key.key_id: key for key in self.all()}
         forgotten = [key_id for key_id in remembered if key_id in keys and keys[key_id].revoked_at is None]
         for key_id in forgotten:
-            self.change(key_id, lambda key: key if key.revoked_at is not None else _as_revoked(key, remembered))
+            self.change(
+                key_id,
+                lambda key: key if key.revoked_at is not None else _as_revoked(key, remembered),
+                self.describe_restored,
+            )
         self._remember(
             (key_id, key.revoked_at)
             for key_id, key in keys.items()
             if key.revoked_at is not None and key_id not in remembered
+        )
+
+    def describe_restored(self, before: Key, after: Key) -> AuditEntry | None:
+        """Return the entry for a revocation that a restored file lacked."""
+        if before == after:
+            return None
+        return AuditEntry(
+            at=self._now_ms(),
+            act=Act.REVOCATION_RESTORED,
+            actor=AUTOMATIC,
+            key_id=after.key_id,
+            changes=field_changes(before, after),
         )
 
     def _remember(self, revoked: Iterable[tuple[str, int]]) -> None:

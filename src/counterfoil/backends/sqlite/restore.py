@@ -8,7 +8,8 @@
   cursors that were created after the backup, new cursors get random ids instead
   of the ids of their rows.
 - Keys that were revoked in the replaced store stay revoked, and scheduled
-  revocations stay scheduled, if the files of that store can be read.
+  revocations stay scheduled, if the files of that store can be read. The
+  audit entries that it wrote after the backup are kept too.
 """
 
 import secrets
@@ -24,12 +25,24 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace as replace_fields
 
-from counterfoil.backends.sqlite.backup import BackupManifest, BackupRefused, sha256, sync
+from counterfoil.backends.sqlite.audit import append
+from counterfoil.backends.sqlite.backup import (
+    SECRET,
+    BackupManifest,
+    BackupRefused,
+    checked,
+    sha256,
+    sync,
+    write_private,
+)
 from counterfoil.backends.sqlite.files import WAIT_SEC, path_of, read_write, translated, writing
 from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.backends.sqlite.schema import NAMES, Name
 from counterfoil.domain.access import Key
+from counterfoil.domain.audit import COLUMNS, Act, Actor, AuditEntry
+from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.paging import EXTRA, LIFETIME_MS, RESERVED_MS
+from counterfoil.domain.tokens import Pseudonyms
 
 # Random ids of this length are, in practice, never generated twice.
 LONG_ENOUGH = 16
@@ -67,6 +80,11 @@ _READ_REPLACED: dict[Name, str] = {
     """,
     "usage": "SELECT key_id, at FROM revocations",
 }
+_STORE_ID = "PRAGMA application_id"
+_HAS_AUDIT = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'audit'"
+_AUDIT = f"SELECT number, {', '.join(COLUMNS)} FROM audit ORDER BY number"  # noqa: S608 - names of our own columns
+_KEEP_ENTRY = f"INSERT INTO audit (number, {', '.join(COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_LATEST_ENTRY = "SELECT coalesce(max(number), 0) FROM audit"
 
 
 class Replaced(Struct):
@@ -75,6 +93,8 @@ class Replaced(Struct):
     horizon: int = 0
     revoked: dict[str, int] = {}
     scheduled: dict[str, int] = {}
+    store_id: int = 0
+    audit: list[tuple[Any, ...]] = []
     unreadable: list[Name] = []
 
 
@@ -88,8 +108,47 @@ class Restored(Struct, frozen=True, kw_only=True):
     replaced: Replaced
 
 
-def restore(folder: Path, source: Path, manifest: BackupManifest, now_ms: int, *, replace: bool) -> Restored:
-    """Restore a verified backup and return the result. Any previous files are kept in a subfolder of the store."""
+class SecretPlace(Struct, frozen=True):
+    """Where the deployment secret of the restored store is: set directly in `text`, or else in a file."""
+
+    text: str
+    file: Path
+
+
+def restore(folder: Path, source: Path, place: SecretPlace, now_ms: int, by: Actor, *, replace: bool) -> Restored:
+    """Restore a backup with its secret after verifying both. Previous files are kept in a folder inside the store."""
+    manifest = checked(source)
+    secret = _secret_of(place, source, manifest)
+    restored = _restore_files(folder, source, manifest, now_ms, by, replace=replace)
+    if not place.text and not place.file.exists():
+        place.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(place.file, secret + b"\n")
+    return restored
+
+
+def _secret_of(place: SecretPlace, source: Path, manifest: BackupManifest) -> bytes:
+    """Return the secret that the restored store will use, which must be the one that it was built with."""
+    secret = place.text.encode()
+    if not secret:
+        file = source / SECRET if manifest.has_secret and not place.file.exists() else place.file
+        try:
+            secret = file.read_bytes().strip()
+        except OSError as error:
+            raise BackupRefused(
+                f"the backup has no deployment secret, and {file} cannot be read ({error.strerror}). "
+                "Put the secret there, or set COUNTERFOIL_SECRET."
+            ) from error
+    if manifest.fingerprint not in (None, Pseudonyms(secret).fingerprint()):
+        raise BackupRefused(
+            "the deployment secret is not the one that the backup was built with: member tokens would change. "
+            "Set the right one in COUNTERFOIL_SECRET or secret_file."
+        )
+    return secret
+
+
+def _restore_files(
+    folder: Path, source: Path, manifest: BackupManifest, now_ms: int, by: Actor, *, replace: bool
+) -> Restored:
     present = list(_files_of(folder))
     if present and not replace:
         raise BackupRefused(
@@ -102,7 +161,10 @@ def restore(folder: Path, source: Path, manifest: BackupManifest, now_ms: int, *
     try:
         _copy(source, draft, manifest)
         replaced = _read_replaced(folder) if present else Replaced()
+        if replaced.store_id == manifest.store_id:
+            _keep_audit(draft, replaced)
         horizon = _apply_replaced(draft, replaced, now_ms)
+        _record(draft, manifest, now_ms, by)
         sync(draft)
         kept_in = _move_away(folder, now_ms) if present else None
         for name in NAMES:
@@ -136,7 +198,7 @@ def _read_replaced(folder: Path) -> Replaced:
     found = Replaced()
     for name in NAMES:
         try:
-            rows = _rows_to_keep(folder, name)
+            rows = _read_alone(folder, name, _READ_REPLACED[name])
         except sqlite3.Error:
             found.unreadable.append(name)
             continue
@@ -146,11 +208,13 @@ def _read_replaced(folder: Path) -> Replaced:
             found.revoked |= {row[0]: row[1] for row in rows if row[1] is not None}
         if name == "keys":
             found.scheduled = {key_id: at for key_id, _, at in rows if at is not None}
+            found.store_id = _read_alone(folder, name, _STORE_ID)[0][0]
+            found.audit = _read_alone(folder, name, _AUDIT) if _read_alone(folder, name, _HAS_AUDIT) else []
     return found
 
 
-def _rows_to_keep(folder: Path, name: Name) -> list[tuple[Any, ...]]:
-    """Return the rows to keep from a database. Raise BackupRefused if another process has the database open."""
+def _read_alone(folder: Path, name: Name, query: str) -> list[tuple[Any, ...]]:
+    """Read a database that no other process has open; raise BackupRefused if one has."""
     uri = f"{path_of(folder, name).resolve().as_uri()}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=0)) as connection:
         try:
@@ -163,9 +227,16 @@ def _rows_to_keep(folder: Path, name: Name) -> list[tuple[Any, ...]]:
                     f"another process is using {name}.sqlite3. Stop the service and all loads, then try again."
                 ) from error
             raise
-        rows: list[tuple[Any, ...]] = connection.execute(_READ_REPLACED[name]).fetchall()
+        rows: list[tuple[Any, ...]] = connection.execute(query).fetchall()
         connection.execute("ROLLBACK")
         return rows
+
+
+def _keep_audit(draft: Path, replaced: Replaced) -> None:
+    """Add the audit entries of the replaced store that the backup lacks. Their numbers only grow."""
+    with closing(read_write(draft, "keys")) as keys, translated(), writing(keys, WAIT_SEC["keys"]):
+        (latest,) = keys.execute(_LATEST_ENTRY).fetchone()
+        keys.executemany(_KEEP_ENTRY, (row for row in replaced.audit if row[0] > latest))
 
 
 def _apply_replaced(draft: Path, replaced: Replaced, now_ms: int) -> int:
@@ -179,10 +250,16 @@ def _apply_replaced(draft: Path, replaced: Replaced, now_ms: int) -> int:
         usage.execute(_GUARD.format(until=until, lifetime=LIFETIME_MS, long_enough=LONG_ENOUGH, extra=EXTRA))
         usage.executemany(_REMEMBER, replaced.revoked.items())
     # Opening the key store revokes the keys that are listed as revoked in `usage`.
-    with closing(SqliteKeyStore(draft)) as key_store:
+    with closing(SqliteKeyStore(draft, lambda: now_ms)) as key_store:
         for key_id, at in replaced.scheduled.items():
-            key_store.change(key_id, partial(_schedule, at))
+            key_store.change(key_id, partial(_schedule, at), key_store.describe_restored)
     return int(horizon)
+
+
+def _record(draft: Path, manifest: BackupManifest, now_ms: int, by: Actor) -> None:
+    detail = f"the backup of {iso_utc(manifest.created_at)}"
+    with closing(read_write(draft, "keys")) as keys, translated(), writing(keys, WAIT_SEC["keys"]):
+        append(keys, [AuditEntry(at=now_ms, act=Act.STORE_RESTORED, actor=by, detail=detail)])
 
 
 def _schedule(at: int, key: Key) -> Key:

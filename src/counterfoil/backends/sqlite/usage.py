@@ -59,8 +59,8 @@ _DAY_OF_KEY = """
     SELECT key_id, day, count FROM (SELECT * FROM admissions WHERE key_id = ?3 ORDER BY n DESC LIMIT 1)
     WHERE day BETWEEN ?1 AND ?2
 """
-_TOTALS_OF_ALL = "SELECT key_id, day, count FROM daily_totals WHERE day BETWEEN ?1 AND ?2"
-_DAY_OF_ALL = """
+TOTALS_OF_ALL = "SELECT key_id, day, count FROM daily_totals WHERE day BETWEEN ?1 AND ?2"
+DAY_OF_ALL = """
     SELECT key_id, day, count FROM admissions AS latest
     WHERE n = (SELECT max(n) FROM admissions WHERE key_id = latest.key_id) AND day BETWEEN ?1 AND ?2
 """
@@ -251,7 +251,7 @@ class SqliteUsage:
     def totals(self, days: int) -> dict[str, dict[date, int]]:
         """Return the counts of the last `days` days, by key."""
         span = days_until(thai_day(self._clock.now_ms()), days)
-        return self._totals((as_number(span[0]), as_number(span[-1])), _TOTALS_OF_ALL, _DAY_OF_ALL)
+        return self._totals((as_number(span[0]), as_number(span[-1])), TOTALS_OF_ALL, DAY_OF_ALL)
 
     def disclosures(self, most: int, key_id: str | None = None) -> list[RequestRecord]:
         """Return the latest requests of one key, or of all keys, that returned personal data, newest first."""

@@ -22,6 +22,7 @@ GRANT SELECT, INSERT, UPDATE ON keys TO counterfoil_administration;
 GRANT SELECT, UPDATE ON generation TO counterfoil_administration;
 GRANT SELECT, DELETE ON meters, admissions, daily_totals, cursors, floors, requests TO counterfoil_administration;
 GRANT UPDATE ON cursors TO counterfoil_administration;
+GRANT SELECT, INSERT ON audit TO counterfoil_administration;
 
 REVOKE EXECUTE ON FUNCTION admit, admit_with_horizon, request_month, drop_request_months FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION admit, admit_with_horizon, request_month, drop_request_months TO counterfoil_serving;

@@ -1,0 +1,149 @@
+"""`counterfoil audit`: who changed keys or the store, when, and what changed."""
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+
+import click
+
+from counterfoil import bootstrap
+from counterfoil.cli.keys import duration, instant, key_id
+from counterfoil.cli.options import existing_store, json_option, store_option
+from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_json, print_note, print_table
+from counterfoil.domain.audit import Act, AuditEntry, FieldValue
+from counterfoil.domain.calendar import iso_utc
+from counterfoil.domain.credentials import ID_LENGTH
+from counterfoil.machine.clock import SystemClock
+
+# An act, in words for people, is at most this wide.
+ACT_WIDTH = max(len(act.value) for act in Act)
+INDENT = " " * 4
+GAP = "  "
+COLOURS: dict[str, str] = {
+    Act.KEY_REVOKED: "red",
+    Act.REVOCATION_SCHEDULED: "yellow",
+    Act.REVOCATION_RESTORED: "yellow",
+    Act.STORE_RESTORED: "yellow",
+    Act.FILE_RECREATED: "yellow",
+    Act.KEY_ISSUED: "green",
+}
+
+
+def since_time(value: str) -> int:
+    """Parse a duration such as `7d`, or a time with a zone, to an instant."""
+    if value[-1:] in "mhdw":
+        return SystemClock().now_ms() - duration(value)
+    return instant(value)
+
+
+@click.command()
+@click.argument("keyid", type=key_id, required=False)
+@click.option(
+    "--since",
+    type=since_time,
+    metavar="TIME",
+    help="Leave out older entries: 12h, 7d or 2w, or a time such as 2026-11-23T00:00+07:00.",
+)
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Number of entries to show.")
+@store_option
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context, keyid: str | None, since: int | None, limit: int, store: str | None, as_json: bool
+) -> None:
+    """Show who changed KEYID, or any key or the store, and what changed. The latest entry comes first.
+
+    Entries are written in the same transaction as the change of a key, and
+    cannot be changed or deleted. They contain no secret.
+    """
+    with closing(bootstrap.audit(existing_store(ctx, store))) as audit:
+        found = audit.entries(limit + 1, keyid, since or 0)
+    shown = found[:limit]
+    if as_json:
+        print_json([_view(entry) for entry in shown])
+    elif not shown:
+        print_note(
+            "there are no entries" + (f" about key {keyid}" if keyid else "") + (" since then." if since else ".")
+        )
+    elif is_terminal(sys.stdout):
+        for entry in shown:
+            _print_entry(entry)
+    else:
+        print_table(_COLUMNS, [_row(entry) for entry in shown])
+    if len(found) > limit:
+        print_note(f"there are more entries; these are the latest {limit:,}. Use --limit N to see more of them.")
+
+
+def _view(entry: AuditEntry) -> dict[str, object]:
+    """Return the entry as `--json` prints it."""
+    return {
+        "at": iso_utc(entry.at),
+        "act": entry.act,
+        "actor": entry.actor.name,
+        "via": entry.actor.via,
+        "host": entry.actor.host,
+        "keyId": entry.key_id,
+        "changes": entry.changes,
+        "detail": entry.detail,
+    }
+
+
+_COLUMNS = (
+    DisplayColumn("time"),
+    DisplayColumn("act"),
+    DisplayColumn("key ID"),
+    DisplayColumn("actor"),
+    DisplayColumn("via"),
+    DisplayColumn("host"),
+    DisplayColumn("changes"),
+)
+
+
+def _row(entry: AuditEntry) -> tuple[str, ...]:
+    actor = entry.actor
+    about = entry.detail or "; ".join(_changes(entry))
+    return iso_utc(entry.at), entry.act, entry.key_id or "-", actor.name, actor.via, actor.host or "-", about or "-"
+
+
+def _print_entry(entry: AuditEntry) -> None:
+    """Print an entry on two or more lines, which leaves room for the changes on a narrow terminal."""
+    width = shutil.get_terminal_size().columns
+    time = datetime.fromtimestamp(entry.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    act = entry.act.replace("_", " ").ljust(ACT_WIDTH)
+    key = (entry.key_id or "").ljust(ID_LENGTH)
+    actor = entry.actor
+    who = f"{actor.name}@{actor.host}" if actor.host else actor.name
+    who += "" if actor.via == "cli" else f" ({actor.via})"
+    fits = len(GAP.join((time, act, key, who))) <= width
+    columns = (
+        click.style(time, dim=True),
+        click.style(act, fg=COLOURS.get(entry.act)),
+        click.style(key, bold=True),
+        *((click.style(who, dim=True),) if fits else ()),
+    )
+    click.echo(GAP.join(columns))
+    for text in (*(() if fits else (who,)), entry.detail or ", ".join(_changes(entry))):
+        if text:
+            click.echo(textwrap.fill(text, width, initial_indent=INDENT, subsequent_indent=INDENT))
+
+
+def _changes(entry: AuditEntry) -> Sequence[str]:
+    """Return each change as text, except a time that the entry already has."""
+    return [
+        f"{name} {_text(change.after)}"
+        if change.before is None and entry.act != Act.KEY_CHANGED
+        else f"{name} {_text(change.before)} -> {_text(change.after)}"
+        for name, change in entry.changes.items()
+        if change.after != iso_utc(entry.at)
+    ]
+
+
+def _text(value: FieldValue) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return value if isinstance(value, str) else " ".join(value)

@@ -1,0 +1,106 @@
+"""The audit: which operator changed a key or the store in bulk, when, and what changed.
+
+An entry never contains a secret or the data of a member or a bill.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Literal
+
+from msgspec import Struct, json
+
+from counterfoil.domain.access import Key, permissions
+from counterfoil.domain.calendar import iso_utc
+
+Via = Literal["cli", "console", "automatic"]
+FieldValue = int | str | list[str] | None
+
+
+class Actor(Struct, frozen=True):
+    """Who acts: a user of the operating system or an operator of the console, and the name of the machine."""
+
+    name: str
+    via: Via
+    host: str
+
+
+# Counterfoil itself, when it brings the files of a store back into agreement.
+AUTOMATIC = Actor("counterfoil", "automatic", "")
+
+
+class Act(StrEnum):
+    """What was done. The values are stored, and a newer version may store others."""
+
+    KEY_ISSUED = "key_issued"
+    KEY_CHANGED = "key_changed"
+    KEY_ROTATED = "key_rotated"
+    REVOCATION_SCHEDULED = "revocation_scheduled"
+    KEY_REVOKED = "key_revoked"
+    # A key was revoked again because an older copy of the keys was restored.
+    REVOCATION_RESTORED = "revocation_restored"
+    STORE_CREATED = "store_created"
+    FILE_RECREATED = "file_recreated"
+    STORE_RESTORED = "store_restored"
+    STORE_MOVED = "store_moved"
+    RECORDS_PRUNED = "records_pruned"
+    SCHEMA_MIGRATED = "schema_migrated"
+    TABLES_DISTRIBUTED = "tables_distributed"
+    ROLES_GRANTED = "roles_granted"
+
+
+class FieldChange(Struct, frozen=True):
+    """The value of a field before and after a change; None if it had or has no value."""
+
+    before: FieldValue
+    after: FieldValue
+
+
+class AuditEntry(Struct, frozen=True, kw_only=True):
+    """One act. `detail` describes acts that do not change the fields of a key."""
+
+    at: int
+    act: str
+    actor: Actor
+    key_id: str | None = None
+    changes: Mapping[str, FieldChange] = {}
+    detail: str = ""
+
+
+def field_changes(before: Key | None, after: Key) -> dict[str, FieldChange]:
+    """Return the fields of a key that differ, by the names that `counterfoil keys --json` uses."""
+    old, new = _fields(before) if before else {}, _fields(after)
+    return {name: FieldChange(old.get(name), value) for name, value in new.items() if old.get(name) != value}
+
+
+def _fields(key: Key) -> dict[str, FieldValue]:
+    return {
+        "scope": f"{key.scope.kind} {key.scope.id}",
+        "label": key.label or None,
+        "perMin": key.per_min,
+        "perDay": key.per_day,
+        "permissions": permissions(key) or None,
+        "successorOf": key.successor_of,
+        "revokesAt": None if key.revokes_at is None else iso_utc(key.revokes_at),
+        "revokedAt": None if key.revoked_at is None else iso_utc(key.revoked_at),
+    }
+
+
+# --- how an entry is stored ------------------------------------------------------
+
+COLUMNS = ("at", "act", "actor", "via", "host", "key_id", "changes", "detail")
+
+_changes = json.Decoder(dict[str, FieldChange]).decode
+
+
+def to_row(entry: AuditEntry) -> tuple[Any, ...]:
+    """Return the values of an entry in the order of COLUMNS."""
+    actor = entry.actor
+    changes = json.encode(entry.changes).decode()
+    return entry.at, str(entry.act), actor.name, actor.via, actor.host, entry.key_id, changes, entry.detail
+
+
+def from_row(row: tuple[Any, ...]) -> AuditEntry:
+    at, act, name, via, host, key_id, changes, detail = row
+    return AuditEntry(
+        at=at, act=act, actor=Actor(name, via, host), key_id=key_id, changes=_changes(changes), detail=detail
+    )

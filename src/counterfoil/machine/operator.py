@@ -1,0 +1,25 @@
+"""The operator who runs a command, for the audit."""
+
+import os
+import pwd
+import socket
+
+from counterfoil.domain.audit import Actor
+
+
+def operator() -> Actor:
+    """Return the user who runs this command, and the user who called sudo if there is one.
+
+    `SUDO_USER` can be set by anyone, but whoever can run the command can write the store anyway.
+    """
+    user, caller = _user_name(os.getuid()), os.environ.get("SUDO_USER", "")
+    name = f"{caller} as {user}" if caller not in ("", user) else user
+    return Actor("".join(filter(str.isprintable, name)), "cli", socket.gethostname())
+
+
+def _user_name(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        # In a container, the user often has no name.
+        return f"uid {number}"

@@ -1,0 +1,114 @@
+"""Events as aligned lines for a person at a terminal. Every line of a request fits 80 columns.
+
+Like the JSON lines, these contain no secret, no query string, and nothing that
+identifies a member.
+"""
+
+from collections.abc import Callable
+
+from counterfoil.domain.calendar import iso_utc
+from counterfoil.observe.events import (
+    CountsReseeded,
+    Event,
+    HandlerCrashed,
+    RequestServed,
+    ServerChanged,
+    ServiceChanged,
+    StoreFailed,
+)
+
+# The longest route without its method, `transactions/{id}`, and a key ID have this many characters.
+ROUTE_WIDTH, KEY_WIDTH = 17, 12
+LABEL_WIDTH = 16
+
+GREEN, YELLOW, RED, CYAN, DIM = "32", "33", "31", "36", "2"
+Paint = Callable[[str, str], str]
+
+
+def plain(text: str, colour: str) -> str:  # noqa: ARG001 - the signature of Paint
+    return text
+
+
+def coloured(text: str, colour: str) -> str:
+    return f"\033[{colour}m{text}\033[0m" if text.strip() else text
+
+
+def text_line(at_ms: int, event: Event, paint: Paint) -> str:
+    """Return the line for an event, without the end of the line."""
+    time = paint(_clock_time(at_ms), DIM)
+    if isinstance(event, RequestServed):
+        return f"{time} {_request(event, paint)}"
+    label, colour, text = _described(event)
+    return f"{time} {paint(label.ljust(LABEL_WIDTH), colour)} {printable(text)}".rstrip()
+
+
+def server_line(at_ms: int, level: str, message: str, paint: Paint) -> str:
+    """Return the line for a message of the HTTP server itself."""
+    colour = RED if level in ("error", "critical") else YELLOW
+    label = paint(f"server {level}".ljust(LABEL_WIDTH), colour)
+    return f"{paint(_clock_time(at_ms), DIM)} {label} {printable(message)}"
+
+
+def printable(text: str) -> str:
+    """Replace control characters, which could change what the terminal shows."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _clock_time(at_ms: int) -> str:
+    return iso_utc(at_ms)[11:19] + "Z"
+
+
+def _request(event: RequestServed, paint: Paint) -> str:
+    status = paint(str(event.status), RED if event.status >= 500 else YELLOW if event.status >= 400 else GREEN)
+    # Every parameter is shown as {id}, which keeps the column narrow.
+    path, parameter, _ = event.route.partition("{")
+    route = f"{path}{{id}}" if parameter else path
+    route = route if event.method == "GET" else f"{event.method} {route}"
+    key = paint((event.key_id or "-").ljust(KEY_WIDTH), CYAN)
+    if event.error:
+        result = paint(event.error, RED if event.status >= 500 else YELLOW)
+    else:
+        result = _size(event.sent).rjust(7)
+        if event.personal_base is not None:
+            result += "  " + paint(f"disclosure: {event.personal_members}", YELLOW)
+    return f"{status}  {printable(route):<{ROUTE_WIDTH}} {_duration(event.took_us):>7}  {key}  {result}"
+
+
+def _described(event: Event) -> tuple[str, str, str]:
+    """Return the label, the colour and the text of an event that is not a request."""
+    match event:
+        case ServiceChanged():
+            return event.what.replace("_", " "), _service_colour(event.what), event.detail
+        case StoreFailed():
+            asked = f" (request {event.request_id})" if event.request_id else ""
+            return "store failed", RED, f"{event.route}: {event.reason}{asked}"
+        case HandlerCrashed():
+            where = " < ".join(event.where)
+            return "crash", RED, f"{event.route}: {event.exception} in {where} (request {event.request_id})"
+        case ServerChanged():
+            return "database server", RED if event.role == "away" else CYAN, f"{event.server} is {event.role}"
+        case CountsReseeded():
+            return "counts reseeded", YELLOW, f"key {event.key_id}, {event.day}: {event.count:,} requests"
+        case RequestServed():
+            raise ValueError(event)
+
+
+def _service_colour(what: str) -> str:
+    if what.endswith(("_failing", "_failed")) or what == "not_ready":
+        return RED
+    return GREEN if what == "ready" or what.endswith("_recovered") else DIM
+
+
+def _duration(took_us: int) -> str:
+    return f"{_three_digits(took_us / 1000)} ms" if took_us < 999_500 else f"{_three_digits(took_us / 1_000_000)} s"
+
+
+def _size(sent: int) -> str:
+    if sent < 1_000:
+        return f"{sent} B"
+    return f"{_three_digits(sent / 1_000)} kB" if sent < 999_500 else f"{_three_digits(sent / 1_000_000)} MB"
+
+
+def _three_digits(value: float) -> str:
+    decimals = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{value:.{decimals}f}"

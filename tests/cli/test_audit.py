@@ -1,0 +1,167 @@
+"""`counterfoil audit`: who changed keys or the store, and when."""
+
+import os
+import pty
+import re
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.command import PYTHON, Command
+from counterfoil.machine.operator import operator
+
+
+def issue(counterfoil: Command, *arguments: str) -> str:
+    issued: dict[str, Any] = counterfoil.json("keys", "issue", "--shop", "sh_1", *arguments)
+    return str(issued["keyId"])
+
+
+def acts(counterfoil: Command, *arguments: object) -> list[str]:
+    return [entry["act"] for entry in counterfoil.json("audit", *arguments)]
+
+
+def test_every_command_that_changes_a_key_is_recorded_with_the_user_and_the_host(counterfoil: Command) -> None:
+    key_id = issue(counterfoil, "--label", "ERP")
+    counterfoil("keys", "update", key_id, "--per-min", "120")
+    counterfoil("keys", "revoke", key_id, "--at", "2099-01-01T00:00Z", "--yes")
+    counterfoil("keys", "revoke", key_id, "--yes")
+    entries = counterfoil.json("audit", key_id)
+    assert [entry["act"] for entry in entries] == ["key_revoked", "revocation_scheduled", "key_changed", "key_issued"]
+    me = operator()
+    assert {(entry["actor"], entry["via"], entry["host"]) for entry in entries} == {(me.name, "cli", me.host)}
+    assert entries[2]["changes"] == {"perMin": {"before": 60, "after": 120}}
+
+
+def test_the_user_who_called_sudo_is_named(counterfoil: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUDO_USER", "alice")
+    issue(counterfoil)
+    assert counterfoil.json("audit")[0]["actor"].startswith("alice as ")
+
+
+def test_no_secret_of_a_key_reaches_the_audit(counterfoil: Command) -> None:
+    key = counterfoil.json("keys", "issue", "--shop", "sh_1")["key"]
+    successor = counterfoil.json("keys", "rotate", key.split("_")[2])["key"]
+    said = counterfoil("audit", "--json").stdout + counterfoil("audit").stdout
+    for text in (key, successor):
+        assert text.split("_")[2] in said
+        assert text.split("_")[3] not in said
+
+
+def test_a_pipe_gets_one_line_per_entry(counterfoil: Command) -> None:
+    key_id = issue(counterfoil, "--label", "ERP")
+    counterfoil("keys", "update", key_id, "--per-day", "20000", "--messaging-lookup")
+    heading, latest, first = counterfoil("audit").stdout.splitlines()
+    assert heading.split() == ["time", "act", "key", "ID", "actor", "via", "host", "changes"]
+    assert latest.endswith("perDay 10,000 -> 20,000; permissions none -> messaging-lookup")
+    assert re.search(rf"Z  key_issued +{key_id} .* scope shop sh_1; label ERP; perMin 60; perDay 10,000$", first)
+
+
+def test_a_note_says_that_there_are_more_entries(counterfoil: Command) -> None:
+    for _ in range(3):
+        issue(counterfoil)
+    limited = counterfoil("audit", "--limit", "2", "--json")
+    assert "there are more entries; these are the latest 2" in limited.stderr
+    assert "more entries" not in counterfoil("audit", "--limit", "3").stderr
+
+
+def test_older_entries_can_be_left_out(counterfoil: Command) -> None:
+    issue(counterfoil)
+    assert acts(counterfoil, "--since", "1h") == ["key_issued"]
+    assert acts(counterfoil, "--since", "2099-01-01T00:00+07:00") == []
+    assert "no entries since then" in counterfoil("audit", "--since", "2099-01-01T00:00+07:00").stderr
+    for wrong in ("yesterday", "2026-11-01", "", "7 days"):
+        counterfoil("audit", "--since", wrong, status=2)
+
+
+def test_acts_on_the_whole_store_are_recorded(counterfoil: Command, store: Path, tmp_path: Path) -> None:
+    counterfoil("init")
+    counterfoil("init")
+    counterfoil("prune")
+    (store / "usage.sqlite3").unlink()
+    counterfoil("init", "--recreate", "usage")
+    entries = counterfoil.json("audit")
+    assert [entry["act"] for entry in entries] == ["file_recreated", "records_pruned", "store_created"]
+    assert entries[0]["detail"] == "usage.sqlite3"
+    assert entries[1]["detail"] == "0 request records, 0 daily totals, 0 expired cursors"
+
+
+def test_a_restore_is_recorded_and_keeps_the_entries_written_after_the_backup(
+    counterfoil: Command, tmp_path: Path
+) -> None:
+    key_id = issue(counterfoil)
+    counterfoil("backup", tmp_path / "backup")
+    counterfoil("keys", "update", key_id, "--label", "later")
+    counterfoil("keys", "revoke", key_id, "--yes")
+    counterfoil("restore", tmp_path / "backup", "--replace", "--yes")
+    entries = counterfoil.json("audit")
+    assert {entry["act"] for entry in entries[:2]} == {"store_restored", "revocation_restored"}
+    assert [entry["act"] for entry in entries[2:]] == ["key_revoked", "key_changed", "key_issued"]
+    (restored,) = (entry for entry in entries if entry["act"] == "store_restored")
+    assert restored["detail"].startswith("the backup of 20")
+    # A second restore of the same backup keeps them too.
+    counterfoil("restore", tmp_path / "backup", "--replace", "--yes")
+    assert len(acts(counterfoil)) == 7
+
+
+def test_a_restore_of_another_store_does_not_mix_the_two_audits(tmp_path: Path) -> None:
+    one, other = Command(tmp_path / "one"), Command(tmp_path / "other")
+    issue(one)
+    one("backup", tmp_path / "backup")
+    for _ in range(3):
+        issue(other)
+    other("restore", tmp_path / "backup", "--replace", "--yes")
+    assert acts(other) == ["store_restored", "key_issued"]
+
+
+def forget_the_audit(store: Path) -> None:
+    """Give the file of the keys the schema of the version before."""
+    with closing(sqlite3.connect(store / "keys.sqlite3", isolation_level=None)) as keys:
+        keys.executescript("DROP TABLE audit; DELETE FROM migrations WHERE number = 2; PRAGMA user_version = 1")
+
+
+def test_a_backup_replaces_a_store_of_the_previous_schema(counterfoil: Command, store: Path, tmp_path: Path) -> None:
+    issue(counterfoil)
+    counterfoil("backup", tmp_path / "backup")
+    forget_the_audit(store)
+    counterfoil("restore", tmp_path / "backup", "--replace", "--yes")
+    assert acts(counterfoil) == ["store_restored", "key_issued"]
+
+
+def test_a_store_of_the_previous_schema_gets_an_empty_audit(counterfoil: Command, store: Path) -> None:
+    issue(counterfoil)
+    forget_the_audit(store)
+    assert acts(counterfoil) == []
+    assert len(counterfoil.json("keys", "list")) == 1
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_on_a_terminal_every_line_fits(counterfoil: Command, store: Path, columns: int) -> None:
+    key_id = issue(counterfoil, "--label", "Head office ERP of the whole group", "--personal-data")
+    counterfoil("keys", "update", key_id, "--label", "x" * 60, "--per-min", "1200", "--per-day", "2000000")
+    main_end, child_end = pty.openpty()
+    environment = os.environ | {"COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "xterm"}
+    with subprocess.Popen(
+        (*PYTHON, "audit", "--store", store), stdout=child_end, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        os.close(child_end)
+        text = b""
+        while chunk := _read(main_end):
+            text += chunk
+        process.wait()
+    os.close(main_end)
+    lines = text.decode().replace("\r", "").splitlines()
+    assert max(map(len, lines)) <= columns
+    assert sum(key_id in line for line in lines) == 2
+    assert "x" * 60 in text.decode()
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65_536)
+    except OSError:
+        # The other end of a terminal was closed.
+        return b""

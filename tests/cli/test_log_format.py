@@ -1,0 +1,130 @@
+"""The log of `serve` on a terminal and elsewhere, from a real process."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from cli.command import PYTHON, Command
+from counterfoil.machine.addresses import free_port
+from waiting import until
+
+
+class Served:
+    """A service, and what it has written to standard error so far."""
+
+    def __init__(self, store: Path, log: int, **environment: str) -> None:
+        self.port = free_port("127.0.0.1")
+        flags = ("--port", str(self.port), "--admin-port", str(free_port("127.0.0.1")), "--store", str(store))
+        self.process = subprocess.Popen(
+            (*PYTHON, "serve", *flags),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            env=os.environ | {"TERM": "xterm"} | environment,
+        )
+
+    def get(self, path: str) -> None:
+        urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5).close()
+
+
+@contextmanager
+def on_a_terminal(store: Path, **environment: str) -> Iterator[tuple[Served, list[str]]]:
+    """Serve with a terminal as standard error; yield the service and the pieces of its output."""
+    main_end, child_end = pty.openpty()
+    os.set_blocking(main_end, False)
+    served, pieces = Served(store, child_end, **environment), [""]
+
+    def has(text: str) -> bool:
+        with suppress(BlockingIOError):
+            pieces[0] += os.read(main_end, 65_536).decode()
+        return text in pieces[0]
+
+    try:
+        until(lambda: has("ready "), "the service is ready")
+        served.get("/ext/v1/openapi.json?secret=query")
+        until(lambda: has("200  openapi.json") or has("200\x1b[0m  openapi.json"), "the request is logged")
+        yield served, pieces
+        until(lambda: has("stopped") if served.process.poll() is not None else False, "the stop is logged")
+    finally:
+        served.process.send_signal(signal.SIGTERM)
+        served.process.wait(20)
+        has("")
+        os.close(main_end)
+        os.close(child_end)
+
+
+def test_a_terminal_gets_text_in_colour_without_the_query(counterfoil: Command, store: Path) -> None:
+    counterfoil("init")
+    with on_a_terminal(store, NO_COLOR="") as (served, pieces):
+        served.process.send_signal(signal.SIGTERM)
+        served.process.wait(20)
+    assert "\x1b[32mready" in pieces[0]
+    assert '{"at"' not in pieces[0]
+    assert "query" not in pieces[0]
+
+
+def test_no_color_leaves_the_text_without_colours(counterfoil: Command, store: Path) -> None:
+    counterfoil("init")
+    with on_a_terminal(store, NO_COLOR="1") as (served, pieces):
+        served.process.send_signal(signal.SIGTERM)
+        served.process.wait(20)
+    assert "\x1b" not in pieces[0]
+    assert "Z ready            127.0.0.1:" in pieces[0]
+
+
+@pytest.mark.parametrize(("log_format", "is_json"), [("auto", True), ("json", True), ("text", False)])
+def test_a_file_gets_json_unless_text_is_asked_for(
+    counterfoil: Command, store: Path, tmp_path: Path, log_format: str, is_json: bool
+) -> None:
+    counterfoil("init")
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        served = Served(store, file.fileno(), COUNTERFOIL_LOG_FORMAT=log_format)
+    try:
+        until(lambda: "ready" in log.read_text("utf-8"), "the service is ready")
+    finally:
+        served.process.send_signal(signal.SIGTERM)
+        served.process.wait(20)
+    lines = log.read_text("utf-8").splitlines()
+    assert all(line.startswith('{"at"') for line in lines) is is_json
+    if is_json:
+        assert json.loads(lines[-1])["what"] == "stopped"
+    assert "\x1b" not in log.read_text("utf-8")
+
+
+def test_a_worker_that_cannot_start_says_so_in_the_same_format(
+    counterfoil: Command, store: Path, tmp_path: Path
+) -> None:
+    counterfoil("init")
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        served = Served(store, file.fileno(), COUNTERFOIL_LOG_FORMAT="text")
+    try:
+        until(lambda: "ready" in log.read_text("utf-8"), "the service is ready")
+        (store / "books.sqlite3").rename(store / "elsewhere")
+        for worker in worker_ids(served.process.pid):
+            os.kill(worker, signal.SIGKILL)
+        until(lambda: "Z worker failed    books.sqlite3 is missing" in log.read_text("utf-8"), "the reason is logged")
+    finally:
+        served.process.send_signal(signal.SIGTERM)
+        served.process.wait(20)
+    assert "Z server error     " in log.read_text("utf-8")
+    assert '{"at"' not in log.read_text("utf-8")
+
+
+def worker_ids(supervisor: int) -> list[int]:
+    children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text("ascii").split()
+    names = {int(child): Path(f"/proc/{child}/cmdline").read_bytes() for child in children}
+    return [child for child, name in names.items() if b"spawn_main" in name]
+
+
+def test_an_unknown_format_is_refused(counterfoil: Command) -> None:
+    assert "log_format" in counterfoil.bare("serve", "--log-format", "xml", status=2).output.replace("-", "_")

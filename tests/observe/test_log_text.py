@@ -1,0 +1,116 @@
+"""The log as text: one aligned line per event, for a person at a terminal."""
+
+import logging
+import os
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from counterfoil.domain.problems import TABLE
+from counterfoil.http.app import NO_ROUTE, ROUTES
+from counterfoil.observe.events import (
+    CountsReseeded,
+    Event,
+    HandlerCrashed,
+    ServerChanged,
+    ServiceChanged,
+    StoreFailed,
+)
+from counterfoil.observe.log_text import coloured, plain, text_line
+from counterfoil.observe.logs import ServerLogFormatter, TextLog
+from observe.counting_workers import served
+from running_service import START_MS
+
+KEY = "S3wrmumrawt4"
+
+
+def text(event: Event) -> str:
+    return text_line(START_MS, event, plain)
+
+
+def test_a_request_is_one_aligned_line() -> None:
+    assert [
+        text(served(key_id=KEY, route="members", took_us=12_623, sent=26_411, personal_base="b", personal_members=50)),
+        text(served(key_id=KEY, route="transactions", took_us=314, status=403, error="shop_not_in_scope")),
+        text(served(key_id=None, route="openapi.json", method="HEAD", took_us=1_250_000, sent=0)),
+    ] == [
+        "00:00:00Z 200  members           12.6 ms  S3wrmumrawt4  26.4 kB  disclosure: 50",
+        "00:00:00Z 403  transactions      0.31 ms  S3wrmumrawt4  shop_not_in_scope",
+        "00:00:00Z 200  HEAD openapi.json  1.25 s  -                 0 B",
+    ]
+
+
+def test_every_line_of_a_request_fits_80_columns() -> None:
+    routes = [*(route.path for route in ROUTES), NO_ROUTE]
+    for route, problem in product(routes, (None, *TABLE)):
+        line = text(
+            served(
+                key_id=KEY,
+                route=route,
+                status=problem.status if problem else 200,
+                error=problem.code if problem else None,
+                took_us=999_499,
+                sent=999_499,
+                personal_base=None if problem else "b",
+                personal_members=200,
+            )
+        )
+        assert len(line) <= 80, line
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (ServiceChanged(what="ready", detail="127.0.0.1:8000"), "00:00:00Z ready            127.0.0.1:8000"),
+        (ServiceChanged(what="stopped"), "00:00:00Z stopped"),
+        (
+            StoreFailed(request_id="r_1", route="shops", reason="SQLite: disk I/O error"),
+            "00:00:00Z store failed     shops: SQLite: disk I/O error (request r_1)",
+        ),
+        (
+            HandlerCrashed(request_id="r_1", route="shops", exception="KeyError", where=["shops:12", "page:3"]),
+            "00:00:00Z crash            shops: KeyError in shops:12 < page:3 (request r_1)",
+        ),
+        (ServerChanged(server="pg2:5432", role="primary"), "00:00:00Z database server  pg2:5432 is primary"),
+        (
+            CountsReseeded(key_id=KEY, day="20260101", count=1234),
+            f"00:00:00Z counts reseeded  key {KEY}, 20260101: 1,234 requests",
+        ),
+    ],
+)
+def test_other_events_say_what_happened(event: Event, line: str) -> None:
+    assert text(event) == line
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    line = text(ServiceChanged(what="x", detail="two\nlines \x1b[2J ไทย"))
+    assert line == "00:00:00Z x                two lines  [2J ไทย"
+    assert "\n" not in text(served(method="A\nB"))
+
+
+def test_colours_change_nothing_but_the_colour() -> None:
+    event = served(key_id=KEY, status=500, error="internal")
+    painted = text_line(START_MS, event, coloured)
+    assert "\033[31m500\033[0m" in painted
+    for code in ("2", "31", "36", "0"):
+        painted = painted.replace(f"\033[{code}m", "")
+    assert painted == text(event)
+
+
+def test_text_lines_are_written_to_the_descriptor(tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path / "log", os.O_CREAT | os.O_WRONLY)
+    log = TextLog(descriptor, lambda: START_MS, lambda _, call: call())
+    log(ServiceChanged(what="ready", detail="ไทย"))
+    os.close(descriptor)
+    assert (tmp_path / "log").read_text("utf-8") == "00:00:00Z ready            ไทย\n"
+
+
+def test_messages_of_the_http_server_are_text_too_and_show_no_values() -> None:
+    try:
+        raise ValueError("a value that nobody may see")
+    except ValueError:
+        said = logging.LogRecord("_granian", logging.ERROR, __file__, 1, "worker-%d died", (2,), sys.exc_info())
+    said.created = START_MS / 1000
+    assert ServerLogFormatter(as_text=True).format(said) == "00:00:00Z server error     worker-2 died"

@@ -1,0 +1,88 @@
+"""What `/metrics` says about the store, its disk, its keys and the version."""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from actors import OPERATOR
+from counterfoil import API_VERSION, __version__, bootstrap, key_issuing, settings
+from counterfoil.backends.sqlite.inspection import SqliteInspection
+from counterfoil.domain.access import Scope
+from counterfoil.domain.calendar import as_number, thai_day
+from counterfoil.machine.addresses import free_port
+from counterfoil.machine.clock import SystemClock
+from counterfoil.serving.report import metrics
+from counterfoil.settings import Settings
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+@pytest.fixture
+def service_settings(tmp_path: Path) -> Settings:
+    loaded = settings.load({"store": str(tmp_path / "store"), "port": free_port("127.0.0.1")}, {})
+    bootstrap.prepare(loaded)
+    with closing(bootstrap.ledger(loaded)) as ledger:
+        ledger.advance_horizon()
+    return loaded
+
+
+def samples(of: Settings, counters: Path) -> Samples:
+    found = metrics(of, counters, SqliteInspection(of.store))
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value for one in found for sample in one.samples
+    }
+
+
+def named(found: Samples, name: str, label: str) -> dict[str, float]:
+    return {dict(labels)[label]: value for (sample, labels), value in found.items() if sample == name}
+
+
+def test_the_versions_are_labels_of_the_build(service_settings: Settings, tmp_path: Path) -> None:
+    found = samples(service_settings, tmp_path)
+    labels = (("api_version", API_VERSION), ("version", __version__))
+    assert found["counterfoil_build_info", labels] == 1
+
+
+def test_each_check_of_readiness_is_a_sample(service_settings: Settings, tmp_path: Path) -> None:
+    checks = named(samples(service_settings, tmp_path), "counterfoil_ready", "check")
+    # No worker listens here.
+    assert checks == {"books": 1, "keys": 1, "usage": 1, "horizon": 1, "admissions": 1, "listening": 0}
+    (service_settings.store / "keys.sqlite3").rename(service_settings.store / "elsewhere")
+    checks = named(samples(service_settings, tmp_path), "counterfoil_ready", "check")
+    assert (checks["keys"], checks["books"]) == (0, 1)
+
+
+def test_the_disk_and_the_logs_are_reported_even_if_the_books_cannot_be_read(
+    service_settings: Settings, tmp_path: Path
+) -> None:
+    store = service_settings.store
+    found = samples(service_settings, tmp_path)
+    assert found["counterfoil_disk_free_bytes", ()] > 0
+    assert found["counterfoil_store_bytes", ()] == sum(file.stat().st_size for file in store.glob("*.sqlite3*"))
+    (store / "books.sqlite3").write_bytes(b"nonsense" * 1000)
+    (store / "books.sqlite3-wal").write_bytes(b"x" * 1234)
+    found = samples(service_settings, tmp_path)
+    assert named(found, "counterfoil_wal_bytes", "database")["books"] == 1234
+    assert found["counterfoil_disk_free_bytes", ()] > 0
+    assert ("counterfoil_store_bytes", ()) not in found
+
+
+def test_keys_are_counted_by_their_use_of_the_quota_and_not_named(service_settings: Settings, tmp_path: Path) -> None:
+    now = SystemClock().now_ms()
+    with closing(bootstrap.key_store(service_settings)) as key_store:
+        for per_day in (10, 5, 4):
+            grant = key_issuing.Grant(scope=Scope("shop", "sh_1"), per_day=per_day)
+            key = key_issuing.issue(key_store, grant, os.urandom, now, OPERATOR).key
+            _use(service_settings, key.key_id, 4, now)
+    found = samples(service_settings, tmp_path)
+    assert found["counterfoil_active_keys", ()] == 3
+    assert named(found, "counterfoil_keys_at_quota", "percent") == {"80": 2, "100": 1}
+    assert key.key_id not in str(found)
+
+
+def _use(of: Settings, key_id: str, count: int, now: int) -> None:
+    with closing(sqlite3.connect(of.store / "usage.sqlite3", isolation_level=None)) as usage:
+        usage.execute("INSERT INTO daily_totals VALUES (?, ?, ?)", (key_id, as_number(thai_day(now)), count))
