@@ -16,6 +16,7 @@ from msgspec import Struct
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Listing, Position, StoredCursor
@@ -153,6 +154,11 @@ class Books(Protocol):
 
         The horizon of the page has reached `until`. Without `until`, the range ends at the horizon.
         """
+
+    async def changes(
+        self, scope: Scope, window: Window, after: FeedPosition | None, limit: int, reached: int = 0
+    ) -> FeedPage:
+        """Return a page of the feed of changes. The server has reached `window.until` as well as `reached`."""
 
     async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None: ...
 

@@ -2,11 +2,12 @@
 
 from counterfoil.client.api import AsyncClient, Client
 from counterfoil.client.errors import CounterfoilError, NotThisService, QuotaSpent, Refusal, Unreachable
-from counterfoil.client.models import Bill, Member, Page, Shop, Usage
+from counterfoil.client.models import Bill, Change, Member, Page, Shop, Usage
 
 __all__ = [
     "AsyncClient",
     "Bill",
+    "Change",
     "Client",
     "CounterfoilError",
     "Member",

@@ -121,6 +121,7 @@ class Batch:
         self._removals = dict(removals)
         self.remembered: dict[RecordKey, float] = {}
         self._stored_bills = set(self.bills)
+        self._stored_franchises = {row.number: row.franchise_id for row in self.shops.values()}
         self._stored_members = {(row.provider_id, row.token) for row in stored}
 
     def apply(self, changes: Iterable[PreparedChange]) -> list[Outcome]:
@@ -142,6 +143,21 @@ class Batch:
 
     def written_shops(self) -> list[ShopRow]:
         return [row for row in self.shops.values() if row.dirty]
+
+    def relisted_shops(self) -> list[ShopRow]:
+        """Return the shops whose published entry has changed, appeared or disappeared."""
+        return [row for row in self.shops.values() if row.relisted]
+
+    def touched_shops(self) -> list[int]:
+        """Return the numbers of the shops of which some bill was written or removed."""
+        written = {row.shop for row in self.bills.values() if row.body is not None}
+        return sorted(written | {shop for shop, _ in self.removed_bills()})
+
+    def departures(self) -> list[tuple[str, int]]:
+        """Return the shops that left a franchise, each as that franchise and the shop's number."""
+        before = self._stored_franchises
+        moved = [row for row in self.shops.values() if row.franchise_id != before.get(row.number)]
+        return [(left, row.number) for row in moved if (left := before.get(row.number)) is not None]
 
     def written_bases(self) -> list[BaseRow]:
         return [row for row in self.bases.values() if row.dirty]
@@ -181,6 +197,7 @@ class Batch:
             facts=ready.facts,
             body=ready.body,
             dirty=True,
+            relisted=known is None or known.relisted or known.removed or known.body != ready.body,
         )
         return Outcome.CHANGED if known else Outcome.ADDED
 
@@ -195,7 +212,7 @@ class Batch:
             return Outcome.UNCHANGED
         if _is_late(change.rev, known.rev):
             return Outcome.LATE
-        known.removed, known.rev, known.dirty = True, change.rev, True
+        known.removed, known.rev, known.dirty, known.relisted = True, change.rev, True, True
         return Outcome.REMOVED
 
     # --- removals ----------------------------------------------------------------
@@ -223,7 +240,9 @@ class Batch:
             if self._removed_since(ready):
                 return Outcome.LATE
             stamp = None if closed.history else self.stamp
-            self.bills[shop.number, bill.id] = _written(shop.number, change, ready.body, ready.digest, stamp)
+            row = _written(shop.number, change, ready.body, ready.digest, stamp)
+            row.loaded_at = self.stamp if closed.history else 0
+            self.bills[shop.number, bill.id] = row
             return Outcome.ADDED
         if _is_late(change.rev, known.rev):
             return Outcome.LATE

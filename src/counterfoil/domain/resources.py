@@ -322,3 +322,52 @@ class Usage(Resource, frozen=True):
             max_length=7,
         ),
     ]
+
+
+# --- the feed of changes -----------------------------------------------------
+
+
+class ChangedBill(Resource, frozen=True):
+    """Element of the feed of changes: a bill that is new or has changed."""
+
+    type: Annotated[Literal["bill"], Doc(description="The kind of this element.")]
+    shop_id: Annotated[str, Doc(description="The bill's shop. Bills are identified by `shopId` and `id` together.")]
+    bill: Annotated[Bill, Doc(description="The whole bill, as the bill list returns it.")]
+
+
+class RemovedBill(Resource, frozen=True):
+    """Element of the feed of changes: a bill that no longer exists."""
+
+    type: Annotated[Literal["billRemoved"], Doc(description="The kind of this element.")]
+    shop_id: Annotated[str, Doc(description="The bill's shop.")]
+    id: Annotated[str, Doc(description="The bill's `id`. You may never have received this bill.")]
+
+
+class ChangedShop(Resource, frozen=True):
+    """Element of the feed of changes: a shop that joined the scope, was listed again or has changed."""
+
+    type: Annotated[Literal["shop"], Doc(description="The kind of this element.")]
+    shop_id: Annotated[str, Doc(description="The shop.")]
+    full: Annotated[
+        bool,
+        Doc(description="True if all bills of the shop follow in this pass: delete those that you have of it first."),
+    ]
+    shop: Annotated[Shop, Doc(description="The shop, as the shop list returns it.")]
+
+
+class RemovedShop(Resource, frozen=True):
+    """Element of the feed of changes: a shop that the shop list no longer returns."""
+
+    type: Annotated[Literal["shopRemoved"], Doc(description="The kind of this element.")]
+    shop_id: Annotated[str, Doc(description="The shop. You may never have received it.")]
+    full: Annotated[
+        bool,
+        Doc(description="True if all bills of the shop follow in this pass: delete those that you have of it first."),
+    ]
+    in_scope: Annotated[
+        bool,
+        Doc(
+            description="True if the shop was closed: the key can still read its bills, and their changes still come. "
+            "False if it left the scope: nothing more comes unless it returns, and then it comes in full."
+        ),
+    ]

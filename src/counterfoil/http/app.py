@@ -27,6 +27,7 @@ ROUTES = (
     Route("shops", handlers.shops),
     Route("transactions", handlers.transactions),
     Route("transactions/{id}", handlers.transaction),
+    Route("changes", handlers.changes),
     Route("members", handlers.members),
     Route("members/lookup", handlers.lookup),
     Route("members/{memberToken}", handlers.member),

@@ -61,6 +61,7 @@ class Chores:
         while not self._stop.wait(self._settings.tick_ms / 1000):
             self._run("horizon", 0, self._ledger.advance_horizon)
             self._run("checkpoint", CHECKPOINT_SEC, self._ledger.checkpoint)
+            self._run("prune_removals", PRUNE_SEC, self._ledger.prune_removals)
 
     def _run_usage_chores(self) -> None:
         while not self._stop.wait(USAGE_CHECKPOINT_SEC):

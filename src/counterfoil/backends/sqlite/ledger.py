@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, starmap
 from pathlib import Path
 
+from counterfoil.backends.sqlite import change_feed
 from counterfoil.backends.sqlite.files import WAIT_SEC, checkpoint, read_write, translated, writing
 from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
@@ -28,18 +29,18 @@ _SET_HORIZON = "UPDATE horizon SET at = ?"
 _LAST_SHOP = "SELECT coalesce(max(number), 0) FROM shops"
 _SHOPS = """
     WITH asked (id) AS (VALUES {keys})
-    SELECT number, id, franchise_id, provider_id, removed, rev, facts_version, applied_version, facts, body
+    SELECT number, id, franchise_id, provider_id, removed, rev, latest_version, applied_version, facts, body
     FROM asked CROSS JOIN shops USING (id)
 """
 _PUT_SHOP = """
     INSERT INTO shops
-        (number, id, franchise_id, provider_id, removed, rev, next_bill, facts_version, applied_version, facts, body)
+        (number, id, franchise_id, provider_id, removed, rev, next_bill, latest_version, applied_version, facts, body)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, ?8, ?9, ?10)
     ON CONFLICT (number) DO UPDATE SET
         franchise_id = excluded.franchise_id, provider_id = excluded.provider_id, removed = excluded.removed,
-        rev = excluded.rev, facts_version = excluded.facts_version, facts = excluded.facts, body = excluded.body
+        rev = excluded.rev, latest_version = excluded.latest_version, facts = excluded.facts, body = excluded.body
 """
-_FACTS = "SELECT facts_version, facts FROM shops WHERE id = ?"
+_FACTS = "SELECT latest_version, facts FROM shops WHERE id = ?"
 _NEXT_BILLS = """
     WITH asked (number) AS (VALUES {keys}) SELECT number, next_bill FROM asked CROSS JOIN shops USING (number)
 """
@@ -52,19 +53,19 @@ _BILLS = """
 _ADD_BILL = """
     INSERT INTO bills
         (number, shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld,
-        body)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        body, loaded_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _CHANGE_BILL = """
     UPDATE bills SET bill_day = ?3, closed_at = ?4, updated_at = ?5, trading_day = ?6, rev = ?7, facts_version = ?8,
-        digest = ?9, seal = ?10, withheld = ?11, body = ?12
+        digest = ?9, seal = ?10, withheld = ?11, body = ?12, loaded_at = ?13
     WHERE shop = ?1 AND id = ?2
 """
 _SETTLE_BILL = "UPDATE bills SET trading_day = ?3, rev = ?4, withheld = ?5 WHERE shop = ?1 AND id = ?2"
 _SETTLE_FACTS = "UPDATE bills SET facts_version = ?3, trading_day = ?4, withheld = ?5 WHERE shop = ?1 AND id = ?2"
 _REMOVE_BILL = "DELETE FROM bills WHERE shop = ? AND id = ?"
 
-_TO_REWRITE = "SELECT number, facts_version, facts FROM shops WHERE applied_version < facts_version LIMIT 1"
+_TO_REWRITE = "SELECT number, latest_version, facts FROM shops WHERE applied_version < latest_version LIMIT 1"
 _OUTDATED_BILLS = """
     SELECT number, closed_at, updated_at, trading_day, rev, withheld, body FROM bills
     WHERE number BETWEEN ? AND ? AND facts_version < ? ORDER BY number LIMIT ?
@@ -153,6 +154,7 @@ class SqliteLedger:
             bills = [rewritten(OutdatedBill(*row[1:]), number, known, stamp) for row in rows]
             self._write_all(_CHANGE_BILL, (bill.values(bill.rev) for bill in bills if bill.body is not None))
             self._write_all(_SETTLE_FACTS, (bill.facts_values() for bill in bills if bill.body is None))
+            change_feed.touch(self._connection, number, stamp)
             if len(rows) < most:
                 self._connection.execute(_REWRITTEN, (version, number))
         # Record the progress only after the commit, because a failed transaction has rewritten nothing.
@@ -167,6 +169,10 @@ class SqliteLedger:
             if now > horizon:
                 self._connection.execute(_SET_HORIZON, (now,))
             return max(now, horizon)
+
+    def prune_removals(self) -> int:
+        with translated(), writing(self._connection, WAIT_SEC["books"]):
+            return change_feed.prune(self._connection, self._horizon())
 
     def checkpoint(self) -> None:
         checkpoint(self._connection)
@@ -228,6 +234,7 @@ class SqliteLedger:
         self._write_all(_CHANGE_BILL, (row.values(row.rev) for row in batch.changed_bills()))
         self._write_all(_SETTLE_BILL, (row.settled_values(row.rev) for row in batch.settled_bills()))
         self._put_members(batch)
+        change_feed.record(self._connection, batch)
 
     def _add_bills(self, rows: Sequence[BillRow]) -> None:
         next_bill: dict[int, int] = dict(self._found(_NEXT_BILLS, list(zip({row.shop for row in rows}))))

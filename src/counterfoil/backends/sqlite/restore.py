@@ -5,6 +5,8 @@
 - No cursor that a client holds is taken for another position: every cursor in
   the backup expires, and until no client can hold an older one, cursors get
   fresh ids instead of the ids of their rows.
+- No mark of the feed of changes from before the restore is continued: a client may hold changes that the backup does
+  not have.
 - A key that the replaced store had revoked stays revoked, and a scheduled revocation stays scheduled, if its files
   can be read.
 """
@@ -22,6 +24,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace as replace_fields
 
+from counterfoil.backends.sqlite import change_feed
 from counterfoil.backends.sqlite.backup import BackupManifest, BackupRefused, sha256, sync
 from counterfoil.backends.sqlite.files import WAIT_SEC, path_of, read_write, translated, writing
 from counterfoil.backends.sqlite.keys import SqliteKeyStore
@@ -32,7 +35,7 @@ from counterfoil.domain.paging import EXTRA, LIFETIME_MS, RESERVED_MS
 # A random id of this length is never drawn twice.
 LONG_ENOUGH = 16
 
-_RAISE_HORIZON = "UPDATE horizon SET at = max(at, ?) RETURNING at"
+_RAISE_HORIZON = "UPDATE horizon SET at = max(at + 1, ?) RETURNING at"
 _EXPIRE_CURSORS = "UPDATE cursors SET expired = 1, ends_at = ? + ?"
 _REMEMBER = "INSERT OR IGNORE INTO revocations (key_id, at) VALUES (?, ?)"
 _DROP_GUARD = "DROP TRIGGER IF EXISTS restored_cursors"
@@ -169,7 +172,9 @@ def _read_alone(folder: Path, name: Name) -> list[tuple[Any, ...]]:
 def _keep_promises(draft: Path, replaced: Replaced, now_ms: int) -> int:
     """Bring the restored files up to date with what the replaced store has promised; return the horizon."""
     with closing(read_write(draft, "books")) as books, translated(), writing(books, WAIT_SEC["books"]):
-        (horizon,) = books.execute(_RAISE_HORIZON, (max(now_ms, replaced.horizon),)).fetchone()
+        # The horizon becomes higher than any that was reported, so marks from before the restore can be told apart.
+        (horizon,) = books.execute(_RAISE_HORIZON, (max(now_ms, replaced.horizon + 1),)).fetchone()
+        change_feed.refuse_marks_below(books, horizon)
     with closing(read_write(draft, "usage")) as usage, translated(), writing(usage, WAIT_SEC["usage"]):
         usage.execute(_EXPIRE_CURSORS, (now_ms, RESERVED_MS))
         usage.execute(_DROP_GUARD)
