@@ -18,6 +18,7 @@ from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.allowance import Admitted, TooFast
 from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
+from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 
@@ -159,6 +160,17 @@ class Books(Protocol):
         self, scope: Scope, window: Window, after: FeedPosition | None, limit: int, reached: int = 0
     ) -> FeedPage:
         """Return a page of the feed of changes. The server has reached `window.until` as well as `reached`."""
+
+    async def digests(
+        self,
+        scope: Scope,
+        shop_id: str | None,
+        days: tuple[int, int],
+        after: ShopDay | None,
+        limit: int,
+        reached: int = 0,
+    ) -> DigestPage:
+        """Return a page of the totals per shop and day, of one shop or of all shops in scope."""
 
     async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None: ...
 

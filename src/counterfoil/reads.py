@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType, json
 from counterfoil.domain import allowance, members
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import Admitted
-from counterfoil.domain.calendar import compact, days_until
+from counterfoil.domain.calendar import as_number, compact, days_until
 from counterfoil.domain.change_feed import BEGINNING, REMOVALS_KEPT_MS, FeedPosition, Window
 from counterfoil.domain.feed_tokens import FeedTokens
 from counterfoil.domain.member_template import fill_in
@@ -25,13 +25,16 @@ from counterfoil.domain.problems import (
     SHOP_NOT_IN_SCOPE,
     Refused,
 )
-from counterfoil.domain.requests import BillList, ByChange, ByDay, ChangeFeed, Lookup, MemberList
+from counterfoil.domain.requests import BillList, ByChange, ByDay, ChangeFeed, DigestList, Lookup, MemberList
 from counterfoil.domain.resources import MemberReference
+from counterfoil.domain.rows import NO_DAY
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ports import BillPage, Books, Clock, Cursors, Meter, StoreUnavailable
 
 # Number of fresh IDs to try for one cursor before giving up. The last ones are long enough to be unique.
 MAX_CURSOR_ATTEMPTS = 6
+# Later than any day, as `as_number` writes days.
+LAST_DAY = 99_999_999
 
 
 class Caller(Struct, frozen=True):
@@ -132,6 +135,25 @@ class Reads:
             next_cursor=None if page.last is None else self._feed_tokens.cursor(caller.key, window, page.last),
             mark=self._feed_tokens.mark(caller.key, window.until) if is_last else None,
         )
+
+    async def digests(self, caller: Caller, question: DigestList) -> Answer:
+        key, shop_id = caller.key, question.shop_id
+        if shop_id is not None and not await self._covers_shop(caller, shop_id):
+            raise Refused(SHOP_NOT_IN_SCOPE)
+        dated = question.first is not None or question.last is not None
+        first = as_number(question.first) if question.first else NO_DAY + dated
+        last = as_number(question.last) if question.last else LAST_DAY
+        horizon, after = caller.horizon or await self._books.horizon(), None
+        query = json.encode((shop_id, first, last)).decode()
+        if question.cursor is not None:
+            resumed = self._feed_tokens.read_digest_cursor(key, query, question.cursor)
+            if resumed is None or resumed[0] > horizon:
+                raise Refused(BAD_CURSOR)
+            horizon, after = resumed
+        reached = max(horizon, caller.reached)
+        page = await self._books.digests(key.scope, shop_id, (first, last), after, question.limit, reached)
+        cursor = None if page.last is None else self._feed_tokens.digest_cursor(key, horizon, query, page.last)
+        return Answer(data=page.elements, horizon=horizon, seal=b"".join(page.elements), next_cursor=cursor)
 
     async def bill(self, caller: Caller, bill_id: str) -> Answer:
         found = await self._books.bill(caller.key.scope, bill_id, caller.reached)
@@ -256,6 +278,12 @@ class Reads:
             fresh = fresh_cursor(last.id, self._new_id(), longer=attempt >= MAX_CURSOR_ATTEMPTS // 2)
             cursor = await self._cursors.hand_out(listing, next_position, fresh)
         raise StoreUnavailable(f"found no unused cursor id in {MAX_CURSOR_ATTEMPTS} attempts")
+
+    async def _covers_shop(self, caller: Caller, shop_id: str) -> bool:
+        scope = caller.key.scope
+        if scope.kind == "shop":
+            return scope.id == shop_id
+        return await self._books.has_shop(scope, shop_id, caller.reached)
 
     async def _require_provider(self, caller: Caller, provider_id: str) -> None:
         if not await self._books.covers(caller.key.scope, provider_id, caller.reached):

@@ -2,7 +2,7 @@
 
 from counterfoil.client.api import AsyncClient, Client
 from counterfoil.client.errors import CounterfoilError, NotThisService, QuotaSpent, Refusal, Unreachable
-from counterfoil.client.models import Bill, Change, Member, Page, Shop, Usage
+from counterfoil.client.models import Bill, Change, DayDigest, Member, Page, Shop, Usage
 
 __all__ = [
     "AsyncClient",
@@ -10,6 +10,7 @@ __all__ = [
     "Change",
     "Client",
     "CounterfoilError",
+    "DayDigest",
     "Member",
     "NotThisService",
     "Page",

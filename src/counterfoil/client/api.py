@@ -17,11 +17,11 @@ from typing import Any, Self, TypeVar, Unpack
 import httpx
 
 from counterfoil.client import calls, models
-from counterfoil.client.calls import FeedPaging, Paging, Selection
+from counterfoil.client.calls import DigestSelection, FeedPaging, Paging, Selection
 from counterfoil.client.connection import TIMEOUT_SEC, checked_url, request_headers, to_response
 from counterfoil.client.conversation import Call, Environment, HttpResponse, NoResponse, Send, Sleep, conversation
 from counterfoil.client.errors import Unreachable
-from counterfoil.client.models import Bill, Change, Member, Page, Shop, Usage
+from counterfoil.client.models import Bill, Change, DayDigest, Member, Page, Shop, Usage
 from counterfoil.client.pace import Pace
 
 Row = TypeVar("Row")
@@ -85,6 +85,9 @@ class Client:
     def change_pages(self, **paging: Unpack[FeedPaging]) -> Iterator[Page[Change]]:
         """Yield the pages of a pass through the feed of changes. Only the last page has a `mark`."""
         return self._pages(calls.changes(**paging), models.change)
+
+    def digest_pages(self, **selection: Unpack[DigestSelection]) -> Iterator[Page[DayDigest]]:
+        return self._pages(calls.digests(**selection), models.digest)
 
     def members(self, provider_id: str, **paging: Unpack[Paging]) -> Iterator[Member]:
         for page in self.member_pages(provider_id, **paging):
@@ -198,6 +201,9 @@ class AsyncClient:
 
     def change_pages(self, **paging: Unpack[FeedPaging]) -> AsyncIterator[Page[Change]]:
         return self._pages(calls.changes(**paging), models.change)
+
+    def digest_pages(self, **selection: Unpack[DigestSelection]) -> AsyncIterator[Page[DayDigest]]:
+        return self._pages(calls.digests(**selection), models.digest)
 
     async def members(self, provider_id: str, **paging: Unpack[Paging]) -> AsyncIterator[Member]:
         async for page in self.member_pages(provider_id, **paging):

@@ -34,6 +34,14 @@ class FeedPaging(Paging, total=False):
     since: str | None
 
 
+class DigestSelection(Paging, total=False):
+    """The digests to read: of one shop or of all, dated `first` to `last`, or all days."""
+
+    shop_id: str | None
+    first: date | None
+    last: date | None
+
+
 class Selection(Paging, total=False):
     """The bills to read: those dated `first` to `last`, or those that changed at or after `updated_since`."""
 
@@ -71,6 +79,26 @@ def changes(*, since: str | None = None, limit: int = MAX_FEED_LIMIT, cursor: st
     if cursor is not None:
         query.append(("cursor", cursor))
     return Call("changes", tuple(query))
+
+
+def digests(
+    *,
+    shop_id: str | None = None,
+    first: date | None = None,
+    last: date | None = None,
+    limit: int = MAX_FEED_LIMIT,
+    cursor: str | None = None,
+) -> Call:
+    query = [("limit", str(limit))]
+    if shop_id is not None:
+        query.append(("shopId", shop_id))
+    if first is not None:
+        query.append(("from", _format_day(first)))
+    if last is not None:
+        query.append(("to", _format_day(last)))
+    if cursor is not None:
+        query.append(("cursor", cursor))
+    return Call("digests", tuple(query))
 
 
 def members(provider_id: str, *, limit: int = MAX_LIMIT, cursor: str | None = None) -> Call:

@@ -189,6 +189,17 @@ class RemovedShop(TypedDict):
 Change = ChangedBill | RemovedBill | ChangedShop | RemovedShop
 
 
+class DayDigest(TypedDict):
+    shopId: str
+    day: str | None
+    bills: int
+    voids: int
+    net: Decimal
+    tip: Decimal
+    latestUpdatedAt: str | None
+    hash: str
+
+
 Row = TypeVar("Row")
 
 
@@ -243,6 +254,11 @@ def change(element: dict[str, Any]) -> Change:
     if element["type"] == "bill":
         with_decimal_amounts(element["bill"])
     return element  # type: ignore[return-value]  # a plain dictionary with the right keys
+
+
+def digest(record: dict[str, Any]) -> DayDigest:
+    _convert_to_decimal(record, ("net", "tip"))
+    return record  # type: ignore[return-value]  # a plain dictionary with the right keys
 
 
 def with_decimal_balances(member: dict[str, Any]) -> Member:

@@ -89,6 +89,7 @@ BOOKS = (
     CopiedTable("departures", ("franchise_id", "shop"), ("left_at",)),
     CopiedTable("removed_bills", ("shop", "id"), ("removed_at",)),
     CopiedTable("feed", ("one",), ("oldest",)),
+    CopiedTable("day_totals", ("shop", "bill_day"), ("stale", "bills", "voids", "net", "tip", "latest", "hash")),
     BILLS,
     LOADS,
 )

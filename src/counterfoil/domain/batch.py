@@ -121,6 +121,7 @@ class Batch:
         self._removals = dict(removals)
         self.remembered: dict[RecordKey, float] = {}
         self._stored_bills = set(self.bills)
+        self._stored_days = {key: row.bill_day for key, row in self.bills.items()}
         self._stored_franchises = {row.number: row.franchise_id for row in self.shops.values()}
         self._stored_members = {(row.provider_id, row.token) for row in stored}
 
@@ -152,6 +153,13 @@ class Batch:
         """Return the numbers of the shops of which some bill was written or removed."""
         written = {row.shop for row in self.bills.values() if row.body is not None}
         return sorted(written | {shop for shop, _ in self.removed_bills()})
+
+    def stale_days(self) -> list[tuple[int, int]]:
+        """Return the days, each with the number of its shop, whose bills were written, moved or removed."""
+        written = {key: row for key, row in self.bills.items() if row.body is not None}
+        new = {(row.shop, row.bill_day) for row in written.values()}
+        old = {(key[0], day) for key, day in self._stored_days.items() if key in written or key not in self.bills}
+        return sorted(new | old)
 
     def departures(self) -> list[tuple[str, int]]:
         """Return the shops that left a franchise, each as that franchise and the shop's number."""
@@ -335,6 +343,12 @@ def rewritten(row: OutdatedBill, shop: int, known: KnownFacts, stamp: int) -> Bi
         return replace(_written(shop, change, b"", b"", None), body=None)
     body = _encode(replace(closed.bill, updated_at=None))
     return _written(shop, change, body, digest_of(body), stamp)
+
+
+def rewritten_days(old: Iterable[OutdatedBill], new: Iterable[BillRow]) -> list[tuple[int, int]]:
+    """Return the days that a rewrite of bills changed, each with the number of its shop."""
+    changed = [(before.bill_day, bill) for before, bill in zip(old, new, strict=True) if bill.body is not None]
+    return sorted({(bill.shop, day) for before, bill in changed for day in (before, bill.bill_day)})
 
 
 def _written(shop: int, change: PutBill, body: bytes, digest: bytes, stamp: int | None) -> BillRow:

@@ -1,8 +1,9 @@
-"""Marks and cursors of the feed: signed, self-contained, and bound to a key lineage and its scope.
+"""Marks and cursors that are signed, self-contained, and bound to a key lineage and its scope.
 
-The service stores nothing about a pass, so a mark or a cursor holds everything
-that is needed to continue. The signature makes sure that the service issued it,
-for this lineage and this scope.
+The feed of changes and the list of digests use them. The service stores nothing
+about a pass, so a mark or a cursor holds everything that is needed to continue.
+The signature makes sure that the service issued it, for this lineage and this
+scope.
 """
 
 import binascii
@@ -15,6 +16,7 @@ from msgspec import Struct, msgpack
 
 from counterfoil.domain.access import Key
 from counterfoil.domain.change_feed import FeedPosition, Window
+from counterfoil.domain.day_totals import ShopDay
 
 SIGNATURE_BYTES = 16
 
@@ -32,8 +34,16 @@ class _Cursor(Struct, frozen=True, array_like=True, tag="c"):
     id: str
 
 
+class _DigestCursor(Struct, frozen=True, array_like=True, tag="d"):
+    horizon: int
+    query: str
+    shop_id: str
+    day: int
+
+
+_Token = _Mark | _Cursor | _DigestCursor
 _encode = msgpack.Encoder().encode
-_decode = msgpack.Decoder(_Mark | _Cursor).decode
+_decode = msgpack.Decoder(_Token).decode
 
 
 class FeedTokens:
@@ -61,11 +71,21 @@ class FeedTokens:
         position = FeedPosition(found.shop_id, found.part, found.stamp, found.id)
         return Window(found.since, found.until), position
 
-    def _signed(self, owner: Key, token: _Mark | _Cursor) -> str:
+    def digest_cursor(self, owner: Key, horizon: int, query: str, last: ShopDay) -> str:
+        return self._signed(owner, _DigestCursor(horizon, query, last.shop_id, last.day))
+
+    def read_digest_cursor(self, owner: Key, query: str, text: str) -> tuple[int, ShopDay] | None:
+        """Return the horizon of a list of digests and a position in it; None if it is not a cursor of this list."""
+        found = self._verified(owner, text)
+        if not isinstance(found, _DigestCursor) or found.query != query:
+            return None
+        return found.horizon, ShopDay(found.shop_id, found.day)
+
+    def _signed(self, owner: Key, token: _Token) -> str:
         payload = _encode(token)
         return urlsafe_b64encode(self._signature(owner, payload) + payload).decode().rstrip("=")
 
-    def _verified(self, owner: Key, text: str) -> _Mark | _Cursor | None:
+    def _verified(self, owner: Key, text: str) -> _Token | None:
         try:
             data = urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4))
         except (ValueError, binascii.Error):
@@ -76,7 +96,7 @@ class FeedTokens:
         if not hmac.compare_digest(signature, self._signature(owner, payload)) or not is_canonical:
             return None
         try:
-            found: _Mark | _Cursor = _decode(payload)
+            found: _Token = _decode(payload)
             return found
         except msgspec.MsgspecError:
             return None

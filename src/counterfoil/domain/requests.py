@@ -67,6 +67,16 @@ class ChangeFeed(Struct, frozen=True):
     cursor: str | None
 
 
+class DigestList(Struct, frozen=True):
+    """A page of digests. Without `first` and `last`, bills without a date are included."""
+
+    shop_id: str | None
+    first: date | None
+    last: date | None
+    limit: int
+    cursor: str | None
+
+
 class Lookup(Struct, frozen=True):
     provider_id: str
     messaging_user_id: str
@@ -105,6 +115,16 @@ def member_list(query: dict[str, str]) -> MemberList:
 
 def change_feed(query: dict[str, str]) -> ChangeFeed:
     return ChangeFeed(query.get("since"), limit(query.get("limit"), MAX_FEED_LIMIT), query.get("cursor"))
+
+
+def digest_list(query: dict[str, str]) -> DigestList:
+    first = _parse_day(query["from"], "from") if "from" in query else None
+    last = _parse_day(query["to"], "to") if "to" in query else None
+    if first and last and first > last:
+        raise Refused(BAD_QUERY, "from must not be after to.")
+    if query.get("shopId") == "":
+        raise Refused(BAD_QUERY, "shopId must not be empty; leave it out for all shops.")
+    return DigestList(query.get("shopId"), first, last, limit(query.get("limit"), MAX_FEED_LIMIT), query.get("cursor"))
 
 
 def lookup(query: dict[str, str]) -> Lookup:

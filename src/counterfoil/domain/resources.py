@@ -371,3 +371,30 @@ class RemovedShop(Resource, frozen=True):
             "False if it left the scope: nothing more comes unless it returns, and then it comes in full."
         ),
     ]
+
+
+# --- digests -----------------------------------------------------------------
+
+
+class DayDigest(Resource, frozen=True):
+    """What the bills of one shop and one calendar day add up to."""
+
+    shop_id: Annotated[str, Doc(description="The shop.")]
+    day: Annotated[
+        str | None,
+        Doc(description="The `billDate` of the bills, YYYY-MM-DD; null for the bills of the shop without a date."),
+    ]
+    bills: Annotated[int, Doc(description="Number of bills, voids included.")]
+    voids: Annotated[int, Doc(description="Number of bills whose `status` is `void`.")]
+    net: Annotated[Number, Doc(description="Exact sum of `amounts.net`; null counts as 0.")]
+    tip: Annotated[Number, Doc(description="Exact sum of `amounts.tip`; null counts as 0.")]
+    latest_updated_at: Annotated[
+        str | None, Doc(description="The latest `updatedAt` of these bills, in UTC; null if none has one.")
+    ]
+    hash: Annotated[
+        str,
+        Doc(
+            description="A whole number as text: the sum over all bills of the first 15 hexadecimal digits of "
+            "`MD5(id|ms)`, where `ms` is `updatedAt` in milliseconds since 1970 UTC, or empty if it is null."
+        ),
+    ]

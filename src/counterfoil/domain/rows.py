@@ -105,6 +105,7 @@ class OutdatedBill(Struct, frozen=True):
     rev: float | None
     withheld: bytes | None
     body: bytes
+    bill_day: int = NO_DAY
 
 
 class BaseRow(Struct):

@@ -28,6 +28,7 @@ ROUTES = (
     Route("transactions", handlers.transactions),
     Route("transactions/{id}", handlers.transaction),
     Route("changes", handlers.changes),
+    Route("digests", handlers.digests),
     Route("members", handlers.members),
     Route("members/lookup", handlers.lookup),
     Route("members/{memberToken}", handlers.member),

@@ -73,7 +73,7 @@ _WRITER_IS_GONE = """
     ))
 """
 
-_BILLS = "SELECT shop, id, trading_day, rev, digest, withheld FROM bills WHERE shop = %s AND id = ANY(%s)"
+_BILLS = "SELECT shop, id, trading_day, rev, digest, withheld, bill_day FROM bills WHERE shop = %s AND id = ANY(%s)"
 _BILL = (
     "(%s::integer, %s, %s::integer, %s::bigint, %s::bigint, %s, %s::numeric, %s::integer, %b, %b, %b, %b, %s::bigint)"
 )

@@ -15,11 +15,11 @@ from typing import Any
 from psycopg import Connection, Cursor
 from psycopg.errors import InsufficientPrivilege
 
-from counterfoil.backends.postgres import feed_records
+from counterfoil.backends.postgres import feed_records, total_records
 from counterfoil.backends.postgres.admin_connections import STATEMENT_SEC, ReconnectingConnection, translated
 from counterfoil.backends.postgres.deployment import fingerprint_of
 from counterfoil.backends.postgres.revisions import loaded, rev_text
-from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten
+from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten, rewritten_days
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, OutdatedBill, Row, ShopRow, account_values
 from counterfoil.ports import LoadProgress, StoreMismatch
@@ -47,7 +47,7 @@ _PUT_SHOPS = """
 _FACTS = "SELECT latest_version, facts FROM shops WHERE id = %s"
 
 _BILLS = """
-    SELECT bills.shop, bills.id, bills.trading_day, bills.rev, bills.digest, bills.withheld
+    SELECT bills.shop, bills.id, bills.trading_day, bills.rev, bills.digest, bills.withheld, bills.bill_day
     FROM unnest(%s::text[], %s::text[]) AS asked (shop_id, id)
     JOIN shops ON shops.id = asked.shop_id
     JOIN bills ON bills.shop = shops.number AND bills.id = asked.id
@@ -80,7 +80,7 @@ _REMOVE_BILLS = """
 
 _TO_REWRITE = "SELECT number, latest_version, facts FROM shops WHERE applied_version < latest_version LIMIT 1"
 _OUTDATED_BILLS = """
-    SELECT id, closed_at, updated_at, trading_day, rev, withheld, body FROM bills
+    SELECT id, closed_at, updated_at, trading_day, rev, withheld, body, bill_day FROM bills
     WHERE shop = %s AND id > %s AND facts_version < %s ORDER BY id LIMIT %s
 """
 _SETTLE_FACTS = """
@@ -195,8 +195,10 @@ class PostgresLedger:
             # again.
             after = self._rewritten.get((number, version), "")
             found = all_rows(self._line().execute(_OUTDATED_BILLS, (number, after, version, most), binary=True))
-            bills = [rewritten(OutdatedBill(*row[1:]), number, known, stamp) for row in found]
+            outdated = [OutdatedBill(*row[1:]) for row in found]
+            bills = [rewritten(bill, number, known, stamp) for bill in outdated]
             feed_records.touch(self._line(), [number], stamp)
+            total_records.mark_stale(self._line(), rewritten_days(outdated, bills))
             self._put_bills([bill for bill in bills if bill.body is not None])
             self._settle_facts([bill for bill in bills if bill.body is None])
             self._publish(stamp)
@@ -215,6 +217,12 @@ class PostgresLedger:
     def prune_removals(self) -> int:
         with translated(), self._line.within(STATEMENT_SEC) as connection:
             return feed_records.prune(connection)
+
+    def compute_totals(self, most: int) -> int:
+        """Compute the totals of up to `most` days whose bills have changed; return how many."""
+        with self._writing():
+            self._begin()
+            return total_records.compute(self._line(), most)
 
     def checkpoint(self) -> None:
         """Do nothing: PostgreSQL runs its own checkpoints."""
@@ -280,6 +288,7 @@ class PostgresLedger:
         self._do(_REMEMBER_REMOVALS, [(*removal, rev_text(rev)) for removal, rev in batch.remembered.items()])
         self._do(_PUT_BASES, [row.values(rev_text(row.rev)) for row in batch.written_bases()])
         feed_records.record(self._line(), batch)
+        total_records.mark_stale(self._line(), batch.stale_days())
 
     def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
         self._do(_REMOVE_BILLS, keys)

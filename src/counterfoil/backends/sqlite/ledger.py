@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, starmap
 from pathlib import Path
 
-from counterfoil.backends.sqlite import change_feed
+from counterfoil.backends.sqlite import change_feed, day_totals
 from counterfoil.backends.sqlite.files import WAIT_SEC, checkpoint, read_write, translated, writing
-from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten
+from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten, rewritten_days
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, OutdatedBill, Row, ShopRow, account_values
 from counterfoil.ports import Clock, LoadProgress, StoreMismatch
@@ -48,7 +48,7 @@ _SET_NEXT_BILL = "UPDATE shops SET next_bill = ?2 WHERE number = ?1"
 
 _BILLS = """
     WITH asked (shop, id) AS (VALUES {keys})
-    SELECT shop, id, trading_day, rev, digest, withheld FROM asked CROSS JOIN bills USING (shop, id)
+    SELECT shop, id, trading_day, rev, digest, withheld, bill_day FROM asked CROSS JOIN bills USING (shop, id)
 """
 _ADD_BILL = """
     INSERT INTO bills
@@ -67,7 +67,7 @@ _REMOVE_BILL = "DELETE FROM bills WHERE shop = ? AND id = ?"
 
 _TO_REWRITE = "SELECT number, latest_version, facts FROM shops WHERE applied_version < latest_version LIMIT 1"
 _OUTDATED_BILLS = """
-    SELECT number, closed_at, updated_at, trading_day, rev, withheld, body FROM bills
+    SELECT number, closed_at, updated_at, trading_day, rev, withheld, body, bill_day FROM bills
     WHERE number BETWEEN ? AND ? AND facts_version < ? ORDER BY number LIMIT ?
 """
 _REWRITTEN = "UPDATE shops SET applied_version = ? WHERE number = ?"
@@ -151,10 +151,12 @@ class SqliteLedger:
             first = max(number << SHOP_SHIFT, self._rewritten.get((number, version), 0))
             last = ((number + 1) << SHOP_SHIFT) - 1
             rows = self._connection.execute(_OUTDATED_BILLS, (first, last, version, most)).fetchall()
-            bills = [rewritten(OutdatedBill(*row[1:]), number, known, stamp) for row in rows]
+            outdated = [OutdatedBill(*row[1:]) for row in rows]
+            bills = [rewritten(bill, number, known, stamp) for bill in outdated]
             self._write_all(_CHANGE_BILL, (bill.values(bill.rev) for bill in bills if bill.body is not None))
             self._write_all(_SETTLE_FACTS, (bill.facts_values() for bill in bills if bill.body is None))
             change_feed.touch(self._connection, number, stamp)
+            day_totals.mark_stale(self._connection, rewritten_days(outdated, bills))
             if len(rows) < most:
                 self._connection.execute(_REWRITTEN, (version, number))
         # Record the progress only after the commit, because a failed transaction has rewritten nothing.
@@ -173,6 +175,11 @@ class SqliteLedger:
     def prune_removals(self) -> int:
         with translated(), writing(self._connection, WAIT_SEC["books"]):
             return change_feed.prune(self._connection, self._horizon())
+
+    def compute_totals(self, most: int) -> int:
+        """Compute the totals of up to `most` days whose bills have changed; return how many."""
+        with translated(), writing(self._connection, WAIT_SEC["books"]):
+            return day_totals.compute(self._connection, most)
 
     def checkpoint(self) -> None:
         checkpoint(self._connection)
@@ -235,6 +242,7 @@ class SqliteLedger:
         self._write_all(_SETTLE_BILL, (row.settled_values(row.rev) for row in batch.settled_bills()))
         self._put_members(batch)
         change_feed.record(self._connection, batch)
+        day_totals.mark_stale(self._connection, batch.stale_days())
 
     def _add_bills(self, rows: Sequence[BillRow]) -> None:
         next_bill: dict[int, int] = dict(self._found(_NEXT_BILLS, list(zip({row.shop for row in rows}))))

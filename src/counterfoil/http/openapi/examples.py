@@ -19,6 +19,7 @@ from counterfoil.domain.resources import (
     Channel,
     Coupon,
     DayCount,
+    DayDigest,
     Item,
     Member,
     MemberReference,
@@ -165,6 +166,19 @@ CHANGED_BILL = ChangedBill(type="bill", shop_id=SHOP.shop_id, bill=VOIDED_BILL)
 REMOVED_BILL = RemovedBill(type="billRemoved", shop_id=SHOP.shop_id, id="txn-3PX8B1")
 CHANGED_SHOP = ChangedShop(type="shop", shop_id=SHOP.shop_id, full=True, shop=SHOP)
 REMOVED_SHOP = RemovedShop(type="shopRemoved", shop_id="shp-old-town", full=False, in_scope=False)
+DIGEST = DayDigest(
+    shop_id=SHOP.shop_id,
+    day="2026-10-01",
+    bills=212,
+    voids=3,
+    net=55_650.5,
+    tip=420,
+    latest_updated_at="2026-10-01T02:05:40.902Z",
+    hash="122268340117418934823",
+)
+UNDATED_DIGEST = structs.replace(
+    DIGEST, day=None, bills=1, voids=0, net=0, tip=0, latest_updated_at=None, hash="98427116540903218"
+)
 MARK = "2ziXUIduYvtjaZz2aYe1F5Khbc8AAAGbdtqr6A"
 FEED_CURSOR = "uB90RDnPTEiDDM7C1POSHpehY__PAAABm3baq-iqc2hwLXJpdmVyA88AAAGbdtqoAapieG4tM1BYOEIx"
 
@@ -204,6 +218,8 @@ ALL: tuple[Resource, ...] = (
     REMOVED_BILL,
     CHANGED_SHOP,
     REMOVED_SHOP,
+    DIGEST,
+    UNDATED_DIGEST,
 )
 
 # Example data of each operation, by the name of the example.
@@ -211,13 +227,14 @@ _DATA: dict[str, dict[str, Resource | Sequence[Resource]]] = {
     "listShops": {"franchiseKey": [SHOP], "shopKey": [LONE_SHOP]},
     "listTransactions": {"fullPage": [BILL], "voided": [VOIDED_BILL], "nothing": []},
     "getTransaction": {"bill": BILL},
+    "listDigests": {"fullPage": [UNDATED_DIGEST, DIGEST], "nothing": []},
     "listChanges": {"fullPage": [CHANGED_SHOP], "lastPage": [REMOVED_SHOP, REMOVED_BILL, CHANGED_BILL], "nothing": []},
     "listMembers": {"fullPage": [MEMBER], "personalData": [MEMBER_IN_FULL]},
     "getMember": {"member": MEMBER, "personalData": MEMBER_IN_FULL},
     "lookupMember": {"found": MEMBER_REFERENCE},
     "getUsage": {"usage": USAGE},
 }
-_CURSORS = {"listTransactions": BILL.id, "listMembers": TOKEN, "listChanges": FEED_CURSOR}
+_CURSORS = {"listTransactions": BILL.id, "listMembers": TOKEN, "listChanges": FEED_CURSOR, "listDigests": FEED_CURSOR}
 
 
 def example_bodies(operation: Operation) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from counterfoil.domain.resources import (
     Bill,
     ChangedBill,
     ChangedShop,
+    DayDigest,
     Member,
     MemberReference,
     RemovedBill,
@@ -31,6 +32,7 @@ TAGS = {
     "Shops": "The branches that a key covers, each with its category tree.",
     "Transactions": "Closed bills of a branch, by calendar day or by last change.",
     "Changes": "One feed of everything that changed in a key's scope.",
+    "Digests": "What a complete copy adds up to.",
     "Members": "Loyalty members of a membership base, as of now.",
     "Usage": "How much of its quota the calling key has used.",
     "Description": "This document.",
@@ -123,6 +125,22 @@ OPERATIONS = (
         paged=True,
         parameters=("since", "feedLimit", "feedCursor", *_COMMON_PARAMETERS),
         refusals=(BAD_CURSOR, MARK_EXPIRED),
+    ),
+    Operation(
+        path="digests",
+        id="listDigests",
+        tag="Digests",
+        summary="What the bills of each shop and day add up to.",
+        description="Per shop and `billDate`, in this order: the number of bills and of voids, the sums of `net` and "
+        "`tip`, the latest `updatedAt`, and a hash over the `id` and `updatedAt` of all bills, which you can compute "
+        "from your copy. If a day differs, read that day again. Days without bills are left out. Bills without a date "
+        "are a day of their own (`day` is null), which is returned unless `from` or `to` is used. All changes up to "
+        "`serverTime` are included, and some later ones may be.",
+        response_schema="DigestsAnswer",
+        data=list[DayDigest],
+        paged=True,
+        parameters=("digestShopId", "digestFrom", "digestTo", "feedLimit", "digestCursor", *_COMMON_PARAMETERS),
+        refusals=(BAD_QUERY, BAD_CURSOR, SHOP_NOT_IN_SCOPE),
     ),
     Operation(
         path="members",

@@ -76,6 +76,35 @@ PARAMETERS: dict[str, Json] = {
         "schema": {"type": "string", "minLength": 1},
         "example": examples.FEED_CURSOR,
     },
+    "digestShopId": {
+        "name": "shopId",
+        "in": "query",
+        "description": "A branch in the key's scope. Leave it out for all of them.",
+        "schema": {"type": "string", "minLength": 1},
+        "example": examples.SHOP.shop_id,
+    },
+    "digestFrom": {
+        "name": "from",
+        "in": "query",
+        "description": "First calendar day, YYYYMMDD. There is no limit to the span.",
+        "schema": {"type": "string", "pattern": _DAY_PATTERN},
+        "example": "20260101",
+    },
+    "digestTo": {
+        "name": "to",
+        "in": "query",
+        "description": "Last calendar day (inclusive), YYYYMMDD.",
+        "schema": {"type": "string", "pattern": _DAY_PATTERN},
+        "example": "20261231",
+    },
+    "digestCursor": {
+        "name": "cursor",
+        "in": "query",
+        "description": "The `nextCursor` of the previous page, with all other parameters unchanged. Any other cursor "
+        "is `bad_cursor`: start the list again without one.",
+        "schema": {"type": "string", "minLength": 1},
+        "example": examples.FEED_CURSOR,
+    },
     "billCursor": {
         "name": "cursor",
         "in": "query",

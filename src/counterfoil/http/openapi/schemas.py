@@ -116,9 +116,9 @@ _MARK: Json = {
 }
 _FEED_CURSOR: Json = {
     "type": ["string", "null"],
-    "description": "For the next page, send it as `cursor` with the same `since`. Only null means that this was the "
-    "last page: a page may have fewer elements than `limit`, and a full page may be followed by an empty one. Treat it "
-    "as opaque.",
+    "description": "For the next page, send it as `cursor` with all other parameters unchanged. Only null means "
+    "that this was the last page: a page may have fewer elements than `limit`, and a full page may be followed by an "
+    "empty one. Treat it as opaque.",
 }
 
 
@@ -129,7 +129,7 @@ def _envelope(operation: Operation, data: Json) -> Json:
         "serverTime": _SERVER_TIME,
     }
     if operation.paged:
-        properties["nextCursor"] = _FEED_CURSOR if operation.marked else _NEXT_CURSOR
+        properties["nextCursor"] = _FEED_CURSOR if "feedLimit" in operation.parameters else _NEXT_CURSOR
     if operation.marked:
         properties["mark"] = _MARK
     return {
