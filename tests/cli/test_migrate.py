@@ -31,6 +31,8 @@ def test_migrate_makes_the_schema_and_says_what_it_ran(bare: str) -> None:
         "0002_meter.sql",
         "0003_forms.sql",
         "0004_cursors.sql",
+        "0006_change_feed.sql",
+        "0007_day_totals.sql",
     ]
     assert at(bare).json("migrate")["migrations"] == []
     assert "up to date" in at(bare)("migrate").stdout

@@ -49,7 +49,9 @@ def test_days_can_be_selected_and_then_bills_without_a_date_are_left_out(
 
 @pytest.mark.parametrize("limit", [1, 2, 5])
 def test_digests_are_read_page_by_page(shared_service: RunningService, of: Record, key: str, limit: int) -> None:
-    found, cursor, times = [], {}, set()
+    found: list[Record] = []
+    cursor: Record = {}
+    times = set()
     for _ in range(10):
         page = shared_service.get("digests", key, limit=limit, **cursor).json()
         found += page["data"]
