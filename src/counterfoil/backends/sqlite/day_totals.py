@@ -23,7 +23,7 @@ _DAYS = """
     FROM {shops} CROSS JOIN day_totals ON shop = number
     WHERE {within} AND (?2 IS NULL OR id = ?2) AND id >= ?3 AND (id > ?3 OR bill_day > ?4)
         AND bill_day BETWEEN ?5 AND ?6
-    ORDER BY id, bill_day LIMIT ?7
+    ORDER BY id, number, bill_day LIMIT ?7
 """
 _DAYS_OF = {
     "shop": _DAYS.format(shops="shops", within="id = ?1"),
