@@ -1,4 +1,4 @@
-"""Loader, server and puller killed with -9 at random points: nothing lost or doubled, nothing to repair by hand."""
+"""Loader, server and clients killed with -9 at random points: nothing lost or doubled, nothing to repair by hand."""
 
 from pathlib import Path
 
@@ -11,9 +11,9 @@ WORK_SEC = {"loader": 0.35, "puller": 0.9, "server": 0.1}
 
 
 def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProcesses:
-    """All three at work; one after the other is killed and started again, until there were so many kills.
+    """All at work; one after the other is killed and started again, until there were so many kills.
 
-    Of each at least an eighth.
+    Of each at least an eighth. The follower of the feed is killed at the end of each round.
     """
     processes = KillableProcesses(folder, bills, seed)
     longest = {victim: seconds * bills / 400 for victim, seconds in WORK_SEC.items()}
@@ -25,16 +25,19 @@ def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProc
             assert version <= kills, f"too few could be killed at work: {processes.kills}"
             processes.start("loader", version)
             processes.start("puller", version)
+            processes.start("follower", version)
             for victim in processes.chance.sample(list(WORK_SEC), 3):
                 processes.let_work(victim, processes.chance.uniform(longest[victim] / 4, longest[victim]))
                 if not processes.kill(victim):
                     longest[victim] = max(WORK_SEC[victim] / 4, longest[victim] * 0.8)
                 if victim == "server":
                     processes.start("server", version)
+            processes.kill("follower")
         processes.start("loader", version)
         processes.finish("loader")
-        processes.start("puller", version)
-        processes.finish("puller")
+        for client in ("puller", "follower"):
+            processes.start(client, version)
+            processes.finish(client)
         processes.assert_nothing_lost_or_doubled(version)
     finally:
         processes.close()
