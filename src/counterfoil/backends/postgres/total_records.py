@@ -24,6 +24,10 @@ def mark_stale(connection: Connection[Any], days: list[tuple[int, int]]) -> None
         connection.execute(_MARK_STALE, ([shop for shop, _ in days], [day for _, day in days]))
 
 
+def has_stale(connection: Connection[Any]) -> bool:
+    return connection.execute(_STALE, (1,)).fetchone() is not None
+
+
 def compute(connection: Connection[Any], most: int) -> int:
     """Compute up to `most` days that are stale; return how many. The caller holds the write lock."""
     stale = connection.execute(_STALE, (most,)).fetchall()

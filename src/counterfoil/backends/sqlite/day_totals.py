@@ -35,6 +35,10 @@ def mark_stale(connection: sqlite3.Connection, days: Iterable[tuple[int, int]]) 
     connection.executemany(_MARK_STALE, days)
 
 
+def has_stale(connection: sqlite3.Connection) -> bool:
+    return connection.execute(_STALE, (1,)).fetchone() is not None
+
+
 def compute(connection: sqlite3.Connection, most: int) -> int:
     """Compute up to `most` days that are stale, in the open transaction; return how many."""
     stale = connection.execute(_STALE, (most,)).fetchall()

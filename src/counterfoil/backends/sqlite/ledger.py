@@ -178,8 +178,12 @@ class SqliteLedger:
 
     def compute_totals(self, most: int) -> int:
         """Compute the totals of up to `most` days whose bills have changed; return how many."""
-        with translated(), writing(self._connection, WAIT_SEC["books"]):
-            return day_totals.compute(self._connection, most)
+        with translated():
+            # This runs often, and mostly there is nothing to do: then no load has to wait for the lock.
+            if not day_totals.has_stale(self._connection):
+                return 0
+            with writing(self._connection, WAIT_SEC["books"]):
+                return day_totals.compute(self._connection, most)
 
     def checkpoint(self) -> None:
         checkpoint(self._connection)
