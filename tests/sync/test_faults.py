@@ -168,8 +168,10 @@ def a_mark_from_the_server_that_is_ahead(machine: SyncMachine) -> None:
         machine.a_replica_catches_up(0)
         for node in range(2):
             machine.a_node_looks_at_its_servers(node)
-        machine.readers[2].finish()
-        machine.readers[3].finish()
+        for reader in machine.readers[2:4]:
+            # Nodes answer in turn, and the first answer comes from the node that prefers the server that is ahead.
+            machine.service.turn = 1 - order[0]
+            reader.finish()
         one_by_one(machine, 3)
 
 
