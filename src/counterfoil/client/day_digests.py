@@ -12,12 +12,12 @@ from counterfoil.client.api import Client
 from counterfoil.client.conversation import HttpResponse
 from counterfoil.client.errors import CounterfoilError, Refusal, is_bad_cursor
 from counterfoil.client.pages import MAX_RESTARTS
-from counterfoil.client.sinks import DayTotals
+from counterfoil.client.sinks import ShopDayTotals
 
 # The longest window of days that the list of bills accepts.
 WINDOW_DAYS = 31
 
-ByShopAndDay = dict[tuple[str, str | None], DayTotals]
+ByShopAndDay = dict[tuple[str, str | None], ShopDayTotals]
 
 
 class _Digest(Struct, rename="camel"):
@@ -65,7 +65,7 @@ class ServiceDigests:
             page = calls.decode_body(response, _decode)
             self._count(response)
             for digest in page.data:
-                totals = DayTotals(digest.bills, digest.voids, digest.net, digest.tip, digest.hash)
+                totals = ShopDayTotals(digest.bills, digest.voids, digest.net, digest.tip, digest.hash)
                 found[digest.shop_id, digest.day] = totals
             if page.next_cursor is None:
                 return found

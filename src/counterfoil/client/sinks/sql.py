@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from datetime import date
 from typing import Any
 
-from counterfoil.client.sinks import CopiedBill, DayTotals, SinkError
+from counterfoil.client.sinks import CopiedBill, ShopDayTotals, SinkError
 from counterfoil.client.sinks.newest import is_newer, latest_bills
 from counterfoil.client.tables import (
     BILLS,
@@ -247,12 +247,12 @@ class SqlSink(ABC):
             days.setdefault(day, []).append(CopiedBill(*bill))
         return days
 
-    def day_totals(self, since: date | None) -> dict[tuple[str, str | None], DayTotals]:
+    def day_totals(self, since: date | None) -> dict[tuple[str, str | None], ShopDayTotals]:
         milliseconds = f"CAST(round({self.microseconds('updated_at')} / 1000.0) AS BIGINT)"
         hashed = self.hash_number(f"id || '|' || coalesce(CAST({milliseconds} AS VARCHAR), '')")
         days = "" if since is None else "WHERE bill_date >= ?"
         rows = self.run(_DAY_TOTALS.format(hash=hashed, days=days), [] if since is None else [since])
-        return {(shop_id, day): DayTotals(*totals) for shop_id, day, *totals in rows}
+        return {(shop_id, day): ShopDayTotals(*totals) for shop_id, day, *totals in rows}
 
     def undated_bills(self, shop_id: str, since: str) -> list[CopiedBill]:
         copied = _SELECT_BILLS.format(changed=self.microseconds("updated_at"))
