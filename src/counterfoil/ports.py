@@ -1,9 +1,8 @@
 """The interfaces that the service requires of a store, and the errors that a store may raise.
 
-Reads return JSON as bytes if the store has it in that form. Every read that
-returns rows also returns the horizon: the instant up to which those rows are
-complete. A back end may raise `StoreUnavailable` or one of its subclasses from
-any of these methods, and `StoreMismatch` when a store is opened.
+Reads return JSON as bytes if the store has it in that form. Every read of rows
+also returns the horizon: the instant up to which those rows are complete. Any
+method may raise `StoreUnavailable`, and opening a store `StoreMismatch`.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +16,9 @@ from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.allowance import Admitted, TooFast
 from counterfoil.domain.audit import AuditEntry
+from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
+from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.intake import Feed, Intake
 from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Listing, Position, StoredCursor
@@ -158,6 +159,22 @@ class Books(Protocol):
 
         The horizon of the page is at or after `until`. If `until` is None, the range ends at the horizon.
         """
+
+    async def changes(
+        self, scope: Scope, window: Window, after: FeedPosition | None, limit: int, reached: int = 0
+    ) -> FeedPage:
+        """Return a page of the feed of changes. The server has reached `window.until` as well as `reached`."""
+
+    async def digests(
+        self,
+        scope: Scope,
+        shop_id: str | None,
+        days: tuple[int, int],
+        after: ShopDay | None,
+        limit: int,
+        reached: int = 0,
+    ) -> DigestPage:
+        """Return a page of the totals per shop and day, of one shop or of all shops in scope."""
 
     async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None: ...
 

@@ -11,24 +11,30 @@ from msgspec import UNSET, Struct, UnsetType, json
 from counterfoil.domain import allowance, members
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import Admitted
-from counterfoil.domain.calendar import compact, days_until
+from counterfoil.domain.calendar import as_number, compact, days_until
+from counterfoil.domain.change_feed import BEGINNING, REMOVALS_KEPT_MS, FeedPosition, Window
+from counterfoil.domain.feed_tokens import FeedTokens
 from counterfoil.domain.member_template import fill_in
 from counterfoil.domain.paging import BY_CHANGE, BY_DAY, BY_SIGN_UP, Listing, Position, StoredCursor, fresh_cursor
 from counterfoil.domain.problems import (
     BAD_CURSOR,
     LOOKUP_NOT_ENABLED,
+    MARK_EXPIRED,
     NOT_FOUND,
     PROVIDER_NOT_IN_SCOPE,
     SHOP_NOT_IN_SCOPE,
     Refused,
 )
-from counterfoil.domain.requests import BillList, ByChange, ByDay, Lookup, MemberList
+from counterfoil.domain.requests import BillList, ByChange, ByDay, ChangeFeed, DigestList, Lookup, MemberList
 from counterfoil.domain.resources import MemberReference
+from counterfoil.domain.rows import NO_DAY
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ports import BillPage, Books, Clock, Cursors, Meter, StoreUnavailable
 
 # Number of fresh IDs to try for one cursor before giving up. The last ones are long enough to be unique.
 MAX_CURSOR_ATTEMPTS = 6
+# Later than any day, as `as_number` writes days.
+LAST_DAY = 99_999_999
 
 
 class Caller(Struct, frozen=True):
@@ -58,13 +64,15 @@ class Answer(Struct, frozen=True, kw_only=True):
     """The answer to a question.
 
     `data` is finished JSON, or the elements of a list, some of which may
-    already be joined. `seal` changes if and only if `data` changes.
+    already be joined. `seal` changes if and only if `data` changes. `mark` is
+    set in the feed of changes only; it is None until the last page of a pass.
     """
 
     data: bytes | list[bytes]
     horizon: int
     seal: bytes
     next_cursor: str | UnsetType | None = UNSET
+    mark: str | UnsetType | None = UNSET
     disclosure: Disclosure | None = None
 
 
@@ -85,6 +93,7 @@ class Reads:
         self._cursors = cursors
         self._meter = meter
         self._pseudonyms = pseudonyms
+        self._feed_tokens = FeedTokens(pseudonyms.feed_key())
         self._clock = clock
         self._new_id = new_id
 
@@ -108,6 +117,43 @@ class Reads:
             seal=page.seal,
             next_cursor=await self._next_cursor(listing, page.last, stored_cursor, horizon),
         )
+
+    async def changes(self, caller: Caller, question: ChangeFeed) -> Answer:
+        # The horizon is read before the rows, so the rows contain everything up to it.
+        horizon = caller.horizon or await self._books.horizon()
+        window, after = self._feed_window(caller.key, question, horizon)
+        reached = max(window.until, caller.reached)
+        page = await self._books.changes(caller.key.scope, window, after, question.limit, reached)
+        oldest = max(page.oldest, horizon - REMOVALS_KEPT_MS)
+        if BEGINNING < window.since < oldest or window.until < oldest:
+            raise Refused(MARK_EXPIRED)
+        is_last = page.last is None
+        return Answer(
+            data=page.elements,
+            horizon=window.until,
+            seal=page.seal,
+            next_cursor=None if page.last is None else self._feed_tokens.cursor(caller.key, window, page.last),
+            mark=self._feed_tokens.mark(caller.key, window.until) if is_last else None,
+        )
+
+    async def digests(self, caller: Caller, question: DigestList) -> Answer:
+        key, shop_id = caller.key, question.shop_id
+        if shop_id is not None and not await self._covers_shop(caller, shop_id):
+            raise Refused(SHOP_NOT_IN_SCOPE)
+        dated = question.first is not None or question.last is not None
+        first = as_number(question.first) if question.first else NO_DAY + dated
+        last = as_number(question.last) if question.last else LAST_DAY
+        horizon, after = caller.horizon or await self._books.horizon(), None
+        query = json.encode((shop_id, first, last)).decode()
+        if question.cursor is not None:
+            resumed = self._feed_tokens.read_digest_cursor(key, query, question.cursor)
+            if resumed is None or resumed[0] > horizon:
+                raise Refused(BAD_CURSOR)
+            horizon, after = resumed
+        reached = max(horizon, caller.reached)
+        page = await self._books.digests(key.scope, shop_id, (first, last), after, question.limit, reached)
+        cursor = None if page.last is None else self._feed_tokens.digest_cursor(key, horizon, query, page.last)
+        return Answer(data=page.elements, horizon=horizon, seal=b"".join(page.elements), next_cursor=cursor)
 
     async def bill(self, caller: Caller, bill_id: str) -> Answer:
         found = await self._books.bill(caller.key.scope, bill_id, caller.reached)
@@ -163,6 +209,25 @@ class Reads:
         data = json.encode(allowance.usage(key, admitted, counts))
         return Answer(data=data, horizon=horizon, seal=data)
 
+    def _feed_window(self, key: Key, question: ChangeFeed, horizon: int) -> tuple[Window, FeedPosition | None]:
+        """Return what the pass of this request covers, and the position after which its page begins."""
+        since: int | None = BEGINNING
+        if question.since is not None:
+            since = self._feed_tokens.read_mark(key, question.since)
+        if since is None:
+            raise Refused(BAD_CURSOR, "The mark in since is not valid for this key; start again without since.")
+        if question.cursor is None:
+            window, after = Window(since, horizon), None
+        else:
+            resumed = self._feed_tokens.read_cursor(key, question.cursor)
+            if resumed is None or resumed[0].since != since:
+                raise Refused(BAD_CURSOR)
+            window, after = resumed
+        if max(window.since, window.until) > horizon:
+            # The store has gone back to an earlier state, so it may stamp other changes up to this mark.
+            raise Refused(MARK_EXPIRED)
+        return window, after
+
     async def _resume_bills(self, caller: Caller, question: BillList, listing: Listing) -> StoredCursor | None:
         """Return the stored cursor of the request, or None if the request has no cursor."""
         if question.cursor is None:
@@ -213,6 +278,12 @@ class Reads:
             fresh = fresh_cursor(last.id, self._new_id(), longer=attempt >= MAX_CURSOR_ATTEMPTS // 2)
             cursor = await self._cursors.hand_out(listing, next_position, fresh)
         raise StoreUnavailable(f"found no unused cursor ID in {MAX_CURSOR_ATTEMPTS} attempts")
+
+    async def _covers_shop(self, caller: Caller, shop_id: str) -> bool:
+        scope = caller.key.scope
+        if scope.kind == "shop":
+            return scope.id == shop_id
+        return await self._books.has_shop(scope, shop_id, caller.reached)
 
     async def _require_provider(self, caller: Caller, provider_id: str) -> None:
         if not await self._books.covers(caller.key.scope, provider_id, caller.reached):

@@ -145,6 +145,31 @@ def test_counts_the_minute_window_and_cursors_continue_at_the_target(
     there.close()
 
 
+def test_a_mark_of_the_feed_and_digests_continue_at_the_target(
+    service: RunningService, target: str, tmp_path: Path
+) -> None:
+    of, elsewhere = branch(franchiseId="f"), branch(franchiseId="g")
+    sold = bills(of, 4)
+    service.load(of, elsewhere, *sold, bill(elsewhere))
+    key = service.key(franchise="f")
+    service.clock.advance(1)
+    service.ledger.advance_horizon()
+    mark = service.get("changes", key).json()["mark"]
+    service.load(
+        removal(sold[0]), sold[1] | {"cashier": "Ying"}, bill(of, history=True), elsewhere | {"franchiseId": "f"}
+    )
+    service.clock.advance(1)
+    service.ledger.advance_horizon()
+    here = service.data("changes", key, since=mark)
+    digests = service.data("digests", key)
+    copied(service, target, "--cut-over")
+    there = arrived(service, target, tmp_path / "new")
+    assert there.data("changes", key, since=mark) == here
+    assert len(here) == 5
+    assert there.data("digests", key) == digests
+    there.close()
+
+
 def test_a_removal_is_remembered_at_the_target(service: RunningService, target: str, tmp_path: Path) -> None:
     of = branch()
     gone = bill(of, rev=5)

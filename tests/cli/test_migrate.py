@@ -32,6 +32,8 @@ def test_migrate_creates_the_schema_and_reports_what_it_ran(bare: str) -> None:
         "0003_forms.sql",
         "0004_cursors.sql",
         "0005_intake.sql",
+        "0006_change_feed.sql",
+        "0007_day_totals.sql",
         "0008_audit.sql",
     ]
     assert at(bare).json("migrate")["migrations"] == []

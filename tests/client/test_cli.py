@@ -20,6 +20,8 @@ from client.pulled_copy import PLENTY
 from client.targets import postgres_url
 from counterfoil.cli.main import program
 from counterfoil.cli.remote import duration
+from counterfoil.client import calls
+from counterfoil.client.conversation import Call
 from counterfoil.client.retry import MAX_TRIES
 from running_service import RunningService, free_port
 
@@ -320,8 +322,15 @@ def test_an_incomplete_comparison_does_not_report_a_copy_as_equal(copy_owner: Co
     assert "--adopt" in told["error"]
 
 
+@pytest.fixture
+def without_digests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare as with a service that has no digests, which takes a request per month."""
+    monkeypatch.setattr(calls, "digests", lambda **_: Call("no-such-endpoint"))
+
+
+@pytest.mark.usefixtures("without_digests")
 def test_an_interrupted_comparison_reports_what_it_found(copy_owner: CopyOwner) -> None:
-    copy_owner.take_key(per_min=1000, per_day=74)
+    copy_owner.take_key(per_min=1000, per_day=76)
     gone = r.bill(copy_owner.branch, closedAt="2025-12-24T12:00:00+07:00")
     copy_owner.service.load(gone)
     copy_owner("pull")
@@ -333,6 +342,7 @@ def test_an_interrupted_comparison_reports_what_it_found(copy_owner: CopyOwner) 
     assert 0 < spent["days"] < told["days"]
 
 
+@pytest.mark.usefixtures("without_digests")
 def test_a_spent_quota_ends_a_comparison_with_exit_status_4(copy_owner: CopyOwner) -> None:
     copy_owner.take_key(per_min=1000, per_day=60)
     copy_owner("pull")

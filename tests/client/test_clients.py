@@ -128,6 +128,29 @@ def test_pages_say_how_much_of_the_day_quota_is_left(call: Caller, key: str, sho
     assert [page.remaining for page in pages] == [999_998, 999_997, 999_996]
 
 
+def test_the_feed_of_changes_ends_with_a_mark_that_continues_it(
+    call: Caller, key: str, shop: r.Record, service: RunningService
+) -> None:
+    pages = call(key, "change_pages", limit=4)
+    assert [[element["type"] for element in page.data] for page in pages] == [
+        ["shop", "bill", "bill", "bill"],
+        ["bill"] * 2,
+    ]
+    assert [page.mark is None for page in pages] == [True, False]
+    assert isinstance(pages[0].data[1]["bill"]["amounts"]["net"], Decimal)
+    sold = r.bill(shop)
+    service.load(sold)
+    [page] = call(key, "change_pages", since=pages[-1].mark)
+    assert [element["bill"]["id"] for element in page.data] == [sold["id"]]
+
+
+def test_digests_are_exact_decimals(call: Caller, key: str, shop: r.Record) -> None:
+    [page] = call(key, "digest_pages", shop_id=shop["id"], first=date(2026, 1, 1), last=date(2026, 1, 31))
+    [digest] = page.data
+    assert (digest["bills"], digest["net"], digest["day"]) == (5, Decimal(600), "2026-01-01")
+    assert isinstance(digest["tip"], Decimal)
+
+
 def test_one_bill_is_read_by_its_id_whatever_the_id(
     call: Caller, key: str, shop: r.Record, service: RunningService
 ) -> None:

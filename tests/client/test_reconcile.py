@@ -1,6 +1,6 @@
 """Reconciling finds and repairs exactly the differences that a pull cannot notice."""
 
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -9,6 +9,9 @@ import pytest
 import records as r
 from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.targets import Target, duckdb_target
+from counterfoil.client import calls
+from counterfoil.client.conversation import Call
+from counterfoil.client.day_digests import consecutive
 from counterfoil.client.errors import CopyMismatch
 from running_service import RunningService
 
@@ -16,6 +19,14 @@ from running_service import RunningService
 @pytest.fixture
 def target(tmp_path: Path) -> Target:
     return duckdb_target(tmp_path)
+
+
+@pytest.fixture(params=["digests", "windows"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Compare by digests, and as with a service that does not have them."""
+    if request.param == "windows":
+        monkeypatch.setattr(calls, "digests", lambda **_: Call("no-such-endpoint"))
+    return str(request.param)
 
 
 def test_a_copy_that_was_just_pulled_has_no_differences(copy: Copy) -> None:
@@ -145,3 +156,44 @@ def test_a_copy_of_another_key_is_not_compared(copy: Copy, branch: r.Record, ser
     service.clock.advance(1)
     with pytest.raises(CopyMismatch):
         other.reconcile()
+
+
+def spent(copy: Copy, service: RunningService) -> int:
+    count: int = service.data("usage", copy.key)["today"]["count"]
+    return count
+
+
+def test_only_days_whose_digests_differ_are_read(
+    copy: Copy, branch: r.Record, service: RunningService, way: str
+) -> None:
+    if way == "windows":
+        return
+    days = [r.bill(branch, closedAt=f"2025-{month:02}-15T12:00:00+07:00", history=True) for month in range(1, 13)]
+    service.load(*days)
+    copy.pull()
+    before = spent(copy, service)
+    assert copy.reconcile() == []
+    # The usage of the key, the shops, the digests, and the bills without a date.
+    assert spent(copy, service) - before <= 6
+    service.load(r.removal(days[3]))
+    before = spent(copy, service)
+    assert [found.day for found in copy.reconcile()] == ["2025-04-15"]
+    assert spent(copy, service) - before <= 8
+
+
+def test_a_wrong_tip_is_found_and_repaired(copy: Copy) -> None:
+    copy.pull()
+    copy.rows("UPDATE bills SET tip = 77 WHERE bill_date = '2025-02-14'")
+    assert [found.different for found in copy.reconcile(fix=True)] == [1]
+    assert_equal(copy)
+
+
+def test_consecutive_days_are_read_in_one_window_of_at_most_31_days() -> None:
+    days = [date(2025, 12, 1) + timedelta(days=offset) for offset in (0, 1, 2, 5, *range(10, 50))]
+    assert [(first.isoformat(), last.isoformat()) for first, last in consecutive(map(str, reversed(days)))] == [
+        ("2025-12-01", "2025-12-03"),
+        ("2025-12-06", "2025-12-06"),
+        ("2025-12-11", "2026-01-10"),
+        ("2026-01-11", "2026-01-19"),
+    ]
+    assert list(consecutive([])) == []

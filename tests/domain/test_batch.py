@@ -58,7 +58,7 @@ def applied(*changes: Change, to: Batch | None = None, stamp: int = STAMP) -> tu
     batch = Batch(
         stamp,
         max((row.number for row in before.shops.values()), default=0),
-        [replace(row, dirty=False) for row in before.shops.values()],
+        [replace(row, dirty=False, relisted=False) for row in before.shops.values()],
         [replace(row, body=None, settled=False) for row in before.bills.values()],
         [replace(row, dirty=False) for row in before.bases.values()],
         [replace(row, record=None) for row in before.members.values()],
@@ -175,7 +175,33 @@ def test_a_new_bill_is_stamped_and_sealed_and_its_digest_ignores_the_stamp() -> 
         seal_of(row.body),
         None,
         row.body,
+        0,
     )
+
+
+def test_a_bill_from_before_change_tracking_is_stamped_in_secret() -> None:
+    _, batch = applied(put_shop(), put_bill(history=True))
+    (row,) = batch.added_bills()
+    assert (row.updated_at, row.loaded_at) == (None, STAMP)
+
+
+def test_the_feed_is_told_of_shops_that_move_and_of_entries_that_change() -> None:
+    _, batch = applied(put_shop(franchiseId="fr_a"), put_shop(id="sh_2"))
+    assert [row.shop_id for row in batch.relisted_shops()] == ["sh_1", "sh_2"]
+    assert batch.departures() == []
+    _, batch = applied(put_shop(franchiseId="fr_b"), put_shop(id="sh_2", closingTime="05:00"), to=batch)
+    assert [row.shop_id for row in batch.relisted_shops()] == ["sh_1"]
+    assert batch.departures() == [("fr_a", 1)]
+    _, batch = applied(put_shop(franchiseId="fr_a"), put_shop(franchiseId="fr_b"), RemoveShop("sh_2", 1), to=batch)
+    assert [row.shop_id for row in batch.relisted_shops()] == ["sh_1", "sh_2"]
+    assert batch.departures() == []
+
+
+def test_the_feed_is_told_of_shops_whose_bills_change() -> None:
+    _, batch = applied(put_shop(), put_bill("b_1"), put_bill("b_2"))
+    assert batch.touched_shops() == [1]
+    assert applied(put_bill("b_1"), to=batch)[1].touched_shops() == []
+    assert applied(RemoveBill("sh_1", "b_1", None), to=batch)[1].touched_shops() == [1]
 
 
 def test_a_bill_without_a_readable_time_has_no_day() -> None:

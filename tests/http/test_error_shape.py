@@ -8,7 +8,8 @@ import pytest
 
 from actors import OPERATOR
 from broken_store import keys_unreadable, run_sql, table_missing
-from counterfoil import key_issuing
+from counterfoil import bootstrap, key_issuing
+from counterfoil.domain.feed_tokens import FeedTokens
 from counterfoil.domain.problems import TABLE, Problem
 from records import NEW_YEAR, bills, branch, days, member
 from running_service import RunningService
@@ -42,6 +43,13 @@ def too_many(service: RunningService, mine: str) -> httpx.Response:
     mine = service.key(shop=SHOP, per_day=1)
     service.get("shops", mine)
     return service.get("shops", mine)
+
+
+def from_an_old_mark(service: RunningService, mine: str) -> httpx.Response:
+    key = service.key_store.find(mine.split("_")[2])
+    assert key is not None
+    mark = FeedTokens(bootstrap.pseudonyms(service.settings).feed_key()).mark(key, until=1)
+    return service.get("changes", mine, since=mark)
 
 
 def without_keys(service: RunningService, mine: str) -> httpx.Response:
@@ -93,7 +101,10 @@ SOURCES: dict[str, dict[str, Source]] = {
         "bills by day": asked("transactions", shopId=SHOP, cursor="x", **NEW_YEAR),
         "bills by change": asked("transactions", shopId=SHOP, cursor="", updatedSince="2026-01-01T00:00:00Z"),
         "members": asked("members", providerId=BASE, cursor="x"),
+        "the feed": asked("changes", cursor="x"),
+        "digests": asked("digests", cursor="x"),
     },
+    "mark_expired": {"an old mark": from_an_old_mark},
     "not_supported": {"members since": asked("members", providerId=BASE, updatedSince="2026-01-01T00:00:00Z")},
     "invalid_key": {
         "nonsense": bad_key,
@@ -206,5 +217,5 @@ def test_the_contracts_codes_have_the_contracts_status(code: str) -> None:
         "internal": 500,
         "auth_unavailable": 503,
     }
-    added_by_the_readings = {"cross_origin_refused": 403, "method_not_allowed": 405}
-    assert BY_CODE[code].status == (contract | added_by_the_readings)[code]
+    added = {"cross_origin_refused": 403, "method_not_allowed": 405, "mark_expired": 400}
+    assert BY_CODE[code].status == (contract | added)[code]

@@ -11,9 +11,11 @@ from counterfoil.client.pull import ListedShop, Puller
 from counterfoil.client.pull_state import State, encode
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.domain.batch import Batch
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 from counterfoil.ports import BillPage, Clock
 from running_service import ManualClock
+from sync.feed_readers import FeedReader
 from sync.in_process import StoreParts
 from sync.pullers import PulledCopy
 from sync.readers import Reader
@@ -178,6 +180,49 @@ class ForgetsFloors(MeterWithFloors):
         return await self._meter.admit(key)
 
 
+class FeedMarkIsNow(SqliteBooks):
+    """A pass through the feed ends at the time of the clock instead of at the horizon."""
+
+    clock: Clock = ManualClock()
+
+    async def horizon(self) -> int:
+        return self.clock.now_ms()
+
+
+class _WritesAfterwards(SqliteLedger):
+    """Damages what the feed needs to know, in the transaction that writes it."""
+
+    damage: str
+
+    def _write(self, batch: Batch) -> None:
+        super()._write(batch)
+        self._connection.execute(self.damage)
+
+
+class ForgetsWhenShopsJoined(_WritesAfterwards):
+    damage = "UPDATE shop_changes SET joined_at = 0"
+
+
+class ForgetsWhenHistoryWasLoaded(_WritesAfterwards):
+    damage = "UPDATE bills SET loaded_at = 0"
+
+
+class ForgetsRemovals(_WritesAfterwards):
+    damage = "DELETE FROM removed_bills"
+
+
+class ForgetsDepartures(_WritesAfterwards):
+    damage = "DELETE FROM departures"
+
+
+class MarkBeforeTheLastPage(FeedReader):
+    """Takes the mark of the next pass before it has read this one to its end."""
+
+    def next_mark(self, mark: str) -> str:
+        later = self.ask(limit=1000, since=mark)
+        return str(later["mark"] or mark)
+
+
 class ServiceReadingAnyServer(LaggingReplicaService):
     servers = ReadsFromAnyServer
 
@@ -222,4 +267,10 @@ MACHINES = {
     "pass without end": faulty(parts=StoreParts(books=UnboundedPass)),
     "reader's mark taken after the last page": faulty(reader=MarkAfterTheLastPage),
     "puller's mark taken after the last page": faulty(copy=CopyThatMarksLate),
+    "feed ends at the clock": faulty(parts=StoreParts(books=FeedMarkIsNow)),
+    "feed forgets when shops joined": faulty(parts=StoreParts(ledger=ForgetsWhenShopsJoined)),
+    "feed forgets when history was loaded": faulty(parts=StoreParts(ledger=ForgetsWhenHistoryWasLoaded)),
+    "feed forgets removals": faulty(parts=StoreParts(ledger=ForgetsRemovals)),
+    "feed forgets departures": faulty(parts=StoreParts(ledger=ForgetsDepartures)),
+    "feed reader skips to a later mark": faulty(feed_reader=MarkBeforeTheLastPage),
 }

@@ -1,9 +1,11 @@
-"""Runs a loader, a server and a puller as real processes, which are killed at random points and started again."""
+"""Runs a loader, a server and two clients as real processes, which are killed at random points and started again."""
 
 import os
 import random
+import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
@@ -18,7 +20,7 @@ import msgspec
 import records as r
 from actors import OPERATOR
 from client import copy_contents, expected
-from client.copy_contents import Json, assert_same
+from client.copy_contents import Json, assert_same, plain
 from counterfoil import bootstrap, key_issuing, settings
 from counterfoil.client.sinks.duckdb import DuckDBSink
 from counterfoil.domain.access import Scope
@@ -29,6 +31,7 @@ COMMAND = (sys.executable, "-m", "counterfoil")
 PLENTY = 1_000_000_000
 FINISH_SEC = 300
 FRANCHISE = "f"
+FEED_DOCUMENT = Path(__file__).parents[2] / "docs" / "feed.md"
 
 
 class KillableProcesses:
@@ -69,6 +72,21 @@ class KillableProcesses:
             case "puller":
                 words = ("--url", self.url, "--key-file", str(self.folder / "key"), "--to", str(self.copy))
                 self._start(who, "pull", *words, "--limit", str(self.chance.randint(5, 200)))
+            case "follower":
+                self._start_follower()
+
+    def _start_follower(self) -> None:
+        """Start the example client of docs/feed.md, with pages small enough to be killed between two of them."""
+        [code] = re.findall(r"```python\n(.*?)```", FEED_DOCUMENT.read_text("utf-8"), re.DOTALL)
+        limit = f'"limit": {self.chance.randint(5, 60)}'
+        assert '"limit": 1000' in code
+        (self.folder / "follower.py").write_text(code.replace('"limit": 1000', limit))
+        environment = os.environ | {"COUNTERFOIL_URL": self.url, "COUNTERFOIL_KEY": self.key}
+        with (self.folder / "follower.log").open("ab") as log:
+            command = [sys.executable, "follower.py"]
+            self.running["follower"] = subprocess.Popen(
+                command, cwd=self.folder, env=environment, stdout=log, stderr=log, start_new_session=True
+            )
 
     @property
     def _store(self) -> tuple[str, str]:
@@ -161,6 +179,9 @@ class KillableProcesses:
             assert_same(copy_contents.shops(sink), shops)
             assert_same(copy_contents.members(sink), members)
             assert_same(copy_contents.bills(sink), bills)
+        with closing(sqlite3.connect(self.folder / "feed.sqlite3")) as followed:
+            rows = followed.execute("SELECT shop, id, body FROM bills")
+            assert_same({(shop, bill_id): plain(msgspec.json.decode(body)) for shop, bill_id, body in rows}, bills)
         self._assert_all_loaded(bills, version)
 
     def _assert_all_loaded(self, bills: dict[Any, Json], version: int) -> None:

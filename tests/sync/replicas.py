@@ -20,6 +20,8 @@ from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.files import path_of, read_only
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.allowance import Admitted, TooFast
+from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
+from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.paging import Position
 from counterfoil.ports import AccountList, BillPage, FoundBill, FoundMember, MemberPage, Meter, ShopList
 from sync.in_process import InProcessService, Json, Reply, StoreParts
@@ -128,6 +130,25 @@ class LaggingBooks:
             return books.bills_by_change(scope, shop_id, since, until, after, limit)
 
         return await self._servers.found(ask, reached)
+
+    async def changes(
+        self, scope: Scope, window: Window, after: FeedPosition | None, limit: int, reached: int = 0
+    ) -> FeedPage:
+        def ask(books: SqliteBooks) -> Awaitable[FeedPage]:
+            return books.changes(scope, window, after, limit)
+
+        return await self._servers.first(ask, max(reached, window.until))
+
+    async def digests(
+        self,
+        scope: Scope,
+        shop_id: str | None,
+        days: tuple[int, int],
+        after: ShopDay | None,
+        limit: int,
+        reached: int = 0,
+    ) -> DigestPage:
+        return await self._servers.first(lambda books: books.digests(scope, shop_id, days, after, limit), reached)
 
     async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None:
         return await self._servers.found(lambda books: books.bill(scope, bill_id), reached)

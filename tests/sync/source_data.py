@@ -11,6 +11,9 @@ Json = dict[str, Any]
 Identity = tuple[str, str]
 
 SHOPS = ("s0", "s1", "s2")
+# Shops that move between franchises of their own, which only readers of the feed of changes follow.
+WANDERERS = ("w0", "w1")
+WANDERED = ("g", "h")
 BASES = ("p0", "p1")
 DAYS = ("2025-11-03", "2025-12-01", "2025-12-02", "2025-12-31", "2026-01-01", "2026-01-05")
 PERIOD = (date(2025, 11, 1), date(2026, 2, 1))
@@ -30,6 +33,14 @@ def shop_drawn(shop_id: str) -> SearchStrategy[Json]:
             "providerId": st.sampled_from([*BASES, None]),
             "categories": st.sampled_from([[], [{"id": "c1", "name": "Soups"}, {"id": "c2", "parentId": "c1"}]]),
         }
+    )
+
+
+def wanderer_drawn() -> SearchStrategy[Json]:
+    return st.builds(
+        lambda shop, franchise_id: {**shop, "franchiseId": franchise_id},
+        st.sampled_from(WANDERERS).flatmap(shop_drawn),
+        st.sampled_from([*WANDERED, None]),
     )
 
 

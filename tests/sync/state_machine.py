@@ -17,10 +17,23 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from client import copy_contents, expected
 from client.copy_contents import assert_same, plain
 from counterfoil.domain.calendar import iso_utc
+from sync.feed_readers import FeedReader
 from sync.in_process import InProcessService, Json, StoreParts
 from sync.pullers import PulledCopy
 from sync.readers import Fate, FinalTimeReader, MemberPass, MemberReader, Reader, ReaderState, StatelessReader
-from sync.source_data import BASES, DAYS, PERIOD, SHOPS, SourceData, bills_drawn, members_drawn, shop_drawn
+from sync.source_data import (
+    BASES,
+    DAYS,
+    PERIOD,
+    SHOPS,
+    WANDERED,
+    WANDERERS,
+    SourceData,
+    bills_drawn,
+    members_drawn,
+    shop_drawn,
+    wanderer_drawn,
+)
 
 LIMITS = st.sampled_from([1, 1, 2, 3, 4, 7])
 FATES: st.SearchStrategy[Fate] = st.sampled_from(["stored", "stored", "lost", "half stored"])
@@ -30,6 +43,7 @@ READERS = st.integers(0, 5)
 READERS_OF_ONE_KEY = st.integers(0, 4)
 READERS_WITH_A_STORE = st.integers(2, 4)
 MEMBER_READERS = st.integers(0, 1)
+FEED_READERS = st.integers(0, 5)
 CHOICE = st.integers(0, 10**6)
 # Crashes are simulated, so nothing has to survive on a disk.
 IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a new folder is created in it
@@ -41,6 +55,7 @@ class SyncMachine(RuleBasedStateMachine):
 
     parts = StoreParts()
     reader: type[Reader] = Reader
+    feed_reader: type[FeedReader] = FeedReader
     copy: type[PulledCopy] = PulledCopy
 
     def __init__(self) -> None:
@@ -55,6 +70,8 @@ class SyncMachine(RuleBasedStateMachine):
         self.paused: list[list[Json]] = []
         self.readers: list[Reader] = []
         self.member_readers: list[MemberReader] = []
+        self.feed_readers: list[FeedReader] = []
+        self.shop_keys: dict[str, str] = {}
         self.member_changes: dict[str, int] = {}
         self.copies: list[PulledCopy] = []
 
@@ -88,7 +105,17 @@ class SyncMachine(RuleBasedStateMachine):
             StatelessReader(self.service, own, limits[5]),
         ]
         self.member_readers = [MemberReader(self.service, shared, limit, BASES) for limit in limits[6:8]]
+        self.shop_keys = {shop_id: self._unlimited_key(shop=shop_id) for shop_id in (*SHOPS, *WANDERERS)}
+        scopes = [{"franchise": name} for name in ("f", *WANDERED)] + [{"shop": name} for name in ("s0", "w0")]
+        self.feed_readers = [
+            self.feed_reader(self.service, self._unlimited_key(**scope), limit, **scope)
+            for scope, limit in zip(scopes, limits, strict=False)
+        ]
+        self.feed_readers.append(self.feed_reader(self.service, shared, limits[6], franchise="f"))
         self.copies = [self.copy(self.service, shared, limits[8]), self.copy(self.service, other, 7)]
+
+    def _unlimited_key(self, **scope: str) -> str:
+        return self.service.key(**scope, per_min=10**9, per_day=10**9)
 
     # --- the POS -------------------------------------------------------------------
 
@@ -111,6 +138,18 @@ class SyncMachine(RuleBasedStateMachine):
 
     @rule(shop_id=st.sampled_from(SHOPS))
     def a_shop_is_removed(self, shop_id: str) -> None:
+        self.load([{"kind": "shop", "id": shop_id, "removed": True}])
+
+    @rule(shop=wanderer_drawn())
+    def a_shop_moves_to_another_franchise(self, shop: Json) -> None:
+        self.load([shop])
+
+    @rule(bills=bills_drawn(), shop_id=st.sampled_from(WANDERERS))
+    def bills_come_to_a_shop_that_moves(self, bills: list[Json], shop_id: str) -> None:
+        self.load([{**bill, "shopId": shop_id} for bill in bills])
+
+    @rule(shop_id=st.sampled_from(WANDERERS))
+    def a_shop_that_moves_is_removed(self, shop_id: str) -> None:
         self.load([{"kind": "shop", "id": shop_id, "removed": True}])
 
     @rule(members=members_drawn())
@@ -270,6 +309,26 @@ class SyncMachine(RuleBasedStateMachine):
             second.number = self.number
             second.read_base(first.base, self.check_members)
 
+    @precondition(lambda self: self.feed_readers)
+    @rule(which=FEED_READERS, pages=st.integers(1, 9), fate=FATES)
+    def a_feed_reader_reads_on(self, which: int, pages: int, fate: Fate) -> None:
+        for page in range(pages):
+            self.feed_readers[which].step("stored" if page else fate)
+
+    @precondition(lambda self: self.feed_readers)
+    @rule(which=FEED_READERS, choice=CHOICE)
+    def a_feed_reader_goes_back(self, which: int, choice: int) -> None:
+        self.feed_readers[which].go_back(choice)
+
+    @precondition(lambda self: self.feed_readers)
+    @rule(which=FEED_READERS)
+    def a_feed_reader_gets_a_new_key_by_rotation(self, which: int) -> None:
+        self.feed_readers[which].key = self.service.rotated(self.feed_readers[which].key)
+
+    @rule()
+    def old_removals_are_deleted(self) -> None:
+        self.service.ledger.prune_removals()
+
     @precondition(lambda self: self.copies)
     @rule(
         which=st.integers(0, 1),
@@ -306,6 +365,9 @@ class SyncMachine(RuleBasedStateMachine):
             member_reader.number = self.number
             for base in sorted({shop["providerId"] for shop in served["shops"].values()} - {None}):
                 member_reader.read_base(base, self.check_members)
+        for feed_reader in self.feed_readers:
+            feed_reader.finish()
+            self.compare_feed(feed_reader)
         for copy in self.copies:
             copy.pull(self.number)
             self.compare(copy, served)
@@ -348,5 +410,22 @@ class SyncMachine(RuleBasedStateMachine):
         else:
             self.source_data.compare_bills(held, served["bills"], set(served["shops"]), copy.begun)
 
+    def compare_feed(self, reader: FeedReader) -> None:
+        """Check that a copy kept by the feed is exactly what the service holds, removals and history included."""
+        covered = {shop_id: shop for shop_id, shop in self.source_data.shops.items() if reader.covers(shop)}
+        listed = {shop_id for shop_id, shop in covered.items() if not shop.get("gone")}
+        copied = reader.state.copied
+        assert copied.shops.keys() == listed, f"shops are missing from the feed, or too many: {listed}"
+        for shop_id in listed:
+            (served,) = self.ask("shops", with_key=self.shop_keys[shop_id])["data"]
+            assert copied.shops[shop_id] == served, f"a change of {shop_id} is missing from the feed"
+        held = {identity: bill for identity, bill in copied.readable_bills().items() if identity[0] in covered}
+        expected_bills = {identity for identity in self.source_data.bills if identity[0] in covered}
+        assert held.keys() == expected_bills, f"bills are missing from the feed, or too many: {expected_bills}"
+        for (shop_id, bill_id), bill in held.items():
+            served = self.ask(f"transactions/{bill_id}", with_key=self.shop_keys[shop_id])["data"]
+            assert bill == served, f"a change of {(shop_id, bill_id)} is missing from the feed"
+
     def ask(self, path: str, **query: Any) -> Json:
-        return self.service.ask(self.truth_key, path, **query)
+        key = query.pop("with_key", self.truth_key)
+        return self.service.ask(key, path, **query)

@@ -168,9 +168,70 @@ def a_mark_from_the_server_that_is_ahead(machine: SyncMachine) -> None:
         machine.a_replica_catches_up(0)
         for node in range(2):
             machine.a_node_looks_at_its_servers(node)
-        machine.readers[2].finish()
-        machine.readers[3].finish()
+        for reader in machine.readers[2:4]:
+            # Nodes answer in turn, and the first answer comes from the node that prefers the server that is ahead.
+            machine.service.turn = 1 - order[0]
+            reader.finish()
         one_by_one(machine, 3)
+
+
+WANDERER: Json = {**SHOP, "id": "w0", "franchiseId": "g"}
+
+
+def a_load_in_the_millisecond_of_a_pass(machine: SyncMachine) -> None:
+    begin(machine)
+    machine.time_passes(1)
+    for reader in machine.feed_readers:
+        reader.finish()
+    machine.bills_come_or_change([bill(1)])
+
+
+def a_shop_leaves_loses_a_bill_and_returns(machine: SyncMachine) -> None:
+    begin(machine)
+    machine.a_shop_moves_to_another_franchise(WANDERER)
+    machine.bills_come_to_a_shop_that_moves([bill(1), bill(2)], "w0")
+    machine.quiet(reconcile=False)
+    machine.a_shop_moves_to_another_franchise({**WANDERER, "franchiseId": "h"})
+    machine.load([{"kind": "bill", "shopId": "w0", "id": "b1", "removed": True}])
+    for reader in machine.feed_readers:
+        reader.finish()
+    machine.a_shop_moves_to_another_franchise(WANDERER)
+
+
+def a_shop_leaves_for_good(machine: SyncMachine) -> None:
+    begin(machine)
+    machine.a_shop_moves_to_another_franchise(WANDERER)
+    machine.quiet(reconcile=False)
+    machine.a_shop_moves_to_another_franchise({**WANDERER, "franchiseId": None})
+
+
+def history_comes_late(machine: SyncMachine) -> None:
+    begin(machine)
+    machine.bills_come_or_change([bill(1, history=True, closedAt=None)])
+
+
+def a_bill_goes(machine: SyncMachine) -> None:
+    begin(machine)
+    one_by_one(machine, 3)
+    machine.quiet(reconcile=False)
+    machine.a_bill_is_removed(1)
+
+
+def a_change_between_two_passes(machine: SyncMachine) -> None:
+    """The reader finds that there is more, takes that mark, and never reads what there was."""
+    begin(machine)
+    one_by_one(machine, 1)
+    machine.quiet(reconcile=False)
+    reader = machine.feed_readers[0]
+    one_by_one(machine, 3)
+    machine.time_passes(1)
+    machine.the_horizon_is_moved()
+    reader.step()
+    machine.time_passes(1)
+    machine.bills_come_or_change([bill(0, void=True)])
+    machine.the_horizon_is_moved()
+    while reader.state.cursor is not None:
+        reader.step()
 
 
 SCENARIOS: dict[str, Callable[[SyncMachine], None]] = {
@@ -188,6 +249,12 @@ SCENARIOS: dict[str, Callable[[SyncMachine], None]] = {
     "pass without end": changes_on_the_way,
     "reader's mark taken after the last page": a_change_behind_the_reader,
     "puller's mark taken after the last page": a_change_behind_the_puller,
+    "feed ends at the clock": a_load_in_the_millisecond_of_a_pass,
+    "feed forgets when shops joined": a_shop_leaves_loses_a_bill_and_returns,
+    "feed forgets when history was loaded": history_comes_late,
+    "feed forgets removals": a_bill_goes,
+    "feed forgets departures": a_shop_leaves_for_good,
+    "feed reader skips to a later mark": a_change_between_two_passes,
 }
 
 

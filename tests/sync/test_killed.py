@@ -1,4 +1,4 @@
-"""Loader, server and puller are killed with -9 at random points: nothing is lost, duplicated or in need of repair."""
+"""Loader, server and clients are killed with -9 at random points: nothing is lost, duplicated or in need of repair."""
 
 from pathlib import Path
 
@@ -12,9 +12,10 @@ WORK_SEC = {"loader": 0.35, "puller": 0.9, "server": 0.1}
 
 
 def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProcesses:
-    """Run all three processes; kill and restart them one after another until there have been this many kills.
+    """Run all processes; kill and restart them one after another until there have been this many kills.
 
-    Each process accounts for at least an eighth of the kills.
+    Each process accounts for at least an eighth of the kills. The client that follows the feed is
+    killed at the end of each round.
     """
     processes = KillableProcesses(folder, bills, seed)
     longest = {victim: seconds * bills / 400 for victim, seconds in WORK_SEC.items()}
@@ -26,16 +27,19 @@ def run_killing(folder: Path, kills: int, bills: int, seed: int) -> KillableProc
             assert version <= kills, f"too few could be killed at work: {processes.kills}"
             processes.start("loader", version)
             processes.start("puller", version)
+            processes.start("follower", version)
             for victim in processes.chance.sample(list(WORK_SEC), 3):
                 processes.let_work(victim, processes.chance.uniform(longest[victim] / 4, longest[victim]))
                 if not processes.kill(victim):
                     longest[victim] = max(WORK_SEC[victim] / 4, longest[victim] * 0.8)
                 if victim == "server":
                     processes.start("server", version)
+            processes.kill("follower")
         processes.start("loader", version)
         processes.finish("loader")
-        processes.start("puller", version)
-        processes.finish("puller")
+        for client in ("puller", "follower"):
+            processes.start(client, version)
+            processes.finish(client)
         processes.assert_nothing_lost_or_doubled(version)
     finally:
         processes.close()

@@ -50,7 +50,7 @@ class Comparison(Struct):
 def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> None:
     """Compare a copy with the service by shop and day, and list the days that differ.
 
-    This is the only way to find out that the POS has removed a bill. Changes
+    This finds bills that the POS has removed, which a pull does not notice. Changes
     since the last pull do not count as differences. Exit status: 0 equal or
     fixed, 3 days differ, 4 the day's quota is used up, 5 the service cannot be
     reached, 130 interrupted, 1 failed.

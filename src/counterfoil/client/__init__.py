@@ -2,13 +2,15 @@
 
 from counterfoil.client.api import AsyncClient, Client
 from counterfoil.client.errors import CounterfoilError, NotThisService, QuotaSpent, Refusal, Unreachable
-from counterfoil.client.models import Bill, Member, Page, Shop, Usage
+from counterfoil.client.models import Bill, Change, DayDigest, Member, Page, Shop, Usage
 
 __all__ = [
     "AsyncClient",
     "Bill",
+    "Change",
     "Client",
     "CounterfoilError",
+    "DayDigest",
     "Member",
     "NotThisService",
     "Page",

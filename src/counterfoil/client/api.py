@@ -17,11 +17,11 @@ from typing import Any, Self, TypeVar, Unpack
 import httpx
 
 from counterfoil.client import calls, models
-from counterfoil.client.calls import Paging, Selection
+from counterfoil.client.calls import DigestSelection, FeedPaging, Paging, Selection
 from counterfoil.client.connection import TIMEOUT_SEC, checked_url, request_headers, to_response
 from counterfoil.client.conversation import Call, Environment, HttpResponse, NoResponse, Send, Sleep, conversation
 from counterfoil.client.errors import Unreachable
-from counterfoil.client.models import Bill, Member, Page, Shop, Usage
+from counterfoil.client.models import Bill, Change, DayDigest, Member, Page, Shop, Usage
 from counterfoil.client.pace import Pace
 
 Row = TypeVar("Row")
@@ -81,6 +81,13 @@ class Client:
 
     def bill(self, bill_id: str) -> Bill:
         return calls.parse_object(self.send(calls.bill(bill_id)), models.with_decimal_amounts)
+
+    def change_pages(self, **paging: Unpack[FeedPaging]) -> Iterator[Page[Change]]:
+        """Yield the pages of a pass through the feed of changes. Only the last page has a `mark`."""
+        return self._pages(calls.changes(**paging), models.change)
+
+    def digest_pages(self, **selection: Unpack[DigestSelection]) -> Iterator[Page[DayDigest]]:
+        return self._pages(calls.digests(**selection), models.digest)
 
     def members(self, provider_id: str, **paging: Unpack[Paging]) -> Iterator[Member]:
         for page in self.member_pages(provider_id, **paging):
@@ -191,6 +198,12 @@ class AsyncClient:
 
     async def bill(self, bill_id: str) -> Bill:
         return calls.parse_object(await self.send(calls.bill(bill_id)), models.with_decimal_amounts)
+
+    def change_pages(self, **paging: Unpack[FeedPaging]) -> AsyncIterator[Page[Change]]:
+        return self._pages(calls.changes(**paging), models.change)
+
+    def digest_pages(self, **selection: Unpack[DigestSelection]) -> AsyncIterator[Page[DayDigest]]:
+        return self._pages(calls.digests(**selection), models.digest)
 
     async def members(self, provider_id: str, **paging: Unpack[Paging]) -> AsyncIterator[Member]:
         async for page in self.member_pages(provider_id, **paging):

@@ -13,6 +13,7 @@ from counterfoil.client.errors import NotThisService
 from counterfoil.client.models import Page
 
 MAX_LIMIT = 200
+MAX_FEED_LIMIT = 1_000
 Row = TypeVar("Row")
 Body = TypeVar("Body")
 
@@ -25,6 +26,20 @@ class Paging(TypedDict, total=False):
 
     limit: int
     cursor: str | None
+
+
+class FeedPaging(Paging, total=False):
+    """Where to start in the feed of changes: `since` is the mark of the last pass."""
+
+    since: str | None
+
+
+class DigestSelection(Paging, total=False):
+    """The digests to read: of one shop or of all, dated `first` to `last`, or all days."""
+
+    shop_id: str | None
+    first: date | None
+    last: date | None
 
 
 class Selection(Paging, total=False):
@@ -57,6 +72,35 @@ def bills(
     return Call("transactions", tuple(query))
 
 
+def changes(*, since: str | None = None, limit: int = MAX_FEED_LIMIT, cursor: str | None = None) -> Call:
+    query = [("limit", str(limit))]
+    if since is not None:
+        query.append(("since", since))
+    if cursor is not None:
+        query.append(("cursor", cursor))
+    return Call("changes", tuple(query))
+
+
+def digests(
+    *,
+    shop_id: str | None = None,
+    first: date | None = None,
+    last: date | None = None,
+    limit: int = MAX_FEED_LIMIT,
+    cursor: str | None = None,
+) -> Call:
+    query = [("limit", str(limit))]
+    if shop_id is not None:
+        query.append(("shopId", shop_id))
+    if first is not None:
+        query.append(("from", _format_day(first)))
+    if last is not None:
+        query.append(("to", _format_day(last)))
+    if cursor is not None:
+        query.append(("cursor", cursor))
+    return Call("digests", tuple(query))
+
+
 def members(provider_id: str, *, limit: int = MAX_LIMIT, cursor: str | None = None) -> Call:
     query = [("providerId", provider_id), ("limit", str(limit))]
     if cursor is not None:
@@ -84,7 +128,7 @@ def parse_page(response: HttpResponse, convert: Callable[[dict[str, Any]], Row])
     body = decode_body(response, _decode)
     try:
         rows = [convert(row) for row in body["data"]]
-        return Page(rows, body.get("nextCursor"), body["serverTime"], remaining(response))
+        return Page(rows, body.get("nextCursor"), body["serverTime"], remaining(response), body.get("mark"))
     except (KeyError, TypeError, AttributeError) as error:
         raise _not_this_service(response) from error
 

@@ -5,7 +5,7 @@ know are kept. A test compares these names with those of the service.
 """
 
 from decimal import Decimal
-from typing import Any, Generic, NotRequired, TypedDict, TypeVar
+from typing import Any, Generic, Literal, NotRequired, TypedDict, TypeVar
 
 from msgspec import Struct
 
@@ -160,16 +160,60 @@ class Usage(TypedDict):
     days: list[DayCount]
 
 
+class ChangedBill(TypedDict):
+    type: Literal["bill"]
+    shopId: str
+    bill: Bill
+
+
+class RemovedBill(TypedDict):
+    type: Literal["billRemoved"]
+    shopId: str
+    id: str
+
+
+class ChangedShop(TypedDict):
+    type: Literal["shop"]
+    shopId: str
+    full: bool
+    shop: Shop
+
+
+class RemovedShop(TypedDict):
+    type: Literal["shopRemoved"]
+    shopId: str
+    full: bool
+    inScope: bool
+
+
+Change = ChangedBill | RemovedBill | ChangedShop | RemovedShop
+
+
+class DayDigest(TypedDict):
+    shopId: str
+    day: str | None
+    bills: int
+    voids: int
+    net: Decimal
+    tip: Decimal
+    latestUpdatedAt: str | None
+    hash: str
+
+
 Row = TypeVar("Row")
 
 
 class Page(Struct, Generic[Row], frozen=True):
-    """One page of a list. `remaining` is the number of requests left in the day's quota."""
+    """One page of a list. `remaining` is the number of requests left in the day's quota.
+
+    `mark` is set only on the last page of a pass through the feed of changes.
+    """
 
     data: list[Row]
     next_cursor: str | None
     server_time: str
     remaining: int | None = None
+    mark: str | None = None
 
 
 _ITEM = ("qty", "unitPrice", "lineTotal")
@@ -204,6 +248,17 @@ def with_decimal_amounts(bill: dict[str, Any]) -> Bill:
         for option in item["options"]:
             _convert_to_decimal(option, ("qty",))
     return bill  # type: ignore[return-value]  # a plain dictionary with the right keys
+
+
+def change(element: dict[str, Any]) -> Change:
+    if element["type"] == "bill":
+        with_decimal_amounts(element["bill"])
+    return element  # type: ignore[return-value]  # a plain dictionary with the right keys
+
+
+def digest(record: dict[str, Any]) -> DayDigest:
+    _convert_to_decimal(record, ("net", "tip"))
+    return record  # type: ignore[return-value]  # a plain dictionary with the right keys
 
 
 def with_decimal_balances(member: dict[str, Any]) -> Member:

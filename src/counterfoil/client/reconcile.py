@@ -1,8 +1,9 @@
 """Compare a copy with the service, shop by shop and day by day, and fix differences.
 
-This is also the only way to find bills that the POS has removed. The API does
-not report removals; it just stops returning these bills. Bills that changed
-since the last pull do not count as different, because the next pull reads them.
+A pull by lists does not notice bills that the POS has removed: the service
+just stops returning them. Bills that changed since the last pull do not count
+as different, because the next pull reads them. The service's digests show which
+days differ; if the service has no digests, every day is read.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,8 @@ from msgspec import Raw, Struct
 
 from counterfoil.client import calls, pull_state
 from counterfoil.client.api import Client
-from counterfoil.client.conversation import Call
+from counterfoil.client.conversation import Call, HttpResponse
+from counterfoil.client.day_digests import ServiceDigests, consecutive
 from counterfoil.client.errors import CopyMismatch, CounterfoilError, is_bad_cursor
 from counterfoil.client.models import Shop
 from counterfoil.client.pages import MAX_RESTARTS, RawPage, Tally
@@ -52,6 +54,7 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 class _Amounts(Struct):
     net: Decimal | None = None
+    tip: Decimal | None = None
 
 
 class _ComparedFields(Struct):
@@ -71,7 +74,7 @@ Picked = TypeVar("Picked")
 
 
 class Reconciler:
-    """Reads every window again and compares it. With `fix`, days that differ are overwritten from the service."""
+    """Compares every day. With `fix`, days that differ are overwritten from the service."""
 
     def __init__(
         self,
@@ -101,15 +104,58 @@ class Reconciler:
         pull_state.record_origin(state, origin_of(self._client), adopt=False)
         shops = self._client.shop_page()
         self.tally.shops, self.tally.requests = len(shops.data), 2
+        newest = pull_state.latest_day(shops.server_time)
+        differing = self._differing_days(newest)
         for shop in shops.data:
             known = state.shops.get(shop["shopId"])
             if known is None or known.mark is None:
                 self.unread.append(shop["shopId"])
+            elif differing is None:
+                yield from self._shop(shop, known.mark, newest)
             else:
-                yield from self._shop(shop, known.mark, pull_state.latest_day(shops.server_time))
+                yield from self._shop_by_digests(shop, known.mark, differing.get(shop["shopId"], set()))
             self.tally.shops_done += 1
         if self._fix:
             self._sink.publish()
+
+    # --- by digests ------------------------------------------------------------------
+
+    def _differing_days(self, newest: date) -> dict[str, set[str | None]] | None:
+        """Return the days of each shop whose digests differ, or None if the service has no digests.
+
+        A pull that began at some day reads no bills dated after `newest`,
+        because only a till with a wrong clock makes them. So these days are
+        compared only if the copy is complete.
+        """
+        self.tally.reading = "digests"
+        service = ServiceDigests(self._client, self._count).read(self._since)
+        if service is None:
+            return None
+        copy = self._sink.day_totals(self._since)
+        self.days = len(service.keys() | copy.keys())
+        differing: dict[str, set[str | None]] = {}
+        for shop_id, day in service.keys() | copy.keys():
+            is_read = self._since is None or day is None or day <= newest.isoformat()
+            if is_read and service.get((shop_id, day)) != copy.get((shop_id, day)):
+                differing.setdefault(shop_id, set()).add(day)
+        return differing
+
+    def _shop_by_digests(self, shop: Shop, mark: str, differing: set[str | None]) -> Iterator[Difference]:
+        """Read only the days that differ, and compare their bills."""
+        shop_id, name = shop["shopId"], shop["shopName"] or shop["shopId"]
+        service_days: dict[str, _Bills] = {}
+        copy_days: dict[str, list[CopiedBill]] = {}
+        for first, last in consecutive(day for day in differing if day is not None):
+            self.tally.reading = f"{name}: {first} to {last}"
+            service_days |= self._service_bills(self._window(shop_id, first, last))
+            copy_days |= self._sink.bills_of_days(shop_id, first, last)
+        yield from self._compare(shop_id, mark, service_days, copy_days)
+        if None in differing or self._since is not None:
+            # Digests from a day on do not include undated bills.
+            self.tally.reading = f"{name}: bills without a date"
+            yield from self._undated(shop_id, mark)
+
+    # --- by windows, if the service has no digests ---------------------------------------
 
     def _shop(self, shop: Shop, mark: str, newest: date) -> Iterator[Difference]:
         shop_id, empty = shop["shopId"], 0
@@ -227,14 +273,17 @@ class Reconciler:
             "Run `counterfoil reconcile` again later."
         )
 
+    def _count(self, response: HttpResponse) -> None:
+        self.tally.requests += 1
+        self.tally.remaining = calls.remaining(response)
+        self._on_progress(self.tally)
+
     def _pages(self, call: Call) -> Iterator[RawPage]:
         while True:
             response = self._client.send(call)
             page = calls.decode_body(response, _decode_page)
-            self.tally.requests += 1
             self.tally.bills_read += len(page.data)
-            self.tally.remaining = calls.remaining(response)
-            self._on_progress(self.tally)
+            self._count(response)
             yield page
             if page.next_cursor is None:
                 return
@@ -242,7 +291,7 @@ class Reconciler:
 
 
 def _bill(head: _ComparedFields) -> CopiedBill:
-    return CopiedBill(head.id, instant_us(head.updated_at), head.amounts.net, head.status == "void")
+    return CopiedBill(head.id, instant_us(head.updated_at), head.amounts.net, head.status == "void", head.amounts.tip)
 
 
 def _without(bills: _Bills, ids: set[str]) -> _Bills:

@@ -51,7 +51,7 @@ class CopiedTable(Struct, frozen=True):
 SHOPS = CopiedTable(
     "shops",
     ("number",),
-    ("id", "franchise_id", "provider_id", "removed", "rev", "facts_version", "applied_version", "facts", "body"),
+    ("id", "franchise_id", "provider_id", "removed", "rev", "latest_version", "applied_version", "facts", "body"),
 )
 LOADS = CopiedTable(
     "loads", ("number",), ("source", "started_at", "seen_at", "finished_at", "lines", "changed", "rejected")
@@ -63,6 +63,7 @@ BILLS = CopiedTable(
         "bill_day",
         "closed_at",
         "updated_at",
+        "loaded_at",
         "trading_day",
         "rev",
         "facts_version",
@@ -87,6 +88,11 @@ BOOKS = (
     CopiedTable("members", ("provider_id", "token"), ("created_at", "rev", "record", "form"), group="provider_id"),
     CopiedTable("accounts", ("provider_id", "token", "place"), ("hash", "created_at", "channel"), group="provider_id"),
     CopiedTable("removals", ("shop", "kind", "id"), ("rev",)),
+    CopiedTable("shop_changes", ("shop",), ("franchise_id", "joined_at", "listed_at", "latest_at")),
+    CopiedTable("departures", ("franchise_id", "shop"), ("left_at",)),
+    CopiedTable("removed_bills", ("shop", "id"), ("removed_at",)),
+    CopiedTable("feed", ("one",), ("oldest",)),
+    CopiedTable("day_totals", ("shop", "bill_day"), ("stale", "bills", "voids", "net", "tip", "latest", "hash")),
     BILLS,
     LOADS,
     CopiedTable("intake", ("one",), ("state",)),

@@ -122,6 +122,8 @@ class Batch:
         self._removals = dict(removals)
         self.remembered: dict[RecordKey, float] = {}
         self._stored_bills = set(self.bills)
+        self._stored_days = {key: row.bill_day for key, row in self.bills.items()}
+        self._stored_franchises = {row.number: row.franchise_id for row in self.shops.values()}
         self._stored_members = {(row.provider_id, row.token) for row in stored}
 
     def apply(self, changes: Iterable[PreparedChange]) -> list[Outcome]:
@@ -143,6 +145,28 @@ class Batch:
 
     def written_shops(self) -> list[ShopRow]:
         return [row for row in self.shops.values() if row.dirty]
+
+    def relisted_shops(self) -> list[ShopRow]:
+        """Return the shops whose published entry has changed, appeared or disappeared."""
+        return [row for row in self.shops.values() if row.relisted]
+
+    def touched_shops(self) -> list[int]:
+        """Return the numbers of the shops of which some bill was written or removed."""
+        written = {row.shop for row in self.bills.values() if row.body is not None}
+        return sorted(written | {shop for shop, _ in self.removed_bills()})
+
+    def stale_days(self) -> list[tuple[int, int]]:
+        """Return the days, each with the number of its shop, whose bills were written, moved or removed."""
+        written = {key: row for key, row in self.bills.items() if row.body is not None}
+        new = {(row.shop, row.bill_day) for row in written.values()}
+        old = {(key[0], day) for key, day in self._stored_days.items() if key in written or key not in self.bills}
+        return sorted(new | old)
+
+    def departures(self) -> list[tuple[str, int]]:
+        """Return the shops that left a franchise, each as that franchise and the shop's number."""
+        before = self._stored_franchises
+        moved = [row for row in self.shops.values() if row.franchise_id != before.get(row.number)]
+        return [(left, row.number) for row in moved if (left := before.get(row.number)) is not None]
 
     def written_bases(self) -> list[BaseRow]:
         return [row for row in self.bases.values() if row.dirty]
@@ -182,6 +206,7 @@ class Batch:
             facts=ready.facts,
             body=ready.body,
             dirty=True,
+            relisted=known is None or known.relisted or known.removed or known.body != ready.body,
         )
         return Outcome.CHANGED if known else Outcome.ADDED
 
@@ -196,7 +221,7 @@ class Batch:
             return Outcome.UNCHANGED
         if _is_late(change.rev, known.rev):
             return Outcome.LATE
-        known.removed, known.rev, known.dirty = True, change.rev, True
+        known.removed, known.rev, known.dirty, known.relisted = True, change.rev, True, True
         return Outcome.REMOVED
 
     # --- removals ----------------------------------------------------------------
@@ -224,7 +249,9 @@ class Batch:
             if self._removed_since(ready):
                 return Outcome.LATE
             stamp = None if closed.history else self.stamp
-            self.bills[shop.number, bill.id] = _written(shop.number, change, ready.body, ready.digest, stamp)
+            row = _written(shop.number, change, ready.body, ready.digest, stamp)
+            row.loaded_at = self.stamp if closed.history else 0
+            self.bills[shop.number, bill.id] = row
             return Outcome.ADDED
         if _is_late(change.rev, known.rev):
             return Outcome.LATE
@@ -317,6 +344,12 @@ def rewritten(row: OutdatedBill, shop: int, known: KnownFacts, stamp: int) -> Bi
         return replace(_written(shop, change, b"", b"", None), body=None)
     body = _encode(replace(closed.bill, updated_at=None))
     return _written(shop, change, body, digest_of(body), stamp)
+
+
+def rewritten_days(old: Iterable[OutdatedBill], new: Iterable[BillRow]) -> list[tuple[int, int]]:
+    """Return the days that a rewrite of bills changed, each with the number of its shop."""
+    changed = [(before.bill_day, bill) for before, bill in zip(old, new, strict=True) if bill.body is not None]
+    return sorted({(bill.shop, day) for before, bill in changed for day in (before, bill.bill_day)})
 
 
 def _written(shop: int, change: PutBill, body: bytes, digest: bytes, stamp: int | None) -> BillRow:

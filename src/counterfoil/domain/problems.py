@@ -29,6 +29,11 @@ BAD_QUERY = Problem(400, "bad_query", "A parameter is missing or invalid.")
 BAD_CURSOR = Problem(
     400, "bad_cursor", "The cursor is not valid here or its row no longer exists; start again without a cursor."
 )
+MARK_EXPIRED = Problem(
+    400,
+    "mark_expired",
+    "The mark is too old, or the data was restored from a backup; start again without since.",
+)
 NOT_SUPPORTED = Problem(400, "not_supported", "This parameter is not available on this endpoint.")
 INVALID_KEY = Problem(401, "invalid_key", "The API key is missing or not valid.", Stage.BEFORE_ADMISSION)
 KEY_REVOKED = Problem(401, "key_revoked", "This API key has been revoked.", Stage.BEFORE_ADMISSION)
@@ -68,6 +73,7 @@ AUTH_UNAVAILABLE = Problem(
 TABLE = (
     BAD_QUERY,
     BAD_CURSOR,
+    MARK_EXPIRED,
     NOT_SUPPORTED,
     INVALID_KEY,
     KEY_REVOKED,

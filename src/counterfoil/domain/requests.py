@@ -15,6 +15,7 @@ from counterfoil.domain.problems import BAD_QUERY, NOT_SUPPORTED, Refused
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 200
+MAX_FEED_LIMIT = 1_000
 MAX_SPAN_DAYS = 31
 
 # Only ASCII is allowed, because Python's own number parsers also accept "１０", "1_0" and " 5 ".
@@ -58,6 +59,24 @@ class MemberList(Struct, frozen=True):
     cursor: str | None
 
 
+class ChangeFeed(Struct, frozen=True):
+    """A page of the feed of changes. `since` is the mark of an earlier pass; a first pass has none."""
+
+    since: str | None
+    limit: int
+    cursor: str | None
+
+
+class DigestList(Struct, frozen=True):
+    """A page of digests. Without `first` and `last`, bills without a date are included."""
+
+    shop_id: str | None
+    first: date | None
+    last: date | None
+    limit: int
+    cursor: str | None
+
+
 class Lookup(Struct, frozen=True):
     provider_id: str
     messaging_user_id: str
@@ -94,6 +113,20 @@ def member_list(query: dict[str, str]) -> MemberList:
     return MemberList(_required(query, "providerId"), limit(query.get("limit")), query.get("cursor"))
 
 
+def change_feed(query: dict[str, str]) -> ChangeFeed:
+    return ChangeFeed(query.get("since"), limit(query.get("limit"), MAX_FEED_LIMIT), query.get("cursor"))
+
+
+def digest_list(query: dict[str, str]) -> DigestList:
+    first = _parse_day(query["from"], "from") if "from" in query else None
+    last = _parse_day(query["to"], "to") if "to" in query else None
+    if first and last and first > last:
+        raise Refused(BAD_QUERY, "from must not be after to.")
+    if query.get("shopId") == "":
+        raise Refused(BAD_QUERY, "shopId must not be empty; leave it out for all shops.")
+    return DigestList(query.get("shopId"), first, last, limit(query.get("limit"), MAX_FEED_LIMIT), query.get("cursor"))
+
+
 def lookup(query: dict[str, str]) -> Lookup:
     provider_id = _required(query, "providerId")
     user_id = query.get("messagingUserId", "")
@@ -102,15 +135,15 @@ def lookup(query: dict[str, str]) -> Lookup:
     return Lookup(provider_id, user_id)
 
 
-def limit(text: str | None) -> int:
+def limit(text: str | None, most: int = MAX_LIMIT) -> int:
     """Return the page size. Fractions are truncated, large numbers are capped, and invalid text gives the default."""
     number = _PLAIN_NUMBER.fullmatch(text or "")
     if not number or number[1] == "-":
         return DEFAULT_LIMIT
     # A number with ten digits or more is above the maximum anyway.
     digits = number[2].lstrip("0")
-    asked = int(digits or 0) if len(digits) < 10 else MAX_LIMIT
-    return min(asked, MAX_LIMIT) if asked >= 1 else DEFAULT_LIMIT
+    asked = int(digits or 0) if len(digits) < 10 else most
+    return min(asked, most) if asked >= 1 else DEFAULT_LIMIT
 
 
 def _required(query: dict[str, str], name: str) -> str:

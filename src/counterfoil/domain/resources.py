@@ -341,3 +341,79 @@ class Usage(Resource, frozen=True):
             max_length=7,
         ),
     ]
+
+
+# --- the feed of changes -----------------------------------------------------
+
+
+class ChangedBill(Resource, frozen=True):
+    """Element of the feed of changes: a bill that is new or has changed."""
+
+    type: Annotated[Literal["bill"], Doc(description="The kind of this element.")]
+    shop_id: Annotated[str, Doc(description="The bill's shop. Bills are identified by `shopId` and `id` together.")]
+    bill: Annotated[Bill, Doc(description="The whole bill, as the bill list returns it.")]
+
+
+class RemovedBill(Resource, frozen=True):
+    """Element of the feed of changes: a bill that no longer exists."""
+
+    type: Annotated[Literal["billRemoved"], Doc(description="The kind of this element.")]
+    shop_id: Annotated[str, Doc(description="The bill's shop.")]
+    id: Annotated[str, Doc(description="The bill's `id`. You may never have received this bill.")]
+
+
+class ChangedShop(Resource, frozen=True):
+    """Element of the feed of changes: a shop that joined the scope, was listed again or has changed."""
+
+    type: Annotated[Literal["shop"], Doc(description="The kind of this element.")]
+    shop_id: Annotated[str, Doc(description="The shop.")]
+    full: Annotated[
+        bool,
+        Doc(description="True if all bills of the shop follow in this pass: delete those that you have of it first."),
+    ]
+    shop: Annotated[Shop, Doc(description="The shop, as the shop list returns it.")]
+
+
+class RemovedShop(Resource, frozen=True):
+    """Element of the feed of changes: a shop that the shop list no longer returns."""
+
+    type: Annotated[Literal["shopRemoved"], Doc(description="The kind of this element.")]
+    shop_id: Annotated[str, Doc(description="The shop. You may never have received it.")]
+    full: Annotated[
+        bool,
+        Doc(description="True if all bills of the shop follow in this pass: delete those that you have of it first."),
+    ]
+    in_scope: Annotated[
+        bool,
+        Doc(
+            description="True if the shop was closed: the key can still read its bills, and their changes still come. "
+            "False if it left the scope: nothing more comes unless it returns, and then it comes in full."
+        ),
+    ]
+
+
+# --- digests -----------------------------------------------------------------
+
+
+class DayDigest(Resource, frozen=True):
+    """What the bills of one shop and one calendar day add up to."""
+
+    shop_id: Annotated[str, Doc(description="The shop.")]
+    day: Annotated[
+        str | None,
+        Doc(description="The `billDate` of the bills, YYYY-MM-DD; null for the bills of the shop without a date."),
+    ]
+    bills: Annotated[int, Doc(description="Number of bills, voids included.")]
+    voids: Annotated[int, Doc(description="Number of bills whose `status` is `void`.")]
+    net: Annotated[Number, Doc(description="Exact sum of `amounts.net`; null counts as 0.")]
+    tip: Annotated[Number, Doc(description="Exact sum of `amounts.tip`; null counts as 0.")]
+    latest_updated_at: Annotated[
+        str | None, Doc(description="The latest `updatedAt` of these bills, in UTC; null if none has one.")
+    ]
+    hash: Annotated[
+        str,
+        Doc(
+            description="A whole number as text: the sum over all bills of the first 15 hexadecimal digits of "
+            "`MD5(id|ms)`, where `ms` is `updatedAt` in milliseconds since 1970 UTC, or empty if it is null."
+        ),
+    ]

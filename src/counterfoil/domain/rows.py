@@ -32,6 +32,7 @@ class ShopRow(Struct):
     facts: bytes
     body: bytes
     dirty: bool = False
+    relisted: bool = False  # whether what the API shows of the shop has changed
 
     def values(self, rev: object) -> Row:
         return (
@@ -49,7 +50,11 @@ class ShopRow(Struct):
 
 
 class BillRow(Struct):
-    """A bill that is stored or will be stored. `body` is set only if it has to be written, and is never read."""
+    """A bill that is stored or will be stored. `body` is set only if it has to be written, and is never read.
+
+    `loaded_at` is the stamp of a bill that has no `updated_at`, and 0 for other
+    bills.
+    """
 
     shop: int
     bill_id: str
@@ -63,6 +68,7 @@ class BillRow(Struct):
     facts_version: int = 0
     body: bytes | None = None
     settled: bool = False
+    loaded_at: int = 0
 
     def values(self, rev: object) -> Row:
         return (
@@ -78,6 +84,7 @@ class BillRow(Struct):
             seal_of(self.body or b""),
             self.withheld,
             self.body,
+            self.loaded_at,
         )
 
     def settled_values(self, rev: object) -> Row:
@@ -98,6 +105,7 @@ class OutdatedBill(Struct, frozen=True):
     rev: float | None
     withheld: bytes | None
     body: bytes
+    bill_day: int = NO_DAY
 
 
 class BaseRow(Struct):

@@ -1,4 +1,4 @@
-"""Computes values from the deployment secret: member tokens, lookup hashes and the key for ETags.
+"""Computes values from the deployment secret: member tokens, lookup hashes, and keys for ETags and marks.
 
 All of them are one-way hashes, so the store never holds an internal member ID
 or a messaging user ID. Every node has the same secret and computes the same values.
@@ -31,6 +31,10 @@ class Pseudonyms:
     def tag_key(self) -> bytes:
         """Return the key for ETags. Nobody can test guesses about a response against its ETag without this key."""
         return self._keyed("entity tag", "")
+
+    def feed_key(self) -> bytes:
+        """Return the key that signs marks and cursors of the feed of changes."""
+        return self._keyed("change feed", "")
 
     def fingerprint(self) -> str:
         """Return a hash that shows whether two secrets are the same and reveals nothing else about them."""

@@ -28,6 +28,8 @@ ROUTES = (
     Route("shops", handlers.shops),
     Route("transactions", handlers.transactions),
     Route("transactions/{id}", handlers.transaction),
+    Route("changes", handlers.changes),
+    Route("digests", handlers.digests),
     Route("members", handlers.members),
     Route("members/lookup", handlers.lookup),
     Route("members/{memberToken}", handlers.member),

@@ -17,6 +17,14 @@ def transactions(reads: Reads, caller: Caller, _: str, query: str) -> Awaitable[
     return reads.bills(caller, requests.bill_list(requests.parameters(query)))
 
 
+def changes(reads: Reads, caller: Caller, _: str, query: str) -> Awaitable[Answer]:
+    return reads.changes(caller, requests.change_feed(requests.parameters(query)))
+
+
+def digests(reads: Reads, caller: Caller, _: str, query: str) -> Awaitable[Answer]:
+    return reads.digests(caller, requests.digest_list(requests.parameters(query)))
+
+
 def transaction(reads: Reads, caller: Caller, bill_id: str, _: str) -> Awaitable[Answer]:
     return reads.bill(caller, bill_id)
 

@@ -55,9 +55,10 @@ def request_id(header: str | None) -> str | None:
 
 
 def success_body(answer: Answer) -> bytes:
-    """Return the body `{"ok":true,"data":…}`. A list always has `nextCursor`, which may be null."""
+    """Return the body `{"ok":true,"data":…}`. A list always has `nextCursor`, which may be null, as may `mark`."""
     cursor = b"" if answer.next_cursor is UNSET else b',"nextCursor":%b' % json.encode(answer.next_cursor)
-    tail = b'%b,"serverTime":"%b"}' % (cursor, iso_utc(answer.horizon).encode())
+    mark = b"" if answer.mark is UNSET else b',"mark":%b' % json.encode(answer.mark)
+    tail = b'%b%b,"serverTime":"%b"}' % (cursor, mark, iso_utc(answer.horizon).encode())
     if isinstance(answer.data, bytes):
         return b'{"ok":true,"data":%b%b' % (answer.data, tail)
     if not answer.data:

@@ -13,6 +13,9 @@ from counterfoil.settings import Settings
 CHECKPOINT_SEC = 2.0
 USAGE_CHECKPOINT_SEC = 0.5
 PRUNE_SEC = 3600.0
+# Days whose totals are computed in one transaction, which blocks loads for a few milliseconds per day.
+TOTALS_AT_ONCE = 10
+TOTALS_SEC = 1.0
 # How long to wait for the chores when the service stops. A chore may itself be waiting up to a minute for a load.
 STOP_SEC = 2.0
 
@@ -62,6 +65,8 @@ class Chores:
         while not self._stop.wait(self._settings.tick_ms / 1000):
             self._run("horizon", 0, self._ledger.advance_horizon)
             self._run("checkpoint", CHECKPOINT_SEC, self._ledger.checkpoint)
+            self._run("prune_removals", PRUNE_SEC, self._ledger.prune_removals)
+            self._run("totals", TOTALS_SEC, lambda: self._ledger.compute_totals(TOTALS_AT_ONCE))
 
     def _run_usage_chores(self) -> None:
         while not self._stop.wait(USAGE_CHECKPOINT_SEC):

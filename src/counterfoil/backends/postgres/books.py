@@ -12,10 +12,14 @@ from typing import Any
 
 from msgspec import json
 
+from counterfoil.backends.postgres import day_totals
+from counterfoil.backends.postgres.change_feed import FeedReader
 from counterfoil.backends.postgres.pool import Pool, is_storable
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number
+from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
+from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.member_template import NEXT
 from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Position
@@ -227,6 +231,34 @@ class PostgresBooks:
             self._numbers.clear()
         self._numbers[scope, shop_id] = number
         return number
+
+    async def changes(
+        self, scope: Scope, window: Window, after: FeedPosition | None, limit: int, reached: int = 0
+    ) -> FeedPage:
+        reached = max(reached, window.until)
+
+        async def ask(pool: Pool) -> list[Any]:
+            return [await FeedReader(pool, scope, window, after, limit).read(reached)]
+
+        ((page, _),) = await self._servers.found_by(ask, reached)
+        return page  # type: ignore[no-any-return]
+
+    async def digests(
+        self,
+        scope: Scope,
+        shop_id: str | None,
+        days: tuple[int, int],
+        after: ShopDay | None,
+        limit: int,
+        reached: int = 0,
+    ) -> DigestPage:
+        asked = _clean(shop_id) if shop_id is not None else None
+
+        async def ask(pool: Pool) -> list[Any]:
+            return [await day_totals.read_page(pool, scope, asked, days, after, limit, reached)]
+
+        ((page, _),) = await self._servers.found_by(ask, reached)
+        return page  # type: ignore[no-any-return]
 
     async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None:
         (seal, body, horizon), *_ = await self._found_in(_NUMBERS_OF[scope.kind], scope, _BILL, bill_id, reached)

@@ -73,8 +73,10 @@ _WRITER_IS_GONE = """
     ))
 """
 
-_BILLS = "SELECT shop, id, trading_day, rev, digest, withheld FROM bills WHERE shop = %s AND id = ANY(%s)"
-_BILL = "(%s::integer, %s, %s::integer, %s::bigint, %s::bigint, %s, %s::numeric, %s::integer, %b, %b, %b, %b)"
+_BILLS = "SELECT shop, id, trading_day, rev, digest, withheld, bill_day FROM bills WHERE shop = %s AND id = ANY(%s)"
+_BILL = (
+    "(%s::integer, %s, %s::integer, %s::bigint, %s::bigint, %s, %s::numeric, %s::integer, %b, %b, %b, %b, %s::bigint)"
+)
 _REMOVE_BILLS = "DELETE FROM bills WHERE shop = %s AND id = ANY(%s)"
 _SETTLE_BILLS = """
     UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld
@@ -203,6 +205,16 @@ class DistributedLedger(PostgresLedger):
         """
         found = starmap(MemberRow, all_rows(asked_rows(self._line(), MEMBERS, needed.tokens)))
         return sorted(found, key=lambda row: float("-inf") if row.rev is None else row.rev)
+
+    def _write_small_tables(self, batch: Batch) -> None:
+        """Write the tables on the coordinator in one transaction, before any bill.
+
+        If the writer dies before it has written all bills, the feed looks at a
+        shop in vain or finds a removed bill that still exists. If the bills
+        were written first, the feed would never look at them.
+        """
+        with self._line().transaction():
+            super()._write_small_tables(batch)
 
     def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
         for shop, of_shop in _grouped(keys):

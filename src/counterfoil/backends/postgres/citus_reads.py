@@ -7,16 +7,17 @@ the same rows. The horizon is read first, as docs/sync.md requires, so that the
 rows contain everything up to it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
 from msgspec import Struct
 
-from counterfoil.backends.postgres import books
+from counterfoil.backends.postgres import books, change_feed
 from counterfoil.backends.postgres.addresses import ConnectionLimits, addresses
 from counterfoil.backends.postgres.pool import Pool, open_connection, run_in_new_loop, translated
 from counterfoil.backends.postgres.schema import IS_DISTRIBUTED
 from counterfoil.backends.postgres.servers import DatabaseServer, Servers
+from counterfoil.domain.change_feed import Part
 from counterfoil.observe.events import Event
 from counterfoil.ports import Clock, StoreUnavailable
 
@@ -72,6 +73,26 @@ _MEMBER = "SELECT provider_id, coalesce(form, record) FROM members WHERE provide
 _ACCOUNTS = """
     SELECT channel, token FROM accounts WHERE provider_id = $1 AND hash = $2 ORDER BY created_at DESC, token DESC
 """
+
+# Sections of the feed of changes: the rows of one shop from its shard, and removals from the coordinator.
+_SECTIONS = {
+    Part.REMOVED: """
+        SELECT removed_at, id, NULL::bytea, NULL::bytea FROM removed_bills
+        WHERE shop = $1 AND (removed_at, id) > ($2::bigint, $3::text) AND removed_at <= $4
+        ORDER BY removed_at, id LIMIT $5
+    """,
+    Part.UNTRACKED: """
+        SELECT loaded_at, id, seal, body FROM bills
+        WHERE shop = $1 AND updated_at IS NULL AND (loaded_at, id) > ($2::bigint, $3::text) AND loaded_at <= $4
+        ORDER BY loaded_at, id LIMIT $5
+    """,
+    Part.TRACKED: """
+        SELECT updated_at, id, seal, body FROM bills
+        WHERE shop = $1 AND (updated_at, id) > ($2::bigint, $3::text) AND updated_at <= $4
+        ORDER BY updated_at, id LIMIT $5
+    """,
+}
+_EXISTING = "SELECT id FROM bills WHERE shop = $1 AND id = ANY($2)"
 
 
 class SplitStatement(Struct, frozen=True):
@@ -145,18 +166,42 @@ PARTS: Mapping[str, SplitStatement] = {
 
 
 class _InParts:
-    """A pool that runs the statements listed in `PARTS` in two parts."""
+    """A pool that runs the statements listed in `PARTS` in two parts, and the feed of changes shop by shop."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def rows(self, statement: str, *values: object, within: float | None = None) -> Rows:
+        if statement == change_feed.ROWS_OF:
+            return [row async for row in self._feed_rows(*values)]
         parts = PARTS.get(statement)
         if parts is None:
             return await self._pool.rows(statement, *values, within=within)
         head = await self._pool.rows(parts.head, *parts.of_head(values), within=within)
         rows = await self._pool.rows(parts.rows, *parts.of_rows(values, head), within=within)
         return parts.joined(head, rows)
+
+    async def _feed_rows(
+        self, shops: Any, parts: Any, stamps: Any, ids: Any, until: Any, most: Any
+    ) -> AsyncIterator[Any]:
+        for place, section in enumerate(zip(shops, parts, stamps, ids, strict=True), 1):
+            shop, part, stamp, row_id = section
+            count = 0
+            while part in _SECTIONS and count < most:
+                rows = await self._pool.rows(_SECTIONS[part], shop, stamp, row_id, until, most)
+                kept = await self._still_removed(shop, rows) if part == Part.REMOVED else rows
+                for row in kept[: most - count]:
+                    yield place, *row
+                count += len(kept)
+                if len(rows) < most:
+                    break
+                # Some removed bills came back, so there may be more rows than were kept.
+                stamp, row_id = rows[-1][:2]
+
+    async def _still_removed(self, shop: int, rows: Rows) -> Rows:
+        """Return the removals of bills that did not come back, and that were not left behind by a dead writer."""
+        existing = {row[0] for row in await self._pool.rows(_EXISTING, shop, [row[1] for row in rows])} if rows else ()
+        return [row for row in rows if row[1] not in existing]
 
 
 class CitusServers(Servers):

@@ -16,10 +16,11 @@ from msgspec import json
 from psycopg import Connection, Cursor
 from psycopg.errors import InsufficientPrivilege
 
+from counterfoil.backends.postgres import feed_records, total_records
 from counterfoil.backends.postgres.admin_connections import STATEMENT_SEC, ReconnectingConnection, translated
 from counterfoil.backends.postgres.deployment import fingerprint_of
 from counterfoil.backends.postgres.revisions import loaded, rev_text
-from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten
+from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten, rewritten_days
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.intake import Intake
 from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, OutdatedBill, Row, ShopRow, account_values
@@ -33,38 +34,40 @@ _ADVANCE = f"UPDATE horizon SET at = greatest(at, coalesce(%s, {CLOCK})) RETURNI
 
 LAST_SHOP = "SELECT coalesce(max(number), 0) FROM shops"
 SHOPS = """
-    SELECT number, id, franchise_id, provider_id, removed, rev, facts_version, applied_version, facts, body
+    SELECT number, id, franchise_id, provider_id, removed, rev, latest_version, applied_version, facts, body
     FROM shops WHERE id = ANY(%s)
 """
 _PUT_SHOPS = """
     INSERT INTO shops
-        (number, id, franchise_id, provider_id, removed, rev, facts_version, applied_version, facts, body)
+        (number, id, franchise_id, provider_id, removed, rev, latest_version, applied_version, facts, body)
     SELECT * FROM unnest(%s::integer[], %s::text[], %s::text[], %s::text[], %s::boolean[], %s::numeric[],
         %s::integer[], %s::integer[], %b::bytea[], %b::bytea[])
     ON CONFLICT (number) DO UPDATE SET
         franchise_id = excluded.franchise_id, provider_id = excluded.provider_id, removed = excluded.removed,
-        rev = excluded.rev, facts_version = excluded.facts_version, facts = excluded.facts, body = excluded.body
+        rev = excluded.rev, latest_version = excluded.latest_version, facts = excluded.facts, body = excluded.body
 """
-_FACTS = "SELECT facts_version, facts FROM shops WHERE id = %s"
+_FACTS = "SELECT latest_version, facts FROM shops WHERE id = %s"
 
 _BILLS = """
-    SELECT bills.shop, bills.id, bills.trading_day, bills.rev, bills.digest, bills.withheld
+    SELECT bills.shop, bills.id, bills.trading_day, bills.rev, bills.digest, bills.withheld, bills.bill_day
     FROM unnest(%s::text[], %s::text[]) AS asked (shop_id, id)
     JOIN shops ON shops.id = asked.shop_id
     JOIN bills ON bills.shop = shops.number AND bills.id = asked.id
 """
 PUT_BILLS = """
     INSERT INTO bills
-        (shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld, body)
+        (shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld, body,
+        loaded_at)
     {rows}
     ON CONFLICT (shop, id) DO UPDATE SET
         bill_day = excluded.bill_day, closed_at = excluded.closed_at, updated_at = excluded.updated_at,
         trading_day = excluded.trading_day, rev = excluded.rev, facts_version = excluded.facts_version,
-        digest = excluded.digest, seal = excluded.seal, withheld = excluded.withheld, body = excluded.body
+        digest = excluded.digest, seal = excluded.seal, withheld = excluded.withheld, body = excluded.body,
+        loaded_at = excluded.loaded_at
 """
 _BILL_ARRAYS = """
     SELECT * FROM unnest(%s::integer[], %s::text[], %s::integer[], %s::bigint[], %s::bigint[], %s::text[],
-        %s::numeric[], %s::integer[], %b::bytea[], %b::bytea[], %s::bytea[], %b::bytea[])
+        %s::numeric[], %s::integer[], %b::bytea[], %b::bytea[], %s::bytea[], %b::bytea[], %s::bigint[])
 """
 _SETTLE_BILLS = """
     UPDATE bills SET trading_day = asked.trading_day, rev = asked.rev, withheld = asked.withheld
@@ -77,9 +80,9 @@ _REMOVE_BILLS = """
     WHERE bills.shop = asked.shop AND bills.id = asked.id
 """
 
-_TO_REWRITE = "SELECT number, facts_version, facts FROM shops WHERE applied_version < facts_version LIMIT 1"
+_TO_REWRITE = "SELECT number, latest_version, facts FROM shops WHERE applied_version < latest_version LIMIT 1"
 _OUTDATED_BILLS = """
-    SELECT id, closed_at, updated_at, trading_day, rev, withheld, body FROM bills
+    SELECT id, closed_at, updated_at, trading_day, rev, withheld, body, bill_day FROM bills
     WHERE shop = %s AND id > %s AND facts_version < %s ORDER BY id LIMIT %s
 """
 _SETTLE_FACTS = """
@@ -222,7 +225,10 @@ class PostgresLedger:
             # Continue after the last rewritten bill. After a restart, all bills of the shop are checked again.
             after = self._rewritten.get((number, version), "")
             found = all_rows(self._line().execute(_OUTDATED_BILLS, (number, after, version, most), binary=True))
-            bills = [rewritten(OutdatedBill(*row[1:]), number, known, stamp) for row in found]
+            outdated = [OutdatedBill(*row[1:]) for row in found]
+            bills = [rewritten(bill, number, known, stamp) for bill in outdated]
+            feed_records.touch(self._line(), [number], stamp)
+            total_records.mark_stale(self._line(), rewritten_days(outdated, bills))
             self._put_bills([bill for bill in bills if bill.body is not None])
             self._settle_facts([bill for bill in bills if bill.body is None])
             self._publish(stamp)
@@ -237,6 +243,20 @@ class PostgresLedger:
         with translated(), self._line.within(STATEMENT_SEC) as connection:
             row = connection.execute(_ADVANCE, (self._now_ms() if self._now_ms else None,)).fetchone()
         return int(row[0]) if row else 0
+
+    def prune_removals(self) -> int:
+        with translated(), self._line.within(STATEMENT_SEC) as connection:
+            return feed_records.prune(connection)
+
+    def compute_totals(self, most: int) -> int:
+        """Compute the totals of up to `most` days whose bills have changed; return how many."""
+        with translated():
+            # This runs often, and mostly there is nothing to do: then no load has to wait for the lock.
+            if not total_records.has_stale(self._line()):
+                return 0
+        with self._writing():
+            self._begin()
+            return total_records.compute(self._line(), most)
 
     def checkpoint(self) -> None:
         """Do nothing: PostgreSQL runs its own checkpoints."""
@@ -291,13 +311,18 @@ class PostgresLedger:
         return batch, now
 
     def _write(self, batch: Batch) -> None:
-        self._do(_PUT_SHOPS, [row.values(rev_text(row.rev)) for row in batch.written_shops()])
-        self._do(_REMEMBER_REMOVALS, [(*removal, rev_text(rev)) for removal, rev in batch.remembered.items()])
-        self._do(_PUT_BASES, [row.values(rev_text(row.rev)) for row in batch.written_bases()])
+        self._write_small_tables(batch)
         self._remove_bills(batch.removed_bills())
         self._put_bills([*batch.added_bills(), *batch.changed_bills()])
         self._settle_bills(batch.settled_bills())
         self._put_members(batch)
+
+    def _write_small_tables(self, batch: Batch) -> None:
+        self._do(_PUT_SHOPS, [row.values(rev_text(row.rev)) for row in batch.written_shops()])
+        self._do(_REMEMBER_REMOVALS, [(*removal, rev_text(rev)) for removal, rev in batch.remembered.items()])
+        self._do(_PUT_BASES, [row.values(rev_text(row.rev)) for row in batch.written_bases()])
+        feed_records.record(self._line(), batch)
+        total_records.mark_stale(self._line(), batch.stale_days())
 
     def _remove_bills(self, keys: Sequence[tuple[int, str]]) -> None:
         self._do(_REMOVE_BILLS, keys)

@@ -13,9 +13,12 @@ from pathlib import Path
 
 from msgspec import json
 
+from counterfoil.backends.sqlite import change_feed, day_totals
 from counterfoil.backends.sqlite.files import read_only, row, rows
 from counterfoil.domain.access import Scope
 from counterfoil.domain.calendar import as_number
+from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
+from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Position
 from counterfoil.ports import (
@@ -204,6 +207,27 @@ class SqliteBooks:
         if shop is None:
             return None
         return BillPage(horizon, count, seal or b"", bodies or b"", _position(last), bool(continues))
+
+    async def changes(
+        self,
+        scope: Scope,
+        window: Window,
+        after: FeedPosition | None,
+        limit: int,
+        reached: int = 0,  # noqa: ARG002
+    ) -> FeedPage:
+        return change_feed.page(self._connection, scope, window, after, limit)
+
+    async def digests(
+        self,
+        scope: Scope,
+        shop_id: str | None,
+        days: tuple[int, int],
+        after: ShopDay | None,
+        limit: int,
+        reached: int = 0,  # noqa: ARG002
+    ) -> DigestPage:
+        return day_totals.page(self._connection, scope, shop_id, days, after, limit)
 
     async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None:  # noqa: ARG002
         found = row(self._connection, _BILL_OF[scope.kind], (bill_id, scope.id))

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from msgspec import json
 
+from counterfoil.backends.sqlite import change_feed, day_totals
 from counterfoil.backends.sqlite.files import WAIT_SEC, checkpoint, read_write, translated, writing
-from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten
+from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten, rewritten_days
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.intake import Intake
 from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, OutdatedBill, Row, ShopRow, account_values
@@ -31,18 +32,18 @@ _SET_HORIZON = "UPDATE horizon SET at = ?"
 _LAST_SHOP = "SELECT coalesce(max(number), 0) FROM shops"
 _SHOPS = """
     WITH asked (id) AS (VALUES {keys})
-    SELECT number, id, franchise_id, provider_id, removed, rev, facts_version, applied_version, facts, body
+    SELECT number, id, franchise_id, provider_id, removed, rev, latest_version, applied_version, facts, body
     FROM asked CROSS JOIN shops USING (id)
 """
 _PUT_SHOP = """
     INSERT INTO shops
-        (number, id, franchise_id, provider_id, removed, rev, next_bill, facts_version, applied_version, facts, body)
+        (number, id, franchise_id, provider_id, removed, rev, next_bill, latest_version, applied_version, facts, body)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, ?8, ?9, ?10)
     ON CONFLICT (number) DO UPDATE SET
         franchise_id = excluded.franchise_id, provider_id = excluded.provider_id, removed = excluded.removed,
-        rev = excluded.rev, facts_version = excluded.facts_version, facts = excluded.facts, body = excluded.body
+        rev = excluded.rev, latest_version = excluded.latest_version, facts = excluded.facts, body = excluded.body
 """
-_FACTS = "SELECT facts_version, facts FROM shops WHERE id = ?"
+_FACTS = "SELECT latest_version, facts FROM shops WHERE id = ?"
 _NEXT_BILLS = """
     WITH asked (number) AS (VALUES {keys}) SELECT number, next_bill FROM asked CROSS JOIN shops USING (number)
 """
@@ -50,26 +51,26 @@ _SET_NEXT_BILL = "UPDATE shops SET next_bill = ?2 WHERE number = ?1"
 
 _BILLS = """
     WITH asked (shop, id) AS (VALUES {keys})
-    SELECT shop, id, trading_day, rev, digest, withheld FROM asked CROSS JOIN bills USING (shop, id)
+    SELECT shop, id, trading_day, rev, digest, withheld, bill_day FROM asked CROSS JOIN bills USING (shop, id)
 """
 _ADD_BILL = """
     INSERT INTO bills
         (number, shop, id, bill_day, closed_at, updated_at, trading_day, rev, facts_version, digest, seal, withheld,
-        body)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        body, loaded_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _CHANGE_BILL = """
     UPDATE bills SET bill_day = ?3, closed_at = ?4, updated_at = ?5, trading_day = ?6, rev = ?7, facts_version = ?8,
-        digest = ?9, seal = ?10, withheld = ?11, body = ?12
+        digest = ?9, seal = ?10, withheld = ?11, body = ?12, loaded_at = ?13
     WHERE shop = ?1 AND id = ?2
 """
 _SETTLE_BILL = "UPDATE bills SET trading_day = ?3, rev = ?4, withheld = ?5 WHERE shop = ?1 AND id = ?2"
 _SETTLE_FACTS = "UPDATE bills SET facts_version = ?3, trading_day = ?4, withheld = ?5 WHERE shop = ?1 AND id = ?2"
 _REMOVE_BILL = "DELETE FROM bills WHERE shop = ? AND id = ?"
 
-_TO_REWRITE = "SELECT number, facts_version, facts FROM shops WHERE applied_version < facts_version LIMIT 1"
+_TO_REWRITE = "SELECT number, latest_version, facts FROM shops WHERE applied_version < latest_version LIMIT 1"
 _OUTDATED_BILLS = """
-    SELECT number, closed_at, updated_at, trading_day, rev, withheld, body FROM bills
+    SELECT number, closed_at, updated_at, trading_day, rev, withheld, body, bill_day FROM bills
     WHERE number BETWEEN ? AND ? AND facts_version < ? ORDER BY number LIMIT ?
 """
 _REWRITTEN = "UPDATE shops SET applied_version = ? WHERE number = ?"
@@ -174,9 +175,12 @@ class SqliteLedger:
             first = max(number << SHOP_SHIFT, self._rewritten.get((number, version), 0))
             last = ((number + 1) << SHOP_SHIFT) - 1
             rows = self._connection.execute(_OUTDATED_BILLS, (first, last, version, most)).fetchall()
-            bills = [rewritten(OutdatedBill(*row[1:]), number, known, stamp) for row in rows]
+            outdated = [OutdatedBill(*row[1:]) for row in rows]
+            bills = [rewritten(bill, number, known, stamp) for bill in outdated]
             self._write_all(_CHANGE_BILL, (bill.values(bill.rev) for bill in bills if bill.body is not None))
             self._write_all(_SETTLE_FACTS, (bill.facts_values() for bill in bills if bill.body is None))
+            change_feed.touch(self._connection, number, stamp)
+            day_totals.mark_stale(self._connection, rewritten_days(outdated, bills))
             if len(rows) < most:
                 self._connection.execute(_REWRITTEN, (version, number))
         # Record the progress only after the commit, because a failed transaction has rewritten nothing.
@@ -191,6 +195,19 @@ class SqliteLedger:
             if now > horizon:
                 self._connection.execute(_SET_HORIZON, (now,))
             return max(now, horizon)
+
+    def prune_removals(self) -> int:
+        with translated(), writing(self._connection, WAIT_SEC["books"]):
+            return change_feed.prune(self._connection, self._horizon())
+
+    def compute_totals(self, most: int) -> int:
+        """Compute the totals of up to `most` days whose bills have changed; return how many."""
+        with translated():
+            # This runs often, and mostly there is nothing to do: then no load has to wait for the lock.
+            if not day_totals.has_stale(self._connection):
+                return 0
+            with writing(self._connection, WAIT_SEC["books"]):
+                return day_totals.compute(self._connection, most)
 
     def checkpoint(self) -> None:
         checkpoint(self._connection)
@@ -252,6 +269,8 @@ class SqliteLedger:
         self._write_all(_CHANGE_BILL, (row.values(row.rev) for row in batch.changed_bills()))
         self._write_all(_SETTLE_BILL, (row.settled_values(row.rev) for row in batch.settled_bills()))
         self._put_members(batch)
+        change_feed.record(self._connection, batch)
+        day_totals.mark_stale(self._connection, batch.stale_days())
 
     def _add_bills(self, rows: Sequence[BillRow]) -> None:
         next_bill: dict[int, int] = dict(self._found(_NEXT_BILLS, list(zip({row.shop for row in rows}))))

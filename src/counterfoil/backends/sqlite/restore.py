@@ -7,6 +7,8 @@
   Every cursor in the backup therefore expires. For as long as clients may hold
   cursors that were created after the backup, new cursors get random ids instead
   of the ids of their rows.
+- A client may hold changes that the backup does not contain, so every mark of
+  the feed that was handed out before the restore is refused.
 - Keys that were revoked in the replaced store stay revoked, and scheduled
   revocations stay scheduled, if the files of that store can be read. The
   audit entries that it wrote after the backup are kept too.
@@ -25,6 +27,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace as replace_fields
 
+from counterfoil.backends.sqlite import change_feed
 from counterfoil.backends.sqlite.audit import append
 from counterfoil.backends.sqlite.backup import (
     SECRET,
@@ -47,7 +50,7 @@ from counterfoil.domain.tokens import Pseudonyms
 # Random ids of this length are, in practice, never generated twice.
 LONG_ENOUGH = 16
 
-_RAISE_HORIZON = "UPDATE horizon SET at = max(at, ?) RETURNING at"
+_RAISE_HORIZON = "UPDATE horizon SET at = max(at + 1, ?) RETURNING at"
 _EXPIRE_CURSORS = "UPDATE cursors SET expired = 1, ends_at = ? + ?"
 _REMEMBER = "INSERT OR IGNORE INTO revocations (key_id, at) VALUES (?, ?)"
 _DROP_GUARD = "DROP TRIGGER IF EXISTS restored_cursors"
@@ -242,7 +245,9 @@ def _keep_audit(draft: Path, replaced: Replaced) -> None:
 def _apply_replaced(draft: Path, replaced: Replaced, now_ms: int) -> int:
     """Raise the horizon, expire all cursors, and apply the replaced store's revocations. Return the new horizon."""
     with closing(read_write(draft, "books")) as books, translated(), writing(books, WAIT_SEC["books"]):
-        (horizon,) = books.execute(_RAISE_HORIZON, (max(now_ms, replaced.horizon),)).fetchone()
+        # The horizon becomes higher than any that was reported, so marks from before the restore can be told apart.
+        (horizon,) = books.execute(_RAISE_HORIZON, (max(now_ms, replaced.horizon + 1),)).fetchone()
+        change_feed.refuse_marks_below(books, horizon)
     with closing(read_write(draft, "usage")) as usage, translated(), writing(usage, WAIT_SEC["usage"]):
         usage.execute(_EXPIRE_CURSORS, (now_ms, RESERVED_MS))
         usage.execute(_DROP_GUARD)

@@ -20,6 +20,17 @@ class CopiedBill(Struct, frozen=True):
     changed_us: int | None
     net: Decimal | None
     void: bool
+    tip: Decimal | None = None
+
+
+class ShopDayTotals(Struct, frozen=True):
+    """What the bills of one shop and day add up to, in the copy or as the service says."""
+
+    bills: int
+    voids: int
+    net: Decimal
+    tip: Decimal
+    hash: str
 
 
 class Sink(Protocol):
@@ -52,6 +63,9 @@ class Sink(Protocol):
 
     def bills_of_days(self, shop_id: str, first: date, last: date) -> dict[str, list[CopiedBill]]:
         """Return the bills of these days, by day."""
+
+    def day_totals(self, since: date | None) -> dict[tuple[str, str | None], ShopDayTotals]:
+        """Return the totals by shop and day: all of them with undated bills, or those of the days from `since` on."""
 
     def undated_bills(self, shop_id: str, since: str) -> list[CopiedBill]:
         """Return the undated bills that changed at or after an instant."""

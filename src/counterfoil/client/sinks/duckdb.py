@@ -106,6 +106,9 @@ class DuckDBSink(SqlSink):
     def microseconds(self, column: str) -> str:
         return f"epoch_us({column})"
 
+    def hash_number(self, text: str) -> str:
+        return f"CAST('0x' || substr(md5({text}), 1, 15) AS HUGEINT)"
+
     def _type(self, node: Any) -> str:
         if isinstance(node, Kind):
             return self._READ_AS[node]

@@ -110,6 +110,9 @@ class PostgresSink(SqlSink):
     def microseconds(self, column: str) -> str:
         return f"CAST(extract(epoch FROM {column}) * 1000000 AS bigint)"
 
+    def hash_number(self, text: str) -> str:
+        return f"('x' || substr(md5({text}), 1, 15))::bit(60)::bigint"
+
 
 def _with_driver_placeholders(statement: str) -> str:
     """Replace the placeholders `?` with the driver's `%s`, and escape `%`."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from datetime import date
 from typing import Any
 
-from counterfoil.client.sinks import CopiedBill, SinkError
+from counterfoil.client.sinks import CopiedBill, ShopDayTotals, SinkError
 from counterfoil.client.sinks.newest import is_newer, latest_bills
 from counterfoil.client.tables import (
     BILLS,
@@ -50,7 +50,15 @@ _COLUMNS = """
     SELECT column_name FROM information_schema.columns
     WHERE table_schema = current_schema() AND table_name = ?
 """
-_SELECT_BILLS = "SELECT CAST(bill_date AS VARCHAR), id, {changed}, net, status = 'void' FROM bills WHERE shop_id = ?"
+_SELECT_BILLS = (
+    "SELECT CAST(bill_date AS VARCHAR), id, {changed}, net, status = 'void', tip FROM bills WHERE shop_id = ?"
+)
+# The same as in docs/digests.md.
+_DAY_TOTALS = """
+    SELECT shop_id, CAST(bill_date AS VARCHAR), count(*), sum(CASE WHEN status = 'void' THEN 1 ELSE 0 END),
+        coalesce(sum(net), 0), coalesce(sum(tip), 0), CAST(sum({hash}) AS VARCHAR)
+    FROM bills {days} GROUP BY shop_id, bill_date
+"""
 
 
 class SqlSink(ABC):
@@ -79,6 +87,10 @@ class SqlSink(ABC):
     @abstractmethod
     def microseconds(self, column: str) -> str:
         """Return SQL for an instant as microseconds since 1970."""
+
+    @abstractmethod
+    def hash_number(self, text: str) -> str:
+        """Return SQL for the first 15 hexadecimal digits of a text's MD5 digest, as a number."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -234,6 +246,13 @@ class SqlSink(ABC):
         for day, *bill in self.run(f"{copied} AND bill_date BETWEEN ? AND ?", [shop_id, first, last]):
             days.setdefault(day, []).append(CopiedBill(*bill))
         return days
+
+    def day_totals(self, since: date | None) -> dict[tuple[str, str | None], ShopDayTotals]:
+        milliseconds = f"CAST(round({self.microseconds('updated_at')} / 1000.0) AS BIGINT)"
+        hashed = self.hash_number(f"id || '|' || coalesce(CAST({milliseconds} AS VARCHAR), '')")
+        days = "" if since is None else "WHERE bill_date >= ?"
+        rows = self.run(_DAY_TOTALS.format(hash=hashed, days=days), [] if since is None else [since])
+        return {(shop_id, day): ShopDayTotals(*totals) for shop_id, day, *totals in rows}
 
     def undated_bills(self, shop_id: str, since: str) -> list[CopiedBill]:
         copied = _SELECT_BILLS.format(changed=self.microseconds("updated_at"))

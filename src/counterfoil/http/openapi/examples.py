@@ -14,9 +14,12 @@ from counterfoil.domain.resources import (
     Amounts,
     Bill,
     Category,
+    ChangedBill,
+    ChangedShop,
     Channel,
     Coupon,
     DayCount,
+    DayDigest,
     Item,
     Member,
     MemberReference,
@@ -24,6 +27,8 @@ from counterfoil.domain.resources import (
     Payment,
     Promotion,
     Rate,
+    RemovedBill,
+    RemovedShop,
     Resource,
     Shop,
     Today,
@@ -157,6 +162,26 @@ MEMBER = Member(
 MEMBER_IN_FULL = structs.replace(MEMBER, tel="0200000000", email=None)
 MEMBER_REFERENCE = MemberReference(member_id=TOKEN)
 
+CHANGED_BILL = ChangedBill(type="bill", shop_id=SHOP.shop_id, bill=VOIDED_BILL)
+REMOVED_BILL = RemovedBill(type="billRemoved", shop_id=SHOP.shop_id, id="txn-3PX8B1")
+CHANGED_SHOP = ChangedShop(type="shop", shop_id=SHOP.shop_id, full=True, shop=SHOP)
+REMOVED_SHOP = RemovedShop(type="shopRemoved", shop_id="shp-old-town", full=False, in_scope=False)
+DIGEST = DayDigest(
+    shop_id=SHOP.shop_id,
+    day="2026-10-01",
+    bills=212,
+    voids=3,
+    net=55_650.5,
+    tip=420,
+    latest_updated_at="2026-10-01T02:05:40.902Z",
+    hash="122268340117418934823",
+)
+UNDATED_DIGEST = structs.replace(
+    DIGEST, day=None, bills=1, voids=0, net=0, tip=0, latest_updated_at=None, hash="98427116540903218"
+)
+MARK = "2ziXUIduYvtjaZz2aYe1F5Khbc8AAAGbdtqr6A"
+FEED_CURSOR = "uB90RDnPTEiDDM7C1POSHpehY__PAAABm3baq-iqc2hwLXJpdmVyA88AAAGbdtqoAapieG4tM1BYOEIx"
+
 _DAYS = [compact(day) for day in days_until(date(2026, 10, 1), USAGE_DAYS)]
 _COUNTS = (310, 298, 0, 305, 322, 317, 41)
 RATE = Rate(per_min=60, per_day=10_000)
@@ -189,6 +214,12 @@ ALL: tuple[Resource, ...] = (
     RATE,
     TODAY,
     DAYS[-1],
+    CHANGED_BILL,
+    REMOVED_BILL,
+    CHANGED_SHOP,
+    REMOVED_SHOP,
+    DIGEST,
+    UNDATED_DIGEST,
 )
 
 # Example data for each operation, keyed by example name.
@@ -196,12 +227,14 @@ _DATA: dict[str, dict[str, Resource | Sequence[Resource]]] = {
     "listShops": {"franchiseKey": [SHOP], "shopKey": [LONE_SHOP]},
     "listTransactions": {"fullPage": [BILL], "voided": [VOIDED_BILL], "nothing": []},
     "getTransaction": {"bill": BILL},
+    "listDigests": {"fullPage": [UNDATED_DIGEST, DIGEST], "nothing": []},
+    "listChanges": {"fullPage": [CHANGED_SHOP], "lastPage": [REMOVED_SHOP, REMOVED_BILL, CHANGED_BILL], "nothing": []},
     "listMembers": {"fullPage": [MEMBER], "personalData": [MEMBER_IN_FULL]},
     "getMember": {"member": MEMBER, "personalData": MEMBER_IN_FULL},
     "lookupMember": {"found": MEMBER_REFERENCE},
     "getUsage": {"usage": USAGE},
 }
-_CURSORS = {"listTransactions": BILL.id, "listMembers": TOKEN}
+_CURSORS = {"listTransactions": BILL.id, "listMembers": TOKEN, "listChanges": FEED_CURSOR, "listDigests": FEED_CURSOR}
 
 
 def example_bodies(operation: Operation) -> dict[str, Any]:
@@ -214,7 +247,9 @@ def example_bodies(operation: Operation) -> dict[str, Any]:
 def _example_body(operation: Operation, name: str, data: Resource | Sequence[Resource]) -> Any:
     last_page = None if operation.paged else UNSET
     cursor = _CURSORS[operation.id] if name == "fullPage" else last_page
-    answer = Answer(data=json.encode(to_builtins(data)), horizon=_SERVER_TIME, seal=b"", next_cursor=cursor)
+    mark = (None if cursor else MARK) if operation.marked else UNSET
+    encoded = json.encode(to_builtins(data))
+    answer = Answer(data=encoded, horizon=_SERVER_TIME, seal=b"", next_cursor=cursor, mark=mark)
     return json.decode(wire.success_body(answer))
 
 

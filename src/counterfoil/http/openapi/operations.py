@@ -8,17 +8,31 @@ from counterfoil.domain.problems import (
     BAD_CURSOR,
     BAD_QUERY,
     LOOKUP_NOT_ENABLED,
+    MARK_EXPIRED,
     NOT_FOUND,
     NOT_SUPPORTED,
     PROVIDER_NOT_IN_SCOPE,
     SHOP_NOT_IN_SCOPE,
     Problem,
 )
-from counterfoil.domain.resources import Bill, Member, MemberReference, Shop, Usage
+from counterfoil.domain.resources import (
+    Bill,
+    ChangedBill,
+    ChangedShop,
+    DayDigest,
+    Member,
+    MemberReference,
+    RemovedBill,
+    RemovedShop,
+    Shop,
+    Usage,
+)
 
 TAGS = {
     "Shops": "The branches that a key covers, each with its category tree.",
     "Transactions": "Closed bills of a branch, by calendar day or by last change.",
+    "Changes": "One feed of everything that changed in a key's scope.",
+    "Digests": "What a complete copy adds up to.",
     "Members": "Loyalty members of a membership base, as of now.",
     "Usage": "How much of its quota the calling key has used.",
     "Description": "This document.",
@@ -28,7 +42,8 @@ TAGS = {
 class Operation(Struct, frozen=True, kw_only=True):
     """One GET operation. `path` is written as in the route table.
 
-    An operation without `data` is public and returns the OpenAPI document.
+    An operation without `data` is public and returns the OpenAPI document. If
+    `data` is a tuple, the operation returns a list of elements of these types.
     """
 
     path: str
@@ -45,6 +60,11 @@ class Operation(Struct, frozen=True, kw_only=True):
     @property
     def public(self) -> bool:
         return self.data is None
+
+    @property
+    def marked(self) -> bool:
+        """Whether the responses have a `mark`."""
+        return "since" in self.parameters
 
 
 # Every operation has these two parameters.
@@ -88,6 +108,39 @@ OPERATIONS = (
         data=Bill,
         parameters=("billId", *_COMMON_PARAMETERS),
         refusals=(NOT_FOUND,),
+    ),
+    Operation(
+        path="changes",
+        id="listChanges",
+        tag="Changes",
+        summary="What changed in the key's scope, removals included.",
+        description="One list over all shops that the key covers. Without `since`, it returns everything: every shop "
+        "and every bill, including bills without `billDate` or `updatedAt`. With `since`, it returns what changed "
+        "since the pass that returned this mark. Follow `nextCursor` until it is null; the last page also has `mark`, "
+        "which you send as `since` the next time, once you have stored the whole pass. Apply the elements in the order "
+        "in which they come. A shop that joins the scope comes in full. A change during a pass comes in this pass or "
+        "in the next one. `serverTime` is the time of the pass, the same on all of its pages.",
+        response_schema="ChangesAnswer",
+        data=(ChangedBill, RemovedBill, ChangedShop, RemovedShop),
+        paged=True,
+        parameters=("since", "feedLimit", "feedCursor", *_COMMON_PARAMETERS),
+        refusals=(BAD_CURSOR, MARK_EXPIRED),
+    ),
+    Operation(
+        path="digests",
+        id="listDigests",
+        tag="Digests",
+        summary="What the bills of each shop and day add up to.",
+        description="Per shop and `billDate`, in this order: the number of bills and of voids, the sums of `net` and "
+        "`tip`, the latest `updatedAt`, and a hash over the `id` and `updatedAt` of all bills, which you can compute "
+        "from your copy. If a day differs, read that day again. Days without bills are left out. Bills without a date "
+        "are a day of their own (`day` is null), which is returned unless `from` or `to` is used. All changes up to "
+        "`serverTime` are included, and some later ones may be.",
+        response_schema="DigestsAnswer",
+        data=list[DayDigest],
+        paged=True,
+        parameters=("digestShopId", "digestFrom", "digestTo", "feedLimit", "digestCursor", *_COMMON_PARAMETERS),
+        refusals=(BAD_QUERY, BAD_CURSOR, SHOP_NOT_IN_SCOPE),
     ),
     Operation(
         path="members",

@@ -1,6 +1,6 @@
 """The parameters of all operations. Their schemas exclude only values that the service refuses."""
 
-from counterfoil.domain.requests import DEFAULT_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
+from counterfoil.domain.requests import DEFAULT_LIMIT, MAX_FEED_LIMIT, MAX_LIMIT, MAX_SPAN_DAYS
 from counterfoil.http.openapi import examples
 from counterfoil.http.openapi.schemas import Json
 
@@ -47,6 +47,63 @@ PARAMETERS: dict[str, Json] = {
         # The service accepts any text, so a schema that allows only integers would be wrong.
         "schema": {"type": ["integer", "string"], "default": DEFAULT_LIMIT},
         "example": MAX_LIMIT,
+    },
+    "since": {
+        "name": "since",
+        "in": "query",
+        "description": "The `mark` of your last pass. Leave it out on the first pass. A mark is valid for this key "
+        "(and keys made from it by rotation), for 400 days. One that is not the key's own is `bad_cursor`. One that is "
+        "too old, or from before the operator restored a backup, is `mark_expired`: start again without `since`, and "
+        "replace what you have stored.",
+        "schema": {"type": "string", "minLength": 1},
+        "example": examples.MARK,
+    },
+    "feedLimit": {
+        "name": "limit",
+        "in": "query",
+        "description": f"Elements per page, 1 to {MAX_FEED_LIMIT:,}. Never refused: a fraction is truncated, more than "
+        f"{MAX_FEED_LIMIT:,} counts as {MAX_FEED_LIMIT:,}, and less than 1 or an invalid number as {DEFAULT_LIMIT}. A "
+        "page ends earlier when its elements have 8 MiB, so it has at most 8.6 MiB before compression.",
+        "schema": {"type": ["integer", "string"], "default": DEFAULT_LIMIT},
+        "example": MAX_FEED_LIMIT,
+    },
+    "feedCursor": {
+        "name": "cursor",
+        "in": "query",
+        "description": "The `nextCursor` of the previous page, with the same `since`. It is valid for this key (and "
+        "keys made from it by rotation), for as long as the marks of its pass. Any other cursor is `bad_cursor`: start "
+        "the pass again without one.",
+        "schema": {"type": "string", "minLength": 1},
+        "example": examples.FEED_CURSOR,
+    },
+    "digestShopId": {
+        "name": "shopId",
+        "in": "query",
+        "description": "A branch in the key's scope. Leave it out for all of them.",
+        "schema": {"type": "string", "minLength": 1},
+        "example": examples.SHOP.shop_id,
+    },
+    "digestFrom": {
+        "name": "from",
+        "in": "query",
+        "description": "First calendar day, YYYYMMDD. There is no limit to the span.",
+        "schema": {"type": "string", "pattern": _DAY_PATTERN},
+        "example": "20260101",
+    },
+    "digestTo": {
+        "name": "to",
+        "in": "query",
+        "description": "Last calendar day (inclusive), YYYYMMDD.",
+        "schema": {"type": "string", "pattern": _DAY_PATTERN},
+        "example": "20261231",
+    },
+    "digestCursor": {
+        "name": "cursor",
+        "in": "query",
+        "description": "The `nextCursor` of the previous page, with all other parameters unchanged. Any other cursor "
+        "is `bad_cursor`: start the list again without one.",
+        "schema": {"type": "string", "minLength": 1},
+        "example": examples.FEED_CURSOR,
     },
     "billCursor": {
         "name": "cursor",

@@ -29,15 +29,27 @@ def problem_name(problem: Problem) -> str:
 def components(operations: Iterable[Operation]) -> dict[str, Json]:
     """Return every schema by name: resources, then envelopes, then problems."""
     keyed = [operation for operation in operations if not operation.public]
+    listed = {operation.id: _types_of(operation) for operation in keyed}
     data, resources = json.schema_components(
-        [operation.data for operation in keyed], ref_template="#/components/schemas/{name}"
+        [one for types in listed.values() for one in types], ref_template="#/components/schemas/{name}"
     )
     described = {name: _resource(name, schema) for name, schema in resources.items()}
-    described |= {
-        operation.response_schema: _envelope(operation, of) for operation, of in zip(keyed, data, strict=True)
-    }
+    schemas = iter(data)
+    for operation in keyed:
+        own = [next(schemas) for _ in listed[operation.id]]
+        of = _list_of(own) if isinstance(operation.data, tuple) else own[0]
+        described[operation.response_schema] = _envelope(operation, of)
     described |= {operation.response_schema: _DESCRIPTION for operation in operations if operation.public}
     return described | {problem_name(problem): _problem(problem) for problem in TABLE}
+
+
+def _types_of(operation: Operation) -> tuple[Any, ...]:
+    return operation.data if isinstance(operation.data, tuple) else (operation.data,)
+
+
+def _list_of(alternatives: list[Json]) -> Json:
+    """Return the schema of a list whose elements are told apart by their `type`."""
+    return {"type": "array", "items": {"oneOf": alternatives}}
 
 
 def _resource(name: str, schema: Json) -> Json:
@@ -97,6 +109,17 @@ _NEXT_CURSOR: Json = {
     "means that this was the last page; a full page may be followed by an empty one. The value is the ID of the last "
     "row, or a new ID of the same form if that ID already stands for another position in the list. Treat it as opaque.",
 }
+_MARK: Json = {
+    "type": ["string", "null"],
+    "description": "Null until the last page of a pass. Once you have stored the whole pass, keep it, and send it as "
+    "`since` the next time. Treat it as opaque.",
+}
+_FEED_CURSOR: Json = {
+    "type": ["string", "null"],
+    "description": "For the next page, send it as `cursor` with all other parameters unchanged. Only null means "
+    "that this was the last page: a page may have fewer elements than `limit`, and a full page may be followed by an "
+    "empty one. Treat it as opaque.",
+}
 
 
 def _envelope(operation: Operation, data: Json) -> Json:
@@ -106,7 +129,9 @@ def _envelope(operation: Operation, data: Json) -> Json:
         "serverTime": _SERVER_TIME,
     }
     if operation.paged:
-        properties["nextCursor"] = _NEXT_CURSOR
+        properties["nextCursor"] = _FEED_CURSOR if "feedLimit" in operation.parameters else _NEXT_CURSOR
+    if operation.marked:
+        properties["mark"] = _MARK
     return {
         "title": operation.response_schema,
         "description": f"Response of `{operation.id}`.",

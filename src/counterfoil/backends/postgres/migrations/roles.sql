@@ -2,12 +2,16 @@
 
 GRANT USAGE ON SCHEMA counterfoil TO counterfoil_serving, counterfoil_loading, counterfoil_administration;
 GRANT SELECT ON migrations, deployment, horizon, shops, bills, bases, members, accounts, removals, loads,
-    intake, feeds
+    shop_changes, departures, removed_bills, feed, day_totals, intake, feeds
     TO counterfoil_serving, counterfoil_loading, counterfoil_administration;
 
--- Serving reads the books and the keys, advances the horizon while nothing is loaded, and writes usage.
+-- Serving reads the books and the keys, advances the horizon while nothing is loaded, deletes old removals, computes
+-- totals, and writes usage.
 GRANT SELECT ON keys, generation TO counterfoil_serving;
 GRANT UPDATE ON horizon TO counterfoil_serving;
+GRANT DELETE ON removed_bills TO counterfoil_serving;
+GRANT INSERT, UPDATE ON feed TO counterfoil_serving;
+GRANT UPDATE, DELETE ON day_totals TO counterfoil_serving;
 GRANT SELECT, INSERT, UPDATE, DELETE ON meters, admissions, daily_totals, cursors, floors TO counterfoil_serving;
 GRANT SELECT, INSERT, DELETE ON requests TO counterfoil_serving;
 
@@ -16,6 +20,7 @@ GRANT INSERT ON deployment TO counterfoil_loading;
 GRANT UPDATE ON horizon TO counterfoil_loading;
 GRANT INSERT, UPDATE, DELETE ON shops, bills, bases, members, accounts, removals, loads, intake, feeds
     TO counterfoil_loading;
+GRANT INSERT, UPDATE, DELETE ON shop_changes, departures, removed_bills, feed, day_totals TO counterfoil_loading;
 
 -- Administration issues keys, and reads and prunes usage.
 GRANT SELECT, INSERT, UPDATE ON keys TO counterfoil_administration;

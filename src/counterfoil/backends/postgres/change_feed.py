@@ -1,0 +1,147 @@
+"""Reads pages of the feed of changes, from a server that is up to date.
+
+All statements of a page go to the same server. The first one finds the shops
+that a pass has to look at; the others read their bills, for several shops at a
+time. The server has reached the end of the pass before the first statement, and
+changes that become visible between two statements lie beyond that end.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from counterfoil.backends.postgres.pool import Pool, is_storable
+from counterfoil.domain.access import Scope
+from counterfoil.domain.change_feed import (
+    FeedPage,
+    FeedPosition,
+    FeedShop,
+    FoundRow,
+    PageBuilder,
+    Section,
+    Window,
+)
+
+# The shops that a pass has to look at, with the oldest mark and the horizon. A poll of a franchise without changes
+# reads one entry of an index and the few rows of shops that ever left the franchise.
+SHOPS_OF = {
+    "shop": """
+        SELECT listed.*, coalesce((SELECT oldest FROM feed), 0), horizon.at FROM horizon LEFT JOIN LATERAL (
+            SELECT id, number, true, removed, joined_at, listed_at, CASE WHEN listed_at > $2 THEN body END
+            FROM shops JOIN shop_changes ON shop = number
+            WHERE id = $1 AND id >= $3 AND latest_at > $2 LIMIT $4
+        ) AS listed ON true
+    """,
+    "franchise": """
+        SELECT listed.*, coalesce((SELECT oldest FROM feed), 0), horizon.at FROM horizon LEFT JOIN LATERAL (
+            SELECT id, number, true, removed, joined_at, listed_at, CASE WHEN listed_at > $2 THEN body END
+            FROM shop_changes JOIN shops ON number = shop
+            WHERE shop_changes.franchise_id = $1 AND latest_at > $2 AND id >= $3
+            UNION ALL
+            SELECT id, number, false, removed, left_at, left_at, NULL
+            FROM departures JOIN shops ON number = shop
+            WHERE departures.franchise_id = $1 AND left_at > $2 AND id >= $3 AND shops.franchise_id IS DISTINCT FROM $1
+            ORDER BY id LIMIT $4
+        ) AS listed ON true ORDER BY listed.id
+    """,
+}
+
+# Rows of several sections, each given by shop, part, stamp and ID: at most $6 rows of each section, up to the stamp $5.
+# The parts are numbered as in `Part`. A removed bill may have come back since.
+ROWS_OF = """
+    SELECT asked.place, found.* FROM unnest($1::integer[], $2::integer[], $3::bigint[], $4::text[])
+        WITH ORDINALITY AS asked (shop, part, stamp, id, place)
+    CROSS JOIN LATERAL (
+        (
+            SELECT removed_at AS stamp, id, NULL::bytea, NULL::bytea FROM removed_bills
+            WHERE asked.part = 1 AND shop = asked.shop AND (removed_at, id) > (asked.stamp, asked.id COLLATE "C")
+                AND removed_at <= $5
+                AND NOT EXISTS (SELECT 1 FROM bills WHERE bills.shop = asked.shop AND bills.id = removed_bills.id)
+            ORDER BY removed_at, id LIMIT $6
+        ) UNION ALL (
+            SELECT loaded_at, id, seal, body FROM bills
+            WHERE asked.part = 2 AND shop = asked.shop AND updated_at IS NULL
+                AND (loaded_at, id) > (asked.stamp, asked.id COLLATE "C") AND loaded_at <= $5
+            ORDER BY loaded_at, id LIMIT $6
+        ) UNION ALL (
+            SELECT updated_at, id, seal, body FROM bills
+            WHERE asked.part = 3 AND shop = asked.shop AND (updated_at, id) > (asked.stamp, asked.id COLLATE "C")
+                AND updated_at <= $5
+            ORDER BY updated_at, id LIMIT $6
+        )
+    ) AS found ORDER BY asked.place, found.stamp, found.id
+"""
+
+# PostgreSQL cannot store the character with the number 0.
+LOWEST = "\x01"
+OLDEST = "SELECT coalesce((SELECT oldest FROM feed), 0)"
+
+# How many shops one statement finds.
+SHOPS_AT_ONCE = 64
+# How many sections one statement reads: those of one shop at first, because most pages of a long pass lie within one
+# shop, and then more, as long as the page is not full.
+FEWEST_SECTIONS, MOST_SECTIONS = 3, 192
+# At most about this many rows are read by one statement, which bounds the memory that it takes.
+ROWS_AT_ONCE = 600
+FEWEST_ROWS = 8
+
+
+class FeedReader:
+    """Reads one page from one server."""
+
+    def __init__(self, pool: Pool, scope: Scope, window: Window, after: FeedPosition | None, limit: int) -> None:
+        self._pool = pool
+        self._scope = scope
+        self._window = window
+        self._after = after
+        self._builder = PageBuilder(window, after, limit)
+        self._at_once = FEWEST_SECTIONS
+        self._oldest = 0
+
+    async def read(self, reached: int) -> tuple[FeedPage | None, int]:
+        """Return the page and the server's horizon. The page is None if the server has not reached `reached`."""
+        found, horizon = await self._shops(self._after.shop_id if self._after else "")
+        if horizon < reached:
+            return None, horizon
+        any_shop = bool(found)
+        while found and self._builder.remaining:
+            await self._read_sections([section for shop in found for section in self._builder.sections(shop)])
+            if len(found) < SHOPS_AT_ONCE:
+                break
+            # No ID lies between an ID and the same ID followed by the lowest character.
+            found, _ = await self._shops(found[-1].shop_id + LOWEST)
+        if any_shop:
+            # Removals may have been deleted while the page was read.
+            ((self._oldest,),) = await self._pool.rows(OLDEST)
+        return self._builder.page(self._oldest), horizon
+
+    async def _shops(self, start: str) -> tuple[list[FeedShop], int]:
+        scope_id = self._scope.id if is_storable(self._scope.id) else None
+        statement = SHOPS_OF[self._scope.kind]
+        rows = await self._pool.rows(statement, scope_id, self._window.since, start, SHOPS_AT_ONCE)
+        *_, self._oldest, horizon = rows[0]
+        return [FeedShop(*row[:-2]) for row in rows if row[0] is not None], horizon
+
+    async def _read_sections(self, sections: list[Section]) -> None:
+        """Add sections to the page, in order, as far as it can take them."""
+        while sections and self._builder.remaining:
+            some, most = sections[: self._at_once], max(FEWEST_ROWS, ROWS_AT_ONCE // self._at_once)
+            unread = self._add(some, await self._rows(some, most), most)
+            sections = unread + sections[len(some) :]
+            self._at_once = FEWEST_SECTIONS if unread else min(8 * self._at_once, MOST_SECTIONS)
+
+    def _add(self, sections: Sequence[Section], rows: Sequence[Any], most: int) -> list[Section]:
+        """Add the rows of these sections; return the sections that are still to be read."""
+        by_place: dict[int, list[FoundRow]] = {}
+        for place, *row in rows:
+            by_place.setdefault(place - 1, []).append(FoundRow(*row))
+        for place, section in enumerate(sections):
+            found = by_place.get(place, [])
+            self._builder.add(section, found)
+            if len(found) == most:
+                return [section.after(found[-1].stamp, found[-1].id), *sections[place + 1 :]]
+        return []
+
+    async def _rows(self, sections: Sequence[Section], most: int) -> list[Any]:
+        columns = [[getattr(section, name) for section in sections] for name in ("part", "stamp", "id")]
+        numbers = [section.shop.number for section in sections]
+        return await self._pool.rows(ROWS_OF, numbers, *columns, self._window.until, most)

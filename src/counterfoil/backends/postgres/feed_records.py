@@ -1,0 +1,73 @@
+"""Records what the feed of changes needs when the books are written.
+
+Every table here lies on the coordinator of a Citus cluster.
+"""
+
+from typing import Any
+
+from psycopg import Connection
+
+from counterfoil.domain.batch import Batch
+from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
+
+_RELIST = """
+    INSERT INTO shop_changes (shop, franchise_id, joined_at, listed_at, latest_at)
+    SELECT number, franchise_id, %(stamp)s, %(stamp)s, %(stamp)s
+    FROM unnest(%(numbers)s::integer[], %(franchises)s::text[]) AS relisted (number, franchise_id)
+    ON CONFLICT (shop) DO UPDATE SET
+        joined_at = CASE
+            WHEN shop_changes.franchise_id IS NOT DISTINCT FROM excluded.franchise_id THEN shop_changes.joined_at
+            ELSE excluded.joined_at
+        END,
+        franchise_id = excluded.franchise_id, listed_at = excluded.listed_at, latest_at = excluded.latest_at
+"""
+_TOUCH = "UPDATE shop_changes SET latest_at = %s WHERE shop = ANY(%s)"
+_DEPART = """
+    INSERT INTO departures (franchise_id, shop, left_at)
+    SELECT franchise_id, shop, %s FROM unnest(%s::text[], %s::integer[]) AS gone (franchise_id, shop)
+    ON CONFLICT (franchise_id, shop) DO UPDATE SET left_at = excluded.left_at
+"""
+_REMOVE = """
+    INSERT INTO removed_bills (shop, id, removed_at)
+    SELECT shop, id, %s FROM unnest(%s::integer[], %s::text[]) AS gone (shop, id)
+    ON CONFLICT (shop, id) DO UPDATE SET removed_at = excluded.removed_at
+"""
+_PRUNE = """
+    WITH deleted AS (DELETE FROM removed_bills WHERE removed_at <= (SELECT at FROM horizon) - %(kept)s RETURNING 1),
+    raised AS (
+        INSERT INTO feed (one, oldest)
+        SELECT 1, horizon.at - %(kept)s FROM horizon WHERE EXISTS (SELECT 1 FROM deleted)
+        ON CONFLICT (one) DO UPDATE SET oldest = greatest(feed.oldest, excluded.oldest)
+    )
+    SELECT count(*) FROM deleted
+"""
+
+
+def record(connection: Connection[Any], batch: Batch) -> None:
+    """Record what the feed will report of a batch, before or together with its bills."""
+    stamp = batch.stamp
+    relisted, departures, removed = batch.relisted_shops(), batch.departures(), batch.removed_bills()
+    if relisted:
+        numbers, franchises = [row.number for row in relisted], [row.franchise_id for row in relisted]
+        connection.execute(_RELIST, {"stamp": stamp, "numbers": numbers, "franchises": franchises})
+    if departures:
+        connection.execute(_DEPART, (stamp, *_columns(departures)))
+    if removed:
+        connection.execute(_REMOVE, (stamp, *_columns(removed)))
+    touch(connection, batch.touched_shops(), stamp)
+
+
+def touch(connection: Connection[Any], shops: list[int], stamp: int) -> None:
+    """Record that some bills of these shops have this stamp."""
+    if shops:
+        connection.execute(_TOUCH, (stamp, shops))
+
+
+def prune(connection: Connection[Any]) -> int:
+    """Delete the removals that are too old; return the count. Marks that would need them are refused from now on."""
+    row = connection.execute(_PRUNE, {"kept": REMOVALS_KEPT_MS}).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _columns(rows: list[Any]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]

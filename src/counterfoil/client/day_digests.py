@@ -1,0 +1,87 @@
+"""Reads the digests of the service: what the bills of each shop and day add up to."""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import date, timedelta
+from decimal import Decimal
+
+import msgspec
+from msgspec import Struct
+
+from counterfoil.client import calls
+from counterfoil.client.api import Client
+from counterfoil.client.conversation import HttpResponse
+from counterfoil.client.errors import CounterfoilError, Refusal, is_bad_cursor
+from counterfoil.client.pages import MAX_RESTARTS
+from counterfoil.client.sinks import ShopDayTotals
+
+# The longest window of days that the list of bills accepts.
+WINDOW_DAYS = 31
+
+ByShopAndDay = dict[tuple[str, str | None], ShopDayTotals]
+
+
+class _Digest(Struct, rename="camel"):
+    shop_id: str
+    day: str | None
+    bills: int
+    voids: int
+    net: Decimal
+    tip: Decimal
+    hash: str
+
+
+class _Digests(Struct, rename="camel"):
+    data: list[_Digest]
+    next_cursor: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Digests).decode
+
+
+class ServiceDigests:
+    """Reads the whole list of digests. `count` is called with every response."""
+
+    def __init__(self, client: Client, count: Callable[[HttpResponse], None]) -> None:
+        self._client = client
+        self._count = count
+
+    def read(self, since: date | None) -> ByShopAndDay | None:
+        """Return all digests, or those of the days from `since` on; None if the service does not have this endpoint."""
+        for _ in range(MAX_RESTARTS):
+            try:
+                return self._read(since)
+            except CounterfoilError as error:
+                if isinstance(error, Refusal) and error.status == 404:
+                    return None
+                if not is_bad_cursor(error):
+                    raise
+        raise CounterfoilError(f"the list of digests had to be restarted {MAX_RESTARTS} times. Run it again later.")
+
+    def _read(self, since: date | None) -> ByShopAndDay:
+        found: ByShopAndDay = {}
+        call = calls.digests(first=since)
+        while True:
+            response = self._client.send(call)
+            page = calls.decode_body(response, _decode)
+            self._count(response)
+            for digest in page.data:
+                totals = ShopDayTotals(digest.bills, digest.voids, digest.net, digest.tip, digest.hash)
+                found[digest.shop_id, digest.day] = totals
+            if page.next_cursor is None:
+                return found
+            call = calls.next_page(call, page.next_cursor)
+
+
+def consecutive(days: Iterable[str]) -> Iterator[tuple[date, date]]:
+    """Yield the first and the last day of each run of consecutive days, in windows that the service accepts."""
+    first = last = None
+    for day in sorted(map(date.fromisoformat, days)):
+        if first is None or last is None:
+            first = last = day
+        elif day == last + timedelta(days=1) and (day - first).days < WINDOW_DAYS:
+            last = day
+        else:
+            yield first, last
+            first = last = day
+    if first is not None and last is not None:
+        yield first, last

@@ -1,0 +1,108 @@
+"""The totals of a shop's bills on one day, by which a client can tell whether its copy is complete.
+
+The hash is the sum, over all bills, of the first 15 hexadecimal digits of the
+MD5 digest of `id|milliseconds`, where `milliseconds` is `updatedAt` in
+milliseconds since 1970 UTC, or empty if it is null. It does not depend on the
+order of the bills, and every warehouse can compute it in plain SQL.
+docs/digests.md has the SQL.
+"""
+
+from collections.abc import Iterable
+from decimal import Decimal
+from hashlib import md5
+
+from msgspec import Struct, json
+
+from counterfoil.domain.calendar import date_of, iso_utc
+from counterfoil.domain.rows import NO_DAY
+
+HASH_DIGITS = 15
+# A page computes at most this many days whose totals are not stored yet, and then ends early.
+MAX_COMPUTED_DAYS = 31
+
+
+class _TotalledAmounts(Struct):
+    net: Decimal | None = None
+    tip: Decimal | None = None
+
+
+class _TotalledFields(Struct):
+    id: str
+    status: str
+    amounts: _TotalledAmounts
+
+
+_decode = json.Decoder(_TotalledFields).decode
+
+
+class DayTotal(Struct, frozen=True):
+    """The totals of one day. `net`, `tip` and `hash` are exact decimal numbers as text; `latest` is in milliseconds."""
+
+    bills: int
+    voids: int
+    net: str
+    tip: str
+    latest: int | None
+    hash: str
+
+
+class ShopDay(Struct, frozen=True, order=True):
+    """A position in the list of digests. The day is 0 for bills without a date."""
+
+    shop_id: str
+    day: int = -1
+
+
+class DigestPage(Struct, frozen=True):
+    """A page of digests as finished JSON. `last` is None on the last page."""
+
+    elements: list[bytes]
+    last: ShopDay | None
+
+
+def day_total(bills: Iterable[tuple[int | None, bytes]]) -> DayTotal:
+    """Return the totals of a day's bills, each given by its `updatedAt` in milliseconds and its JSON."""
+    count = voids = hashed = 0
+    net = tip = Decimal(0)
+    latest: int | None = None
+    for updated_at, body in bills:
+        bill = _decode(body)
+        count += 1
+        voids += bill.status == "void"
+        net += bill.amounts.net or 0
+        tip += bill.amounts.tip or 0
+        hashed += hash_of(bill.id, updated_at)
+        if updated_at is not None:
+            latest = updated_at if latest is None else max(latest, updated_at)
+    return DayTotal(count, voids, _plain(net), _plain(tip), latest, str(hashed))
+
+
+def may_compute(computed: int) -> bool:
+    """Return whether a page that has computed this many days may compute another."""
+    return computed < MAX_COMPUTED_DAYS
+
+
+def hash_of(bill_id: str, updated_at: int | None) -> int:
+    """Return what one bill adds to the hash of its day."""
+    text = f"{bill_id}|{'' if updated_at is None else updated_at}"
+    return int(md5(text.encode(), usedforsecurity=False).hexdigest()[:HASH_DIGITS], 16)
+
+
+def element(at: ShopDay, total: DayTotal) -> bytes:
+    """Return the JSON of a digest."""
+    return b'{"shopId":%b,"day":%b,"bills":%d,"voids":%d,"net":%b,"tip":%b,"latestUpdatedAt":%b,"hash":"%b"}' % (
+        json.encode(at.shop_id),
+        json.encode(None if at.day == NO_DAY else date_of(at.day).isoformat()),
+        total.bills,
+        total.voids,
+        total.net.encode(),
+        total.tip.encode(),
+        json.encode(None if total.latest is None else iso_utc(total.latest)),
+        total.hash.encode(),
+    )
+
+
+def _plain(amount: Decimal) -> str:
+    """Return the shortest plain notation."""
+    text = f"{amount:f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"

@@ -1,0 +1,86 @@
+"""Readers that keep a copy by the feed of changes, one request at a time; anything may happen in between."""
+
+from copy import copy
+from typing import Any
+
+from msgspec import Struct, field
+
+from feed_copy import FeedCopy
+from sync.in_process import InProcessService, Json
+from sync.readers import MOST_STATES, Fate
+
+# No pass of the tests has more elements: every shop with every bill, present or removed.
+MOST_ELEMENTS = 5 * (1 + 2 * 9)
+
+
+class FeedState(Struct):
+    """What a reader has stored: its copy, the mark of its last pass, and how far it is in the current one."""
+
+    copied: FeedCopy = field(default_factory=FeedCopy)
+    mark: str | None = None
+    cursor: str | None = None
+    time: str = ""
+
+    def __copy__(self) -> "FeedState":
+        return FeedState(copy(self.copied), self.mark, self.cursor, self.time)
+
+
+class FeedReader:
+    """One client with one key, bound to a shop or a franchise. Each step is one request."""
+
+    def __init__(self, service: InProcessService, key: str, limit: int, *, shop: str = "", franchise: str = "") -> None:
+        self.service = service
+        self.key = key
+        self.limit = limit
+        self.shop, self.franchise = shop, franchise
+        self.state = FeedState()
+        self._history: list[FeedState] = []
+
+    def covers(self, shop: Json) -> bool:
+        return bool(shop["id"] == self.shop if self.shop else shop["franchiseId"] == self.franchise)
+
+    def step(self, fate: Fate = "stored") -> None:
+        """Read the next page. A new pass begins when the last one is over."""
+        state = self.state
+        self._history.append(copy(state))
+        del self._history[:-MOST_STATES]
+        query = {"since": state.mark, "cursor": state.cursor}
+        page = self.ask(limit=self.limit, **{name: value for name, value in query.items() if value is not None})
+        if page.get("error") == "mark_expired":
+            self.state = FeedState()
+            return
+        assert page["ok"], page
+        if fate == "lost":
+            return
+        state.copied.apply(page["data"])
+        if fate == "half stored":
+            return
+        assert len(page["data"]) == self.limit or page["nextCursor"] is None, "a page with a successor is not full"
+        assert (page["mark"] is None) == (page["nextCursor"] is not None), "the last page and no other has a mark"
+        assert not state.cursor or page["serverTime"] == state.time, "a later page has a later serverTime"
+        state.cursor, state.time = page["nextCursor"], page["serverTime"]
+        if state.cursor is None:
+            state.mark = self.next_mark(page["mark"])
+
+    def next_mark(self, mark: str) -> str:
+        return mark
+
+    def go_back(self, choice: int) -> None:
+        """Continue from an earlier state."""
+        if self._history:
+            self.state = copy(self._history[choice % len(self._history)])
+
+    def finish(self) -> None:
+        """Finish the pass under way, and then read one more. Nothing else happens meanwhile."""
+        for _ in range(2):
+            self.step()
+            # A pass may have to start again once, if its mark is too old.
+            for _ in range(2 * MOST_ELEMENTS // self.limit + 4):
+                if self.state.cursor is None and self.state.mark is not None:
+                    break
+                self.step()
+            else:
+                raise AssertionError("the pass through the feed does not end")
+
+    def ask(self, **query: Any) -> Json:
+        return self.service.ask(self.key, "changes", **query)
