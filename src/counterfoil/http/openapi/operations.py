@@ -17,11 +17,13 @@ from counterfoil.domain.problems import (
 from counterfoil.domain.resources import Bill, Member, MemberReference, Shop, Usage
 
 TAGS = {
-    "Shops": "The branches that a key covers, each with its category tree.",
-    "Transactions": "Closed bills of a branch, by calendar day or by last change.",
-    "Members": "Loyalty members of a membership base, as of now.",
-    "Usage": "How much of its quota the calling key has used.",
-    "Description": "This document.",
+    "Shops": "The branches that a key covers, each with its category tree. Every integration starts here: all other "
+    "lists take a `shopId` or a `providerId` from this one.",
+    "Transactions": "Closed bills of a branch: by calendar day, by last change, or one by its ID.",
+    "Members": "Loyalty members of a membership base, as they are now: all, one by its token, or the token that belongs "
+    "to a messaging user ID.",
+    "Usage": "The limits of the calling key, and how much of them it has used.",
+    "OpenAPI document": "This description of the API, for generating clients and checking responses. It needs no key.",
 }
 
 
@@ -141,7 +143,7 @@ OPERATIONS = (
     Operation(
         path="openapi.json",
         id="describe",
-        tag="Description",
+        tag="OpenAPI document",
         summary="This document.",
         description="Returns this description of the API in OpenAPI 3.1. It requires no key and does not count against "
         "a quota.",
