@@ -1,59 +1,18 @@
 """Tools from other projects read the demo's data using only the OpenAPI document."""
 
 import importlib
-import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from counterfoil import bootstrap, settings
-from counterfoil.demo import showcase
-from counterfoil.demo.showcase import Showcase
-from counterfoil.demo.worldgen.plan import WorldPlan
-from running_service import ServerThread
+from e2e.served_demo import PLAN, Demo, run
 
-SEED = 3
-PLAN = WorldPlan(until=date(2026, 1, 31), seed=SEED, days=40, bills=1_500, members=300)
 # OpenAPI cannot express "from and to, or updatedSince", or that a cursor must have been handed out.
 UNSAYABLE = "positive_data_acceptance"
-
-
-class Demo:
-    """The served data of the demo."""
-
-    def __init__(self, folder: Path) -> None:
-        flags = {"store": str(folder), "secret": showcase.demo_secret(SEED), "log": "off"}
-        self.settings = settings.load(flags, environment={})
-        self.shown: Showcase = showcase.build(
-            self.settings, PLAN, lambda purpose: showcase.seeded_randomness(SEED, purpose)
-        )
-        bootstrap.ledger(self.settings).advance_horizon()
-        self.server = ServerThread(bootstrap.service(self.settings, lambda _: None))
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.port}"
-
-    def key(self, purpose: str) -> str:
-        return self.shown.key(purpose).text
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
-    demo = Demo(tmp_path_factory.mktemp("demo"))
-    yield demo
-    demo.server.stop()
-
-
-def run(*command: str, cwd: Path) -> None:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 
 
 def test_schemathesis_finds_no_fault_in_the_live_service(demo: Demo, tmp_path: Path) -> None:
@@ -141,7 +100,7 @@ def test_a_generated_client_reads_the_whole_demo_world(generated: Any, demo: Dem
                 read |= {(shop.shop_id, bill.id) for bill in bills_of(client, shop.shop_id)}
             for provider_id in demo.shown.key(purpose).role.provider_ids:
                 assert list(client.every("members", "list_members", provider_id=provider_id, limit=200))
-    assert read == held(demo, {shop_id for shop_id, _ in read})
+    assert read == demo.held({shop_id for shop_id, _ in read})
     assert bases
 
 
@@ -154,13 +113,6 @@ def bills_of(client: GeneratedClient, shop_id: str) -> Iterator[Any]:
         yield from client.every("transactions", "list_transactions", shop_id=shop_id, limit=200, **days)
     since = datetime(2020, 1, 1, tzinfo=UTC)
     yield from client.every("transactions", "list_transactions", shop_id=shop_id, limit=200, updated_since=since)
-
-
-def held(demo: Demo, shop_ids: set[str]) -> set[tuple[str, str]]:
-    """Return the IDs of the bills that the store itself holds for these shops."""
-    with closing(sqlite3.connect(demo.settings.store / "books.sqlite3")) as books:
-        rows = books.execute("SELECT shops.id, bills.id FROM bills JOIN shops ON shops.number = bills.shop").fetchall()
-    return {(shop_id, bill_id) for shop_id, bill_id in rows if shop_id in shop_ids}
 
 
 def test_a_generated_client_reads_one_bill_one_member_a_lookup_and_usage(generated: Any, demo: Demo) -> None:
