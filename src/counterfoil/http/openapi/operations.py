@@ -20,8 +20,8 @@ TAGS = {
     "Shops": "The branches that a key covers, each with its category tree. Every integration starts here: all other "
     "lists take a `shopId` or a `providerId` from this one.",
     "Transactions": "Closed bills of a branch: by calendar day, by last change, or one by its ID.",
-    "Members": "Loyalty members of a membership base, as they are now: all, one by its token, or the token that belongs "
-    "to a messaging user ID.",
+    "Members": "Loyalty members of a membership base, as they are now: all, one by its token, or the token for a "
+    "messaging user ID.",
     "Usage": "The limits of the calling key, and how much of them it has used.",
     "OpenAPI document": "This description of the API, for generating clients and checking responses. It needs no key.",
 }
