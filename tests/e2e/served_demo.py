@@ -56,7 +56,7 @@ def run(*command: str, cwd: Path, environment: dict[str, str] | None = None) -> 
         env=os.environ | (environment or {}),
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
