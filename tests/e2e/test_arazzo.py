@@ -80,7 +80,6 @@ def rows(exchanges: Iterable[Exchange], path: str, **query: str) -> list[Json]:
 
 
 @needs_node_tools
-@pytest.mark.xdist_group("arazzo")
 def test_the_arazzo_workflows_read_every_bill_and_member_of_a_shop(demo: Demo, tmp_path: Path) -> None:
     exchanges = respect(demo, tmp_path, "twoRuns", demo.key("franchise"), page=20)
     first, later = (number for number, exchange in enumerate(exchanges) if exchange.path == "shops")

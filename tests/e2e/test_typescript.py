@@ -45,8 +45,6 @@ export const status: Schemas["Bill"]["status"] = "open";
 export const tel: Schemas["Member"]["tel"] = null;
 """
 
-pytestmark = [needs_node_tools, pytest.mark.xdist_group("typescript")]
-
 
 def program() -> str:
     """Return the only TypeScript program of the document, with small pages so that it must follow cursors."""
@@ -76,13 +74,14 @@ def read_with(compiled: Path, demo: Demo, key: str) -> dict[str, int]:
     return {shop_id: int(count) for shop_id, count in (line.split() for line in lines)}
 
 
-def test_a_typescript_program_with_generated_types_reads_every_bill(compiled: Path, demo: Demo) -> None:
+# This is one test because it takes seconds to generate and compile the types.
+@needs_node_tools
+def test_a_typescript_program_with_generated_types_reads_every_bill_and_reports_an_error(
+    compiled: Path, demo: Demo
+) -> None:
     read = read_with(compiled, demo, demo.key("franchise"))
     assert read == {shop_id: len(demo.held({shop_id}, tracked_only=True)) for shop_id in read}
     assert len(read) > 1
     assert min(read.values()) > PAGE
-
-
-def test_a_typescript_program_reports_the_error_code(compiled: Path, demo: Demo) -> None:
     with pytest.raises(AssertionError, match="invalid_key"):
         read_with(compiled, demo, "not-a-key")
