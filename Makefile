@@ -4,10 +4,13 @@ PYTHON ?= python3
 comma := ,
 VENV := .venv
 BIN := $(VENV)/bin
-# These files record when packages were installed for tests and tools, for the demo only, and for packaging checks.
+# These files record when packages were installed for tests and tools, for the demo only, for packaging checks, and for
+# the checks that need Node.js.
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
 SHIP_READY := $(VENV)/.ship-ready
+NODE := .ci/node
+NODE_READY := $(NODE)/node_modules/.ready
 
 # A new environment gets the versions of pip and setuptools that come with Python, which may be years old.
 TOOLS := pip setuptools
@@ -15,7 +18,7 @@ TOOLS := pip setuptools
 # Keep compiled code even if the shell turns it off: the tests start the command hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-long check docs format clean ship-tools wheel bench bench-quick bench-growth
+.PHONY: help demo test test-long check docs format clean ship-tools node-tools wheel bench bench-quick bench-growth
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -40,18 +43,28 @@ $(DEMO_READY): pyproject.toml constraints.txt
 $(SHIP_READY): $(READY)
 	$(call install,ship)
 
+# With --ignore-scripts, packages cannot run code while they are installed.
+$(NODE_READY): $(NODE)/package.json $(NODE)/package-lock.json
+	@command -v npm >/dev/null || { echo "npm is not installed. Install Node.js 20 or newer, then run this again."; exit 1; }
+	@echo "Installing into $(NODE)/node_modules ..." >&2
+	@npm ci --prefix $(NODE) --ignore-scripts --no-audit --no-fund --loglevel error >&2
+	@touch $@
+
 demo: $(DEMO_READY) ## serve an invented restaurant group (ARGS="--port 9000 --json")
 	@$(BIN)/counterfoil demo $(ARGS)
 
 test: $(READY) ## run the test suite
 	@echo "Not run, because they take minutes: PostgreSQL 16, replicas and failover, most endpoint and loading tests over PostgreSQL, copies in Parquet and PostgreSQL, long model and kill runs, the full attack campaign (make test-long); Citus, unless COUNTERFOIL_TEST_CITUS names a coordinator."
 	@$(BIN)/python -c 'import kubernetes_validate' 2>/dev/null || echo "Left out, because their tools are not installed: checks of the wheel, the container files and the Kubernetes manifests (make ship-tools)."
+	@test -e $(NODE_READY) || echo "Left out, because their tools are not installed: checks of the TypeScript types and of the Arazzo description (make node-tools, which needs Node.js)."
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not long' $(ARGS)
 
 test-long: $(READY) ## run the tests that take minutes
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m long $(ARGS)
 
 ship-tools: $(SHIP_READY) ## install the tools with which `make test` checks the wheel and deploy/
+
+node-tools: $(NODE_READY) ## install the Node.js tools that check the OpenAPI and Arazzo documents
 
 wheel: $(SHIP_READY) ## build the wheel and the source archive reproducibly into dist/
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation --outdir dist
@@ -84,4 +97,4 @@ bench-growth: $(READY) ## measure 10^4 to 10^7 bills in half an hour; needs 28 G
 	PYTHONPATH=tests $(BIN)/python -m bench growth $(ARGS)
 
 clean: ## remove all files that the targets created
-	rm -rf $(VENV) dist bench/.venv bench/peers/fastify/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist bench/.venv bench/peers/fastify/node_modules $(NODE)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,11 +1,13 @@
 """The client's models have the same fields as the resources that the service publishes."""
 
+from decimal import Decimal
 from typing import Any, get_type_hints
 
 import msgspec
 import pytest
 
-from counterfoil.client import models
+from counterfoil.client import calls, models
+from counterfoil.client.conversation import HttpResponse
 from counterfoil.domain import resources
 
 PUBLISHED = {
@@ -40,3 +42,13 @@ def test_a_number_is_a_decimal_in_the_model_if_it_may_have_a_fraction(name: str)
     for field in msgspec.structs.fields(PUBLISHED[name]):
         has_fraction = "float" in str(field.type)
         assert ("Decimal" in str(hints[field.encode_name])) == has_fraction, field.encode_name
+
+
+@pytest.mark.parametrize(
+    "number", ["0.1", "0.10", "19.99", "1e3", "1E-7", "7", "8935002455.22", "12345678901234567890.123456789", "9" * 30]
+)
+def test_a_number_is_decoded_with_all_its_digits(number: str) -> None:
+    body = f'{{"data": {{"points": {number}, "credit": 0}}}}'.encode()
+    points = calls.parse_object(HttpResponse(200, {}, body), models.with_decimal_balances)["points"]
+    assert type(points) is Decimal
+    assert points.as_tuple() == Decimal(number).as_tuple()

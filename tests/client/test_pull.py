@@ -1,5 +1,7 @@
 """Pulls into every kind of target: the copy equals what the service shows, whatever happened in between."""
 
+from decimal import Decimal
+
 import msgspec
 import pytest
 
@@ -119,6 +121,16 @@ def test_a_bill_may_have_more_than_a_thousand_lines(copy: Copy, branch: r.Record
 def test_a_quantity_keeps_all_its_decimal_places(copy: Copy, branch: r.Record, service: RunningService) -> None:
     service.load(r.bill(branch, id="weighed", lines=[r.line(qty=qty) for qty in (0.3333333333333333, 9e15, 1e-9)]))
     copy.pull()
+    assert_equal(copy)
+
+
+def test_amounts_of_money_are_copied_exactly(copy: Copy, branch: r.Record, service: RunningService) -> None:
+    amounts = {"subtotal": 8935002455.22, "net": 0.1, "tip": 1e15, "rounding": -0.03}
+    payments = [{"name": "Cash", "amount": 19.99, "change": 0.01}]
+    service.load(r.bill(branch, id="exact", amounts=amounts, payments=payments))
+    copy.pull()
+    copied = copy.rows("SELECT subtotal, net, tip, rounding FROM bills WHERE id = 'exact'")
+    assert copied == [tuple(Decimal(text) for text in ("8935002455.22", "0.1", "1000000000000000", "-0.03"))]
     assert_equal(copy)
 
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -21,6 +22,52 @@ from waiting import until
 BUILT_FROM = ("src", "deploy", "docs", "pyproject.toml", "constraints.txt", "README.md", "LICENSE", "CHANGELOG.md")
 NEVER = re.compile(r"(^|/)(tests?|bench|__pycache__|\.git[^/]*|\.venv|secrets?)(/|$)|\.(pyc|sqlite3|env)$")
 STAMP = "1790000000"
+# mypy --strict accepts this only if the types are exact: it reports a `type: ignore` that suppresses no error.
+TYPED_PROGRAM = """
+from decimal import Decimal
+from typing import assert_type
+
+from counterfoil.client import AsyncClient, Bill, Client, Member, Page, QuotaSpent, Refusal, Shop
+
+
+def revenue(api: Client, shop: Shop) -> Decimal:
+    total = Decimal(0)
+    for bill in api.bills(shop["shopId"], updated_since="1970-01-01T00:00:00Z"):
+        assert_type(bill, Bill)
+        assert_type(bill["amounts"]["net"], Decimal | None)
+        bill["amounts"]["net"] + 1  # type: ignore[operator]
+        total += (bill["amounts"]["net"] or Decimal(0)) - (bill["amounts"]["tip"] or Decimal(0))
+        for payment in bill["payments"]:
+            assert_type(payment["change"], Decimal | None)
+        for item in bill["items"]:
+            assert_type(item["qty"], Decimal | None)
+            item["cost"]  # type: ignore[typeddict-item]
+    return total
+
+
+def read(url: str, key: str) -> Decimal:
+    with Client(url, key) as api:
+        page = api.shop_page()
+        assert_type(page, Page[Shop])
+        api.bills(page)  # type: ignore[arg-type]
+        try:
+            return sum((revenue(api, shop) for shop in page.data), Decimal(0))
+        except QuotaSpent:
+            return Decimal(0)
+        except Refusal as refusal:
+            assert_type(refusal.code, str)
+            raise
+
+
+async def points(api: AsyncClient, provider_id: str) -> Decimal:
+    total = Decimal(0)
+    async for member in api.members(provider_id):
+        assert_type(member, Member)
+        assert_type(member["points"], Decimal)
+        member["points"] * 0.5  # type: ignore[operator]
+        total += member["points"]
+    return total
+"""
 
 pytestmark = [needs_package("hatchling"), pytest.mark.xdist_group("package")]
 
@@ -139,6 +186,23 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def install(environment: Path, what: str) -> None:
     pip = (environment / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check")
     output_of(*pip, "--constraint", ROOT / "constraints.txt", what)
+
+
+def test_a_typed_program_passes_mypy_strict_against_the_installed_wheel(wheel: Path, tmp_path: Path) -> None:
+    output_of(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv")
+    [packages] = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    shutil.unpack_archive(wheel, packages, "zip")
+    # The dependencies are those of this environment. mypy does not follow their .pth files, so it cannot find our
+    # source folder.
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    (tmp_path / "program.py").write_text(TYPED_PROGRAM)
+    checked = output_of(
+        *(sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", tmp_path / "cache"),
+        *("--python-executable", tmp_path / "venv" / "bin" / "python", "program.py"),
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name not in ("MYPYPATH", "PYTHONPATH")},
+    )
+    assert "no issues found" in checked
 
 
 @pytest.mark.long

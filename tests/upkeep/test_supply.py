@@ -51,6 +51,16 @@ def test_all_direct_dependencies_of_a_server_are_listed() -> None:
     assert named <= set(pinned())
 
 
+def test_npm_packages_have_exact_versions_and_hashes_and_name_no_registry() -> None:
+    wanted = json.loads((ROOT / ".ci" / "node" / "package.json").read_text("utf-8"))["devDependencies"]
+    locked = json.loads((ROOT / ".ci" / "node" / "package-lock.json").read_text("utf-8"))["packages"]
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in wanted.values())
+    assert locked.pop("")["devDependencies"] == wanted
+    assert {name: locked[f"node_modules/{name}"]["version"] for name in wanted} == wanted
+    assert [name for name, package in locked.items() if not package.get("integrity", "").startswith("sha512-")] == []
+    assert [name for name, package in locked.items() if "resolved" in package] == []
+
+
 @pytest.mark.parametrize(
     ("packages", "status", "told"),
     [

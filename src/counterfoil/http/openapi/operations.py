@@ -29,13 +29,15 @@ from counterfoil.domain.resources import (
 )
 
 TAGS = {
-    "Shops": "The branches that a key covers, each with its category tree.",
-    "Transactions": "Closed bills of a branch, by calendar day or by last change.",
-    "Changes": "One feed of everything that changed in a key's scope.",
-    "Digests": "What a complete copy adds up to.",
-    "Members": "Loyalty members of a membership base, as of now.",
-    "Usage": "How much of its quota the calling key has used.",
-    "Description": "This document.",
+    "Shops": "The branches that a key covers, each with its category tree. Every integration starts here: all other "
+    "lists take a `shopId` or a `providerId` from this one.",
+    "Transactions": "Closed bills of a branch: by calendar day, by last change, or one by its ID.",
+    "Changes": "One feed of everything that changed in a key's scope, removals included.",
+    "Digests": "Totals per shop and day, to check that a copy is complete.",
+    "Members": "Loyalty members of a membership base, as they are now: all, one by its token, or the token for a "
+    "messaging user ID.",
+    "Usage": "The limits of the calling key, and how much of them it has used.",
+    "OpenAPI document": "This description of the API, for generating clients and checking responses. It needs no key.",
 }
 
 
@@ -194,7 +196,7 @@ OPERATIONS = (
     Operation(
         path="openapi.json",
         id="describe",
-        tag="Description",
+        tag="OpenAPI document",
         summary="This document.",
         description="Returns this description of the API in OpenAPI 3.1. It requires no key and does not count against "
         "a quota.",

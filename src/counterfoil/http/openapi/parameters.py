@@ -5,6 +5,8 @@ from counterfoil.http.openapi import examples
 from counterfoil.http.openapi.schemas import Json
 
 _DAY_PATTERN = "^[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"
+# A source ID has at most 512 bytes, and a cursor is at most 16 characters longer than the ID of its row.
+_CURSOR: Json = {"type": "string", "minLength": 1, "maxLength": 1024}
 
 PARAMETERS: dict[str, Json] = {
     "shopId": {
@@ -18,15 +20,16 @@ PARAMETERS: dict[str, Json] = {
     "from": {
         "name": "from",
         "in": "query",
-        "description": "First calendar day in the shop's time zone, as YYYYMMDD. Requires `to`.",
+        "description": "First calendar day in the shop's time zone, as YYYYMMDD. Requires `to`, and cannot "
+        "be used with `updatedSince`.",
         "schema": {"type": "string", "pattern": _DAY_PATTERN},
         "example": "20261001",
     },
     "to": {
         "name": "to",
         "in": "query",
-        "description": f"Last calendar day (inclusive), as YYYYMMDD. `from` and `to` may span at most {MAX_SPAN_DAYS} "
-        "days, counting both dates.",
+        "description": "Last calendar day (inclusive), as YYYYMMDD. Requires `from`, and cannot be used with "
+        f"`updatedSince`. `from` and `to` may span at most {MAX_SPAN_DAYS} days, counting both dates.",
         "schema": {"type": "string", "pattern": _DAY_PATTERN},
         "example": "20261031",
     },
@@ -111,7 +114,7 @@ PARAMETERS: dict[str, Json] = {
         "description": "The `nextCursor` of the previous page, with all other parameters unchanged. It is valid for "
         "this list and key (and keys made from it by rotation), for 7 days after it was last handed out or used. Any "
         "other cursor is refused with `bad_cursor`. In that case, start the list again without a cursor.",
-        "schema": {"type": "string", "minLength": 1},
+        "schema": _CURSOR,
         "example": examples.BILL.id,
     },
     "memberCursor": {
@@ -120,7 +123,7 @@ PARAMETERS: dict[str, Json] = {
         "description": "The `nextCursor` of the previous page. It is valid for this base and key (and keys made from "
         "it by rotation), for 7 days after it was last handed out or used. Any other cursor, or one whose member was "
         "removed, is refused with `bad_cursor`. In that case, start the list again without a cursor.",
-        "schema": {"type": "string", "minLength": 1},
+        "schema": _CURSOR,
         "example": examples.TOKEN,
     },
     "billId": {

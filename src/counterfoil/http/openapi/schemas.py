@@ -157,7 +157,8 @@ _DESCRIPTION: Json = {
             },
             "required": ["title", "version"],
         },
-        "paths": {"type": "object", "description": "Operations by path."},
+        # Without this, generated TypeScript types would allow no path at all.
+        "paths": {"type": "object", "description": "Operations by path.", "additionalProperties": True},
     },
     "required": ["openapi", "info", "paths"],
     "examples": [examples.DESCRIPTION],

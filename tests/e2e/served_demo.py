@@ -1,0 +1,63 @@
+"""The demo's group, served in this process, and the start of third-party programs that read it."""
+
+import os
+import sqlite3
+import subprocess
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+
+from counterfoil import bootstrap, settings
+from counterfoil.demo import showcase
+from counterfoil.demo.showcase import Showcase
+from counterfoil.demo.worldgen.plan import WorldPlan
+from running_service import ServerThread
+
+SEED = 3
+PLAN = WorldPlan(until=date(2026, 1, 31), seed=SEED, days=40, bills=1_500, members=300)
+
+
+class Demo:
+    """The served data of the demo."""
+
+    def __init__(self, folder: Path) -> None:
+        flags = {"store": str(folder), "secret": showcase.demo_secret(SEED), "log": "off"}
+        self.settings = settings.load(flags, environment={})
+        self.shown: Showcase = showcase.build(
+            self.settings, PLAN, lambda purpose: showcase.seeded_randomness(SEED, purpose)
+        )
+        bootstrap.ledger(self.settings).advance_horizon()
+        self.server = ServerThread(bootstrap.service(self.settings, lambda _: None))
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.port}"
+
+    def key(self, purpose: str) -> str:
+        return self.shown.key(purpose).text
+
+    def held(self, shop_ids: set[str], *, tracked_only: bool = False) -> set[tuple[str, str]]:
+        """Return the IDs of the bills that the store itself holds for these shops: all, or those with `updatedAt`."""
+        with closing(sqlite3.connect(self.settings.store / "books.sqlite3")) as books:
+            query = "SELECT shops.id, bills.id, updated_at FROM bills JOIN shops ON shops.number = bills.shop"
+            rows = books.execute(query).fetchall()
+        return {
+            (shop_id, bill_id)
+            for shop_id, bill_id, updated_at in rows
+            if shop_id in shop_ids and not (tracked_only and updated_at is None)
+        }
+
+
+def run(*command: str, cwd: Path, environment: dict[str, str] | None = None) -> str:
+    """Run a program, which must succeed; return its output."""
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env=os.environ | (environment or {}),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    return done.stdout

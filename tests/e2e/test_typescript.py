@@ -1,0 +1,87 @@
+"""The TypeScript program of docs/integrate.md, compiled with types that are generated from the served document."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from e2e.node_tools import MODULES, needs_node_tools, node_program
+from e2e.served_demo import Demo, run
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "integrate.md"
+STRICT = {
+    "strict": True,
+    "noUncheckedIndexedAccess": True,
+    "exactOptionalPropertyTypes": True,
+    "noImplicitReturns": True,
+    "noUnusedLocals": True,
+    "skipLibCheck": True,
+    "target": "es2022",
+    "lib": ["es2023"],
+    "module": "nodenext",
+    "typeRoots": [str(MODULES / "@types")],
+    "types": ["node"],
+}
+PAGE = 20
+# This compiles only if the generated types are exact: `@ts-expect-error` fails if the next line has no error.
+TYPES = """
+import type { components, operations } from "./openapi.js";
+type Schemas = components["schemas"];
+export function read(page: Schemas["BillsAnswer"] | Schemas["RateLimited"] | Schemas["BadCursor"]): number | null {
+  // @ts-expect-error A refusal has no data.
+  page.data;
+  if (page.ok) return page.data[0]?.amounts.net ?? null;
+  // @ts-expect-error Only rate_limited says how long to wait.
+  page.retryAfterSec;
+  return page.error === "rate_limited" ? page.retryAfterSec : null;
+}
+export const paths: string[] = Object.keys({} as Schemas["Description"]["paths"]);
+export const path: Schemas["Description"]["paths"] = { "/v1/shops": {} };
+// @ts-expect-error A shop is required.
+export const query: operations["listTransactions"]["parameters"]["query"] = { limit: 200 };
+// @ts-expect-error A bill has one of two states.
+export const status: Schemas["Bill"]["status"] = "open";
+export const tel: Schemas["Member"]["tel"] = null;
+"""
+
+
+def program() -> str:
+    """Return the only TypeScript program of the document, with small pages so that it must follow cursors."""
+    [code] = re.findall(r"```ts\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
+    assert code.count("limit: 200") == 1
+    return str(code.replace("limit: 200", f"limit: {PAGE}"))
+
+
+@pytest.fixture(scope="module")
+def compiled(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the program of the document, compiled strictly with the generated types."""
+    folder = tmp_path_factory.mktemp("typescript")
+    (folder / "document.json").write_bytes(demo.server.client.get(f"{demo.url}/ext/v1/openapi.json").content)
+    run(node_program("openapi-typescript"), "document.json", "--output", "openapi.ts", cwd=folder)
+    (folder / "bills.ts").write_text(program())
+    (folder / "types.ts").write_text(TYPES)
+    (folder / "package.json").write_text('{"type": "module"}')
+    (folder / "tsconfig.json").write_text(json.dumps({"compilerOptions": STRICT, "include": ["*.ts"]}))
+    run(node_program("tsc"), "--project", ".", cwd=folder)
+    return folder
+
+
+def read_with(compiled: Path, demo: Demo, key: str) -> dict[str, int]:
+    """Run the program; return the number of bills that it has read from each shop."""
+    environment = {"COUNTERFOIL_URL": f"{demo.url}/ext/v1", "COUNTERFOIL_KEY": key}
+    lines = run("node", "bills.js", cwd=compiled, environment=environment).splitlines()
+    return {shop_id: int(count) for shop_id, count in (line.split() for line in lines)}
+
+
+# This is one test because it takes seconds to generate and compile the types.
+@needs_node_tools
+def test_a_typescript_program_with_generated_types_reads_every_bill_and_reports_an_error(
+    compiled: Path, demo: Demo
+) -> None:
+    read = read_with(compiled, demo, demo.key("franchise"))
+    assert read == {shop_id: len(demo.held({shop_id}, tracked_only=True)) for shop_id in read}
+    assert len(read) > 1
+    assert min(read.values()) > PAGE
+    with pytest.raises(AssertionError, match="invalid_key"):
+        read_with(compiled, demo, "not-a-key")
