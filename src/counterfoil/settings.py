@@ -107,6 +107,12 @@ TABLE = (
     Setting("admin_port", 8001, "Port of the admin listener; 0 turns it off."),
     Setting("log", "stderr", "Where the JSON log goes: stderr, stdout or off."),
     Setting("batch", 500, "Number of source records that `load` writes per transaction."),
+    Setting(
+        "converters",
+        3,
+        "Maximum number of processes that convert bills for a large `load`, which never starts more than it finds "
+        "free cores; 0 to use none.",
+    ),
     Setting("tick_ms", 250, "How often an idle service advances its horizon, in milliseconds."),
     Setting("grace_sec", 10, "Seconds that a stopping service waits for requests in progress."),
 )
@@ -130,6 +136,7 @@ LOG_TARGETS = ("stderr", "stdout", "off")
 _RANGES: dict[str, tuple[int, int | None]] = {
     "workers": (1, None),
     "batch": (1, None),
+    "converters": (0, 64),
     "tick_ms": (10, None),
     "grace_sec": (0, None),
     "replica_lag_ms": (1_000, None),
@@ -162,6 +169,7 @@ class Settings(Struct, frozen=True):
     admin_port: int
     log: str
     batch: int
+    converters: int
     tick_ms: int
     grace_sec: int
 

@@ -21,6 +21,7 @@ from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.changes import Outcome
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.checking import CheckingLedger, RejectExamples
+from counterfoil.ingest.converters import ConverterStopped, free_cores
 from counterfoil.ingest.lines import REASONS
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import SUFFIXES, Damage, Source, SourceError, SourceLine, open_source
@@ -83,6 +84,7 @@ class LoadReport(Struct, kw_only=True):
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @setting_option("batch", int, "N")
+@setting_option("converters", int, "N")
 @click.option(
     "--rejects",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -108,6 +110,7 @@ def command(
     ctx: click.Context,
     sources: tuple[str, ...],
     batch: int | None,
+    converters: int | None,
     rejects: Path | None,
     strict: bool,
     check: bool,
@@ -121,7 +124,7 @@ def command(
     the same command. Exit status: 0 all loaded, 3 some lines were rejected, 1
     failed, 130 interrupted.
     """
-    settings = settings_from(ctx, batch=batch, store=store)
+    settings = settings_from(ctx, batch=batch, converters=converters, store=store)
     if check and (quarantine or rejects):
         raise click.UsageError("--check writes and moves no files. Leave out --rejects and --quarantine.")
     records = SourceList([open_source(name, may_be_empty=quarantine is not None) for name in sources])
@@ -132,7 +135,7 @@ def command(
     report = LoadReport(summary=Summary(source=records.name), rejects=rejects_file, records=records)
     try:
         _load(settings, report, strict)
-    except (SourceError, StoreUnavailable) as error:
+    except (SourceError, StoreUnavailable, ConverterStopped) as error:
         if not (quarantine and isinstance(error, SourceError) and records.unreadable):
             if report.summary.lines:
                 _print_report(report, as_json)
@@ -163,7 +166,10 @@ def _load(settings: Settings, report: LoadReport, strict: bool) -> None:
             show_progress(records.position(), summary.lines)
 
         try:
-            Pipeline(ledger, pseudonyms, rejects, settings.batch, show, strict=strict).load(records)
+            processes = min(settings.converters, free_cores())
+            Pipeline(ledger, pseudonyms, rejects, settings.batch, show, strict=strict, processes=processes).load(
+                records
+            )
         except KeyboardInterrupt:
             report.interrupted = True
         except SourceError as error:

@@ -52,6 +52,7 @@ MODULES = {"settings": "show_settings"}
 EXPECTED_ERRORS = {
     "SettingsError": "",
     "SourceError": "",
+    "ConverterStopped": "",
     "KeyIssuingError": "",
     "CopyRefused": "",
     "BackupRefused": "",

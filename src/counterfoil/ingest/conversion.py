@@ -1,6 +1,6 @@
-"""Converts the bills of a load into the form in which they are stored."""
+"""Converts lines with bills into the form in which the bills are stored."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 
 from msgspec import Struct
@@ -20,7 +20,6 @@ from counterfoil.ingest.lines import (
     Rejected,
     parse_record,
 )
-from counterfoil.ingest.sources import SourceLine
 
 # A token takes as long to compute as everything else in a small bill, and many bills have the same members.
 MAX_TOKENS = 16_384
@@ -74,15 +73,3 @@ def converted_bill(change: PutBill, findings: Findings | None) -> ConvertedBill:
 def _is_too_large(bill: EncodedBill) -> bool:
     """Return whether a load would reject the bill because of its size."""
     return len(bill.body) + len(bill.withheld or b"null") + LONGEST_NAME > MAX_RECORD
-
-
-class Conversion:
-    """Converts lines in the order in which they were read."""
-
-    def __init__(self, pseudonyms: Pseudonyms, facts: Callable[[str], KnownFacts | None]) -> None:
-        self._converter = BillConverter(pseudonyms, facts)
-
-    def convert(self, lines: Iterable[SourceLine]) -> Iterator[tuple[SourceLine, ConvertedBill | None]]:
-        """Yield every line, with its bill if it is one that could be converted."""
-        for line in lines:
-            yield line, self._converter.convert_clean(line.text)

@@ -15,7 +15,8 @@ from msgspec import Struct, field, json
 from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutBill, PutShop, RecordKey, RemoveShop
 from counterfoil.domain.rows import NO_DAY
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ingest.conversion import Conversion, ConvertedBill
+from counterfoil.ingest.conversion import ConvertedBill
+from counterfoil.ingest.converters import Converters
 from counterfoil.ingest.fields import FieldCounts, Findings, check_record, lacks_amounts
 from counterfoil.ingest.lines import (
     UNKNOWN_FIELD,
@@ -91,6 +92,7 @@ class Pipeline:
         on_progress: Callable[[Summary], None] = lambda _: None,
         *,
         strict: bool = False,
+        processes: int = 0,
     ) -> None:
         self._strict = strict
         self._ledger = ledger
@@ -99,7 +101,7 @@ class Pipeline:
         self._on_progress = on_progress
         self._known: dict[str, KnownFacts | None] = {}
         self._reader = Reader(pseudonyms, self._facts)
-        self._conversion = Conversion(pseudonyms, self._facts)
+        self._converters = Converters(pseudonyms, self._facts, processes)
         self._damage: SourceError | None = None
 
     def load(self, source: Source) -> Summary:
@@ -123,7 +125,7 @@ class Pipeline:
     def _batches(self, source: Source, summary: Summary) -> Iterator[list[tuple[SourceLine, Change]]]:
         batch: list[tuple[SourceLine, Change]] = []
         shops_pending, held = False, 0
-        for line, converted in self._conversion.convert(self._readable(source)):
+        for line, converted in self._converters.convert(self._readable(source)):
             summary.lines += 1
             try:
                 record = None if converted else parse_record(line.text)
@@ -147,7 +149,8 @@ class Pipeline:
         self, line: SourceLine, record: dict[str, Any] | None, converted: ConvertedBill | None, counts: FieldCounts
     ) -> Change:
         """Return the change on a line. A bill that was converted under outdated facts is read again."""
-        if converted and self._facts(converted.bill.shop_id) == converted.bill.known:
+        known = self._facts(converted.bill.shop_id) if converted else None
+        if converted and (known is converted.bill.known or known == converted.bill.known):
             self._check_fields("bill", converted.findings, counts)
             counts.add_bill(
                 without_date=converted.bill.bill_day == NO_DAY,
@@ -160,6 +163,7 @@ class Pipeline:
         change = self._reader.change(record, len(line.text))
         self._check_fields(record["kind"], check_record(record, change), counts)
         if isinstance(change, PutBill):
+            self._converters.learn(change.known)
             bill = change.closed.bill
             counts.add_bill(
                 without_date=bill.bill_date is None,
