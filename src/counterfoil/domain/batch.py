@@ -6,7 +6,8 @@ depend on the rows is computed before the lock is taken.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date
+from datetime import date, tzinfo
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from msgspec import Struct, json
@@ -355,8 +356,13 @@ def _written(shop: int, change: EncodedBill, stamp: int | None) -> BillRow:
 
 def stamped(body: bytes, stamp: int, facts: ShopFacts) -> bytes:
     """Return the body with `updatedAt` set. Quotes in values are escaped, so only the field itself can match."""
-    updated_at = iso(stamp, facts.zone()).encode()
-    return body.replace(UNSTAMPED, b'"updatedAt":"%b"' % updated_at, 1)
+    return body.replace(UNSTAMPED, _stamp_field(stamp, facts.zone()), 1)
+
+
+@lru_cache(maxsize=64)
+def _stamp_field(stamp: int, zone: tzinfo) -> bytes:
+    """Return `updatedAt` as JSON. The result is cached, because all bills of a batch have the same stamp."""
+    return b'"updatedAt":"%b"' % iso(stamp, zone).encode()
 
 
 def _is_late(rev: float | None, known: float | None) -> bool:

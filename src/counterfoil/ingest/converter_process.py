@@ -17,6 +17,7 @@ from counterfoil.ingest.conversion import BillConverter, ConvertedBill
 from counterfoil.ingest.fields import Findings
 
 _LENGTH_BYTES = 8
+NICENESS = 5
 
 
 class LinesToConvert(Struct, array_like=True):
@@ -131,6 +132,8 @@ def run(requests: int, answers: int) -> None:
 def main() -> None:
     # Ctrl-C reaches every process of the terminal. The loader handles it and then ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # If the service needs the core, it comes first. The loader then converts more of the bills itself.
+    os.nice(NICENESS)
     try:
         run(sys.stdin.fileno(), sys.stdout.fileno())
     except BrokenPipeError:

@@ -125,11 +125,19 @@ class ConverterProcess:
 
 
 class _Sent(Struct, gc=False):
-    """Lines that a process was asked to convert, and the facts that it knew, by their numbers."""
+    """Lines that a process was asked to convert, and the facts that it knew, by their numbers.
+
+    There is no process if the loader converts the lines itself.
+    """
 
     lines: list[SourceLine]
-    process: ConverterProcess
     facts: list[KnownFacts]
+    process: ConverterProcess | None = None
+    bills: list[ConvertedBill | None] = []
+
+    @property
+    def is_done(self) -> bool:
+        return self.process is None or self.process.has_answer()
 
 
 class Converters:
@@ -189,9 +197,18 @@ class Converters:
     def _convert_elsewhere(self, lines: Iterator[SourceLine]) -> Iterator[tuple[SourceLine, ConvertedBill | None]]:
         waiting: deque[_Sent] = deque()
         turns = cycle(self._processes)
+        unanswered, most = 0, MAX_WAITING * len(self._processes)
         for some in _messages(lines):
-            waiting.append(self._sent(some, next(turns)))
-            while len(waiting) > MAX_WAITING * len(self._processes) or (waiting and waiting[0].process.has_answer()):
+            if unanswered < most:
+                waiting.append(self._sent(some, next(turns)))
+                unanswered += 1
+            else:
+                # The processes have enough to do, so convert these lines here instead of waiting.
+                waiting.append(
+                    _Sent(some, self._facts, None, [self._converter.convert_clean(one.text) for one in some])
+                )
+            while waiting and (waiting[0].is_done or len(waiting) > 2 * most):
+                unanswered -= waiting[0].process is not None
                 yield from _received(waiting.popleft())
         while waiting:
             yield from _received(waiting.popleft())
@@ -201,10 +218,13 @@ class Converters:
         forgets = process.told == 0
         process.told = len(self._facts)
         process.send(_encode(LinesToConvert([line.text for line in lines], facts, forgets)))
-        return _Sent(lines, process, self._facts)
+        return _Sent(lines, self._facts, process)
 
 
 def _received(sent: _Sent) -> Iterator[tuple[SourceLine, ConvertedBill | None]]:
+    if sent.process is None:
+        yield from zip(sent.lines, sent.bills, strict=True)
+        return
     for line, fields in zip(sent.lines, _decode(sent.process.answer()), strict=True):
         yield line, fields.converted(sent.facts[fields.facts]) if fields else None
 
