@@ -22,6 +22,7 @@ SUFFIXES = tuple(f".{kind}{compression}" for kind in ("ndjson", "jsonl") for com
 PACKED = (".gz", ".zst")
 # Size of a read from a damaged file. It is small because all data decompressed by the read that fails is lost.
 READ_BYTES = 128
+_BILL_START = b'{"kind":"bill",'
 GZIP_START, ZSTD_START = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
@@ -195,6 +196,9 @@ def printable_name(name: str) -> str:
 def _is_bill(line: bytes) -> bool:
     if b'"bill' not in line:
         return False
+    if line.startswith(_BILL_START) and line.count(b"kind") == 1 and b"\\u" not in line:
+        # No other field can be named `kind`, so the line need not be decoded.
+        return True
     try:
         head = msgspec.json.decode(line, type=_KindOnly)
         if head.kind == "reject" and isinstance(head.record, str):
