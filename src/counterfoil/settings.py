@@ -124,6 +124,12 @@ TABLE = (
         1500,
         "Minutes without a delivery after which a folder watched by `load --watch` counts as silent; 0 turns this off.",
     ),
+    Setting(
+        "converters",
+        3,
+        "Maximum number of processes that convert bills for a large `load`, which never starts more than it finds "
+        "free cores; 0 to use none.",
+    ),
     Setting("tick_ms", 250, "How often an idle service advances its horizon, in milliseconds."),
     Setting("grace_sec", 10, "Seconds that a stopping service waits for requests in progress."),
 )
@@ -150,6 +156,7 @@ _RANGES: dict[str, tuple[int, int | None]] = {
     "workers": (1, None),
     "batch": (1, None),
     "silent_feed_min": (0, None),
+    "converters": (0, 64),
     "tick_ms": (10, None),
     "grace_sec": (0, None),
     "replica_lag_ms": (1_000, None),
@@ -185,6 +192,7 @@ class Settings(Struct, frozen=True):
     log_format: str
     batch: int
     silent_feed_min: int
+    converters: int
     tick_ms: int
     grace_sec: int
 

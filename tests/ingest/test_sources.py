@@ -179,6 +179,14 @@ def test_a_folder_is_read_in_the_order_of_names_with_all_bills_last(tmp_path: Pa
     assert ids(tmp_path) == ["s_1", "m_1", "s_2", "s_3", "b_1", "b_2", "b_3", "b_4"]
 
 
+@pytest.mark.parametrize(
+    "shop_line", [b'{"kind":"bill","kind":"shop","id":"s"}', b'{"kind":"bill","\\u006bind":"shop","id":"s"}']
+)
+def test_a_line_whose_last_kind_is_not_bill_is_read_before_the_bills(tmp_path: Path, shop_line: bytes) -> None:
+    (tmp_path / "all.ndjson").write_bytes(b'{"kind":"bill","id":"b"}\n' + shop_line)
+    assert ids(tmp_path) == ["s", "b"]
+
+
 def test_lines_of_a_folder_have_their_file_and_number(tmp_path: Path) -> None:
     (tmp_path / "1.ndjson").write_bytes(written(bill("b_1"), shop("s_1")))
     lines = [(line.source, line.number) for line in open_source(str(tmp_path)).lines()]

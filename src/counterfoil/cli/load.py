@@ -20,6 +20,7 @@ from counterfoil.cli.load_watch import WatchOptions, watch
 from counterfoil.cli.main import INTERRUPTED
 from counterfoil.cli.options import json_option, setting_option, settings_from, store_option
 from counterfoil.ingest.checking import RejectExamples
+from counterfoil.ingest.converters import ConverterStopped
 from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, open_source
 from counterfoil.ingest.spool import Spool
@@ -44,6 +45,7 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 @click.command()
 @click.argument("sources", nargs=-1, metavar="SOURCE...")
 @setting_option("batch", int, "N")
+@setting_option("converters", int, "N")
 @click.option(
     "--rejects",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -78,7 +80,14 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 @store_option
 @json_option
 @click.pass_context
-def command(ctx: click.Context, /, batch: int | None, store: str | None, **options: object) -> None:
+def command(
+    ctx: click.Context,
+    /,
+    batch: int | None,
+    converters: int | None,
+    store: str | None,
+    **options: object,
+) -> None:
     """Load source records (NDJSON or JSON, also .gz or .zst) from files, folders, or `-` for standard input.
 
     Loading the same records twice is safe. To resume an interrupted load, run
@@ -86,7 +95,7 @@ def command(ctx: click.Context, /, batch: int | None, store: str | None, **optio
     were rejected, 6 the records were loaded but differ suddenly from those of
     earlier loads, 1 failed, 130 interrupted.
     """
-    settings = settings_from(ctx, batch=batch, store=store)
+    settings = settings_from(ctx, batch=batch, converters=converters, store=store)
     given = LoadOptions(**options)  # type: ignore[arg-type]
     if given.delete_loaded and not given.watch:
         raise click.UsageError("--delete-loaded is an option of --watch.")
@@ -116,7 +125,7 @@ def _load(settings: Settings, given: LoadOptions) -> int:
     )
     try:
         run_load(settings, report, strict=given.strict)
-    except (SourceError, StoreUnavailable) as error:
+    except (SourceError, StoreUnavailable, ConverterStopped) as error:
         if not (quarantine and isinstance(error, SourceError) and records.unreadable):
             if report.summary.lines:
                 print_report(report, given.as_json)

@@ -15,6 +15,7 @@ from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.intake import Intake, IntakeAlarm, accepted
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
 from counterfoil.ingest.checking import CheckingLedger, RejectExamples
+from counterfoil.ingest.converters import free_cores
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import SUFFIXES, Damage, Source, SourceError, SourceLine
 from counterfoil.machine.clock import SystemClock
@@ -111,6 +112,7 @@ def run_load(
                 show,
                 strict=strict,
                 finishes_damaged=report.quarantines,
+                processes=min(settings.converters, free_cores()),
             )
             pipeline.load(records)
         except KeyboardInterrupt:

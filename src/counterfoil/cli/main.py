@@ -56,6 +56,7 @@ EXPECTED_ERRORS = {
     "SettingsError": "",
     "SourceError": "",
     "ImportFailed": "",
+    "ConverterStopped": "",
     "KeyIssuingError": "",
     "CopyRefused": "",
     "BackupRefused": "",

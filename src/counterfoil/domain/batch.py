@@ -6,16 +6,18 @@ depend on the rows is computed before the lock is taken.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date
+from datetime import date, tzinfo
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from msgspec import Struct, json
 from msgspec.structs import replace
 
 from counterfoil.domain.bills import ClosedBill, Withheld, under_facts
-from counterfoil.domain.calendar import as_number, iso
+from counterfoil.domain.calendar import iso
 from counterfoil.domain.changes import (
     Change,
+    EncodedBill,
     KnownFacts,
     Outcome,
     PutBase,
@@ -46,7 +48,6 @@ class PreparedChange(Struct, frozen=True):
     change: Any
     key: RecordKey
     body: bytes = b""
-    digest: bytes = b""
     facts: bytes = b""
     form: bytes = b""
 
@@ -57,9 +58,10 @@ def prepared(changes: Iterable[Change]) -> list[PreparedChange]:
 
 def _prepared(change: Change) -> PreparedChange:
     match change:
+        case EncodedBill():
+            return PreparedChange(change, change.key)
         case PutBill():
-            body = _encode(change.closed.bill)
-            return PreparedChange(change, change.key, body, digest_of(body))
+            return PreparedChange(encoded_bill(change), change.key)
         case PutShop():
             return PreparedChange(change, change.key, _encode(change.shop), facts=_encode(change.facts))
         case PutBase():
@@ -69,6 +71,25 @@ def _prepared(change: Change) -> PreparedChange:
         case RemoveShop() | RemoveBill() | RemoveMember():
             return PreparedChange(change, change.key)
     raise KeyError(change)
+
+
+def encoded_bill(change: PutBill) -> EncodedBill:
+    """Return the bill with everything that its row needs, except for the stamp."""
+    closed, bill = change.closed, change.closed.bill
+    body = _encode(bill)
+    return EncodedBill(
+        bill.shop_id,
+        bill.id,
+        closed.history,
+        closed.closed_at,
+        closed.trading_day.isoformat() if closed.trading_day else None,
+        int(bill.bill_date.replace("-", "")) if bill.bill_date else NO_DAY,
+        None if closed.withheld is None else _encode(closed.withheld),
+        body,
+        digest_of(body),
+        change.known,
+        change.rev,
+    )
 
 
 class NeededRows(Struct):
@@ -237,30 +258,29 @@ class Batch:
 
     # --- bills -------------------------------------------------------------------
 
-    def _put_bill(self, ready: PreparedChange, change: PutBill) -> Outcome:
-        closed, bill = change.closed, change.closed.bill
-        shop = self.shops.get(bill.shop_id)
+    def _put_bill(self, ready: PreparedChange, change: EncodedBill) -> Outcome:
+        shop = self.shops.get(change.shop_id)
         if shop is None:
             return Outcome.UNKNOWN_SHOP
         if shop.facts_version != change.known.version:
             return Outcome.FACTS_MOVED
-        known = self.bills.get((shop.number, bill.id))
+        known = self.bills.get((shop.number, change.bill_id))
         if known is None:
             if self._removed_since(ready):
                 return Outcome.LATE
-            stamp = None if closed.history else self.stamp
-            row = _written(shop.number, change, ready.body, ready.digest, stamp)
-            row.loaded_at = self.stamp if closed.history else 0
-            self.bills[shop.number, bill.id] = row
+            stamp = None if change.history else self.stamp
+            row = _written(shop.number, change, stamp)
+            row.loaded_at = self.stamp if change.history else 0
+            self.bills[shop.number, change.bill_id] = row
             return Outcome.ADDED
         if _is_late(change.rev, known.rev):
             return Outcome.LATE
-        if ready.digest == known.digest:
-            settled = (_day_text(closed.trading_day), change.rev, _withheld_json(closed))
+        if change.digest == known.digest:
+            settled = (change.trading_day, change.rev, change.withheld)
             known.settled = known.settled or settled != (known.trading_day, known.rev, known.withheld)
             known.trading_day, known.rev, known.withheld = settled
             return Outcome.UNCHANGED
-        self.bills[shop.number, bill.id] = _written(shop.number, change, ready.body, ready.digest, self.stamp)
+        self.bills[shop.number, change.bill_id] = _written(shop.number, change, self.stamp)
         return Outcome.CHANGED
 
     def _remove_bill(self, ready: PreparedChange, change: RemoveBill) -> Outcome:
@@ -319,7 +339,7 @@ class Batch:
         PutBase: _put_base,
         PutMember: _put_member,
         RemoveMember: _remove_member,
-        PutBill: _put_bill,
+        EncodedBill: _put_bill,
         RemoveBill: _remove_bill,
     }
 
@@ -339,11 +359,10 @@ def rewritten(row: OutdatedBill, shop: int, known: KnownFacts, stamp: int) -> Bi
     )
     closed = under_facts(stored, known.facts)
     written_at = None if row.updated_at is None else iso(row.updated_at, known.facts.zone())
-    change = PutBill(closed, known, row.rev)
+    change = encoded_bill(PutBill(replace(closed, bill=replace(closed.bill, updated_at=None)), known, row.rev))
     if _encode(replace(closed.bill, updated_at=written_at)) == row.body:
-        return replace(_written(shop, change, b"", b"", None), body=None)
-    body = _encode(replace(closed.bill, updated_at=None))
-    return _written(shop, change, body, digest_of(body), stamp)
+        return replace(_written(shop, change, None), body=None)
+    return _written(shop, change, stamp)
 
 
 def rewritten_days(old: Iterable[OutdatedBill], new: Iterable[BillRow]) -> list[tuple[int, int]]:
@@ -352,40 +371,32 @@ def rewritten_days(old: Iterable[OutdatedBill], new: Iterable[BillRow]) -> list[
     return sorted({(bill.shop, day) for before, bill in changed for day in (before, bill.bill_day)})
 
 
-def _written(shop: int, change: PutBill, body: bytes, digest: bytes, stamp: int | None) -> BillRow:
-    closed, known = change.closed, change.known
+def _written(shop: int, change: EncodedBill, stamp: int | None) -> BillRow:
     return BillRow(
         shop,
-        closed.bill.id,
-        _day_text(closed.trading_day),
+        change.bill_id,
+        change.trading_day,
         change.rev,
-        digest,
-        _withheld_json(closed),
-        _day_number(closed.bill.bill_date),
-        closed.closed_at,
+        change.digest,
+        change.withheld,
+        change.bill_day,
+        change.closed_at,
         stamp,
-        known.version,
-        body if stamp is None else stamped(body, stamp, known.facts),
+        change.known.version,
+        change.body if stamp is None else stamped(change.body, stamp, change.known.facts),
     )
 
 
 def stamped(body: bytes, stamp: int, facts: ShopFacts) -> bytes:
     """Return the body with `updatedAt` set. Quotes in values are escaped, so only the field itself can match."""
-    updated_at = iso(stamp, facts.zone()).encode()
-    return body.replace(UNSTAMPED, b'"updatedAt":"%b"' % updated_at, 1)
+    return body.replace(UNSTAMPED, _stamp_field(stamp, facts.zone()), 1)
 
 
-def _withheld_json(closed: ClosedBill) -> bytes | None:
-    return None if closed.withheld is None else _encode(closed.withheld)
+@lru_cache(maxsize=64)
+def _stamp_field(stamp: int, zone: tzinfo) -> bytes:
+    """Return `updatedAt` as JSON. The result is cached, because all bills of a batch have the same stamp."""
+    return b'"updatedAt":"%b"' % iso(stamp, zone).encode()
 
 
 def _is_late(rev: float | None, known: float | None) -> bool:
     return rev is not None and known is not None and rev < known
-
-
-def _day_text(day: date | None) -> str | None:
-    return day.isoformat() if day else None
-
-
-def _day_number(bill_date: str | None) -> int:
-    return as_number(date.fromisoformat(bill_date)) if bill_date else NO_DAY

@@ -86,13 +86,13 @@ def bill_from(record: Record, facts: ShopFacts, token_of: Callable[[str], str]) 
     zone = facts.zone()
     closed, trading = moment(get("closedAt")), recorded_day(get("tradingDay"))
     closed_at, stamp = on_clock(closed, zone), day_on_clock(trading, zone)
-    timestamp, business_date, bill_date = _dates(closed_at, stamp, facts, zone)
+    timestamp, business_date, bill_date = bill_dates(closed_at, stamp, facts, zone)
     table = _object(get("table"))
     code, label = _channel(get("channel"), table)
     shops_label = facts.channels.get(code) if code and not label else None
     items, grouped = _items(get("lines"), facts)
     member = ident(get("memberId"))
-    status, void_reason = _status(get("void"))
+    status, void_reason = bill_status(get("void"))
     bill = Bill(
         id=identifier(record, "id"),
         order_ids=idents(get("orderIds")),
@@ -122,7 +122,7 @@ def bill_from(record: Record, facts: ShopFacts, token_of: Callable[[str], str]) 
         closed_at=closed_at,
         trading_day=stamp,
         history=flag(get("history")),
-        withheld=_withheld(
+        withheld=withheld_parts(
             None if facts.franchise_id else _roots(get("lines")),
             grouped,
             closed,
@@ -136,7 +136,7 @@ def _roots(lines: object) -> dict[int, str]:
     return {index: root for index, line in enumerate(objects(lines)) if (root := ident(line.get("rootId"))) is not None}
 
 
-def _withheld(
+def withheld_parts(
     roots: dict[int, str] | None,
     categories: dict[int, list[str]],
     closed: Moment | None,
@@ -162,7 +162,7 @@ def under_facts(found: ClosedBill, facts: ShopFacts) -> ClosedBill:
     bill, withheld, zone = found.bill, found.withheld or _NOTHING_WITHHELD, facts.zone()
     closed_at = found.closed_at if withheld.closed is None else on_clock(withheld.closed, zone)
     stamp = found.trading_day if withheld.trading is None else day_on_clock(withheld.trading, zone)
-    timestamp, business_date, bill_date = _dates(closed_at, stamp, facts, zone)
+    timestamp, business_date, bill_date = bill_dates(closed_at, stamp, facts, zone)
     channel, shops_label = _channel_under_facts(bill.channel, facts, is_shops_label=withheld.label)
     recorded = [_restore_withheld(item, index, withheld) for index, item in enumerate(bill.items)]
     items = [_item_under_facts(item, facts) for item in recorded]
@@ -180,7 +180,7 @@ def under_facts(found: ClosedBill, facts: ShopFacts) -> ClosedBill:
         ),
         closed_at=closed_at,
         trading_day=stamp,
-        withheld=_withheld(
+        withheld=withheld_parts(
             {index: was.root_id for index, was in hidden if was.root_id and not items[index].root_id},
             {index: was.category for index, was in hidden if was.category and was.category != items[index].category},
             withheld.closed,
@@ -210,13 +210,13 @@ def _restore_withheld(item: Item, index: int, withheld: Withheld) -> Item:
 
 def _item_under_facts(item: Item, facts: ShopFacts) -> Item:
     root_id = item.root_id if facts.franchise_id else None
-    category = _categories(item.category, facts.groupings, [])
+    category = visible_categories(item.category, facts.groupings, [])
     if root_id == item.root_id and category == item.category:
         return item
     return replace(item, root_id=root_id, category=category)
 
 
-def _dates(
+def bill_dates(
     closed_at: int | None, stamp: date | None, facts: ShopFacts, zone: tzinfo
 ) -> tuple[str | None, str | None, str | None]:
     """Return `timestamp`, `businessDate` and `billDate`."""
@@ -237,15 +237,17 @@ def _channel(value: object, table: Record) -> tuple[str | None, str | None]:
     if isinstance(value, dict):
         label = text(value.get("name"))
         value = value.get("id")
-    code = ident(value)
+    return channel_and_label(ident(value), label, ident(table.get("id")) or ident(table.get("name")))
+
+
+def channel_and_label(code: str | None, label: str | None, table: str | None) -> tuple[str | None, str | None]:
+    """Return the channel's code and its label. A bill that has a table but no channel was sold for dine-in."""
     if code is None:
-        if not (ident(table.get("id")) or ident(table.get("name"))):
-            return None, None
-        return DINE_IN, None
+        return (DINE_IN if table else None), None
     return (DINE_IN if code == COUNTER else code), label
 
 
-def _status(void: object) -> tuple[Status, str | None]:
+def bill_status(void: object) -> tuple[Status, str | None]:
     if isinstance(void, dict):
         return "void", text(void.get("reason"))
     if isinstance(void, str) and not is_flag_word(void):
@@ -279,22 +281,22 @@ def _item(line: Record, facts: ShopFacts, left_out: list[str]) -> Item:
         root_id=ident(get("rootId")) if facts.franchise_id else None,
         name=text(get("name")),
         qty=qty,
-        unit_price=_computed_unit_price(total, qty) if price is None else price,
+        unit_price=computed_unit_price(total, qty) if price is None else price,
         line_total=total,
         options=[_option(option) for option in objects(options)] if options else [],
-        category=_categories(get("categoryIds"), facts.groupings, left_out),
+        category=visible_categories(get("categoryIds"), facts.groupings, left_out),
         cancelled=flag(get("cancelled")),
         vat=flag(get("vat")),
         is_tip=flag(get("tip")),
     )
 
 
-def _computed_unit_price(total: Number | None, qty: Number | None) -> Number | None:
+def computed_unit_price(total: Number | None, qty: Number | None) -> Number | None:
     """Return the unit price computed from the line's total, for a line without a recorded price."""
     return None if total is None or not qty else money(total / qty)
 
 
-def _categories(value: object, groupings: tuple[str, ...], left_out: list[str]) -> list[str] | None:
+def visible_categories(value: object, groupings: tuple[str, ...], left_out: list[str]) -> list[str] | None:
     if value is None:
         return None
     kept: list[str] = []

@@ -78,6 +78,26 @@ class PutBill(Struct, frozen=True):
         return self.closed.bill.shop_id, "bill", self.closed.bill.id
 
 
+class EncodedBill(Struct, frozen=True, gc=False):
+    """A bill in the form in which it is stored, except that `updatedAt` is null in its body."""
+
+    shop_id: str
+    bill_id: str
+    history: bool
+    closed_at: int | None
+    trading_day: str | None
+    bill_day: int
+    withheld: bytes | None
+    body: bytes
+    digest: bytes
+    known: KnownFacts
+    rev: float | None
+
+    @property
+    def key(self) -> RecordKey:
+        return self.shop_id, "bill", self.bill_id
+
+
 class RemoveBill(Struct, frozen=True):
     shop_id: str
     bill_id: str
@@ -88,7 +108,7 @@ class RemoveBill(Struct, frozen=True):
         return self.shop_id, "bill", self.bill_id
 
 
-Change = PutShop | RemoveShop | PutBase | PutMember | RemoveMember | PutBill | RemoveBill
+Change = PutShop | RemoveShop | PutBase | PutMember | RemoveMember | PutBill | EncodedBill | RemoveBill
 
 
 class Outcome(Enum):

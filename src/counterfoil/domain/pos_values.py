@@ -154,13 +154,13 @@ def _parse_number(value: str) -> Number | None:
 def money(value: object) -> Number | None:
     """Return an amount in baht, rounded to a millionth, or None if it cannot be read."""
     if type(value) is float:
-        return _round_to_millionth(value)
+        return round_to_millionth(value)
     if type(value) is int:
         return value if -WHOLE_NUMBER_LIMIT < value < WHOLE_NUMBER_LIMIT else None
     if value is None:
         return None
     read = number(value)
-    return _round_to_millionth(read) if type(read) is float else read
+    return round_to_millionth(read) if type(read) is float else read
 
 
 def total(amounts: Sequence[Number]) -> Number:
@@ -172,7 +172,7 @@ def total(amounts: Sequence[Number]) -> Number:
     return money(millionths / MILLION if rest else whole) or 0
 
 
-def _round_to_millionth(value: float) -> Number | None:
+def round_to_millionth(value: float) -> Number | None:
     if -WHOLE_MILLIONTHS < value < WHOLE_MILLIONTHS:
         millionths = round(value * MILLION)
         return millionths / MILLION if millionths % MILLION else millionths // MILLION

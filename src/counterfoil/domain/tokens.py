@@ -20,7 +20,7 @@ class Pseudonyms:
     def __init__(self, secret: bytes) -> None:
         if len(secret) < MIN_SECRET_BYTES:
             raise ValueError(f"the deployment secret must be at least {MIN_SECRET_BYTES} bytes")
-        self._secret = secret
+        self.secret = secret
 
     def member_token(self, member_id: str) -> str:
         return PREFIX + base62(int.from_bytes(self._keyed("member", member_id), "big"), BODY_LENGTH)
@@ -41,4 +41,4 @@ class Pseudonyms:
         return self._keyed("fingerprint", "counterfoil")[:16].hex()
 
     def _keyed(self, purpose: str, text: str) -> bytes:
-        return hmac.digest(self._secret, f"{purpose}:{text}".encode("utf-8", "surrogatepass"), hashlib.sha256)
+        return hmac.digest(self.secret, f"{purpose}:{text}".encode("utf-8", "surrogatepass"), hashlib.sha256)

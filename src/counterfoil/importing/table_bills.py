@@ -79,7 +79,7 @@ def matches(rule: RowRule | None, row: TableRow) -> bool:
     return row.cells[row.sheet.columns[rule.column]].casefold() in rule.values
 
 
-class BillConverter:
+class TableBillConverter:
     """Makes a source record from the rows of a bill. `order` is the order of day, month and year."""
 
     def __init__(self, mapping: ImportMapping, order: str, shop: str | None, *, is_flat: bool) -> None:

@@ -22,7 +22,7 @@ from counterfoil.importing.results import (
 )
 from counterfoil.importing.sheets import CsvFile, Sheet, TableRow
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT, BillRows, SortedRows
-from counterfoil.importing.table_bills import BillConverter, cell_text, check_columns, matches
+from counterfoil.importing.table_bills import TableBillConverter, cell_text, check_columns, matches
 from counterfoil.importing.values import AUTO, is_order_ambiguous, order_evidence
 
 KIND_NAMES = {BILL: "bill", LINE: "line", PAYMENT: "payment"}
@@ -83,7 +83,7 @@ class TableImport:
         with closing(SortedRows()) as rows_by_bill:
             yield from self._fill(rows_by_bill)
             order = self._date_order()
-            converter = BillConverter(self._mapping, order, self._options.shop, is_flat=self._is_flat)
+            converter = TableBillConverter(self._mapping, order, self._options.shop, is_flat=self._is_flat)
             yield from self._shops()
             named = {shop["id"] for shop in self._mapping.shops}
             for group in rows_by_bill.bills():
@@ -182,7 +182,7 @@ class TableImport:
         for number, shop in enumerate(self._mapping.shops, start=1):
             yield ImportedRecord(self._mapping.name, number, {"kind": "shop", **shop})
 
-    def _bill(self, converter: BillConverter, group: BillRows, named: set[str]) -> Iterator[Imported]:
+    def _bill(self, converter: TableBillConverter, group: BillRows, named: set[str]) -> Iterator[Imported]:
         first = group.bills[0]
         try:
             record = converter.record(group)

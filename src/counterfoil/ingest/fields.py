@@ -233,14 +233,15 @@ class FieldCounts(Struct):
         _count(self.unknown, kind, findings.unknown)
         _count(self.unreadable, kind, findings.unreadable)
 
-    def add_bill(self, bill: Bill) -> None:
+    def add_bill(self, *, without_date: bool, without_items: bool, without_amounts: bool) -> None:
         self.bills += 1
-        if bill.bill_date is None:
-            self.without_date += 1
-        if not bill.items:
-            self.without_items += 1
-        if bill.amounts.net is None and bill.amounts == _NO_AMOUNTS:
-            self.without_amounts += 1
+        self.without_date += without_date
+        self.without_items += without_items
+        self.without_amounts += without_amounts
+
+
+def lacks_amounts(bill: Bill) -> bool:
+    return bill.amounts.net is None and bill.amounts == _NO_AMOUNTS
 
 
 def _count(counts: Counter[tuple[str, str]], kind: str, paths: set[str]) -> None:

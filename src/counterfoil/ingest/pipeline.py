@@ -15,8 +15,11 @@ from msgspec import Struct, field, json
 
 from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutBill, PutShop, RecordKey, RemoveShop
 from counterfoil.domain.intake import DeliveryCounts, Intake, IntakeAlarm, with_load
+from counterfoil.domain.rows import NO_DAY
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ingest.fields import OTHER_FIELDS, FieldCounts, check_record
+from counterfoil.ingest.conversion import ConvertedBill
+from counterfoil.ingest.converters import Converters
+from counterfoil.ingest.fields import OTHER_FIELDS, FieldCounts, Findings, check_record, lacks_amounts
 from counterfoil.ingest.lines import (
     UNKNOWN_FIELD,
     UNKNOWN_SHOP,
@@ -126,6 +129,7 @@ class Pipeline:
         *,
         strict: bool = False,
         finishes_damaged: bool = False,
+        processes: int = 0,
     ) -> None:
         self._strict = strict
         # A load that moves damaged files to quarantine is finished with them. Any other must be run again.
@@ -136,6 +140,7 @@ class Pipeline:
         self._on_progress = on_progress
         self._known: dict[str, KnownFacts | None] = {}
         self._reader = Reader(pseudonyms, self._facts)
+        self._converters = Converters(pseudonyms, self._facts, processes)
         self._damage: SourceError | None = None
 
     def load(self, source: Source) -> Summary:
@@ -173,16 +178,15 @@ class Pipeline:
     def _batches(self, source: Source, summary: Summary) -> Iterator[list[tuple[SourceLine, Change]]]:
         batch: list[tuple[SourceLine, Change]] = []
         shops_pending, held = False, 0
-        for line in self._readable(source):
+        for line, converted in self._converters.convert(self._readable(source)):
             summary.lines += 1
             try:
-                record = parse_record(line.text)
+                record = None if converted else parse_record(line.text)
                 # Reading a bill requires the stored facts of its shop, so pending shops are written first.
-                if shops_pending and record.get("kind") == "bill":
+                if shops_pending and (record is None or record.get("kind") == "bill"):
                     yield batch
                     batch, shops_pending, held = [], False, 0
-                change = self._reader.change(record, len(line.text))
-                self._check_fields(record, change, summary.fields)
+                change = self._change(line, record, converted, summary.fields)
             except Rejected as rejected:
                 self._reject(line, rejected, summary)
                 continue
@@ -194,17 +198,41 @@ class Pipeline:
                 batch, shops_pending, held = [], False, 0
         yield batch
 
-    def _check_fields(self, record: dict[str, Any], change: Change, counts: FieldCounts) -> None:
+    def _change(
+        self, line: SourceLine, record: dict[str, Any] | None, converted: ConvertedBill | None, counts: FieldCounts
+    ) -> Change:
+        """Return the change on a line. A bill that was converted under outdated facts is read again."""
+        known = self._facts(converted.bill.shop_id) if converted else None
+        if converted and (known is converted.bill.known or known == converted.bill.known):
+            self._check_fields("bill", converted.findings, counts)
+            counts.add_bill(
+                without_date=converted.bill.bill_day == NO_DAY,
+                without_items=converted.without_items,
+                without_amounts=converted.without_amounts,
+            )
+            return converted.bill
+        if record is None:
+            record = parse_record(line.text)
+        change = self._reader.change(record, len(line.text))
+        self._check_fields(record["kind"], check_record(record, change), counts)
+        if isinstance(change, PutBill):
+            self._converters.learn(change.known)
+            bill = change.closed.bill
+            counts.add_bill(
+                without_date=bill.bill_date is None,
+                without_items=not bill.items,
+                without_amounts=lacks_amounts(bill),
+            )
+        return change
+
+    def _check_fields(self, kind: str, findings: Findings | None, counts: FieldCounts) -> None:
         """Count the unknown and unreadable fields of a record. In a strict load, raise `Rejected` if there are any."""
-        counts.records[record["kind"]] += 1
-        findings = check_record(record, change)
+        counts.records[kind] += 1
         if findings:
-            counts.add(record["kind"], findings)
+            counts.add(kind, findings)
             if self._strict:
                 reason = UNKNOWN_FIELD if findings.unknown else UNREADABLE_VALUE
                 raise Rejected(reason, sorted(findings.unknown) or sorted(findings.unreadable))
-        if isinstance(change, PutBill):
-            counts.add_bill(change.closed.bill)
 
     def _readable(self, source: Source) -> Iterator[SourceLine]:
         """Yield the lines. If the source is damaged, stop and keep the error, which `load` raises at the end."""

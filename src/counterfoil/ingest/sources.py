@@ -29,6 +29,7 @@ from counterfoil.ingest.lines import MAX_REJECT_BYTES
 BUFFER_BYTES = 1 << 16
 UNFINISHED_SUFFIXES = (".part", ".tmp")
 SUFFIXES = tuple(f".{kind}{compression}" for kind in ("ndjson", "jsonl") for compression in ("", ".gz", ".zst"))
+_BILL_START = b'{"kind":"bill",'
 
 
 class SourceError(Exception):
@@ -271,6 +272,9 @@ def printable_name(name: str) -> str:
 def _is_bill(line: bytes) -> bool:
     if b'"bill' not in line:
         return False
+    if line.startswith(_BILL_START) and line.count(b"kind") == 1 and b"\\u" not in line:
+        # No other field can be named `kind`, so the line need not be decoded.
+        return True
     try:
         head = msgspec.json.decode(line, type=_KindOnly)
         if head.kind == "reject" and isinstance(head.record, str):

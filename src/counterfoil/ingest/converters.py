@@ -1,0 +1,243 @@
+"""Converts the bills of a load, in further processes if the load is large and the machine has a free core.
+
+Another process only saves time: everything that it cannot convert is left to
+the loader, which also checks that each bill was converted under the current
+facts of its shop.
+"""
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import cycle
+from queue import SimpleQueue
+from threading import Thread
+
+from msgspec import Struct, msgpack
+
+from counterfoil.domain.changes import KnownFacts
+from counterfoil.domain.tokens import Pseudonyms
+from counterfoil.ingest.conversion import BillConverter, ConvertedBill
+from counterfoil.ingest.converter_process import BillFields, LinesToConvert, read_message, write_message
+from counterfoil.ingest.sources import SourceLine
+
+# Starting a process takes as long as converting a few thousand bills, so a small load does not start any.
+LINES_BEFORE_START = 2_000
+# A message ends when it has this many bytes, or after this time, so that lines from a slow source are not held back.
+MESSAGE_BYTES = 256 * 1024
+MESSAGE_SEC = 0.05
+# The number of messages that a process may still have to answer. They last it while the loader writes a large batch.
+MAX_WAITING = 16
+# An answer fits into a pipe of this size. With a smaller pipe, the process would wait for the loader in the middle.
+PIPE_BYTES = 1024 * 1024
+MAX_KNOWN_SHOPS = 10_000
+
+_encode = msgpack.Encoder().encode
+_decode = msgpack.Decoder(list[BillFields | None]).decode
+
+
+class ConverterStopped(Exception):
+    """A process that converts bills has ended during the load."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a process that converts bills for this load was killed or has failed. Every batch written so far is "
+            "complete. Run the same command to resume; with --converters 0, the load needs no other process."
+        )
+
+
+def free_cores() -> int:
+    """Return the number of cores that are left for further processes."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    return max(0, (len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1) - 1)
+
+
+class ConverterProcess:
+    """The loader's side of one process.
+
+    Two threads pass messages on, so that the process always has work while the
+    loader waits for the store.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        # The process finds the same modules as this one. It is not in the terminal's process group, so that only the
+        # loader receives Ctrl-C.
+        path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)  # noqa: PTH109 - as sys.path has it
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "counterfoil.ingest.converter_process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            env={**os.environ, "PYTHONPATH": path},
+            process_group=0,
+        )
+        self._pipes = [pipe for pipe in (self._process.stdin, self._process.stdout) if pipe]
+        self._requests, self._results = (pipe.fileno() for pipe in self._pipes)
+        for pipe in (self._requests, self._results):
+            with suppress(AttributeError, OSError):  # Only Linux can do this, and it limits the pipes of a user.
+                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        self._to_send: SimpleQueue[bytes | None] = SimpleQueue()
+        self._answers: SimpleQueue[bytes | None] = SimpleQueue()
+        self._threads = [Thread(target=each, daemon=True) for each in (self._send_all, self._receive_all)]
+        for thread in self._threads:
+            thread.start()
+        self.told = 0
+        self.send(secret)
+
+    def send(self, message: bytes) -> None:
+        self._to_send.put(message)
+
+    def has_answer(self) -> bool:
+        return not self._answers.empty()
+
+    def answer(self) -> bytes:
+        """Wait for the next answer and return it."""
+        answer = self._answers.get()
+        if answer is None:
+            raise ConverterStopped
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+        self._to_send.put(None)
+        for thread in self._threads:
+            thread.join()
+        for pipe in self._pipes:
+            pipe.close()
+
+    def _send_all(self) -> None:
+        # If the process has ended, the other thread notices it.
+        with suppress(OSError):
+            while message := self._to_send.get():
+                write_message(self._requests, message)
+
+    def _receive_all(self) -> None:
+        with suppress(OSError):
+            while answer := read_message(self._results):
+                self._answers.put(answer)
+        self._answers.put(None)
+
+
+class _Sent(Struct, gc=False):
+    """Lines that a process was asked to convert, and the facts that it knew, by their numbers.
+
+    There is no process if the loader converts the lines itself.
+    """
+
+    lines: list[SourceLine]
+    facts: list[KnownFacts]
+    process: ConverterProcess | None = None
+    bills: list[ConvertedBill | None] = []
+
+    @property
+    def is_done(self) -> bool:
+        return self.process is None or self.process.has_answer()
+
+
+class Converters:
+    """Converts lines in the order in which they are read, with at most `processes` further processes."""
+
+    def __init__(self, pseudonyms: Pseudonyms, facts: Callable[[str], KnownFacts | None], processes: int) -> None:
+        self._pseudonyms = pseudonyms
+        self._converter = BillConverter(pseudonyms, facts)
+        self._most = processes
+        self._processes: list[ConverterProcess] = []
+        self._facts: list[KnownFacts] = []
+        self._numbers: dict[str, int] = {}
+
+    def convert(self, lines: Iterable[SourceLine]) -> Iterator[tuple[SourceLine, ConvertedBill | None]]:
+        """Yield every line, with the bill on it if the line could be converted."""
+        lines = iter(lines)
+        try:
+            yield from self._convert_here(lines)
+            if self._processes:
+                yield from self._convert_elsewhere(lines)
+        finally:
+            while self._processes:
+                self._processes.pop().close()
+
+    def learn(self, known: KnownFacts) -> None:
+        """Use these facts for further bills of their shop."""
+        number = self._numbers.get(known.facts.shop_id)
+        if number is not None and self._facts[number] == known:
+            return
+        if len(self._facts) >= MAX_KNOWN_SHOPS:
+            # Create another list, because lines that are being converted refer to the previous one.
+            self._facts, self._numbers = [], {}
+            for process in self._processes:
+                process.told = 0
+        self._numbers[known.facts.shop_id] = len(self._facts)
+        self._facts.append(known)
+
+    def _convert_here(self, lines: Iterator[SourceLine]) -> Iterator[tuple[SourceLine, ConvertedBill | None]]:
+        """Convert lines in this process until the other processes are ready."""
+        for count, line in enumerate(lines, 1):
+            converted = self._converter.convert_clean(line.text)
+            if converted and self._most:
+                self.learn(converted.bill.known)
+            yield line, converted
+            if count == LINES_BEFORE_START:
+                self._start()
+            if self._processes and all(process.has_answer() for process in self._processes):
+                for process in self._processes:
+                    process.answer()
+                return
+
+    def _start(self) -> None:
+        with suppress(OSError):  # Without another process, the load only takes longer.
+            for _ in range(self._most if sys.executable else 0):
+                self._processes.append(ConverterProcess(self._pseudonyms.secret))
+
+    def _convert_elsewhere(self, lines: Iterator[SourceLine]) -> Iterator[tuple[SourceLine, ConvertedBill | None]]:
+        waiting: deque[_Sent] = deque()
+        turns = cycle(self._processes)
+        unanswered, most = 0, MAX_WAITING * len(self._processes)
+        for some in _messages(lines):
+            if unanswered < most:
+                waiting.append(self._sent(some, next(turns)))
+                unanswered += 1
+            else:
+                # The processes have enough to do, so convert these lines here instead of waiting.
+                waiting.append(
+                    _Sent(some, self._facts, None, [self._converter.convert_clean(one.text) for one in some])
+                )
+            while waiting and (waiting[0].is_done or len(waiting) > 2 * most):
+                unanswered -= waiting[0].process is not None
+                yield from _received(waiting.popleft())
+        while waiting:
+            yield from _received(waiting.popleft())
+
+    def _sent(self, lines: list[SourceLine], process: ConverterProcess) -> _Sent:
+        facts = {number: self._facts[number] for number in range(process.told, len(self._facts))}
+        forgets = process.told == 0
+        process.told = len(self._facts)
+        process.send(_encode(LinesToConvert([line.text for line in lines], facts, forgets)))
+        return _Sent(lines, self._facts, process)
+
+
+def _received(sent: _Sent) -> Iterator[tuple[SourceLine, ConvertedBill | None]]:
+    if sent.process is None:
+        yield from zip(sent.lines, sent.bills, strict=True)
+        return
+    for line, fields in zip(sent.lines, _decode(sent.process.answer()), strict=True):
+        yield line, fields.converted(sent.facts[fields.facts]) if fields else None
+
+
+def _messages(lines: Iterator[SourceLine]) -> Iterator[list[SourceLine]]:
+    """Group lines into messages."""
+    some: list[SourceLine] = []
+    held, began = 0, time.monotonic()
+    for line in lines:
+        some.append(line)
+        held += len(line.text)
+        if held >= MESSAGE_BYTES or time.monotonic() - began > MESSAGE_SEC:
+            yield some
+            some, held, began = [], 0, time.monotonic()
+    if some:
+        yield some

@@ -1,0 +1,236 @@
+"""Reading clean bills the fast way gives what reading them leniently gives."""
+
+import copy
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from counterfoil.domain import clean_bills
+from counterfoil.domain.changes import KnownFacts, PutBill
+from counterfoil.domain.shops import shop_from
+from counterfoil.domain.tokens import Pseudonyms
+from counterfoil.ingest.conversion import BillConverter, converted_bill
+from counterfoil.ingest.fields import FieldType, check_record, known_fields
+from counterfoil.ingest.lines import LONGEST_NAME, MAX_RECORD, Reader, Rejected, parse_record
+from counterfoil.ingest.lines import MAX_ITEMS as MAX_LINES
+from ingest.loaders import lines_of_a_world
+
+PSEUDONYMS = Pseudonyms(bytes(range(32)))
+SHOPS: list[dict[str, Any]] = [
+    {"kind": "shop", "id": "plain"},
+    {
+        "kind": "shop",
+        "id": "chain",
+        "franchiseId": "f",
+        "timezone": "Europe/London",
+        "closingTime": "04:00",
+        "channels": [{"id": "grab", "name": "Grab"}],
+        "categories": [{"id": "all", "grouping": True}, {"id": "tea"}],
+    },
+    {"kind": "shop", "id": "grouped", "categories": [{"id": "set", "grouping": "yes"}], "closingTime": "24:00"},
+]
+BILL: dict[str, Any] = {
+    "kind": "bill",
+    "id": "b-1",
+    "shopId": "chain",
+    "rev": 3,
+    "closedAt": "2026-03-29T01:30:00",
+    "tradingDay": "2026-03-28",
+    "history": False,
+    "orderIds": ["o-1", "o-2"],
+    "receiptNumber": "R1",
+    "taxNumber": "T1",
+    "deviceId": "d",
+    "stationId": "s",
+    "cashier": "ต้น",
+    "table": {"id": "t", "name": "โต๊ะ 1"},
+    "channel": {"id": "grab", "name": None},
+    "buffetPackageId": None,
+    "serviceType": "alacarte",
+    "memberId": "m-1",
+    "lines": [
+        {
+            "productId": "p",
+            "rootId": "root",
+            "name": "ชา Tea",
+            "qty": 3,
+            "unitPrice": 12.5,
+            "total": 37.5,
+            "options": [{"id": "sweet", "name": "หวาน", "qty": 2}],
+            "categoryIds": ["all", "tea", "set"],
+            "cancelled": False,
+            "vat": True,
+            "tip": None,
+        },
+        {"name": "Cake", "qty": 3, "total": 100},
+    ],
+    "amounts": {
+        "subtotal": 137.5,
+        "discount": 0,
+        "discountTotal": 1,
+        "serviceCharge": 2,
+        "deliveryFee": 3,
+        "cardSurcharge": 4,
+        "credit": 5,
+        "vat": 6,
+        "vatType": "Include",
+        "rounding": 0.25,
+        "tip": 7,
+        "net": 137.5,
+        "campaigns": [{"id": "c", "name": "Ten", "amount": 1.5}],
+        "coupons": [{"id": "k", "name": "Kin", "amount": None}],
+    },
+    "payments": [{"name": "Cash", "amount": 200, "change": 62.5}, {"name": "QR", "amount": 1}],
+    "void": {"reason": "mistake"},
+}
+ODD_VALUES: list[Any] = [
+    *(None, True, False, 0, 1, -1, 2**53, 2**63 - 1, 2**63, -(2**63), 1.0, 0.1 + 0.2, 1e9, 999_999_999.999_999_9),
+    *(-0.0, 1e-7, 1.5e300, "", " ", "\u3000", "\0", "a\0b", "a\nb", "\ud800", "x", "12", "1,200.50", "yes", "counter"),
+    *(
+        "2026-02-30",
+        "20260131",
+        "2026-01-31",
+        "2026-01-31T10:00:00Z",
+        "2026-01-31 10:00",
+        "9999-12-31T23:59:59",
+        "x" * 600,
+    ),
+    *(
+        20260131,
+        1767225600,
+        1767225600123,
+        1767225600.5,
+        [],
+        ["a", " ", "a"],
+        [None],
+        {},
+        {"id": "grab"},
+        {"reason": " "},
+    ),
+    *({"name": "n", "id": 5}, [{"qty": 1.0}], {"new": 1}),
+]
+
+
+def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(below for name, inner in children for below in paths_in(inner, (*path, name)))]
+
+
+PATHS = [path for path in paths_in(BILL) if path]
+
+
+def facts_of_shops() -> dict[str, KnownFacts]:
+    return {shop["id"]: KnownFacts(1, shop_from(shop)[1]) for shop in SHOPS}
+
+
+FACTS = facts_of_shops()
+CONVERTER = BillConverter(PSEUDONYMS, FACTS.get)
+READER = Reader(PSEUDONYMS, FACTS.get)
+
+
+def assert_same(line: bytes, converter: BillConverter = CONVERTER, reader: Reader = READER) -> bool:
+    """Fail unless the fast way gives the same as the lenient way; return whether it gave anything."""
+    converted = converter.convert_clean(line)
+    if converted is None:
+        return False
+    record = parse_record(line)
+    change = reader.change(record, len(line))
+    assert isinstance(change, PutBill)
+    assert check_record(record, change) is None
+    assert converted == converted_bill(change, None)
+    return True
+
+
+def test_most_generated_bills_are_read_the_fast_way_with_the_same_result() -> None:
+    lines = lines_of_a_world()
+    shops = [record for record in map(parse_record_or_nothing, lines) if record.get("kind") == "shop"]
+    facts = {shop["id"]: KnownFacts(1, shop_from(shop)[1]) for shop in shops}
+    converter, reader = BillConverter(PSEUDONYMS, facts.get), Reader(PSEUDONYMS, facts.get)
+    bills = [line for line in lines if b'"kind":"bill"' in line]
+    assert sum(assert_same(line, converter, reader) for line in bills) > len(bills) / 2
+
+
+def parse_record_or_nothing(line: bytes) -> dict[str, Any]:
+    try:
+        return parse_record(line)
+    except Rejected:
+        return {}
+
+
+@pytest.mark.parametrize("shop", SHOPS, ids=lambda shop: shop["id"])
+def test_a_bill_with_every_field_is_read_the_fast_way(shop: dict[str, Any]) -> None:
+    assert assert_same(json.dumps(BILL | {"shopId": shop["id"]}).encode())
+
+
+@given(
+    st.sampled_from(SHOPS),
+    st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from(ODD_VALUES)), min_size=1, max_size=3),
+    st.booleans(),
+)
+def test_odd_values_never_change_the_result(
+    shop: dict[str, Any], changes: list[tuple[tuple[Any, ...], Any]], is_ascii: bool
+) -> None:
+    bill = copy.deepcopy(BILL) | {"shopId": shop["id"]}
+    for path, value in changes:
+        put(bill, path, value)
+    line = json.dumps(bill, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")
+    assert_same(line)
+
+
+@pytest.mark.parametrize("value", ODD_VALUES, ids=repr)
+def test_an_odd_value_in_any_field_never_changes_the_result(value: Any) -> None:
+    for path in PATHS:
+        bill = copy.deepcopy(BILL)
+        put(bill, path, value)
+        assert_same(json.dumps(bill).encode())
+
+
+def put(bill: dict[str, Any], path: tuple[Any, ...], value: Any) -> None:
+    target: Any = bill
+    for step in path[:-1]:
+        if not isinstance(target, dict | list) or (isinstance(target, list) and step >= len(target)):
+            return
+        target = target.get(step) if isinstance(target, dict) else target[step]
+    if isinstance(target, dict) or (isinstance(target, list) and path[-1] < len(target)):
+        target[path[-1]] = value
+
+
+def test_every_field_that_is_read_the_fast_way_is_in_the_published_schema() -> None:
+    assert_fields_match(clean_bills._SourceBill, known_fields("bill"), {"removed"})
+
+
+def assert_fields_match(struct: Any, known: FieldType, left_out: set[str]) -> None:
+    fields = known.fields or {}
+    assert set(struct.__struct_encode_fields__) == set(fields) - left_out
+    types = msgspec.inspect.type_info(struct)
+    assert isinstance(types, msgspec.inspect.StructType)
+    for field in types.fields:
+        for inner in struct_types_in(field.type):
+            below = fields[field.encode_name]
+            assert_fields_match(inner.cls, below.elements or below, set())
+
+
+def struct_types_in(kind: Any) -> list[msgspec.inspect.StructType]:
+    if isinstance(kind, msgspec.inspect.StructType):
+        return [kind]
+    if isinstance(kind, msgspec.inspect.UnionType):
+        return [found for each in kind.types for found in struct_types_in(each)]
+    return struct_types_in(kind.item_type) if isinstance(kind, msgspec.inspect.ListType) else []
+
+
+def test_a_bill_that_is_too_large_is_left_to_the_lenient_reader() -> None:
+    long = BILL | {"cashier": "x" * (MAX_RECORD - LONGEST_NAME)}
+    many = BILL | {"lines": [{}] * (MAX_LINES + 1)}
+    for bill in (long, many):
+        line = json.dumps(bill).encode()
+        assert CONVERTER.convert_clean(line) is None
+        with pytest.raises(Rejected, match="too_large"):
+            READER.change(parse_record(line), len(line))
+
+
+def test_a_bill_of_an_unknown_shop_is_left_to_the_lenient_reader() -> None:
+    assert CONVERTER.convert_clean(json.dumps(BILL | {"shopId": "elsewhere"}).encode()) is None
