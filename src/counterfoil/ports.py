@@ -19,7 +19,7 @@ from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.day_totals import DigestPage, ShopDay
-from counterfoil.domain.intake import Feed, Intake
+from counterfoil.domain.intake import Intake, WatchedFolder
 from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Listing, Position, StoredCursor
 
@@ -316,7 +316,7 @@ class Ledger(Protocol):
     def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
         """Replace the memory of earlier loads; `change` gets it and the current time. Return the new state."""
 
-    def report_feed(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
+    def report_watched_folder(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
         """Store that the watcher of a spool folder is running, and how many files it has taken since the last call."""
 
     def advance_horizon(self) -> int:
@@ -416,7 +416,7 @@ class Inspection(Protocol):
         """Return the memory of earlier loads, with the alarms that are active."""
         ...
 
-    def feeds(self, now_ms: int) -> list[Feed]:
+    def watched_folders(self, now_ms: int) -> list[WatchedFolder]:
         """Return the spool folders that were watched in the last 30 days; none if the store cannot be read."""
         ...
 

@@ -120,7 +120,7 @@ TABLE = (
     ),
     Setting("batch", 500, "Number of source records that `load` writes per transaction."),
     Setting(
-        "silent_feed_min",
+        "silent_folder_min",
         1500,
         "Minutes without a delivery after which a folder watched by `load --watch` counts as silent; 0 turns this off.",
     ),
@@ -155,7 +155,7 @@ LOG_FORMATS = ("auto", "json", "text")
 _RANGES: dict[str, tuple[int, int | None]] = {
     "workers": (1, None),
     "batch": (1, None),
-    "silent_feed_min": (0, None),
+    "silent_folder_min": (0, None),
     "converters": (0, 64),
     "tick_ms": (10, None),
     "grace_sec": (0, None),
@@ -191,7 +191,7 @@ class Settings(Struct, frozen=True):
     log: str
     log_format: str
     batch: int
-    silent_feed_min: int
+    silent_folder_min: int
     converters: int
     tick_ms: int
     grace_sec: int

@@ -13,7 +13,7 @@ import pytest
 import servers
 from cli.command import PYTHON, SHOPS, Command
 from counterfoil import bootstrap
-from counterfoil.domain.intake import Feed
+from counterfoil.domain.intake import WatchedFolder
 from counterfoil.machine.clock import SystemClock
 from counterfoil.settings import load
 from waiting import throughout, until
@@ -85,9 +85,9 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
-def feed(store: Path) -> Feed | None:
-    feeds = bootstrap.inspection(load({"store": str(store)}, {})).feeds(SystemClock().now_ms())
-    return feeds[0] if feeds else None
+def folder(store: Path) -> WatchedFolder | None:
+    folders = bootstrap.inspection(load({"store": str(store)}, {})).watched_folders(SystemClock().now_ms())
+    return folders[0] if folders else None
 
 
 def wait_for_loads(watch: Watch, number: int) -> None:
@@ -142,7 +142,7 @@ def test_an_unreadable_file_is_quarantined_with_its_reason_and_the_others_are_lo
     assert "a.ndjson.gz cannot be read after line 0" in reasons["a.ndjson.gz.reason.txt"]
     assert reasons["c.csv.reason.txt"] == "c.csv is not a source record file.\n"
     assert oct((spool / "quarantine" / "c.csv.reason.txt").stat().st_mode)[-3:] == "600"
-    until(lambda: (found := feed(store)) and (found.files, found.quarantined) == (1, 2), "the feed was reported")
+    until(lambda: (found := folder(store)) and (found.files, found.quarantined) == (1, 2), "the folder was reported")
     until(lambda: len(watch.summaries()) == 1, "the summary was printed")
     latest = bootstrap.inspection(load({"store": str(store)}, {})).latest_load(SystemClock().now_ms())
     assert latest
@@ -211,7 +211,7 @@ def test_sigterm_ends_after_the_current_batch_and_the_next_watcher_continues(
     latest = inspection.latest_load(0)
     assert latest
     assert not latest.finished
-    found = feed(store)
+    found = folder(store)
     assert found
     assert found.is_stopped
     start()
@@ -225,7 +225,7 @@ def test_a_store_that_is_unavailable_for_a_while_is_waited_for_and_said_once(
 ) -> None:
     counterfoil("init")
     watch = start()
-    until(lambda: feed(store), "the watcher had reported")
+    until(lambda: folder(store), "the watcher had reported")
     books, away = store / lost, store.parent / "away"
     books.rename(away)
     watch.deliver("a.ndjson", SHOP_LINES)
@@ -249,33 +249,33 @@ def test_a_postgresql_server_that_is_unavailable_for_a_while_is_waited_for(
     watch = Watch(spool, url)
     try:
         inspection = bootstrap.inspection(load({"store": url}, {}))
-        until(lambda: inspection.feeds(SystemClock().now_ms()), "the watcher had reported")
+        until(lambda: inspection.watched_folders(SystemClock().now_ms()), "the watcher had reported")
         server.command(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
         watch.deliver("a.ndjson", SHOP_LINES)
         until(lambda: "the store is unavailable" in watch.said(), "the watcher had noticed")
         assert names(spool / "done") == []
         server.command(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true")
         until(lambda: names(spool / "done") == ["a.ndjson"], "the file was loaded", 60)
-        until(lambda: inspection.feeds(SystemClock().now_ms())[0].files == 1, "the delivery was reported")
+        until(lambda: inspection.watched_folders(SystemClock().now_ms())[0].files == 1, "the delivery was reported")
     finally:
         assert watch.stop() == 0
-    assert inspection.feeds(SystemClock().now_ms())[0].is_stopped
+    assert inspection.watched_folders(SystemClock().now_ms())[0].is_stopped
 
 
 def test_the_watcher_reports_its_heartbeat_and_its_end(
     start: Callable[..., Watch], spool: Path, store: Path, counterfoil: Command
 ) -> None:
     watch = start()
-    first = until(lambda: feed(store), "the watcher had reported")
+    first = until(lambda: folder(store), "the watcher had reported")
     assert (first.name, first.files, first.is_stopped) == (str(spool.resolve()), 0, False)
-    until(lambda: (found := feed(store)) and found.seen_at > first.seen_at, "the heartbeat went on")
+    until(lambda: (found := folder(store)) and found.seen_at > first.seen_at, "the heartbeat went on")
     checks = {found["check"]: found for found in counterfoil.json("doctor")["checks"]}
-    assert checks["feed"]["status"] == "ok"
+    assert checks["folders"]["status"] == "ok"
     assert watch.stop(signal.SIGINT) == 0
     checks = {found["check"]: found for found in counterfoil.json("doctor")["checks"]}
-    assert checks["feed"]["status"] == "warn"
-    assert "was stopped" in checks["feed"]["says"]
-    assert counterfoil.json("status", status=1)["feeds"][0]["stopped"] is True
+    assert checks["folders"]["status"] == "warn"
+    assert "was stopped" in checks["folders"]["says"]
+    assert counterfoil.json("status", status=1)["watchedFolders"][0]["stopped"] is True
 
 
 @pytest.mark.parametrize("wrong", [["x.ndjson"], ["--check"], ["--accept-change"], ["--rejects", "r.ndjson"]])

@@ -25,7 +25,7 @@ PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 # Metrics that exist only with PostgreSQL servers. The service in these tests has an embedded store.
 OF_SERVERS = ("counterfoil_server_up", "counterfoil_server_lag_seconds")
 # Metrics of `load --watch`, which does not run in these tests.
-OF_FEEDS = ("counterfoil_feed_",)
+OF_WATCHED_FOLDERS = ("counterfoil_watched_folder_",)
 MADE_BY_PROMETHEUS = {"", "_bucket", "_count", "_sum", "_total"}
 
 
@@ -179,7 +179,7 @@ def test_prometheus_runs_every_query_and_sees_a_rejected_line(watched: tuple[Ser
 
     until(called_and_scraped, "Prometheus had scraped five times", 90)
     for query in queries():
-        if any(name in query for name in OF_SERVERS + OF_FEEDS):
+        if any(name in query for name in OF_SERVERS + OF_WATCHED_FOLDERS):
             server.query(query)
         else:
             assert server.query(query), query

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from counterfoil.domain.intake import (
-    FORGET_FEED_MS,
+    FORGET_FOLDER_MS,
     MAX_EARLIER_GROUPS,
     MAX_KNOWN_NAMES,
     MIN_AFFECTED,
@@ -13,11 +13,11 @@ from counterfoil.domain.intake import (
     MIN_GROUP_LINES,
     STALE_HEARTBEAT_MS,
     DeliveryCounts,
-    Feed,
     Intake,
+    WatchedFolder,
     accepted,
     describe,
-    feed_warning,
+    folder_warning,
     with_load,
 )
 
@@ -146,12 +146,12 @@ def test_an_alarm_is_described_with_both_shares() -> None:
     assert describe(alarm) == "unknown field bill: closed_at, which earlier loads did not have (50 of 1,000 records)"
 
 
-def test_a_feed_is_stale_without_a_heartbeat_and_silent_without_a_delivery() -> None:
-    feed = Feed("spool", seen_at=0, delivered_at=0)
-    assert feed_warning(feed, STALE_HEARTBEAT_MS, 0) is None
-    assert feed_warning(feed, 5 * MINUTE_MS, 0) == "the watcher of spool was last seen 5 minutes ago"
-    beating = Feed("spool", seen_at=90 * MINUTE_MS, delivered_at=0)
-    assert feed_warning(beating, 90 * MINUTE_MS, 90) is None
-    assert feed_warning(beating, 91 * MINUTE_MS, 90) == "nothing was delivered to spool for 91 minutes"
-    stopped = Feed("spool", seen_at=0, delivered_at=0, is_stopped=True)
-    assert feed_warning(stopped, FORGET_FEED_MS, 90) == "the watcher of spool was stopped 43,200 minutes ago"
+def test_a_watched_folder_is_stale_without_a_heartbeat_and_silent_without_a_delivery() -> None:
+    folder = WatchedFolder("spool", seen_at=0, delivered_at=0)
+    assert folder_warning(folder, STALE_HEARTBEAT_MS, 0) is None
+    assert folder_warning(folder, 5 * MINUTE_MS, 0) == "the watcher of spool was last seen 5 minutes ago"
+    beating = WatchedFolder("spool", seen_at=90 * MINUTE_MS, delivered_at=0)
+    assert folder_warning(beating, 90 * MINUTE_MS, 90) is None
+    assert folder_warning(beating, 91 * MINUTE_MS, 90) == "nothing was delivered to spool for 91 minutes"
+    stopped = WatchedFolder("spool", seen_at=0, delivered_at=0, is_stopped=True)
+    assert folder_warning(stopped, FORGET_FOLDER_MS, 90) == "the watcher of spool was stopped 43,200 minutes ago"

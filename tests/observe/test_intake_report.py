@@ -20,7 +20,7 @@ UNDATED = DeliveryCounts(lines=300, bills=300, undated=100, records={"bill": 300
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    found = load({"store": str(tmp_path / "store"), "silent_feed_min": 60}, {})
+    found = load({"store": str(tmp_path / "store"), "silent_folder_min": 60}, {})
     bootstrap.prepare(found)
     return found
 
@@ -33,7 +33,7 @@ def warnings(settings: Settings, tmp_path: Path) -> dict[str, str]:
 def samples(settings: Settings, tmp_path: Path) -> Iterator[tuple[str, float]]:
     for family in metrics(settings, tmp_path, bootstrap.inspection(settings)):
         for sample in family.samples:
-            if sample.name.startswith(("counterfoil_load_alarms", "counterfoil_feed")):
+            if sample.name.startswith(("counterfoil_load_alarms", "counterfoil_watched_folder")):
                 yield sample.name.removeprefix("counterfoil_") + "".join(sample.labels.values()), sample.value
 
 
@@ -59,12 +59,12 @@ def test_a_silent_or_unwatched_folder_is_reported(
 ) -> None:
     clock = ManualClock(SystemClock().now_ms() - delivered * MINUTE_SEC * 1000)
     with closing(bootstrap.ledger(settings, clock)) as ledger:
-        ledger.report_feed("/spool", 1, 0)
+        ledger.report_watched_folder("/spool", 1, 0)
         clock.advance((delivered - seen) * MINUTE_SEC)
-        ledger.report_feed("/spool", 0, 0)
-    assert warnings(settings, tmp_path).get("feed", "").startswith(warning or "")
+        ledger.report_watched_folder("/spool", 0, 0)
+    assert warnings(settings, tmp_path).get("folders", "").startswith(warning or "")
     assert bool(warnings(settings, tmp_path)) is bool(warning)
     found = dict(samples(settings, tmp_path))
-    assert found["feed_silent/spool"] == float(delivered > 60)
-    assert round(found["feed_heartbeat_age_seconds/spool"] / MINUTE_SEC) == seen
-    assert round(found["feed_delivery_age_seconds/spool"] / MINUTE_SEC) == delivered
+    assert found["watched_folder_silent/spool"] == float(delivered > 60)
+    assert round(found["watched_folder_heartbeat_age_seconds/spool"] / MINUTE_SEC) == seen
+    assert round(found["watched_folder_delivery_age_seconds/spool"] / MINUTE_SEC) == delivered

@@ -2,7 +2,7 @@
 
 import threading
 
-from counterfoil.domain.intake import FORGET_FEED_MS, DeliveryCounts, Feed, Intake, with_load
+from counterfoil.domain.intake import FORGET_FOLDER_MS, DeliveryCounts, Intake, WatchedFolder, with_load
 from ports.backends import Store
 from ports.open_store import open_ledger
 from running_service import ManualClock
@@ -21,7 +21,7 @@ def add_load(store: Store, clock: ManualClock, counts: DeliveryCounts = LOAD) ->
 def test_a_new_store_remembers_nothing(store: Store, clock: ManualClock) -> None:
     open_ledger(store, clock).close()
     assert store.inspection().intake() == Intake()
-    assert store.inspection().feeds(clock.now_ms()) == []
+    assert store.inspection().watched_folders(clock.now_ms()) == []
 
 
 def test_what_is_remembered_is_stored(store: Store, clock: ManualClock) -> None:
@@ -44,20 +44,20 @@ def test_loads_that_end_at_the_same_time_are_all_counted(store: Store, clock: Ma
     assert store.inspection().intake().judged == 8
 
 
-def test_a_feed_reports_its_heartbeat_and_its_deliveries(store: Store, clock: ManualClock) -> None:
+def test_a_watched_folder_reports_its_heartbeat_and_its_deliveries(store: Store, clock: ManualClock) -> None:
     ledger = open_ledger(store, clock)
     began = clock.now_ms()
-    ledger.report_feed("/spool/a", 0, 0)
-    ledger.report_feed("/spool/b", 2, 1)
+    ledger.report_watched_folder("/spool/a", 0, 0)
+    ledger.report_watched_folder("/spool/b", 2, 1)
     clock.advance(10)
-    ledger.report_feed("/spool/a", 0, 0)
+    ledger.report_watched_folder("/spool/a", 0, 0)
     clock.advance(10)
-    ledger.report_feed("/spool/b", 1, 0, is_stopped=True)
+    ledger.report_watched_folder("/spool/b", 1, 0, is_stopped=True)
     ledger.close()
-    assert store.inspection().feeds(clock.now_ms()) == [
-        Feed("/spool/a", began + 10_000, began),
-        Feed("/spool/b", began + 20_000, began + 20_000, 3, 1, is_stopped=True),
+    assert store.inspection().watched_folders(clock.now_ms()) == [
+        WatchedFolder("/spool/a", began + 10_000, began),
+        WatchedFolder("/spool/b", began + 20_000, began + 20_000, 3, 1, is_stopped=True),
     ]
-    assert store.inspection().feeds(began + FORGET_FEED_MS + 10_000) == [
-        Feed("/spool/b", began + 20_000, began + 20_000, 3, 1, is_stopped=True)
+    assert store.inspection().watched_folders(began + FORGET_FOLDER_MS + 10_000) == [
+        WatchedFolder("/spool/b", began + 20_000, began + 20_000, 3, 1, is_stopped=True)
     ]

@@ -145,7 +145,7 @@ class FolderWatch:
         self._retried(call)
 
     def _report_to(self, ledger: Ledger, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
-        ledger.report_feed(self._name, files, quarantined, is_stopped=is_stopped)
+        ledger.report_watched_folder(self._name, files, quarantined, is_stopped=is_stopped)
         self._reported = time.monotonic()
 
     def _is_report_due(self) -> bool:

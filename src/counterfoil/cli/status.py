@@ -21,7 +21,7 @@ from counterfoil.domain.access import Key
 from counterfoil.domain.activity import ShopActivity
 from counterfoil.domain.allowance import NEARLY_USED_UP
 from counterfoil.domain.calendar import iso_utc, thai_day
-from counterfoil.domain.intake import Feed, IntakeAlarm
+from counterfoil.domain.intake import IntakeAlarm, WatchedFolder
 from counterfoil.machine.addresses import reachable_host
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Inspection, LatestLoad, StoreExtent, StoreMismatch, StoreUnavailable
@@ -58,7 +58,7 @@ class StoreStatus(Struct, frozen=True):
     shops: Sequence[ShopActivity] = ()
     near_quota: Sequence[KeyToday] = ()
     alarms: Sequence[IntakeAlarm] = ()
-    feeds: Sequence[Feed] = ()
+    folders: Sequence[WatchedFolder] = ()
 
 
 @click.command()
@@ -156,7 +156,7 @@ def _store_status(settings: Settings, now: int) -> StoreStatus:
 
 def _readable_store(settings: Settings, inspection: Inspection, now: int) -> StoreStatus:
     extent, horizon, load = inspection.extent(), inspection.horizon(), inspection.latest_load(now)
-    intake, feeds = inspection.intake(), inspection.feeds(now)
+    intake, folders = inspection.intake(), inspection.watched_folders(now)
     shops = inspection.shops(now, count_all=False)
     with closing(bootstrap.key_store(settings)) as key_store:
         keys = [key for key in key_store.all() if not key.is_revoked(now)]
@@ -168,11 +168,11 @@ def _readable_store(settings: Settings, inspection: Inspection, now: int) -> Sto
         _horizon(horizon, now),
         *_load(load, horizon, now),
         *sudden_changes(intake, now),
-        *watched_folders(feeds, now, settings.silent_feed_min),
+        *watched_folders(folders, now, settings.silent_folder_min),
         _keys(keys, near_quota),
         _shops(shops, now),
     ]
-    return StoreStatus(findings, horizon, load, extent, shops, near_quota, intake.alarms, feeds)
+    return StoreStatus(findings, horizon, load, extent, shops, near_quota, intake.alarms, folders)
 
 
 def _horizon(horizon: int | None, now: int) -> Finding:
@@ -277,16 +277,16 @@ def _view(worst: Status, findings: Sequence[Finding], seen: StoreStatus, now: in
             "idleMs": load.idle_ms,
         },
         "loadAlarms": alarm_view(seen.alarms),
-        "feeds": [
+        "watchedFolders": [
             {
-                "name": feed.name,
-                "heartbeatAgeMs": max(0, now - feed.seen_at),
-                "deliveryAgeMs": max(0, now - feed.delivered_at),
-                "files": feed.files,
-                "quarantined": feed.quarantined,
-                "stopped": feed.is_stopped,
+                "name": folder.name,
+                "heartbeatAgeMs": max(0, now - folder.seen_at),
+                "deliveryAgeMs": max(0, now - folder.delivered_at),
+                "files": folder.files,
+                "quarantined": folder.quarantined,
+                "stopped": folder.is_stopped,
             }
-            for feed in seen.feeds
+            for folder in seen.folders
         ],
         "keysNearQuota": seen.near_quota,
         "shops": len(seen.shops),

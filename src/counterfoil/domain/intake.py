@@ -184,15 +184,15 @@ def describe(alarm: IntakeAlarm) -> str:
     return f"{alarm.share:.1%} {_WORDS[alarm.measure]} ({counted}; {before})"
 
 
-# --- the feed ------------------------------------------------------------------
+# --- watched folders ------------------------------------------------------------------
 
 # A watcher reports to the store this often, and counts as gone after STALE_HEARTBEAT_MS.
 HEARTBEAT_MS, STALE_HEARTBEAT_MS = 10_000, 120_000
-# A feed whose watcher has not run for this long is no longer in use.
-FORGET_FEED_MS = 30 * 86_400_000
+# A folder whose watcher has not run for this long is no longer in use.
+FORGET_FOLDER_MS = 30 * 86_400_000
 
 
-class Feed(Struct, frozen=True):
+class WatchedFolder(Struct, frozen=True):
     """A spool folder that `load --watch` watches: when its watcher was last seen, and when files were delivered."""
 
     name: str
@@ -211,13 +211,13 @@ class Feed(Struct, frozen=True):
         return after_min > 0 and now_ms - self.delivered_at > after_min * 60_000
 
 
-def feed_warning(feed: Feed, now_ms: int, silent_after_min: int) -> str | None:
-    """Return a warning if a feed is not watched or is silent, else None."""
-    if feed.is_stale(now_ms):
-        what = "was stopped" if feed.is_stopped else "was last seen"
-        return f"the watcher of {feed.name} {what} {_minutes(now_ms - feed.seen_at)} ago"
-    if feed.is_silent(now_ms, silent_after_min):
-        return f"nothing was delivered to {feed.name} for {_minutes(now_ms - feed.delivered_at)}"
+def folder_warning(folder: WatchedFolder, now_ms: int, silent_after_min: int) -> str | None:
+    """Return a warning if a folder is not watched or is silent, else None."""
+    if folder.is_stale(now_ms):
+        what = "was stopped" if folder.is_stopped else "was last seen"
+        return f"the watcher of {folder.name} {what} {_minutes(now_ms - folder.seen_at)} ago"
+    if folder.is_silent(now_ms, silent_after_min):
+        return f"nothing was delivered to {folder.name} for {_minutes(now_ms - folder.delivered_at)}"
     return None
 
 

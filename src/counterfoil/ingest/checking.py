@@ -44,7 +44,7 @@ class CheckingLedger:
     def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
         return change(self._intake(), 0)
 
-    def report_feed(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
+    def report_watched_folder(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
         """Do nothing: a check does not watch a folder."""
 
     def advance_horizon(self) -> int:

@@ -11,7 +11,7 @@ from prometheus_client.core import Metric
 from counterfoil import API_VERSION, __version__
 from counterfoil.domain.access import KEYS_TRUSTED_SEC
 from counterfoil.domain.allowance import NEARLY_USED_UP
-from counterfoil.domain.intake import MEASURES, feed_warning
+from counterfoil.domain.intake import MEASURES, folder_warning
 from counterfoil.machine.addresses import is_listening, reachable_host
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.counters import last_store_failure_ms, totals
@@ -47,8 +47,8 @@ def _intake_warnings(settings: Settings, inspection: Inspection) -> Iterator[Rea
     changes = f"{count} sudden {'change' if count == 1 else 'changes'} in the loaded records" if count else None
     yield Readiness("intake", None, changes and f"{changes}: see `counterfoil doctor`")
     now = SystemClock().now_ms()
-    warnings = [feed_warning(feed, now, settings.silent_feed_min) for feed in inspection.feeds(now)]
-    yield Readiness("feed", None, "; ".join(filter(None, warnings)) or None)
+    warnings = [folder_warning(folder, now, settings.silent_folder_min) for folder in inspection.watched_folders(now)]
+    yield Readiness("folders", None, "; ".join(filter(None, warnings)) or None)
 
 
 def _horizon_age_ms(inspection: Inspection) -> int | None:
@@ -142,33 +142,35 @@ def _intake_gauges(settings: Settings, inspection: Inspection) -> Iterator[Metri
         (([measure], float(measures[measure])) for measure in MEASURES),
     )
     now = SystemClock().now_ms()
-    feeds = inspection.feeds(now)
-    if not feeds:
+    folders = inspection.watched_folders(now)
+    if not folders:
         return
-    ages = [(feed, max(0, now - feed.seen_at) / 1000, max(0, now - feed.delivered_at) / 1000) for feed in feeds]
+    ages = [
+        (folder, max(0, now - folder.seen_at) / 1000, max(0, now - folder.delivered_at) / 1000) for folder in folders
+    ]
     yield gauges(
-        "feed_heartbeat_age_seconds",
+        "watched_folder_heartbeat_age_seconds",
         "Time since the watcher of a spool folder last reported to the store.",
-        ["feed"],
-        (([feed.name], seen) for feed, seen, _ in ages),
+        ["folder"],
+        (([folder.name], seen) for folder, seen, _ in ages),
     )
     yield gauges(
-        "feed_delivery_age_seconds",
+        "watched_folder_delivery_age_seconds",
         "Time since a file was last delivered to a spool folder.",
-        ["feed"],
-        (([feed.name], delivered) for feed, _, delivered in ages),
+        ["folder"],
+        (([folder.name], delivered) for folder, _, delivered in ages),
     )
     yield gauges(
-        "feed_silent",
-        "1 if nothing was delivered to a spool folder for longer than the setting silent_feed_min.",
-        ["feed"],
-        (([feed.name], float(feed.is_silent(now, settings.silent_feed_min))) for feed in feeds),
+        "watched_folder_silent",
+        "1 if nothing was delivered to a spool folder for longer than the setting silent_folder_min.",
+        ["folder"],
+        (([folder.name], float(folder.is_silent(now, settings.silent_folder_min))) for folder in folders),
     )
     yield gauges(
-        "feed_quarantined_files",
+        "watched_folder_quarantined_files",
         "Files of a spool folder that were moved to quarantine, in total.",
-        ["feed"],
-        (([feed.name], float(feed.quarantined)) for feed in feeds),
+        ["folder"],
+        (([folder.name], float(folder.quarantined)) for folder in folders),
     )
 
 

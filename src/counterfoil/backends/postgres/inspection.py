@@ -21,7 +21,7 @@ from counterfoil.backends.postgres.usage_admin import TOTALS
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.activity import ClosedBetween, ShopActivity, activity, in_order
 from counterfoil.domain.calendar import as_number, thai_day
-from counterfoil.domain.intake import FORGET_FEED_MS, Feed, Intake
+from counterfoil.domain.intake import FORGET_FOLDER_MS, Intake, WatchedFolder
 from counterfoil.ports import (
     LatestLoad,
     Permissions,
@@ -39,7 +39,10 @@ _STATE = "SELECT pg_is_in_recovery(), at FROM horizon"
 _LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
 
 _INTAKE = "SELECT state FROM intake"
-_FEEDS = "SELECT name, seen_at, delivered_at, files, quarantined, stopped FROM feeds WHERE seen_at > %s ORDER BY name"
+_WATCHED_FOLDERS = """
+    SELECT name, seen_at, delivered_at, files, quarantined, stopped FROM watched_folders
+    WHERE seen_at > %s ORDER BY name
+"""
 
 _KNOWN = {
     "shop": "SELECT 1 FROM shops WHERE id = %s AND NOT removed",
@@ -112,10 +115,13 @@ class PostgresInspection:
         row = self._row(_INTAKE)
         return json.decode(row[0], type=Intake) if row else Intake()
 
-    def feeds(self, now_ms: int) -> list[Feed]:
+    def watched_folders(self, now_ms: int) -> list[WatchedFolder]:
         try:
             with closing(connect(self._address())) as connection, translated():
-                return [Feed(*row) for row in connection.execute(_FEEDS, (now_ms - FORGET_FEED_MS,)).fetchall()]
+                return [
+                    WatchedFolder(*row)
+                    for row in connection.execute(_WATCHED_FOLDERS, (now_ms - FORGET_FOLDER_MS,)).fetchall()
+                ]
         except StoreUnavailable:
             return []
 

@@ -145,14 +145,15 @@ _PUT_INTAKE = """
     INSERT INTO intake (one, state) VALUES (1, %b) ON CONFLICT (one) DO UPDATE SET state = excluded.state
 """
 _REPORT_FEED = """
-    INSERT INTO feeds (name, seen_at, delivered_at, files, quarantined, stopped)
+    INSERT INTO watched_folders (name, seen_at, delivered_at, files, quarantined, stopped)
     VALUES (%(name)s, %(now)s, %(now)s, %(files)s, %(quarantined)s, %(stopped)s)
     ON CONFLICT (name) DO UPDATE SET
         seen_at = excluded.seen_at,
         delivered_at = CASE
-            WHEN excluded.files + excluded.quarantined > 0 THEN excluded.delivered_at ELSE feeds.delivered_at
+            WHEN excluded.files + excluded.quarantined > 0 THEN excluded.delivered_at ELSE watched_folders.delivered_at
         END,
-        files = feeds.files + excluded.files, quarantined = feeds.quarantined + excluded.quarantined,
+        files = watched_folders.files + excluded.files,
+        quarantined = watched_folders.quarantined + excluded.quarantined,
         stopped = excluded.stopped
 """
 
@@ -208,7 +209,7 @@ class PostgresLedger:
             self._line().execute(_PUT_INTAKE, (json.encode(intake),))
         return intake
 
-    def report_feed(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
+    def report_watched_folder(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
         with self._writing():
             values = {"name": name, "now": self._begin(), "files": files, "quarantined": quarantined}
             self._line().execute(_REPORT_FEED, {**values, "stopped": is_stopped})

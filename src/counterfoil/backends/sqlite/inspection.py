@@ -27,14 +27,17 @@ from counterfoil.backends.sqlite.usage import DAY_OF_ALL, TOTALS_OF_ALL
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key, Scope
 from counterfoil.domain.activity import ClosedBetween, ShopActivity, activity, in_order
 from counterfoil.domain.calendar import as_number, thai_day
-from counterfoil.domain.intake import FORGET_FEED_MS, Feed, Intake
+from counterfoil.domain.intake import FORGET_FOLDER_MS, Intake, WatchedFolder
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import DiskUse, LatestLoad, StoreBusy, StoreExtent, StoreMismatch, StoreUnavailable
 
 _LATEST_LOAD = "SELECT lines, changed, rejected, finished_at, seen_at FROM loads ORDER BY number DESC LIMIT 1"
 
 _INTAKE = "SELECT state FROM intake"
-_FEEDS = "SELECT name, seen_at, delivered_at, files, quarantined, stopped FROM feeds WHERE seen_at > ? ORDER BY name"
+_WATCHED_FOLDERS = """
+    SELECT name, seen_at, delivered_at, files, quarantined, stopped FROM watched_folders
+    WHERE seen_at > ? ORDER BY name
+"""
 
 _KNOWN = {
     "shop": "SELECT 1 FROM shops WHERE id = ? AND NOT removed",
@@ -108,14 +111,14 @@ class SqliteInspection:
         row = self._row(_INTAKE)
         return json.decode(row[0], type=Intake) if row else Intake()
 
-    def feeds(self, now_ms: int) -> list[Feed]:
+    def watched_folders(self, now_ms: int) -> list[WatchedFolder]:
         try:
             with closing(read_only(self._folder, "books")) as connection, translated():
-                found = connection.execute(_FEEDS, (now_ms - FORGET_FEED_MS,)).fetchall()
+                found = connection.execute(_WATCHED_FOLDERS, (now_ms - FORGET_FOLDER_MS,)).fetchall()
         except (StoreUnavailable, StoreMismatch):
             return []
         return [
-            Feed(name, seen_at, delivered_at, files, quarantined, bool(stopped))
+            WatchedFolder(name, seen_at, delivered_at, files, quarantined, bool(stopped))
             for name, seen_at, delivered_at, files, quarantined, stopped in found
         ]
 

@@ -105,7 +105,7 @@ _FORGET_LOADS = "DELETE FROM loads WHERE number <= ? - 100"
 _INTAKE = "SELECT state FROM intake"
 _PUT_INTAKE = "INSERT OR REPLACE INTO intake (one, state) VALUES (1, ?)"
 _REPORT_FEED = """
-    INSERT INTO feeds (name, seen_at, delivered_at, files, quarantined, stopped)
+    INSERT INTO watched_folders (name, seen_at, delivered_at, files, quarantined, stopped)
     VALUES (:name, :now, :now, :files, :quarantined, :stopped)
     ON CONFLICT (name) DO UPDATE SET
         seen_at = :now, delivered_at = iif(:files + :quarantined > 0, :now, delivered_at),
@@ -158,7 +158,7 @@ class SqliteLedger:
             self._connection.execute(_PUT_INTAKE, (json.encode(intake),))
         return intake
 
-    def report_feed(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
+    def report_watched_folder(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
         values = {"name": name, "now": self._clock.now_ms(), "files": files, "quarantined": quarantined}
         with translated(), writing(self._connection, WAIT_SEC["books"]):
             self._connection.execute(_REPORT_FEED, {**values, "stopped": is_stopped})

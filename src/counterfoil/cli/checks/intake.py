@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from counterfoil.cli.checks.local import Finding, format_duration
-from counterfoil.domain.intake import Feed, Intake, describe, feed_warning
+from counterfoil.domain.intake import Intake, WatchedFolder, describe, folder_warning
 from counterfoil.ports import Inspection
 from counterfoil.settings import Settings
 
@@ -12,7 +12,7 @@ ACCEPT = "Check the export of the POS. If the change is intended, run `counterfo
 
 def check_intake(settings: Settings, inspection: Inspection, now: int) -> Iterator[Finding]:
     yield from sudden_changes(inspection.intake(), now)
-    yield from watched_folders(inspection.feeds(now), now, settings.silent_feed_min)
+    yield from watched_folders(inspection.watched_folders(now), now, settings.silent_folder_min)
 
 
 def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:
@@ -27,17 +27,17 @@ def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:
         yield Finding("intake", "warn", f"Sudden change, noticed {since} ago: {said}.", ACCEPT)
 
 
-def watched_folders(feeds: Sequence[Feed], now: int, silent_after_min: int) -> Iterator[Finding]:
-    for feed in feeds:
-        warning = feed_warning(feed, now, silent_after_min)
+def watched_folders(folders: Sequence[WatchedFolder], now: int, silent_after_min: int) -> Iterator[Finding]:
+    for folder in folders:
+        warning = folder_warning(folder, now, silent_after_min)
         if warning is None:
-            delivered = format_duration(now - feed.delivered_at)
-            files = f"{feed.files:,} {'file' if feed.files == 1 else 'files'} loaded"
-            message = f"{feed.name} is watched: {files}, latest delivery {delivered} ago."
-            yield Finding("feed", "ok", message)
-        elif feed.is_stale(now):
-            advice = f"Start it again with `counterfoil load --watch {feed.name}`, or check its log."
-            yield Finding("feed", "warn", f"{warning[0].upper()}{warning[1:]}.", advice)
+            delivered = format_duration(now - folder.delivered_at)
+            files = f"{folder.files:,} {'file' if folder.files == 1 else 'files'} loaded"
+            message = f"{folder.name} is watched: {files}, latest delivery {delivered} ago."
+            yield Finding("folders", "ok", message)
+        elif folder.is_stale(now):
+            advice = f"Start it again with `counterfoil load --watch {folder.name}`, or check its log."
+            yield Finding("folders", "warn", f"{warning[0].upper()}{warning[1:]}.", advice)
         else:
-            advice = "Check that the POS delivers. The setting silent_feed_min is the limit, in minutes."
-            yield Finding("feed", "warn", f"{warning[0].upper()}{warning[1:]}.", advice)
+            advice = "Check that the POS delivers. The setting silent_folder_min is the limit, in minutes."
+            yield Finding("folders", "warn", f"{warning[0].upper()}{warning[1:]}.", advice)

@@ -7,7 +7,7 @@ CREATE TABLE intake (
 );
 
 -- The spool folders that `load --watch` watches: when their watchers were last seen and files were last delivered.
-CREATE TABLE feeds (
+CREATE TABLE watched_folders (
     name text COLLATE "C" PRIMARY KEY,
     seen_at bigint NOT NULL,
     delivered_at bigint NOT NULL,

@@ -2,7 +2,7 @@
 
 GRANT USAGE ON SCHEMA counterfoil TO counterfoil_serving, counterfoil_loading, counterfoil_administration;
 GRANT SELECT ON migrations, deployment, horizon, shops, bills, bases, members, accounts, removals, loads,
-    shop_changes, departures, removed_bills, feed, day_totals, intake, feeds
+    shop_changes, departures, removed_bills, feed, day_totals, intake, watched_folders
     TO counterfoil_serving, counterfoil_loading, counterfoil_administration;
 
 -- Serving reads the books and the keys, advances the horizon while nothing is loaded, deletes old removals, computes
@@ -18,7 +18,7 @@ GRANT SELECT, INSERT, DELETE ON requests TO counterfoil_serving;
 -- Loading writes the books and cannot read keys.
 GRANT INSERT ON deployment TO counterfoil_loading;
 GRANT UPDATE ON horizon TO counterfoil_loading;
-GRANT INSERT, UPDATE, DELETE ON shops, bills, bases, members, accounts, removals, loads, intake, feeds
+GRANT INSERT, UPDATE, DELETE ON shops, bills, bases, members, accounts, removals, loads, intake, watched_folders
     TO counterfoil_loading;
 GRANT INSERT, UPDATE, DELETE ON shop_changes, departures, removed_bills, feed, day_totals TO counterfoil_loading;
 

@@ -5,7 +5,7 @@ CREATE TABLE intake (
 );
 
 -- The spool folders that `load --watch` watches: when their watchers were last seen and files were last delivered.
-CREATE TABLE feeds (
+CREATE TABLE watched_folders (
     name TEXT PRIMARY KEY,
     seen_at INTEGER NOT NULL,
     delivered_at INTEGER NOT NULL,
