@@ -156,6 +156,15 @@ def test_readers_whose_horizons_are_more_than_a_day_apart_do_not_share_a_cursor(
 # --- expired cursors -----------------------------------------------------------
 
 
+def test_a_fresh_id_that_a_reader_of_another_day_holds_is_refused(cursors: OpenCursors, run: Run) -> None:
+    """Row IDs may be so short that the same fresh ID is drawn twice."""
+    later = 1000 + 3 * DAY * 1000
+    run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), None))
+    assert run(cursors.hand_out(BY_CHANGE, held(HERE, later), "f_1")) == "f_1"
+    assert run(cursors.hand_out(BY_CHANGE, held(HERE, later + 2 * DAY * 1000), "f_1")) is None
+    assert run(cursors.find(BY_CHANGE, "f_1")) == held(HERE, later)
+
+
 def test_an_expired_cursor_is_never_valid_again(cursors: OpenCursors, clock: ManualClock, run: Run) -> None:
     run(cursors.hand_out(BY_CHANGE, held(HERE, 1000), "f_1"))
     clock.step(8 * DAY)

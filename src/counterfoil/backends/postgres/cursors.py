@@ -49,6 +49,7 @@ _HAND_OUT = """
         ends_at = greatest(held.ends_at, excluded.ends_at)
     WHERE (held.row_id, held.major, held.minor) = (excluded.row_id, excluded.major, excluded.minor)
         AND held.ends_at > $9 AND NOT held.expired
+        AND greatest(held.latest, $8::bigint) - least(held.earliest, $7::bigint) <= $11::bigint
     RETURNING cursor
 """
 _INSERT = """

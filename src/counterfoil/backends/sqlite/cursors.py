@@ -53,7 +53,7 @@ _HAND_OUT = """
         latest = max(latest, excluded.latest),
         ends_at = max(ends_at, excluded.ends_at)
     WHERE row_id = excluded.row_id AND major = excluded.major AND minor = excluded.minor
-        AND ends_at > ?9 AND NOT expired
+        AND ends_at > ?9 AND NOT expired AND max(latest, ?8) - min(earliest, ?7) <= ?11
     RETURNING cursor
 """
 # The row of an expired cursor is kept for RESERVED_MS, so that its ID stays taken. If the clock is ahead for a while,
