@@ -1,4 +1,4 @@
-"""The operator who acts in tests."""
+"""An operator for tests that change keys, and an audit hook that records nothing."""
 
 from counterfoil.domain.access import Key
 from counterfoil.domain.audit import Actor, AuditEntry
@@ -7,5 +7,5 @@ OPERATOR = Actor("alice", "cli", "back-office")
 
 
 def unrecorded(before: Key, after: Key) -> AuditEntry | None:
-    """Leave no entry in the audit."""
+    """Return no audit entry for the change."""
     return None

@@ -1,4 +1,4 @@
-"""A client that keeps a copy by the feed of changes, as docs/sync.md tells it to."""
+"""A copy that is kept up to date from the feed, as described in docs/feed.md."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ Identity = tuple[str, str]
 
 
 class FeedCopy(Struct):
-    """The shops that are listed, the bills, and the shops that the key could no longer read when it last heard."""
+    """A copy of shops and bills. `away` has the IDs of shops that have left the key's scope."""
 
     shops: dict[str, Json] = field(default_factory=dict)
     bills: dict[Identity, Json] = field(default_factory=dict)
@@ -19,7 +19,7 @@ class FeedCopy(Struct):
         return FeedCopy(dict(self.shops), dict(self.bills), set(self.away))
 
     def apply(self, elements: list[Json]) -> None:
-        """Apply elements in the order in which they came."""
+        """Apply the elements in the order in which the feed returned them."""
         for element in elements:
             shop_id = element["shopId"]
             if element.get("full"):
@@ -38,5 +38,5 @@ class FeedCopy(Struct):
                     self.bills.pop((shop_id, element["id"]), None)
 
     def readable_bills(self) -> dict[Identity, Json]:
-        """Return the bills of the shops that the key can read."""
+        """Return the bills of shops that are still in the key's scope."""
         return {identity: bill for identity, bill in self.bills.items() if identity[0] not in self.away}

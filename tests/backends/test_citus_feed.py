@@ -1,7 +1,7 @@
-"""The feed of changes as it is read on Citus, shop by shop: the same pages as from one statement.
+"""On Citus the feed is read shop by shop. The pages must be the same as from a single statement.
 
-Citus is not needed for this: on one server, the statements for the coordinator
-and for the shards read the same tables.
+These tests do not need Citus: on a single server, the statements for the
+coordinator and for the shards read the same tables.
 """
 
 import json
@@ -42,7 +42,7 @@ def test_a_pass_read_shop_by_shop_returns_the_same_pages(
         open_store.put(*(bill(f"b_{number}", of) for of in ("sh_1", "sh_3") for number in range(12)))
         mark = open_store.horizon()
         open_store.put(*(gone(bill(f"b_{number}")) for number in range(10)), bill("b_h", "sh_2", history=True))
-        # Most of the removed bills come back, so a slice of removals has fewer rows than it was read for.
+        # Most of the removed bills are loaded again, so a query for removals returns fewer rows than its limit.
         open_store.put(*(bill(f"b_{number}", history=number % 2 == 0) for number in range(8)))
         for since in (BEGINNING, mark):
             window = Window(since, open_store.horizon())

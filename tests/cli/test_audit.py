@@ -68,7 +68,7 @@ def test_a_note_says_that_there_are_more_entries(counterfoil: Command) -> None:
     assert "more entries" not in counterfoil("audit", "--limit", "3").stderr
 
 
-def test_older_entries_can_be_left_out(counterfoil: Command) -> None:
+def test_older_entries_can_be_excluded(counterfoil: Command) -> None:
     issue(counterfoil)
     assert acts(counterfoil, "--since", "1h") == ["key_issued"]
     assert acts(counterfoil, "--since", "2099-01-01T00:00+07:00") == []
@@ -102,7 +102,7 @@ def test_a_restore_is_recorded_and_keeps_the_entries_written_after_the_backup(
     assert [entry["act"] for entry in entries[2:]] == ["key_revoked", "key_changed", "key_issued"]
     (restored,) = (entry for entry in entries if entry["act"] == "store_restored")
     assert restored["detail"].startswith("the backup of 20")
-    # A second restore of the same backup keeps them too.
+    # A second restore of the same backup also keeps the entries.
     counterfoil("restore", tmp_path / "backup", "--replace", "--yes")
     assert len(acts(counterfoil)) == 7
 
@@ -118,7 +118,7 @@ def test_a_restore_of_another_store_does_not_mix_the_two_audits(tmp_path: Path) 
 
 
 def forget_the_audit(store: Path) -> None:
-    """Give the file of the keys the schema of the version before."""
+    """Downgrade the key database to the schema before the audit was added."""
     with closing(sqlite3.connect(store / "keys.sqlite3", isolation_level=None)) as keys:
         keys.executescript("DROP TABLE audit; DELETE FROM migrations WHERE number = 2; PRAGMA user_version = 1")
 
@@ -163,5 +163,5 @@ def _read(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 65_536)
     except OSError:
-        # The other end of a terminal was closed.
+        # Linux raises this error when the process has closed its end of the terminal.
         return b""

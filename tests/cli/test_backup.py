@@ -248,7 +248,7 @@ def test_no_cursor_handed_out_after_the_backup_is_mistaken_for_another_position(
     service = restarted(service, target)
     assert [page(cursor)["error"] for cursor in (before, after)] == ["bad_cursor", "bad_cursor"]
 
-    # A bill whose ID is a cursor moves to the end of the list, and the list is read again.
+    # Bills whose IDs were handed out as cursors move to the end of the list, and the list is read again.
     service.load(*(record | {"receiptNumber": "R-2"} for record in records[:7]))
     read, given, cursor = [], [], None
     while True:

@@ -156,7 +156,7 @@ def test_a_port_in_use_is_reported_before_any_work(counterfoil: Command, store: 
         for command in (("demo",), ("serve",)):
             said = counterfoil(*command, "--port", free_port("127.0.0.1"), "--admin-port", port, status=1).stderr
             assert f"cannot listen on 127.0.0.1:{port}: the port is in use. Choose another with --admin-port" in said
-        # Without --admin-port, the admin listener has the next port.
+        # Without --admin-port, the admin listener uses the port after --port.
         said = counterfoil("demo", "--port", port - 1, status=1).stderr
         assert "--admin-port" in said or f"127.0.0.1:{port - 1}" in said
     assert not (store / "books.sqlite3").exists()
@@ -169,7 +169,7 @@ def test_an_address_that_this_machine_does_not_have_is_named_with_its_flag(count
 
 
 def test_a_cluster_listens_on_loopback_only(counterfoil: Command) -> None:
-    for host in ("0.0.0.0", "::1", "192.0.2.1"):  # noqa: S104 - refused
+    for host in ("0.0.0.0", "::1", "192.0.2.1"):  # noqa: S104 - the command refuses it
         assert "--host must be 127.0.0.1" in counterfoil.bare("demo", "--cluster", "--host", host, status=2).stderr
 
 
@@ -196,7 +196,7 @@ def test_a_demo_that_others_can_reach_shows_no_keys(tmp_path: Path, plan: WorldP
 def rows(store: Path) -> list[list[object]]:
     connection = sqlite3.connect(store / "books.sqlite3")
     try:
-        return [connection.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES]  # noqa: S608 - our tables
+        return [connection.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES]  # noqa: S608 - fixed names
     finally:
         connection.close()
 

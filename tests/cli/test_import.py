@@ -25,7 +25,7 @@ closedAt = "Date"
 amounts.net = "Total"
 """
 MANY = 300_000
-# Above what the command takes before it reads anything.
+# The most additional memory that a large import may use compared with a small one.
 MEMORY_MIB = 60
 
 
@@ -58,7 +58,7 @@ def test_an_import_is_loaded_and_the_same_import_again_changes_nothing(
         ("foodics", ("foodics-orders.json",)),
     ],
 )
-def test_every_example_loads_without_an_unknown_or_unreadable_field_and_twice_alike(
+def test_every_example_loads_without_unknown_or_unreadable_fields_and_again_without_changes(
     counterfoil: Command, tmp_path: Path, format_name: str, files: tuple[str, ...]
 ) -> None:
     records = tmp_path / "records.ndjson"
@@ -90,7 +90,7 @@ def test_records_on_standard_output_can_be_piped_into_a_load(tmp_path: Path, map
     assert b"added       2" in second.stdout
 
 
-def test_rejected_rows_are_told_and_written_to_a_file_of_the_owner(
+def test_rejected_rows_are_reported_and_written_to_a_private_file(
     counterfoil: Command, tmp_path: Path, mapping: Path
 ) -> None:
     file = export(tmp_path, *(f"A{number},nonsense,1" for number in range(30)), "B1,14/11/2026 18:05,1")
@@ -108,7 +108,9 @@ def test_rejected_rows_are_told_and_written_to_a_file_of_the_owner(
     assert "already exists" in again.output
 
 
-def test_an_output_file_is_written_whole_or_not_at_all(counterfoil: Command, tmp_path: Path, mapping: Path) -> None:
+def test_an_output_file_is_written_completely_or_not_at_all(
+    counterfoil: Command, tmp_path: Path, mapping: Path
+) -> None:
     out = tmp_path / "records.ndjson"
     out.write_text("before\n", "utf-8")
     file = export(tmp_path, "A1,01/02/2026 18:05,1")
@@ -134,7 +136,7 @@ def test_an_output_file_is_written_whole_or_not_at_all(counterfoil: Command, tmp
         (("--format", "square", "bills.csv", "--timezone", "Mars"), "Mars is not a time zone"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(
+def test_conflicting_options_are_refused(
     counterfoil: Command, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(EXAMPLES)
@@ -143,7 +145,7 @@ def test_options_that_do_not_go_together_are_refused(
 
 @pytest.mark.long
 def test_a_large_export_is_joined_in_bounded_memory(tmp_path: Path) -> None:
-    """A hundred thousand bills of three lines each, in a file of lines that is sorted the other way round."""
+    """Joins 100,000 bills with 300,000 lines, which are in reverse order in their file."""
     bills, lines, mapping = tmp_path / "bills.csv", tmp_path / "lines.csv", tmp_path / "mapping.toml"
     with bills.open("w") as file:
         file.write("Bill,Date,Total\n")
@@ -179,7 +181,7 @@ finally:
 
 
 def peak_mib(arguments: list[str], folder: Path) -> float:
-    """The most memory that the import took."""
+    """Run an import; return its peak memory use in MiB."""
     done = subprocess.run(
         [sys.executable, "-c", PEAK, *arguments],
         cwd=folder,

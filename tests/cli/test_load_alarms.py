@@ -1,4 +1,4 @@
-"""A sudden change against earlier loads: it is loaded, and every place where an operator looks shows it."""
+"""If a delivery differs suddenly from earlier ones, it is loaded, and the commands that an operator runs report it."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ NUMBER = 250
 
 
 def bills(first: int, **fields: Any) -> bytes:
-    """Return bills with items and amounts; one tenth of them has these fields instead."""
+    """Return bills with items and amounts. In every tenth bill, the given fields replace the usual ones."""
     found = []
     for number in range(first, first + NUMBER):
         record = {"kind": "bill", "id": f"b_{number}", "shopId": "sh_1", "closedAt": 1_760_000_000 + number}
@@ -22,7 +22,7 @@ def bills(first: int, **fields: Any) -> bytes:
 
 @pytest.fixture
 def usual(counterfoil: Command) -> Command:
-    """A store with three ordinary loads."""
+    """A store after three ordinary loads."""
     counterfoil("load", "-", stdin=b"".join(shop + b"\n" for shop in SHOPS) + bills(0))
     for _ in range(2):
         assert counterfoil.json("load", "-", stdin=bills(0))["alarms"] == []
@@ -33,7 +33,7 @@ def findings(counterfoil: Command, check: str) -> list[dict[str, Any]]:
     return [found for found in counterfoil.json("doctor")["checks"] if found["check"] == check]
 
 
-def test_a_sudden_change_is_loaded_and_shown_with_a_status_of_its_own(usual: Command) -> None:
+def test_a_sudden_change_is_loaded_and_reported_with_its_own_exit_status(usual: Command) -> None:
     result = usual("load", "-", stdin=bills(1_000, closedAt="14/11/2026"), status=6)
     assert f"added       {NUMBER}" in result.stdout
     assert "ALARM       10.0% of bills have no date (25 of 250; at most 0.0% in earlier loads)" in result.stdout
@@ -78,13 +78,13 @@ def test_a_load_may_accept_its_own_change(usual: Command) -> None:
     assert usual.json("load", "--accept-change") == {"accepted": []}
 
 
-def test_rejected_lines_that_jump_raise_an_alarm(usual: Command) -> None:
+def test_a_jump_in_rejected_lines_raises_an_alarm(usual: Command) -> None:
     told = usual.json("load", "-", stdin=bills(1_000) + b"nonsense\n" * 40, status=6)
     assert [alarm["measure"] for alarm in told["alarms"]] == ["rejected"]
     assert told["setAside"] == 40
 
 
-def test_a_check_tells_of_the_alarm_and_remembers_nothing(usual: Command) -> None:
+def test_a_check_reports_the_alarm_and_stores_nothing(usual: Command) -> None:
     told = usual.json("load", "-", "--check", stdin=bills(1_000, lines=[]), status=6)
     assert [alarm["measure"] for alarm in told["alarms"]] == ["no_items"]
     assert [found["status"] for found in findings(usual, "intake")] == ["ok"]
@@ -92,16 +92,16 @@ def test_a_check_tells_of_the_alarm_and_remembers_nothing(usual: Command) -> Non
 
 
 @pytest.mark.parametrize("name", ["0812345678", "somebody@example.com", "tel_0812345678", "สมชาย", "Nok Example"])
-def test_a_name_that_may_be_a_value_is_not_stored(usual: Command, name: str) -> None:
+def test_a_field_name_that_may_be_personal_data_is_not_stored(usual: Command, name: str) -> None:
     told = usual.json("load", "-", stdin=bills(1_000, **{name: 1}), status=6)
     assert [alarm["field"] for alarm in told["alarms"]] == ["bill: (other fields)"]
     stored = b"".join(file.read_bytes() for file in usual.store.glob("books.sqlite3*"))
     assert name.encode() not in stored
 
 
-def test_a_load_without_a_source_is_wrong_usage(counterfoil: Command) -> None:
+def test_a_load_without_a_source_is_a_usage_error(counterfoil: Command) -> None:
     assert "Missing argument 'SOURCE...'" in counterfoil("load", status=2).stderr
 
 
-def test_there_must_be_a_store_to_accept_a_change_in(counterfoil: Command) -> None:
+def test_accepting_a_change_requires_a_store(counterfoil: Command) -> None:
     assert "there is no store" in counterfoil("load", "--accept-change", status=1).stderr

@@ -1,4 +1,4 @@
-"""`counterfoil load --watch`: a folder is loaded as files arrive, whatever happens in between."""
+"""`counterfoil load --watch` loads the files in a folder as they arrive, despite crashes and outages."""
 
 import gzip
 import json
@@ -20,7 +20,7 @@ from waiting import throughout, until
 
 
 def bills(first: int, number: int) -> bytes:
-    """Return bills of a loaded shop."""
+    """Return bills for a shop that has been loaded."""
     records = ({"kind": "bill", "id": f"b_{n}", "shopId": "sh_1"} for n in range(first, first + number))
     return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
@@ -29,7 +29,7 @@ SHOP_LINES = b"".join(shop + b"\n" for shop in SHOPS)
 
 
 class Watch:
-    """A watcher in a process of its own."""
+    """A watcher that runs in a separate process."""
 
     def __init__(self, spool: Path, store: Path | str, *options: str) -> None:
         self.spool = spool
@@ -158,14 +158,14 @@ def test_shops_of_one_delivery_are_loaded_before_its_bills(start: Callable[..., 
     assert watch.summaries()[0]["reasons"] == {}
 
 
-def test_loaded_files_may_be_deleted_instead(start: Callable[..., Watch], spool: Path) -> None:
+def test_loaded_files_can_be_deleted_instead_of_moved(start: Callable[..., Watch], spool: Path) -> None:
     watch = start("--delete-loaded")
     watch.deliver("a.ndjson", SHOP_LINES)
     until(lambda: len(watch.summaries()) == 1, "the file was loaded")
     until(lambda: names(spool) == [".counterfoil.lock"], "the file was deleted")
 
 
-def test_a_file_of_the_same_name_is_kept_beside_the_first(start: Callable[..., Watch], spool: Path) -> None:
+def test_a_second_file_with_the_same_name_is_kept_next_to_the_first(start: Callable[..., Watch], spool: Path) -> None:
     watch = start()
     for number in (1, 2):
         watch.deliver("a.ndjson", SHOP_LINES)
@@ -220,7 +220,7 @@ def test_sigterm_ends_after_the_current_batch_and_the_next_watcher_continues(
 
 
 @pytest.mark.parametrize("lost", ["books.sqlite3", ""], ids=["a file", "the whole folder"])
-def test_a_store_that_is_unavailable_for_a_while_is_waited_for_and_said_once(
+def test_the_watcher_waits_for_an_unavailable_store_and_reports_it_once(
     start: Callable[..., Watch], spool: Path, store: Path, counterfoil: Command, lost: str
 ) -> None:
     counterfoil("init")
@@ -239,9 +239,7 @@ def test_a_store_that_is_unavailable_for_a_while_is_waited_for_and_said_once(
 
 
 @pytest.mark.long
-def test_a_postgresql_server_that_is_unavailable_for_a_while_is_waited_for(
-    spool: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_watcher_waits_for_an_unavailable_postgresql_server(spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = servers.postgres(18)
     name, url = server.fresh_database()
     monkeypatch.setenv("COUNTERFOIL_SECRET", "x" * 32)
@@ -279,11 +277,11 @@ def test_the_watcher_reports_its_heartbeat_and_its_end(
 
 
 @pytest.mark.parametrize("wrong", [["x.ndjson"], ["--check"], ["--accept-change"], ["--rejects", "r.ndjson"]])
-def test_options_that_do_not_go_with_watching_are_refused(counterfoil: Command, spool: Path, wrong: list[str]) -> None:
+def test_options_that_conflict_with_watch_are_refused(counterfoil: Command, spool: Path, wrong: list[str]) -> None:
     assert "--watch takes no SOURCE" in counterfoil("load", "--watch", spool, *wrong, status=2).stderr
 
 
-def test_only_watching_deletes_files(counterfoil: Command, spool: Path) -> None:
+def test_deleting_loaded_files_requires_watch(counterfoil: Command, spool: Path) -> None:
     assert "option of --watch" in counterfoil("load", spool, "--delete-loaded", status=2).stderr
 
 

@@ -1,4 +1,4 @@
-"""The log of `serve` on a terminal and elsewhere, from a real process."""
+"""The log format of a real `serve` process, on a terminal and in a file."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from waiting import until
 
 
 class Served:
-    """A service, and what it has written to standard error so far."""
+    """A `serve` process whose standard error goes to the given file descriptor."""
 
     def __init__(self, store: Path, log: int, **environment: str) -> None:
         self.port = free_port("127.0.0.1")
@@ -37,7 +37,7 @@ class Served:
 
 @contextmanager
 def on_a_terminal(store: Path, **environment: str) -> Iterator[tuple[Served, list[str]]]:
-    """Serve with a terminal as standard error; yield the service and the pieces of its output."""
+    """Run a service whose standard error is a terminal; yield the service and a list that holds its output."""
     main_end, child_end = pty.openpty()
     os.set_blocking(main_end, False)
     served, pieces = Served(store, child_end, **environment), [""]
@@ -81,7 +81,7 @@ def test_no_color_leaves_the_text_without_colours(counterfoil: Command, store: P
 
 
 @pytest.mark.parametrize(("log_format", "is_json"), [("auto", True), ("json", True), ("text", False)])
-def test_a_file_gets_json_unless_text_is_asked_for(
+def test_a_file_gets_json_unless_text_is_requested(
     counterfoil: Command, store: Path, tmp_path: Path, log_format: str, is_json: bool
 ) -> None:
     counterfoil("init")

@@ -43,7 +43,7 @@ def test_help_imports_neither_the_store_nor_the_drawing_library() -> None:
 
 
 def test_a_worker_imports_only_what_it_needs_to_serve() -> None:
-    """Starts from a clean interpreter with the same imports as a worker's command."""
+    """A new interpreter imports the same modules as a worker process."""
     source = (
         "import sys\n"
         "import counterfoil.__main__, counterfoil.serving.worker\n"
@@ -161,11 +161,11 @@ def test_a_store_of_a_newer_version_is_refused(counterfoil: Command, store: Path
 
 
 class WrongSettings(SettingsError):
-    """A kind of settings error without its own entry in the error table."""
+    """A settings error that has no entry of its own in the error table."""
 
 
 class TooBusy(StoreUnavailable):
-    """A kind of store error without its own entry in the error table."""
+    """A store error that has no entry of its own in the error table."""
 
 
 @pytest.mark.parametrize(

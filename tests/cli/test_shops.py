@@ -91,7 +91,7 @@ def test_a_shop_is_silent_once_it_usually_has_five_bills_in_that_time(where: str
     run(where, "load", "-", stdin=ndjson([regular, *bills_at(regular, *every_half_hour)]))
     last = max(every_half_hour)
     assert not seen(where, last + HOUR_MS)[0].is_silent
-    # The shop is closed for the night, when no bills are expected.
+    # The shop is closed at this time of night, so no bills are expected.
     assert not seen(where, last + 12 * HOUR_MS)[0].is_silent
     assert seen(where, last + DAY_MS)[0].is_silent
     assert seen(where, last + 20 * DAY_MS)[0].is_silent

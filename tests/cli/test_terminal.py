@@ -96,14 +96,14 @@ def test_a_load_shows_its_progress_on_a_terminal_and_only_a_summary_in_a_pipe(
 
 
 def delivery(file: Path, pack: Callable[[bytes], bytes]) -> int:
-    """Write shops that take two million bytes; return the size of the file."""
-    noise = random.Random(1)  # noqa: S311 - so that it does not shrink to nothing
+    """Write two megabytes of shop records to a file, packed with `pack`; return the size of the file."""
+    noise = random.Random(1)  # noqa: S311 - random data, because other text would compress too well
     shops = ({"kind": "shop", "id": f"s{n}", "name": noise.randbytes(500).hex()} for n in range(2_000))
     return file.write_bytes(pack(b"".join(json.dumps(shop).encode() + b"\n" for shop in shops)))
 
 
 def progress_shown(*arguments: object, stdin: IO[bytes] | None = None) -> tuple[list[str], list[str]]:
-    """Load, and return each number of bytes and each percentage that the bar showed."""
+    """Run a load; return the byte counts and the percentages that the progress bar showed."""
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", on_terminal("load", *arguments, columns=120, stdin=stdin))
     return re.findall(r"([\d.]+ MB(?: of [\d.]+ MB)?), [\d,]+ lines", shown), re.findall(r"(\d+)%", shown)
 

@@ -30,7 +30,7 @@ def scripted_service(answer: Answers) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - named by the base class
             """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

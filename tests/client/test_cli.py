@@ -324,7 +324,7 @@ def test_an_incomplete_comparison_does_not_report_a_copy_as_equal(copy_owner: Co
 
 @pytest.fixture
 def without_digests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compare as with a service that has no digests, which takes a request per month."""
+    """Simulate a service without digests, so that a comparison takes one request per month."""
     monkeypatch.setattr(calls, "digests", lambda **_: Call("no-such-endpoint"))
 
 

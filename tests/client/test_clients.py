@@ -119,7 +119,7 @@ def test_changed_bills_are_read_from_an_instant_on(
 
 def test_an_instant_without_a_zone_is_refused_before_it_is_sent(call: Caller, key: str, shop: r.Record) -> None:
     with pytest.raises(ValueError, match="time zone"):
-        call(key, "bills", shop["id"], updated_since=datetime(2026, 1, 1))  # noqa: DTZ001 - that is the point
+        call(key, "bills", shop["id"], updated_since=datetime(2026, 1, 1))  # noqa: DTZ001 - the test needs a naive datetime
 
 
 def test_pages_say_how_much_of_the_day_quota_is_left(call: Caller, key: str, shop: r.Record) -> None:

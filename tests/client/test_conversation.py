@@ -32,7 +32,7 @@ def refused(status: int, code: str, headers: Mapping[str, str] | None = None, **
 
 
 def held(*outcomes: Outcome, pace: Pace | None = None) -> tuple[list[Step], HttpResponse | CounterfoilError]:
-    """Return the steps of a conversation with these outcomes in order, and its final result."""
+    """Run a conversation whose requests have these outcomes in turn; return its steps and its final result."""
     coming = iter(outcomes)
     talk = conversation(CALL, pace or Pace(1000), AROUND)
     steps: list[Step] = [next(talk)]

@@ -1,4 +1,4 @@
-"""The SQL of docs/digests.md, as printed there: over a pulled copy it gives the digests that the service returns."""
+"""The SQL in docs/digests.md, run unchanged on a pulled copy, computes the same digests as the service."""
 
 import re
 from decimal import Decimal
@@ -42,7 +42,7 @@ def test_the_statement_gives_the_digests_of_the_service(
 def test_the_python_function_gives_the_hash_of_the_service(service: RunningService, branch: r.Record) -> None:
     [code] = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
     defined: dict[str, Any] = {}
-    exec(code, defined)  # noqa: S102 - our own document
+    exec(code, defined)  # noqa: S102 - the code comes from our own documentation
     key = service.key(franchise=branch["franchiseId"], **PLENTY)
     bills = service.data("transactions", key, shopId=branch["id"], **r.NEW_YEAR)
     [digest] = service.data("digests", key, shopId=branch["id"], **r.NEW_YEAR)

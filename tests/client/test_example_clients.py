@@ -232,8 +232,10 @@ def asked(path: str) -> dict[str, str]:
 
 
 def once(matches: Callable[[dict[str, str]], Any], action: Callable[[], Any]) -> Callable[[str], Answer | None]:
-    """Return a function that calls `action` before the first matching request, and returns its response if it gives
-    one."""
+    """Return a hook for `proxy` that calls `action` before the first matching request.
+
+    If `action` returns a response, the client receives that response.
+    """
     waiting = [action]
 
     def happens(path: str) -> Answer | None:

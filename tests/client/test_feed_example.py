@@ -1,4 +1,4 @@
-"""The example client of docs/feed.md keeps an exact copy of shops and bills, removals and undated history included."""
+"""The example client in docs/feed.md keeps an exact copy of shops and bills, including undated and removed bills."""
 
 import json
 import os
@@ -18,7 +18,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "feed.md"
 
 
 class FeedExample:
-    """The client as printed, with a folder of its own."""
+    """The client exactly as printed in the document, with its own folder."""
 
     def __init__(self, folder: Path, url: str, key: str) -> None:
         pytest.importorskip("requests")

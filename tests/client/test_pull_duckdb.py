@@ -176,7 +176,7 @@ def test_bills_without_a_date_count_from_the_first_moment_of_a_day_anywhere(
     copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     service.clock.step((datetime(2026, 1, 4, 20, tzinfo=UTC).timestamp() * 1000 - service.clock.now_ms()) / 1000)
-    service.load(r.bill(branch, closedAt=None, id="early"))  # already the fifth in Bangkok
+    service.load(r.bill(branch, closedAt=None, id="early"))  # in Bangkok it is already 5 January
     copy.pull(since=date(2026, 1, 5))
     assert "early" in {bill_id for _, bill_id in copy.held()["bills"]}
     assert copy.reconcile(since=date(2026, 1, 5)) == []

@@ -23,7 +23,7 @@ def target(tmp_path: Path) -> Target:
 
 @pytest.fixture(params=["digests", "windows"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Compare by digests, and as with a service that does not have them."""
+    """Run each test with digests, and as if the service had no digests."""
     if request.param == "windows":
         monkeypatch.setattr(calls, "digests", lambda **_: Call("no-such-endpoint"))
     return str(request.param)
@@ -173,7 +173,7 @@ def test_only_days_whose_digests_differ_are_read(
     copy.pull()
     before = spent(copy, service)
     assert copy.reconcile() == []
-    # The usage of the key, the shops, the digests, and the bills without a date.
+    # Only the key's usage, the shops, the digests and the undated bills are requested.
     assert spent(copy, service) - before <= 6
     service.load(r.removal(days[3]))
     before = spent(copy, service)

@@ -64,8 +64,8 @@ def started(*words: object, scratch: Path) -> Iterator[tuple["subprocess.Popen[s
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A temporary folder that every user can enter, unlike pytest's."""
-    folder = Path(f"/tmp/counterfoil-cluster-{os.getpid()}")  # noqa: S108 - removed below
+    """A temporary folder that every user can enter, unlike the folders that pytest creates."""
+    folder = Path(f"/tmp/counterfoil-cluster-{os.getpid()}")  # noqa: S108 - deleted after the test
     folder.mkdir(mode=0o755)
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
@@ -130,7 +130,7 @@ def test_one_command_starts_a_cluster_that_survives_the_loss_of_a_node(open_fold
         answers += [httpx.get(f"{told['baseUrl']}/shops", headers=asked).json()["data"] for _ in range(20)]
         assert all(answer == shops[0] for answer in answers)
         usage = httpx.get(f"{told['baseUrl']}/usage", headers=asked).json()["data"]
-        # The three extra requests are one to each node at the start, and the usage request itself.
+        # Three more requests were counted: one to each node at the start, and the usage request itself.
         assert usage["today"]["count"] == len(answers) + 3
     assert process.returncode == 0
     assert [path.name for path in (open_folder / "a").iterdir()] == ["said"]

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 @pytest.fixture
 def vault() -> Iterator[Path]:
     """A folder that the server's user can write to."""
-    folder = Path(f"/tmp/counterfoil-vault-{os.getpid()}")  # noqa: S108 - removed below
+    folder = Path(f"/tmp/counterfoil-vault-{os.getpid()}")  # noqa: S108 - deleted after the test
     (folder / "wal").mkdir(parents=True)
     if os.getuid() == 0:
         shutil.chown(folder, "nobody")

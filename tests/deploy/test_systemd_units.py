@@ -1,4 +1,4 @@
-"""The systemd units: systemd itself finds nothing wrong with them, and the unit that loads does what it says."""
+"""systemd reports no problems in our units, and the command of the load unit works."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from waiting import until
 
 UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
 SERVICES = sorted(UNITS.glob("*.service"))
-# The score of `systemd-analyze security`: 100 means no protection at all; ours is 13.
+# The highest accepted score of `systemd-analyze security`. 100 means no protection at all; our units score 13.
 MOST_EXPOSED = 20
 INSTALLED = "/opt/counterfoil/bin/counterfoil"
 SHOP = b'{"kind":"shop","id":"sh_1","name":"Riverside"}\n'
@@ -60,7 +60,7 @@ def test_the_exposure_of_the_services_is_low(unit: Path) -> None:
 
 
 def command() -> list[str]:
-    """The command of the unit that loads, with this program and without its folder."""
+    """Return the command of the load unit, changed to run with this interpreter."""
     text = (UNITS / "counterfoil-load.service").read_text("utf-8")
     (found,) = re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)
     program, *words = found.split()

@@ -1,4 +1,4 @@
-"""The totals of a day, from the JSON of its bills."""
+"""Day totals are computed from the JSON of the bills."""
 
 from hashlib import md5
 

@@ -1,4 +1,4 @@
-"""Sudden changes against earlier loads: what raises an alarm, what does not, and what ends one."""
+"""Tests when a difference from earlier loads raises an alarm, and when the alarm ends."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ MINUTE_MS = 60_000
 
 
 def load(lines: int = 1_000, **counts: Any) -> DeliveryCounts:
-    """Return the counts of a load of bills."""
+    """Return the counts for one load of bills."""
     return DeliveryCounts(**{"lines": lines, "bills": lines, "records": {"bill": lines}, **counts})
 
 
@@ -125,7 +125,7 @@ def test_a_name_that_the_first_loads_had_is_known() -> None:
     assert not after(load(unknown={"bill: note": 1_000}), intake=intake).alarms
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_intake_has_a_bounded_size() -> None:
     intake = Intake()
     for number in range(100):
         names = {f"bill: x{number}-{n}": 20 for n in range(200)}

@@ -1,4 +1,4 @@
-"""One served demo for all third-party programs of a test process."""
+"""One running demo service, shared by all third-party programs in a test process."""
 
 from collections.abc import Iterator
 

@@ -1,11 +1,11 @@
-"""Programs of npm packages, which `make node-tools` installs. A test without them is skipped and says so."""
+"""Programs from npm packages, installed by `make node-tools`. Tests that need a missing program are skipped."""
 
 from pathlib import Path
 
 import pytest
 
 MODULES = Path(__file__).parents[2] / ".ci" / "node" / "node_modules"
-# No program may ask its maker for updates or report its use.
+# Disable update checks and telemetry.
 OFFLINE = {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true", "NO_UPDATE_NOTIFIER": "1"}
 
 needs_node_tools = pytest.mark.skipif(

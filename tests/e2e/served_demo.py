@@ -1,4 +1,4 @@
-"""The demo's group, served in this process, and the start of third-party programs that read it."""
+"""Serves the demo's data in this process, and runs third-party programs that read it."""
 
 import os
 import sqlite3
@@ -18,7 +18,7 @@ PLAN = WorldPlan(until=date(2026, 1, 31), seed=SEED, days=40, bills=1_500, membe
 
 
 class Demo:
-    """The served data of the demo."""
+    """A running service with the data of the demo."""
 
     def __init__(self, folder: Path) -> None:
         flags = {"store": str(folder), "secret": showcase.demo_secret(SEED), "log": "off"}
@@ -37,7 +37,7 @@ class Demo:
         return self.shown.key(purpose).text
 
     def held(self, shop_ids: set[str], *, tracked_only: bool = False) -> set[tuple[str, str]]:
-        """Return the IDs of the bills that the store itself holds for these shops: all, or those with `updatedAt`."""
+        """Return the IDs of these shops' bills directly from the store: all bills, or only those with `updatedAt`."""
         with closing(sqlite3.connect(self.settings.store / "books.sqlite3")) as books:
             query = "SELECT shops.id, bills.id, updated_at FROM bills JOIN shops ON shops.number = bills.shop"
             rows = books.execute(query).fetchall()
@@ -49,7 +49,7 @@ class Demo:
 
 
 def run(*command: str, cwd: Path, environment: dict[str, str] | None = None) -> str:
-    """Run a program, which must succeed; return its output."""
+    """Run a program that must succeed; return its output."""
     done = subprocess.run(
         command,
         cwd=cwd,

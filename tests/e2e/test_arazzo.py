@@ -1,4 +1,4 @@
-"""The Arazzo description of the sync procedure, run by Redocly against the demo."""
+"""Redocly runs the Arazzo description of the sync procedure against the demo."""
 
 import json
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 
 class Exchange(Struct, frozen=True):
-    """One request of a workflow and its response."""
+    """A request made by a workflow, and the response."""
 
     path: str
     query: dict[str, str]
@@ -35,13 +35,13 @@ def workflows() -> list[Json]:
 
 
 def respect(demo: Demo, folder: Path, workflow: str, key: str, page: int = 200) -> list[Exchange]:
-    """Run a workflow, which must succeed; return its requests and responses."""
+    """Run a workflow that must succeed; return its requests and responses."""
     text = DESCRIPTION.read_text("utf-8")
     assert text.count("value: 200\n") == 1
     (folder / "procedure.arazzo.yaml").write_text(text.replace("value: 200\n", f"value: {page}\n"))
     (folder / "openapi.json").write_bytes(demo.server.client.get(f"{demo.url}/ext/v1/openapi.json").content)
     first = PLAN.until - timedelta(days=30)
-    # The key is in an environment variable because arguments are visible in the list of processes.
+    # The key is passed in an environment variable because command-line arguments are visible to other users.
     inputs = {"REDOCLY_CLI_RESPECT_INPUT": f"key={key},from={first:%Y%m%d},to={PLAN.until:%Y%m%d}"}
     told = run(
         node_program("redocly"),
@@ -70,7 +70,7 @@ def exchange(entry: Json) -> Exchange:
 
 
 def rows(exchanges: Iterable[Exchange], path: str, **query: str) -> list[Json]:
-    """Return the rows of all responses to this path with these parameters."""
+    """Return the rows from all responses to requests for this path with these parameters."""
     return [
         row
         for exchange in exchanges

@@ -1,4 +1,4 @@
-"""The TypeScript program of docs/integrate.md, compiled with types that are generated from the served document."""
+"""The TypeScript program in docs/integrate.md, compiled with types generated from the OpenAPI document."""
 
 import json
 import re
@@ -47,7 +47,7 @@ export const tel: Schemas["Member"]["tel"] = null;
 
 
 def program() -> str:
-    """Return the only TypeScript program of the document, with small pages so that it must follow cursors."""
+    """Return the only TypeScript program in docs/integrate.md, with pages so small that it must follow cursors."""
     [code] = re.findall(r"```ts\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
     assert code.count("limit: 200") == 1
     return str(code.replace("limit: 200", f"limit: {PAGE}"))
@@ -55,7 +55,7 @@ def program() -> str:
 
 @pytest.fixture(scope="module")
 def compiled(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the program of the document, compiled strictly with the generated types."""
+    """A folder with the program, compiled in strict mode with the generated types."""
     folder = tmp_path_factory.mktemp("typescript")
     (folder / "document.json").write_bytes(demo.server.client.get(f"{demo.url}/ext/v1/openapi.json").content)
     run(node_program("openapi-typescript"), "document.json", "--output", "openapi.ts", cwd=folder)
@@ -68,13 +68,13 @@ def compiled(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read_with(compiled: Path, demo: Demo, key: str) -> dict[str, int]:
-    """Run the program; return the number of bills that it has read from each shop."""
+    """Run the program; return the number of bills that it read from each shop."""
     environment = {"COUNTERFOIL_URL": f"{demo.url}/ext/v1", "COUNTERFOIL_KEY": key}
     lines = run("node", "bills.js", cwd=compiled, environment=environment).splitlines()
     return {shop_id: int(count) for shop_id, count in (line.split() for line in lines)}
 
 
-# This is one test because it takes seconds to generate and compile the types.
+# Generating and compiling the types takes seconds, so all checks are in one test.
 @needs_node_tools
 def test_a_typescript_program_with_generated_types_reads_every_bill_and_reports_an_error(
     compiled: Path, demo: Demo

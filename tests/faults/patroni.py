@@ -187,7 +187,11 @@ class Cluster:
 
 
 def _as_ordinary_user(user: str | None) -> tuple[str, ...]:
-    """Return a prefix that changes the user, because PostgreSQL refuses root, but keeps access to root's Python."""
+    """Return a command prefix that runs a program as this user.
+
+    PostgreSQL refuses to run as root. The program can still read files that only root
+    can read, such as a Python installation in root's home folder.
+    """
     if user is None:
         return ()
     return ("setpriv", f"--reuid={user}", "--clear-groups", *servers.MAY_OPEN_ALL, "--pdeathsig=TERM")

@@ -25,7 +25,7 @@ SHORT, LONG = 10_000, 1_000_000
 # On a busy machine, a comparison of few samples sometimes exceeds the bound; a real difference exceeds it every time.
 ATTEMPTS = 3
 PLANTED_US = 5
-# The number of IDs of each kind that belong to us, to the other franchise, or to nobody.
+# The number of IDs per kind and owner. An ID belongs to our franchise, to the other franchise, or to nobody.
 NUMBER = 300
 
 Ids = dict[str, list[str]]

@@ -22,7 +22,11 @@ Ask = Callable[[str], object]
 
 
 class Comparison(Struct, frozen=True):
-    """Welch's t of all samples and of the fastest nine tenths, and the difference between the means of the latter."""
+    """The result of a comparison of two groups of samples.
+
+    `t` is Welch's t for all samples. `trimmed_t` is the same for the fastest 90% of
+    them, and `difference_ns` is the difference between the means of that part.
+    """
 
     t: float
     trimmed_t: float
@@ -34,7 +38,7 @@ class Comparison(Struct, frozen=True):
 
 
 def compare(ask: Ask, first: Sequence[str], second: Sequence[str], samples: int, seed: int = 1) -> Comparison:
-    """Call `ask` with elements of both in random order, `samples` times in total; compare how long the calls took."""
+    """Call `ask` `samples` times with random elements of both groups; compare how long the calls took."""
     draw = random.Random(seed)  # noqa: S311 - the same order in every run, nothing secret
     took: tuple[list[int], list[int]] = ([], [])
     clock = time.perf_counter_ns

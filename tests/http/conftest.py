@@ -5,7 +5,7 @@ import pytest
 
 from running_service import RunningService, backend_settings
 
-# These tests depend most on the store. On PostgreSQL, the other tests run only in `make test-long`.
+# The tests that depend most on the store. On PostgreSQL, all others run only in `make test-long`.
 OF_THE_BOOKS = {
     "test_transactions_by_change.py",
     "test_transaction.py",

@@ -1,4 +1,4 @@
-"""GET /v1/changes over HTTP: marks, cursors and pages. tests/ports/test_change_feed.py tests what a pass returns."""
+"""GET /v1/changes over HTTP: marks, cursors and pages. tests/ports/test_change_feed.py covers the contents."""
 
 import base64
 from pathlib import Path
@@ -17,7 +17,7 @@ KEPT_SEC = REMOVALS_KEPT_MS / 1000
 
 
 def tick(service: RunningService) -> None:
-    """Let time pass, so that the horizon is later than what was loaded."""
+    """Advance the clock and the horizon, so that the feed includes everything loaded so far."""
     service.clock.advance(1)
     service.ledger.advance_horizon()
 
@@ -29,7 +29,7 @@ def page(service: RunningService, key: str, **query: Any) -> Record:
 
 
 def read(service: RunningService, key: str, **query: Any) -> tuple[list[Record], str]:
-    """Read one pass; return its elements and its mark."""
+    """Read one complete pass; return its elements and its mark."""
     elements: list[Record] = []
     cursor: Record = {}
     for _ in range(50):
@@ -97,9 +97,7 @@ def test_a_limit_is_never_refused(shared_service: RunningService, limit: str, si
     assert len(shared_service.get_unchecked("changes", key, limit=limit).json()["data"]) == size
 
 
-def test_a_bill_that_was_removed_or_changed_comes_in_the_next_pass(
-    shared_service: RunningService, of: Record, key: str
-) -> None:
+def test_a_removed_or_changed_bill_is_in_the_next_pass(shared_service: RunningService, of: Record, key: str) -> None:
     sold = bill(of, history=True)
     shared_service.load(sold)
     tick(shared_service)
@@ -135,7 +133,7 @@ def test_a_mark_or_cursor_of_another_key_or_scope_is_refused(
         assert shared_service.error("changes", other, cursor=cursor) == "bad_cursor"
 
 
-def test_every_changed_bit_of_a_mark_or_cursor_is_noticed(shared_service: RunningService, of: Record) -> None:
+def test_every_tampered_mark_or_cursor_is_refused(shared_service: RunningService, of: Record) -> None:
     key = shared_service.key(franchise=of["franchiseId"], per_min=10_000)
     _, mark = read(shared_service, key)
     cursor = page(shared_service, key, limit=2)["nextCursor"]
@@ -150,7 +148,7 @@ def test_every_changed_bit_of_a_mark_or_cursor_is_noticed(shared_service: Runnin
             assert shared_service.error("changes", key, **query) == "bad_cursor"
 
 
-def test_a_mark_is_no_cursor_and_a_cursor_is_no_mark(shared_service: RunningService, key: str) -> None:
+def test_marks_and_cursors_are_not_interchangeable(shared_service: RunningService, key: str) -> None:
     _, mark = read(shared_service, key)
     cursor = page(shared_service, key, limit=2)["nextCursor"]
     assert shared_service.error("changes", key, cursor=mark) == "bad_cursor"
@@ -170,7 +168,7 @@ def test_a_cursor_is_valid_only_with_the_mark_of_its_pass(shared_service: Runnin
     assert shared_service.error("changes", key, since=later, cursor=changed) == "bad_cursor"
 
 
-def test_the_tag_of_a_pass_without_changes_stays(shared_service: RunningService, key: str) -> None:
+def test_the_tag_of_a_pass_without_changes_stays_the_same(shared_service: RunningService, key: str) -> None:
     _, mark = read(shared_service, key)
     tag = shared_service.get("changes", key, since=mark).headers["etag"]
     tick(shared_service)
@@ -193,7 +191,7 @@ def test_a_request_without_a_key_is_refused(shared_service: RunningService) -> N
     assert shared_service.error("changes") == "invalid_key"
 
 
-# --- what needs a service of its own ----------------------------------------------
+# --- tests that need their own service ---------------------------------------------
 
 
 def test_a_mark_is_refused_after_four_hundred_days(service: RunningService) -> None:
@@ -214,7 +212,7 @@ def test_a_mark_is_refused_after_four_hundred_days(service: RunningService) -> N
 
 
 def test_a_mark_from_a_later_state_of_the_store_is_refused(service: RunningService) -> None:
-    """The store was put back by hand, and its clock is behind."""
+    """This happens if an operator restores the store by hand while the clock is behind."""
     of = branch()
     key = service.key(franchise=of["franchiseId"])
     service.load(of, bill(of))
@@ -244,7 +242,7 @@ def test_a_shop_that_moves_between_franchises_is_seen_by_both(service: RunningSe
 
 
 def test_a_mark_from_before_a_restore_is_refused(tmp_path: Path) -> None:
-    """A client may have received changes that the backup does not have."""
+    """A client may have received changes that are not in the backup."""
     service, of = RunningService(tmp_path), branch()
     key = service.key(franchise=of["franchiseId"])
     service.load(of, *bills(of, 3))

@@ -1,4 +1,4 @@
-"""GET /v1/digests over HTTP: parameters, pages and scope. tests/ports/test_digests.py tests the totals themselves."""
+"""GET /v1/digests over HTTP: parameters, pages and scope. tests/ports/test_digests.py covers the totals."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from running_service import RunningService
 
 @pytest.fixture
 def of(shared_service: RunningService) -> Record:
-    """A branch with a bill on each of four days, and one without a date."""
+    """A branch with one bill on each of four days, and one undated bill."""
     of = branch()
     dated = [bill(of, closedAt=f"2026-01-0{day}T12:00:00+07:00") for day in range(1, 5)]
     shared_service.load(of, *dated, bill(of, closedAt=None))

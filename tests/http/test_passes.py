@@ -120,7 +120,7 @@ def test_a_pass_ends_although_every_page_is_followed_by_a_change(service: Runnin
 def test_a_pass_ends_although_others_begin_after_every_page_and_every_page_is_followed_by_a_change(
     service: RunningService, key: str
 ) -> None:
-    """Readers at one position share a bound only if they began within a day of each other."""
+    """Readers at the same position share a horizon only if their passes began within a day of each other."""
     _, cursor, _ = page(service, key, limit=1, **CHANGES)
     for change in range(200):
         if cursor is None:

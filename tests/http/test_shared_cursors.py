@@ -18,7 +18,7 @@ from running_service import RunningService
 
 every_list = pytest.mark.parametrize("kind", [ChangeList, DayList, MemberList])
 # In these two lists, a row that changes after it was read is not read again, so no page may report a later serverTime.
-# In the list by change it moves ahead of every reader and is read again, so a later serverTime is safe there.
+# In the list by change, such a row moves ahead of every reader and is read again, so a later serverTime is safe.
 lists_with_early_horizon = pytest.mark.parametrize("kind", [DayList, MemberList])
 every_limit = pytest.mark.parametrize("limit", [1, 2, 200])
 
@@ -338,7 +338,7 @@ def test_a_row_held_for_several_positions_has_a_cursor_for_each(
     assert len(set(held)) == 4
     first, *later = [listing.page(limit, cursor).rows for cursor in held]
     assert first == list(range(limit + 1, 2 * limit + 1))
-    # From the row's later positions, at most the row itself is read, because it moved once more.
+    # A page after one of the row's later positions has at most the row itself, because the row has moved again.
     assert all(rows in ([], [limit]) for rows in later)
 
 

@@ -1,4 +1,4 @@
-"""Invented exports, and the import of them."""
+"""Writes made-up exports and imports them."""
 
 import tomllib
 from pathlib import Path
@@ -10,7 +10,7 @@ from counterfoil.importing.tables import ImportOptions
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
-# One row per line of a bill, as most tills export it.
+# Most tills export one row for each line of a bill.
 MAPPING = """
 [dates]
 order = "dmy"
@@ -29,7 +29,7 @@ HEADING = "Bill,Date,Item,Qty,Amount,Total\n"
 
 
 class Outcome:
-    """What an import yielded."""
+    """The result of an import: bills, shops, and rejected and skipped rows."""
 
     def __init__(self, found: list[Imported]) -> None:
         records = [one.record for one in found if isinstance(one, ImportedRecord)]

@@ -16,7 +16,7 @@ needs_mariadb = pytest.mark.skipif(
 
 
 class MariaDb(Server):
-    """A server without a password, in a folder of its own."""
+    """A server without a password, with its own data folder."""
 
     def __init__(self) -> None:
         super().__init__("mariadb")

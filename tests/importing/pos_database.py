@@ -1,4 +1,4 @@
-"""A POS's database for the tests: its tables, the mapping that reads them, and the import into a store."""
+"""A POS database for tests: its tables, a mapping that reads them, and imports into a store."""
 
 import json
 from pathlib import Path
@@ -43,7 +43,7 @@ amount = "amount"
 
 
 class PosImport:
-    """Imports of a database with one mapping, state file and store."""
+    """Imports a database repeatedly with the same mapping, state file and store."""
 
     def __init__(self, folder: Path, url: str, mapping: str = MAPPING) -> None:
         self.command = Command(folder / "store")
@@ -53,7 +53,7 @@ class PosImport:
         self.mapping.write_text(mapping, "utf-8")
 
     def run(self, *options: object, status: int = 0) -> Any:
-        """Import once; return what the load said. The shop is part of every import."""
+        """Import and load once; return the parsed summary. Every import also writes the shop."""
         arguments = ("--format", "database", "--url", self.url, "--mapping", self.mapping, "--state", self.state)
         told = self.command("import", *arguments, "--load", "--json", *options, status=status)
         return json.loads(told.stdout)
@@ -64,5 +64,5 @@ class PosImport:
 
 
 def bills_in(told: Any) -> int:
-    """The bills that an import read."""
+    """Return the number of bills that an import read."""
     return int(told["import"]["bills"])

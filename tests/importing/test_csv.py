@@ -1,4 +1,4 @@
-"""CSV files with a mapping: joins, formats, refunds, voids, and what is rejected."""
+"""CSV files with a mapping: joins, formats, refunds, voids and rejected rows."""
 
 import json
 from contextlib import closing
@@ -17,7 +17,7 @@ TWO_BILLS = (
 )
 
 
-def test_rows_of_a_bill_become_its_lines_wherever_they_stand(tmp_path: Path) -> None:
+def test_rows_of_a_bill_become_its_lines_in_any_order(tmp_path: Path) -> None:
     found = imported("csv", written(tmp_path, HEADING + TWO_BILLS), mapping=MAPPING)
     assert [bill["id"] for bill in found.bills] == ["A1", "A2"]
     assert found.bills[0] == {
@@ -60,7 +60,7 @@ def test_the_delimiter_is_found_in_the_heading(tmp_path: Path, delimiter: str) -
     assert imported("csv", export, mapping=MAPPING).bill["lines"] == [{"name": "Tea", "qty": "1", "total": "50"}]
 
 
-def test_a_title_above_the_heading_is_passed_over(tmp_path: Path) -> None:
+def test_a_title_above_the_heading_is_skipped(tmp_path: Path) -> None:
     export = written(tmp_path, "Sales report,,,,,\n\n" + HEADING + TWO_BILLS)
     found = imported("csv", export, mapping=MAPPING + "[file]\nheadingLine = 3\n")
     assert len(found.bills) == 2
@@ -102,7 +102,7 @@ def test_lines_and_payments_of_other_files_are_joined_by_their_key(tmp_path: Pat
     assert found.reasons == [("lines.csv", 4, "no_bill")]
 
 
-def test_one_column_per_way_of_paying_gives_the_payments_that_were_made(tmp_path: Path) -> None:
+def test_one_column_per_payment_method_gives_the_payments_that_were_made(tmp_path: Path) -> None:
     mapping = """
 [shop]
 id = "s"
@@ -203,7 +203,7 @@ def test_a_bill_with_one_bad_line_is_rejected_as_a_whole(tmp_path: Path) -> None
     assert found.rejected[0].bill == "A1"
 
 
-def test_bytes_of_another_encoding_reject_their_row_only(tmp_path: Path) -> None:
+def test_bytes_in_another_encoding_reject_only_their_row(tmp_path: Path) -> None:
     path = tmp_path / "export.csv"
     path.write_bytes(
         HEADING.encode() + b"A1,14/11/2026 18:05,\xa2\xe9\xd2\xc7,1,50,50\nA2,14/11/2026 18:05,Tea,1,5,5\n"
@@ -213,7 +213,7 @@ def test_bytes_of_another_encoding_reject_their_row_only(tmp_path: Path) -> None
     assert found.reasons == [("export.csv", 2, "bad_row")]
 
 
-def test_lines_are_counted_over_cells_with_line_breaks(tmp_path: Path) -> None:
+def test_line_numbers_are_correct_after_cells_with_line_breaks(tmp_path: Path) -> None:
     export = written(tmp_path, HEADING + 'A1,14/11/2026 18:05,"Tea\nwith ice",1,50,50\nA2,bad,Tea,1,50,50\n')
     found = imported("csv", export, mapping=MAPPING)
     assert found.bill["lines"][0]["name"] == "Tea\nwith ice"
@@ -265,7 +265,7 @@ def test_a_bill_without_a_time_is_converted_if_the_mapping_allows_it(tmp_path: P
     assert "closedAt" not in imported("csv", written(tmp_path, HEADING + "A1,,Tea,1,50,50\n"), mapping=mapping).bill
 
 
-def test_an_order_that_no_date_shows_is_asked_for(tmp_path: Path) -> None:
+def test_an_ambiguous_date_order_must_be_given_by_the_operator(tmp_path: Path) -> None:
     mapping = MAPPING.replace('order = "dmy"', "")
     export = written(tmp_path, HEADING + "A1,01/10/2026 18:05,Tea,1,50,50\n")
     with pytest.raises(ImportFailed, match=r"export.csv line 2 has 01/10/2026 18:05. Use --date-order dmy"):
@@ -282,14 +282,14 @@ def test_an_order_that_no_date_shows_is_asked_for(tmp_path: Path) -> None:
         (b"", "has no heading"),
     ],
 )
-def test_a_file_that_is_not_csv_is_named_for_what_it_is(tmp_path: Path, start: bytes, message: str) -> None:
+def test_a_file_that_is_not_csv_is_refused_with_its_actual_type(tmp_path: Path, start: bytes, message: str) -> None:
     path = tmp_path / "export.csv"
     path.write_bytes(start)
     with pytest.raises(ImportFailed, match=message):
         imported("csv", path, mapping=MAPPING)
 
 
-def test_a_temporary_file_that_cannot_grow_is_reported_with_what_to_do(tmp_path: Path) -> None:
+def test_a_full_disk_for_temporary_files_is_reported_with_what_to_do(tmp_path: Path) -> None:
     def fill(rows_by_bill: SortedRows) -> None:
         for number in range(20_000):
             rows_by_bill.add(BILL, f"A{number}", 0, number, ["x" * 100])
@@ -322,7 +322,7 @@ def test_a_mistake_in_the_mapping_is_named(tmp_path: Path, mapping: str, message
         imported("csv", written(tmp_path, HEADING), mapping=mapping)
 
 
-def test_every_record_is_json_whose_numbers_are_written_out(tmp_path: Path) -> None:
+def test_every_record_is_json_with_numbers_in_plain_notation(tmp_path: Path) -> None:
     export = written(tmp_path, HEADING + "A1,14/11/2026 18:05,Tea,0.1,0.30,999999999999999.99\n")
     bill = imported("csv", export, mapping=MAPPING).bill
     assert json.loads(json.dumps(bill)) == bill

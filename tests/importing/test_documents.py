@@ -1,4 +1,4 @@
-"""JSON files of orders in every shape, split at any place."""
+"""Orders are read from JSON files of every supported layout, wherever the text is split into chunks."""
 
 import io
 import json
@@ -46,14 +46,14 @@ def test_an_empty_page_has_no_orders() -> None:
 @pytest.mark.parametrize(
     "text", ['{"data": [{"id": 1}', '{"id": 1}\n***\n{"id": 2}', '{"id": 1}}', "hello", '[{"id": 1}']
 )
-def test_text_that_is_not_whole_json_is_refused_and_never_passed_over(text: str, tmp_path: Path) -> None:
+def test_incomplete_json_is_refused_and_never_skipped(text: str, tmp_path: Path) -> None:
     path = tmp_path / "orders.json"
     path.write_text(text, "utf-8")
     with pytest.raises(ImportFailed, match=r"orders\.json"):
         list(read_orders(path, "data"))
 
 
-def test_an_object_that_is_not_valid_json_is_a_problem_of_its_line(tmp_path: Path) -> None:
+def test_an_object_that_is_not_valid_json_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "orders.json"
     path.write_text('{"id": 1}\n{"id": nope}\n{"id": 3}\n', "utf-8")
     first, second, third = read_orders(path, "data")

@@ -1,11 +1,11 @@
-"""The fields of a mapping are those of the published schemas."""
+"""A mapping can fill the same fields that the published schemas define."""
 
 import pytest
 
 from counterfoil.importing.fields import BILL_FIELDS, GROUPS, LINE_FIELDS, PAYMENT_FIELDS
 from counterfoil.ingest.fields import FieldType, known_fields
 
-# What only a POS's own export can give: lists of objects within a bill.
+# Fields that a mapping cannot fill from one column: the kind of record, and lists of objects in a bill.
 NOT_IN_A_TABLE = {"kind", "lines", "payments", "amounts.campaigns", "amounts.coupons"}
 
 

@@ -1,4 +1,4 @@
-"""Every command of docs/from-your-pos.md, run in order in a shell, prints what the page says."""
+"""The commands in docs/from-your-pos.md, run in order in a shell, print the output shown on the page."""
 
 import os
 import re
@@ -36,7 +36,7 @@ pytestmark = [
 
 
 class Shell:
-    """One bash for the whole page, in a folder that has the examples."""
+    """A single bash process for the whole page, started in a folder that contains the examples."""
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self._bash = subprocess.Popen(
@@ -65,20 +65,20 @@ class Shell:
 
 
 def commands(block: str) -> list[tuple[str, str]]:
-    """The commands of a block with the output that the page shows."""
+    """Return the commands in a code block, each with the output shown below it."""
     parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
     return [(command, output) for command, _, output in (part.partition("\n") for part in parts)]
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Whether this is the output; `…` stands for the rest of a line or for any lines, and times may differ."""
+    """Return whether the output is as shown. `…` matches any text, including line breaks; times may differ."""
     pattern = re.escape(TIMING.sub("TIMING", shown)).replace("…", "(?s:.*)")
     return re.fullmatch(pattern, TIMING.sub("TIMING", printed)) is not None
 
 
 @contextmanager
 def pos_database() -> Iterator[str]:
-    """The tables that the page's queries read, with two bills."""
+    """Create the tables that the queries on the page read, with two bills; yield the database's URL."""
     server = servers.postgres(18)
     server.command("DROP DATABASE IF EXISTS pos_guide WITH (FORCE)")
     server.command("CREATE DATABASE pos_guide")

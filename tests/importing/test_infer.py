@@ -1,4 +1,4 @@
-"""A proposed mapping: columns by their headings and values, in English and Thai, and what it could not decide."""
+"""Tests for proposed mappings: columns recognised by English and Thai headings and by values, and open questions."""
 
 import tomllib
 from pathlib import Path
@@ -65,7 +65,7 @@ def test_lines_and_payments_of_other_files_are_found(tmp_path: Path) -> None:
     assert [line["name"] for line in found.bills[0]["lines"]] == ["Tea", "Rice"]
 
 
-def test_an_order_of_day_and_month_that_no_date_shows_is_left_to_the_operator(tmp_path: Path) -> None:
+def test_an_ambiguous_date_order_is_left_to_the_operator(tmp_path: Path) -> None:
     export = written(tmp_path, "Bill No,Date,Total\n1,01/10/2026 10:00,5\n2,02/10/2026 10:00,6\n")
     proposal, mapping = inferred(export, shop="s")
     assert "order" not in mapping["dates"]
@@ -81,7 +81,7 @@ def test_dates_without_a_time_of_day_get_noon_and_a_question(tmp_path: Path) -> 
     assert any(one.startswith("the time of day.") for one in proposal.undecided)
 
 
-def test_a_total_that_differs_between_the_rows_of_a_bill_is_that_of_the_line(tmp_path: Path) -> None:
+def test_a_total_that_differs_between_the_rows_of_a_bill_is_a_line_total(tmp_path: Path) -> None:
     rows = "1,31/10/2026 10:00,Tea,1,50\n1,31/10/2026 10:00,Rice,2,190\n"
     proposal, mapping = inferred(written(tmp_path, "Bill No,Date,Item,Qty,Total\n" + rows), shop="s")
     assert mapping["line"]["total"] == "Total"
@@ -89,7 +89,7 @@ def test_a_total_that_differs_between_the_rows_of_a_bill_is_that_of_the_line(tmp
     assert any("the sum of the lines" in one for one in proposal.undecided)
 
 
-def test_a_column_per_way_of_paying_becomes_payments(tmp_path: Path) -> None:
+def test_one_column_per_payment_method_becomes_payments(tmp_path: Path) -> None:
     rows = "1,31/10/2026 10:00,100,40,60\n2,31/10/2026 11:00,5,5,\n"
     _, mapping = inferred(written(tmp_path, "Bill No,Date,Total,Cash,Credit Card\n" + rows), shop="s")
     assert [one["amount"] for one in mapping["payment"]] == ["Cash", "Credit Card"]
@@ -103,7 +103,7 @@ def test_open_bills_are_skipped_and_unknown_states_are_asked_about(tmp_path: Pat
     assert any("what these mean, in Status: Parked" in one for one in proposal.undecided)
 
 
-def test_what_an_export_does_not_have_is_told(tmp_path: Path) -> None:
+def test_data_missing_from_an_export_is_reported(tmp_path: Path) -> None:
     proposal, _ = inferred(written(tmp_path, "Colour,Shape,Bill No\nred,round,1\n"), shop="s")
     told = " ".join(proposal.missing)
     for what in ("the time of the bills", "the total of the bills", "the lines", "the payments"):
@@ -111,7 +111,7 @@ def test_what_an_export_does_not_have_is_told(tmp_path: Path) -> None:
     assert proposal.unused == ["Colour", "Shape"]
 
 
-def test_a_row_of_totals_below_a_few_bills_does_not_hide_what_the_columns_are(tmp_path: Path) -> None:
+def test_columns_are_recognised_despite_a_row_of_totals(tmp_path: Path) -> None:
     text = "วันที่,เวลา,เลขที่ใบเสร็จ,ยอดสุทธิ\n14/11/2569,18:05,R1,220\n14/11/2569,19:20,R2,80\nรวม,,,300\n"
     export = written(tmp_path, text)
     proposal, mapping = inferred(export, shop="s")
@@ -121,7 +121,7 @@ def test_a_row_of_totals_below_a_few_bills_does_not_hide_what_the_columns_are(tm
     assert found.reasons == [("export.csv", 4, "no_id")]
 
 
-def test_a_title_above_the_heading_is_passed_over(tmp_path: Path) -> None:
+def test_a_title_above_the_heading_is_skipped(tmp_path: Path) -> None:
     text = "Sales report,,\n,,\nBill No,Date,Total\n1,31/10/2026 10:00,5\n"
     proposal, mapping = inferred(written(tmp_path, text), shop="s")
     assert mapping["file"]["headingLine"] == 3

@@ -1,4 +1,4 @@
-"""A POS's database on MySQL or MariaDB as the source."""
+"""Imports from a POS database on MySQL or MariaDB."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,7 +11,7 @@ from importing.pos_database import MAPPING, TABLES, PosImport, bills_in
 
 mysql = pytest.importorskip("pymysql", reason="PyMySQL is not installed, so MySQL was NOT tested (the extra `mysql`)")
 
-from importing.mariadb import mariadb, needs_mariadb  # noqa: E402 - needs PyMySQL
+from importing.mariadb import mariadb, needs_mariadb  # noqa: E402 - must follow the check for PyMySQL
 
 pytestmark = [needs_mariadb, pytest.mark.xdist_group("mariadb")]
 
@@ -34,7 +34,7 @@ def pos(tmp_path: Path, connection: Any) -> PosImport:
 
 
 def sell(connection: Any, number: int, updated: str = "NOW(6)", state: str = "paid") -> None:
-    """Write a bill with a line and a payment, or void one that was written before."""
+    """Write a bill with one line and one payment, or void an existing bill."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"REPLACE INTO bills VALUES ({number}, '2026-11-14 18:05:00', 240.10, '{state}', {updated})"  # noqa: S608
@@ -45,7 +45,9 @@ def sell(connection: Any, number: int, updated: str = "NOW(6)", state: str = "pa
         cursor.execute("INSERT INTO bill_payments VALUES (%s, 'Cash', 240.10)", (number,))
 
 
-def test_the_first_import_reads_all_and_the_next_what_is_new_or_changed(pos: PosImport, connection: Any) -> None:
+def test_the_first_import_reads_everything_and_the_next_only_new_or_changed_bills(
+    pos: PosImport, connection: Any
+) -> None:
     sell(connection, 1, "NOW(6) - INTERVAL 30 HOUR")
     sell(connection, 2, "NOW(6) - INTERVAL 20 HOUR")
     sell(connection, 9, state="100% open")
@@ -92,7 +94,8 @@ def test_a_watermark_that_is_a_number_is_read_with_an_overlap(tmp_path: Path, co
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM bills WHERE no > 5")
     connection.commit()
-    # Numbers below the saved one show that the database was restored, so its next bills will have them again.
+    # If the highest number is below the saved one, the database was restored and will reuse numbers, so everything
+    # is read again.
     assert bills_in(pos.run()) == 5
 
 

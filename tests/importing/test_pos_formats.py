@@ -1,4 +1,4 @@
-"""Loyverse, Square and Foodics: sales, refunds, voids, open orders, and exact amounts."""
+"""Exports from Loyverse, Square and Foodics: sales, refunds, voids, open orders and exact amounts."""
 
 import json
 from pathlib import Path
@@ -172,7 +172,7 @@ def test_an_order_in_another_currency_is_rejected(tmp_path: Path) -> None:
         ({"order_id": "x", "version": 1, "location_id": "L"}, "not_an_order"),
     ],
 )
-def test_what_is_not_an_order_of_square_is_rejected(tmp_path: Path, order: dict[str, Any], reason: str) -> None:
+def test_an_object_that_is_not_a_square_order_is_rejected(tmp_path: Path, order: dict[str, Any], reason: str) -> None:
     found = imported("square", json_file(tmp_path, {"orders": [order]}))
     assert found.bills == []
     assert [one.reason for one in found.rejected] == [reason]

@@ -1,4 +1,4 @@
-"""A POS's database on PostgreSQL as the source: nothing is missed, whatever commits when."""
+"""Imports from a POS database on PostgreSQL miss nothing, in whatever order transactions commit."""
 
 import random
 from collections.abc import Iterator
@@ -41,14 +41,14 @@ def sell(url: str, number: int, updated: str = "now()", state: str = "paid") -> 
 def write_bill(connection: "psycopg.Connection[tuple[object, ...]]", number: int, updated: str, state: str) -> None:
     connection.execute(b"DELETE FROM bills WHERE no = %s", (number,))
     values = f"({number}, '2026-11-14 18:05:00+07', 240.10, '{state}', {updated})"
-    connection.execute(f"INSERT INTO bills VALUES {values}".encode())  # noqa: S608 - invented values
+    connection.execute(f"INSERT INTO bills VALUES {values}".encode())  # noqa: S608 - the values come from the tests
     connection.execute(b"DELETE FROM bill_lines WHERE bill_no = %s", (number,))
     connection.execute(b"INSERT INTO bill_lines VALUES (%s, 'Khao soi', 2, 240.10)", (number,))
     connection.execute(b"DELETE FROM bill_payments WHERE bill_no = %s", (number,))
     connection.execute(b"INSERT INTO bill_payments VALUES (%s, 'Cash', 240.10)", (number,))
 
 
-def test_the_first_import_reads_all_and_the_next_what_is_new_or_changed(pos: PosImport, url: str) -> None:
+def test_the_first_import_reads_everything_and_the_next_only_new_or_changed_bills(pos: PosImport, url: str) -> None:
     sell(url, 1, "now() - interval '3 hours'")
     sell(url, 2, "now() - interval '2 hours'")
     sell(url, 9, state="100% open")
@@ -71,7 +71,7 @@ def test_a_bill_has_the_lines_and_payments_of_the_same_snapshot(pos: PosImport, 
 
 def test_a_transaction_that_commits_after_later_ones_were_read_is_not_missed(pos: PosImport, url: str) -> None:
     with psycopg.connect(url) as slow:
-        # Its stamp is the time at which it began, as with every `now()`.
+        # `now()` returns the start of the transaction, so the time of this bill is before the other one's.
         write_bill(slow, 1, "now()", "paid")
         sell(url, 2, "clock_timestamp()")
         assert bills_in(pos.run()) == 1
@@ -112,7 +112,7 @@ def test_however_transactions_and_imports_interleave_the_store_ends_up_like_the_
     chance = random.Random(seed)  # noqa: S311 - a schedule, not a secret
     with ExitStack() as stack:
         idle = [stack.enter_context(psycopg.connect(url)) for _ in range(4)]
-        # Each till has bills of its own, so that no till waits for another.
+        # Each till writes different bills, so that no till waits for a row lock.
         numbers = {id(till): range(first, 100, 4) for first, till in enumerate(idle)}
         busy: list[psycopg.Connection[tuple[object, ...]]] = []
         for _ in range(40):
@@ -162,7 +162,7 @@ def test_the_state_is_not_advanced_while_a_row_is_rejected(pos: PosImport, url: 
     assert pos.state.exists()
 
 
-def test_rejected_rows_can_be_left_behind_on_purpose(pos: PosImport, url: str) -> None:
+def test_the_state_advances_past_rejected_rows_with_skip_rejected(pos: PosImport, url: str) -> None:
     sell(url, 1, state="unheard of")
     pos.run("--skip-rejected", status=3)
     assert pos.state.exists()
@@ -179,7 +179,7 @@ def test_the_state_is_not_advanced_if_the_load_fails(pos: PosImport, url: str) -
     assert pos.run()["added"] == 2
 
 
-def test_with_another_mapping_or_on_demand_everything_is_read_again(pos: PosImport, url: str) -> None:
+def test_everything_is_read_again_with_another_mapping_or_on_request(pos: PosImport, url: str) -> None:
     sell(url, 1, "now() - interval '1 day'")
     sell(url, 2)
     pos.run()
@@ -190,7 +190,7 @@ def test_with_another_mapping_or_on_demand_everything_is_read_again(pos: PosImpo
     assert (bills_in(told), told["changed"]) == (2, 2)
 
 
-def test_a_state_from_the_future_of_a_restored_database_is_not_believed(pos: PosImport, url: str) -> None:
+def test_a_state_that_is_later_than_the_database_is_ignored(pos: PosImport, url: str) -> None:
     sell(url, 1, "now() - interval '1 day'")
     pos.run()
     saved = pos.state.read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Cells of an export: numbers and dates as tills write them."""
+"""Numbers, dates, text and flags in the cells of an export, in the formats that tills write."""
 
 from decimal import Decimal
 
@@ -132,7 +132,7 @@ def test_a_date_that_does_not_exist_is_refused(cell: str, order: str) -> None:
         read_time(cell, DateFormat(), order)
 
 
-def test_text_loses_the_marks_of_a_spreadsheet() -> None:
+def test_spreadsheet_quoting_and_spaces_are_removed_from_text() -> None:
     assert clean(' ="00123" ') == "00123"
     assert clean("\u00a0A1\t") == "A1"
 

@@ -1,4 +1,4 @@
-"""Reading clean bills the fast way gives what reading them leniently gives."""
+"""The fast path for clean bills gives the same result as the lenient reader."""
 
 import copy
 import json
@@ -133,7 +133,7 @@ READER = Reader(PSEUDONYMS, FACTS.get)
 
 
 def assert_same(line: bytes, converter: BillConverter = CONVERTER, reader: Reader = READER) -> bool:
-    """Fail unless the fast way gives the same as the lenient way; return whether it gave anything."""
+    """Return whether the fast path accepts the line; if it does, the lenient reader must give the same result."""
     converted = converter.convert_clean(line)
     if converted is None:
         return False
@@ -145,7 +145,7 @@ def assert_same(line: bytes, converter: BillConverter = CONVERTER, reader: Reade
     return True
 
 
-def test_most_generated_bills_are_read_the_fast_way_with_the_same_result() -> None:
+def test_most_generated_bills_take_the_fast_path_with_the_same_result() -> None:
     lines = lines_of_a_world()
     shops = [record for record in map(parse_record_or_nothing, lines) if record.get("kind") == "shop"]
     facts = {shop["id"]: KnownFacts(1, shop_from(shop)[1]) for shop in shops}
@@ -162,7 +162,7 @@ def parse_record_or_nothing(line: bytes) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("shop", SHOPS, ids=lambda shop: shop["id"])
-def test_a_bill_with_every_field_is_read_the_fast_way(shop: dict[str, Any]) -> None:
+def test_a_bill_with_every_field_takes_the_fast_path(shop: dict[str, Any]) -> None:
     assert assert_same(json.dumps(BILL | {"shopId": shop["id"]}).encode())
 
 
@@ -199,7 +199,7 @@ def put(bill: dict[str, Any], path: tuple[Any, ...], value: Any) -> None:
         target[path[-1]] = value
 
 
-def test_every_field_that_is_read_the_fast_way_is_in_the_published_schema() -> None:
+def test_every_field_of_the_fast_path_is_in_the_published_schema() -> None:
     assert_fields_match(clean_bills._SourceBill, known_fields("bill"), {"removed"})
 
 

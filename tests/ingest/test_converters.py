@@ -1,4 +1,4 @@
-"""A load that converts bills in other processes ends exactly like one that converts them itself."""
+"""A load that converts bills in other processes has the same result as one that converts them itself."""
 
 import json
 import os
@@ -30,7 +30,7 @@ SHOP: dict[str, Any] = {"kind": "shop", "id": "s", "timezone": "Asia/Bangkok", "
 
 @pytest.fixture(autouse=True)
 def started(monkeypatch: pytest.MonkeyPatch) -> list["subprocess.Popen[bytes]"]:
-    """Start processes early and send them few lines at a time; return all processes that were started."""
+    """Make loads start processes early and send them only a few lines at a time; return the list of processes."""
     monkeypatch.setattr(converters, "LINES_BEFORE_START", 1)
     monkeypatch.setattr(converters, "MESSAGE_BYTES", 2_000)
     found: list[subprocess.Popen[bytes]] = []
@@ -54,7 +54,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list["subprocess.Popen[bytes]"]:
 def loaded(
     folder: Path, records: Iterable[Any], processes: int, batch: int = 20, *, strict: bool = False
 ) -> tuple[Summary, dict[str, list[Any]], bytes]:
-    """Load with a clock that stands still; return the summary, every row of every table, and the rejects file."""
+    """Load with a frozen clock; return the summary, every row of every table, and the rejects file."""
     ledger = SqliteLedger(folder, ManualClock(), PSEUDONYMS.fingerprint())
     rejects = RejectsFile(folder / "rejects")
     try:
@@ -80,7 +80,7 @@ def bill(number: int, shop: str = "s", **fields: Any) -> dict[str, Any]:
 
 
 def world_with_errors() -> list[Any]:
-    """Return a generated group with dirty values, lines that are rejected, duplicates and removals, not in order."""
+    """Return generated records in random order, with dirty values, invalid lines, duplicates and removals."""
     lines: list[Any] = lines_of_a_world()
     shops = [json.loads(line) for line in lines if line.startswith(b'{"kind":"shop"')]
     bills = [json.loads(line) for line in lines if line.startswith(b'{"kind":"bill"') and b"NaN" not in line]
@@ -88,7 +88,7 @@ def world_with_errors() -> list[Any]:
     lines += [shop | {"timezone": "Europe/London", "closingTime": "04:00"} for shop in shops[:2]]
     lines += [{"kind": "bill", "id": each["id"], "shopId": each["shopId"], "removed": True} for each in bills[:20]]
     lines += [each | {"rev": 5, "surprise": 1} for each in bills[:60:3]]
-    Random(7).shuffle(lines)  # noqa: S311 - a fixed order
+    Random(7).shuffle(lines)  # noqa: S311 - the order must be reproducible
     return [*shops[2:], *lines, *shops, *lines]
 
 
@@ -129,7 +129,7 @@ def test_a_shop_that_changes_between_its_bills_is_applied_to_the_bills_after_it(
     assert all(b'"Name 7"' in body for body in bodies)
 
 
-def test_more_shops_than_are_remembered_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_shops_than_the_cache_holds_give_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(converters, "MAX_KNOWN_SHOPS", 2)
     shops = [SHOP | {"id": f"s{number}"} for number in range(7)]
     records = [*shops, *(bill(number, f"s{number % 7}") for number in range(500)), bill(1, "no-such-shop")]
@@ -172,7 +172,7 @@ def test_a_process_ends_when_its_loader_is_killed() -> None:
         "import os, signal, sys; from counterfoil.ingest.converters import ConverterProcess;"
         "one = ConverterProcess(bytes(32)); one.answer(); os.kill(os.getpid(), signal.SIGKILL)"
     )
-    # The process inherits standard error. Its end of the pipe is closed only when it has ended.
+    # The converter process inherits standard error, so this pipe is not closed until that process has ended.
     words = [sys.executable, "-c", script]
     subprocess.run(words, stderr=writing, check=False)
     os.close(writing)
@@ -195,7 +195,9 @@ def test_lines_of_a_slow_source_are_not_held_back(monkeypatch: pytest.MonkeyPatc
     assert furthest <= 2 * converters.MAX_WAITING + 1
 
 
-def test_a_load_goes_on_alone_if_no_process_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_load_converts_bills_itself_if_no_process_can_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
     summary = loaded(tmp_path / "store", [SHOP, *map(bill, range(100))], 2)[0]
     assert summary.outcomes["added"] == summary.lines

@@ -242,7 +242,7 @@ def _undisturbed(folder: Path, path: Path) -> dict[str, Any]:
 
 
 def _world(folder: Path) -> Path:
-    """Write a world, followed by the same shops with other facts and some bills changed or removed; return the file."""
+    """Write generated records to a file, followed by changes to shops and bills and by removals; return its path."""
     lines = lines_of_a_world()
     records = [json.loads(line) for line in lines if line.startswith(b'{"kind":"shop"')]
     bills = [line for line in lines if line.startswith(b'{"kind":"bill"') and b"NaN" not in line]
@@ -289,7 +289,7 @@ def test_a_load_killed_between_batch_boundaries_ends_as_if_never_killed(store: S
 
 
 def test_two_loaders_at_once_lose_nothing(store: Store, tmp_path: Path) -> None:
-    """Each loader has half of the world's bills, and both have all shops."""
+    """Each loader gets half of the bills, and both get all shops."""
     lines = lines_of_a_world()
     standing = [line for line in lines if not line.startswith(b'{"kind":"bill"')]
     bills = [line for line in lines if line.startswith(b'{"kind":"bill"')]

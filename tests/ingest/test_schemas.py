@@ -1,4 +1,4 @@
-"""The published JSON Schemas accept and refuse the same records as a strict load."""
+"""The published JSON Schemas accept and reject the same records as a strict load."""
 
 import json
 from collections.abc import Iterator
@@ -101,7 +101,7 @@ FULL: dict[str, dict[str, Any]] = {
     },
 }
 
-# Every value is put into every field. Only values that no schema can judge are left out, see docs/source-records.md.
+# Each value is tried in every field, except values that a schema cannot check (see docs/source-records.md).
 VALUES: list[Any] = [
     None,
     "",
@@ -196,12 +196,12 @@ def validators() -> dict[str, Draft202012Validator]:
 
 
 def published(kind: str) -> dict[str, Any]:
-    """Return what `counterfoil schema KIND` prints."""
+    """Return the schema that `counterfoil schema KIND` prints."""
     return json.loads(Command(store=None).bare("schema", kind).stdout)  # type: ignore[arg-type, no-any-return]
 
 
 def strict_verdict(line: bytes) -> str | None:
-    """Return why a strict load rejects a line, or None."""
+    """Return the reason why a strict load rejects the line, or None if it is accepted."""
     try:
         record = parse_record(line)
         findings = check_record(record, READER.change(record))
@@ -217,7 +217,7 @@ def disagreement(validators: dict[str, Draft202012Validator], record: dict[str, 
 
 
 def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of every value within a record."""
+    """Yield the path of every value in a record."""
     if path:
         yield path
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
@@ -250,7 +250,7 @@ def test_a_full_record_is_accepted_by_both(validators: dict[str, Draft202012Vali
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_misspelt_name_is_refused_by_both_wherever_it_is(
+def test_a_misspelt_field_name_is_rejected_by_both_at_any_level(
     validators: dict[str, Draft202012Validator], kind: str
 ) -> None:
     objects = [(), *(path for path in paths(FULL[kind]) if isinstance(at(FULL[kind], path), dict))]
@@ -279,7 +279,7 @@ def test_both_agree_on_any_value_in_any_field(validators: dict[str, Draft202012V
 
 
 def is_beyond_a_schema(path: tuple[Any, ...], value: Any) -> bool:
-    """Whether a value is one of those that docs/source-records.md names as not covered by the schemas."""
+    """Return whether docs/source-records.md says that the schemas cannot check this value."""
     is_time_zone = path[-1] == "timezone" and isinstance(value, str)
     is_epoch_with_separators = value in ("1,250.00", "1e3") and any(
         str(key).endswith(("At", "Day")) or key == "visits" for key in path
@@ -289,7 +289,7 @@ def is_beyond_a_schema(path: tuple[Any, ...], value: Any) -> bool:
 
 
 def test_both_agree_on_the_generated_world(validators: dict[str, Draft202012Validator]) -> None:
-    # NaN is not JSON, so no validator sees it; as text, it is just as unreadable.
+    # NaN is not valid JSON, so it is converted to text, which both must reject as well.
     records = [json.loads(line, parse_constant=str) for line in world(PLAN)]
     assert {record["kind"] for record in records} == set(KINDS)
     found = [disagreement(validators, record) for record in records if record.get("id")]

@@ -1,4 +1,4 @@
-"""Tests for the private parts of Granian that `serving/server.py` uses."""
+"""Tests that Granian still has the private attributes that `serving/server.py` uses."""
 
 import inspect
 

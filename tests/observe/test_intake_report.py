@@ -1,4 +1,4 @@
-"""What the admin listener reports about deliveries: warnings of `/ready`, and metrics."""
+"""Tests for what the admin listener reports about deliveries: warnings in `/ready`, and metrics."""
 
 from collections.abc import Iterator
 from contextlib import closing

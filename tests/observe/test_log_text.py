@@ -1,4 +1,4 @@
-"""The log as text: one aligned line per event, for a person at a terminal."""
+"""The text format of the log: one aligned line per event, for people at a terminal."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""What `/metrics` says about the store, its disk, its keys and the version."""
+"""Tests for the metrics about the store, its disk, its keys and the version."""
 
 import os
 import sqlite3
@@ -48,7 +48,7 @@ def test_the_versions_are_labels_of_the_build(service_settings: Settings, tmp_pa
 
 def test_each_check_of_readiness_is_a_sample(service_settings: Settings, tmp_path: Path) -> None:
     checks = named(samples(service_settings, tmp_path), "counterfoil_ready", "check")
-    # No worker listens here.
+    # No worker is running in this test, so nothing is listening.
     assert checks == {"books": 1, "keys": 1, "usage": 1, "horizon": 1, "admissions": 1, "listening": 0}
     (service_settings.store / "keys.sqlite3").rename(service_settings.store / "elsewhere")
     checks = named(samples(service_settings, tmp_path), "counterfoil_ready", "check")

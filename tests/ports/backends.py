@@ -77,7 +77,7 @@ class OpenCursors(Cursors, Protocol):
 
 
 class OpenUsage(Meter, RequestLog, Protocol):
-    """Usage as a whole: the meter and the request log, as the operator opens them."""
+    """All of usage: the meter, and the request log as the operator opens it."""
 
     def close(self) -> None: ...
 
@@ -104,7 +104,7 @@ class Store(Protocol):
     def audit(self) -> OpenAuditLog: ...
 
     def run_on_keys(self, statement: str) -> None:
-        """Run a statement on the database of the keys, with every right that there is."""
+        """Run a statement on the key database with full privileges."""
 
     def usage(self, clock: Clock) -> OpenUsage: ...
 

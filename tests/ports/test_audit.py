@@ -1,4 +1,4 @@
-"""The audit: written with the change of a key, newest first, and never changed."""
+"""Audit entries are written in the same transaction as the key change, listed newest first, and never modified."""
 
 import secrets
 from typing import Any

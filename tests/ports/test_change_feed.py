@@ -1,4 +1,4 @@
-"""The feed of changes, on every back end: what a pass returns, page by page, and what is left to the next one."""
+"""Tests for the feed on every back end: which elements a pass returns, and which ones it leaves to the next pass."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ BOTH = pytest.mark.parametrize("scope", [FRANCHISE, ONE_SHOP], ids=["franchise",
 
 
 class Feed:
-    """A client that reads pass after pass and keeps a copy."""
+    """A client that reads one pass after another and keeps a copy."""
 
     def __init__(self, open_store: OpenStore, run: Run, scope: Scope = FRANCHISE, limit: int = 1000) -> None:
         self.open_store, self.run, self.scope, self.limit = open_store, run, scope, limit
@@ -30,7 +30,7 @@ class Feed:
         self.window: Window | None = None
 
     def page(self) -> list[Json]:
-        """Read and store the next page. The mark moves at the end of a pass."""
+        """Read and store the next page. The mark advances only at the end of a pass."""
         if self.window is None:
             self.window = Window(self.mark, self.open_store.horizon())
         found = self.run(self.open_store.books.changes(self.scope, self.window, self.after, self.limit))
@@ -47,7 +47,7 @@ class Feed:
             yield self.page()
 
     def read(self) -> list[str]:
-        """Read one pass; return its elements in short."""
+        """Read one pass; return a short description of each element."""
         return [short(element) for page in self.pages() for element in page]
 
 
@@ -119,7 +119,7 @@ def test_an_untracked_bill_that_changes_is_returned_again(open_store: OpenStore,
 
 
 @BOTH
-def test_a_removed_bill_that_comes_back_is_there(open_store: OpenStore, run: Run, scope: Scope) -> None:
+def test_a_removed_bill_that_is_loaded_again_is_returned(open_store: OpenStore, run: Run, scope: Scope) -> None:
     open_store.put(shop("sh_1"))
     open_store.put(bill("b_1"), bill("b_2"))
     feed = Feed(open_store, run, scope)
@@ -143,14 +143,16 @@ def test_one_id_in_two_shops_is_two_bills(open_store: OpenStore, run: Run) -> No
     assert set(feed.copy.bills) == {("sh_1", "b_1")}
 
 
-def test_a_shop_that_joins_comes_in_full_whatever_the_stamps_of_its_bills(open_store: OpenStore, run: Run) -> None:
+def test_a_shop_that_joins_is_returned_in_full_whatever_the_stamps_of_its_bills(
+    open_store: OpenStore, run: Run
+) -> None:
     open_store.put(shop("sh_1"), shop("sh_2", franchiseId="fr_b"))
     open_store.put(bill("b_1", "sh_2"), bill("b_2", "sh_2", history=True))
     feed = Feed(open_store, run)
     feed.read()
     open_store.put(shop("sh_2"))
     assert feed.read() == ["shop sh_2 in full", "bill sh_2 b_2", "bill sh_2 b_1"]
-    # The franchise is part of a bill, so the bills are rewritten.
+    # Each bill contains its franchise, so the bills of this shop are rewritten.
     open_store.rewrite()
     assert feed.read() == ["bill sh_2 b_1", "bill sh_2 b_2"]
 
@@ -167,7 +169,7 @@ def test_a_shop_that_leaves_is_reported_once_and_no_longer_read(open_store: Open
     assert other.read() == ["shop sh_1 in full", "bill sh_1 b_1", "bill sh_1 b_2"]
 
 
-def test_a_shop_that_left_and_returned_between_two_passes_comes_in_full(open_store: OpenStore, run: Run) -> None:
+def test_a_shop_that_left_and_returned_between_two_passes_is_returned_in_full(open_store: OpenStore, run: Run) -> None:
     open_store.put(shop("sh_1"))
     open_store.put(bill("b_1"), bill("b_2"))
     feed, other = Feed(open_store, run), Feed(open_store, run, Scope("franchise", "fr_b"))
@@ -210,7 +212,7 @@ def test_a_closed_shop_is_reported_and_its_bills_are_still_followed(
     assert feed.read() == ["shop sh_1"]
 
 
-def test_a_shop_loaded_after_the_first_pass_of_its_key_comes_in_full(open_store: OpenStore, run: Run) -> None:
+def test_a_shop_loaded_after_the_first_pass_of_its_key_is_returned_in_full(open_store: OpenStore, run: Run) -> None:
     feed = Feed(open_store, run, ONE_SHOP)
     assert feed.read() == []
     open_store.put(shop("sh_1"))
@@ -229,7 +231,7 @@ def test_a_shop_whose_entry_changes_is_returned(open_store: OpenStore, run: Run,
     assert feed.read() == ["shop sh_1"]
 
 
-def test_bills_that_are_rewritten_in_short_batches_all_come(open_store: OpenStore, run: Run) -> None:
+def test_all_bills_that_are_rewritten_in_small_batches_are_returned(open_store: OpenStore, run: Run) -> None:
     open_store.put(shop("sh_1"))
     open_store.put(*(bill(f"b_{number}", history=number % 2 == 0) for number in range(7)))
     feed = Feed(open_store, run, limit=2)
@@ -258,9 +260,7 @@ def test_pages_of_any_size_return_each_element_once(open_store: OpenStore, run: 
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-def test_whatever_happens_between_two_pages_comes_in_this_pass_or_the_next(
-    open_store: OpenStore, run: Run, limit: int
-) -> None:
+def test_a_change_between_two_pages_is_in_this_pass_or_the_next(open_store: OpenStore, run: Run, limit: int) -> None:
     happenings: list[list[Json]] = [
         [bill("b_0", void=True)],
         [gone(bill("b_1"))],
@@ -290,7 +290,7 @@ def test_whatever_happens_between_two_pages_comes_in_this_pass_or_the_next(
         open_store.rewrite()
 
 
-def test_a_page_that_is_asked_for_again_loses_nothing(open_store: OpenStore, run: Run) -> None:
+def test_requesting_a_page_again_loses_nothing(open_store: OpenStore, run: Run) -> None:
     open_store.put(shop("sh_1"))
     open_store.put(*(bill(f"b_{number}") for number in range(6)))
     feed = Feed(open_store, run, limit=2)

@@ -1,4 +1,4 @@
-"""The totals of each shop's bills per day, on every back end: the same as from the bills themselves."""
+"""On every back end, the stored totals per shop and day equal those computed from the bills."""
 
 import json
 import random
@@ -43,7 +43,7 @@ def digests(
 
 
 def computed(open_store: OpenStore, known: set[tuple[str, str]]) -> list[Json]:
-    """What a client computes from its copy."""
+    """Return the digests that a client would compute from its copy."""
     by_day: dict[tuple[str, str | None], list[Json]] = defaultdict(list)
     for shop_id, bill_id in known:
         held = open_store.bill(bill_id, shop_id)
@@ -78,7 +78,7 @@ def in_ms(written: str | None) -> int | None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_digests_are_those_of_the_bills_after_any_loads(open_store: OpenStore, run: Run, seed: int) -> None:
-    chance = random.Random(seed)  # noqa: S311 - a test that can be repeated
+    chance = random.Random(seed)  # noqa: S311 - the test must be reproducible
     open_store.put(*map(shop, SHOPS))
     known: set[tuple[str, str]] = set()
     for step in range(14):

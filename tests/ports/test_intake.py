@@ -1,4 +1,4 @@
-"""What a store remembers of earlier loads, and of the folders that are watched."""
+"""Tests for what a store remembers about earlier loads and about watched folders."""
 
 import threading
 

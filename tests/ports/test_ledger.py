@@ -567,7 +567,7 @@ def test_a_bill_loaded_while_its_shop_is_being_rewritten_changes_once(open_store
 
 
 def test_every_transaction_gets_a_stamp_above_every_reported_horizon(open_store: OpenStore, clock: ManualClock) -> None:
-    """Tests a clock that stands still, steps back an hour and jumps a day ahead."""
+    """The clock is frozen, steps back an hour and jumps a day ahead."""
     open_store.put(shop())
     given_out = open_store.horizon()
     for number, seconds in enumerate([0, 0, 0.001, -3600, 0, 86_400, 0, -90_000, 1]):

@@ -95,7 +95,7 @@ def test_refused_requests_enter_neither_the_window_nor_the_count(store: Store, c
 def test_no_minute_admits_too_many_and_no_request_within_the_limit_is_refused(
     store: Store, run: Run, per_min: int, pauses: list[float]
 ) -> None:
-    """Compares the meter with the definition itself, for any pattern of requests."""
+    """Compares the meter with a direct count of the admissions in the last 60 seconds, for any pattern of requests."""
     clock = ManualClock()
     usage = store.usage(clock)
     key = replace(KEY, key_id=f"k {per_min} {pauses}", per_min=per_min)

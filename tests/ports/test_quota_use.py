@@ -1,4 +1,4 @@
-"""How much of today's quota the active keys have used, for the metrics."""
+"""The share of today's quota that each active key has used, for the metrics."""
 
 from msgspec.structs import replace
 

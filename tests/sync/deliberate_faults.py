@@ -181,7 +181,7 @@ class ForgetsFloors(MeterWithFloors):
 
 
 class FeedMarkIsNow(SqliteBooks):
-    """A pass through the feed ends at the time of the clock instead of at the horizon."""
+    """Ends each pass through the feed at the current time instead of at the horizon."""
 
     clock: Clock = ManualClock()
 
@@ -190,7 +190,7 @@ class FeedMarkIsNow(SqliteBooks):
 
 
 class _WritesAfterwards(SqliteLedger):
-    """Damages what the feed needs to know, in the transaction that writes it."""
+    """Corrupts data that the feed depends on, in the transaction that writes it."""
 
     damage: str
 
@@ -216,7 +216,7 @@ class ForgetsDepartures(_WritesAfterwards):
 
 
 class MarkBeforeTheLastPage(FeedReader):
-    """Takes the mark of the next pass before it has read this one to its end."""
+    """After each pass, requests the next one and takes its mark without storing its elements."""
 
     def next_mark(self, mark: str) -> str:
         later = self.ask(limit=1000, since=mark)

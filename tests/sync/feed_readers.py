@@ -1,4 +1,4 @@
-"""Readers that keep a copy by the feed of changes, one request at a time; anything may happen in between."""
+"""Readers that keep a copy from the feed. Each step is one request, and anything may happen between two steps."""
 
 from copy import copy
 from typing import Any
@@ -9,12 +9,12 @@ from feed_copy import FeedCopy
 from sync.in_process import InProcessService, Json
 from sync.readers import MOST_STATES, Fate
 
-# No pass of the tests has more elements: every shop with every bill, present or removed.
+# The most elements that a pass can have in these tests: every shop, and every bill both present and removed.
 MOST_ELEMENTS = 5 * (1 + 2 * 9)
 
 
 class FeedState(Struct):
-    """What a reader has stored: its copy, the mark of its last pass, and how far it is in the current one."""
+    """A reader's stored state: its copy, the mark of its last pass, and its position in the current pass."""
 
     copied: FeedCopy = field(default_factory=FeedCopy)
     mark: str | None = None
@@ -40,7 +40,7 @@ class FeedReader:
         return bool(shop["id"] == self.shop if self.shop else shop["franchiseId"] == self.franchise)
 
     def step(self, fate: Fate = "stored") -> None:
-        """Read the next page. A new pass begins when the last one is over."""
+        """Read the next page. A new pass begins when the previous one has ended."""
         state = self.state
         self._history.append(copy(state))
         del self._history[:-MOST_STATES]
@@ -71,10 +71,10 @@ class FeedReader:
             self.state = copy(self._history[choice % len(self._history)])
 
     def finish(self) -> None:
-        """Finish the pass under way, and then read one more. Nothing else happens meanwhile."""
+        """Finish the current pass, and then read one more. Nothing else happens in the meantime."""
         for _ in range(2):
             self.step()
-            # A pass may have to start again once, if its mark is too old.
+            # If the mark is too old, the reader starts again once without a mark.
             for _ in range(2 * MOST_ELEMENTS // self.limit + 4):
                 if self.state.cursor is None and self.state.mark is not None:
                     break

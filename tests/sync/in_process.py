@@ -1,4 +1,4 @@
-"""A whole service whose application is called in this process, and whose parts a test may replace with faulty ones.
+"""A complete service that runs in this process. A test may replace its parts with faulty ones.
 
 The application is the shipped one. Only the network is left out: `InProcess`
 is an HTTP transport, so the clients on top of it are the real ones.
@@ -38,7 +38,7 @@ class StoreParts(msgspec.Struct, frozen=True):
 
 
 class InProcessService(RunningService):
-    """A service with an application made of these parts."""
+    """A service whose application uses the given parts of the store."""
 
     def __init__(self, folder: Path, parts: StoreParts, **settings: str) -> None:
         super().__init__(folder, **settings)
@@ -50,7 +50,7 @@ class InProcessService(RunningService):
         self._turn = threading.Lock()
 
     def application(self, served: bootstrap.ServingPorts) -> App:
-        """Return the shipped application built from these parts."""
+        """Return the shipped application, built on these ports."""
         reads = Reads(
             books=served.books,
             cursors=served.cursors,
@@ -128,7 +128,7 @@ class Request:
     def __init__(self, path: str, query_string: str, headers: dict[str, str]) -> None:
         self.path = path
         self.query_string = query_string
-        self.headers: RequestHeaders = Headers(host="counterfoil", **headers)  # type: ignore[assignment]  # the parameter of a dictionary's `get` is positional
+        self.headers: RequestHeaders = Headers(host="counterfoil", **headers)  # type: ignore[assignment]  # `dict.get` accepts only positional arguments
 
 
 class Reply:

@@ -76,7 +76,7 @@ class KillableProcesses:
                 self._start_follower()
 
     def _start_follower(self) -> None:
-        """Start the example client of docs/feed.md, with pages small enough to be killed between two of them."""
+        """Start the example client in docs/feed.md with small pages, so that it can be killed between two of them."""
         [code] = re.findall(r"```python\n(.*?)```", FEED_DOCUMENT.read_text("utf-8"), re.DOTALL)
         limit = f'"limit": {self.chance.randint(5, 60)}'
         assert '"limit": 1000' in code

@@ -214,9 +214,9 @@ class Reader:
 
 
 class FinalTimeReader(Reader):
-    """A reader whose mark is the `serverTime` of a list's last page; with several lists, the earliest one."""
+    """A reader whose mark is the earliest `serverTime` on the last pages of a shop's lists."""
 
-    def next_mark(self, mark: str) -> str:  # noqa: ARG002 - this reader does not use it
+    def next_mark(self, mark: str) -> str:  # noqa: ARG002 - this reader ignores the usual mark
         shop_id = next(reversed(self.progress.times))
         return min(self.progress.times[shop_id], key=_instant)
 
@@ -327,7 +327,7 @@ def check_page(current: Pass, page: Json, limit: int, *, by_change: bool) -> Non
         assert len(page["data"]) == limit, "a page that is followed by another one is not full"
     rows = [json.encode(row) for row in page["data"]]
     twice = current.seen.intersection(rows)
-    assert not twice and len(set(rows)) == len(rows), f"a row came twice within one pass: {twice}"  # noqa: PT018 - one rule
+    assert not twice and len(set(rows)) == len(rows), f"a row came twice within one pass: {twice}"  # noqa: PT018 - one message for both
     current.seen = current.seen.union(rows)
 
 

@@ -84,7 +84,7 @@ class Servers:
         return await books.horizon() >= reached
 
     async def found(self, ask: Callable[[SqliteBooks], Awaitable[T]], reached: int) -> T:
-        """Like `first`, but also ask the primary if the row was not found."""
+        """Like `first`, but ask the primary as well if the row was not found."""
         answer = await self.first(ask, reached)
         is_there = answer.continues if isinstance(answer, BillPage | MemberPage) else answer
         return answer if is_there else await ask(self.primary)
@@ -248,7 +248,7 @@ class LaggingReplicaMachine(SyncMachine):
     @precondition(lambda self: self.readers)
     @rule(which=st.integers(0, 5), replica=st.integers(0, REPLICAS - 1), order=ORDERS)
     def a_reader_runs_while_one_replica_is_ahead(self, which: int, replica: int, order: list[int]) -> None:
-        """The mark comes from the replica that is ahead, and the pages from the other one."""
+        """The mark comes from the replica that is ahead, and the pages may come from the other replica."""
         reader = self.readers[which]
         self.the_horizon_is_moved()
         self.a_replica_catches_up(replica)

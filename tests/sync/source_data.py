@@ -11,7 +11,7 @@ Json = dict[str, Any]
 Identity = tuple[str, str]
 
 SHOPS = ("s0", "s1", "s2")
-# Shops that move between franchises of their own, which only readers of the feed of changes follow.
+# Shops that move between two franchises. Only readers of the feed have keys for these franchises.
 WANDERERS = ("w0", "w1")
 WANDERED = ("g", "h")
 BASES = ("p0", "p1")

@@ -93,8 +93,8 @@ class SyncMachine(RuleBasedStateMachine):
         terms: Json = {"franchise": "f", "per_min": 10**9, "per_day": 10**9}
         self.truth_key, shared, own, other = (self.service.key(**terms) for _ in range(4))
         self.load(list(shops))
-        # Readers that use one key, which the service can distinguish only by their positions. Two of them fill the same
-        # copy.
+        # Most readers share a key, so the service can distinguish them only by their positions. Two of them also share
+        # a copy.
         common = ReaderState()
         self.readers = [
             self.reader(self.service, shared, limits[0], common),
@@ -210,7 +210,7 @@ class SyncMachine(RuleBasedStateMachine):
 
     @rule()
     def the_clock_is_days_ahead_for_a_while(self) -> None:
-        """To everything that runs during that time, all cursors seem to have expired."""
+        """While the clock is ahead, all cursors seem to have expired."""
         self.service.clock.step(8 * DAY)
         self.service.prune_cursors()
         self.service.ledger.advance_horizon()
@@ -221,7 +221,7 @@ class SyncMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.readers)
     @rule(which=READERS, pages=st.integers(1, 6), fate=FATES)
     def a_reader_reads_on(self, which: int, pages: int, fate: Fate) -> None:
-        """The first response has this fate; the others are stored."""
+        """The fate applies to the first response; all later responses are stored."""
         reader = self.readers[which]
         reader.number = self.number
         for page in range(pages):
@@ -411,7 +411,7 @@ class SyncMachine(RuleBasedStateMachine):
             self.source_data.compare_bills(held, served["bills"], set(served["shops"]), copy.begun)
 
     def compare_feed(self, reader: FeedReader) -> None:
-        """Check that a copy kept by the feed is exactly what the service holds, removals and history included."""
+        """Check that a copy kept from the feed equals the service's data exactly, including removals and history."""
         covered = {shop_id: shop for shop_id, shop in self.source_data.shops.items() if reader.covers(shop)}
         listed = {shop_id for shop_id, shop in covered.items() if not shop.get("gone")}
         copied = reader.state.copied

@@ -123,7 +123,7 @@ def two_jobs_read_one_list(machine: SyncMachine) -> None:
 
 
 def a_first_read_that_another_overtakes(machine: SyncMachine) -> None:
-    """A bill changes after its part of the list by day was read. The mark is the last page's serverTime."""
+    """A bill changes after the slow reader has read it by day. That reader's mark is the last page's serverTime."""
     machine.begin((SHOP, {**SHOP, "id": "s1"}), (2,) * 9)
     one_by_one(machine, 6)
     slow, fast = machine.readers[4], machine.readers[3]
@@ -136,7 +136,7 @@ def a_first_read_that_another_overtakes(machine: SyncMachine) -> None:
 
 
 def a_second_pass_from_the_same_mark(machine: SyncMachine) -> None:
-    """The second reader takes its mark after the first has begun, and its first page ends with the same cursor."""
+    """The second reader begins after a change, and its first page ends with the same cursor as the first reader's."""
     begin(machine, limit=1)
     one_by_one(machine, 6)
     first, second = machine.readers[2], machine.readers[3]
@@ -149,7 +149,7 @@ def a_second_pass_from_the_same_mark(machine: SyncMachine) -> None:
 
 
 def a_new_key_while_replicas_lag(machine: SyncMachine) -> None:
-    """The key first gets the primary's horizon. No later page may be older."""
+    """The first response for a new key has the primary's horizon. No later page may have an older one."""
     machine.begin((SHOP, {**SHOP, "id": "s1"}), (2,) * 9)
     if isinstance(machine, LaggingReplicaMachine):
         machine.service.everyone_catches_up()
@@ -158,7 +158,7 @@ def a_new_key_while_replicas_lag(machine: SyncMachine) -> None:
 
 
 def a_mark_from_the_server_that_is_ahead(machine: SyncMachine) -> None:
-    """Applies only to a machine with several servers, one of which is ahead."""
+    """One replica is ahead of the other. On a machine with a single server, this scenario only loads bills."""
     begin(machine)
     one_by_one(machine, 3)
     if not isinstance(machine, LaggingReplicaMachine):
@@ -169,7 +169,7 @@ def a_mark_from_the_server_that_is_ahead(machine: SyncMachine) -> None:
         for node in range(2):
             machine.a_node_looks_at_its_servers(node)
         for reader in machine.readers[2:4]:
-            # Nodes answer in turn, and the first answer comes from the node that prefers the server that is ahead.
+            # The nodes take turns, beginning with the one that prefers the server that is ahead.
             machine.service.turn = 1 - order[0]
             reader.finish()
         one_by_one(machine, 3)
@@ -218,7 +218,7 @@ def a_bill_goes(machine: SyncMachine) -> None:
 
 
 def a_change_between_two_passes(machine: SyncMachine) -> None:
-    """The reader finds that there is more, takes that mark, and never reads what there was."""
+    """A bill changes during a pass. A reader that takes a later mark without reading up to it misses the change."""
     begin(machine)
     one_by_one(machine, 1)
     machine.quiet(reconcile=False)
@@ -265,7 +265,7 @@ def run_scenario(kind: type[SyncMachine], scenario: Callable[[SyncMachine], None
         scenario(machine)
         machine.quiet(reconcile=False)
     finally:
-        machine.readers = []  # the final checks of the machine are not needed
+        machine.readers = []  # skips the final checks in `teardown`
         machine.teardown()
 
 

@@ -1,4 +1,4 @@
-"""Reads a page strictly: what a browser would silently repair is an error here."""
+"""A strict HTML parser: markup that a browser would silently repair is an error."""
 
 from html.parser import HTMLParser
 
@@ -6,13 +6,13 @@ from counterfoil.web.html import VOID_ELEMENTS
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 LOADING = {"img": "src", "script": "src", "link": "href", "iframe": "src", "object": "data", "source": "src"}
-# Elements that cannot be inside a paragraph. A browser would end the paragraph there.
+# Elements that are not allowed in a paragraph. A browser ends the paragraph at their start tag.
 BLOCKS = {"p", "div", "table", "ul", "ol", "pre", "section", "details", "form", "article", *HEADINGS}
 PARENTS = {"li": {"ul", "ol"}, "tr": {"thead", "tbody"}, "td": {"tr"}, "th": {"tr"}, "option": {"select"}}
 
 
 class StrictPage(HTMLParser):
-    """The elements of a page. `problems` lists everything that is wrong with it."""
+    """The elements of a page. `problems` lists every error in its markup."""
 
     def __init__(self, page: bytes) -> None:
         super().__init__(convert_charrefs=True)

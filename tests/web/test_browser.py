@@ -1,6 +1,6 @@
-"""The reference page in a real browser: accessible, usable without a script, and without a request to anywhere else.
+"""In a real browser, the reference page is accessible, works without scripts, and contacts no other host.
 
-The browser is Debian's Chromium. Without it, or without playwright, these tests are skipped and say so.
+The browser is Debian's Chromium. If Chromium or playwright is missing, these tests are skipped with a message.
 """
 
 import json
@@ -30,7 +30,7 @@ pytestmark = [
     ),
     pytest.mark.xdist_group("browser"),
 ]
-# Without these, Chromium itself calls its maker.
+# The network options stop Chromium from contacting Google by itself.
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -45,7 +45,7 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"
 
 
 class Visit:
-    """A page that is open, with everything that it said to the console and every address that it asked for."""
+    """An open page, with its console messages and the URLs that it has requested."""
 
     def __init__(self, page: Any) -> None:
         self.page = page
@@ -56,10 +56,10 @@ class Visit:
         page.on("request", lambda request: self.asked.append(request.url))
 
     def violations(self) -> list[str]:
-        """Return what axe-core finds wrong with the page as it is now."""
+        """Return the accessibility violations that axe-core finds in the current state of the page."""
         source = (resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
         self.page.evaluate(source)
-        # Without `resultTypes`, axe-core also collects everything that is right, which takes three times as long.
+        # Without `resultTypes`, axe-core also collects passed checks, which takes three times as long.
         found = self.page.evaluate("rules => axe.run({runOnly: rules, resultTypes: ['violations']})", RULES)
         return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found["violations"]]
 
@@ -74,7 +74,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """What the demo prints when it is ready."""
+    """Run the demo; yield the JSON that it prints when it is ready."""
     scratch = tmp_path_factory.mktemp("demo")
     words = [*PYTHON, "demo", "--port", "0", "--bills", "500", "--until", "2026-09-30", "--json"]
     environment = os.environ | {"TMPDIR": str(scratch)}
@@ -117,7 +117,7 @@ def test_the_demo_page_is_accessible_and_stays_on_its_origin(
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(375, "light"), (1440, "dark")])
-def test_the_file_is_accessible_and_asks_for_nothing(browser: Any, file: Path, width: int, scheme: str) -> None:
+def test_the_file_is_accessible_and_makes_no_requests(browser: Any, file: Path, width: int, scheme: str) -> None:
     with visiting(browser, file.as_uri(), width, color_scheme=scheme) as visit:
         assert visit.violations() == []
         assert visit.said == []
@@ -138,7 +138,7 @@ def test_the_style_sheet_is_applied_in_both_colour_schemes(browser: Any, file: P
     assert colours == ["rgb(255, 255, 255)", "rgb(14, 19, 24)"]
 
 
-def test_the_navigation_stands_beside_the_text_on_wide_screens_only(browser: Any, file: Path) -> None:
+def test_the_navigation_is_beside_the_text_only_on_wide_screens(browser: Any, file: Path) -> None:
     for width, is_beside in ((375, False), (1440, True)):
         with visiting(browser, file.as_uri(), width) as visit:
             navigation, main = (visit.page.locator(name).bounding_box() for name in ("nav", "main"))
@@ -191,7 +191,7 @@ def test_every_form_of_the_demo_gets_an_answer_at_once(browser: Any, demo: dict[
         assert json.loads(body).get("ok", True) is True
 
 
-def test_a_form_shows_a_refusal_as_it_came(browser: Any, demo: dict[str, Any]) -> None:
+def test_a_form_shows_an_error_response(browser: Any, demo: dict[str, Any]) -> None:
     with visiting(browser, demo["reference"]) as visit:
         form = visit.page.locator("#listShops form.try")
         form.locator("select").select_option(label="revoked")

@@ -1,4 +1,4 @@
-"""The example requests of the reference work as they are printed, against a real service."""
+"""The example requests in the reference work unchanged against a real service."""
 
 import contextlib
 import io
@@ -30,7 +30,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
 
 @pytest.fixture(scope="module")
 def calls(service: RunningService) -> dict[str, list[ExampleCall]]:
-    """The example calls of each operation, with IDs of records that are in the store."""
+    """The example calls for each operation, with the IDs of records in the store."""
     of = branch()
     person = member(of, messaging=[{"userId": USER}])
     sold = bill(of, closedAt="2026-01-01T12:00:00+07:00")
@@ -69,5 +69,5 @@ def test_the_python_of_a_call_works(calls: dict[str, list[ExampleCall]], place: 
     (text,) = (sample.text for sample in samples(calls[place[0]][place[1]]) if sample.label == language)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(text, "sample", "exec"), {})  # noqa: S102 - the sample is what is tested
+        exec(compile(text, "sample", "exec"), {})  # noqa: S102 - this runs the sample under test
     assert printed.getvalue().strip()

@@ -1,4 +1,4 @@
-"""The HTML builder: text is escaped, and what a strict policy refuses cannot be built."""
+"""The HTML builder escapes text and refuses markup that a strict Content-Security-Policy would block."""
 
 from html.parser import HTMLParser
 
@@ -30,22 +30,22 @@ PRINTABLE = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=40)
 
 
 @given(text=PRINTABLE, value=PRINTABLE)
-def test_any_text_comes_back_as_it_was_and_adds_no_element(text: str, value: str) -> None:
+def test_any_text_is_preserved_and_adds_no_element(text: str, value: str) -> None:
     read = Reader(element("p", text, title=value))
     assert (read.tags, read.attributes, read.text) == (["p"], [("title", value)], text)
 
 
-def test_children_are_joined_and_none_is_left_out() -> None:
+def test_children_are_joined_and_none_values_are_omitted() -> None:
     assert markup("a < b", None, [element("b", "c"), ["d"]]) == "a &lt; b<b>c</b>d"
 
 
-def test_attributes_that_are_false_are_left_out_and_true_ones_have_no_value() -> None:
+def test_false_attributes_are_omitted_and_true_ones_have_no_value() -> None:
     built = element("input", type="text", required=True, disabled=False, aria_label=None, class_="wide", for_=1)
     assert built == '<input type="text" required class="wide" for="1">'
 
 
 @pytest.mark.parametrize("attribute", ["style", "onclick", "onload"])
-def test_what_the_policy_would_refuse_cannot_be_built(attribute: str) -> None:
+def test_markup_that_the_policy_would_block_cannot_be_built(attribute: str) -> None:
     with pytest.raises(ValueError, match="Content-Security-Policy"):
         element("p", **{attribute: "x"})
 

@@ -20,7 +20,7 @@ PAGE = HtmlPage(
     main=element("h2", "One", id="one"),
     footer=markup("End"),
 )
-# Text colour and the surfaces it is used on.
+# Pairs of a text colour and a background that it is used on.
 PAIRS = [
     *((text, surface) for text in ("text", "muted", "accent") for surface in ("page", "surface", "mark")),
     *((name, f"{name}-surface") for name in ("accent", "warn", "bad")),

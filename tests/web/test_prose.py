@@ -1,4 +1,4 @@
-"""The Markdown of descriptions as markup."""
+"""Tests for converting the Markdown in descriptions to HTML."""
 
 from counterfoil.web.prose import blocks, inline
 

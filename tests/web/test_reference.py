@@ -1,4 +1,4 @@
-"""The reference: complete in every format, valid, small, and without a request to anywhere."""
+"""The reference is complete in every format, valid and small, and loads nothing from other hosts."""
 
 import base64
 import hashlib
@@ -78,7 +78,7 @@ def test_every_operation_parameter_field_and_error_has_an_anchor(read: StrictPag
 
 
 def test_every_envelope_and_error_field_has_an_anchor(read: StrictPage) -> None:
-    """The fields come from the OpenAPI document, so that a new one cannot be forgotten."""
+    """The test takes the fields from the OpenAPI document, so that it also covers new fields."""
     schemas = msgspec.json.decode(document("/ext"))["components"]["schemas"]
     anchors = set(read.ids)
     for operation in OPERATIONS:
@@ -96,7 +96,7 @@ def test_every_response_header_has_an_anchor(read: StrictPage) -> None:
     assert {f"header-{name}" for name in names} <= set(read.ids)
 
 
-def test_every_row_says_what_it_is(read: StrictPage) -> None:
+def test_every_row_has_a_description(read: StrictPage) -> None:
     described = {f"{one.anchor}.{row.name}": row for one in build("/ext", BASE, {}).objects for row in one.rows}
     for anchor, row in described.items():
         shown = read.text_of[row.anchor]
@@ -200,7 +200,7 @@ def test_the_bodies_on_the_page_are_the_examples_of_the_document(page: bytes) ->
     assert found >= len({endpoint for endpoint in OPERATIONS if endpoint.data}) - 2
 
 
-# --- what is written by hand --------------------------------------------------------
+# --- hand-written parts ---------------------------------------------------------------
 
 
 def test_the_order_of_checks_is_the_one_in_the_overview() -> None:
@@ -220,7 +220,7 @@ def test_the_guides_are_those_of_the_document_and_each_has_text(read: StrictPage
         assert len(read.text_of[guide.anchor]) > 100
 
 
-# --- what a later endpoint may bring --------------------------------------------------
+# --- operations and schemas that do not exist yet ---------------------------------------
 
 
 def test_an_operation_without_a_sample_of_its_own_gets_a_general_one() -> None:
@@ -262,7 +262,7 @@ def test_objects_are_found_in_unions_and_only_once_in_cycles() -> None:
 
 
 @pytest.mark.parametrize("value", [{}, [], {"a": [1, 2, {"b": "x" * 80}]}, [{"k": "v" * 30}] * 5, None, "ก", 1.5])
-def test_laid_out_json_has_the_same_value(value: Any) -> None:
+def test_formatted_json_has_the_same_value(value: Any) -> None:
     assert msgspec.json.decode(json_lines(value)) == value
 
 
@@ -278,6 +278,6 @@ def test_each_format_is_the_same_every_time() -> None:
 
 
 def test_the_markup_type_is_only_given_to_built_text() -> None:
-    """Only the builder may declare text to be markup; anything else could skip the escaping."""
+    """Only the builder may mark text as HTML, because other code might not escape it."""
     sources = Path(guides.__file__).parent.glob("*.py")
     assert [path.name for path in sources if f"{Html.__name__}(" in path.read_text("utf-8")] == []

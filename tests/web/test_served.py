@@ -1,4 +1,4 @@
-"""The reference page on the API's port: off by default, public, and under the same browser rule as the API."""
+"""The reference page on the API's port is off by default, needs no key, and refuses requests from other web pages."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,7 +63,7 @@ def test_each_format_is_served_without_a_key(public: RunningService, path: str) 
     assert answer.content == expected[f"/ext/{path}"].body
 
 
-def test_the_headers_keep_the_page_to_itself(public: RunningService) -> None:
+def test_the_security_headers_are_strict(public: RunningService) -> None:
     headers = ask(public, "reference").headers
     assert headers["content-security-policy"] == content_security_policy(page_style_sheet())
     assert "frame-ancestors 'none'" in headers["content-security-policy"]
@@ -81,20 +81,20 @@ def test_an_unchanged_page_is_not_sent_again(public: RunningService, path: str) 
     assert ask(public, path, method="HEAD").headers["etag"] == tag
 
 
-def test_the_page_is_compressed_for_those_who_accept_it(public: RunningService) -> None:
+def test_the_page_is_compressed_for_clients_that_accept_it(public: RunningService) -> None:
     answer = ask(public, "reference", accept_encoding="gzip")
     assert answer.headers["content-encoding"] == "gzip"
     assert int(answer.headers["content-length"]) < 40_000
 
 
 @pytest.mark.parametrize("headers", FROM_A_PAGE, ids=str)
-def test_another_web_page_cannot_read_or_embed_it(public: RunningService, headers: dict[str, str]) -> None:
+def test_another_web_page_cannot_read_or_embed_the_reference(public: RunningService, headers: dict[str, str]) -> None:
     answer = ask(public, "reference", **headers)
     assert (answer.status_code, answer.json()["error"]) == (403, "cross_origin_refused")
 
 
 @pytest.mark.parametrize("headers", FROM_A_SERVER_OR_A_PERSON, ids=str)
-def test_a_person_who_follows_a_link_can_read_it(public: RunningService, headers: dict[str, str]) -> None:
+def test_a_person_who_follows_a_link_can_read_the_reference(public: RunningService, headers: dict[str, str]) -> None:
     assert ask(public, "reference", **headers).status_code == 200
 
 
@@ -104,7 +104,7 @@ def test_the_page_is_read_only(public: RunningService, method: str) -> None:
     assert (answer.status_code, answer.json()["error"]) == (405, "method_not_allowed")
 
 
-def test_reading_the_page_counts_for_nobody(public: RunningService) -> None:
+def test_reading_the_page_is_not_counted(public: RunningService) -> None:
     key = public.key(shop="s")
     for _ in range(3):
         ask(public, "reference", authorization=f"Bearer {key}")
