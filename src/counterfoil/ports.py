@@ -163,7 +163,7 @@ class Books(Protocol):
     async def changes(
         self, scope: Scope, window: Window, after: FeedPosition | None, limit: int, reached: int = 0
     ) -> FeedPage:
-        """Return a page of the feed of changes. The server has reached `window.until` as well as `reached`."""
+        """Return a page of the feed of changes, from a server that has reached both `window.until` and `reached`."""
 
     async def digests(
         self,

@@ -210,7 +210,7 @@ class Reads:
         return Answer(data=data, horizon=horizon, seal=data)
 
     def _feed_window(self, key: Key, question: ChangeFeed, horizon: int) -> tuple[Window, FeedPosition | None]:
-        """Return what the pass of this request covers, and the position after which its page begins."""
+        """Return the window of the pass that this request belongs to, and the position after which the page begins."""
         since: int | None = BEGINNING
         if question.since is not None:
             since = self._feed_tokens.read_mark(key, question.since)

@@ -64,7 +64,7 @@ def test_a_note_says_that_there_are_more_entries(counterfoil: Command) -> None:
     for _ in range(3):
         issue(counterfoil)
     limited = counterfoil("audit", "--limit", "2", "--json")
-    assert "there are more entries; these are the latest 2" in limited.stderr
+    assert "there are more entries; only the latest 2 are shown" in limited.stderr
     assert "more entries" not in counterfoil("audit", "--limit", "3").stderr
 
 

@@ -98,7 +98,7 @@ def test_rejected_rows_are_reported_and_written_to_a_private_file(
     result = counterfoil(
         "import", "--format", "csv", "--mapping", mapping, file, "--load", "--rejects", rejects, status=3
     )
-    assert "rejected    30: the row has a value that cannot be read as the mapping says" in result.stdout
+    assert "rejected    30: the row has a value that is not in the format of the mapping" in result.stdout
     assert 'export.csv line 2, bill A0: closedAt: "nonsense" is not a date' in result.stdout
     assert "… and 10 more" in result.stdout
     told = [json.loads(line) for line in rejects.read_text("utf-8").splitlines()]
@@ -131,7 +131,7 @@ def test_an_output_file_is_written_completely_or_not_at_all(
         (("--format", "square"), "Missing argument 'FILE...'"),
         (("--format", "square", "bills.csv", "--load", "-o", "x"), "Use --load or --output, not both."),
         (("--format", "square", "bills.csv", "--json"), "--json needs --load or --output"),
-        (("--format", "square", "bills.csv", "--state", "x"), "are for --format database"),
+        (("--format", "square", "bills.csv", "--state", "x"), "need --format database"),
         (("--format", "database"), "--format database needs --url and --mapping"),
         (("--format", "square", "bills.csv", "--timezone", "Mars"), "Mars is not a time zone"),
     ],

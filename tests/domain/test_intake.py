@@ -152,6 +152,6 @@ def test_a_watched_folder_is_stale_without_a_heartbeat_and_silent_without_a_deli
     assert folder_warning(folder, 5 * MINUTE_MS, 0) == "the watcher of spool was last seen 5 minutes ago"
     beating = WatchedFolder("spool", seen_at=90 * MINUTE_MS, delivered_at=0)
     assert folder_warning(beating, 90 * MINUTE_MS, 90) is None
-    assert folder_warning(beating, 91 * MINUTE_MS, 90) == "nothing was delivered to spool for 91 minutes"
+    assert folder_warning(beating, 91 * MINUTE_MS, 90) == "nothing has been delivered to spool for 91 minutes"
     stopped = WatchedFolder("spool", seen_at=0, delivered_at=0, is_stopped=True)
     assert folder_warning(stopped, FORGET_FOLDER_MS, 90) == "the watcher of spool was stopped 43,200 minutes ago"

@@ -314,7 +314,7 @@ def test_a_column_that_the_file_lacks_is_named_before_anything_is_read(tmp_path:
         ("[bill]\nid = 5", "bill.id must be the name of a column"),
         ('[bill]\nid = { column = "a", constant = "b" }', "exactly one of column"),
         ('[numbers]\ndecimal = ","\nthousands = ","', "not the decimal mark"),
-        ('[line]\nname = "Item"', "set bill.id"),
+        ('[line]\nname = "Item"', r"Set bill\.id"),
     ],
 )
 def test_a_mistake_in_the_mapping_is_named(tmp_path: Path, mapping: str, message: str) -> None:

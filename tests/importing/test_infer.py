@@ -100,7 +100,7 @@ def test_open_bills_are_skipped_and_unknown_states_are_asked_about(tmp_path: Pat
     proposal, mapping = inferred(written(tmp_path, "Bill No,Date,Total,Status\n" + rows), shop="s")
     assert mapping["skip"] == {"column": "Status", "values": ["Open"]}
     assert mapping["bill"]["void"]["values"] == {"Paid": False, "Parked": False}
-    assert any("what these mean, in Status: Parked" in one for one in proposal.undecided)
+    assert any("what these values of Status mean: Parked" in one for one in proposal.undecided)
 
 
 def test_data_missing_from_an_export_is_reported(tmp_path: Path) -> None:

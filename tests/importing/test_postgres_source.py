@@ -213,12 +213,12 @@ def test_two_imports_never_run_with_the_same_state(pos: PosImport, url: str) -> 
     [
         (
             ("FROM bills WHERE", "FROM nowhere WHERE"),
-            'a query of the mapping failed: relation "nowhere" does not exist',
+            'a query in the mapping failed: relation "nowhere" does not exist',
         ),
-        (('watermark = "updated"', 'watermark = "total"'), "the watermark total is not a time: set database.kind"),
-        (('watermark = "updated"', 'watermark = "absent"'), "has no column absent, the watermark"),
+        (('watermark = "updated"', 'watermark = "total"'), "the watermark total is not a time. Set database.kind"),
+        (('watermark = "updated"', 'watermark = "absent"'), "has no column absent. Add the watermark column"),
         (('id = "no"', 'id = "number"'), 'has no column "number"'),
-        (("[line]\nkey = ", "[line]\nname = "), "the query of the lines needs a key"),
+        (("[line]\nkey = ", "[line]\nname = "), "the lines query needs a key"),
     ],
 )
 def test_a_mistake_in_the_queries_is_named(pos: PosImport, url: str, change: tuple[str, str], message: str) -> None:
@@ -240,6 +240,6 @@ def test_nothing_is_written_to_the_database(pos: PosImport, url: str) -> None:
     pos.mapping.write_text(
         MAPPING.replace('bills = "SELECT', 'bills = "WITH gone AS (DELETE FROM bill_lines RETURNING 1) SELECT'), "utf-8"
     )
-    assert "a query of the mapping failed" in pos.refused()
+    assert "a query in the mapping failed" in pos.refused()
     with psycopg.connect(url) as connection:
         assert connection.execute("SELECT count(*) FROM bill_lines").fetchone() == (1,)

@@ -52,7 +52,7 @@ def test_a_sudden_change_is_reported_without_the_name_of_a_field(settings: Setti
 
 @pytest.mark.parametrize(
     ("seen", "delivered", "warning"),
-    [(1, 59, None), (1, 61, "nothing was delivered to /spool"), (5, 5, "the watcher of /spool was last seen 5 ")],
+    [(1, 59, None), (1, 61, "nothing has been delivered to /spool"), (5, 5, "the watcher of /spool was last seen 5 ")],
 )
 def test_a_silent_or_unwatched_folder_is_reported(
     settings: Settings, tmp_path: Path, seen: int, delivered: int, warning: str | None

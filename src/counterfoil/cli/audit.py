@@ -18,7 +18,7 @@ from counterfoil.domain.calendar import iso_utc
 from counterfoil.domain.credentials import ID_LENGTH
 from counterfoil.machine.clock import SystemClock
 
-# An act, in words for people, is at most this wide.
+# Width of the column that names the act: the length of the longest name.
 ACT_WIDTH = max(len(act.value) for act in Act)
 INDENT = " " * 4
 GAP = "  "
@@ -33,7 +33,7 @@ COLOURS: dict[str, str] = {
 
 
 def since_time(value: str) -> int:
-    """Parse a duration such as `7d`, or a time with a zone, to an instant."""
+    """Parse a duration such as `7d`, or a time with a zone; return the instant."""
     if value[-1:] in "mhdw":
         return SystemClock().now_ms() - duration(value)
     return instant(value)
@@ -45,7 +45,7 @@ def since_time(value: str) -> int:
     "--since",
     type=since_time,
     metavar="TIME",
-    help="Leave out older entries: 12h, 7d or 2w, or a time such as 2026-11-23T00:00+07:00.",
+    help="Show only entries since then: 12h, 7d or 2w ago, or a time such as 2026-11-23T00:00+07:00.",
 )
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Number of entries to show.")
 @store_option
@@ -54,10 +54,10 @@ def since_time(value: str) -> int:
 def command(
     ctx: click.Context, keyid: str | None, since: int | None, limit: int, store: str | None, as_json: bool
 ) -> None:
-    """Show who changed KEYID, or any key or the store, and what changed. The latest entry comes first.
+    """Show who changed the key KEYID, or any key or the store, and what changed, newest entry first.
 
-    Entries are written in the same transaction as the change of a key, and
-    cannot be changed or deleted. They contain no secret.
+    The entry about a change to a key is written in the same transaction as the
+    change. Entries cannot be changed or deleted, and they contain no secrets.
     """
     with closing(bootstrap.audit(existing_store(ctx, store))) as audit:
         found = audit.entries(limit + 1, keyid, since or 0)
@@ -74,7 +74,7 @@ def command(
     else:
         print_table(_COLUMNS, [_row(entry) for entry in shown])
     if len(found) > limit:
-        print_note(f"there are more entries; these are the latest {limit:,}. Use --limit N to see more of them.")
+        print_note(f"there are more entries; only the latest {limit:,} are shown. Use --limit N to see more.")
 
 
 def _view(entry: AuditEntry) -> dict[str, object]:
@@ -131,7 +131,7 @@ def _print_entry(entry: AuditEntry) -> None:
 
 
 def _changes(entry: AuditEntry) -> Sequence[str]:
-    """Return each change as text, except a time that the entry already has."""
+    """Return each change as text, leaving out times that only repeat the time of the entry."""
     return [
         f"{name} {_text(change.after)}"
         if change.before is None and entry.act != Act.KEY_CHANGED

@@ -1,4 +1,4 @@
-"""`counterfoil import`: turn exports of a POS, or its database, into source records."""
+"""`counterfoil import`: convert POS exports, or bills in a POS database, into source records."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -58,7 +58,7 @@ class ImportRequest(Struct, kw_only=True):
         return self.mapping.name if self.mapping else f"{self.format_name} (built in)"
 
     def content(self) -> dict[str, Any]:
-        """Return the mapping file with the options of the command line, which override it."""
+        """Return the content of the mapping file, with the entries that command-line options override."""
         dates = {"order": self.date_order, "timezone": self.timezone}
         given = {name: value for name, value in dates.items() if value is not None}
         below = read_mapping(self.mapping) if self.mapping else {}
@@ -71,7 +71,7 @@ class ImportRequest(Struct, kw_only=True):
 
 
 class FilesReading:
-    """An import of files, which has no state."""
+    """An import of files. It has no state to save, so `commit` does nothing."""
 
     def __init__(self, found: Iterator[Imported]) -> None:
         self._found = found
@@ -85,12 +85,20 @@ class FilesReading:
 
 @click.command(name="import")
 @click.argument("files", nargs=-1, type=_existing_file, metavar="[FILE]...")
-@click.option("--format", "format_name", type=click.Choice(FORMATS), help="What the files are.")
+@click.option("--format", "format_name", type=click.Choice(FORMATS), help="Format of the export.")
 @click.option(
-    "--mapping", type=_existing_file, metavar="FILE", help="Which column fills which field (TOML). Needed for csv."
+    "--mapping",
+    type=_existing_file,
+    metavar="FILE",
+    help="TOML file that says which column fills which field. Required for csv and database.",
 )
 @click.option(
-    "--lines", "line_files", type=_existing_file, multiple=True, metavar="FILE", help="CSV file with lines of bills."
+    "--lines",
+    "line_files",
+    type=_existing_file,
+    multiple=True,
+    metavar="FILE",
+    help="CSV file with the lines of the bills.",
 )
 @click.option(
     "--payments",
@@ -98,17 +106,17 @@ class FilesReading:
     type=_existing_file,
     multiple=True,
     metavar="FILE",
-    help="CSV file with payments of bills.",
+    help="CSV file with the payments of the bills.",
 )
 @click.option("--shop", metavar="ID", help="The shop that all bills belong to. [default: as in the export]")
 @click.option(
     "--with-shops",
     is_flag=True,
-    help="Also write a record for each shop that the export names; with --load, only for new ones.",
+    help="Also write a record for each shop that the export names; with --load, only for new shops.",
 )
 @click.option("--date-order", type=click.Choice(DATE_ORDERS), help="Order of day, month and year in dates.")
 @click.option("--timezone", metavar="NAME", help="Time zone of times without an offset. [default: the shop's]")
-@click.option("--currency", default="THB", show_default=True, metavar="CODE", help="Currency of square orders.")
+@click.option("--currency", default="THB", show_default=True, metavar="CODE", help="Currency of Square orders.")
 @click.option(
     "-o",
     "--output",
@@ -118,7 +126,9 @@ class FilesReading:
     help="File for the records; with --infer, for the mapping.",
 )
 @click.option("--rejects", type=_new_file, metavar="FILE", help="File for all rows that were rejected; must not exist.")
-@click.option("--load", "is_load", is_flag=True, help="Load the records at once instead of writing them.")
+@click.option(
+    "--load", "is_load", is_flag=True, help="Load the records into the store instead of writing them to a file."
+)
 @click.option("--infer", is_flag=True, help="Propose a mapping for a CSV file, and show how its bills would be served.")
 @click.option(
     "--url",
@@ -131,13 +141,13 @@ class FilesReading:
     "--state", type=_new_file, metavar="FILE", help="File that remembers how far the database was read. Needs --load."
 )
 @click.option("--full", is_flag=True, help="Read the whole database again.")
-@click.option("--skip-rejected", is_flag=True, help="Advance the state even if rows were rejected.")
+@click.option("--skip-rejected", is_flag=True, help="Save progress to the state file even if rows were rejected.")
 @setting_option("batch", int, "N")
 @store_option
 @json_option
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
-    """Turn exports of a POS (CSV, or JSON of its API), or its database, into source records.
+    """Convert POS exports (CSV, or JSON from its API), or bills in a POS database, into source records.
 
     \b
     counterfoil import --infer export.csv -o mapping.toml
@@ -145,8 +155,9 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     counterfoil import --format loyverse receipts.csv receipts-by-item.csv --load
 
     Importing the same export again changes nothing. Exit status: 0 all
-    converted, 3 some rows were rejected, 6 with --load: the records differ
-    suddenly from those of earlier loads, 1 failed, 130 interrupted.
+    rows were converted, 3 some rows were rejected, 6 (only with --load) the
+    records were loaded but differ sharply from those of earlier loads, 1
+    failed, 130 interrupted.
     """
     request = ImportRequest(**given)
     if request.infer:
@@ -175,8 +186,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
                 reading.commit()
             elif request.state:
                 print_note(
-                    "the state was not advanced, because rows were rejected. Fix the cause and run the same command "
-                    "again, or use --skip-rejected."
+                    "progress was not saved, because rows were rejected. Fix the cause and run the same command "
+                    "again, or use --skip-rejected to save it anyway."
                 )
             if report.alarms:
                 raise click.exceptions.Exit(SUDDEN_CHANGE)
@@ -187,7 +198,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _check(ctx: click.Context, request: ImportRequest) -> None:
-    """Refuse options that do not go together."""
+    """Refuse options that cannot be used together."""
     if request.format_name is None:
         raise click.UsageError(f"Missing option '--format'. Choose from: {', '.join(FORMATS)}.", ctx)
     if request.timezone is not None and zone_named(request.timezone) is None:
@@ -195,16 +206,20 @@ def _check(ctx: click.Context, request: ImportRequest) -> None:
     if request.is_load and request.output != STANDARD_OUTPUT:
         raise click.UsageError("Use --load or --output, not both.", ctx)
     if request.as_json and not request.is_load and request.output == STANDARD_OUTPUT:
-        raise click.UsageError("--json needs --load or --output, because the records go to standard output.", ctx)
+        raise click.UsageError(
+            "--json needs --load or --output, because otherwise the records are written to standard output.", ctx
+        )
     if request.format_name == DATABASE:
         if request.files or request.line_files or request.payment_files or not request.url or not request.mapping:
             raise click.UsageError("--format database needs --url and --mapping, and takes no files.", ctx)
         if request.state and not request.is_load:
-            raise click.UsageError("--state needs --load: it may advance only after the records are loaded.", ctx)
+            raise click.UsageError(
+                "--state needs --load, because progress may be saved only after the records are loaded.", ctx
+            )
         return
     is_given = ctx.get_parameter_source("url") == ParameterSource.COMMANDLINE
     if is_given or request.state or request.full or request.skip_rejected:
-        raise click.UsageError("--url, --state, --full and --skip-rejected are for --format database.", ctx)
+        raise click.UsageError("--url, --state, --full and --skip-rejected need --format database.", ctx)
     if request.format_name == CSV and request.mapping is None:
         raise click.UsageError(
             "--format csv needs --mapping FILE. `counterfoil import --infer FILE` proposes one.", ctx

@@ -1,4 +1,4 @@
-"""Opens the database of a POS as the source of an import."""
+"""Opens a POS database as the source of an import."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -17,13 +17,13 @@ from counterfoil.importing.watermarks import StateFile
 def open_database(
     url: str, content: dict[str, Any], name: str, options: ImportOptions, state: Path | None, *, full: bool
 ) -> Iterator[DatabaseImport]:
-    """Connect, and lock the state file, until the import has ended."""
+    """Connect to the database and lock the state file until the import ends."""
     mapping = parse_mapping(content, name)
     if state is None:
         with closing(_connect(url)) as source:
             yield DatabaseImport(source, mapping, options, None, full=full)
         return
-    # The state is read after it is locked, and the snapshot is taken after that.
+    # The state file is locked before the snapshot is taken, so that the saved state is never newer than the snapshot.
     with closing(StateFile(state)) as saved, closing(_connect(url)) as source:
         reading = DatabaseImport(source, mapping, options, saved, full=full)
         for note in reading.notes:
@@ -41,4 +41,4 @@ def _connect(url: str) -> SourceDatabase:
         from counterfoil.importing.mysql import MySqlSource  # noqa: PLC0415 - the driver is part of an extra
 
         return MySqlSource(url)
-    raise ImportFailed("the address of the database must begin with postgresql:// or mysql://.")
+    raise ImportFailed("the database address (--url) must begin with postgresql:// or mysql://.")

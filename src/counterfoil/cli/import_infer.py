@@ -25,9 +25,9 @@ BILLS_SHOWN = 5
 def propose_mapping(
     files: Sequence[Path], line_files: Sequence[Path], payment_files: Sequence[Path], shop: str | None, output: str
 ) -> None:
-    """Write the mapping to the output, and everything else to standard error."""
+    """Write the proposed mapping to `output`, and the preview and open questions to standard error."""
     if len(files) > 1 or len(line_files) > 1 or len(payment_files) > 1:
-        raise click.UsageError("--infer looks at one file of each kind: FILE, --lines FILE and --payments FILE.")
+        raise click.UsageError("--infer accepts only one file of each kind: FILE, --lines FILE and --payments FILE.")
     proposal = propose(files[0], next(iter(line_files), None), next(iter(payment_files), None), shop)
     text = proposal.text()
     if output == STANDARD_OUTPUT:
@@ -45,10 +45,10 @@ def propose_mapping(
 def _show_bills(proposal: Proposal, text: str) -> None:
     content = tomllib.loads(text)
     if "id" not in content.get("bill", {}):
-        _say("No bill can be shown, because the column of the bill's id was not found.")
+        _say("No bills can be shown, because no bill ID column was found. Set bill.id in the mapping.")
         return
     is_order_known = "order" in content.get("dates", {})
-    # If the order is unknown, the preview still needs one to show any bills.
+    # If the day/month order of dates is unknown, the preview assumes that the day comes first.
     shown = content if is_order_known else merged(content, {"dates": {"order": "dmy"}})
     found = list(_sample_records(parse_mapping(shown, "proposal"), proposal))
     facts = {
@@ -66,12 +66,12 @@ def _show_bills(proposal: Proposal, text: str) -> None:
     for one in bills[:BILLS_SHOWN]:
         _say(_served(one, facts))
     if not is_order_known:
-        _say("Their dates are shown as day/month, which is not certain.")
+        _say("The preview assumes that dates are day/month. Check this, and set dates.order in the mapping.")
     rejected = [one for one in found if isinstance(one, RejectedRow)]
     for row in rejected[:MAX_SHOWN]:
         _say(f"rejected: {row.file} line {row.line}: {row.detail}")
     if len(rejected) > MAX_SHOWN:
-        _say(f"rejected: {len(rejected) - MAX_SHOWN:,} more rows of the sample")
+        _say(f"rejected: {len(rejected) - MAX_SHOWN:,} more rows in the sample")
 
 
 def _sample_records(mapping: ImportMapping, proposal: Proposal) -> Iterator[Imported]:
@@ -81,7 +81,7 @@ def _sample_records(mapping: ImportMapping, proposal: Proposal) -> Iterator[Impo
         (PAYMENT, proposal.payments),
     )
     inputs = [TableInput(kind, sheet.file.sheet, sheet.rows) for kind, sheet in sheets if sheet]
-    # The sample of the bills may end before that of the lines, so lines without a bill are expected.
+    # The sample of bills may end before the sample of lines, so lines without a bill are expected.
     yield from TableImport(mapping, inputs, ImportOptions(), has_all_bills=False).records()
 
 

@@ -22,7 +22,7 @@ _encode = json.Encoder().encode
 
 
 class ImportedSource(Source):
-    """Imported records as a source of lines for a load. A line keeps the file and the line of the export."""
+    """Passes imported records to a load. Each line keeps the file name and line number that it has in the export."""
 
     def __init__(self, name: str, records: Iterable[ImportedRecord]) -> None:
         super().__init__(name, None)
@@ -57,7 +57,7 @@ def write_records(records: Iterable[ImportedRecord], output: str, tally: ImportT
 
 
 def without_known_shops(settings: Settings, found: Iterable[Imported]) -> Iterator[Imported]:
-    """Leave out shops that the export only mentions and the store already has, so that their settings are kept."""
+    """Leave out shops that are already in the store if the export only names them, so that their settings are kept."""
     with closing(bootstrap.ledger(settings)) as ledger:
         for one in found:
             is_known = isinstance(one, ImportedRecord) and one.is_found_shop and ledger.facts(one.record["id"])
@@ -68,7 +68,7 @@ def without_known_shops(settings: Settings, found: Iterable[Imported]) -> Iterat
 def load_records(
     settings: Settings, records: Iterable[ImportedRecord], name: str, tally: ImportTally, *, as_json: bool
 ) -> LoadReport:
-    """Load the records; return what became of them."""
+    """Load the records; return the report of the load."""
     rejects = RejectsFile(new_rejects_path(settings, name))
     report = LoadReport(summary=Summary(source=name), rejects=rejects, records=ImportedSource(name, records))
     run_load(settings, report)

@@ -1,4 +1,4 @@
-"""What an import tells: how many bills it converted, what it skipped, and which rows it rejected and why."""
+"""The summary of an import: how many bills were converted, and which rows were skipped or rejected and why."""
 
 import os
 from collections import Counter
@@ -27,7 +27,7 @@ class ImportTally(Struct):
 
 
 class ImportRejects:
-    """A file with all rejects, created with the first one. Only its owner can read it: it quotes the export."""
+    """The file of rejected rows, created with the first reject. Only its owner can read it, as it quotes the export."""
 
     def __init__(self, path: Path | None) -> None:
         if path is not None and path.exists():
@@ -48,7 +48,7 @@ class ImportRejects:
 
 
 def converted(found: Iterable[Imported], tally: ImportTally, rejects: ImportRejects) -> Iterator[ImportedRecord]:
-    """Yield the records, and count everything else."""
+    """Yield the records, and count records, skipped rows and rejects in the tally."""
     try:
         for one in found:
             match one:
@@ -98,7 +98,7 @@ def print_tally(tally: ImportTally, *, to_stderr: bool) -> None:
 
 
 def tally_view(tally: ImportTally) -> dict[str, object]:
-    """Return the same for programs."""
+    """Return the tally in the form that `--json` prints."""
     return {
         "bills": tally.bills,
         "shops": tally.shops,

@@ -67,16 +67,16 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 @click.option(
     "--accept-change",
     is_flag=True,
-    help="Take the sudden change that the latest loads or this one showed as normal. SOURCE may be left out.",
+    help="Accept the sudden change in this load or the latest loads as normal. SOURCE may be omitted.",
 )
 @click.option(
     "--watch",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Load every file that is delivered to this folder, until stopped; move it to DIR/done, or to DIR/quarantine "
-    "if it cannot be read.",
+    help="Load files as they are delivered to this folder, until stopped. Loaded files are moved to DIR/done, "
+    "unreadable files to DIR/quarantine.",
 )
-@click.option("--delete-loaded", is_flag=True, help="With --watch: delete files that were loaded.")
+@click.option("--delete-loaded", is_flag=True, help="With --watch: delete files after they are loaded.")
 @store_option
 @json_option
 @click.pass_context
@@ -92,13 +92,13 @@ def command(
 
     Loading the same records twice is safe. To resume an interrupted load, run
     the same command again. Exit status: 0 all lines were loaded, 3 some lines
-    were rejected, 6 the records were loaded but differ suddenly from those of
+    were rejected, 6 the records were loaded but differ sharply from those of
     earlier loads, 1 failed, 130 interrupted.
     """
     settings = settings_from(ctx, batch=batch, converters=converters, store=store)
     given = LoadOptions(**options)  # type: ignore[arg-type]
     if given.delete_loaded and not given.watch:
-        raise click.UsageError("--delete-loaded is an option of --watch.")
+        raise click.UsageError("--delete-loaded can be used only with --watch.")
     if given.watch:
         _watch(settings, given, given.watch)
         return
@@ -141,7 +141,7 @@ def _load(settings: Settings, given: LoadOptions) -> int:
 
 def _watch(settings: Settings, given: LoadOptions, folder: Path) -> None:
     if given.sources or given.check or given.rejects or given.accept_change:
-        raise click.UsageError("--watch takes no SOURCE, and none of --check, --rejects and --accept-change.")
+        raise click.UsageError("--watch cannot be used with SOURCE, --check, --rejects or --accept-change.")
     options = WatchOptions(strict=given.strict, delete=given.delete_loaded, as_json=given.as_json)
     watch(settings, Spool(folder, given.quarantine), options)
 

@@ -65,7 +65,7 @@ def alarm_rows(alarms: Sequence[IntakeAlarm]) -> list[tuple[str, str]]:
 
 
 def alarm_view(alarms: Sequence[IntakeAlarm]) -> list[dict[str, object]]:
-    """Return the same for programs."""
+    """Return the sudden changes in the form that `--json` prints."""
     return [
         {
             "measure": alarm.measure,

@@ -55,7 +55,7 @@ def _notes(report: LoadReport) -> Iterator[str]:
         yield f"{rejected} Fix the cause, then run `counterfoil load` on the rejects file."
     if report.alarms:
         yield (
-            "The records differ suddenly from those of earlier loads. Check the export of the POS. "
+            "The records differ sharply from those of earlier loads. Check the POS export. "
             "If the change is intended, run `counterfoil load --accept-change`."
         )
 
@@ -79,7 +79,7 @@ def report_view(report: LoadReport) -> dict[str, object]:
     summary = report.summary
     checked: dict[str, object] = {}
     if isinstance(report.rejects, RejectExamples):
-        # The outcome of a record is known only when it is written.
+        # The outcome of a record is known only after it has been written.
         checked = {
             **dict.fromkeys(OUTCOMES),
             "check": True,

@@ -26,7 +26,7 @@ from counterfoil.settings import Settings
 # time on garbage collection.
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
-# Exit statuses besides those in `cli/main.py`; 4 and 5 are those of `pull`.
+# Exit statuses in addition to those in `cli/main.py`. `pull` already uses 4 and 5.
 SOME_REJECTED, SUDDEN_CHANGE = 3, 6
 
 
@@ -69,7 +69,7 @@ class LoadReport(Struct, kw_only=True):
 
     @property
     def alarms(self) -> list[IntakeAlarm]:
-        """The sudden changes that this load showed and nobody has accepted."""
+        """The sudden changes in this load that nobody has accepted yet."""
         return [] if self.accepted else self.summary.alarms
 
     @property
@@ -92,7 +92,7 @@ def run_load(
     records, rejects = report.records, report.rejects
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     began = time.perf_counter()
-    # A check shows no tokens, so it can use any secret. Reading the secret of a new store would create it.
+    # A check shows no tokens, so it can use any secret. Reading the secret of a new store would create a secret.
     pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES)) if report.check else bootstrap.pseudonyms(settings)
     opened = _open_for_check(settings) if report.check else closing(bootstrap.ledger(settings))
     doing = "Checking" if report.check else "Loading"
@@ -139,7 +139,7 @@ def _open_for_check(settings: Settings) -> Iterator[Ledger]:
 
 
 def accept_change(settings: Settings) -> list[IntakeAlarm]:
-    """Take the latest sudden change as normal; return the alarms that this ends."""
+    """Accept the latest sudden change as normal; return the alarms that this clears."""
     ended: list[IntakeAlarm] = []
 
     def change(intake: Intake, now_ms: int) -> Intake:  # noqa: ARG001 - the ledger's signature

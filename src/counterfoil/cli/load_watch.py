@@ -45,7 +45,7 @@ class StopRequest:
         return self._event.is_set()
 
     def wait(self, seconds: float) -> None:
-        """Wait for so many seconds, or until a signal arrives."""
+        """Wait until a signal arrives, but at most this many seconds."""
         self._event.wait(seconds)
 
     @contextmanager
@@ -64,7 +64,7 @@ class StopRequest:
 
 
 def watch(settings: Settings, spool: Spool, options: WatchOptions) -> None:
-    """Load every file that is delivered to the folder until a signal stops this."""
+    """Load every file that is delivered to the folder, until a signal arrives."""
     stop = StopRequest()
     with spool.locked(), stop.on_signals():
         click.echo(f"Watching {spool.folder}. Stop with Ctrl-C or SIGTERM.", err=True)
@@ -75,7 +75,7 @@ def watch(settings: Settings, spool: Spool, options: WatchOptions) -> None:
                 watcher.report_if_due()
                 stop.wait(POLL_SEC)
         watcher.report(0, 0, is_stopped=True)
-        click.echo("Stopped. Files that are not loaded yet stay in the folder.", err=True)
+        click.echo("Stopped. Files that have not been loaded yet stay in the folder.", err=True)
 
 
 class FolderWatch:
@@ -123,7 +123,7 @@ class FolderWatch:
         return report
 
     def _between_batches(self, ledger: Ledger) -> None:
-        """End the load after a batch if a signal has arrived; otherwise report that it is running."""
+        """End the load after a batch if a signal has arrived; otherwise report that the watcher is running."""
         if self._stop.is_set:
             raise KeyboardInterrupt
         if self._is_report_due():
@@ -136,7 +136,7 @@ class FolderWatch:
             self.report(0, 0)
 
     def report(self, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
-        """Store that this watcher runs. If it is stopping, do not wait for a store that is unavailable."""
+        """Record in the store that this watcher is running or has stopped. When it stops, do not wait for the store."""
 
         def call() -> None:
             with closing(bootstrap.ledger(self._settings)) as ledger:
@@ -154,15 +154,16 @@ class FolderWatch:
     # --- while the store is unavailable ----------------------------------------------
 
     def _retried(self, call: Callable[[], Result]) -> Result | None:
-        """Call until the store is available; return None if the watcher is stopped before that.
+        """Retry a call until the store is available; return None if the watcher is stopped before that.
 
-        A store that does not fit is an error at the start. Later, a file of it may be missing for a while.
+        At the start, a store that cannot be used is an error. Later, the call is retried, because a file of the store
+        may be missing temporarily.
         """
         pause = FIRST_RETRY_SEC
         while True:
             try:
                 if self._reported:
-                    # If the disk of the store is not mounted, a load would create an empty store in its place.
+                    # If the store's disk is not mounted, a load would create an empty store at the mount point.
                     bootstrap.require_store(self._settings)
                 result = call()
             except (StoreUnavailable, StoreMismatch, SettingsError) as error:
@@ -172,7 +173,9 @@ class FolderWatch:
                     return None
                 if pause == FIRST_RETRY_SEC:
                     said = str(error).rstrip(".")
-                    click.echo(f"counterfoil: the store is unavailable: {said}. Trying again until it is.", err=True)
+                    click.echo(
+                        f"counterfoil: the store is unavailable: {said}. Retrying until it is available.", err=True
+                    )
                 self._stop.wait(pause)
                 pause = min(2 * pause, LAST_RETRY_SEC)
             else:

@@ -28,7 +28,7 @@ COMMANDS = {
     "serve": "Serve the API.",
     "init": "Create an empty store, or replace a lost file with an empty one.",
     "load": "Load source records from files, folders or standard input.",
-    "import": "Turn exports of a POS, or its database, into source records.",
+    "import": "Convert POS exports, or a POS database, into source records.",
     "generate": "Write realistic source records for testing.",
     "schema": "Print the JSON Schema of a kind of source record.",
     "pull": "Keep a copy in DuckDB, Parquet or PostgreSQL up to date.",

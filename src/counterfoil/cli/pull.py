@@ -120,7 +120,7 @@ def _wait_for_next_run(report: PullReport, every_sec: float) -> None:
 
 
 def _retry_sooner(before: ExitStatus, after: ExitStatus) -> ExitStatus:
-    """Return `after`, with an earlier retry if the quota was used up in both runs: the service's day is not over."""
+    """Return `after`, with an earlier retry if both runs used up the quota, as the service's day has not ended."""
     if before.exit_code == after.exit_code == QUOTA_SPENT:
         return structs.replace(after, resumes_at=from_ms(SystemClock().now_ms() + QUOTA_RETRY_MS, UTC))
     return after

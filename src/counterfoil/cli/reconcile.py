@@ -99,7 +99,9 @@ def _print_report(comparison: Comparison, as_json: bool) -> None:
                 f"shop {shop_id} has not been fully pulled yet, so it was not compared; run `counterfoil pull` first."
             )
         click.echo(_summary(comparison))
-    print_error(comparison.outcome, "fixed days stay fixed. Run the same command to compare again from the start.")
+    print_error(
+        comparison.outcome, "the days fixed so far are saved. Run the same command to start the comparison again."
+    )
 
 
 def _summary(comparison: Comparison) -> str:

@@ -1,4 +1,4 @@
-"""Records in the audit what a command did to the store as a whole."""
+"""Writes an audit entry about a command that changed the store as a whole."""
 
 from contextlib import closing
 
@@ -10,7 +10,7 @@ from counterfoil.settings import Settings
 
 
 def audit_entry(act: Act, detail: str) -> AuditEntry:
-    """Return the entry for what the user who runs this command does now."""
+    """Return an audit entry for an act of the user who runs this command."""
     return AuditEntry(at=SystemClock().now_ms(), act=act, actor=operator(), detail=detail)
 
 

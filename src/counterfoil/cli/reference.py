@@ -21,8 +21,8 @@ from counterfoil.http.reference import FORMATS, example_base_url, render
 def command(ctx: click.Context, out: Path | None, kind: str | None, base_url: str | None) -> None:
     """Write the API reference: every endpoint, parameter, field and error, with examples.
 
-    The HTML file is complete in itself: it has no script and loads nothing, so
-    it can be sent by mail or put on any web server. The store is not read.
+    The HTML file is self-contained: it has no scripts and loads nothing, so it
+    can be sent by email or put on any web server. The store is not read.
     """
     prefix = settings_from(ctx).prefix
     text = render(kind or _kind_of(out), prefix, base_url or example_base_url(prefix))

@@ -1,4 +1,4 @@
-"""Reads the digests of the service: what the bills of each shop and day add up to."""
+"""Reads day digests from the service: the totals of each shop's bills for each day."""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date, timedelta
@@ -55,7 +55,9 @@ class ServiceDigests:
                     return None
                 if not is_bad_cursor(error):
                     raise
-        raise CounterfoilError(f"the list of digests had to be restarted {MAX_RESTARTS} times. Run it again later.")
+        raise CounterfoilError(
+            f"the list of digests had to be restarted {MAX_RESTARTS} times. Run the same command again later."
+        )
 
     def _read(self, since: date | None) -> ByShopAndDay:
         found: ByShopAndDay = {}

@@ -78,7 +78,7 @@ class Copy:
         self.report = CopyReport()
 
     def run(self, cut_over: CutOver | None = None) -> CopyReport:
-        """Copy, catch up and verify; then cut over, if that is asked for."""
+        """Copy the store, catch up with later changes, and verify the copy; then cut over if `cut_over` is given."""
         cut_over_to = cut_over.address if cut_over else ""
         report, fingerprint = self.report, self._source.fingerprint()
         if cut_over_to and self._source.moved_to() not in ("", cut_over_to):

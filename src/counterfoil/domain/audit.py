@@ -24,19 +24,19 @@ class Actor(Struct, frozen=True):
     host: str
 
 
-# Counterfoil itself, when it brings the files of a store back into agreement.
+# The actor when Counterfoil itself makes the files of a store consistent again.
 AUTOMATIC = Actor("counterfoil", "automatic", "")
 
 
 class Act(StrEnum):
-    """What was done. The values are stored, and a newer version may store others."""
+    """What was done. The values are stored; a newer version may store values that are not listed here."""
 
     KEY_ISSUED = "key_issued"
     KEY_CHANGED = "key_changed"
     KEY_ROTATED = "key_rotated"
     REVOCATION_SCHEDULED = "revocation_scheduled"
     KEY_REVOKED = "key_revoked"
-    # A key was revoked again because an older copy of the keys was restored.
+    # A revocation was applied again after an older copy of the keys had been restored.
     REVOCATION_RESTORED = "revocation_restored"
     STORE_CREATED = "store_created"
     FILE_RECREATED = "file_recreated"
@@ -49,7 +49,7 @@ class Act(StrEnum):
 
 
 class FieldChange(Struct, frozen=True):
-    """The value of a field before and after a change; None if it had or has no value."""
+    """The value of a field before and after a change. None means that the field had or has no value."""
 
     before: FieldValue
     after: FieldValue

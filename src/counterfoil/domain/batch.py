@@ -172,7 +172,7 @@ class Batch:
         return [row for row in self.shops.values() if row.relisted]
 
     def touched_shops(self) -> list[int]:
-        """Return the numbers of the shops of which some bill was written or removed."""
+        """Return the numbers of the shops that had bills written or removed."""
         written = {row.shop for row in self.bills.values() if row.body is not None}
         return sorted(written | {shop for shop, _ in self.removed_bills()})
 
@@ -184,7 +184,7 @@ class Batch:
         return sorted(new | old)
 
     def departures(self) -> list[tuple[str, int]]:
-        """Return the shops that left a franchise, each as that franchise and the shop's number."""
+        """Return the franchise and the shop number for each shop that left a franchise."""
         before = self._stored_franchises
         moved = [row for row in self.shops.values() if row.franchise_id != before.get(row.number)]
         return [(left, row.number) for row in moved if (left := before.get(row.number)) is not None]

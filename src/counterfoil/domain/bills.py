@@ -257,7 +257,7 @@ def bill_status(void: object) -> tuple[Status, str | None]:
 
 
 def _items(lines: object, facts: ShopFacts) -> tuple[list[Item], dict[int, list[str]]]:
-    """Return the items, and the complete categories of items that show only some of theirs, by item index."""
+    """Return the items and, by item index, the complete categories of each item that shows only some of them."""
     items: list[Item] = []
     grouped: dict[int, list[str]] = {}
     left_out: list[str] = []

@@ -2,9 +2,10 @@
 
 A pass returns what changed after `since`, the horizon of the pass before it, up
 to `until`, the horizon when the pass began. Shops come in the order of their
-IDs. Within a shop come its own entry, removed bills, bills without `updatedAt`
-and bills with one, each in the order of their stamps. Whatever changes during a
-pass gets a stamp above `until`, so it is left to the next pass.
+IDs. Each shop has up to four sections: its own entry, removed bills, bills
+without `updatedAt`, and bills with `updatedAt`. Rows within a section are sorted
+by stamp. Anything that changes during a pass gets a stamp above `until`, so the
+next pass returns it.
 docs/decisions/0017 explains why no change is missed.
 """
 
@@ -13,17 +14,17 @@ from enum import IntEnum
 
 from msgspec import Struct, json
 
-# The start of a first pass. It lies below every stamp.
+# `since` in a first pass. It is lower than every stamp.
 BEGINNING = -1
 DAY_MS = 86_400_000
-# How long removals of bills are kept. A mark that is older cannot be continued.
+# How long removals of bills are kept. A pass cannot start from an older mark.
 REMOVALS_KEPT_MS = 400 * DAY_MS
 # A page ends early when its elements have this many bytes.
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 
 
 class Part(IntEnum):
-    """The parts of a shop in the feed, in their order."""
+    """The kinds of section that a shop has in the feed, in the order in which they are returned."""
 
     SHOP = 0
     REMOVED = 1
@@ -51,8 +52,8 @@ class FeedShop(Struct, frozen=True):
     """What a pass needs to know about a shop.
 
     For a shop that left the scope, `joined_at` and `listed_at` are the stamp of
-    its departure. `body` is None if the entry did not change since the pass
-    before.
+    its departure. `body` is None if the entry has not changed since the previous
+    pass.
     """
 
     shop_id: str
@@ -65,7 +66,7 @@ class FeedShop(Struct, frozen=True):
 
 
 class Section(Struct, frozen=True):
-    """One part of one shop, to be read after a stamp and an ID."""
+    """The rows of one shop and one kind that are still to be read: those after a stamp and an ID."""
 
     shop: FeedShop
     part: Part
@@ -78,7 +79,7 @@ class Section(Struct, frozen=True):
 
 
 class FoundRow(Struct, frozen=True):
-    """A bill or the removal of one, as a store finds it. A removal has no seal and no body."""
+    """A bill, or the removal of a bill, as read from the store. A removal has no seal and no body."""
 
     stamp: int
     id: str
@@ -89,7 +90,7 @@ class FoundRow(Struct, frozen=True):
 class FeedPage(Struct, frozen=True):
     """A page of the feed as finished JSON. `last` is None on the last page of a pass.
 
-    `oldest` is the lowest mark that can be continued.
+    `oldest` is the oldest mark from which a pass can still start.
     """
 
     elements: list[bytes]
@@ -99,7 +100,7 @@ class FeedPage(Struct, frozen=True):
 
 
 class PageBuilder:
-    """Puts together a page from the shops and rows that a store finds."""
+    """Builds a page from the shops and rows that are read from the store."""
 
     def __init__(self, window: Window, after: FeedPosition | None, limit: int) -> None:
         self._window = window
@@ -116,7 +117,7 @@ class PageBuilder:
         return 0 if self._bytes >= MAX_PAGE_BYTES else self._limit - len(self._elements)
 
     def sections(self, shop: FeedShop) -> list[Section]:
-        """Return the sections of a shop that belong to the rest of the pass, in order."""
+        """Return the sections of a shop that this pass still has to read, in order."""
         since, until = self._window.since, self._window.until
         if shop.joined_at > until or (since == BEGINNING and not shop.in_scope):
             # The shop joined or left after this pass began, so the next pass reports it. A first pass reports no shop
@@ -128,7 +129,7 @@ class PageBuilder:
         if whole or since < shop.listed_at <= until:
             found.append(Section(shop, Part.SHOP, 0, ""))
         if shop.in_scope:
-            # A client deletes what it has of a shop that comes in full, so it needs no removals.
+            # If a shop is sent in full, the client first deletes its copies of the bills, so it needs no removals.
             parts = (Part.UNTRACKED, Part.TRACKED) if whole else (Part.REMOVED, Part.UNTRACKED, Part.TRACKED)
             found += [Section(shop, part, starts_at, "") for part in parts]
         if self._after is None or self._after.shop_id != shop.shop_id:
@@ -143,7 +144,7 @@ class PageBuilder:
                 yield section.after(after.stamp, after.id)
 
     def add(self, section: Section, rows: Iterable[FoundRow]) -> None:
-        """Add the rows of a section, or the shop's own entry, as far as the page can take them."""
+        """Add the rows of a section, or the shop's own entry, until the page is full."""
         shop_id = json.encode(section.shop.shop_id)
         if section.part is Part.SHOP and self.remaining:
             whole = section.shop.in_scope and section.shop.joined_at > self._window.since
@@ -163,7 +164,7 @@ class PageBuilder:
 
     def _append(self, position: FeedPosition, element: bytes, seal: bytes | None = None) -> None:
         self._elements.append(element)
-        # The seal of a bill stands for its body; other elements are short or rare enough to stand for themselves.
+        # The seal of a bill stands for its body. Other elements are short or rare, so they are added whole.
         self._seals.append(json.encode(position.shop_id) + seal if seal else element)
         self._bytes += len(element)
         self._last = position

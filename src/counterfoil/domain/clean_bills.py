@@ -1,8 +1,8 @@
 """Reads clean bills faster than `bills.bill_from`, with the same result.
 
 Most bills have only known fields with values of the expected types. msgspec
-decodes such a bill directly into the structs below and refuses every other
-one, so that no field has to be checked again. `read_clean_bill` returns None
+decodes such a bill directly into the structs below and refuses all others,
+so no field has to be checked again. `read_clean_bill` returns None
 for a bill that it cannot read, and the caller then uses `bill_from`, which
 accepts any value.
 """
@@ -36,7 +36,7 @@ from counterfoil.domain.pos_values import (
 from counterfoil.domain.resources import Amounts, Bill, Channel, Item, Number, Option, Payment, Promotion
 from counterfoil.domain.shops import ShopFacts
 
-# Text that contains NUL has to be cleaned. NUL can be written in JSON only like this.
+# Text that contains NUL has to be cleaned. In JSON, NUL can be written only as this escape sequence.
 _NUL = b"\\u0000"
 _Whole = Annotated[int, Meta(ge=1 - WHOLE_NUMBER_LIMIT, le=WHOLE_NUMBER_LIMIT - 1)]
 _Fraction = Annotated[float, Meta(gt=-WHOLE_MILLIONTHS, lt=WHOLE_MILLIONTHS)]
@@ -44,7 +44,7 @@ _Amount = _Whole | _Fraction | None
 
 
 class _SourcePart(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, gc=False):
-    """Base of the parts of a source record. Each field has the type of a clean value."""
+    """Base class of the objects in a source record. Each field has the type of a clean value."""
 
 
 class _SourceTable(_SourcePart, frozen=True):
@@ -243,7 +243,7 @@ def _roots(lines: list[_SourceLine]) -> dict[int, str]:
 
 
 def _items(lines: list[_SourceLine], facts: ShopFacts, grouped: dict[int, list[str]]) -> list[Item]:
-    """Return the items, and add the complete categories of items that show only some of theirs to `grouped`."""
+    """Return the items. If an item shows only some of its categories, add the complete list to `grouped`."""
     items: list[Item] = []
     groupings, has_roots = facts.groupings, bool(facts.franchise_id)
     for line in lines:

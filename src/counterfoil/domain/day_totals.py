@@ -1,4 +1,4 @@
-"""The totals of a shop's bills on one day, by which a client can tell whether its copy is complete.
+"""The totals of a shop's bills on one day, which a client uses to check that its copy is complete.
 
 The hash is the sum, over all bills, of the first 15 hexadecimal digits of the
 MD5 digest of `id|milliseconds`, where `milliseconds` is `updatedAt` in
@@ -103,6 +103,6 @@ def element(at: ShopDay, total: DayTotal) -> bytes:
 
 
 def _plain(amount: Decimal) -> str:
-    """Return the shortest plain notation."""
+    """Return the amount as digits, without an exponent or trailing zeros."""
     text = f"{amount:f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"

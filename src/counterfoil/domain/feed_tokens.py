@@ -2,8 +2,7 @@
 
 The feed of changes and the list of digests use them. The service stores nothing
 about a pass, so a mark or a cursor holds everything that is needed to continue.
-The signature makes sure that the service issued it, for this lineage and this
-scope.
+The signature proves that the service issued it for this lineage and scope.
 """
 
 import binascii
@@ -75,7 +74,7 @@ class FeedTokens:
         return self._signed(owner, _DigestCursor(horizon, query, last.shop_id, last.day))
 
     def read_digest_cursor(self, owner: Key, query: str, text: str) -> tuple[int, ShopDay] | None:
-        """Return the horizon of a list of digests and a position in it; None if it is not a cursor of this list."""
+        """Return the horizon of a list of digests and a position in it; None if `text` is not a cursor of this list."""
         found = self._verified(owner, text)
         if not isinstance(found, _DigestCursor) or found.query != query:
             return None
@@ -91,7 +90,7 @@ class FeedTokens:
         except (ValueError, binascii.Error):
             return None
         signature, payload = data[:SIGNATURE_BYTES], data[SIGNATURE_BYTES:]
-        # Several texts decode to the same bytes. Only the one that was handed out is accepted.
+        # Different texts can decode to the same bytes. Only the text that the service handed out is accepted.
         is_canonical = urlsafe_b64encode(data).decode().rstrip("=") == text
         if not hmac.compare_digest(signature, self._signature(owner, payload)) or not is_canonical:
             return None

@@ -1,9 +1,9 @@
 """Notices a sudden change in deliveries: a share of records that is much higher than in earlier loads.
 
 Loads are compared in groups, because the shares of a small delivery say little. A group is one load, or several small
-ones that together have MIN_GROUP_LINES lines. A group is compared with the latest earlier groups: an alarm is raised if
-a share is higher than the highest of theirs by JUMP_POINTS and by the factor JUMP_FACTOR, or if at least MIN_AFFECTED
-records have a field of a name that no earlier group had. A group that raises an alarm is not used for comparison until
+loads that together have MIN_GROUP_LINES lines. A group is compared with the latest earlier groups. An alarm is raised
+if a share exceeds their highest share both by JUMP_POINTS and by the factor JUMP_FACTOR, or if at least MIN_AFFECTED
+records have a field whose name no earlier group had. A group that raises an alarm is not used for comparison until
 the operator accepts it.
 """
 
@@ -19,7 +19,7 @@ MAX_EARLIER_GROUPS = 30
 MIN_AFFECTED = 10
 JUMP_POINTS = 0.02
 JUMP_FACTOR = 1.5
-# Names of unknown fields that are remembered; older ones are forgotten first.
+# Maximum number of unknown field names that are remembered. The oldest names are forgotten first.
 MAX_KNOWN_NAMES = 500
 
 Measure = Literal["rejected", "undated", "no_items", "no_amounts", "unreadable", "unknown_field"]
@@ -34,7 +34,7 @@ MEASURES: Final[tuple[Measure, ...]] = (
 
 
 class DeliveryCounts(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """Counts over one or several loads. `unreadable` and `unknown` have the number of records by `kind: field`."""
+    """Counts for one or more loads. `unreadable` and `unknown` count records by `kind: field`."""
 
     lines: int = 0
     rejected: int = 0
@@ -75,17 +75,17 @@ class IntakeAlarm(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class Intake(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """The store's memory of earlier loads: counts and names of fields, and no values."""
+    """The store's memory of earlier loads: counts and field names, but no values."""
 
     pending: DeliveryCounts = DeliveryCounts()
     earlier: list[DeliveryCounts] = []
     known_names: list[str] = []
     alarms: list[IntakeAlarm] = []
     alarming: DeliveryCounts | None = None
-    """The group that raised the alarms, which `accepted` takes as normal."""
+    """The group that raised the alarms. It counts as normal once the operator accepts it."""
     alarmed_at: int = field(default=0)
     judged: int = 0
-    """How many groups have been compared or were the first ones. It tells whether a load completed a group."""
+    """The number of groups so far. If a load increases it, that load completed a group."""
 
 
 def with_load(intake: Intake, load: DeliveryCounts, now_ms: int) -> Intake:
@@ -102,12 +102,13 @@ def with_load(intake: Intake, load: DeliveryCounts, now_ms: int) -> Intake:
 
 
 def accepted(intake: Intake) -> Intake:
-    """Return the intake after the operator has accepted the current alarms: the group that raised them is normal."""
+    """Return the intake after the operator has accepted the group that raised the alarms as normal."""
     return _with_normal_group(intake, intake.alarming) if intake.alarming else intake
 
 
 def _with_normal_group(intake: Intake, group: DeliveryCounts) -> Intake:
-    # While the first groups are collected, every name is known; later, a rare name may still become frequent.
+    # In the first groups, every unknown field name is remembered. Later, a rare name is not, so that an alarm is still
+    # raised if it becomes frequent.
     is_first = len(intake.earlier) < MIN_EARLIER_GROUPS
     names = [name for name, count in group.unknown.items() if is_first or count >= MIN_AFFECTED]
     known_names = list(dict.fromkeys([*(name for name in intake.known_names if name not in names), *names]))
@@ -159,7 +160,7 @@ def _records_of(group: DeliveryCounts, name: str) -> int:
 
 
 def _sum(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
-    """Add counts by name. The number of names stays bounded."""
+    """Add counts by name. The number of names is limited."""
     names = list(dict.fromkeys([*first, *second]))[:MAX_KNOWN_NAMES]
     return {name: first.get(name, 0) + second.get(name, 0) for name in names}
 
@@ -186,9 +187,9 @@ def describe(alarm: IntakeAlarm) -> str:
 
 # --- watched folders ------------------------------------------------------------------
 
-# A watcher reports to the store this often, and counts as gone after STALE_HEARTBEAT_MS.
+# How often a watcher reports to the store, and how long after its last report it counts as stopped.
 HEARTBEAT_MS, STALE_HEARTBEAT_MS = 10_000, 120_000
-# A folder whose watcher has not run for this long is no longer in use.
+# A folder whose watcher has not run for this long counts as no longer in use.
 FORGET_FOLDER_MS = 30 * 86_400_000
 
 
@@ -203,11 +204,11 @@ class WatchedFolder(Struct, frozen=True):
     is_stopped: bool = False
 
     def is_stale(self, now_ms: int) -> bool:
-        """Return whether no watcher runs."""
+        """Return whether the folder's watcher was stopped or no longer reports."""
         return self.is_stopped or now_ms - self.seen_at > STALE_HEARTBEAT_MS
 
     def is_silent(self, now_ms: int, after_min: int) -> bool:
-        """Return whether nothing was delivered for `after_min` minutes; 0 turns this off."""
+        """Return whether nothing has been delivered for `after_min` minutes; 0 turns this check off."""
         return after_min > 0 and now_ms - self.delivered_at > after_min * 60_000
 
 
@@ -217,7 +218,7 @@ def folder_warning(folder: WatchedFolder, now_ms: int, silent_after_min: int) ->
         what = "was stopped" if folder.is_stopped else "was last seen"
         return f"the watcher of {folder.name} {what} {_minutes(now_ms - folder.seen_at)} ago"
     if folder.is_silent(now_ms, silent_after_min):
-        return f"nothing was delivered to {folder.name} for {_minutes(now_ms - folder.delivered_at)}"
+        return f"nothing has been delivered to {folder.name} for {_minutes(now_ms - folder.delivered_at)}"
     return None
 
 

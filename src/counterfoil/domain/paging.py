@@ -20,8 +20,9 @@ RESERVED_MS = 90 * 24 * HOUR_MS
 # The stored expiry of a cursor is updated only if it changes by at least this many milliseconds.
 EXTEND_MS = 60_000
 # Readers whose horizons are further apart than this do not share a cursor. In a list by change, readers that share a
-# cursor continue with the latest horizon; the limit makes every pass end, however often others begin one. In other
-# lists, they continue with the earliest horizon; the limit keeps it from falling further and further behind.
+# cursor continue with the latest horizon; the limit ensures that every pass ends, however often other readers begin a
+# pass. In other lists, they continue with the earliest horizon; the limit keeps it from falling further and further
+# behind.
 SHARED_MS = 24 * HOUR_MS
 
 # The modes of a list. A list's `query` begins with its mode.
@@ -106,7 +107,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def _alphabet(letter: str, *, hexadecimal: bool) -> str:
-    """Return the characters that may replace a character. One that is not an ASCII letter or digit stays as it is."""
+    """Return the characters that may replace a character. Only ASCII letters and digits are ever replaced."""
     if not letter.isascii() or not letter.isalnum():
         return letter
     if letter.isdigit():

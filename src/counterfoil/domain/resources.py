@@ -369,7 +369,7 @@ class ChangedShop(Resource, frozen=True):
     shop_id: Annotated[str, Doc(description="The shop.")]
     full: Annotated[
         bool,
-        Doc(description="True if all bills of the shop follow in this pass: delete those that you have of it first."),
+        Doc(description="True if all bills of the shop follow in this pass. Delete your copies of its bills first."),
     ]
     shop: Annotated[Shop, Doc(description="The shop, as the shop list returns it.")]
 
@@ -381,13 +381,13 @@ class RemovedShop(Resource, frozen=True):
     shop_id: Annotated[str, Doc(description="The shop. You may never have received it.")]
     full: Annotated[
         bool,
-        Doc(description="True if all bills of the shop follow in this pass: delete those that you have of it first."),
+        Doc(description="True if all bills of the shop follow in this pass. Delete your copies of its bills first."),
     ]
     in_scope: Annotated[
         bool,
         Doc(
-            description="True if the shop was closed: the key can still read its bills, and their changes still come. "
-            "False if it left the scope: nothing more comes unless it returns, and then it comes in full."
+            description="True if the shop was closed: the key can still read its bills and receives changes to them. "
+            "False if it left the scope: nothing more is sent unless it returns, and then it is sent in full."
         ),
     ]
 
@@ -396,12 +396,12 @@ class RemovedShop(Resource, frozen=True):
 
 
 class DayDigest(Resource, frozen=True):
-    """What the bills of one shop and one calendar day add up to."""
+    """The totals of one shop's bills on one calendar day."""
 
     shop_id: Annotated[str, Doc(description="The shop.")]
     day: Annotated[
         str | None,
-        Doc(description="The `billDate` of the bills, YYYY-MM-DD; null for the bills of the shop without a date."),
+        Doc(description="The `billDate` of the bills, YYYY-MM-DD; null for the shop's bills without a date."),
     ]
     bills: Annotated[int, Doc(description="Number of bills, voids included.")]
     voids: Annotated[int, Doc(description="Number of bills whose `status` is `void`.")]

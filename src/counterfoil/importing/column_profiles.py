@@ -1,4 +1,4 @@
-"""What the values of a column look like: numbers, dates, and whether they are the same on all rows of a bill."""
+"""Describes the values of a column: whether they are numbers or dates, and the same on all rows of a bill."""
 
 import re
 from collections import Counter
@@ -44,7 +44,7 @@ class ColumnProfile(Struct):
         return _share(self.filled, lambda value: read_decimal(value, written) is not None or value == "-")
 
     def is_date(self) -> bool:
-        """Return whether nearly all values begin with a date, in one order or the other."""
+        """Return whether nearly all values begin with a date, in day/month or month/day order."""
         return any(_share(self.filled, partial(_is_day, order)) for order in ("dmy", "mdy"))
 
     def has_times(self) -> bool:
@@ -78,7 +78,7 @@ class SheetSample(Struct):
 
 
 def sample_of(path: Path, is_heading: Callable[[Sequence[str]], bool]) -> SheetSample:
-    """Read the first rows of a file. `is_heading` recognises the line with the names of the columns."""
+    """Read the first rows of a file. `is_heading` recognises the line with the column names."""
     try:
         with path.open("rb") as raw:
             start = raw.read(SAMPLE_BYTES)
@@ -102,12 +102,12 @@ def sample_of(path: Path, is_heading: Callable[[Sequence[str]], bool]) -> SheetS
 
 
 def _heading_line(path: Path, encoding: str, is_heading: Callable[[Sequence[str]], bool]) -> int:
-    """Return the line of the heading. Some tills write a title above it."""
+    """Return the line number of the heading. Some tills write a title above the heading."""
     for line in range(1, HEADING_LINES + 1):
         try:
             columns = CsvFile(path, encoding, None, line).sheet.columns
         except ImportFailed:
-            # There is nothing on this line, or the file is not CSV, which opening it for the rows reports.
+            # The line is empty, or the file is not CSV. In the second case, reading the rows reports the error.
             continue
         if is_heading(list(columns)):
             return line
@@ -123,7 +123,7 @@ def guess_encoding(start: bytes) -> tuple[str, bool]:
         start.decode("utf-8")
     except UnicodeDecodeError as error:
         if error.start >= len(start) - 4 and len(start) == SAMPLE_BYTES:
-            # The sample ends within a character.
+            # The sample ends in the middle of a character.
             return "utf-8", True
         high = [byte for byte in start if byte >= 0x80]
         is_thai = sum(byte in THAI_BYTES for byte in high) == len(high)
@@ -132,7 +132,7 @@ def guess_encoding(start: bytes) -> tuple[str, bool]:
 
 
 def guess_number_format(columns: Sequence[ColumnProfile]) -> tuple[NumberFormat, bool]:
-    """Return how numbers are written, and whether the values show it."""
+    """Return the number format, and whether the values prove it."""
     commas = sum(bool(_DECIMAL_COMMA.search(value)) for column in columns for value in column.filled)
     points = sum(bool(_DECIMAL_POINT.search(value)) for column in columns for value in column.filled)
     written = NumberFormat(",", ".") if commas > points else NumberFormat()
@@ -140,7 +140,7 @@ def guess_number_format(columns: Sequence[ColumnProfile]) -> tuple[NumberFormat,
 
 
 def guess_date_order(values: Sequence[str]) -> str | None:
-    """Return the order of day, month and year; None if the dates do not show it."""
+    """Return the order of day, month and year; None if the dates are ambiguous."""
     found = {evidence for value in values if (evidence := order_evidence(value))}
     if len(found) == 1:
         return found.pop()
@@ -152,7 +152,7 @@ def _is_day(order: str, value: str) -> bool:
 
 
 def _share(values: Sequence[str], is_readable: Callable[[str], bool]) -> bool:
-    """Return whether at least nine of ten values can be read. A row of totals may spoil one of a few values."""
+    """Return whether at least 90 % of the values, or all but one, can be read. The exception may be a row of totals."""
     if not values:
         return False
     readable = 0

@@ -1,12 +1,12 @@
-"""Imports the bills of a database that are new since the last import, found by a watermark column.
+"""Imports the bills in a POS database that are new or changed since the last import, by a watermark column.
 
 No row may be missed, so each import reads some rows again; loading a row twice
-changes nothing. All queries of an import run in one snapshot, so that a bill and its
-lines belong together. The next import starts an overlap before the highest
-watermark that was read: a transaction that commits late, and a till whose clock
-is behind, write rows with watermarks in the past. A watermark in the future is
-ignored. With a watermark of kind `xid` on PostgreSQL no overlap is needed:
-every transaction before the oldest running one is complete.
+changes nothing. All queries of an import run in one snapshot, so that each bill
+is consistent with its lines. The next import starts before the highest watermark
+that was read, by an interval called the overlap, because transactions that commit
+late and tills whose clocks are slow write rows with older watermarks. A watermark
+in the future is ignored. With a watermark of kind `xid` on PostgreSQL, no overlap
+is needed, because every transaction before the oldest running one is complete.
 """
 
 import hashlib
@@ -26,33 +26,33 @@ from counterfoil.importing.values import decimal_text
 from counterfoil.importing.watermarks import StateFile, Watermark
 
 KEYS_PER_QUERY = 500
-# For more bills than this, reading all lines in one pass is faster than asking for them by key.
+# For more bills than this, reading all lines in one pass is faster than selecting them by key.
 MAX_KEYS = 20_000
 
 
 class SourceDatabase(Protocol):
-    """A connection to the database of a POS, in one read-only snapshot."""
+    """A connection to a POS database, in one read-only snapshot."""
 
     def columns(self, query: str) -> list[str]:
-        """Return the names of a query's columns."""
+        """Return the column names of a query."""
 
     def rows(self, query: str, condition: str, parameters: Sequence[object]) -> Iterator[Sequence[object]]:
         """Yield the rows of a query that satisfy a condition on its columns."""
 
     def quoted(self, column: str) -> str:
-        """Return the name of a column of the query as it is written in a condition."""
+        """Return a column name, quoted for use in a condition."""
 
     def now(self) -> tuple[datetime, datetime]:
-        """Return the time of the snapshot with an offset, and the same on the server's clock without one."""
+        """Return the time of the snapshot twice: with an offset, and as the server's local time without an offset."""
 
     def oldest_transaction(self) -> int | None:
-        """Return the id before which every transaction is complete; None if the database has no such ids."""
+        """Return the ID before which every transaction is complete; None if the database has no such IDs."""
 
     def close(self) -> None: ...
 
 
 class DatabaseImport:
-    """One import of a database. Call `commit` after everything that `records` yielded has been loaded."""
+    """One import from a database. Call `commit` after all records from `records` have been loaded."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class DatabaseImport:
         full: bool,
     ) -> None:
         if mapping.database is None:
-            raise ImportFailed(f"the mapping {mapping.name} has no table [database] with the queries.")
+            raise ImportFailed(f"the mapping {mapping.name} has no [database] table. Add one with the queries.")
         self._source = source
         self._mapping = mapping
         self._database: DatabaseMapping = mapping.database
@@ -76,10 +76,10 @@ class DatabaseImport:
         self._keys: list[object] | None = []
         self._oldest = source.oldest_transaction() if self._database.kind == "xid" else None
         if self._database.kind == "xid" and self._oldest is None:
-            raise ImportFailed("a watermark of kind xid needs PostgreSQL.")
+            raise ImportFailed("a watermark of kind xid needs PostgreSQL. Set database.kind to time or number.")
 
     def records(self) -> Iterator[Imported]:
-        """Yield a source record for each bill that is new or changed, and what could not be converted."""
+        """Yield a source record for each new or changed bill, and a result for each row that was not converted."""
         yield from TableImport(self._mapping, self._inputs(), self._options, has_all_bills=False).records()
 
     def commit(self) -> None:
@@ -88,13 +88,15 @@ class DatabaseImport:
             self._state.write(self._fingerprint(), self._next())
 
     def _fingerprint(self) -> str:
-        """Return a hash of the queries. With other queries, bills that were read before may look different."""
+        """Return a hash of the mapping. If it changes, bills that were already imported have to be read again."""
         return hashlib.sha256(json.encode(repr(self._mapping))).hexdigest()[:16]
 
     def _inputs(self) -> list[TableInput]:
         bills = self._sheet("bills", self._database.bills)
         if self._database.watermark not in bills.columns:
-            raise ImportFailed(f"the query of the bills has no column {self._database.watermark}, the watermark.")
+            raise ImportFailed(
+                f"the bills query has no column {self._database.watermark}. Add the watermark column to the query."
+            )
         inputs = [TableInput(BILL, bills, self._bills(bills))]
         tables = (
             (LINE, "lines", self._database.lines, self._mapping.line),
@@ -139,13 +141,16 @@ class DatabaseImport:
         if self._database.kind == "number":
             if not isinstance(value, int | Decimal) or isinstance(value, bool):
                 raise ImportFailed(
-                    f"the watermark {self._database.watermark} is not a whole number: set database.kind."
+                    f"the watermark {self._database.watermark} is not a whole number. "
+                    "Set database.kind to match the column."
                 )
             found: Watermark = int(value)
         elif isinstance(value, datetime):
             found = value
         else:
-            raise ImportFailed(f"the watermark {self._database.watermark} is not a time: set database.kind.")
+            raise ImportFailed(
+                f"the watermark {self._database.watermark} is not a time. Set database.kind to match the column."
+            )
         if self._highest is None or found > self._highest:  # type: ignore[operator]
             self._highest = found
 
@@ -156,7 +161,7 @@ class DatabaseImport:
                 self._keys = None
 
     def _parts(self, sheet: Sheet, query: str, key: str) -> Iterator[TableRow | RowProblem]:
-        """Yield the lines or payments of the bills that were read before."""
+        """Yield the lines or payments of the bills that this import has read."""
         column = self._source.quoted(key)
         numbers = iter(range(1, 1 << 62))
         for keys in [None] if self._keys is None or self._last is None else _batches(self._keys):
@@ -165,7 +170,7 @@ class DatabaseImport:
                 yield TableRow(sheet, next(numbers), [cell_of(value) for value in row])
 
     def _believable(self, last: Watermark | None) -> Watermark | None:
-        """Return the saved watermark, or None if it cannot come from this database as it is now."""
+        """Return the saved watermark, or None if it is newer than the database and so cannot come from it."""
         is_ahead = False
         if isinstance(last, datetime):
             aware, local = self._source.now()
@@ -175,10 +180,10 @@ class DatabaseImport:
         elif last is not None:
             is_ahead = last > self._highest_number()
         if is_ahead:
-            self.notes.append("The saved watermark lies in the future of this database. Everything is read again.")
+            self.notes.append("The saved watermark is newer than this database, so everything is read again.")
             return None
         if last is None and self._state and self._state.exists:
-            self.notes.append("The mapping has changed since the last import. Everything is read again.")
+            self.notes.append("The mapping has changed since the last import, so everything is read again.")
         return last
 
     def _highest_number(self) -> int:
@@ -195,7 +200,7 @@ class DatabaseImport:
         highest = self._highest
         if isinstance(highest, datetime):
             aware, local = self._source.now()
-            # A time without an offset may be in UTC or on the server's clock. The earlier of the two is safe.
+            # A time without an offset may be in UTC or in the server's local time. The earlier of the two is safe.
             limit = aware if highest.tzinfo else min(local, aware.astimezone(UTC).replace(tzinfo=None))
             highest = min(highest, limit)
         if highest is None or (self._last is not None and self._last > highest):  # type: ignore[operator]
@@ -206,7 +211,7 @@ class DatabaseImport:
 def _key_column(table: TableMapping | None, name: str) -> str:
     key: CellSource | None = table.key if table else None
     if key is None or len(key.columns) != 1:
-        raise ImportFailed(f"the query of the {name} needs a key in the mapping: one column with the bill's id.")
+        raise ImportFailed(f"the {name} query needs a key in the mapping. Set it to the column that holds the bill ID.")
     return key.columns[0]
 
 
@@ -215,7 +220,7 @@ def _batches(keys: Sequence[object]) -> Iterable[list[object]]:
 
 
 def cell_of(value: Any) -> str:
-    """Return a value of a database as the text that a CSV file would have."""
+    """Return a database value as the text that a CSV export would contain."""
     match value:
         case None:
             return ""
@@ -230,7 +235,7 @@ def cell_of(value: Any) -> str:
         case timedelta():
             return str((datetime(1, 1, 1) + value).time())  # noqa: DTZ001 - a time of day has no zone
         case bytes():
-            # MySQL returns a column of one bit as a byte.
+            # MySQL returns the value of a BIT(1) column as a byte.
             return str(value[0]) if value in (b"\0", b"\1") else value.decode("utf-8", "replace")
         case dict() | list():
             return json.encode(value).decode()

@@ -21,7 +21,7 @@ _NAME = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*$')
 
 
 class JsonOrder:
-    """An order of a file, and the line at which it begins."""
+    """An order in a file, and the line on which it begins."""
 
     def __init__(self, file: str, line: int, content: dict[str, Any]) -> None:
         self.file = file
@@ -30,7 +30,7 @@ class JsonOrder:
 
 
 def read_orders(path: Path, list_name: str) -> Iterator[JsonOrder | RowProblem]:
-    """Yield the orders of a file: the elements of lists called `list_name`, or objects outside such a page."""
+    """Yield the orders in a file: the elements of lists called `list_name`, or objects that are not in a page."""
     try:
         with path.open(encoding="utf-8-sig", errors="strict") as text:
             for line, found in _Splitter(text, list_name, path.name).objects():
@@ -38,7 +38,7 @@ def read_orders(path: Path, list_name: str) -> Iterator[JsonOrder | RowProblem]:
     except OSError as error:
         raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ImportFailed(f"{path.name} is not JSON in UTF-8.") from error
+        raise ImportFailed(f"{path.name} is not UTF-8 text. Save the JSON in UTF-8.") from error
 
 
 def _parsed(file: str, line: int, text: str) -> JsonOrder | RowProblem:
@@ -52,10 +52,10 @@ def _parsed(file: str, line: int, text: str) -> JsonOrder | RowProblem:
 
 
 class _Splitter:
-    """Finds the objects that are orders. A page is an object that has a list of orders; its other parts are skipped.
+    """Splits JSON text into orders. A page is an object that has a list of orders; its other fields are skipped.
 
-    Outside a page, `_page` is None; `_order` is the beginning of the order that is being read. Both are a line and a
-    position in the buffer, which holds the text from the earlier of them on.
+    `_page` and `_order` say where the current page and the current order begin: a line number and a position in the
+    buffer. They are None outside a page and outside an order.
     """
 
     def __init__(self, text: IO[str], list_name: str, file: str, chunk: int = CHUNK) -> None:
@@ -75,7 +75,7 @@ class _Splitter:
         self._in_string = False
 
     def objects(self) -> Iterator[tuple[int, str]]:
-        """Yield the text of each order with the line at which it begins."""
+        """Yield the text of each order with the line on which it begins."""
         position = 0
         while chunk := self._text.read(self._chunk):
             self._buffer += chunk
@@ -109,7 +109,9 @@ class _Splitter:
                 self._outside = at + 1
             return
         if not self._open or self._open.pop() != ("{" if mark == "}" else "["):
-            raise ImportFailed(f"{self._file} is not JSON: the bracket in line {self._line} closes nothing.")
+            raise ImportFailed(
+                f"{self._file} is not JSON: line {self._line} has a closing bracket without an opening one."
+            )
         depth = len(self._open)
         if self._order and depth == self._order_depth:
             line, begin = self._order
@@ -134,7 +136,7 @@ class _Splitter:
         elif depth == self._page_depth + 1 and self._name_before(at) == self._list_name:
             self._has_orders = True
             if mark == "{":
-                # A page with a single order instead of a list.
+                # This page has a single order instead of a list.
                 self._order, self._order_depth = (self._line, at), depth
         elif mark == "{" and self._has_orders and depth == self._page_depth + 2 and self._open[-1] == "[":
             self._order, self._order_depth = (self._line, at), depth
@@ -142,7 +144,7 @@ class _Splitter:
     def _check_outside(self, end: int) -> None:
         """Refuse text between pages or orders, which would otherwise be lost."""
         if self._page is None and self._buffer[self._outside : end].strip(" \t\r\n,"):
-            raise ImportFailed(f"{self._file} is not JSON: line {self._line} has text outside of an object.")
+            raise ImportFailed(f"{self._file} is not JSON: line {self._line} has text outside an object.")
         self._outside = max(self._outside, end)
 
     def _name_before(self, at: int) -> str | None:
@@ -150,7 +152,7 @@ class _Splitter:
         return found[1] if found else None
 
     def _forget(self, position: int) -> int:
-        """Drop the text that is no longer needed; return the position in what is left."""
+        """Drop the text that is no longer needed; return the position in the remaining text."""
         keep = max(0, position - LONGEST_NAME)
         if self._page is None:
             keep = min(keep, self._outside)
@@ -159,7 +161,9 @@ class _Splitter:
         if self._order:
             keep = min(keep, self._order[1])
         if position - keep > MAX_ORDER:
-            raise ImportFailed(f"{self._file} has an object of more than 8 MiB before line {self._line}.")
+            raise ImportFailed(
+                f"{self._file} has an object larger than 8 MiB before line {self._line}. Check that it contains orders."
+            )
         self._buffer = self._buffer[keep:]
         self._outside = max(0, self._outside - keep)
         if self._order:

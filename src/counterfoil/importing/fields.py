@@ -1,7 +1,7 @@
 """The fields of source records that a mapping can fill, and the type of each.
 
-The names are those of docs/source-records.md, with a point between an object
-and its field. `voidReason` stands for the reason in `void`.
+The names are those of docs/source-records.md, with a dot between an object
+and its field. `voidReason` stands for the reason within `void`.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
-"""Foodics: orders as the list and the single-order endpoints of its API return them.
+"""Foodics: orders as returned by the list and single-order endpoints of its API.
 
-A closed order is a bill, and a void order a voided one. A returned order
-(status 5) is an order of its own, with positive amounts and a reference to the
+A closed order becomes a bill, and a void order becomes a voided bill. A returned
+order (status 5) is a separate order, with positive amounts and a reference to the
 original; it becomes a bill with negative quantities and amounts. All other
 orders are skipped. Times are in UTC.
 """
@@ -43,7 +43,7 @@ UTC_TIMES = DateFormat("ymd", "UTC")
 
 
 class FoodicsOrders(OrderFormat):
-    """Converts orders of Foodics."""
+    """Converts Foodics orders."""
 
     list_name = "data"
 
@@ -52,7 +52,7 @@ class FoodicsOrders(OrderFormat):
         if status in (CLOSED, RETURNED, VOID):
             return None
         if status not in SKIPPED:
-            raise RowProblem(NOT_AN_ORDER, "has no status that an order of Foodics can have")
+            raise RowProblem(NOT_AN_ORDER, "has no valid Foodics order status")
         return SKIPPED[status]
 
     def shop_of(self, order: Order) -> str:
@@ -137,7 +137,7 @@ def _line(product: Order, sign: int) -> dict[str, Any]:
             "productId": text_of(details.get("id")),
             "name": text_of(details.get("name")),
             "qty": _signed(_number(product, "quantity"), sign),
-            # The price of a line with options is not the price charged per unit; `load` divides the total.
+            # With options, the unit price is not what was charged per unit, so `load` divides the total instead.
             "unitPrice": None if options else _signed(_number(product, "unit_price"), 1),
             "total": _signed(total, sign),
             "options": [_option(one) for one in options],
@@ -161,7 +161,7 @@ def _option(option: Order) -> dict[str, Any]:
 
 
 def _payment(payment: Order, sign: int) -> dict[str, Any]:
-    """Return a payment. What was tendered beyond the amount and the tip was given back as change."""
+    """Return a payment. Anything tendered beyond the amount and the tip was given back as change."""
     paid = total_of([_number(payment, "amount"), _number(payment, "tips")])
     tendered = _number(payment, "tendered")
     change = max(Decimal(0), tendered - paid) if sign > 0 and tendered is not None and paid is not None else Decimal(0)

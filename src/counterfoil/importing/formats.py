@@ -26,10 +26,12 @@ def import_files(
     mapping_name: str,
     options: ImportOptions,
 ) -> Iterator[Imported]:
-    """Return the records of an export in one of the formats that are files."""
+    """Return the records of an export in one of the file formats."""
     if format_name in JSON_FORMATS:
         if lines or payments:
-            raise ImportFailed(f"--lines and --payments are for CSV. A {format_name} file has them in its orders.")
+            raise ImportFailed(
+                f"--lines and --payments need --format csv. The orders in {format_name} files include both."
+            )
         return JSON_FORMATS[format_name](parse_mapping(mapping, mapping_name), options).records(bills)
     if format_name == LOYVERSE:
         receipts, items = sort_files([*bills, *lines])

@@ -8,7 +8,7 @@ _THAI = re.compile(r"[\u0e00-\u0e7f]+")
 
 
 def plain(text: str) -> str:
-    """Return a heading in lower case, without blanks and punctuation."""
+    """Return a heading in lower case, without spaces and punctuation."""
     if _THAI.search(text):
         return re.sub(r"[^\w\u0e00-\u0e7f]+|_", "", text.casefold())
     return _NOT_A_LETTER.sub("", text.casefold())
@@ -116,7 +116,7 @@ CHANNEL_WORDS: Final = {
 
 
 def meaning(value: str) -> str | None:
-    """Return what the value of a status column says of a bill: `open`, `void`, `refund` or `done`."""
+    """Return what the value of a status column says about a bill: `open`, `void`, `refund` or `done`."""
     text = value.casefold()
     for word, names in (("open", OPEN_WORDS), ("refund", REFUND_WORDS), ("void", VOID_WORDS), ("done", DONE_WORDS)):
         if any(name in text for name in names):

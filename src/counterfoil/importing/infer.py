@@ -1,6 +1,6 @@
-"""Proposes a mapping for CSV files, from the words in their headings and from their values.
+"""Proposes a mapping for CSV files, based on their headings and values.
 
-What the values do not show is left to the operator: the proposal says so in a comment.
+If the values do not settle a question, a comment in the proposal asks the operator to decide.
 """
 
 import json
@@ -34,7 +34,7 @@ LINES, PAYMENTS = "--lines", "--payments"
 
 
 class Proposal(Struct):
-    """A proposed mapping: its text, what could not be decided, and what the export does not have."""
+    """A proposed mapping, with the questions left to the operator and the data that the export lacks."""
 
     sections: dict[str, list[str]] = field(default_factory=dict)
     undecided: list[str] = field(default_factory=list)
@@ -70,7 +70,7 @@ def looks_like_heading(cells: Sequence[str]) -> bool:
 
 
 def propose(bills: Path, lines: Path | None, payments: Path | None, shop: str | None) -> Proposal:
-    """Return a proposal for a file of bills, and the files of its lines and payments if there are any."""
+    """Return a proposal for a file of bills and, if given, the files with their lines and payments."""
     found = _Inference(
         sample_of(bills, looks_like_heading),
         sample_of(lines, looks_like_heading) if lines else None,
@@ -115,7 +115,7 @@ class _Inference:
     # --- finding columns -------------------------------------------------------
 
     def _find(self, sheet: SheetSample, words: Sequence[str], fits: Callable[[str], bool]) -> str | None:
-        """Return the column whose heading is the first of these words, and whose values fit."""
+        """Return the column whose heading matches the earliest of these words and for which `fits` is true."""
         for word in words:
             for name in sheet.columns:
                 if plain(name) == word and fits(name) and (sheet is not self._bills or name not in self._used):
@@ -142,7 +142,7 @@ class _Inference:
 
     def _file(self) -> None:
         sheet = self._bills
-        comment = "" if sheet.is_encoding_sure else "guessed; check that names are readable below"
+        comment = "" if sheet.is_encoding_sure else "guessed; check that the names below are readable"
         if comment:
             self._undecided(f"the encoding. {sheet.file.encoding} was guessed.")
         self._result.add("[file]", "encoding", _quoted(sheet.file.encoding), comment)
@@ -151,15 +151,17 @@ class _Inference:
             self._result.add("[file]", "headingLine", str(sheet.heading_line))
         if sheet.problems:
             first = sheet.problems[0]
-            self._undecided(f"{len(sheet.problems):,} rows cannot be read; line {first.line} {first.detail}.")
+            self._undecided(
+                f"what to do about {len(sheet.problems):,} unreadable rows. Line {first.line} {first.detail}."
+            )
 
     def _number_format(self) -> None:
-        comment = "" if self._are_numbers_sure else "assumed: no number shows it"
+        comment = "" if self._are_numbers_sure else "assumed; no number in the file proves it"
         self._result.add("[numbers]", "decimal", _quoted(self._numbers.decimal), comment)
         self._result.add("[numbers]", "thousands", _quoted(self._numbers.thousands))
 
     def _dates(self) -> list[str]:
-        """Propose how dates are read; return the entries of the bill."""
+        """Propose how dates are read; return the entries for the [bill] section."""
         sheet = self._bills
         day = self._find(sheet, BILL_HEADINGS["closedAt"], lambda name: sheet.columns[name].is_date())
         trading = self._find(sheet, BILL_HEADINGS["tradingDay"], lambda name: sheet.columns[name].is_date())
@@ -175,8 +177,8 @@ class _Inference:
             entries.append(f"closedAt = {_quoted(columns[0]) if len(columns) == 1 else _list(columns)}")
             self._date_order([*sheet.columns[day].filled, *(sheet.columns[trading].filled if trading else [])])
             if len(columns) == 1 and not sheet.columns[day].has_times():
-                self._undecided("the time of day. The dates have none, so every bill gets 12:00.")
-                self._result.add("[dates]", "defaultTime", _quoted(NOON), "assumed: the export has no times")
+                self._undecided("the time of day. The dates have no time, so every bill gets 12:00.")
+                self._result.add("[dates]", "defaultTime", _quoted(NOON), "assumed; the export has no times")
         if trading:
             self._used.add(trading)
             entries.append(f"tradingDay = {_quoted(trading)}")
@@ -191,7 +193,9 @@ class _Inference:
             return
         example = next(iter(values), "")
         self._undecided(f"whether the day or the month comes first, for example in {example}. Set dates.order.")
-        self._result.comment("[dates]", 'order = "dmy"  # or "mdy": no date shows it. Remove the # from the right one')
+        self._result.comment(
+            "[dates]", 'order = "dmy"  # or "mdy"; the dates are ambiguous. Choose one and remove the first #'
+        )
 
     def _shops(self) -> None:
         sheet = self._bills
@@ -205,31 +209,35 @@ class _Inference:
                 self._result.add(section, "id", _quoted(shop))
                 self._result.add(section, "name", _quoted(name))
                 self._result.add(section, "timezone", _quoted("Asia/Bangkok"), "assumed")
-                self._result.comment(section, 'closingTime = "02:00"  # if the day ends after midnight')
+                self._result.comment(section, 'closingTime = "02:00"  # if the business day ends after midnight')
             for name, shop in ids.items():
                 self._result.add("[shopIds]", _quoted(name), _quoted(shop))
             self._result.add("[bill]", "shopId", _quoted(column))
             return
         if not self._shop:
-            self._undecided("the shop. The export does not name it: choose an id in [shop].")
+            self._undecided("the shop. The export does not name it. Choose an ID in [shop].")
         self._result.add("[shop]", "id", _quoted(self._shop or "my-shop"))
         self._result.add("[shop]", "name", _quoted(self._shop or "My shop"))
         self._result.add("[shop]", "timezone", _quoted("Asia/Bangkok"), "assumed")
-        self._result.comment("[shop]", 'closingTime = "02:00"  # if the day ends after midnight')
+        self._result.comment("[shop]", 'closingTime = "02:00"  # if the business day ends after midnight')
 
     def _bill_id(self) -> None:
         if self._id is None:
             self._result.missing.append(
-                "the bill's id. Set bill.id to a column, or to several that are unique together."
+                "the bill ID. Set bill.id to a column, or to several columns that are unique together."
             )
             self._result.comment("[bill]", 'id = "..."  # which column identifies a bill?')
             return
         self._used.add(self._id)
         dated = [name for name in self._bills.columns if name in self._used and self._bills.columns[name].is_date()]
         if self._is_flat and not all(self._bills.is_same_within(name, self._id) for name in dated):
-            self._undecided(f"{self._id} occurs on several dates. If it starts again, add a column: id = [..., ...].")
+            self._undecided(
+                f"whether {self._id} is unique: it repeats on several dates. If not, add a column: id = [..., ...]."
+            )
         elif not self._is_flat and self._bills.repeats(self._id):
-            self._undecided(f"{self._id} occurs on several rows. If it starts again, add a column: id = [..., ...].")
+            self._undecided(
+                f"whether {self._id} is unique: it repeats on several rows. If not, add a column: id = [..., ...]."
+            )
         self._result.add("[bill]", "id", _quoted(self._id))
 
     def _line_fields(self) -> str | None:
@@ -241,7 +249,7 @@ class _Inference:
         if not self._is_flat:
             key = self._find(sheet, BILL_HEADINGS["id"], lambda _: True)
             if key is None:
-                self._result.missing.append("the bill's id in the lines file. Set line.key.")
+                self._result.missing.append("the bill ID in the lines file. Set line.key.")
             else:
                 chosen["key"] = key
         for name, words in LINE_HEADINGS.items():
@@ -278,7 +286,7 @@ class _Inference:
                 self._used.add(column)
                 self._result.add("[bill]", name, self._bill_value(name, column))
             elif name == "amounts.net" and line_total:
-                self._undecided("the bill's total. The export has none, so it is the sum of the lines.")
+                self._undecided("the bill's total. The export has no total, so it is the sum of the lines.")
                 self._result.add("[bill]", name, f"{{ sum = {_quoted(line_total)} }}", "the sum of the lines")
 
     def _bill_value(self, name: str, column: str) -> str:
@@ -288,7 +296,7 @@ class _Inference:
         known = {value: code for value, code in codes.items() if code}
         unknown = [value for value, code in codes.items() if not code]
         if unknown:
-            self._undecided(f"which channels these are, in {column}: {', '.join(unknown)}.")
+            self._undecided(f"which sales channels these values of {column} are: {', '.join(unknown)}.")
         return f"{{ column = {_quoted(column)}, values = {_inline(known)} }}" if known else _quoted(column)
 
     def _status(self) -> None:
@@ -308,7 +316,7 @@ class _Inference:
             unknown = [value for value, word in meanings.items() if word is None]
             if unknown:
                 self._undecided(
-                    f"what these mean, in {column}: {', '.join(unknown)}. They are read as completed bills."
+                    f"what these values of {column} mean: {', '.join(unknown)}. Such bills are read as completed."
                 )
             if heading == "void" or any(word == "void" for word in meanings.values()):
                 flags = {value: word == "void" for value, word in meanings.items() if word != "open"}
@@ -331,11 +339,13 @@ class _Inference:
             self._used.add(kind)
             self._result.add("[[payment]]#1", "name", _quoted(kind))
             self._result.add(
-                "[[payment]]#1", "amount", net.partition(" = ")[2], "the export has one way of paying per bill"
+                "[[payment]]#1", "amount", net.partition(" = ")[2], "the export has one payment method per bill"
             )
             change = self._find(sheet, PAYMENT_HEADINGS["change"], self._is_number(sheet))
             if change:
-                self._undecided(f"whether {change} is given back from a tendered amount; payments are read as exact.")
+                self._undecided(
+                    f"whether payments include the change in {change}. They are read as amounts without change."
+                )
             return
         ways = [name for name in sheet.columns if plain(name) in WAYS_OF_PAYING and self._is_number(sheet)(name)]
         for number, name in enumerate(ways, start=1):
@@ -346,7 +356,7 @@ class _Inference:
     def _payments_file(self, sheet: SheetSample) -> None:
         key = self._find(sheet, BILL_HEADINGS["id"], lambda _: True)
         if key is None:
-            self._result.missing.append("the bill's id in the payments file. Set payment.key.")
+            self._result.missing.append("the bill ID in the payments file. Set payment.key.")
             return
         self._result.add("[[payment]]#1", "key", _quoted(key))
         for name, words in PAYMENT_HEADINGS.items():
@@ -362,13 +372,11 @@ class _Inference:
         if "amounts.net" not in bill:
             missing.append("the total of the bills. Set bill.amounts.net.")
         if "[line]" not in self._result.sections:
-            missing.append(f"the lines. If they are in another file, give it with {LINES}.")
+            missing.append(f"the lines. If they are in another file, pass it with {LINES}.")
         if not any(name.startswith("[[payment]]") for name in self._result.sections):
-            missing.append(f"the payments. If they are in another file, give it with {PAYMENTS}.")
+            missing.append(f"the payments. If they are in another file, pass it with {PAYMENTS}.")
         if "void" not in bill:
-            missing.append(
-                "whether a bill was voided. A bill that is voided after it was imported will stay completed."
-            )
+            missing.append("whether a bill was voided. A bill that is voided after the import will stay completed.")
         self._result.unused = [name for name in self._bills.columns if name not in self._used]
 
     def _undecided(self, text: str) -> None:
@@ -388,7 +396,7 @@ def _inline(values: dict[str, str]) -> str:
 
 
 def _slug(name: str, number: int) -> str:
-    """Return an id made from the name of a shop."""
+    """Return an ID made from the name of a shop."""
     letters = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name.casefold())
     slug = "-".join(part for part in letters.split("-") if part)
     return slug or f"shop-{number}"

@@ -1,6 +1,6 @@
 """Loyverse: the CSV exports "Receipts" and "Receipts by item" of the back office.
 
-Which of the two a file is shows in its heading, so the files can be given in any order.
+The heading shows which of the two a file is, so the files can be given in any order.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ SUMS = {
 
 
 def sort_files(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """Return the files with receipts, and those with items."""
+    """Return the files with receipts, and the files with items."""
     receipts: list[Path] = []
     items: list[Path] = []
     for path in paths:
@@ -38,7 +38,7 @@ def sort_files(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
 
 
 def loyverse_mapping(*, has_receipts: bool, has_items: bool) -> dict[str, Any]:
-    """Return the built-in mapping for the files that there are."""
+    """Return the built-in mapping for the kinds of file that were given."""
     mapping = built_in_mapping("loyverse")
     if not has_items:
         del mapping["line"]

@@ -43,7 +43,7 @@ class CellSource(Struct, frozen=True, kw_only=True):
 
 
 class TableMapping(Struct, frozen=True):
-    """The fields that rows of one table fill. `key` is the part of a row that says which bill it belongs to."""
+    """The fields that the rows of one table fill. `key` identifies the bill that a row belongs to."""
 
     fields: dict[str, CellSource]
     key: CellSource | None = None
@@ -58,7 +58,7 @@ class RowRule(Struct, frozen=True):
 
 
 class DatabaseMapping(Struct, frozen=True, kw_only=True):
-    """The queries of a database that is the source, and the column that shows what is new."""
+    """The queries that read a POS database, and the watermark column that shows which bills are new."""
 
     bills: str
     lines: str | None = None
@@ -69,7 +69,7 @@ class DatabaseMapping(Struct, frozen=True, kw_only=True):
 
 
 class ImportMapping(Struct, frozen=True, kw_only=True):
-    """A mapping, checked."""
+    """A mapping that has been checked."""
 
     name: str
     encoding: str | None = None
@@ -113,7 +113,7 @@ def merged(below: Table[str, Any], above: Table[str, Any]) -> dict[str, Any]:
 
 
 def parse_mapping(content: dict[str, Any], name: str) -> ImportMapping:
-    """Return a checked mapping; raise `ImportFailed` with the entry at fault."""
+    """Return a checked mapping; raise `ImportFailed`, which names the entry, if one is invalid."""
     parser = _Parser(name)
     parser.known(content, SECTIONS, "")
     file = parser.table(content, "file")
@@ -174,7 +174,7 @@ class _Parser:
     def whole(self, table: Table[str, Any], name: str, default: int) -> int:
         value = table.get(name, default)
         if not isinstance(value, int) or value < 1:
-            raise self.fail(f"file.{name}", "must be a whole number from 1 on")
+            raise self.fail(f"file.{name}", "must be a whole number of at least 1")
         return value
 
     def numbers(self, table: Table[str, Any]) -> NumberFormat:
@@ -183,8 +183,8 @@ class _Parser:
         default = "," if decimal == "." else "."
         thousands = table.get("thousands", default)
         if thousands not in (",", ".", " ", "'", "") or thousands == decimal:
-            raise self.fail("numbers.thousands", "must be one of , . ' a space or nothing, and not the decimal mark")
-        # Blanks and apostrophes are always allowed between thousands, so they need no mark of their own.
+            raise self.fail("numbers.thousands", "must be empty, a space or one of , . ' but not the decimal mark")
+        # Spaces and apostrophes are always allowed between thousands, so they are not stored as the mark.
         return NumberFormat(decimal, thousands if thousands in ",." else "")
 
     def dates(self, table: Table[str, Any]) -> DateFormat:
@@ -293,7 +293,7 @@ class _Parser:
 
 
 def _flat(table: Table[str, Any]) -> dict[str, Any]:
-    """Return a table in which `amounts.net` is one name, however it was written."""
+    """Return the table with dotted names, so that `amounts = { net = ... }` becomes `amounts.net`."""
     flat: dict[str, Any] = {}
     for name, value in table.items():
         if name in GROUPS and isinstance(value, dict):

@@ -44,7 +44,7 @@ class MySqlSource:
                 cursor.execute(f"SELECT * FROM ({query}) AS source LIMIT 0")
                 return [column[0] for column in cursor.description]
         except pymysql.Error as error:
-            raise ImportFailed(f"a query of the mapping failed: {_message(error)}") from error
+            raise ImportFailed(f"a query in the mapping failed: {_message(error)}") from error
 
     def rows(self, query: str, condition: str, parameters: Sequence[object]) -> Iterator[Sequence[object]]:
         statement = f"SELECT * FROM ({query}) AS source"
@@ -55,7 +55,7 @@ class MySqlSource:
                 cursor.execute(statement, list(parameters) if condition else None)
                 yield from cursor
         except pymysql.Error as error:
-            raise ImportFailed(f"a query of the mapping failed: {_message(error)}") from error
+            raise ImportFailed(f"a query in the mapping failed: {_message(error)}") from error
 
     def quoted(self, column: str) -> str:
         return "source.`" + column.replace("`", "``").replace("%", "%%") + "`"

@@ -1,4 +1,4 @@
-"""What the JSON formats share: reading orders from files, and the frame of a source record."""
+"""Shared code of the JSON formats: reads orders from files, and builds the common fields of source records."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal, InvalidOperation
@@ -35,23 +35,23 @@ class OrderFormat:
         self._named = {shop["id"] for shop in mapping.shops}
 
     def skip_reason(self, order: Order) -> str | None:
-        """Return why an order is not a bill; None if it is one."""
+        """Return why an order is not a bill; None if it is a bill."""
         raise NotImplementedError
 
     def shop_of(self, order: Order) -> str:
-        """Return the API's id of the shop."""
+        """Return the shop's ID in the API."""
         raise NotImplementedError
 
     def shop_name(self, order: Order) -> str:
-        """Return the name of the shop, or its id if the order does not contain a name."""
+        """Return the name of the shop, or its ID if the order does not contain a name."""
         return self.shop_of(order)
 
     def record(self, order: Order) -> dict[str, Any]:
-        """Return the fields of the bill other than its kind, id and shop."""
+        """Return the fields of the bill other than its kind, ID and shop."""
         raise NotImplementedError
 
     def records(self, paths: Sequence[Path]) -> Iterator[Imported]:
-        """Yield a source record for each order that is a bill, and what could not be converted."""
+        """Yield a source record for each order that is a bill, and a result for each order that was not converted."""
         for number, shop in enumerate(self._mapping.shops, start=1):
             yield ImportedRecord(self._mapping.name, number, {"kind": "shop", **shop})
         for path in paths:
@@ -72,7 +72,7 @@ class OrderFormat:
             foreign = self.shop_of(content)
             shop = self.options.shop or self._mapping.shop_ids.get(foreign, foreign)
             if record_id(bill_id) is None:
-                raise RowProblem(NO_ID, f"has the id {shown(bill_id)}, which cannot be used")
+                raise RowProblem(NO_ID, f"has {shown(bill_id)} as its ID, which is not a valid ID")
             if record_id(shop) is None:
                 raise RowProblem(NO_SHOP, "does not name its shop. Use --shop")
             record = {"kind": "bill", "id": bill_id, "shopId": shop, **self.record(content)}
@@ -95,17 +95,17 @@ def as_object(value: object) -> Order:
 
 
 def text_of(value: object) -> str:
-    """Return an id or a name; empty if there is none."""
+    """Return an ID or a name, or an empty text if there is none."""
     return "" if value is None or isinstance(value, dict | list | bool) else str(value)
 
 
 def only_known(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields without those for which the order has nothing."""
+    """Return only the fields for which the order has a value."""
     return {name: value for name, value in fields.items() if value is not None and value != ""}
 
 
 def written_number(value: object, name: str) -> Decimal | None:
-    """Return a number of the API, exactly; None if there is none."""
+    """Return the exact value of a number in an order; None if it has no value."""
     if value is None or value == "":
         return None
     try:

@@ -30,7 +30,7 @@ class PostgresSource:
         try:
             cursor = self._connection.execute(f"SELECT * FROM ({query}) AS source LIMIT 0".encode())
         except psycopg.Error as error:
-            raise ImportFailed(f"a query of the mapping failed: {_first_line(error)}") from error
+            raise ImportFailed(f"a query in the mapping failed: {_first_line(error)}") from error
         return [column.name for column in cursor.description or ()]
 
     def rows(self, query: str, condition: str, parameters: Sequence[object]) -> Iterator[Sequence[object]]:
@@ -43,7 +43,7 @@ class PostgresSource:
                 cursor.execute(statement.encode(), list(parameters) if condition else None)
                 yield from cursor
         except psycopg.Error as error:
-            raise ImportFailed(f"a query of the mapping failed: {_first_line(error)}") from error
+            raise ImportFailed(f"a query in the mapping failed: {_first_line(error)}") from error
 
     def quoted(self, column: str) -> str:
         return 'source."' + column.replace('"', '""').replace("%", "%%") + '"'
@@ -60,5 +60,5 @@ class PostgresSource:
 
 
 def _first_line(error: psycopg.Error) -> str:
-    """Return the message of the server, without the address, which may contain a password."""
+    """Return the server's message without the address, which may contain a password."""
     return (error.diag.message_primary or str(error).partition("\n")[0]).strip()

@@ -17,12 +17,12 @@ NOT_AN_ORDER = "not_an_order"
 
 REJECT_REASONS = {
     BAD_ROW: "cannot be split into the columns of the heading, or is not text in the file's encoding",
-    NO_ID: "has no id for the bill",
+    NO_ID: "has no bill ID",
     NO_SHOP: "does not say which shop the bill belongs to",
-    NO_TIME: "has no time for the bill",
-    UNREADABLE_VALUE: "has a value that cannot be read as the mapping says",
+    NO_TIME: "has no bill time",
+    UNREADABLE_VALUE: "has a value that is not in the format of the mapping",
     NO_BILL: "belongs to a bill that is not in the bills file",
-    REPEATED_BILL: "repeats the id of an earlier bill in the same file",
+    REPEATED_BILL: "repeats the ID of an earlier bill in the same file",
     DIFFERENT_ROWS: "disagrees with another row of the same bill",
     OTHER_CURRENCY: "is in another currency",
     NOT_AN_ORDER: "is not an order that can be read",
@@ -45,17 +45,17 @@ class RowProblem(Exception):
 
 
 class ImportedRecord(Struct, frozen=True):
-    """A source record, and where in the export it comes from."""
+    """A source record, and its position in the export."""
 
     file: str
     line: int
     record: dict[str, Any]
     is_found_shop: bool = False
-    """Whether it is a shop that the export only mentions. The store may know more about it."""
+    """Whether this is a shop that the export only names. The store may have more data about it."""
 
 
 class RejectedRow(Struct, frozen=True):
-    """A row that could not be converted, and the id of its bill if that is known."""
+    """A row that could not be converted, and the ID of its bill if it is known."""
 
     file: str
     line: int

@@ -1,4 +1,4 @@
-"""Reads CSV files row by row: encoding, delimiter, heading, and the line at which each row begins."""
+"""Reads CSV files row by row: encoding, delimiter, heading, and the line on which each row begins."""
 
 import csv
 import io
@@ -12,16 +12,16 @@ from counterfoil.importing.results import BAD_ROW, ImportFailed, RowProblem
 from counterfoil.importing.values import clean
 
 BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-# The first bytes of files that people take for CSV, and what to do with them.
+# The first bytes of files that are often mistaken for CSV, and what to do with such files.
 NOT_CSV = {
-    b"PK\x03\x04": "is an Excel workbook or a ZIP archive. Save the sheet as CSV (UTF-8), or unpack it, first.",
+    b"PK\x03\x04": "is an Excel workbook or a ZIP archive. Save the sheet as CSV (UTF-8) or unpack the archive first.",
     b"\xd0\xcf\x11\xe0": "is an Excel workbook. Save the sheet as CSV (UTF-8) first.",
     b"\x1f\x8b": "is compressed with gzip. Unpack it first.",
     b"%PDF": "is a PDF document. Export the bills as CSV.",
 }
 CANDIDATES = ",;\t|"
 SAMPLE_BYTES = 64 * 1024
-# No cell of an export is longer. The limit stops a missing quote from taking the rest of the file into one cell.
+# The maximum length of a cell. Without a limit, a missing quote could turn the rest of the file into one cell.
 MAX_CELL = 1024 * 1024
 _LONE = range(0xDC80, 0xDD00)
 
@@ -34,7 +34,7 @@ class Sheet(Struct, frozen=True):
 
 
 class TableRow(Struct, frozen=True):
-    """A row of a sheet; `line` is the line of the file at which it begins."""
+    """A row of a sheet; `line` is the line of the file on which it begins."""
 
     sheet: Sheet
     line: int
@@ -42,7 +42,7 @@ class TableRow(Struct, frozen=True):
 
 
 class CsvFile:
-    """A CSV file. The encoding and the delimiter are found out if the mapping does not give them."""
+    """A CSV file. The encoding and the delimiter are detected if the mapping does not set them."""
 
     def __init__(self, path: Path, encoding: str | None, delimiter: str | None, heading_line: int) -> None:
         self.path = path
@@ -85,7 +85,7 @@ class CsvFile:
                 line = reader.line_num + 1
         except csv.Error as error:
             raise ImportFailed(
-                f"{self.name} cannot be read from line {line} on: {error}. A quote may not be closed."
+                f"{self.name} cannot be read from line {line} on: {error}. A closing quote may be missing."
             ) from error
 
     def _columns(self) -> dict[str, int]:
@@ -114,13 +114,13 @@ class CsvFile:
 
 
 def _whole_lines(raw: IO[bytes]) -> bytes:
-    """Return the start of a file without the part of a line at its end, which may end within a character."""
+    """Return the start of a file up to the last complete line, so that it does not end in the middle of a character."""
     start = raw.read(SAMPLE_BYTES)
     return start if len(start) < SAMPLE_BYTES else start[: start.rfind(b"\n") + 1] or start
 
 
 def encoding_of(start: bytes, wanted: str | None) -> str:
-    """Return the encoding of a file: by its byte order mark, by the mapping, or UTF-8."""
+    """Return the encoding of a file: from its byte order mark, from the mapping, or UTF-8 by default."""
     for mark, encoding in BYTE_ORDER_MARKS.items():
         if start.startswith(mark):
             return encoding

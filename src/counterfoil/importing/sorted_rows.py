@@ -1,6 +1,6 @@
 """Joins bills, lines and payments on disk, so that an export of any size is imported in constant memory.
 
-The rows go into a temporary SQLite file, which takes about as much room as the
+The rows go into a temporary SQLite file, which takes about as much space as the
 export itself, and are read back bill by bill.
 """
 
@@ -101,6 +101,6 @@ class SortedRows:
 
 def _failure(folder: str, error: sqlite3.Error) -> ImportFailed:
     return ImportFailed(
-        f"the temporary file in {folder} cannot be written: {error}. It takes about as much room as the export; set "
-        "TMPDIR to a folder with more room."
+        f"the temporary file in {folder} cannot be written: {error}. It takes about as much space as the export; set "
+        "TMPDIR to a folder with more space."
     )

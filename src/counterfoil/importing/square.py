@@ -1,7 +1,7 @@
 """Square: orders as SearchOrders and BatchRetrieveOrders return them.
 
-A sale is a bill. A return is an order of its own in Square, and becomes a bill
-of its own with negative quantities and amounts. A cancelled order becomes a
+A sale becomes a bill. In Square, a return is a separate order; it becomes a
+separate bill with negative quantities and amounts. A cancelled order becomes a
 voided bill. Orders that are still open are skipped.
 """
 
@@ -46,7 +46,7 @@ VAT_TYPES = {"INCLUSIVE": "Include", "ADDITIVE": "Exclude"}
 
 
 class SquareOrders(OrderFormat):
-    """Converts orders of Square."""
+    """Converts Square orders."""
 
     list_name = "orders"
 
@@ -55,7 +55,7 @@ class SquareOrders(OrderFormat):
         if state in ("OPEN", "DRAFT"):
             return NOT_CLOSED
         if state not in ("COMPLETED", "CANCELED"):
-            raise RowProblem(NOT_AN_ORDER, "has no state that an order of Square can have")
+            raise RowProblem(NOT_AN_ORDER, "has no valid Square order state")
         return None
 
     def shop_of(self, order: Order) -> str:
@@ -63,7 +63,9 @@ class SquareOrders(OrderFormat):
 
     def record(self, order: Order) -> dict[str, Any]:
         if "order_id" in order and "id" not in order:
-            raise RowProblem(NOT_AN_ORDER, "is an order entry. Ask Square again with return_entries set to false")
+            raise RowProblem(
+                NOT_AN_ORDER, "is an order entry. Request the orders again with return_entries set to false"
+            )
         return only_known(
             {
                 "rev": order.get("version"),
@@ -103,7 +105,7 @@ class SquareOrders(OrderFormat):
                 "productId": item.get("catalog_object_id"),
                 "name": f"{name} ({variation})" if name and variation else name or variation,
                 "qty": None if qty is None else decimal_text(qty * sign),
-                # The price of a line with modifiers is not the price charged per unit; `load` divides the total.
+                # With modifiers, the base price is not what was charged per unit, so `load` divides the total.
                 "unitPrice": None if options else self.written(item.get("base_price_money")),
                 "total": None if total is None else decimal_text(total * sign),
                 "options": [
@@ -184,7 +186,7 @@ class SquareOrders(OrderFormat):
         )
 
     def _refunds(self, order: Order) -> list[dict[str, Any]]:
-        """Return the refunded money as negative payments. An order without returns has none of its own."""
+        """Return the refunds as negative payments. Refunds of an order without returns belong to another order."""
         if not order.get("returns"):
             return []
         refunds: Sequence[Order] = [
@@ -198,7 +200,7 @@ class SquareOrders(OrderFormat):
         return None if amount is None else decimal_text(amount)
 
     def money(self, money: object) -> Decimal | None:
-        """Return an amount of Square in whole units of the currency."""
+        """Return a Square amount in the main unit of the currency, such as baht."""
         if not isinstance(money, dict) or money.get("amount") is None:
             return None
         currency = text_of(money.get("currency"))

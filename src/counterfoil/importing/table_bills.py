@@ -1,7 +1,7 @@
 """Converts the rows of a bill into a source record.
 
-A bill is imported whole or not at all: one value that cannot be read rejects
-the bill, because a bill without it would be wrong in a way that nobody notices.
+A bill is imported whole or not at all. If one value cannot be read, the bill is
+rejected, because without that value it would be wrong and nobody would notice.
 """
 
 from collections.abc import Callable, Sequence
@@ -80,7 +80,7 @@ def matches(rule: RowRule | None, row: TableRow) -> bool:
 
 
 class TableBillConverter:
-    """Makes a source record from the rows of a bill. `order` is the order of day, month and year."""
+    """Makes a source record from the rows of a bill. `order` is the order of day, month and year in dates."""
 
     def __init__(self, mapping: ImportMapping, order: str, shop: str | None, *, is_flat: bool) -> None:
         self._mapping = mapping
@@ -96,7 +96,7 @@ class TableBillConverter:
         }
 
     def record(self, group: BillRows) -> dict[str, Any]:
-        """Return the source record of a bill; raise `RowProblem` if a row of it cannot be converted."""
+        """Return the source record of a bill; raise `RowProblem` if one of its rows cannot be converted."""
         rows = _one_file(group.bills, "bill")
         first = rows[0]
         self._check_agreement(rows)
@@ -117,7 +117,7 @@ class TableBillConverter:
                 _put(record, name, value)
             elif name == "closedAt" and not source.optional:
                 # Many exports end with a row of totals, which must not become a bill.
-                raise RowProblem(NO_TIME, "has no time for the bill (closedAt)", first.line, first.sheet.name)
+                raise RowProblem(NO_TIME, "has no bill time (closedAt)", first.line, first.sheet.name)
         self._put_void(record, first)
         if self._mapping.line:
             record["lines"] = [self._line(row, is_refund=is_refund) for row in line_rows]
@@ -127,7 +127,7 @@ class TableBillConverter:
         return {name: _written(value) for name, value in record.items()}
 
     def shop_of(self, row: TableRow) -> str:
-        """Return the id of the shop that a bill belongs to."""
+        """Return the ID of the shop that a bill belongs to."""
         if self._shop:
             return self._shop
         source = self._mapping.bill.fields.get("shopId")
@@ -144,11 +144,13 @@ class TableBillConverter:
         source = self._mapping.bill.fields.get("id")
         text = cell_text(source, row) if source else ""
         if record_id(text) is None:
-            raise RowProblem(NO_ID, f"has the id {shown(text)}, which cannot be used", row.line, row.sheet.name)
+            raise RowProblem(
+                NO_ID, f"has {shown(text)} as the bill ID, which is not a valid ID", row.line, row.sheet.name
+            )
         return text
 
     def _check_agreement(self, rows: Sequence[TableRow]) -> None:
-        """Raise `RowProblem` if the rows of a bill differ in what belongs to the bill."""
+        """Raise `RowProblem` if the rows of a bill differ in a field of the bill itself."""
         first = rows[0]
         tables = [self._mapping.bill, *(self._mapping.payments if self._is_flat else ())]
         for row in rows[1:]:
@@ -226,14 +228,14 @@ class TableBillConverter:
             sources = rows if table.key else bill_rows[:1] if self._is_flat else bill_rows
             for row in sources:
                 payment = self._part(table, kinds, row, is_refund=is_refund)
-                # If there is a column for each way of paying, those that were not used are empty or 0.
+                # If each payment method has its own column, the columns of unused methods are empty or 0.
                 if payment.get("amount") or (payment.get("name") and table.fields["name"].constant is None):
                     payments.append(payment)
         return payments
 
 
 def _one_file(rows: list[TableRow], what: str) -> list[TableRow]:
-    """Return the rows of one file. Exports of overlapping periods contain the same rows twice."""
+    """Return the rows of one file. Exports of overlapping periods repeat rows, which must then be identical."""
     if len(rows) < 2:
         return rows
     by_sheet: dict[str, list[TableRow]] = {}
@@ -244,7 +246,7 @@ def _one_file(rows: list[TableRow], what: str) -> list[TableRow]:
         if [_by_column(row) for row in other] != [_by_column(row) for row in first]:
             raise RowProblem(
                 DIFFERENT_ROWS,
-                f"differs from line {first[0].line} of {first[0].sheet.name}, which has the same bill ({what}). "
+                f"differs from line {first[0].line} of {first[0].sheet.name}, which belongs to the same bill ({what}). "
                 "Import the files one after the other, the oldest first",
                 other[0].line,
                 other[0].sheet.name,
@@ -279,7 +281,7 @@ def _negate_amounts(record: dict[str, Any]) -> None:
 
 
 def _written(value: Any) -> Any:
-    """Return a record whose numbers are written out, digit by digit."""
+    """Return the record with every number written as plain digits, without an exponent."""
     if isinstance(value, Decimal):
         return decimal_text(value)
     if isinstance(value, dict):

@@ -37,7 +37,7 @@ class TableInput(Struct, frozen=True):
 
 
 class ImportOptions(Struct, frozen=True, kw_only=True):
-    """What the command line adds to a mapping."""
+    """Command-line options that supplement a mapping."""
 
     shop: str | None = None
     write_shops: bool = False
@@ -79,7 +79,7 @@ class TableImport:
         self._check(kinds)
 
     def records(self) -> Iterator[Imported]:
-        """Yield a source record for each bill, and what could not be converted."""
+        """Yield a source record for each bill, and a result for each row that was not converted."""
         with closing(SortedRows()) as rows_by_bill:
             yield from self._fill(rows_by_bill)
             order = self._date_order()
@@ -96,21 +96,21 @@ class TableImport:
     def _check(self, kinds: set[int]) -> None:
         mapping = self._mapping
         if "id" not in mapping.bill.fields:
-            raise ImportFailed(f"the mapping {mapping.name} does not say which column is the bill's id: set bill.id.")
+            raise ImportFailed(f"the mapping {mapping.name} does not say which column holds the bill ID. Set bill.id.")
         if LINE in kinds and (mapping.line is None or mapping.line.key is None):
             raise ImportFailed(
-                f"the mapping {mapping.name} needs line.key, the column of the lines that holds the bill's id."
+                f"the mapping {mapping.name} needs line.key. Set it to the column that holds the bill ID."
             )
         if PAYMENT in kinds and not any(table.key for table in mapping.payments):
             raise ImportFailed(
-                f"the mapping {mapping.name} needs payment.key, the column of the payments that holds the bill's id."
+                f"the mapping {mapping.name} needs payment.key. Set it to the column that holds the bill ID."
             )
         for one in self._inputs:
             for table, rules in self._tables_of(one.kind):
                 check_columns(one.sheet, table, rules, mapping.name)
 
     def _tables_of(self, kind: int) -> Iterator[tuple[TableMapping, tuple[RowRule | None, ...]]]:
-        """Yield the parts of the mapping that rows of this kind must have the columns for."""
+        """Yield the parts of the mapping whose columns must exist in tables of this kind."""
         mapping = self._mapping
         if kind == BILL:
             yield mapping.bill, (mapping.refund, mapping.skip)
@@ -139,7 +139,7 @@ class TableImport:
                     continue
                 key = cell_text(key_source, row)
                 if not key:
-                    yield RejectedRow(row.sheet.name, row.line, NO_ID, "has no id for the bill")
+                    yield RejectedRow(row.sheet.name, row.line, NO_ID, "has no bill ID")
                     continue
                 if one.kind == BILL:
                     self._note_order(dated, row)
@@ -150,7 +150,7 @@ class TableImport:
         return next((table.key for table in tables if table and table.key), CellSource(constant=""))
 
     def _note_order(self, dated: Sequence[CellSource], row: TableRow) -> None:
-        """Remember what the dates of a row say about the order of day and month."""
+        """Note what the dates of a row show about the day/month order."""
         if self._mapping.dates.order != AUTO:
             return
         for source in dated:
@@ -200,7 +200,7 @@ class TableImport:
 
 
 def _summed(table: TableMapping) -> dict[str, CellSource]:
-    """Return the columns that fields of the bill are sums of; they belong to the lines."""
+    """Return the columns that are summed to fill fields of the bill. They belong to the lines."""
     return {
         name: CellSource(columns=(source.total_of,), optional=source.optional)
         for name, source in table.fields.items()
@@ -209,5 +209,5 @@ def _summed(table: TableMapping) -> dict[str, CellSource]:
 
 
 def shop_record(shop_id: str, name: str, timezone: str | None) -> dict[str, Any]:
-    """Return a source record for a shop that the export only mentions."""
+    """Return a source record for a shop that the export only names."""
     return {"kind": "shop", "id": shop_id, "name": name} | ({"timezone": timezone} if timezone else {})

@@ -66,7 +66,7 @@ _NO = frozenset({"", "false", "0", "no", "n", "f", "-", "ไม่", "ไม่�
 
 
 class UnreadableCell(ValueError):
-    """A cell does not have the form that the mapping says. The message shows the cell."""
+    """A cell is not in the format that the mapping specifies. The message quotes the cell."""
 
 
 class NumberFormat(Struct, frozen=True):
@@ -77,7 +77,7 @@ class NumberFormat(Struct, frozen=True):
 
 
 class DateFormat(Struct, frozen=True):
-    """How dates are written. `order` is one of DATE_ORDERS, or `auto` to find it out from all rows."""
+    """How dates are written. `order` is one of DATE_ORDERS, or `auto` to infer it from all rows."""
 
     order: str = AUTO
     timezone: str | None = None
@@ -86,7 +86,7 @@ class DateFormat(Struct, frozen=True):
 
 
 def clean(cell: str) -> str:
-    """Return the text of a cell without surrounding blanks and without a spreadsheet's `="..."`."""
+    """Return the text of a cell without surrounding spaces and without a spreadsheet's `="..."`."""
     text = cell.strip(" \t\r\n\u00a0\ufeff")
     if text.startswith('="') and (formula := _FORMULA.fullmatch(text)):
         return formula[1].strip()
@@ -151,9 +151,7 @@ def read_time(cell: str, written: DateFormat, order: str) -> str:
     day, rest = _split_day(cell, written, order)
     if not rest.strip():
         if written.default_time is None:
-            raise UnreadableCell(
-                f"{shown(cell)} has no time of day. Map the column of the time too, or set dates.default_time"
-            )
+            raise UnreadableCell(f"{shown(cell)} has no time of day. Map the time column too, or set dates.defaultTime")
         rest = written.default_time
     clock = _CLOCK.fullmatch(rest)
     if clock is None:
@@ -182,7 +180,7 @@ def order_evidence(cell: str) -> str | None:
     if not found or len(found[1]) > 2:
         return None
     first, second = int(found[1]), int(found[2])
-    # Points are written only where the day comes first.
+    # In dates written with dots, the day always comes first.
     if first > 12 >= second or cell[found.end(1)] == ".":
         return "dmy"
     return "mdy" if second > 12 >= first else None
@@ -210,7 +208,7 @@ def _split_day(cell: str, written: DateFormat, order: str) -> tuple[date, str]:
     try:
         return date(_year(year, cell, buddhist=written.buddhist), month, day), text[found.end() :]
     except ValueError:
-        raise UnreadableCell(f"{shown(cell)} is not a date with the order {order} of day, month and year") from None
+        raise UnreadableCell(f"{shown(cell)} is not a date in the order {order} (day, month, year)") from None
 
 
 def _by_order(found: re.Match[str], order: str) -> tuple[str, int, int]:

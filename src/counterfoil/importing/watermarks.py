@@ -22,19 +22,19 @@ class SavedState(Struct):
 
 
 class StateFile:
-    """A state file, locked until it is closed, so that two imports never run with the same one."""
+    """A state file, locked until it is closed, so that two imports never use it at the same time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
             self._lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            raise ImportFailed(f"cannot write beside the state file {path}: {error.strerror}") from error
+            raise ImportFailed(f"cannot create a lock file next to the state file {path}: {error.strerror}") from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._lock)
-            raise ImportFailed(f"another import is running with the state file {path}.") from None
+            raise ImportFailed(f"another import is running with the state file {path}. Wait until it ends.") from None
 
     @property
     def exists(self) -> bool:
@@ -47,13 +47,15 @@ class StateFile:
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise ImportFailed(f"the state file {self._path} cannot be read: {error}") from error
+            raise ImportFailed(
+                f"the state file {self._path} cannot be read: {error}. Use --full to read the whole database again."
+            ) from error
         if saved.fingerprint != fingerprint:
             return None
         return datetime.fromisoformat(saved.time) if saved.time else saved.number
 
     def write(self, fingerprint: str, watermark: Watermark | None) -> None:
-        """Replace the file, so that it is either the old one or the new one, whatever happens."""
+        """Replace the file atomically."""
         if isinstance(watermark, datetime):
             saved = SavedState(fingerprint, time=watermark.isoformat())
         else:

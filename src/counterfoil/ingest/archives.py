@@ -1,8 +1,8 @@
-"""Checks compressed files before any line of them is loaded.
+"""Checks compressed files before any of their lines are loaded.
 
-Compression notices damage late: altered bytes may be unpacked into altered lines long before an error, or without one.
-So a first pass only unpacks the file and compares its checksums. A second pass then reads the parts that they confirm:
-complete gzip members and zstd frames, from the beginning of the file to the first one that is damaged.
+Decompression detects damage late: damaged bytes may be unpacked into wrong lines long before an error is raised, or
+without any error. So a first pass only unpacks the file and compares its checksums. A second pass then reads the parts
+that the checksums confirm: complete gzip members and zstd frames, up to the first one that is damaged.
 """
 
 import gzip
@@ -46,7 +46,7 @@ def packing_by_content(start: bytes) -> Packing | None:
 
 
 def spooled(raw: IO[bytes]) -> BinaryIO:
-    """Copy compressed input that cannot be read twice to a temporary file, and return it; the caller closes it.
+    """Copy compressed input that cannot be read twice to a temporary file; return the file, which the caller closes.
 
     The file has no name, so no other process can open it.
     """
@@ -70,7 +70,7 @@ def check(raw: BinaryIO, packing: Packing) -> CheckedArchive:
             for text in texts:
                 lines += text.count(b"\n")
                 last = text[-1:] or last
-            # In an intact file, a zstd frame without a checksum is accepted, because nothing shows any damage.
+            # In an intact file, a zstd frame without a checksum is accepted, because there is no sign of damage.
             is_confirmed = is_confirmed and has_checksum
             if is_confirmed:
                 confirmed_bytes, confirmed_lines = data.position, lines

@@ -30,7 +30,7 @@ class LinesToConvert(Struct, array_like=True):
 
 
 class BillFields(Struct, array_like=True, gc=False):
-    """The parts of a `ConvertedBill` that the loader does not know. `facts` is the number of its shop's facts."""
+    """The parts of a `ConvertedBill` that the loader does not know. `facts` identifies the facts of its shop."""
 
     facts: int
     bill_id: str
@@ -130,9 +130,9 @@ def run(requests: int, answers: int) -> None:
 
 
 def main() -> None:
-    # Ctrl-C reaches every process of the terminal. The loader handles it and then ends this process.
+    # Ctrl-C reaches every process in the terminal. The loader handles it and then ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # If the service needs the core, it comes first. The loader then converts more of the bills itself.
+    # Run with low priority: the service comes first, and the loader then converts more of the bills itself.
     os.nice(NICENESS)
     try:
         run(sys.stdin.fileno(), sys.stdout.fileno())

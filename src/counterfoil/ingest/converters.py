@@ -1,4 +1,4 @@
-"""Converts the bills of a load, in further processes if the load is large and the machine has a free core.
+"""Converts the bills of a load, in additional processes if the load is large and the machine has a free core.
 
 Another process only saves time: everything that it cannot convert is left to
 the loader, which also checks that each bill was converted under the current
@@ -30,9 +30,9 @@ LINES_BEFORE_START = 2_000
 # A message ends when it has this many bytes, or after this time, so that lines from a slow source are not held back.
 MESSAGE_BYTES = 256 * 1024
 MESSAGE_SEC = 0.05
-# The number of messages that a process may still have to answer. They last it while the loader writes a large batch.
+# The maximum number of unanswered messages per process. They keep it busy while the loader writes a large batch.
 MAX_WAITING = 16
-# An answer fits into a pipe of this size. With a smaller pipe, the process would wait for the loader in the middle.
+# An answer fits into a pipe of this size. With a smaller pipe, the process would have to wait for the loader.
 PIPE_BYTES = 1024 * 1024
 MAX_KNOWN_SHOPS = 10_000
 
@@ -46,18 +46,18 @@ class ConverterStopped(Exception):
     def __init__(self) -> None:
         super().__init__(
             "a process that converts bills for this load was killed or has failed. Every batch written so far is "
-            "complete. Run the same command to resume; with --converters 0, the load needs no other process."
+            "complete. Run the same command to resume, or add --converters 0 to load without such processes."
         )
 
 
 def free_cores() -> int:
-    """Return the number of cores that are left for further processes."""
+    """Return the number of cores that are free for additional processes."""
     has_affinity = hasattr(os, "sched_getaffinity")
     return max(0, (len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1) - 1)
 
 
 class ConverterProcess:
-    """The loader's side of one process.
+    """The loader's connection to one converter process.
 
     Two threads pass messages on, so that the process always has work while the
     loader waits for the store.
@@ -78,7 +78,7 @@ class ConverterProcess:
         self._pipes = [pipe for pipe in (self._process.stdin, self._process.stdout) if pipe]
         self._requests, self._results = (pipe.fileno() for pipe in self._pipes)
         for pipe in (self._requests, self._results):
-            with suppress(AttributeError, OSError):  # Only Linux can do this, and it limits the pipes of a user.
+            with suppress(AttributeError, OSError):  # Only Linux supports this, and it has a limit per user.
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._to_send: SimpleQueue[bytes | None] = SimpleQueue()
         self._answers: SimpleQueue[bytes | None] = SimpleQueue()
@@ -141,7 +141,7 @@ class _Sent(Struct, gc=False):
 
 
 class Converters:
-    """Converts lines in the order in which they are read, with at most `processes` further processes."""
+    """Converts lines in the order in which they are read, with at most `processes` additional processes."""
 
     def __init__(self, pseudonyms: Pseudonyms, facts: Callable[[str], KnownFacts | None], processes: int) -> None:
         self._pseudonyms = pseudonyms
@@ -163,7 +163,7 @@ class Converters:
                 self._processes.pop().close()
 
     def learn(self, known: KnownFacts) -> None:
-        """Use these facts for further bills of their shop."""
+        """Use these facts for later bills of their shop."""
         number = self._numbers.get(known.facts.shop_id)
         if number is not None and self._facts[number] == known:
             return

@@ -53,7 +53,7 @@ class Summary(Struct, kw_only=True):
     fields: FieldCounts = field(default_factory=FieldCounts)
     rejects_file: str | None = None
     alarms: list[IntakeAlarm] = field(default_factory=list)
-    """The sudden changes against earlier loads that this load shows."""
+    """Sudden changes in this load compared with earlier loads."""
 
     @property
     def changed(self) -> int:
@@ -76,10 +76,10 @@ class Summary(Struct, kw_only=True):
 
 
 def _stored_names(unknown: Counter[tuple[str, str]]) -> dict[str, int]:
-    """Return the counts of unknown fields by a name that may be stored.
+    """Return the counts of unknown fields, each under a name that may be stored.
 
-    In a broken export, a name may be a value, such as a phone number. Only names that look like names of fields are
-    stored; the others are counted together.
+    In a broken export, a name may be a value, such as a phone number. Only names that look like field names
+    are stored; the others are counted together.
     """
     names: Counter[str] = Counter()
     for (kind, path), count in unknown.items():
@@ -89,7 +89,7 @@ def _stored_names(unknown: Counter[tuple[str, str]]) -> dict[str, int]:
 
 
 class RejectsFile:
-    """The file of rejected lines, created with the first one. Only its owner can read it, as it has raw records."""
+    """The file of rejected lines, created with the first reject. Only its owner can read it, as it has raw records."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -65,7 +65,7 @@ class Source:
         self.unreadable: list[Path] = []
         """Files that could not be read completely."""
         self.damage: dict[Path, str] = {}
-        """The reason for each of them."""
+        """The reasons why files could not be read completely."""
         self.unfinished: list[Path] = []
         """Files of a folder that are not read, because their names say that they are still being written."""
         self.empty: list[str] = []
@@ -95,7 +95,7 @@ class _Stream(Source):
         raise NotImplementedError
 
     def _lines_of(self, raw: Any, packing: Packing | None) -> Iterator[SourceLine]:
-        """Yield the lines of a stream; of a compressed one, only those that its checksums confirm."""
+        """Yield the lines of a stream. If it is compressed, yield only the lines that its checksums confirm."""
         packing = packing or packing_by_content(raw.peek(len(ZSTD_START)))
         if packing is None:
             yield from _read_lines(self.name, raw)
@@ -232,7 +232,7 @@ class _CountedReads(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        # `read1` returns what a pipe has, and does not wait until the buffer is full.
+        # `read1` returns the data that is available, and does not wait until the buffer is full.
         data = (self._raw.read1 if hasattr(self._raw, "read1") else self._raw.read)(len(buffer))
         buffer[: len(data)] = data
         self.count += len(data)
@@ -293,7 +293,7 @@ def _entries(path: Path) -> list[Path]:
 
 
 def _size(path: Path) -> int | None:
-    """Return the size of a file; None for a named pipe, which has none."""
+    """Return the size of a file, or None for a named pipe, which has no size."""
     try:
         found = path.stat()
     except OSError as error:
@@ -302,7 +302,7 @@ def _size(path: Path) -> int | None:
 
 
 def _bytes_left(raw: BinaryIO) -> int | None:
-    """Return how much is left of a regular file that standard input was redirected from; None for a pipe."""
+    """Return the number of unread bytes if standard input is a regular file, or None if it is a pipe."""
     try:
         found = os.fstat(raw.fileno())
         return found.st_size - raw.tell() if stat.S_ISREG(found.st_mode) else None
@@ -325,7 +325,7 @@ def _spooled(name: str, raw: IO[bytes]) -> BinaryIO:
 
 
 def _damage(name: str, checked: CheckedArchive) -> SourceError:
-    """Return the error about a compressed file that is damaged."""
+    """Return the error for a damaged compressed file."""
     lines = f"{checked.other_lines:,} more {'line was' if checked.other_lines == 1 else 'lines were'}"
     return SourceError(
         f"{name} cannot be read after line {checked.confirmed_lines}: {checked.damage}. "

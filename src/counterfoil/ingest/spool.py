@@ -31,7 +31,7 @@ class Spool:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder's lock, which ends with the process. Raise if another process has it."""
+        """Hold the folder's lock, which is released when the process ends. Raise if another process holds it."""
         try:
             descriptor = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:

@@ -162,7 +162,7 @@ def _intake_gauges(settings: Settings, inspection: Inspection) -> Iterator[Metri
     )
     yield gauges(
         "watched_folder_silent",
-        "1 if nothing was delivered to a spool folder for longer than the setting silent_folder_min.",
+        "1 if nothing has been delivered to a spool folder for longer than the setting silent_folder_min.",
         ["folder"],
         (([folder.name], float(folder.is_silent(now, settings.silent_folder_min))) for folder in folders),
     )

@@ -1,4 +1,4 @@
-"""The checks of `doctor` and `status` on deliveries: sudden changes against earlier loads, and watched folders."""
+"""Delivery checks of `doctor` and `status`: sudden changes compared with earlier loads, and watched folders."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,7 +7,7 @@ from counterfoil.domain.intake import Intake, WatchedFolder, describe, folder_wa
 from counterfoil.ports import Inspection
 from counterfoil.settings import Settings
 
-ACCEPT = "Check the export of the POS. If the change is intended, run `counterfoil load --accept-change`."
+ACCEPT = "Check the POS export. If the change is intended, run `counterfoil load --accept-change`."
 
 
 def check_intake(settings: Settings, inspection: Inspection, now: int) -> Iterator[Finding]:
@@ -16,7 +16,7 @@ def check_intake(settings: Settings, inspection: Inspection, now: int) -> Iterat
 
 
 def sudden_changes(intake: Intake, now: int) -> Iterator[Finding]:
-    """Yield a warning for each active alarm, or one finding that there is none."""
+    """Yield a warning for each active alarm, or a single finding if there are none."""
     if not intake.judged:
         return
     if not intake.alarms:
@@ -39,5 +39,5 @@ def watched_folders(folders: Sequence[WatchedFolder], now: int, silent_after_min
             advice = f"Start it again with `counterfoil load --watch {folder.name}`, or check its log."
             yield Finding("folders", "warn", f"{warning[0].upper()}{warning[1:]}.", advice)
         else:
-            advice = "Check that the POS delivers. The setting silent_folder_min is the limit, in minutes."
+            advice = "Check that the POS still delivers files. To change the limit, set silent_folder_min (in minutes)."
             yield Finding("folders", "warn", f"{warning[0].upper()}{warning[1:]}.", advice)

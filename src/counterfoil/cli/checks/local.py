@@ -257,10 +257,10 @@ def disk(settings: Settings) -> Finding:
     message = f"{free / (1 << 30):,.1f} GiB free under {folder}."
     if free < CRITICAL_DISK_BYTES:
         return Finding(
-            "disk", "fail", message, "Free disk space now: on a full disk, loads fail and every request is refused."
+            "disk", "fail", message, "Free up disk space now: on a full disk, loads fail and every request is refused."
         )
     if free < LOW_DISK_BYTES:
-        return Finding("disk", "warn", message, "Free disk space soon.")
+        return Finding("disk", "warn", message, "Free up some disk space soon.")
     return Finding("disk", "ok", message)
 
 
