@@ -206,7 +206,7 @@ class Service(Struct, frozen=True):
 
 
 def reference_pages(settings: Settings) -> dict[str, StaticPage]:
-    """Return the pages that the settings ask for, by path."""
+    """Return the pages that the settings select, by path."""
     if settings.reference == "off":
         return {}
     from counterfoil.http.reference import build, example_base_url, served
@@ -220,7 +220,7 @@ def service(
     clock: Clock | None = None,
     pages: Mapping[str, StaticPage] | None = None,
 ) -> Service:
-    """Build the service. The store must already be prepared. `pages` replaces those that the settings ask for."""
+    """Build the service. The store must already be prepared. `pages` replaces the pages that the settings select."""
     parts = serving_ports(settings, observe, clock)
     clock = clock or SystemClock()
     new_id = random_ids().__next__
@@ -258,7 +258,7 @@ def prepare(settings: Settings, clock: Clock | None = None) -> None:
 
 
 def has_store(settings: Settings) -> bool:
-    """Return whether there is a store: files in the folder, or a database that was initialised."""
+    """Return whether a store exists: files in the folder, or a database that was initialised."""
     return inspection(settings).fingerprint() is not None if settings.database else files.exists(settings.store)
 
 

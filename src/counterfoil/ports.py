@@ -1,8 +1,8 @@
 """The interfaces that the service requires of a store, and the errors that a store may raise.
 
 Reads return JSON as bytes if the store has it in that form. Every read of rows
-also returns the horizon: the instant up to which those rows are complete. Any
-method may raise `StoreUnavailable`, and opening a store `StoreMismatch`.
+also returns the horizon: the instant up to which those rows are complete. Every
+method may raise `StoreUnavailable`. Opening a store may raise `StoreMismatch`.
 """
 
 from collections.abc import Callable, Sequence
@@ -163,7 +163,7 @@ class Books(Protocol):
     async def changes(
         self, scope: Scope, window: Window, after: FeedPosition | None, limit: int, reached: int = 0
     ) -> FeedPage:
-        """Return a page of the feed of changes, from a server that has reached both `window.until` and `reached`."""
+        """Return a page of the change feed, from a server that has reached both `window.until` and `reached`."""
 
     async def digests(
         self,
@@ -174,7 +174,7 @@ class Books(Protocol):
         limit: int,
         reached: int = 0,
     ) -> DigestPage:
-        """Return a page of the totals per shop and day, of one shop or of all shops in scope."""
+        """Return a page of totals per shop and day, for one shop or for all shops in scope."""
 
     async def bill(self, scope: Scope, bill_id: str, reached: int = 0) -> FoundBill | None: ...
 
@@ -204,7 +204,7 @@ class KeyLookup(Protocol):
         """Return the key as it is in the store now. This is called before a refusal, because the key may be new."""
 
 
-# Returns the audit entry for a change, given the key before and after it; None if there is nothing to record.
+# Takes a key before and after a change. Returns the audit entry, or None if there is nothing to record.
 DescribeChange = Callable[[Key, Key], AuditEntry | None]
 
 
@@ -230,7 +230,7 @@ class AuditLog(Protocol):
     def record(self, entry: AuditEntry) -> None: ...
 
     def entries(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
-        """Return at most this many entries, newest first: those of one key, or all, from the instant `since` on."""
+        """Return up to `most` entries since an instant, newest first: those of one key, or all if `key_id` is None."""
 
 
 class RequestRecord(Struct, frozen=True, kw_only=True):
@@ -314,10 +314,10 @@ class Ledger(Protocol):
         """Rewrite up to `most` bills under their shop's current facts; return whether there may be more."""
 
     def change_intake(self, change: Callable[[Intake, int], Intake]) -> Intake:
-        """Replace the memory of earlier loads; `change` gets it and the current time. Return the new state."""
+        """Call `change` with the stored intake and the current time. Store its result and return it."""
 
     def report_watched_folder(self, name: str, files: int, quarantined: int, *, is_stopped: bool = False) -> None:
-        """Store that the watcher of a spool folder is running, and how many files it has taken since the last call."""
+        """Record that the watcher of a folder is running, and how many files it has processed since the last call."""
 
     def advance_horizon(self) -> int:
         """Advance the horizon to the current time and return it. It never moves back."""
@@ -413,11 +413,11 @@ class Inspection(Protocol):
     def latest_load(self, now_ms: int) -> LatestLoad | None: ...
 
     def intake(self) -> Intake:
-        """Return the memory of earlier loads, with the alarms that are active."""
+        """Return the stored intake, which includes the active alarms."""
         ...
 
     def watched_folders(self, now_ms: int) -> list[WatchedFolder]:
-        """Return the spool folders that were watched in the last 30 days; none if the store cannot be read."""
+        """Return the folders that were watched in the last 30 days, or an empty list if the store cannot be read."""
         ...
 
     def shops(self, now_ms: int, *, count_all: bool) -> list[ShopActivity]:
@@ -430,11 +430,11 @@ class Inspection(Protocol):
     def extent(self) -> StoreExtent: ...
 
     def disk_use(self) -> DiskUse | None:
-        """Return the disk use of an embedded store, which is known even if no file can be read; otherwise None."""
+        """Return the disk use of an embedded store, even if its files cannot be read, or None for a database."""
         ...
 
     def quota_use(self, now_ms: int) -> list[float]:
-        """Return, for each active key, the part of today's quota that it has used; 1 or more if it is used up."""
+        """Return, for each active key, the used fraction of today's quota, which is at least 1 if it is used up."""
         ...
 
     def permissions(self) -> Permissions | None:
@@ -446,5 +446,5 @@ class Inspection(Protocol):
         ...
 
     def is_built(self) -> bool:
-        """Return whether a new secret would not fit the store, which is assumed if an embedded store cannot be read."""
+        """Return whether the store already has a secret. Return True if an embedded store cannot be read."""
         ...

@@ -65,7 +65,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     `data` is finished JSON, or the elements of a list, some of which may
     already be joined. `seal` changes if and only if `data` changes. `mark` is
-    set in the feed of changes only; it is None until the last page of a pass.
+    set in the change feed only; it is None until the last page of a pass.
     """
 
     data: bytes | list[bytes]

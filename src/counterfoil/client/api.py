@@ -83,7 +83,7 @@ class Client:
         return calls.parse_object(self.send(calls.bill(bill_id)), models.with_decimal_amounts)
 
     def change_pages(self, **paging: Unpack[FeedPaging]) -> Iterator[Page[Change]]:
-        """Yield the pages of a pass through the feed of changes. Only the last page has a `mark`."""
+        """Yield the pages of a pass through the change feed. Only the last page has a `mark`."""
         return self._pages(calls.changes(**paging), models.change)
 
     def digest_pages(self, **selection: Unpack[DigestSelection]) -> Iterator[Page[DayDigest]]:

@@ -29,13 +29,13 @@ class Paging(TypedDict, total=False):
 
 
 class FeedPaging(Paging, total=False):
-    """Where to start in the feed of changes: `since` is the mark of the last pass."""
+    """Where to start in the change feed. `since` is the mark of the last pass."""
 
     since: str | None
 
 
 class DigestSelection(Paging, total=False):
-    """The digests to read: of one shop or of all, dated `first` to `last`, or all days."""
+    """Which digests to read: those of one shop or of all shops, for the days `first` to `last` or for all days."""
 
     shop_id: str | None
     first: date | None

@@ -46,7 +46,7 @@ class ServiceDigests:
         self._count = count
 
     def read(self, since: date | None) -> ByShopAndDay | None:
-        """Return all digests, or those of the days from `since` on; None if the service does not have this endpoint."""
+        """Return all digests, or those from the day `since` on. Return None if the service has no such endpoint."""
         for _ in range(MAX_RESTARTS):
             try:
                 return self._read(since)
@@ -75,7 +75,7 @@ class ServiceDigests:
 
 
 def consecutive(days: Iterable[str]) -> Iterator[tuple[date, date]]:
-    """Yield the first and the last day of each run of consecutive days, in windows that the service accepts."""
+    """Yield the first and last day of windows that cover these days. No window is longer than the service accepts."""
     first = last = None
     for day in sorted(map(date.fromisoformat, days)):
         if first is None or last is None:

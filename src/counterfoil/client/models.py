@@ -206,7 +206,7 @@ Row = TypeVar("Row")
 class Page(Struct, Generic[Row], frozen=True):
     """One page of a list. `remaining` is the number of requests left in the day's quota.
 
-    `mark` is set only on the last page of a pass through the feed of changes.
+    `mark` is set only on the last page of a pass through the change feed.
     """
 
     data: list[Row]

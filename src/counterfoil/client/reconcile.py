@@ -123,9 +123,9 @@ class Reconciler:
     def _differing_days(self, newest: date) -> dict[str, set[str | None]] | None:
         """Return the days of each shop whose digests differ, or None if the service has no digests.
 
-        A pull that began at some day reads no bills dated after `newest`,
-        because only a till with a wrong clock makes them. So these days are
-        compared only if the copy is complete.
+        A pull that starts at a given day reads no bills dated after `newest`,
+        because only a till with a wrong clock creates such bills. Later days
+        are therefore compared only if the pull has no start day.
         """
         self.tally.reading = "digests"
         service = ServiceDigests(self._client, self._count).read(self._since)
@@ -151,7 +151,7 @@ class Reconciler:
             copy_days |= self._sink.bills_of_days(shop_id, first, last)
         yield from self._compare(shop_id, mark, service_days, copy_days)
         if None in differing or self._since is not None:
-            # Digests from a day on do not include undated bills.
+            # Digests that start at a given day do not include undated bills.
             self.tally.reading = f"{name}: bills without a date"
             yield from self._undated(shop_id, mark)
 

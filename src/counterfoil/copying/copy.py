@@ -50,7 +50,7 @@ class CopyReport(Struct, kw_only=True):
 
 
 class CutOver(Struct, frozen=True):
-    """The address in favour of which the source is retired, and the entry for the audit of the target."""
+    """The address of the store that replaces the source, and the audit entry to write there."""
 
     address: str
     entry: AuditEntry
@@ -78,7 +78,7 @@ class Copy:
         self.report = CopyReport()
 
     def run(self, cut_over: CutOver | None = None) -> CopyReport:
-        """Copy the store, catch up with later changes, and verify the copy; then cut over if `cut_over` is given."""
+        """Copy, catch up and verify. If `cut_over` is given, cut over after that."""
         cut_over_to = cut_over.address if cut_over else ""
         report, fingerprint = self.report, self._source.fingerprint()
         if cut_over_to and self._source.moved_to() not in ("", cut_over_to):

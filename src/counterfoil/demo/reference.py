@@ -8,7 +8,7 @@ from counterfoil.http.reference.tryout import TryKey, TryOut
 from counterfoil.machine.addresses import is_loopback, url
 from counterfoil.settings import Settings
 
-# The operations that need another key than the first one.
+# Operations that need a key other than the first one, by the purpose of that key.
 _OPERATIONS = {"lookup": ("lookupMember",)}
 
 
@@ -17,7 +17,7 @@ def reference_url(settings: Settings) -> str:
 
 
 def demo_pages(settings: Settings, demo: Showcase) -> dict[str, StaticPage]:
-    """Return the demo's pages by path. If other machines can reach the demo, they contain no keys."""
+    """Return the demo's pages by path. If other machines can reach the demo, its pages contain no keys."""
     ids = demo.samples
     values = {
         "shopId": ids.shop_id,

@@ -1,4 +1,4 @@
-"""The feed of changes: one list over every shop in a key's scope, with removals.
+"""The change feed: one list over every shop in a key's scope, with removals.
 
 A pass returns what changed after `since`, the horizon of the pass before it, up
 to `until`, the horizon when the pass began. Shops come in the order of their

@@ -1,6 +1,6 @@
 """Marks and cursors that are signed, self-contained, and bound to a key lineage and its scope.
 
-The feed of changes and the list of digests use them. The service stores nothing
+The change feed and the list of digests use them. The service stores nothing
 about a pass, so a mark or a cursor holds everything that is needed to continue.
 The signature proves that the service issued it for this lineage and scope.
 """

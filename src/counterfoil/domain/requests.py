@@ -60,7 +60,7 @@ class MemberList(Struct, frozen=True):
 
 
 class ChangeFeed(Struct, frozen=True):
-    """A page of the feed of changes. `since` is the mark of an earlier pass; a first pass has none."""
+    """A page of the change feed. `since` is the mark of an earlier pass; a first pass has none."""
 
     since: str | None
     limit: int

@@ -343,11 +343,11 @@ class Usage(Resource, frozen=True):
     ]
 
 
-# --- the feed of changes -----------------------------------------------------
+# --- the change feed -----------------------------------------------------
 
 
 class ChangedBill(Resource, frozen=True):
-    """Element of the feed of changes: a bill that is new or has changed."""
+    """Element of the change feed: a bill that is new or has changed."""
 
     type: Annotated[Literal["bill"], Doc(description="The kind of this element.")]
     shop_id: Annotated[str, Doc(description="The bill's shop. Bills are identified by `shopId` and `id` together.")]
@@ -355,7 +355,7 @@ class ChangedBill(Resource, frozen=True):
 
 
 class RemovedBill(Resource, frozen=True):
-    """Element of the feed of changes: a bill that no longer exists."""
+    """Element of the change feed: a bill that no longer exists."""
 
     type: Annotated[Literal["billRemoved"], Doc(description="The kind of this element.")]
     shop_id: Annotated[str, Doc(description="The bill's shop.")]
@@ -363,7 +363,7 @@ class RemovedBill(Resource, frozen=True):
 
 
 class ChangedShop(Resource, frozen=True):
-    """Element of the feed of changes: a shop that joined the scope, was listed again or has changed."""
+    """Element of the change feed: a shop that joined the scope, was listed again or has changed."""
 
     type: Annotated[Literal["shop"], Doc(description="The kind of this element.")]
     shop_id: Annotated[str, Doc(description="The shop.")]
@@ -375,7 +375,7 @@ class ChangedShop(Resource, frozen=True):
 
 
 class RemovedShop(Resource, frozen=True):
-    """Element of the feed of changes: a shop that the shop list no longer returns."""
+    """Element of the change feed: a shop that the shop list no longer returns."""
 
     type: Annotated[Literal["shopRemoved"], Doc(description="The kind of this element.")]
     shop_id: Annotated[str, Doc(description="The shop. You may never have received it.")]

@@ -33,7 +33,7 @@ class Pseudonyms:
         return self._keyed("entity tag", "")
 
     def feed_key(self) -> bytes:
-        """Return the key that signs marks and cursors of the feed of changes."""
+        """Return the key that signs marks and cursors of the change feed."""
         return self._keyed("change feed", "")
 
     def fingerprint(self) -> str:

@@ -1,10 +1,10 @@
-"""Pages that are served beside the API, with headers that suit a browser. None of them needs a key."""
+"""Pages that are served next to the API, with security headers for browsers. They can be read without a key."""
 
 from msgspec import Struct
 
 from counterfoil.http.wire import Headers
 
-# The name of these pages in logs and counters.
+# Logs and counters use this route for all of these pages.
 PAGE_ROUTE = "reference"
 
 _VARY = "Accept-Encoding, Origin, Sec-Fetch-Site, Sec-Fetch-Mode, Sec-Fetch-Dest"

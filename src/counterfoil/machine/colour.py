@@ -4,10 +4,10 @@ import os
 
 
 def wants_colour() -> bool:
-    """Return whether output may use colours. It may not if NO_COLOR is set (see no-color.org)."""
+    """Return whether the user allows colours, which NO_COLOR turns off (see no-color.org)."""
     return not os.environ.get("NO_COLOR")
 
 
 def is_colourful(descriptor: int) -> bool:
-    """Return whether a descriptor is a terminal that shows colours, and the user has not turned them off."""
+    """Return whether a descriptor is a terminal that supports colours, and the user has not turned them off."""
     return os.isatty(descriptor) and wants_colour() and os.environ.get("TERM") != "dumb"

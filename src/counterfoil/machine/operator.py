@@ -1,4 +1,4 @@
-"""The operator who runs a command, for the audit."""
+"""Identifies the operator who runs a command, for the audit."""
 
 import os
 import pwd
@@ -10,7 +10,7 @@ from counterfoil.domain.audit import Actor
 def operator() -> Actor:
     """Return the user who runs this command, and the user who called sudo if there is one.
 
-    `SUDO_USER` can be set by anyone, but whoever can run the command can write the store anyway.
+    Anyone can set `SUDO_USER`, but whoever can run the command can also write to the store directly.
     """
     user, caller = _user_name(os.getuid()), os.environ.get("SUDO_USER", "")
     name = f"{caller} as {user}" if caller not in ("", user) else user

@@ -1,7 +1,7 @@
-"""Events as aligned lines for a person at a terminal. Every line of a request fits 80 columns.
+"""Formats events as aligned lines for a person at a terminal. The line for a request has at most 80 columns.
 
-Like the JSON lines, these contain no secret, no query string, and nothing that
-identifies a member.
+Like the JSON lines, these lines contain no secrets, no query strings, and
+nothing that identifies a member.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from counterfoil.observe.events import (
     StoreFailed,
 )
 
-# The longest route without its method, `transactions/{id}`, and a key ID have this many characters.
+# The lengths of the longest route, `transactions/{id}`, and of a key ID, in characters.
 ROUTE_WIDTH, KEY_WIDTH = 17, 12
 LABEL_WIDTH = 16
 
@@ -34,7 +34,7 @@ def coloured(text: str, colour: str) -> str:
 
 
 def text_line(at_ms: int, event: Event, paint: Paint) -> str:
-    """Return the line for an event, without the end of the line."""
+    """Return the line for an event, without the line break."""
     time = paint(_clock_time(at_ms), DIM)
     if isinstance(event, RequestServed):
         return f"{time} {_request(event, paint)}"
@@ -43,14 +43,14 @@ def text_line(at_ms: int, event: Event, paint: Paint) -> str:
 
 
 def server_line(at_ms: int, level: str, message: str, paint: Paint) -> str:
-    """Return the line for a message of the HTTP server itself."""
+    """Return the line for one of the HTTP server's own messages."""
     colour = RED if level in ("error", "critical") else YELLOW
     label = paint(f"server {level}".ljust(LABEL_WIDTH), colour)
     return f"{paint(_clock_time(at_ms), DIM)} {label} {printable(message)}"
 
 
 def printable(text: str) -> str:
-    """Replace control characters, which could change what the terminal shows."""
+    """Replace control characters with spaces, because they could change what the terminal shows."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 

@@ -31,7 +31,7 @@ class EventLog:
         self._flush_scheduled = False
 
     def line(self, at_ms: int, event: Event) -> bytes:
-        """Return the line for an event, with the end of the line."""
+        """Return the line for an event, including the line break."""
         raise NotImplementedError
 
     def __call__(self, event: Event) -> None:
@@ -65,7 +65,7 @@ class JsonLog(EventLog):
 
 
 class TextLog(EventLog):
-    """Writes each event as a line for people."""
+    """Writes each event as a line of text for people."""
 
     def __init__(
         self, descriptor: int, now_ms: Callable[[], int], schedule: Schedule, *, in_colour: bool = False

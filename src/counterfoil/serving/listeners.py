@@ -1,4 +1,4 @@
-"""Checks that the addresses of the API and the admin listener can be used, and says which flag changes them."""
+"""Checks that the addresses of the API and the admin listener can be used, and names the flags that change them."""
 
 import errno
 

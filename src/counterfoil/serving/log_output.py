@@ -1,4 +1,4 @@
-"""Chooses where the log goes and in which format: text on a terminal and JSON elsewhere, unless a setting says so."""
+"""Chooses the log's destination and format: text on a terminal and JSON elsewhere, unless a setting overrides this."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from counterfoil.settings import Settings
 
 
 def open_log(settings: Settings, schedule: Schedule) -> EventLog:
-    """Return the log that the settings name."""
+    """Open the log that the settings select."""
     stream = {"stdout": sys.stdout, "stderr": sys.stderr}.get(settings.log)
     descriptor = stream.fileno() if stream else os.open(os.devnull, os.O_WRONLY)
     return log_to(descriptor, settings, schedule)

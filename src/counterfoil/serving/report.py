@@ -32,7 +32,7 @@ def readiness(settings: Settings, counters: Path, inspection: Inspection) -> lis
 
 
 def _store_checks(counters: Path, inspection: Inspection) -> tuple[list[Readiness], int | None]:
-    """Return the checks that need no request to a worker, and the age of the horizon; None if it is unknown."""
+    """Return the checks that need no request to a worker, and the age of the horizon or None if it is unknown."""
     checks = [Readiness(name, problem) for name, problem in inspection.problems().items()]
     age = _horizon_age_ms(inspection)
     # With replicas, a node stays ready during a failover for as long as it may use the keys in memory.
@@ -69,13 +69,13 @@ def _recent_store_failure(counters: Path) -> str | None:
 def metrics(settings: Settings, counters: Path, inspection: Inspection) -> Iterator[Metric]:
     yield gauges(
         "build_info",
-        "1, with the version of the package and of the API.",
+        "Always 1. The labels are the versions of the package and of the API.",
         ["version", "api_version"],
         [([__version__, API_VERSION], 1)],
     )
     yield from request_metrics(LAYOUT, totals(counters, LAYOUT))
     checks, age = _store_checks(counters, inspection)
-    # `/ready` sends a request to a worker instead, which would appear in the log and among the requests here.
+    # This check only connects. The request that `/ready` sends to a worker would appear in the log and in the metrics.
     listening = None if is_listening(settings.host, settings.port) else "no worker accepts connections"
     yield gauges(
         "ready",
@@ -86,7 +86,7 @@ def metrics(settings: Settings, counters: Path, inspection: Inspection) -> Itera
     yield from _disk_gauges(inspection)
     yield from _server_gauges(inspection)
     if age is None:
-        # Every further question to a server that does not answer would take seconds, and scrapes have a time limit.
+        # If the server does not respond, each further query would take seconds, and scrapes have a time limit.
         return
     yield gauge("horizon_age_seconds", "Seconds that serverTime is behind the clock.", age / 1000)
     with suppress(StoreUnavailable, StoreMismatch):
@@ -111,7 +111,7 @@ def _disk_gauges(inspection: Inspection) -> Iterator[Metric]:
 
 
 def _quota_gauges(inspection: Inspection) -> Iterator[Metric]:
-    """Yield counts of keys. Metrics do not name keys: `counterfoil usage` does."""
+    """Yield counts of keys. Metrics contain no key IDs; `counterfoil usage` shows them."""
     used = inspection.quota_use(SystemClock().now_ms())
     yield gauge("active_keys", "Keys that are not revoked.", len(used))
     yield gauges(
@@ -137,7 +137,7 @@ def _intake_gauges(settings: Settings, inspection: Inspection) -> Iterator[Metri
     measures = Counter(alarm.measure for alarm in inspection.intake().alarms)
     yield gauges(
         "load_alarms",
-        "Sudden changes in the loaded records against earlier loads that nobody has accepted yet, by measure.",
+        "Sudden changes in the loaded records that have not been accepted yet, by measure.",
         ["measure"],
         (([measure], float(measures[measure])) for measure in MEASURES),
     )
@@ -150,25 +150,25 @@ def _intake_gauges(settings: Settings, inspection: Inspection) -> Iterator[Metri
     ]
     yield gauges(
         "watched_folder_heartbeat_age_seconds",
-        "Time since the watcher of a spool folder last reported to the store.",
+        "Seconds since the watcher of a folder last reported to the store.",
         ["folder"],
         (([folder.name], seen) for folder, seen, _ in ages),
     )
     yield gauges(
         "watched_folder_delivery_age_seconds",
-        "Time since a file was last delivered to a spool folder.",
+        "Seconds since a file was last delivered to a watched folder.",
         ["folder"],
         (([folder.name], delivered) for folder, _, delivered in ages),
     )
     yield gauges(
         "watched_folder_silent",
-        "1 if nothing has been delivered to a spool folder for longer than the setting silent_folder_min.",
+        "1 if nothing was delivered to a watched folder for longer than the setting silent_folder_min, otherwise 0.",
         ["folder"],
         (([folder.name], float(folder.is_silent(now, settings.silent_folder_min))) for folder in folders),
     )
     yield gauges(
         "watched_folder_quarantined_files",
-        "Files of a spool folder that were moved to quarantine, in total.",
+        "Total number of files of a watched folder that were moved to quarantine.",
         ["folder"],
         (([folder.name], float(folder.quarantined)) for folder in folders),
     )

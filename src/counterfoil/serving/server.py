@@ -83,7 +83,7 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
     def __init__(self, **terms: Any) -> None:
         super().__init__(**terms)
         self._pauses = Pauses(time.monotonic)
-        # Workers whose pause is over, until they are replaced.
+        # Workers whose pause is over but that have not been replaced yet.
         self._paused: set[int] = set()
 
     def _respawn_workers(self, workers: list[int], spawn_target: Any, target_loader: Any, delay: float = 0) -> None:
@@ -96,7 +96,7 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
         self.respawned_wrks.clear()
 
     def _postpone(self, worker: int) -> bool:
-        """Return whether the worker must not be replaced yet; if so, report it as dead again after its pause."""
+        """Return whether the worker must not be replaced yet. If so, report it as dead again after its pause."""
         pause = 0.0 if worker in self._paused else self._pauses.next(worker)
         if pause:
             self._later(pause, worker)
@@ -109,7 +109,7 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
 
     def _pause_is_over(self, worker: int) -> None:
         self._paused.add(worker)
-        # Granian empties its list of dead workers without a lock, so the report is repeated until it was noticed.
+        # Granian empties its list of dead workers without a lock, so repeat the report until it is noticed.
         while worker in self._paused and not self.interrupt_signal:
             if worker not in self.interrupt_children:
                 self.interrupt_children.append(worker)

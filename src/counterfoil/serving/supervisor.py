@@ -35,7 +35,7 @@ def serve(
     on_ready: Callable[[], None] = lambda: None,
     pages: Mapping[str, StaticPage] | None = None,
 ) -> None:
-    """Run the service until the process receives SIGINT or SIGTERM. `pages` replaces those of the settings."""
+    """Run the service until the process receives SIGINT or SIGTERM. `pages` replaces the pages of the settings."""
     require_free_ports(settings.host, settings.port, settings.admin_host, settings.admin_port)
     bootstrap.require_store(settings)
     bootstrap.prepare(settings)
@@ -120,7 +120,7 @@ def _wait_until_ready(settings: Settings, log: Callable[[Event], None], on_ready
         problem = probe(settings)
         if problem is None:
             try:
-                # What a command prints for its user comes before the log.
+                # Let the command print its own output before the log begins.
                 on_ready()
             finally:
                 log(ServiceChanged(what="ready", detail=f"{settings.host}:{settings.port}"))

@@ -1,11 +1,11 @@
-"""Building blocks for HTML pages: the reference page is made of them, and other pages can be.
+"""Building blocks for HTML pages, such as the reference page.
 
-- `html`: builds markup from elements. Text is always escaped, and what a strict Content-Security-Policy would refuse
-  (inline styles, event handlers, `javascript:` addresses) cannot be built at all.
-- `prose`: converts the little Markdown that descriptions use into markup.
+- `html`: builds markup from elements. Text is always escaped. Inline styles, event handlers and `javascript:`
+  addresses raise an error, because a strict Content-Security-Policy blocks them.
+- `prose`: converts the subset of Markdown that descriptions use to markup.
 - `page`: the layout of a page (skip link, header, navigation, main part, footer) and its Content-Security-Policy.
 - `style`: the style sheet shared by all pages. Colours are custom properties with a light and a dark value.
 
-A page works without a script and loads nothing from another host: fonts are the system's, and the icon is part of the
-page. The classes that the style sheet knows are listed at the top of `style.css`.
+A page works without scripts and loads nothing from other hosts: it uses the system's fonts, and its icon is embedded.
+The top of `style.css` lists the classes that pages can use.
 """

@@ -12,14 +12,14 @@ from typing import TypeAlias
 
 VOID_ELEMENTS = frozenset({"br", "col", "hr", "img", "input", "link", "meta", "wbr"})
 ADDRESS_ATTRIBUTES = frozenset({"action", "formaction", "href", "src"})
-# Elements whose content is not parsed as markup, so it cannot be escaped. `style_element` is the only way to build one.
+# The content of these elements is not parsed as markup, so it cannot be escaped. Use `style_element` for style sheets.
 RAW_ELEMENTS = frozenset({"script", "style"})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 ALLOWED_SCHEMES = frozenset({"http", "https", "mailto", "data"})
 
 
 class Html(str):
-    """Markup that is inserted as it is. Any other text is escaped."""
+    """Markup that is inserted without escaping. Any other text is escaped."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ def _parts(children: Iterable[Child]) -> Iterable[str]:
 def element(name: str, /, *children: Child, **attributes: Attribute) -> Html:
     """Return an element. In attribute names, `class_` stands for `class` and `aria_label` for `aria-label`.
 
-    An attribute that is None or False is left out; one that is True has no value.
+    An attribute that is None or False is left out. An attribute that is True is written without a value.
     """
     if name in RAW_ELEMENTS and children:
         raise ValueError(f"the content of <{name}> cannot be escaped")
@@ -72,12 +72,12 @@ def _attribute(key: str, value: Attribute) -> str:
 
 
 def _quoted(value: str) -> str:
-    """Escape the value of an attribute. It is always between double quotes, so a single quote needs no escape."""
+    """Escape the value of an attribute. Values are always in double quotes, so single quotes need no escaping."""
     return escape_text(value, quote=False).replace('"', "&quot;")
 
 
 def _require_allowed_scheme(address: str) -> None:
-    # Browsers ignore blanks and control characters in front of a scheme and within it.
+    # Browsers ignore spaces and control characters before and within a scheme.
     found = _SCHEME.match(re.sub(r"[\x00-\x20]", "", address))
     if found and found[1].lower() not in ALLOWED_SCHEMES:
         raise ValueError(f"an address cannot have the scheme {found[1]}")

@@ -1,4 +1,4 @@
-"""The layout of a page, and the Content-Security-Policy that fits it."""
+"""The layout of a page, and its Content-Security-Policy."""
 
 import base64
 import hashlib
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from counterfoil.web.html import Html, element, markup, style_element
 
-# A counterfoil: the stub that stays in the book. It is part of the page, because a page makes no further request.
+# The icon shows a counterfoil, the stub that stays in the book. It is embedded, so that no further request is needed.
 _ICON = (
     "data:image/svg+xml;base64,"
     + base64.b64encode(
@@ -34,7 +34,7 @@ class HtmlPage(Struct, frozen=True, kw_only=True):
 
 
 def render(page: HtmlPage) -> bytes:
-    """Return the page as a file that needs nothing else. It carries its Content-Security-Policy in a <meta> element."""
+    """Return the page as one file, which loads only its scripts. A <meta> element sets the policy."""
     policy = content_security_policy(page.style_sheet, runs_scripts=bool(page.scripts), in_header=False)
     head = element(
         "head",
@@ -68,7 +68,7 @@ def render(page: HtmlPage) -> bytes:
 def content_security_policy(style_sheet: str, *, runs_scripts: bool = False, in_header: bool = True) -> str:
     """Return a policy that allows this style sheet and, if `runs_scripts`, script files of the same origin.
 
-    Everything else is refused: other hosts, inline scripts and styles, frames, forms that a browser would send.
+    It blocks everything else: other hosts, inline scripts and styles, frames, and form submissions.
     """
     digest = base64.b64encode(hashlib.sha256(style_sheet.encode()).digest()).decode()
     rules = ["default-src 'none'", f"style-src 'sha256-{digest}'", "img-src data:"]

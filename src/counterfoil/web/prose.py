@@ -8,7 +8,7 @@ from counterfoil.web.html import Html, element, markup
 _INLINE = re.compile(r"`(?P<code>[^`]+)`|\*\*(?P<bold>[^*]+)\*\*|\[(?P<label>[^\]]+)\]\((?P<address>[^)\s]+)\)")
 _NUMBERED = re.compile(r"\d+\. ")
 
-# The address that a piece of code is linked to, by its text.
+# Maps the text of a code span to the address that the span links to.
 Links = Mapping[str, str]
 
 

@@ -22,6 +22,6 @@ def style_sheet(package: str, name: str) -> str:
 
 
 def shorten(css: str) -> str:
-    """Remove comments and needless blanks. The project's style sheets have no strings that this would change."""
+    """Remove comments and unnecessary spaces. The project's style sheets have no strings that this would change."""
     flat = re.sub(r"\s+", " ", _COMMENT.sub("", css)).strip()
     return _AFTER_PROPERTY.sub(":", _AROUND_PUNCTUATION.sub(r"\1", flat)).replace(";}", "}")

@@ -1,11 +1,11 @@
-"""The audit on PostgreSQL. Entries can be added but not changed or deleted, even by the owner."""
+"""Stores the audit on PostgreSQL. Not even the owner of the tables can change or delete entries."""
 
 from collections.abc import Iterable
 
 from counterfoil.backends.postgres.admin_connections import Connection, ReconnectingConnection, translated
 from counterfoil.domain.audit import AuditEntry, from_row, to_row
 
-# Entries are numbered under this lock, so that a number is used once.
+# Entries are numbered under this lock, so that no number is used twice.
 _LOCK = "SELECT pg_advisory_xact_lock(hashtext('counterfoil audit'))"
 _APPEND = """
     INSERT INTO audit (origin, number, at, act, actor, via, host, key_id, changes, detail)

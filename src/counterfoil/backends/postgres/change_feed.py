@@ -1,9 +1,10 @@
-"""Reads pages of the feed of changes, from a server that is up to date.
+"""Reads pages of the change feed, from a server that is up to date.
 
-All statements of a page go to the same server. The first one finds the shops
-that a pass has to look at; the others read their bills, for several shops at a
-time. The server has reached the end of the pass before the first statement, and
-changes that become visible between two statements lie beyond that end.
+All statements of a page go to the same server. The first statement finds the
+shops that the pass has to read. The others read the bills of several shops at a
+time. The server has reached the end of the pass before the first statement
+runs. Changes that become visible between two statements have stamps after that
+end, so they belong to the next pass.
 """
 
 from collections.abc import Sequence
@@ -21,8 +22,8 @@ from counterfoil.domain.change_feed import (
     Window,
 )
 
-# The shops that a pass has to look at, with the oldest mark and the horizon. A poll of a franchise without changes
-# reads one entry of an index and the few rows of shops that ever left the franchise.
+# Returns the shops that a pass has to read, the oldest valid mark, and the horizon. If nothing in a franchise has
+# changed, this reads only one index entry and the few rows of shops that have ever left the franchise.
 SHOPS_OF = {
     "shop": """
         SELECT listed.*, coalesce((SELECT oldest FROM feed), 0), horizon.at FROM horizon LEFT JOIN LATERAL (
@@ -45,8 +46,8 @@ SHOPS_OF = {
     """,
 }
 
-# Rows of several sections, each given by shop, part, stamp and ID: at most $6 rows of each section, up to the stamp $5.
-# The parts are numbered as in `Part`. A removed bill may have come back since.
+# Reads several sections, each of which starts after a shop, part, stamp and ID. Returns at most $6 rows per section, up
+# to the stamp $5. Parts are numbered as in `Part`. The removal of a bill is left out if the bill was loaded again.
 ROWS_OF = """
     SELECT asked.place, found.* FROM unnest($1::integer[], $2::integer[], $3::bigint[], $4::text[])
         WITH ORDINALITY AS asked (shop, part, stamp, id, place)
@@ -71,16 +72,16 @@ ROWS_OF = """
     ) AS found ORDER BY asked.place, found.stamp, found.id
 """
 
-# PostgreSQL cannot store the character with the number 0.
+# The lowest character that an ID can contain, because PostgreSQL cannot store U+0000.
 LOWEST = "\x01"
 OLDEST = "SELECT coalesce((SELECT oldest FROM feed), 0)"
 
-# How many shops one statement finds.
+# Maximum number of shops that one statement returns.
 SHOPS_AT_ONCE = 64
-# How many sections one statement reads: those of one shop at first, because most pages of a long pass lie within one
-# shop, and then more, as long as the page is not full.
+# Number of sections that one statement reads. The first statement reads the sections of one shop, because most pages
+# of a long pass contain only one shop. Later statements read more sections, as long as the page is not full.
 FEWEST_SECTIONS, MOST_SECTIONS = 3, 192
-# At most about this many rows are read by one statement, which bounds the memory that it takes.
+# Approximate maximum number of rows that one statement reads, which limits its memory use.
 ROWS_AT_ONCE = 600
 FEWEST_ROWS = 8
 
@@ -110,7 +111,7 @@ class FeedReader:
             # No ID lies between an ID and the same ID followed by the lowest character.
             found, _ = await self._shops(found[-1].shop_id + LOWEST)
         if any_shop:
-            # Removals may have been deleted while the page was read.
+            # Removals may have been deleted while the page was read, so read the oldest valid mark again.
             ((self._oldest,),) = await self._pool.rows(OLDEST)
         return self._builder.page(self._oldest), horizon
 
@@ -122,7 +123,7 @@ class FeedReader:
         return [FeedShop(*row[:-2]) for row in rows if row[0] is not None], horizon
 
     async def _read_sections(self, sections: list[Section]) -> None:
-        """Add sections to the page, in order, as far as it can take them."""
+        """Add sections to the page in order, until the page is full."""
         while sections and self._builder.remaining:
             some, most = sections[: self._at_once], max(FEWEST_ROWS, ROWS_AT_ONCE // self._at_once)
             unread = self._add(some, await self._rows(some, most), most)
@@ -130,7 +131,7 @@ class FeedReader:
             self._at_once = FEWEST_SECTIONS if unread else min(8 * self._at_once, MOST_SECTIONS)
 
     def _add(self, sections: Sequence[Section], rows: Sequence[Any], most: int) -> list[Section]:
-        """Add the rows of these sections; return the sections that are still to be read."""
+        """Add the rows of these sections to the page; return the sections that have not been read to the end."""
         by_place: dict[int, list[FoundRow]] = {}
         for place, *row in rows:
             by_place.setdefault(place - 1, []).append(FoundRow(*row))

@@ -209,9 +209,9 @@ class DistributedLedger(PostgresLedger):
     def _write_small_tables(self, batch: Batch) -> None:
         """Write the tables on the coordinator in one transaction, before any bill.
 
-        If the writer dies before it has written all bills, the feed looks at a
-        shop in vain or finds a removed bill that still exists. If the bills
-        were written first, the feed would never look at them.
+        If the writer dies before it has written all bills, the feed reads a
+        shop that has not changed, or skips a removal because the bill still
+        exists. If the bills were written first, the feed could miss them.
         """
         with self._line().transaction():
             super()._write_small_tables(batch)

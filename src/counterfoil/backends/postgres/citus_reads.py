@@ -74,7 +74,7 @@ _ACCOUNTS = """
     SELECT channel, token FROM accounts WHERE provider_id = $1 AND hash = $2 ORDER BY created_at DESC, token DESC
 """
 
-# Sections of the feed of changes: the rows of one shop from its shard, and removals from the coordinator.
+# Sections of the change feed. The bills of a shop are read from its shard, and removals from the coordinator.
 _SECTIONS = {
     Part.REMOVED: """
         SELECT removed_at, id, NULL::bytea, NULL::bytea FROM removed_bills
@@ -166,7 +166,7 @@ PARTS: Mapping[str, SplitStatement] = {
 
 
 class _InParts:
-    """A pool that runs the statements listed in `PARTS` in two parts, and the feed of changes shop by shop."""
+    """A pool that runs the statements listed in `PARTS` in two parts, and those of the change feed shop by shop."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -195,11 +195,11 @@ class _InParts:
                 count += len(kept)
                 if len(rows) < most:
                     break
-                # Some removed bills came back, so there may be more rows than were kept.
+                # Removals of bills that exist again were left out, so read more rows to fill the section.
                 stamp, row_id = rows[-1][:2]
 
     async def _still_removed(self, shop: int, rows: Rows) -> Rows:
-        """Return the removals of bills that did not come back, and that were not left behind by a dead writer."""
+        """Leave out removals of bills that exist: they were loaded again, or a writer died before it deleted them."""
         existing = {row[0] for row in await self._pool.rows(_EXISTING, shop, [row[1] for row in rows])} if rows else ()
         return [row for row in rows if row[1] not in existing]
 

@@ -1,6 +1,6 @@
-"""Records what the feed of changes needs when the books are written.
+"""Updates the tables of the change feed when the books are written.
 
-Every table here lies on the coordinator of a Citus cluster.
+On a Citus cluster, all of these tables are on the coordinator.
 """
 
 from typing import Any
@@ -44,7 +44,7 @@ _PRUNE = """
 
 
 def record(connection: Connection[Any], batch: Batch) -> None:
-    """Record what the feed will report of a batch, before or together with its bills."""
+    """Record the changes of a batch for the feed, before its bills are written or in the same transaction."""
     stamp = batch.stamp
     relisted, departures, removed = batch.relisted_shops(), batch.departures(), batch.removed_bills()
     if relisted:
@@ -58,13 +58,13 @@ def record(connection: Connection[Any], batch: Batch) -> None:
 
 
 def touch(connection: Connection[Any], shops: list[int], stamp: int) -> None:
-    """Record that some bills of these shops have this stamp."""
+    """Record that bills of these shops were written with this stamp."""
     if shops:
         connection.execute(_TOUCH, (stamp, shops))
 
 
 def prune(connection: Connection[Any]) -> int:
-    """Delete the removals that are too old; return the count. Marks that would need them are refused from now on."""
+    """Delete removals older than REMOVALS_KEPT_MS; return the count. From now on, marks of that age are refused."""
     row = connection.execute(_PRUNE, {"kept": REMOVALS_KEPT_MS}).fetchone()
     return int(row[0]) if row else 0
 

@@ -250,9 +250,9 @@ class PostgresLedger:
             return feed_records.prune(connection)
 
     def compute_totals(self, most: int) -> int:
-        """Compute the totals of up to `most` days whose bills have changed; return how many."""
+        """Compute the totals of up to `most` days whose bills have changed; return the number of days."""
         with translated():
-            # This runs often, and mostly there is nothing to do: then no load has to wait for the lock.
+            # This runs often and usually has nothing to do. It then takes no lock, so that no load has to wait for it.
             if not total_records.has_stale(self._line()):
                 return 0
         with self._writing():
@@ -372,7 +372,7 @@ class PostgresLedger:
             self._line().execute(_SET_FINGERPRINT, (fingerprint,))
         except InsufficientPrivilege as error:
             raise StoreMismatch(
-                "this store was not initialised yet, and this login has no permission to do it: "
+                "this store has not been initialised yet, and this login has no permission to initialise it: "
                 "run `counterfoil init` with the owner's login, or `counterfoil load` with the loader's."
             ) from error
 

@@ -51,7 +51,7 @@ def migrate(url: str, describe: Callable[[list[str]], AuditEntry] | None = None)
 def make_roles(url: str, describe: Callable[[list[str]], AuditEntry] | None = None) -> list[str]:
     """Create the three roles and grant their permissions; return their names.
 
-    They cannot log in: grant them to your own users.
+    The roles cannot log in: grant them to your own users.
     """
     roles: list[str] = list(ROLES)
     with translated(), connect(url) as connection, connection.transaction():

@@ -2,12 +2,13 @@
 
 An address may name several servers. A watcher for each of them checks its role
 and horizon, so a failover needs neither a proxy nor a change of settings. A
-replica is fit if it responds and is not too far behind. Reads rotate over the
-fit replicas, or go to the primary if there are none; a read that fails is
-repeated on the next server. Each read states the horizon that the server must
-have reached, which is the newest one that was ever reported to the caller. Only
-horizons that every fit replica has reached are reported, so each replica can
-answer. A single server is not watched: everything goes to its pool.
+replica is usable if it responds and is not too far behind. Reads rotate over
+the usable replicas, or go to the primary if there are none. A read that fails
+is repeated on the next server. Each read states the horizon that the server
+must have reached, which is the newest horizon that was ever reported to the
+caller. Only horizons that every usable replica has reached are reported, so
+each of them can answer. A single server is not watched: every statement goes to
+its pool.
 """
 
 import asyncio
@@ -186,11 +187,11 @@ class Servers:
             await asyncio.sleep(RETRY_EVERY_SEC)
 
     def _may_recover_soon(self) -> bool:
-        """Return whether a server may soon become fit, because it is being checked again after a failure."""
+        """Return whether a server may soon become usable, because it is being checked again after a failure."""
         return bool(self._addresses) and any(server.suspect for server in self._servers)
 
     def _others(self, answered_by: DatabaseServer) -> list[DatabaseServer]:
-        """Return servers that may have newer data: the primary, or all other fit replicas if there is none."""
+        """Return servers that may have newer data: the primary, or all other usable replicas if there is no primary."""
         if answered_by is self._primary:
             return []
         if self._primary and self.writable:
@@ -203,8 +204,8 @@ class Servers:
     async def offered(self) -> int | None:
         """Return the horizon to report to the next caller, or None with a single server.
 
-        Every fit replica has reached this horizon. It never decreases,
-        whichever servers are fit.
+        Every usable replica has reached this horizon. It never decreases, even
+        if other servers become usable.
         """
         if not self._addresses:
             return None
@@ -216,7 +217,7 @@ class Servers:
         return self._offered
 
     async def newest(self) -> int:
-        """Return the primary's current horizon. No newer one can have been reported to a client."""
+        """Return the primary's current horizon. No newer horizon can have been reported to a client."""
         row = await self.primary.row(_HORIZON, within=GATE_SEC)
         return int(row[0])
 

@@ -1,4 +1,4 @@
-"""Marks the totals of days as stale when bills are written, and computes them."""
+"""Marks day totals as stale when bills are written, and computes stale totals again."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def has_stale(connection: Connection[Any]) -> bool:
 
 
 def compute(connection: Connection[Any], most: int) -> int:
-    """Compute up to `most` days that are stale; return how many. The caller holds the write lock."""
+    """Compute the totals of up to `most` stale days; return the number of days. The caller holds the write lock."""
     stale = connection.execute(_STALE, (most,)).fetchall()
     for shop, day in stale:
         total = day_total(connection.execute(_BILLS, (shop, day), binary=True))

@@ -1,4 +1,4 @@
-"""The audit, in `keys.sqlite3`, so that an entry is written in the same transaction as the change of a key."""
+"""Stores the audit in `keys.sqlite3`, so that a key and its audit entry are written in one transaction."""
 
 import sqlite3
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Reads pages of the feed of changes, and records what the feed needs when the books are written.
+"""Reads pages of the change feed, and updates the tables of the feed when the books are written.
 
 A page is read in one transaction and therefore from one snapshot.
 """
@@ -24,8 +24,8 @@ from counterfoil.domain.change_feed import (
 
 _OLDEST = "SELECT coalesce((SELECT oldest FROM feed), 0)"
 
-# The shops that a pass has to look at. A poll of a franchise without changes reads one entry of an index and the few
-# rows of shops that ever left the franchise.
+# Returns the shops that a pass has to read. If nothing in a franchise has changed, this reads only one index entry and
+# the few rows of shops that have ever left the franchise.
 _SHOPS_OF = {
     "shop": """
         SELECT id, number, 1, removed, joined_at, listed_at, CASE WHEN listed_at > ?2 THEN body END
@@ -43,7 +43,7 @@ _SHOPS_OF = {
     """,
 }
 _ROWS_OF = {
-    # A removed bill may have come back since.
+    # The removal of a bill is left out if the bill was loaded again.
     Part.REMOVED: """
         SELECT removed_at, id, NULL, NULL FROM removed_bills INDEXED BY removed_bills_by_change
         WHERE shop = ?1 AND (removed_at, id) > (?2, ?3) AND removed_at <= ?4
@@ -104,14 +104,14 @@ def _shops(
 
 
 def _rows(connection: sqlite3.Connection, section: Section, window: Window, limit: int) -> Iterator[FoundRow]:
-    """Yield the rows of a section one by one, so that no more of them are read than the page can take."""
+    """Yield the rows of a section one by one, so that reading stops when the page is full."""
     if limit and section.part is not Part.SHOP:
         values = (section.shop.number, section.stamp, section.id, window.until, limit)
         yield from starmap(FoundRow, connection.execute(_ROWS_OF[section.part], values))
 
 
 def record(connection: sqlite3.Connection, batch: Batch) -> None:
-    """Record what the feed will report of a batch, in the transaction that writes it."""
+    """Record the changes of a batch for the feed, in the transaction that writes the batch."""
     stamp = batch.stamp
     connection.executemany(_RELIST, [(row.number, row.franchise_id, stamp) for row in batch.relisted_shops()])
     connection.executemany(_DEPART, [(*departure, stamp) for departure in batch.departures()])
@@ -121,12 +121,12 @@ def record(connection: sqlite3.Connection, batch: Batch) -> None:
 
 
 def touch(connection: sqlite3.Connection, shop: int, stamp: int) -> None:
-    """Record that some bill of a shop has this stamp."""
+    """Record that bills of a shop were written with this stamp."""
     connection.execute(_TOUCH, (shop, stamp))
 
 
 def prune(connection: sqlite3.Connection, horizon: int) -> int:
-    """Delete the removals that are too old; return the count. Marks that would need them are refused from now on."""
+    """Delete removals older than REMOVALS_KEPT_MS; return the count. From now on, marks of that age are refused."""
     oldest = horizon - REMOVALS_KEPT_MS
     deleted = connection.execute(_PRUNE, (oldest,)).rowcount
     if deleted:

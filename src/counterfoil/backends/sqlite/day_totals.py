@@ -1,4 +1,4 @@
-"""The totals of each shop's bills per day: marks them as stale, computes them, and reads pages of digests."""
+"""Marks the totals of each shop's bills per day as stale, computes them, and reads pages of digests."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ def has_stale(connection: sqlite3.Connection) -> bool:
 
 
 def compute(connection: sqlite3.Connection, most: int) -> int:
-    """Compute up to `most` days that are stale, in the open transaction; return how many."""
+    """Compute the totals of up to `most` stale days in the open transaction; return the number of days."""
     stale = connection.execute(_STALE, (most,)).fetchall()
     for shop, day in stale:
         total = _computed(connection, shop, day)

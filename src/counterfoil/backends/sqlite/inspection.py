@@ -169,7 +169,7 @@ class SqliteInspection:
                 return "books" in lost(self._folder)
             return self.fingerprint() is not None
         except (StoreUnavailable, StoreMismatch):
-            # The store exists but cannot be read now, or not by this version.
+            # The store exists, but cannot be read at the moment or by this version.
             return True
 
     def _problem(self, name: Name) -> str | None:

@@ -183,7 +183,7 @@ class SqliteKeyLookup:
         return _Reading(state, generation, self._without_revoked(kept))
 
     def _check_store(self, store_id: int) -> None:
-        """Raise if the file was replaced by that of another store, whose keys are not valid here."""
+        """Raise if the file was replaced with the file of another store, whose keys are not valid here."""
         if self._store_id is None:
             self._store_id = store_id
         if store_id != self._store_id:
@@ -286,7 +286,7 @@ class SqliteKeyStore:
         )
 
     def describe_restored(self, before: Key, after: Key) -> AuditEntry | None:
-        """Return the entry for a revocation that a restored file lacked."""
+        """Return the audit entry for a revocation that was missing from a restored file."""
         if before == after:
             return None
         return AuditEntry(

@@ -201,9 +201,9 @@ class SqliteLedger:
             return change_feed.prune(self._connection, self._horizon())
 
     def compute_totals(self, most: int) -> int:
-        """Compute the totals of up to `most` days whose bills have changed; return how many."""
+        """Compute the totals of up to `most` days whose bills have changed; return the number of days."""
         with translated():
-            # This runs often, and mostly there is nothing to do: then no load has to wait for the lock.
+            # This runs often and usually has nothing to do. It then takes no lock, so that no load has to wait for it.
             if not day_totals.has_stale(self._connection):
                 return 0
             with writing(self._connection, WAIT_SEC["books"]):

@@ -112,7 +112,7 @@ class Restored(Struct, frozen=True, kw_only=True):
 
 
 class SecretPlace(Struct, frozen=True):
-    """Where the deployment secret of the restored store is: set directly in `text`, or else in a file."""
+    """Where the deployment secret is found: in `text` if it was set directly, otherwise in `file`."""
 
     text: str
     file: Path
@@ -130,7 +130,7 @@ def restore(folder: Path, source: Path, place: SecretPlace, now_ms: int, by: Act
 
 
 def _secret_of(place: SecretPlace, source: Path, manifest: BackupManifest) -> bytes:
-    """Return the secret that the restored store will use, which must be the one that it was built with."""
+    """Return the secret for the restored store. Raise BackupRefused if the backup was built with another secret."""
     secret = place.text.encode()
     if not secret:
         file = source / SECRET if manifest.has_secret and not place.file.exists() else place.file
@@ -144,7 +144,7 @@ def _secret_of(place: SecretPlace, source: Path, manifest: BackupManifest) -> by
     if manifest.fingerprint not in (None, Pseudonyms(secret).fingerprint()):
         raise BackupRefused(
             "the deployment secret is not the one that the backup was built with: member tokens would change. "
-            "Set the right one in COUNTERFOIL_SECRET or secret_file."
+            "Set the original secret in COUNTERFOIL_SECRET or secret_file."
         )
     return secret
 
@@ -236,7 +236,7 @@ def _read_alone(folder: Path, name: Name, query: str) -> list[tuple[Any, ...]]:
 
 
 def _keep_audit(draft: Path, replaced: Replaced) -> None:
-    """Add the audit entries of the replaced store that the backup lacks. Their numbers only grow."""
+    """Add the audit entries that the replaced store wrote after the backup. Newer entries have higher numbers."""
     with closing(read_write(draft, "keys")) as keys, translated(), writing(keys, WAIT_SEC["keys"]):
         (latest,) = keys.execute(_LATEST_ENTRY).fetchone()
         keys.executemany(_KEEP_ENTRY, (row for row in replaced.audit if row[0] > latest))
@@ -245,7 +245,7 @@ def _keep_audit(draft: Path, replaced: Replaced) -> None:
 def _apply_replaced(draft: Path, replaced: Replaced, now_ms: int) -> int:
     """Raise the horizon, expire all cursors, and apply the replaced store's revocations. Return the new horizon."""
     with closing(read_write(draft, "books")) as books, translated(), writing(books, WAIT_SEC["books"]):
-        # The horizon becomes higher than any that was reported, so marks from before the restore can be told apart.
+        # Raise the horizon above every reported horizon, so that marks from before the restore can be recognised.
         (horizon,) = books.execute(_RAISE_HORIZON, (max(now_ms, replaced.horizon + 1),)).fetchone()
         change_feed.refuse_marks_below(books, horizon)
     with closing(read_write(draft, "usage")) as usage, translated(), writing(usage, WAIT_SEC["usage"]):

@@ -24,7 +24,7 @@ class CopiedBill(Struct, frozen=True):
 
 
 class ShopDayTotals(Struct, frozen=True):
-    """What the bills of one shop and day add up to, in the copy or as the service says."""
+    """The totals of the bills of one shop and day, in the copy or from the service."""
 
     bills: int
     voids: int
@@ -65,7 +65,7 @@ class Sink(Protocol):
         """Return the bills of these days, by day."""
 
     def day_totals(self, since: date | None) -> dict[tuple[str, str | None], ShopDayTotals]:
-        """Return the totals by shop and day: all of them with undated bills, or those of the days from `since` on."""
+        """Return totals by shop and day, from the day `since` on. If it is None, include all days and undated bills."""
 
     def undated_bills(self, shop_id: str, since: str) -> list[CopiedBill]:
         """Return the undated bills that changed at or after an instant."""

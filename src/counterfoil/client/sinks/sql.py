@@ -53,7 +53,7 @@ _COLUMNS = """
 _SELECT_BILLS = (
     "SELECT CAST(bill_date AS VARCHAR), id, {changed}, net, status = 'void', tip FROM bills WHERE shop_id = ?"
 )
-# The same as in docs/digests.md.
+# docs/digests.md shows the same query to integrators.
 _DAY_TOTALS = """
     SELECT shop_id, CAST(bill_date AS VARCHAR), count(*), sum(CASE WHEN status = 'void' THEN 1 ELSE 0 END),
         coalesce(sum(net), 0), coalesce(sum(tip), 0), CAST(sum({hash}) AS VARCHAR)

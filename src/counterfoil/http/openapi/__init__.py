@@ -41,8 +41,8 @@ and `providerId` to read the members of a base. Several branches may share one b
 7. Read each distinct `providerId` in full, and replace the stored members of that base with what the pass returned.
 8. Once a week, read every shop in full again (step 2), because a read by change does not show everything.
 
-`GET /v1/changes` does the same for shops and bills in one list, without windows and full reads, and shows removals.
-`GET /v1/digests` tells whether a copy is complete.
+`GET /v1/changes` does the same for shops and bills in one list, without windows or full reads, and includes removals.
+`GET /v1/digests` shows whether a copy is complete.
 
 Between two full reads you do not see that a bill was removed, nor a bill without `updatedAt` that was loaded late.
 A bill that has neither a readable date nor an `updatedAt` is in no list.

@@ -32,7 +32,7 @@ TAGS = {
     "Shops": "The branches that a key covers, each with its category tree. Every integration starts here: all other "
     "lists take a `shopId` or a `providerId` from this one.",
     "Transactions": "Closed bills of a branch: by calendar day, by last change, or one by its ID.",
-    "Changes": "One feed of everything that changed in a key's scope, removals included.",
+    "Changes": "One list of everything that changed in a key's scope, including removals.",
     "Digests": "Totals per shop and day, to check that a copy is complete.",
     "Members": "Loyalty members of a membership base, as they are now: all, one by its token, or the token for a "
     "messaging user ID.",
@@ -65,7 +65,7 @@ class Operation(Struct, frozen=True, kw_only=True):
 
     @property
     def marked(self) -> bool:
-        """Whether the responses have a `mark`."""
+        """Return whether the responses have a `mark`."""
         return "since" in self.parameters
 
 
@@ -115,13 +115,14 @@ OPERATIONS = (
         path="changes",
         id="listChanges",
         tag="Changes",
-        summary="What changed in the key's scope, removals included.",
-        description="One list over all shops that the key covers. Without `since`, it returns everything: every shop "
-        "and every bill, including bills without `billDate` or `updatedAt`. With `since`, it returns what changed "
-        "since the pass that returned this mark. Follow `nextCursor` until it is null; the last page also has `mark`, "
-        "which you send as `since` the next time, once you have stored the whole pass. Apply the elements in the order "
-        "in which they come. A shop that joins the scope comes in full. A change during a pass comes in this pass or "
-        "in the next one. `serverTime` is the time of the pass, the same on all of its pages.",
+        summary="Changes in the key's scope, including removals.",
+        description="Returns one list for all shops that the key covers. Without `since`, the list contains every shop "
+        "and every bill, including bills without `billDate` or `updatedAt`. With `since`, it contains the changes "
+        "since the pass that returned this mark. Follow `nextCursor` until it is null. The last page also has a "
+        "`mark`: once you have stored the whole pass, keep the mark, and send it as `since` on the next pass. Apply "
+        "the elements in the order in which they are returned. When a shop joins the scope, all of its bills are "
+        "returned. A change made during a pass is returned in this pass or in the next one. `serverTime` is the time "
+        "of the pass, and is the same on all of its pages.",
         response_schema="ChangesAnswer",
         data=(ChangedBill, RemovedBill, ChangedShop, RemovedShop),
         paged=True,
@@ -132,12 +133,12 @@ OPERATIONS = (
         path="digests",
         id="listDigests",
         tag="Digests",
-        summary="What the bills of each shop and day add up to.",
-        description="Per shop and `billDate`, in this order: the number of bills and of voids, the sums of `net` and "
-        "`tip`, the latest `updatedAt`, and a hash over the `id` and `updatedAt` of all bills, which you can compute "
-        "from your copy. If a day differs, read that day again. Days without bills are left out. Bills without a date "
-        "are a day of their own (`day` is null), which is returned unless `from` or `to` is used. All changes up to "
-        "`serverTime` are included, and some later ones may be.",
+        summary="Totals of the bills of each shop and day.",
+        description="Returns one digest per shop and `billDate`, sorted by both: the number of bills and of voids, the "
+        "sums of `net` and `tip`, the latest `updatedAt`, and a hash over the `id` and `updatedAt` of all bills. You "
+        "can compute the same values from your copy. If a day differs, read that day again. Days without bills are "
+        "left out. Bills without a date have their own digest, whose `day` is null. It is returned unless `from` or "
+        "`to` is used. Digests include all changes up to `serverTime`, and may include later ones.",
         response_schema="DigestsAnswer",
         data=list[DayDigest],
         paged=True,

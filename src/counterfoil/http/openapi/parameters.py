@@ -55,18 +55,19 @@ PARAMETERS: dict[str, Json] = {
         "name": "since",
         "in": "query",
         "description": "The `mark` of your last pass. Leave it out on the first pass. A mark is valid for this key "
-        "(and keys made from it by rotation), for 400 days. One that is not the key's own is `bad_cursor`. One that is "
-        "too old, or from before the operator restored a backup, is `mark_expired`: start again without `since`, and "
-        "replace what you have stored.",
+        "(and keys made from it by rotation), for 400 days. A mark of another key is refused with `bad_cursor`. A mark "
+        "that is too old, or from before the operator restored a backup, is refused with `mark_expired`: start again "
+        "without `since`, and replace your copy.",
         "schema": {"type": "string", "minLength": 1},
         "example": examples.MARK,
     },
     "feedLimit": {
         "name": "limit",
         "in": "query",
-        "description": f"Elements per page, 1 to {MAX_FEED_LIMIT:,}. Never refused: a fraction is truncated, more than "
-        f"{MAX_FEED_LIMIT:,} counts as {MAX_FEED_LIMIT:,}, and less than 1 or an invalid number as {DEFAULT_LIMIT}. A "
-        "page ends earlier when its elements have 8 MiB, so it has at most 8.6 MiB before compression.",
+        "description": f"Elements per page, 1 to {MAX_FEED_LIMIT:,}. No value is refused: a fraction is truncated, a "
+        f"number above {MAX_FEED_LIMIT:,} counts as {MAX_FEED_LIMIT:,}, and a number below 1 or any other text counts "
+        f"as {DEFAULT_LIMIT}. A page also ends when its elements reach 8 MiB, so a page has at most 8.6 MiB before "
+        "compression.",
         "schema": {"type": ["integer", "string"], "default": DEFAULT_LIMIT},
         "example": MAX_FEED_LIMIT,
     },
@@ -74,29 +75,29 @@ PARAMETERS: dict[str, Json] = {
         "name": "cursor",
         "in": "query",
         "description": "The `nextCursor` of the previous page, with the same `since`. It is valid for this key (and "
-        "keys made from it by rotation), for as long as the marks of its pass. Any other cursor is `bad_cursor`: start "
-        "the pass again without one.",
+        "keys made from it by rotation), for as long as the mark of its pass. Any other cursor is refused with "
+        "`bad_cursor`. In that case, start the pass again without a cursor.",
         "schema": {"type": "string", "minLength": 1},
         "example": examples.FEED_CURSOR,
     },
     "digestShopId": {
         "name": "shopId",
         "in": "query",
-        "description": "A branch in the key's scope. Leave it out for all of them.",
+        "description": "The `shopId` of a branch in the key's scope. Leave it out to get all branches.",
         "schema": {"type": "string", "minLength": 1},
         "example": examples.SHOP.shop_id,
     },
     "digestFrom": {
         "name": "from",
         "in": "query",
-        "description": "First calendar day, YYYYMMDD. There is no limit to the span.",
+        "description": "First calendar day, as YYYYMMDD. The number of days is not limited.",
         "schema": {"type": "string", "pattern": _DAY_PATTERN},
         "example": "20260101",
     },
     "digestTo": {
         "name": "to",
         "in": "query",
-        "description": "Last calendar day (inclusive), YYYYMMDD.",
+        "description": "Last calendar day (inclusive), as YYYYMMDD.",
         "schema": {"type": "string", "pattern": _DAY_PATTERN},
         "example": "20261231",
     },
@@ -104,7 +105,7 @@ PARAMETERS: dict[str, Json] = {
         "name": "cursor",
         "in": "query",
         "description": "The `nextCursor` of the previous page, with all other parameters unchanged. Any other cursor "
-        "is `bad_cursor`: start the list again without one.",
+        "is refused with `bad_cursor`. In that case, start the list again without a cursor.",
         "schema": {"type": "string", "minLength": 1},
         "example": examples.FEED_CURSOR,
     },

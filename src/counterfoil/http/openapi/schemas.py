@@ -48,7 +48,7 @@ def _types_of(operation: Operation) -> tuple[Any, ...]:
 
 
 def _list_of(alternatives: list[Json]) -> Json:
-    """Return the schema of a list whose elements are told apart by their `type`."""
+    """Return the schema of a list whose elements are distinguished by their `type`."""
     return {"type": "array", "items": {"oneOf": alternatives}}
 
 
@@ -111,8 +111,8 @@ _NEXT_CURSOR: Json = {
 }
 _MARK: Json = {
     "type": ["string", "null"],
-    "description": "Null until the last page of a pass. Once you have stored the whole pass, keep it, and send it as "
-    "`since` the next time. Treat it as opaque.",
+    "description": "Null except on the last page of a pass. Once you have stored the whole pass, store the mark too, "
+    "and send it as `since` on the next pass. Treat it as opaque.",
 }
 _FEED_CURSOR: Json = {
     "type": ["string", "null"],

@@ -1,8 +1,8 @@
-"""The reference for integrators: one HTML page, the same as Markdown, and llms.txt.
+"""The API reference for integrators, as an HTML page, as Markdown, and as llms.txt.
 
-All three are made from the OpenAPI document, and so from the same tables: a new endpoint, field or error code appears
-without any change here. `content` collects what is shown, `calls` writes example requests, `guides` holds the short
-explanations, and `page`, `markdown` and `llms` write the formats.
+All three formats are generated from the OpenAPI document, so a new endpoint, field or error code appears in them
+without any change here. `content` extracts the contents from the document, `calls` writes example requests, `guides`
+contains short explanations, and `page`, `markdown` and `llms` write the formats.
 """
 
 from counterfoil.http.reference import llms, markdown, page
@@ -14,7 +14,7 @@ __all__ = ["FORMATS", "Reference", "build", "render"]
 
 
 def example_base_url(prefix: str) -> str:
-    """Return the base URL that the examples show where the real one is not known."""
+    """Return the base URL that the examples show if the real base URL is not known."""
     return f"https://api.example.com{prefix}/v1"
 
 

@@ -1,4 +1,4 @@
-"""Example requests of an operation: with curl, with `counterfoil.client`, and with httpx.
+"""Example requests for an operation: with curl, with `counterfoil.client`, and with httpx.
 
 The address and the key come from the environment variables BASE and KEY, so that an example can be copied and run.
 """
@@ -29,7 +29,8 @@ class CodeSample(Struct, frozen=True):
     text: str
 
 
-# Which parameters an example has, by mode. An operation that is not listed has one mode, with its required parameters.
+# The parameters of the examples, by operation and mode. An operation that is not listed here has one example, with its
+# required parameters.
 MODES: dict[str, dict[str, tuple[str, ...]]] = {
     "listTransactions": {
         "By change": ("shopId", "updatedSince", "limit"),
@@ -47,7 +48,7 @@ def samples(call: ExampleCall) -> list[CodeSample]:
     ]
 
 
-# Characters that need no encoding in a query and are easier to read without it.
+# Characters that are valid in a query without encoding, and are easier to read that way.
 _PLAIN_IN_QUERIES = ":"
 
 

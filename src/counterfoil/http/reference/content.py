@@ -1,6 +1,6 @@
-"""Collects what the reference shows from the OpenAPI document.
+"""Extracts the contents of the reference from the OpenAPI document.
 
-Texts are in the Markdown that `web/prose.py` understands. Every row has an anchor, so that it can be linked to.
+Texts use the subset of Markdown that `web/prose.py` supports. Every row has an anchor, so that links can point to it.
 """
 
 import re
@@ -27,7 +27,7 @@ class Guide(Struct, frozen=True):
 
 
 class DescribedRow(Struct, frozen=True):
-    """A parameter, a field or a header. `note` says when it is required or absent."""
+    """A parameter, a field or a header. `note` says whether it is required, or when it is absent."""
 
     anchor: str
     name: str
@@ -57,7 +57,7 @@ class NamedExample(Struct, frozen=True):
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
-    """An operation with its own parameters and errors. What all operations share is listed once, elsewhere."""
+    """An operation with its specific parameters and errors. Those that all operations share are listed separately."""
 
     anchor: str
     path: str
@@ -105,7 +105,7 @@ class Reference(Struct, frozen=True, kw_only=True):
 
 
 def build(prefix: str, base_url: str, values: Values) -> Reference:
-    """Return the contents of the reference. `values` replaces the example values of parameters, by parameter."""
+    """Return the contents of the reference. `values` maps parameters to the values that replace their examples."""
     described: Json = json.decode(document(prefix))
     info, components = described["info"], described["components"]
     introduction, titled = _split(info["description"])
@@ -189,7 +189,7 @@ def _endpoint(
 
 
 def _is_public(operation: Json) -> bool:
-    """Return whether the operation needs no key and has no envelope."""
+    """Return whether the operation needs no key and its response has no envelope."""
     return operation.get("security") == []
 
 
@@ -250,7 +250,7 @@ def _examples(operation: Json, shown: dict[bytes, str]) -> Iterator[NamedExample
         shown.setdefault(key, operation["operationId"])
 
 
-# --- what operations share -----------------------------------------------------------
+# --- parts that operations share -----------------------------------------------------
 
 
 def _error_codes(operation: Json) -> list[str]:
@@ -259,13 +259,13 @@ def _error_codes(operation: Json) -> list[str]:
 
 
 def _common_errors(operations: Iterable[tuple[str, Json]]) -> list[str]:
-    """Return the errors that every operation with a key can return."""
+    """Return the errors that every operation that needs a key can return."""
     with_key = [_error_codes(operation) for _, operation in operations if not _is_public(operation)]
     return [code for code in with_key[0] if all(code in codes for codes in with_key)]
 
 
 def _envelope(operations: Iterable[tuple[str, Json]], schemas: Json) -> dict[str, Json]:
-    """Return the fields that all responses, or several lists, share. `data` differs in each of them."""
+    """Return the fields that several responses share. `data` is left out, because it differs in each response."""
     envelopes = [_response_schema(operation, schemas) for _, operation in operations if not _is_public(operation)]
     fields: dict[str, list[Json]] = {}
     for schema in envelopes:
@@ -304,7 +304,7 @@ def _response_headers(operations: Iterable[tuple[str, Json]], headers: Json) -> 
 
 
 def _objects(operations: Iterable[tuple[str, Json]], schemas: Json) -> list[DescribedObject]:
-    """Return the objects in responses, each before those that it contains. Envelopes are described elsewhere."""
+    """Return the objects in responses, each before the objects that it contains. Envelopes are described elsewhere."""
     names: list[str] = []
     for _, operation in operations:
         schema = _success(operation)["schema"]
@@ -317,7 +317,7 @@ def _objects(operations: Iterable[tuple[str, Json]], schemas: Json) -> list[Desc
 
 
 def _object_text(schema: Json) -> str:
-    """Return the description; that of a union lists its alternatives."""
+    """Return the description of an object. For a union, it also lists the alternatives."""
     text = schema.get("description", "")
     return text if "properties" in schema else f"{text} One of: {type_of(schema)}.".strip()
 
@@ -336,7 +336,7 @@ def _rows(where: str, schema: Json, leave_out: Iterable[str] = ()) -> list[Descr
 
 
 def _error_body(schemas: Json) -> list[DescribedRow]:
-    """Return the fields of error bodies. A field that only some errors have names them."""
+    """Return the fields of error bodies. If only some errors have a field, its note lists their codes."""
     fields: dict[str, Json] = {}
     codes: dict[str, list[str]] = {}
     for problem in TABLE:

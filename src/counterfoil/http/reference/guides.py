@@ -1,4 +1,4 @@
-"""The short explanations of the reference: what an error asks for, the order of the checks, paging and limits."""
+"""The short explanations in the reference: what to do about each error, the order of checks, paging and limits."""
 
 from collections.abc import Iterable
 
@@ -36,7 +36,7 @@ _ACTIONS = {
     SHOP_NOT_IN_SCOPE: "Call `GET /v1/shops` to see which shops the key covers.",
     PROVIDER_NOT_IN_SCOPE: "Call `GET /v1/shops` to see which bases the key covers.",
     LOOKUP_NOT_ENABLED: "Ask your operator for the permission.",
-    NOT_FOUND: "Treat it as absent. If it concerns a path, check the URL.",
+    NOT_FOUND: "Treat the resource as absent. If the path does not exist, check the URL.",
     METHOD_NOT_ALLOWED: "Use GET.",
     RATE_LIMITED: "Wait as many seconds as `Retry-After` says, then continue.",
     QUOTA_EXCEEDED: "Stop until 00:00 Thailand time.",
@@ -46,11 +46,11 @@ _ACTIONS = {
 
 
 def action(problem: Problem) -> str:
-    """Return what a client should do about an error; empty if the error's message must suffice."""
+    """Return what a client should do about an error, or an empty string if there is no advice besides its message."""
     return _ACTIONS.get(problem, "")
 
 
-# The checks in the order in which they run, each with the errors that it returns.
+# The checks in the order in which they run, each with the errors that it can return.
 CHECKS: tuple[tuple[str, tuple[Problem, ...]], ...] = (
     ("browser", (CROSS_ORIGIN_REFUSED,)),
     ("path and method", (NOT_FOUND, METHOD_NOT_ALLOWED)),
@@ -79,7 +79,7 @@ def _codes(problems: Iterable[Problem]) -> str:
 
 FIRST_CALL = """\
 Send your key in the `Authorization` header and nowhere else. The examples read the address and the key from the
-environment variables `BASE` and `KEY`: your operator gave you both.
+environment variables `BASE` and `KEY`. Your operator gives you both.
 """
 
 PAGING = f"""\

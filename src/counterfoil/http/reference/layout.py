@@ -1,4 +1,4 @@
-"""Lays out JSON and code samples: short values on one line, names and strings in colour."""
+"""Formats JSON and code samples: short values on one line, names and strings in colour."""
 
 import re
 from typing import Any
@@ -12,7 +12,7 @@ _STRING = re.compile(r'("(?:[^"\\]|\\.)*"|\'[^\']*\')')
 
 
 def json_lines(value: Any, indent: str = "", before: int = 0) -> str:
-    """Return JSON in which a list or object takes one line if it fits; `before` characters precede it on its line."""
+    """Return JSON, with lists and objects on one line if they fit. The first line already has `before` characters."""
     short = _on_one_line(value)
     if not isinstance(value, dict | list) or len(indent) + before + len(short) <= WIDTH:
         return short
@@ -28,7 +28,7 @@ def json_lines(value: Any, indent: str = "", before: int = 0) -> str:
 
 
 def _filled(parts: list[str], indent: int) -> list[str]:
-    """Put short neighbours on one line, as long as it is not too long."""
+    """Join short neighbouring parts into lines of at most WIDTH characters."""
     lines: list[str] = []
     for part in parts:
         joined = f"{lines[-1]}, {part}" if lines else ""
@@ -52,7 +52,7 @@ def _quoted(text: str) -> str:
 
 
 def coloured_json(text: str) -> Html:
-    """Return laid-out JSON as markup: names in <b>, strings in <i>."""
+    """Return formatted JSON as markup: names in <b>, strings in <i>."""
     parts = _STRING.split(text)
     coloured: list[str] = []
     for number, part in enumerate(parts):

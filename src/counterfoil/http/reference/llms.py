@@ -1,4 +1,4 @@
-"""Writes llms.txt: a short, complete summary for language models, in the form of llmstxt.org."""
+"""Writes llms.txt: a short, complete summary for language models, in the format of llmstxt.org."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ def _lines(reference: Reference) -> Iterator[str]:
     yield from (_endpoint(endpoint) for endpoint in reference.endpoints)
     yield from ("", "## Objects", "")
     yield from (f"- {one.anchor}: {_fields(one.rows)}" for one in reference.objects)
-    yield f"- Envelope beside `data`: {_fields(reference.envelope)}"
+    yield f"- Fields of responses besides `data`: {_fields(reference.envelope)}"
     yield f"- Error body: {_fields(reference.error_body)}"
     yield f"- Request headers: {_fields(reference.request_headers)}"
     yield f"- Response headers: {', '.join(row.name for row in reference.response_headers)}"
@@ -31,8 +31,8 @@ def _lines(reference: Reference) -> Iterator[str]:
     yield from ("", "The first error in this order is returned:", "", guides.order_of_checks(), "")
     yield from ("## Optional", "")
     yield "- [Reference as Markdown](reference.md): every parameter, field and error in full, with examples"
-    yield "- [Reference as HTML](reference): the same for people"
-    yield "- [OpenAPI document](v1/openapi.json): the same for tools"
+    yield "- [Reference as HTML](reference): the same content for people"
+    yield "- [OpenAPI document](v1/openapi.json): the same content for tools"
 
 
 def _endpoint(endpoint: Endpoint) -> str:

@@ -33,7 +33,7 @@ def _lines(reference: Reference) -> Iterator[str]:
     yield from ("## Headers and envelope", "", "Request headers of every endpoint:", "")
     yield from _table(reference.request_headers)
     yield from ("Response headers:", "", *_table(reference.response_headers))
-    yield from ("Envelope of a successful response, beside `data`:", "", *_table(reference.envelope))
+    yield from ("Fields of a successful response besides `data`:", "", *_table(reference.envelope))
 
 
 def _endpoint(endpoint: Endpoint) -> Iterator[str]:
@@ -45,7 +45,7 @@ def _endpoint(endpoint: Endpoint) -> Iterator[str]:
     if endpoint.rows:
         yield from _table(endpoint.rows)
     if endpoint.errors:
-        yield from (f"Errors besides those of every endpoint: {_codes(endpoint.errors)}", "")
+        yield from (f"Errors, in addition to those of every endpoint: {_codes(endpoint.errors)}", "")
     for call in endpoint.calls:
         for sample in samples(call):
             yield from (f"{f'{call.title}, ' if call.title else ''}{sample.label}:", "")
@@ -56,7 +56,12 @@ def _endpoint(endpoint: Endpoint) -> Iterator[str]:
 
 
 def _errors(reference: Reference) -> Iterator[str]:
-    yield from ("## Error codes", "", f"Every endpoint that needs a key: {_codes(reference.common_errors)}", "")
+    yield from (
+        "## Error codes",
+        "",
+        f"Every endpoint that needs a key can return {_codes(reference.common_errors)}.",
+        "",
+    )
     yield from ("| status | code | meaning | what to do |", "|---|---|---|---|")
     for error in reference.errors:
         problem = error.problem
@@ -82,5 +87,5 @@ def _codes(codes: Iterable[str]) -> str:
 
 
 def plain(text: str) -> str:
-    """Replace links within the page by their labels."""
+    """Replace links within the page with their labels."""
     return _LINK.sub(r"\1", text)

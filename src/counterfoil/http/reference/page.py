@@ -21,7 +21,8 @@ from counterfoil.web.page import HtmlPage
 from counterfoil.web.prose import Links, blocks, inline
 from counterfoil.web.style import shared_style_sheet, style_sheet
 
-# Further examples of a response are shown if they are shorter than this; Markdown shows all of them.
+# After the first example of a response, other examples are shown only if they are shorter than this. Markdown shows
+# all examples.
 MAX_EXTRA_EXAMPLE = 600
 
 
@@ -30,9 +31,9 @@ def page_style_sheet() -> str:
 
 
 def render_page(reference: Reference, *, is_served: bool = False, try_out: TryOut | None = None) -> bytes:
-    """Return the page. If it is served, it links to the other formats and to the OpenAPI document.
+    """Return the page. If the service serves it, it links to the other formats and to the OpenAPI document.
 
-    With `try_out` it has forms that send requests, and needs the script `try.js` beside it.
+    With `try_out`, the page has forms that send requests, and the script `try.js` must be served next to it.
     """
     links = _links(reference)
     return web_page.render(
@@ -56,7 +57,7 @@ def render_page(reference: Reference, *, is_served: bool = False, try_out: TryOu
 
 
 def _links(reference: Reference) -> dict[str, str]:
-    """Return the anchors of names that occur in texts: paths, error codes, and names that only one row has."""
+    """Return the links for names that texts may mention: paths, error codes, and names that only one row has."""
     rows = [
         *reference.envelope,
         *reference.request_headers,
@@ -82,7 +83,7 @@ def _header(reference: Reference) -> Html:
 
 
 def _footer(reference: Reference, is_served: bool) -> Html:
-    made = f"Counterfoil API {reference.version}. This page is made from the same tables as the OpenAPI document."
+    made = f"Counterfoil API {reference.version}. This page is generated from the same tables as the OpenAPI document."
     formats = {"reference.md": "Markdown", "llms.txt": "llms.txt", "v1/openapi.json": "OpenAPI"}
     others = [[" ", element("a", label, href=address)] for address, label in formats.items()]
     return element("p", made, [" Other formats:", others] if is_served else None)
@@ -199,7 +200,7 @@ def _code_link(code: str) -> Html:
 
 
 def _samples(call: ExampleCall) -> Html:
-    """Return one call in each language. The first is open; opening another closes it, without a script."""
+    """Return one call in each language. Only one language is open at a time; the browser does this without a script."""
     group = f"{call.operation} {call.title}".strip()
     tabs = [
         element("details", element("summary", sample.label), coloured_code(sample.text), name=group, open=number == 0)
@@ -320,5 +321,5 @@ def _headers(reference: Reference, links: Links) -> Html:
         "Headers and envelope",
         _table("Request headers of every endpoint", reference.request_headers, links),
         _table("Response headers", reference.response_headers, links),
-        _table("Envelope of a successful response, beside data", reference.envelope, links),
+        _table("Fields of a successful response besides data", reference.envelope, links),
     )

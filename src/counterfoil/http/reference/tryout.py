@@ -1,8 +1,8 @@
 """Forms on the reference page that send requests, for the demo only.
 
-A form cannot set the `Authorization` header, so a script sends the request. The script is a file of its own, which the
-demo serves beside the page; without it the forms stay hidden and the page is complete. The keys are on the page, so it
-must only be served where everybody who can open it may have them.
+A form cannot set the `Authorization` header, so a script sends the request. The demo serves the script as a separate
+file. Without the script, the forms stay hidden, and the rest of the page still works. The page contains the keys, so it
+must be served only if everybody who can open it may use these keys.
 """
 
 from importlib import resources
@@ -13,12 +13,12 @@ from counterfoil.http.reference.content import DescribedRow, Endpoint, Reference
 from counterfoil.web.html import Html, element, markup
 
 SCRIPT = "try.js"
-# A page that fits on the screen.
+# The forms use this as `limit`, so that a response fits on the screen.
 FEW_ROWS = "2"
 
 
 class TryKey(Struct, frozen=True):
-    """A key that can be chosen. The first key whose `operations` include an operation is preselected there."""
+    """A key that the forms offer. The form of an operation preselects the first key whose `operations` include it."""
 
     purpose: str
     text: str
@@ -38,7 +38,7 @@ def script() -> bytes:
 
 
 def key_table(try_out: TryOut) -> Html:
-    """Return the keys as a table, which the script also reads."""
+    """Return a table of the keys. The script reads the keys from this table."""
     rows = [
         element(
             "tr",

@@ -1,4 +1,4 @@
-"""Names the types of JSON Schemas in words, with links to objects."""
+"""Describes the types in JSON schemas in words, with links to objects."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -46,7 +46,7 @@ def _literal(value: object) -> str:
 
 
 def objects_in(node: Any, schemas: Json, seen: frozenset[str] = frozenset()) -> Iterator[str]:
-    """Yield the names of the objects that a schema refers to, each before those that it contains."""
+    """Yield the names of the objects that a schema refers to, each before the objects that it contains."""
     if isinstance(node, list):
         for part in node:
             yield from objects_in(part, schemas, seen)

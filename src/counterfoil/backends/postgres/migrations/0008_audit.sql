@@ -1,5 +1,5 @@
--- What the operator did: see domain/audit.py. Entries are only added; roles.sql grants nobody more than that, and the
--- triggers also stop the owner.
+-- The actions of the operator: see domain/audit.py. Entries can only be added. roles.sql grants no permission to change
+-- or delete them, and the triggers prevent it even for the owner.
 -- Suits programs that know schema 7.
 
 CREATE TABLE audit (
@@ -17,8 +17,8 @@ CREATE TABLE audit (
 );
 CREATE INDEX audit_by_time ON audit (at, number);
 
--- While a copy is filling the store, its own entries may be deleted: they are replaced if the source was restored from
--- a backup between two rounds.
+-- While `counterfoil copy` is filling the store, entries from the source may be deleted. The copy replaces them if the
+-- source was restored from a backup between two rounds.
 CREATE FUNCTION refuse_audit_change() RETURNS trigger
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN

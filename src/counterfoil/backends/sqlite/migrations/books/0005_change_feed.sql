@@ -1,7 +1,7 @@
--- What `GET /v1/changes` needs: see docs/decisions/0017-one-feed-of-changes.md.
+-- The data for `GET /v1/changes`: see docs/decisions/0017-one-feed-of-changes.md.
 
--- The stamp of the batch that loaded a bill without updatedAt; 0 for every other bill, and for bills from before this
--- migration, which are older than any mark.
+-- For a bill without updatedAt, the stamp of the batch that loaded it. For all other bills, and for bills loaded before
+-- this migration, the value is 0, which is older than any mark.
 ALTER TABLE bills ADD COLUMN loaded_at INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX bills_untracked ON bills (shop, loaded_at, id) WHERE updated_at IS NULL;
 
@@ -11,12 +11,12 @@ CREATE TABLE shop_changes (
     franchise_id TEXT, -- the same as in `shops`
     joined_at INTEGER NOT NULL, -- when the shop was first loaded or joined its current franchise
     listed_at INTEGER NOT NULL, -- when its entry in GET /v1/shops last changed, appeared or disappeared
-    latest_at INTEGER NOT NULL -- the latest stamp of anything that the feed shows of the shop
+    latest_at INTEGER NOT NULL -- the latest stamp of anything in the shop that the feed returns
 );
 CREATE INDEX shop_changes_by_franchise ON shop_changes (franchise_id, latest_at);
 INSERT INTO shop_changes SELECT number, franchise_id, 0, 0, 0 FROM shops;
 
--- The shops that left a franchise. A shop that returns keeps its row: `shops` says where it is now.
+-- The shops that left a franchise. The row stays if the shop returns: `shops` says which franchise it is in now.
 CREATE TABLE departures (
     franchise_id TEXT NOT NULL,
     shop INTEGER NOT NULL,
@@ -24,7 +24,7 @@ CREATE TABLE departures (
     PRIMARY KEY (franchise_id, shop)
 ) WITHOUT ROWID;
 
--- The bills that were removed. A bill that returns keeps its row: `bills` says whether it exists now.
+-- The bills that were removed. The row stays if the bill is loaded again: `bills` says whether it exists now.
 CREATE TABLE removed_bills (
     shop INTEGER NOT NULL,
     id TEXT NOT NULL,
@@ -34,13 +34,13 @@ CREATE TABLE removed_bills (
 CREATE INDEX removed_bills_by_change ON removed_bills (shop, removed_at, id);
 CREATE INDEX removed_bills_by_time ON removed_bills (removed_at);
 
--- Marks below `oldest` are refused: removals from before it were deleted, or the store was restored from a backup.
--- Without a row, every mark is accepted.
+-- Marks below `oldest` are refused, because older removals were deleted or the store was restored from a backup. If the
+-- table is empty, every mark is accepted.
 CREATE TABLE feed (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     oldest INTEGER NOT NULL
 );
 
--- A loader that does not maintain these tables would hide its changes from the feed, so a column that every loader
--- reads is renamed to make it fail.
+-- Older loaders do not write these tables, so the feed would miss their changes. Renaming a column that every loader
+-- reads makes them fail instead.
 ALTER TABLE shops RENAME COLUMN facts_version TO latest_version;

@@ -1,6 +1,6 @@
 -- The totals of each shop's bills per day, for `GET /v1/digests`: see docs/decisions/0018-digests-by-day.md.
--- A batch that writes a bill marks the days concerned as stale. A day that is stale is computed when it is read, until
--- the service has computed it again.
+-- A batch that writes bills marks their days as stale, and the service later computes the stale days again. Until then,
+-- a stale day is computed each time it is read.
 CREATE TABLE day_totals (
     shop INTEGER NOT NULL, -- the shop's number
     bill_day INTEGER NOT NULL,

@@ -1,5 +1,5 @@
--- What the operator did: see domain/audit.py. Entries are only added. The triggers stop every statement that would
--- change or delete one, including INSERT OR REPLACE, for which SQLite fires no trigger on the deleted row.
+-- The actions of the operator: see domain/audit.py. Entries can only be added. The triggers stop every statement that
+-- would change or delete an entry. SQLite fires no delete trigger for INSERT OR REPLACE, so it has its own trigger.
 
 CREATE TABLE audit (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
