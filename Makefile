@@ -18,7 +18,7 @@ TOOLS := pip setuptools
 # Keep compiled code even if the shell turns it off: the tests start the command hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-long check docs format clean ship-tools node-tools wheel bench bench-quick bench-growth
+.PHONY: help demo test test-browser test-long check docs format clean ship-tools node-tools wheel bench bench-quick bench-growth
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -57,10 +57,14 @@ test: $(READY) ## run the test suite
 	@echo "Not run, because they take minutes: PostgreSQL 16, replicas and failover, most endpoint and loading tests over PostgreSQL, copies in Parquet and PostgreSQL, long model and kill runs, the full attack campaign (make test-long); Citus, unless COUNTERFOIL_TEST_CITUS names a coordinator."
 	@$(BIN)/python -c 'import kubernetes_validate' 2>/dev/null || echo "Left out, because their tools are not installed: checks of the wheel, the container files and the Kubernetes manifests (make ship-tools)."
 	@test -e $(NODE_READY) || echo "Left out, because their tools are not installed: checks of the TypeScript types and of the Arazzo description (make node-tools, which needs Node.js)."
-	$(BIN)/python -m pytest -n 3 --dist loadgroup -m 'not long' $(ARGS)
+	@echo "Not run, because they take a minute: tests of the pages in Chromium (make test-browser)."
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m 'not long and not browser' $(ARGS)
+
+test-browser: $(READY) ## open the HTML pages in Chromium, if it is installed
+	$(BIN)/python -m pytest -n 2 -m browser tests/web $(ARGS)
 
 test-long: $(READY) ## run the tests that take minutes
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m long $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m long $(ARGS)
 
 ship-tools: $(SHIP_READY) ## install the tools with which `make test` checks the wheel and deploy/
 

@@ -312,3 +312,19 @@ def test_on_postgresql_the_commands_say_what_to_do_instead(target: Path, monkeyp
     command = Command(Path("unused"))
     for words in (("backup", target), ("restore", target)):
         assert "docs/operate-backup.md" in command.bare(*words, status=1).stderr
+
+
+def test_a_backup_that_was_only_looked_at_can_be_restored(loaded: Command, target: Path, tmp_path: Path) -> None:
+    loaded("backup", target)
+    Command(target)("shops")
+    assert "restored" in Command(tmp_path / "elsewhere")("restore", target).stdout.lower()
+
+
+def test_a_backup_is_not_restored_onto_itself(loaded: Command, target: Path) -> None:
+    loaded("backup", target)
+    refused = Command(target)("restore", target, "--replace", "--yes", status=1)
+    assert "is the backup itself" in refused.stderr
+
+
+def test_a_backup_inside_its_own_store_is_refused(loaded: Command) -> None:
+    assert "inside the store itself" in loaded("backup", loaded.store / "backup", status=1).stderr

@@ -129,6 +129,23 @@ def test_files_that_are_still_being_written_are_left_alone(start: Callable[..., 
     ]
 
 
+def test_a_symbolic_link_is_quarantined_and_not_followed(
+    start: Callable[..., Watch], spool: Path, store: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "secret.txt").write_text("not a delivery\n", "utf-8")
+    (spool / "link.ndjson").symlink_to(tmp_path / "secret.txt")
+    watch = start()
+    until(lambda: len(names(spool / "quarantine")) == 2, "the link was quarantined")
+    assert watch.stop() == 0
+    assert not list(store.glob("rejects/*"))
+    assert names(spool / "done") == []
+
+
+def test_the_quarantine_must_not_be_the_watched_folder(counterfoil: Command, spool: Path) -> None:
+    refused = counterfoil("load", "--watch", spool, "--quarantine", spool, status=1)
+    assert "must not be the watched folder" in refused.stderr
+
+
 def test_an_unreadable_file_is_quarantined_with_its_reason_and_the_others_are_loaded(
     start: Callable[..., Watch], spool: Path, store: Path
 ) -> None:
@@ -170,7 +187,7 @@ def test_a_second_file_with_the_same_name_is_kept_next_to_the_first(start: Calla
     for number in (1, 2):
         watch.deliver("a.ndjson", SHOP_LINES)
         wait_for_loads(watch, number)
-    assert names(spool / "done") == ["a.ndjson", "a.ndjson.2"]
+    assert names(spool / "done") == ["a.2.ndjson", "a.ndjson"]
 
 
 def test_a_second_watcher_refuses_and_names_the_first(

@@ -114,3 +114,8 @@ def test_a_number_outside_its_range_is_refused_with_the_range(name: str, value: 
     with pytest.raises(SettingsError) as refusal:
         load({name: value}, {})
     assert (str(refusal.value), refusal.value.names) == (says, (name,))
+
+
+def test_an_empty_store_is_refused() -> None:
+    with pytest.raises(SettingsError, match="store is empty"):
+        load({"store": " "}, {})

@@ -21,7 +21,7 @@ def target(tmp_path: Path) -> Target:
     return duckdb_target(tmp_path)
 
 
-@pytest.fixture(params=["digests", "windows"], autouse=True)
+@pytest.fixture(params=["digests", pytest.param("windows", marks=pytest.mark.long)], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run each test with digests, and as if the service had no digests."""
     if request.param == "windows":

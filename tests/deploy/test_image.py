@@ -29,7 +29,6 @@ PACKAGES = "python3,python3-venv,python3-pip,ca-certificates,passwd"
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.xdist_group("container"),
     needs_program("buildah", "buildah"),
     needs_program("podman", "podman"),
     needs_program("runc", "runc"),

@@ -36,6 +36,19 @@ def test_rows_of_a_bill_become_its_lines_in_any_order(tmp_path: Path) -> None:
     assert found.rejected == []
 
 
+def test_a_row_that_cannot_be_read_rejects_the_bills_of_the_rows_next_to_it(tmp_path: Path) -> None:
+    """Nobody knows whose row it is, and a bill is converted whole or not at all."""
+    rows = (
+        "A1,14/11/2026 18:05,Khao soi,2,190.00,290.00\n"
+        "A1,14/11/2026 18:05,Pad thai, large,1,100.00,290.00\n"
+        "A2,14/11/2026 18:10,Som tam,1,80.00,80.00\n"
+        "A3,14/11/2026 18:15,Iced tea,1,50.00,50.00\n"
+    )
+    found = imported("csv", written(tmp_path, HEADING + rows), mapping=MAPPING)
+    assert [bill["id"] for bill in found.bills] == ["A3"]
+    assert sorted(one.bill or "" for one in found.rejected) == ["", "A1", "A2"]
+
+
 @pytest.mark.parametrize(
     ("encoding", "named"),
     [
@@ -189,10 +202,10 @@ def test_sums_over_the_lines_are_exact(tmp_path: Path) -> None:
 def test_a_row_that_cannot_be_read_is_rejected_with_its_line_and_the_rest_is_imported(
     tmp_path: Path, row: str, reason: str
 ) -> None:
-    export = written(tmp_path, HEADING + "A0,14/11/2026 18:05,Tea,1,50,50\n" + row + "\n")
-    found = imported("csv", export, mapping=MAPPING)
-    assert [bill["id"] for bill in found.bills] == ["A0"]
-    assert found.reasons == [("export.csv", 3, reason)]
+    others = "A0,14/11/2026 18:05,Tea,1,50,50\nB0,14/11/2026 18:05,Tea,1,50,50\n"
+    found = imported("csv", written(tmp_path, HEADING + others + row + "\n"), mapping=MAPPING)
+    assert found.bills[0]["id"] == "A0"
+    assert ("export.csv", 4, reason) in found.reasons
 
 
 def test_a_bill_with_one_bad_line_is_rejected_as_a_whole(tmp_path: Path) -> None:
@@ -203,14 +216,16 @@ def test_a_bill_with_one_bad_line_is_rejected_as_a_whole(tmp_path: Path) -> None
     assert found.rejected[0].bill == "A1"
 
 
-def test_bytes_in_another_encoding_reject_only_their_row(tmp_path: Path) -> None:
+def test_bytes_in_another_encoding_reject_their_row_and_the_bill_next_to_it(tmp_path: Path) -> None:
     path = tmp_path / "export.csv"
     path.write_bytes(
-        HEADING.encode() + b"A1,14/11/2026 18:05,\xa2\xe9\xd2\xc7,1,50,50\nA2,14/11/2026 18:05,Tea,1,5,5\n"
+        HEADING.encode()
+        + b"A1,14/11/2026 18:05,\xa2\xe9\xd2\xc7,1,50,50\nA2,14/11/2026 18:05,Tea,1,5,5\n"
+        + b"A3,14/11/2026 18:05,Tea,1,5,5\n"
     )
     found = imported("csv", path, mapping=MAPPING)
-    assert [bill["id"] for bill in found.bills] == ["A2"]
-    assert found.reasons == [("export.csv", 2, "bad_row")]
+    assert [bill["id"] for bill in found.bills] == ["A3"]
+    assert found.reasons == [("export.csv", 2, "bad_row"), ("export.csv", 3, "bad_row")]
 
 
 def test_line_numbers_are_correct_after_cells_with_line_breaks(tmp_path: Path) -> None:

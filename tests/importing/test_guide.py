@@ -27,7 +27,6 @@ SERVE = "counterfoil serve"
 MARK = "--- end of a command ---"
 
 pytestmark = [
-    pytest.mark.xdist_group("postgres"),
     pytest.mark.skipif(
         shutil.which("jq") is None or shutil.which("curl") is None,
         reason="jq or curl is not on the path, so the commands of docs/from-your-pos.md were NOT run",

@@ -13,7 +13,7 @@ mysql = pytest.importorskip("pymysql", reason="PyMySQL is not installed, so MySQ
 
 from importing.mariadb import mariadb, needs_mariadb  # noqa: E402 - must follow the check for PyMySQL
 
-pytestmark = [needs_mariadb, pytest.mark.xdist_group("mariadb")]
+pytestmark = [needs_mariadb]
 
 
 @pytest.fixture

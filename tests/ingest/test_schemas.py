@@ -266,6 +266,7 @@ def at(record: Any, path: tuple[Any, ...]) -> Any:
     return record
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_agree_on_any_value_in_any_field(validators: dict[str, Draft202012Validator], kind: str) -> None:
     found = []

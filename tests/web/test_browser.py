@@ -28,7 +28,7 @@ pytestmark = [
         CHROMIUM is None,
         reason="chromium is not on the path, so no page was opened in a browser (Debian: apt-get install chromium)",
     ),
-    pytest.mark.xdist_group("browser"),
+    pytest.mark.browser,
 ]
 # The network options stop Chromium from contacting Google by itself.
 ARGUMENTS = [

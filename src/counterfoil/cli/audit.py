@@ -47,7 +47,9 @@ def since_time(value: str) -> int:
     metavar="TIME",
     help="Show only entries since then: 12h, 7d or 2w ago, or a time such as 2026-11-23T00:00+07:00.",
 )
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Number of entries to show.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Number of entries to show."
+)
 @store_option
 @json_option
 @click.pass_context

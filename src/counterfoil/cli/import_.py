@@ -166,6 +166,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         propose_mapping(_files(request), request.line_files, request.payment_files, request.shop, request.output)
         return
     _check(ctx, request)
+    _require_distinct_files(ctx, request)
     tally = ImportTally(rejects_file=request.rejects)
     rejects = ImportRejects(request.rejects)
     with _opened(request) as reading:
@@ -195,6 +196,13 @@ def command(ctx: click.Context, /, **given: Any) -> None:
                 raise click.exceptions.Exit(SOME_REJECTED)
     if tally.rejected:
         raise click.exceptions.Exit(SOME_REJECTED)
+
+
+def _require_distinct_files(ctx: click.Context, request: ImportRequest) -> None:
+    """Refuse a file that was given twice, because its rows would be counted twice."""
+    files = [path.resolve() for path in (*request.files, *request.line_files, *request.payment_files)]
+    if len(files) != len(set(files)):
+        raise click.UsageError("The same file was given twice. Name each file once.", ctx)
 
 
 def _check(ctx: click.Context, request: ImportRequest) -> None:

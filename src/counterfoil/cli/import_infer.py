@@ -14,7 +14,7 @@ from counterfoil.domain.shops import ShopFacts, shop_from
 from counterfoil.importing.column_profiles import SheetSample
 from counterfoil.importing.infer import Proposal, propose
 from counterfoil.importing.mapping import ImportMapping, merged, parse_mapping
-from counterfoil.importing.results import Imported, ImportedRecord, RejectedRow
+from counterfoil.importing.results import Imported, ImportedRecord, ImportFailed, RejectedRow
 from counterfoil.importing.sorted_rows import BILL, LINE, PAYMENT
 from counterfoil.importing.tables import ImportOptions, TableImport, TableInput
 
@@ -33,7 +33,11 @@ def propose_mapping(
     if output == STANDARD_OUTPUT:
         click.echo(text, nl=False)
     else:
-        Path(output).write_text(text, "utf-8")
+        try:
+            with Path(output).open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            raise ImportFailed(f"{output} already exists. Choose a new file name, or delete it.") from None
     _show_bills(proposal, text)
     _show_decisions(proposal)
     if output != STANDARD_OUTPUT:

@@ -91,6 +91,9 @@ class FolderWatch:
 
     def take_files(self) -> bool:
         """Load the files that are waiting; return whether there were any."""
+        for link in self._spool.links():
+            self._spool.quarantine(link, "This is a symbolic link. Deliver the file itself.")
+            self.report(0, 1)
         paths = self._spool.waiting()
         if not paths:
             return False

@@ -40,7 +40,9 @@ class KeyUsage(Struct, frozen=True):
     "--days", type=click.IntRange(1, DAILY_TOTAL_DAYS), default=7, show_default=True, help="Number of days to show."
 )
 @click.option("--disclosures", is_flag=True, help="Instead, list the latest requests that returned tel or email.")
-@click.option("--latest", type=click.IntRange(1), default=50, show_default=True, help="Number of disclosures to show.")
+@click.option(
+    "--latest", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Number of disclosures to show."
+)
 @store_option
 @json_option
 @click.pass_context

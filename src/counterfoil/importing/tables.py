@@ -74,6 +74,8 @@ class TableImport:
         self._options = options
         self._orders: Counter[str] = Counter()
         self._ambiguous: RowProblem | None = None
+        # Bills with a row next to one that could not be read. That row may be theirs, so they may be incomplete.
+        self._doubtful: dict[str, RowProblem] = {}
         kinds = {one.kind for one in inputs}
         self._is_flat = mapping.line is not None and LINE not in kinds
         self._check(kinds)
@@ -130,9 +132,14 @@ class TableImport:
         dated = [source for name, source in bill.fields.items() if BILL_FIELDS[name] in (TIME, DAY)]
         for one in self._inputs:
             sheet, key_source = rows_by_bill.add_sheet(one.sheet), keys[one.kind]
+            has_several_rows = one.kind != BILL or self._is_flat
+            latest_key, unread = "", None
             for row in one.rows:
                 if isinstance(row, RowProblem):
                     yield RejectedRow(row.file, row.line, row.reason, row.detail)
+                    if has_several_rows:
+                        unread = row
+                        self._doubtful.setdefault(latest_key, row)
                     continue
                 if one.kind == BILL and matches(self._mapping.skip, row):
                     yield SkippedRow(row.sheet.name, row.line, "the mapping says that such rows are not bills")
@@ -141,6 +148,9 @@ class TableImport:
                 if not key:
                     yield RejectedRow(row.sheet.name, row.line, NO_ID, "has no bill ID")
                     continue
+                if unread is not None:
+                    self._doubtful.setdefault(key, unread)
+                latest_key, unread = key, None
                 if one.kind == BILL:
                     self._note_order(dated, row)
                 rows_by_bill.add(one.kind, key, sheet, row.line, row.cells)
@@ -184,6 +194,12 @@ class TableImport:
 
     def _bill(self, converter: TableBillConverter, group: BillRows, named: set[str]) -> Iterator[Imported]:
         first = group.bills[0]
+        if unread := self._doubtful.get(group.key):
+            detail = (
+                f"has a row next to line {unread.line} of {unread.file}, which could not be read and may be its own"
+            )
+            yield RejectedRow(first.sheet.name, first.line, unread.reason, detail, group.key)
+            return
         try:
             record = converter.record(group)
         except RowProblem as problem:

@@ -28,6 +28,8 @@ class Spool:
         self._quarantine = quarantine or folder / QUARANTINE
         if not folder.is_dir():
             raise SourceError(f"there is no folder {folder} to watch. Create it, or check the path.")
+        if self._quarantine.resolve() == folder.resolve():
+            raise SourceError("the quarantine must not be the watched folder itself. Choose another folder.")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -52,10 +54,14 @@ class Spool:
     def waiting(self) -> list[Path]:
         """Return complete files in name order, at most MAX_FILES."""
         try:
-            names = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_file())
+            names = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_file(follow_symlinks=False))
         except OSError as error:
             raise SourceError(f"cannot read {self.folder}: {error.strerror}") from error
         return [self.folder / name for name in names if not is_unfinished(name)][:MAX_FILES]
+
+    def links(self) -> list[Path]:
+        """Return symbolic links, which are not followed: they could point to any file that this process can read."""
+        return sorted(self.folder / entry.name for entry in os.scandir(self.folder) if entry.is_symlink())
 
     def source(self, paths: Sequence[Path]) -> FileSet:
         """Return these files as one source. Files that have been removed in the meantime are left out."""
@@ -85,9 +91,10 @@ def move(path: Path, folder: Path) -> Path | None:
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     target, number = folder / path.name, 1
-    while target.exists():
+    start, dot, suffix = path.name.partition(".")
+    while target.exists() or target.is_symlink():
         number += 1
-        target = folder / f"{path.name}.{number}"
+        target = folder / f"{start}.{number}{dot}{suffix}"
     with suppress(FileNotFoundError):
         shutil.move(path, target)
         return target

@@ -65,6 +65,8 @@ class BackupManifest(Struct, frozen=True, rename="camel", kw_only=True):
 def back_up(folder: Path, target: Path, now_ms: int, software: str, secret: bytes | None) -> BackupManifest:
     """Copy a store to a new folder, verify the copy and return its manifest. A failed backup leaves no files behind."""
     require_whole(folder)
+    if target.resolve().is_relative_to(folder.resolve()):
+        raise BackupRefused(f"{target} is inside the store itself. Choose a folder elsewhere.")
     if target.exists() or target.is_symlink():
         raise BackupRefused(f"{target} already exists, and backups are never overwritten. Choose a new folder.")
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -83,6 +85,10 @@ def back_up(folder: Path, target: Path, now_ms: int, software: str, secret: byte
     return manifest
 
 
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
 def checked(source: Path) -> BackupManifest:
     """Verify that a backup is complete and unchanged, and return its manifest. Raise BackupRefused if it is not."""
     try:
@@ -93,7 +99,8 @@ def checked(source: Path) -> BackupManifest:
             )
         for name in NAMES:
             path, expected = path_of(source, name), manifest.files[name]
-            if path.with_name(f"{path.name}-wal").exists() or path.stat().st_size != expected.size_bytes:
+            # A command that only reads the backup leaves an empty log behind.
+            if _size(path.with_name(f"{path.name}-wal")) or path.stat().st_size != expected.size_bytes:
                 raise BackupRefused(f"{path} has changed since the backup was taken. Use another backup.")
             if sha256(path) != expected.sha256:
                 raise BackupRefused(

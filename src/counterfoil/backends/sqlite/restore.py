@@ -120,6 +120,8 @@ class SecretPlace(Struct, frozen=True):
 
 def restore(folder: Path, source: Path, place: SecretPlace, now_ms: int, by: Actor, *, replace: bool) -> Restored:
     """Restore a backup with its secret after verifying both. Previous files are kept in a folder inside the store."""
+    if source.resolve() == folder.resolve():
+        raise BackupRefused(f"{source} is the backup itself. Choose another folder as the store.")
     manifest = checked(source)
     secret = _secret_of(place, source, manifest)
     restored = _restore_files(folder, source, manifest, now_ms, by, replace=replace)
