@@ -190,13 +190,20 @@ def test_an_odd_value_in_any_field_never_changes_the_result(value: Any) -> None:
 
 
 def put(bill: dict[str, Any], path: tuple[Any, ...], value: Any) -> None:
+    """Set the value at a path, unless an earlier change has removed the path."""
     target: Any = bill
     for step in path[:-1]:
-        if not isinstance(target, dict | list) or (isinstance(target, list) and step >= len(target)):
+        if not has_step(target, step):
             return
-        target = target.get(step) if isinstance(target, dict) else target[step]
-    if isinstance(target, dict) or (isinstance(target, list) and path[-1] < len(target)):
+        target = target[step]
+    if isinstance(target, dict) or has_step(target, path[-1]):
         target[path[-1]] = value
+
+
+def has_step(target: Any, step: Any) -> bool:
+    if isinstance(target, list):
+        return isinstance(step, int) and step < len(target)
+    return isinstance(target, dict) and step in target
 
 
 def test_every_field_of_the_fast_path_is_in_the_published_schema() -> None:
