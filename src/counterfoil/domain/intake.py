@@ -123,8 +123,9 @@ def _with_normal_group(intake: Intake, group: DeliveryCounts) -> Intake:
 
 
 def _alarms(intake: Intake, group: DeliveryCounts) -> Iterator[IntakeAlarm]:
+    highest = _highest_shares(intake.earlier)
     for (measure, name), (count, total) in _shares(group).items():
-        before = _highest_share(intake.earlier, measure, name)
+        before = highest.get((measure, name), 0.0)
         if count >= MIN_AFFECTED and _is_jump(count / total, before):
             yield IntakeAlarm(measure, count, total, before, name)
     for name, count in group.unknown.items():
@@ -136,9 +137,12 @@ def _is_jump(share: float, before: float) -> bool:
     return share - before >= JUMP_POINTS and share >= before * JUMP_FACTOR
 
 
-def _highest_share(groups: Sequence[DeliveryCounts], measure: Measure, name: str) -> float:
-    found = (_shares(group).get((measure, name)) for group in groups)
-    return max((count / total for count, total in filter(None, found)), default=0.0)
+def _highest_shares(groups: Sequence[DeliveryCounts]) -> dict[tuple[Measure, str], float]:
+    highest: dict[tuple[Measure, str], float] = {}
+    for group in groups:
+        for key, (count, total) in _shares(group).items():
+            highest[key] = max(highest.get(key, 0.0), count / total)
+    return highest
 
 
 def _shares(group: DeliveryCounts) -> dict[tuple[Measure, str], tuple[int, int]]:
