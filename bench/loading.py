@@ -15,9 +15,9 @@ from bench.contestants import PEERS, PEERS_BIN
 from bench.targets import Verdict, at_least
 from bench.world import COUNTERFOIL, World
 
-# Enough bills that the start of a process does not decide. dlt takes half a minute for them.
+# Enough bills that process startup does not dominate the result. dlt takes half a minute to load them.
 BILLS = 20_000
-# How many times as fast as each contestant a load should be.
+# Target speedup of a load over each contestant.
 WANTED = {"sqlite-utils insert": 2.5, "dlt into DuckDB": 1.0}
 
 

@@ -106,7 +106,7 @@ def triples(site: Attacked, world: World, *, total: int | None) -> Result:
 
 
 def world_of(total: int, seed: int = 1) -> World:
-    """Return a world whose scope matrix has at least about this many triples."""
+    """Return a world whose scope matrix has roughly this many triples or more."""
     size = next((size for size in range(3, 40) if 160 * size**3 >= total), 40)
     return World(
         seed, franchises=size, shops=3 if size < 6 else 4, bills=6 if size < 6 else 20, members=6 if size < 6 else 60

@@ -42,7 +42,7 @@ COMMANDS = {
     "backup": "Back up an embedded store while it is in use, and verify the copy.",
     "restore": "Restore a backup.",
     "prune": "Delete expired request records, daily totals and cursors.",
-    "status": "Show on one screen whether all is well.",
+    "status": "Show a one-screen health summary.",
     "doctor": "Check the installation and say how to fix problems.",
     "settings": "Print the effective settings.",
     "reference": "Write the API reference as HTML, Markdown or llms.txt.",

@@ -4,7 +4,7 @@ from datetime import datetime
 
 
 class CounterfoilError(Exception):
-    """Base class of the errors of a call that did not succeed."""
+    """Base class for errors raised by a failed call."""
 
     def __init__(self, message: str, request_id: str | None = None) -> None:
         super().__init__(message if request_id is None else f"{message} (request {request_id})")
@@ -33,7 +33,7 @@ class QuotaSpent(Refusal):
     """The day's quota is used up. Requests are refused until `resumes_at`, midnight in Thailand."""
 
     def __init__(self, message: str, request_id: str | None, resumes_at: datetime) -> None:
-        super().__init__(429, "quota_exceeded", f"{message} Try again from {resumes_at.isoformat()}.", request_id)
+        super().__init__(429, "quota_exceeded", f"{message} Try again after {resumes_at.isoformat()}.", request_id)
         self.resumes_at = resumes_at
 
 

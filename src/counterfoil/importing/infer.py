@@ -81,7 +81,7 @@ def propose(bills: Path, lines: Path | None, payments: Path | None, shop: str | 
 
 
 class _Inference:
-    """The decisions about one export."""
+    """Infers a mapping from the columns of one export."""
 
     def __init__(
         self, bills: SheetSample, lines: SheetSample | None, payments: SheetSample | None, shop: str | None

@@ -186,7 +186,7 @@ class Bridge:
             await asyncio.sleep(MAINTAIN_SEC)
 
     async def maintain(self) -> None:
-        """Renew the mark and transfer deferred entries to the store."""
+        """Extend the lifetime of the bridge's mark, and write cursors and disclosures that are waiting to the store."""
         with translated():
             batch = self._opened().pipeline(transaction=False)
             batch.expire(self._mark, MARK_SEC)
