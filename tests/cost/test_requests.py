@@ -145,7 +145,7 @@ def test_a_request_makes_no_more_calls_than_it_needs(measured: Measured, request
 
 
 def test_a_page_of_bills_makes_no_call_for_each_bill(measured: Measured) -> None:
-    """Finished bills are joined as they are stored."""
+    """The stored JSON of the bills is concatenated into the response unchanged."""
     assert measured.grown["page"].calls - measured.grown["half page"].calls < PAGE // 20
 
 

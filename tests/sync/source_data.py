@@ -1,4 +1,4 @@
-"""The data that the POS has sent in the tests: the records to choose from, and which of them a list can show."""
+"""Simulated POS data: the pool of records, and which of them can appear in a list."""
 
 from collections.abc import Iterable
 from datetime import date

@@ -48,7 +48,7 @@ def calls_and_imports(path: Path) -> set[str]:
 
 
 def wall_clock_reads(source: str) -> list[str]:
-    """Return the full name of the function for every read of the wall clock."""
+    """For each wall-clock read, return the qualified name of the clock function that is called."""
     if "time" not in source:
         return []
     tree = ast.parse(source)
@@ -203,7 +203,7 @@ def test_test_names_are_unique_in_their_file() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "tests" / "ports").glob("test_*.py")), ids=named)
 def test_no_back_end_may_opt_out_of_the_port_suite(path: Path) -> None:
-    """Every test in the suite uses the store, or something opened on it, and none is skipped or expected to fail."""
+    """Every test in the port suite uses the `store` fixture or one that depends on it, and none is skipped."""
     for test in written_in(path):
         assert {argument.arg for argument in test.args.args} & {"store", "open_store", "cursors"}, test.name
     text = path.read_text("utf-8")

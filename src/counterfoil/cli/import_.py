@@ -210,7 +210,7 @@ def _check(ctx: click.Context, request: ImportRequest) -> None:
     if request.format_name is None:
         raise click.UsageError(f"Missing option '--format'. Choose from: {', '.join(FORMATS)}.", ctx)
     if request.timezone is not None and zone_named(request.timezone) is None:
-        raise click.UsageError(f"{request.timezone} is not a time zone such as Asia/Bangkok.", ctx)
+        raise click.UsageError(f"{request.timezone!r} is not a valid time zone. Use a name such as Asia/Bangkok.", ctx)
     if request.is_load and request.output != STANDARD_OUTPUT:
         raise click.UsageError("Use --load or --output, not both.", ctx)
     if request.as_json and not request.is_load and request.output == STANDARD_OUTPUT:

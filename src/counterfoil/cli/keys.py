@@ -56,7 +56,7 @@ def instant(value: str) -> int:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise click.BadParameter("not a valid time; write it with its zone, such as 2026-11-23T00:00+07:00.")
+        raise click.BadParameter("not a valid time; include the time zone, such as 2026-11-23T00:00+07:00.")
     return to_ms(moment)
 
 

@@ -132,7 +132,7 @@ class Pipeline:
         processes: int = 0,
     ) -> None:
         self._strict = strict
-        # A load that moves damaged files to quarantine is finished with them. Any other must be run again.
+        # If damaged files are moved to quarantine, the load need not be repeated. Otherwise it must be run again.
         self._finishes_damaged = finishes_damaged
         self._ledger = ledger
         self._rejects = rejects

@@ -171,7 +171,7 @@ def latest_load(load: LatestLoad | None, motion: HorizonMotion) -> Iterator[Find
 
 
 def secret(settings: Settings, built_with: str | None) -> Iterator[Finding]:
-    """Check that the secret is valid and, if the store was built with one, that they match."""
+    """Check that the secret is valid and, if the store was built with one, that the two match."""
     if not settings.secret:
         in_file = _secret_file(settings.secret_file, built_with is not None)
         yield in_file

@@ -13,7 +13,7 @@ PATH = "/reference"
 
 
 def reference_pages(reference: Reference, try_out: TryOut | None = None) -> dict[str, StaticPage]:
-    """Return the pages by path. With `try_out`, the HTML page has forms that send requests with its keys."""
+    """Return the pages by path. `try_out` adds forms to the HTML page that send requests with its keys."""
     policy = content_security_policy(page_style_sheet(), runs_scripts=try_out is not None)
     html = render_page(reference, is_served=True, try_out=try_out)
     pages = {
