@@ -133,7 +133,7 @@ def test_an_output_file_is_written_completely_or_not_at_all(
         (("--format", "square", "bills.csv", "--json"), "--json needs --load or --output"),
         (("--format", "square", "bills.csv", "--state", "x"), "need --format database"),
         (("--format", "database"), "--format database needs --url and --mapping"),
-        (("--format", "square", "bills.csv", "--timezone", "Mars"), "Mars is not a time zone"),
+        (("--format", "square", "bills.csv", "--timezone", "Mars"), "'Mars' is not a valid time zone"),
     ],
 )
 def test_conflicting_options_are_refused(

@@ -251,11 +251,11 @@ class PostgresLedger:
 
     def compute_totals(self, most: int) -> int:
         """Compute the totals of up to `most` days whose bills have changed; return the number of days."""
-        with translated():
+        with translated(), self._line.within(STATEMENT_SEC) as connection:
             # This runs often and usually has nothing to do. It then takes no lock, so that no load has to wait for it.
-            if not total_records.has_stale(self._line()):
+            if not total_records.has_stale(connection):
                 return 0
-        with self._writing():
+        with translated(), self._line.within(STATEMENT_SEC), self._writing():
             self._begin()
             return total_records.compute(self._line(), most)
 
