@@ -133,6 +133,7 @@ def test_an_output_file_is_written_completely_or_not_at_all(
         (("--format", "square", "bills.csv", "--json"), "--json needs --load or --output"),
         (("--format", "square", "bills.csv", "--state", "x"), "need --format database"),
         (("--format", "database"), "--format database needs --url and --mapping"),
+        (("--format", "square", "bills.csv", "./bills.csv"), "The same file was given twice"),
         (("--format", "square", "bills.csv", "--timezone", "Mars"), "'Mars' is not a valid time zone"),
     ],
 )
@@ -141,6 +142,14 @@ def test_conflicting_options_are_refused(
 ) -> None:
     monkeypatch.chdir(EXAMPLES)
     assert message in counterfoil.bare("import", *arguments, status=2).output
+
+
+def test_a_mapping_that_exists_is_not_overwritten_by_a_proposal(counterfoil: Command, tmp_path: Path) -> None:
+    mapping = tmp_path / "mapping.toml"
+    mapping.write_text("corrected by hand\n", "utf-8")
+    file = export(tmp_path, "A1,14/11/2026 18:05,240.00")
+    assert "already exists" in counterfoil.bare("import", "--infer", file, "-o", mapping, status=1).output
+    assert mapping.read_text("utf-8") == "corrected by hand\n"
 
 
 @pytest.mark.long
