@@ -127,8 +127,8 @@ def test_a_name_that_the_first_loads_had_is_known() -> None:
 
 def test_the_intake_has_a_bounded_size() -> None:
     intake = Intake()
-    for number in range(MAX_EARLIER_GROUPS + 3):
-        names = {f"bill: x{number}-{n}": 20 for n in range(40)}
+    for number in range(100):
+        names = {f"bill: x{number}-{n}": 20 for n in range(200)}
         intake = accepted(after(load(unknown=names, unreadable=dict.fromkeys(names, 1)), intake=intake))
     assert len(intake.earlier) == MAX_EARLIER_GROUPS
     assert len(intake.known_names) == MAX_KNOWN_NAMES
