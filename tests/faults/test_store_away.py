@@ -35,7 +35,6 @@ def locked(multi_node: MultiNodeDeployment, table: str) -> Iterator[None]:
         yield
 
 
-@pytest.mark.long
 def test_a_dead_store_causes_failures_that_still_have_the_quota_headers(multi_node: MultiNodeDeployment) -> None:
     multi_node.issue("counted", per_min=1000, per_day=50)
     node = multi_node.node()
