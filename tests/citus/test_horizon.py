@@ -257,7 +257,7 @@ def test_a_worker_killed_in_the_middle_of_a_batch_holds_the_horizon_until_it_is_
     killed = two_shops.far_node.kill()
     two_shops.finish_writing()
     assert two_shops.failures
-    with pytest.raises(StoreUnavailable, match="does not answer"):
+    with pytest.raises(StoreUnavailable, match="does not respond"):
         two_shops.tick()
     assert two_shops.open_store.horizon() < stamp
     killed.start()
