@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +8,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from running_service import DEPLOYMENTS, RunningService, backend_settings
+
+IN_MEMORY = Path("/dev/shm")  # noqa: S108 - pytest creates a new folder in it
+ENOUGH_BYTES = 2_000_000_000
 
 
 def pytest_configure() -> None:
@@ -20,6 +24,9 @@ def pytest_configure() -> None:
     # No test uses TLS, and loading all certificate authorities takes a client longer than sending its requests.
     os.environ.pop("SSL_CERT_FILE", None)
     os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+    # A store waits for the disk some thirty times while it is created and filled, and tests create thousands of stores.
+    if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > ENOUGH_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
 
 @pytest.fixture(params=DEPLOYMENTS)
