@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from running_service import DEPLOYMENTS, RunningService, backend_settings
+from slowest_files import SLOWEST_FIRST
 
 IN_MEMORY = Path("/dev/shm")  # noqa: S108 - pytest creates a new folder in it
 ENOUGH_BYTES = 2_000_000_000
@@ -27,6 +28,13 @@ def pytest_configure() -> None:
     # A store waits for the disk some thirty times while it is created and filled, and tests create thousands of stores.
     if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > ENOUGH_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tests = Path(__file__).parent
+    places = {tests / name: place for place, name in enumerate(SLOWEST_FIRST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.fixture(params=DEPLOYMENTS)
