@@ -58,7 +58,7 @@ test: $(READY) ## run the test suite
 	@$(BIN)/python -c 'import kubernetes_validate' 2>/dev/null || echo "Left out, because their tools are not installed: checks of the wheel, the container files and the Kubernetes manifests (make ship-tools)."
 	@test -e $(NODE_READY) || echo "Left out, because their tools are not installed: checks of the TypeScript types and of the Arazzo description (make node-tools, which needs Node.js)."
 	@echo "Not run, because they take a minute: tests of the pages in Chromium (make test-browser)."
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m 'not long and not browser' $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m 'not long and not browser' $(ARGS)
 
 test-browser: $(READY) ## open the HTML pages in Chromium, if it is installed
 	$(BIN)/python -m pytest -n 2 -m browser tests/web $(ARGS)

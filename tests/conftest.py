@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +8,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from running_service import DEPLOYMENTS, RunningService, backend_settings
+from slowest_files import SLOWEST_FIRST
+
+IN_MEMORY = Path("/dev/shm")  # noqa: S108 - pytest creates a new folder in it
+ENOUGH_BYTES = 2_000_000_000
 
 
 def pytest_configure() -> None:
@@ -20,6 +25,16 @@ def pytest_configure() -> None:
     # No test uses TLS, and loading all certificate authorities takes a client longer than sending its requests.
     os.environ.pop("SSL_CERT_FILE", None)
     os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+    # A store waits for the disk some thirty times while it is created and filled, and tests create thousands of stores.
+    if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > ENOUGH_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tests = Path(__file__).parent
+    places = {tests / name: place for place, name in enumerate(SLOWEST_FIRST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.fixture(params=DEPLOYMENTS)

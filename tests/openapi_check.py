@@ -2,7 +2,7 @@
 
 `RunningService.get` calls `OpenApiDocument.check`, so a test fails if it gets a
 response that the document does not describe. Validators are compiled once per
-process.
+process, by a library in Rust: one in Python takes 90 ms for 200 rows.
 """
 
 from functools import cache
@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 from backports import zstd
-from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema_rs import Draft202012Validator
 from msgspec import json
 
 from counterfoil.http.openapi import document
@@ -27,7 +27,7 @@ class OpenApiDocument:
 
     def __init__(self, prefix: str) -> None:
         self._document: Json = json.decode(document(prefix))
-        self._validators: dict[str, Draft202012Validator] = {}
+        self._validators: dict[tuple[str, ...], Draft202012Validator] = {}
 
     def check(self, path: str, method: str, answer: httpx.Response) -> None:
         """Fail unless the document describes this response to `method` on `/v1/{path}`."""
@@ -73,15 +73,16 @@ class OpenApiDocument:
             return
         assert answer.headers["content-type"] in content, f"undocumented: {answer.headers['content-type']}"
         schema = (*where, "content", answer.headers["content-type"], "schema")
-        faults = [f"{fault.json_path}: {fault.message}" for fault in self._validator(schema).iter_errors(_body(answer))]
+        faults = [
+            f"{fault.instance_path}: {fault.message}" for fault in self._validator(schema).iter_errors(_body(answer))
+        ]
         assert not faults, "the body is not as documented: " + "; ".join(faults)
 
     def _validator(self, where: tuple[str, ...]) -> Draft202012Validator:
-        pointer = "#/" + "/".join(step.replace("~", "~0").replace("/", "~1") for step in where)
-        if pointer not in self._validators:
-            schema = {"components": self._document["components"], "paths": self._document["paths"], "$ref": pointer}
-            self._validators[pointer] = Draft202012Validator(schema, format_checker=FormatChecker())
-        return self._validators[pointer]
+        if where not in self._validators:
+            schema = {**self._at(where), "components": self._document["components"]}
+            self._validators[where] = Draft202012Validator(schema, validate_formats=True)
+        return self._validators[where]
 
     def _at(self, steps: tuple[str, ...]) -> Any:
         node: Any = self._document

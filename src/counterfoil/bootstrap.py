@@ -2,7 +2,7 @@
 
 The PostgreSQL and Valkey drivers are an optional extra of the package, so the
 modules that need them are imported inside the functions that use them. Modules
-that no worker needs are imported in the same way.
+that no worker needs, or only a worker, are imported in the same way.
 """
 
 from __future__ import annotations
@@ -29,11 +29,6 @@ from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.audit import Actor, AuditEntry
 from counterfoil.domain.calendar import thai_day
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.http.app import App
-from counterfoil.http.gate import Gate
-from counterfoil.http.openapi import document
-from counterfoil.http.pages import StaticPage
-from counterfoil.http.wire import EntityTags
 from counterfoil.machine.clock import SystemClock, random_ids
 from counterfoil.observe.events import Event
 from counterfoil.ports import (
@@ -46,7 +41,6 @@ from counterfoil.ports import (
     RequestLog,
     StoreUnavailable,
 )
-from counterfoil.reads import Reads
 from counterfoil.settings import Settings, read_secret
 
 if TYPE_CHECKING:
@@ -59,6 +53,8 @@ if TYPE_CHECKING:
     from counterfoil.backends.sqlite.backup import BackupManifest
     from counterfoil.backends.sqlite.copy_source import SqliteCopySource
     from counterfoil.backends.sqlite.restore import Restored
+    from counterfoil.http.app import App
+    from counterfoil.http.pages import StaticPage
 
 
 def deployment_secret(settings: Settings) -> bytes:
@@ -221,6 +217,12 @@ def service(
     pages: Mapping[str, StaticPage] | None = None,
 ) -> Service:
     """Build the service. The store must already be prepared. `pages` replaces the pages that the settings select."""
+    from counterfoil.http.app import App
+    from counterfoil.http.gate import Gate
+    from counterfoil.http.openapi import document
+    from counterfoil.http.wire import EntityTags
+    from counterfoil.reads import Reads
+
     parts = serving_ports(settings, observe, clock)
     clock = clock or SystemClock()
     new_id = random_ids().__next__

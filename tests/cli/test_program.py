@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import PYTHON, Command
+from cli.command import PYTHON, SHOPS, Command
 from counterfoil import API_VERSION, __version__
 from counterfoil.cli.main import COMMANDS, Program
 from counterfoil.ports import StoreUnavailable
@@ -54,14 +54,20 @@ def test_a_worker_imports_only_what_it_needs_to_serve() -> None:
     subprocess.run([sys.executable, "-c", source], check=True)
 
 
-def test_listing_keys_to_a_pipe_imports_no_drawing_library_and_no_server(store: Path, counterfoil: Command) -> None:
+@pytest.mark.parametrize("arguments", [("keys", "list"), ("load", "shops.ndjson"), ("doctor",)])
+def test_a_command_that_prints_to_a_pipe_imports_no_drawing_library_and_no_server(
+    store: Path, counterfoil: Command, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
     counterfoil("keys", "issue", "--shop", "sh_1")
+    (tmp_path / "shops.ndjson").write_bytes(b"\n".join(SHOPS))
     source = (
-        "import sys\n"
+        "import os, sys\n"
         "from counterfoil.cli.main import program\n"
-        f"try: program.main(['keys', 'list', '--store', {str(store)!r}])\n"
+        f"os.chdir({str(tmp_path)!r})\n"
+        f"try: program.main([*{arguments!r}, '--store', {str(store)!r}])\n"
         "except SystemExit: pass\n"
-        "heavy = {'rich', 'granian', 'prometheus_client', 'counterfoil.demo.worldgen'} & set(sys.modules)\n"
+        "heavy = {'asyncio', 'rich', 'granian', 'prometheus_client', 'counterfoil.demo.worldgen', 'counterfoil.http'}\n"
+        "heavy &= set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)\n"
     )
     subprocess.run([sys.executable, "-c", source], check=True, stdout=subprocess.DEVNULL)

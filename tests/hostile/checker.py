@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from backports import zstd
-from jsonschema import Draft202012Validator, FormatChecker
+from jsonschema_rs import Draft202012Validator
 
 from hostile.raw_http import Answer, ask
 
@@ -86,11 +86,13 @@ class Document:
         """Return the ways in which a body violates the schema of this response."""
         name = f"{template} {status}"
         if name not in self._validators:
-            steps = ["paths", template, "get", "responses", str(status), "content", "application/json", "schema"]
-            pointer = "#/" + "/".join(step.replace("~", "~0").replace("/", "~1") for step in steps)
-            schema = {"components": self.content["components"], "paths": self.paths, "$ref": pointer}
-            self._validators[name] = Draft202012Validator(schema, format_checker=FormatChecker())
-        return [f"{fault.json_path}: {fault.message[:200]}" for fault in self._validators[name].iter_errors(body)]
+            described = self.paths[template]["get"]["responses"][str(status)]
+            schema = {
+                **described["content"]["application/json"]["schema"],
+                "components": self.content["components"],
+            }
+            self._validators[name] = Draft202012Validator(schema, validate_formats=True)
+        return [f"{fault.instance_path}: {fault.message[:200]}" for fault in self._validators[name].iter_errors(body)]
 
 
 class Checker:

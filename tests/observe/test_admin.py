@@ -1,6 +1,7 @@
 """Tests for the admin listener: liveness, readiness and metrics."""
 
 import socket
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -55,6 +56,14 @@ def test_a_warning_is_shown_and_the_service_stays_ready() -> None:
     assert answer.status_code == 200
     assert answer.json()["ready"] is True
     assert answer.json()["warnings"] == {"intake": "1 sudden change"}
+
+
+def test_the_listener_stops_at_once() -> None:
+    started = time.monotonic()
+    for _ in range(10):
+        with listening() as admin:
+            admin.get("/live")
+    assert time.monotonic() - started < 2.5
 
 
 def test_readiness_is_checked_on_each_request() -> None:

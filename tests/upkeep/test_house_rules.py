@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from slowest_files import SLOWEST_FIRST
 from upkeep.pauses import pauses
 
 ROOT = Path(__file__).parents[2]
@@ -90,6 +91,10 @@ def test_a_source_file_has_at_most_450_lines(path: Path) -> None:
 def test_no_module_has_a_meaningless_name() -> None:
     modules = [*SOURCES, *TESTS, *(path.parent for path in SOURCES)]
     assert [named(path) for path in modules if path.stem.strip("_") in EMPTY_NAMES] == []
+
+
+def test_the_files_that_run_first_exist() -> None:
+    assert {ROOT / "tests" / name for name in SLOWEST_FIRST} <= set(TESTS)
 
 
 def test_no_test_sleeps() -> None:

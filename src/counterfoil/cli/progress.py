@@ -3,11 +3,12 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
-
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from typing import TYPE_CHECKING, Protocol
 
 from counterfoil.cli import terminal
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 class ProgressDisplay(Protocol):
@@ -45,7 +46,17 @@ def _megabytes(size: float) -> str:
     return f"{size / 1e6:,.1f} MB"
 
 
-def _bar(is_indeterminate: bool) -> Progress:
+def _bar(is_indeterminate: bool) -> "Progress":
+    # Most commands run without a terminal, and need not wait for this import.
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     counted = (TextColumn("{task.fields[counted]}"), TextColumn("[cyan]{task.fields[rate]}"))
     # The bar disappears when the work is done, because the summary follows.
     console = terminal.console(sys.stderr)

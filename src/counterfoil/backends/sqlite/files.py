@@ -9,7 +9,6 @@ of the store (SQLite's `application_id`, which backups keep). If a marked store
 lacks a file, the file was lost, so it is not silently replaced by an empty one.
 """
 
-import asyncio
 import os
 import sqlite3
 import time
@@ -228,6 +227,8 @@ async def retry_while_locked(act: Callable[[], Result]) -> Result:
     try:
         return act()
     except StoreBusy:
+        import asyncio
+
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + REQUEST_SEC, PAUSE_SEC
     while True:

@@ -10,13 +10,12 @@ A revocation is also recorded in `usage.sqlite3`. If an older `keys.sqlite3` is
 restored, keys that were revoked since then stay revoked.
 """
 
-import asyncio
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, json
 from msgspec.structs import replace
@@ -35,6 +34,9 @@ from counterfoil.backends.sqlite.files import (
 from counterfoil.domain.access import KEYS_TRUSTED_SEC, Key
 from counterfoil.domain.audit import AUTOMATIC, Act, AuditEntry, field_changes
 from counterfoil.ports import Clock, DescribeChange, StoreBusy, StoredKey, StoreMismatch, StoreUnavailable
+
+if TYPE_CHECKING:
+    import asyncio
 
 REFRESH_SEC = 0.5
 # All keys are read again after this time, even if the file seems unchanged.
@@ -76,6 +78,8 @@ class SqliteKeyLookup:
     """
 
     def __init__(self, folder: Path, clock: Clock, problem: Callable[[], str | None] = lambda: None) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
         self._folder = folder
         self._clock = clock
         self._problem = problem
@@ -104,6 +108,8 @@ class SqliteKeyLookup:
         return self._kept.get(key_id)
 
     async def find_again(self, key_id: str) -> StoredKey | None:
+        import asyncio
+
         # If the file is unchanged, the key in memory is up to date.
         loop = asyncio.get_running_loop()
         deadline = loop.time() + REQUEST_SEC
@@ -123,6 +129,8 @@ class SqliteKeyLookup:
 
     async def _look(self, within_sec: float, *, bridging: bool) -> None:
         """Wait until the file has been checked. All requests share one check. Raise if the keys must not be used."""
+        import asyncio
+
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_sec
         while True:
@@ -142,6 +150,8 @@ class SqliteKeyLookup:
             await asyncio.sleep(LOCK_SEC)
 
     async def _look_once(self) -> None:
+        import asyncio
+
         now, failure, locked = self._clock.steady_us(), None, None
         whole = now >= self._read_at + REREAD_SEC * 1_000_000
         try:

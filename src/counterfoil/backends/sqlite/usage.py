@@ -5,11 +5,11 @@ the records of finished requests. Committed data is kept even if a process is
 killed. SQLite's lock keeps the window exact across all processes.
 """
 
-import asyncio
 import sqlite3
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import astuple
 
@@ -34,6 +34,9 @@ from counterfoil.domain.allowance import (
 )
 from counterfoil.domain.calendar import DAY_MS, as_number, date_of, days_until, thai_day
 from counterfoil.ports import Clock, RequestRecord, StoreBusy, StoreUnavailable
+
+if TYPE_CHECKING:
+    import asyncio
 
 # Records that were not written along with an admission are written after this time.
 RECORDS_SEC = 0.25
@@ -82,7 +85,7 @@ _DISCLOSURES = """
 
 
 # A key, and the future of the request that is waiting to be admitted.
-_Waiting = tuple[Key, asyncio.Future[Admitted | TooFast]]
+_Waiting = tuple[Key, "asyncio.Future[Admitted | TooFast]"]
 
 
 class SqliteUsage:
@@ -112,6 +115,8 @@ class SqliteUsage:
     # --- the meter -----------------------------------------------------------
 
     async def admit(self, key: Key) -> Admitted | TooFast:
+        import asyncio
+
         loop = asyncio.get_running_loop()
         verdict: asyncio.Future[Admitted | TooFast] = loop.create_future()
         if not self._waiting:
@@ -124,6 +129,8 @@ class SqliteUsage:
         try:
             verdicts = self._admit_together([key for key, _ in waiting])
         except StoreBusy:
+            import asyncio
+
             delayed = asyncio.get_running_loop().create_task(self._admit_later(waiting))
             self._delayed.add(delayed)
             delayed.add_done_callback(self._delayed.discard)
@@ -202,6 +209,8 @@ class SqliteUsage:
     def note(self, record: RequestRecord) -> None:
         self._records.append(record)
         if not self._flush_due:
+            import asyncio
+
             self._flush_due = True
             asyncio.get_running_loop().call_later(RECORDS_SEC, self._flush_later)
 
