@@ -33,7 +33,7 @@ define install
 endef
 
 $(READY): pyproject.toml constraints.txt
-	$(call install,server$(comma)pull$(comma)mysql$(comma)cluster$(comma)dev)
+	$(call install,server$(comma)pull$(comma)mysql$(comma)mcp$(comma)cluster$(comma)dev)
 	@touch $(DEMO_READY)
 
 $(DEMO_READY): pyproject.toml constraints.txt
