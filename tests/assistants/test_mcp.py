@@ -294,6 +294,28 @@ def test_a_shop_that_has_not_been_read_to_its_end_is_named(file: Path, branch: r
     assert answer["incompleteShops"] == [branch["id"]]
 
 
+def test_a_copy_with_one_mark_for_all_shops_says_what_it_is_limited_to(file: Path) -> None:
+    state = {
+        "format": 2,
+        "feed": {"mark": "x", "as_of": "2026-01-03T00:00:00.000Z"},
+        "selection": {"since": "2026-01-01"},
+    }
+    with duckdb.connect(str(file)) as db:
+        db.execute("UPDATE pull_state SET state = ?", [json.dumps(state)])
+    with questions(file) as ask:
+        answer = ask.sales((), Period(), 1)
+    assert answer["asOf"] == "2026-01-03T00:00:00.000Z"
+    assert answer["copyContainsOnly"] == {"since": "2026-01-01"}
+    assert "incompleteShops" not in answer
+
+
+def test_a_copy_of_a_later_release_is_refused(file: Path) -> None:
+    with duckdb.connect(str(file)) as db:
+        db.execute("UPDATE pull_state SET state = '{\"format\":99}'")
+    with questions(file) as ask, pytest.raises(CopyError, match="Upgrade Counterfoil"):
+        ask.copy_state()
+
+
 def test_a_copy_of_an_older_release_lacks_a_column_and_is_read_all_the_same(file: Path) -> None:
     with duckdb.connect(str(file)) as db:
         db.execute("ALTER TABLE bills DROP COLUMN service_type")

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from counterfoil.mcp.progress import earliest
 from counterfoil.mcp.snapshot import CopyReader, QueryRefused, Snapshot
 from counterfoil.mcp.values import Json, json_value, objects, within_budget
 
@@ -116,16 +117,15 @@ class Questions:
         tables: dict[str, list[str]] = {}
         for table, column, kind in snapshot.rows(_TABLES):
             tables.setdefault(table, []).append(f"{column} {kind}")
-        marks = {shop_id: state.mark for shop_id, state in sorted(snapshot.state.shops.items())}
-        bases = {base_id: state.passed for base_id, state in sorted(snapshot.state.bases.items())}
+        shop_ids = [row[0] for row in snapshot.rows("SELECT shop_id FROM shops ORDER BY shop_id LIMIT ?", [MAX_ROWS])]
         return {
             **_currency(snapshot, note),
             "rows": counts,
             "firstDay": json_value(first),
             "lastDay": json_value(last),
             "billsWithoutDate": undated,
-            "shopsAsOf": dict(list(marks.items())[:MAX_ROWS]),
-            "membersAsOf": dict(list(bases.items())[:MAX_ROWS]),
+            "shopsAsOf": {shop_id: snapshot.progress.mark_of(shop_id) for shop_id in shop_ids},
+            "membersAsOf": snapshot.progress.members_mark(),
             "tables": {name: ", ".join(columns) for name, columns in tables.items()},
         }
 
@@ -178,8 +178,7 @@ class Questions:
 
     def member_summary(self, limit: int) -> Json:
         snapshot, note = self._reader.snapshot()
-        passed = [state.passed for state in snapshot.state.bases.values()]
-        answer: Json = {"asOf": min((at for at in passed if at), default=None)}
+        answer: Json = {"asOf": snapshot.progress.members_mark()}
         if note:
             answer["note"] = note
         return _answer(answer, "ranks", objects(_MEMBER_NAMES, snapshot.rows(_MEMBERS)), limit)
@@ -220,14 +219,16 @@ def _require_shops(snapshot: Snapshot, shop_ids: Sequence[str]) -> None:
 def _currency(snapshot: Snapshot, note: str | None, shop_ids: Sequence[str] = ()) -> Json:
     """Return `asOf`: the answer includes every change up to this instant, for all shops that it is about.
 
-    Shops whose first pull has not ended have no such instant, and are listed.
+    Shops whose first pull has not ended have no such instant, and are listed. So is
+    what the copy was limited to, because everything else is missing from it.
     """
     concerned = shop_ids or [row[0] for row in snapshot.rows("SELECT shop_id FROM shops WHERE removed_at IS NULL")]
-    states = {shop_id: snapshot.state.shops.get(shop_id) for shop_id in concerned}
-    marks = {shop_id: state.mark if state else None for shop_id, state in states.items()}
-    answer: Json = {"asOf": min((mark for mark in marks.values() if mark), default=None)}
+    marks = {shop_id: snapshot.progress.mark_of(shop_id) for shop_id in concerned}
+    answer: Json = {"asOf": earliest(marks.values())}
     if incomplete := sorted(shop_id for shop_id, mark in marks.items() if not mark):
         answer["incompleteShops"] = incomplete[:MAX_ROWS]
+    if limits := {name: value for name, value in snapshot.progress.selection.items() if value is not None}:
+        answer["copyContainsOnly"] = limits
     if note:
         answer["note"] = note
     return answer

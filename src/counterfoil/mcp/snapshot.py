@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 import duckdb
 from msgspec import Struct
 
-from counterfoil.client import pull_state
-from counterfoil.client.errors import CopyMismatch
+from counterfoil.mcp.progress import Progress, UnknownFormat, parse
 from counterfoil.mcp.sources import CopyError, CopyLocked, copy_file, fill
 
 MEMORY_MB = 512
@@ -49,8 +48,8 @@ class Result(Struct, frozen=True):
 class Snapshot:
     """The published columns of a copy at one instant. Opened read-only and without access to other files."""
 
-    def __init__(self, folder: Path, state: pull_state.State) -> None:
-        self.state = state
+    def __init__(self, folder: Path, progress: Progress) -> None:
+        self.progress = progress
         self._folder = folder
         self._db = duckdb.connect(
             str(folder / "snapshot.duckdb"),
@@ -168,8 +167,8 @@ class CopyReader:
                 db.execute("SET preserve_insertion_order = false")
                 db.execute("SET TimeZone = 'UTC'")
                 state = fill(db, self.path, folder / "rows.ndjson")
-            return Snapshot(folder, pull_state.decode(state))
-        except CopyMismatch as error:
+            return Snapshot(folder, parse(state))
+        except UnknownFormat as error:
             raise CopyError(str(error)) from error
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
