@@ -18,6 +18,7 @@ import records as r
 from assistants.assistant import Assistant, Refused, with_assistant
 from assistants.conftest import CANARIES
 from client.pulled_copy import Copy
+from client.targets import TARGETS
 from counterfoil.client.tables import TABLES, Kind
 from counterfoil.mcp.columns import PUBLISHED, WITHHELD
 from counterfoil.mcp.questions import MAX_ROWS, Period, Questions
@@ -285,6 +286,20 @@ def test_the_first_question_during_a_pull_is_told_to_wait_or_waits(file: Path) -
     assert answers[0]["rows"]["bills"] == 5
 
 
+def test_what_a_killed_pull_has_committed_is_in_the_answers(file: Path) -> None:
+    source = (
+        "import duckdb, os, sys; db = duckdb.connect(sys.argv[1]);"
+        "db.execute(\"INSERT INTO shops (shop_id) VALUES ('committed')\"); os._exit(9)"
+    )
+    with questions(file) as ask:
+        before = ask.copy_state()["rows"]["shops"]
+        assert subprocess.run([sys.executable, "-c", source, file], check=False).returncode == 9
+        log = file.with_name(f"{file.name}.wal")
+        assert log.exists()
+        assert ask.copy_state()["rows"]["shops"] == before + 1
+        assert log.exists()
+
+
 def test_a_shop_that_has_not_been_read_to_its_end_is_named(file: Path, branch: r.Record) -> None:
     with duckdb.connect(str(file)) as db:
         db.execute("UPDATE pull_state SET state = '{\"format\":1}'")
@@ -348,6 +363,26 @@ def test_a_copy_in_sqlite_gives_the_same_answers(file: Path, tmp_path: Path) -> 
     as_sqlite(file, other)
     with questions(file) as ask, questions(other) as ask_other:
         for group in ("day", "hour", "shop", "channel"):
+            assert ask_other.sales([group], Period(), 100) == ask.sales([group], Period(), 100)
+        assert ask_other.product_mix("category", Period(), 100) == ask.product_mix("category", Period(), 100)
+        assert ask_other.find_bill("b-1", None, None) == ask.find_bill("b-1", None, None)
+        assert ask_other.list_shops(10) == ask.list_shops(10)
+        assert ask_other.member_summary(10) == ask.member_summary(10)
+
+
+# Kinds of targets that are files, and the path of each in its folder.
+PATHS = {"duckdb": "copy.duckdb", "sqlite": "copy.sqlite", "parquet": "parquet"}
+
+
+@pytest.mark.parametrize("kind", sorted(PATHS.keys() & TARGETS.keys()))
+def test_a_copy_of_any_kind_that_a_pull_wrote_is_answered_from_with_its_time(
+    kind: str, copy: Copy, file: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "other"
+    other = Copy(copy.service, copy.key, TARGETS[kind](folder), personal=True)
+    other.pull()
+    with questions(file) as ask, questions(folder / PATHS[kind]) as ask_other:
+        for group in ("day", "hour", "shop", "channel", "service_type"):
             assert ask_other.sales([group], Period(), 100) == ask.sales([group], Period(), 100)
         assert ask_other.product_mix("category", Period(), 100) == ask.product_mix("category", Period(), 100)
         assert ask_other.find_bill("b-1", None, None) == ask.find_bill("b-1", None, None)
