@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -23,7 +25,7 @@ from counterfoil.client.tables import TABLES, Kind
 from counterfoil.mcp.columns import PUBLISHED, WITHHELD
 from counterfoil.mcp.questions import MAX_ROWS, Period, Questions
 from counterfoil.mcp.snapshot import PULL_RUNNING, CopyReader, QueryRefused
-from counterfoil.mcp.sources import CopyError, CopyLocked
+from counterfoil.mcp.sources import CopyError, CopyLocked, fill
 from counterfoil.mcp.values import MAX_ANSWER_BYTES, decimal_text
 from running_service import RunningService
 
@@ -100,6 +102,39 @@ def test_wrong_arguments_and_statements_are_answered_with_an_error_and_the_serve
     with_assistant(file, talk)
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_is_stopped_ends_at_once_and_leaves_no_files(
+    number: signal.Signals, file: Path, tmp_path: Path
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    server = subprocess.Popen(
+        [sys.executable, "-m", "counterfoil", "mcp", "--copy", file],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"TMPDIR": str(temporary)},
+    )
+    assert server.stdin
+    assert server.stdout
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    messages: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": client},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "copy_state", "arguments": {}}},
+    ]
+    for message in messages:
+        server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        server.stdin.flush()
+    answers = [json.loads(server.stdout.readline()) for _ in range(2)]
+    assert answers[1]["result"]["structuredContent"]["rows"]["bills"] == 5
+    assert list(temporary.rglob("*"))
+    assert [path for path in temporary.rglob("*") if path.is_file()] == []
+    server.send_signal(number)
+    assert server.wait() == -number
+    assert list(temporary.iterdir()) == []
+    server.communicate()
+
+
 # --- privacy ---------------------------------------------------------------------------
 
 
@@ -110,7 +145,7 @@ def test_each_column_of_a_copy_is_either_published_or_withheld() -> None:
         assert published | withheld == {column.name for column in table.columns}, table.name
 
 
-def test_no_answer_and_no_file_of_the_snapshot_contains_personal_data(file: Path, copy: Copy) -> None:
+def test_no_answer_contains_personal_data(file: Path, copy: Copy) -> None:
     held = str(copy.held())
     assert all(canary in held for canary in CANARIES.values())
     with contextlib.closing(CopyReader(file)) as reader:
@@ -121,15 +156,20 @@ def test_no_answer_and_no_file_of_the_snapshot_contains_personal_data(file: Path
         tables = [row[0] for row in ask.query("SELECT table_name FROM duckdb_tables()", MAX_ROWS)["rows"]]
         assert sorted(tables) == sorted(PUBLISHED)
         answers += [ask.query(f"FROM {table}", MAX_ROWS) for table in tables]
-        [snapshot] = Path(reader._folder).rglob("snapshot.duckdb")
-        stored = snapshot.read_bytes()
         token = copy.service.token("m-1")
     written = json.dumps(answers, ensure_ascii=False)
     assert "b-1" in written
+    assert [text for text in (*CANARIES.values(), token) if text in written] == []
+
+
+def test_the_snapshot_contains_no_personal_data(file: Path, tmp_path: Path, copy: Copy) -> None:
+    snapshot = tmp_path / "snapshot.duckdb"
+    with duckdb.connect(str(snapshot)) as db:
+        fill(db, file, tmp_path / "rows.ndjson")
+    stored = snapshot.read_bytes()
     assert b"Riverside" in stored
-    for text in (*CANARIES.values(), token):
-        assert text not in written
-        assert text.encode() not in stored
+    hidden = [*CANARIES.values(), copy.service.token("m-1")]
+    assert [text for text in hidden if text.encode() in stored] == []
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,13 @@
 """The tools of the MCP server, over standard input and output. The only module that imports the MCP SDK."""
 
+import os
+import signal
 import threading
 from collections.abc import Callable
 from contextlib import closing
 from datetime import date
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver import MCPServer
@@ -39,8 +42,17 @@ ProductGroup = Literal["product", "master_product", "category"]
 def run(path: Path) -> None:
     """Serve the tools over standard input and output until the input ends."""
     reader = CopyReader(path)
+
+    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler's signature
+        # The SDK reads standard input in a thread, which would keep an exception from ending the process.
+        reader.remove_files()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
     with closing(reader):
         is_sqlite(reader.path)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, end)
         make_server(Questions(reader)).run()
 
 

@@ -19,6 +19,7 @@ from msgspec import Struct
 from counterfoil.mcp.progress import Progress, UnknownFormat, parse
 from counterfoil.mcp.sources import CopyError, CopyLocked, copy_file, fill
 
+SNAPSHOT_FILE = "snapshot.duckdb"
 MEMORY_MB = 512
 THREADS = 2
 SPILL_GB = 2
@@ -51,8 +52,9 @@ class Snapshot:
     def __init__(self, folder: Path, progress: Progress) -> None:
         self.progress = progress
         self._folder = folder
+        file = folder / SNAPSHOT_FILE
         self._db = duckdb.connect(
-            str(folder / "snapshot.duckdb"),
+            str(file),
             read_only=True,
             config={
                 "enable_external_access": "false",
@@ -65,6 +67,8 @@ class Snapshot:
                 "python_enable_replacements": "false",
             },
         )
+        # DuckDB keeps the file open. Without a name it cannot be left behind, whatever happens to this process.
+        file.unlink()
         self._db.execute("SET TimeZone = 'UTC'")
         self._db.execute("SET lock_configuration = true")
 
@@ -142,6 +146,9 @@ class CopyReader:
     def close(self) -> None:
         if self._current:
             self._current.close()
+        self.remove_files()
+
+    def remove_files(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _make(self, wait_sec: float) -> Snapshot:
@@ -159,9 +166,7 @@ class CopyReader:
         folder = self._folder / str(self._made)
         folder.mkdir(mode=0o700)
         try:
-            with duckdb.connect(
-                str(folder / "snapshot.duckdb"), config={"autoinstall_known_extensions": "false"}
-            ) as db:
+            with duckdb.connect(str(folder / SNAPSHOT_FILE), config={"autoinstall_known_extensions": "false"}) as db:
                 db.execute(f"SET memory_limit = '{MEMORY_MB}MB'")
                 db.execute(f"SET threads = {THREADS}")
                 db.execute("SET preserve_insertion_order = false")
