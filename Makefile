@@ -33,7 +33,7 @@ define install
 endef
 
 $(READY): pyproject.toml constraints.txt
-	$(call install,server$(comma)pull$(comma)mysql$(comma)cluster$(comma)dev)
+	$(call install,server$(comma)pull$(comma)mysql$(comma)mcp$(comma)cluster$(comma)dev)
 	@touch $(DEMO_READY)
 
 $(DEMO_READY): pyproject.toml constraints.txt
@@ -92,7 +92,7 @@ bench: $(READY) ## compare with alternatives in half an hour (ARGS="--folder DIR
 	@bash bench/setup
 	PYTHONPATH=tests $(BIN)/python -m bench full $(ARGS)
 
-bench-quick: $(READY) ## compare with alternatives in two minutes
+bench-quick: $(READY) ## compare with alternatives in four minutes
 	@bash bench/setup
 	PYTHONPATH=tests $(BIN)/python -m bench quick $(ARGS)
 
@@ -101,4 +101,4 @@ bench-growth: $(READY) ## measure 10^4 to 10^7 bills in half an hour; needs 28 G
 	PYTHONPATH=tests $(BIN)/python -m bench growth $(ARGS)
 
 clean: ## remove all files that the targets created
-	rm -rf $(VENV) dist bench/.venv bench/peers/fastify/node_modules $(NODE)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist bench/.venv bench/peers/fastify/node_modules bench/peers/bun/node_modules bench/peers/go/server $(NODE)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import copies, machine, report, sameness, workloads, world
+from bench import copies, duties, machine, report, sameness, workloads, world
 from bench.contestants import Contestant, Running, all_running, field
 from bench.parts import PARTS
 from bench.profiles import PROFILES, Profile
@@ -16,6 +16,7 @@ from bench.rounds import Measured, Pair, alternate, cores
 from bench.targets import OURS, judged
 from bench.workloads import Workload
 from bench.world import World
+from bench.wrk import phrased
 
 WRK_MISSING = "wrk is not installed: `apt-get install wrk` (Debian), `brew install wrk` (macOS)."
 
@@ -91,6 +92,10 @@ def rounds(profile: Profile, made: World, contestants: dict[str, Contestant], ru
         sameness.save_pages(alone[OURS], made, questions["page"])
     with all_running(present, made, pinned.contestant) as started:
         agree(started, questions, run)
+        for one in started.values():
+            if one.contestant.has_duties:
+                duties.check(one.contestant.duties_file(made), one, phrased(one, questions["bill"]))
+                say(f"{one.contestant.title}: the duties are done")
         for group in profile.groups:
             matches = [
                 (started[pair.contestant], questions[pair.workload]) for pair in group if pair.contestant in started

@@ -1,8 +1,9 @@
 """The contestants: how each one is started and queried.
 
 Counterfoil runs with everything on: key check, minute window, day quota, request
-records, metrics, logging. The others do none of this. Each contestant has one
-worker process, unless its name says otherwise.
+records, metrics, logging. Bun and Go run twice: bare, and with the first four of
+these duties. The others do none of this. Each contestant has one worker process,
+unless its name says otherwise.
 """
 
 import os
@@ -19,7 +20,7 @@ from urllib.request import urlopen
 
 from msgspec import Struct
 
-from bench import cursors, questions
+from bench import cursors, duties, questions
 from bench.questions import Question
 from bench.world import COUNTERFOIL, GROUP, LARGE, World, issue_keys
 
@@ -28,6 +29,8 @@ HERE = Path(__file__).parent
 PEERS = HERE / "peers"
 PEERS_BIN = HERE / ".venv" / "bin"
 FASTIFY = PEERS / "fastify"
+BUN = PEERS / "bun" / "node_modules" / ".bin" / "bun"
+GO = PEERS / "go" / "server"
 PATIENCE_SEC = 60.0
 # Requests rotate through this many keys, because a real integration does not keep requesting the same page.
 CALLERS = 50
@@ -55,7 +58,8 @@ class Contestant(Struct, frozen=True, kw_only=True):
     """A server to measure.
 
     `command` takes the world and a port; `missing` names anything it needs that is
-    not installed.
+    not installed. With `has_duties`, it checks keys and counts and records requests
+    in a file of its own.
     """
 
     name: str
@@ -65,6 +69,10 @@ class Contestant(Struct, frozen=True, kw_only=True):
     environment: Callable[[World], dict[str, str]] = lambda _: _surroundings()
     missing: str | None = None
     asks_with_key: bool = False
+    has_duties: bool = False
+
+    def duties_file(self, world: World) -> Path:
+        return world.folder / f"{self.name}.sqlite3"
 
 
 class Running(Struct, frozen=True):
@@ -108,6 +116,14 @@ def _litestar(_: World, port: int) -> list[str]:
 
 def _fastify(_: World, port: int) -> list[str]:
     return ["env", f"PORT={port}", "node", str(FASTIFY / "server.js")]
+
+
+def _bun(_: World, port: int) -> list[str]:
+    return ["env", f"PORT={port}", str(BUN), str(PEERS / "bun" / "server.js")]
+
+
+def _go(_: World, port: int) -> list[str]:
+    return ["env", f"PORT={port}", str(GO)]
 
 
 def _datasette(world: World, port: int) -> list[str]:
@@ -183,6 +199,28 @@ def _framework(name: str, on_server: bool) -> Contestant:
     )
 
 
+def _compiled(name: str, *, has_duties: bool) -> Contestant:
+    """Return the contestant for Bun or Go, bare or with the same duties as ours."""
+    title, command, program = {
+        "bun": ("Bun.serve + bun:sqlite", _bun, BUN),
+        "go": ("Go net/http + go-sqlite3", _go, GO),
+    }[name]
+
+    def environment(world: World) -> dict[str, str]:
+        kept = {"DUTIES": str(contestant.duties_file(world))} if has_duties else {}
+        return _surroundings() | {"DATABASE": str(world.peers), **kept}
+
+    contestant = Contestant(
+        name=f"{name}-duties" if has_duties else name,
+        title=f"{title}, {'the same duties' if has_duties else 'bare'}",
+        command=command,
+        environment=environment,
+        missing=_needs(program),
+        has_duties=has_duties,
+    )
+    return contestant
+
+
 def field() -> dict[str, Contestant]:
     """Return all contestants, including those that are not installed, keyed by name."""
     ours = Contestant(
@@ -208,6 +246,7 @@ def field() -> dict[str, Contestant]:
                 for on_server in (False, True)
                 for name in ("fastapi", "litestar", "fastify")
             ),
+            *(_compiled(name, has_duties=has_duties) for has_duties in (True, False) for name in ("bun", "go")),
             Contestant(
                 name="datasette",
                 title="Datasette, our SQLite file",
@@ -247,9 +286,12 @@ def field() -> dict[str, Contestant]:
 def running(contestant: Contestant, world: World, cores: set[int] | None = None) -> Iterator[Running]:
     """Start a contestant on a free port, in its own session; stop it when the block ends."""
     port = free_port()
-    keys = {name: issue_keys(world, name, CALLERS) for name in (GROUP, LARGE)} if contestant.asks_with_key else {}
-    if keys:
+    keys: dict[str, list[str]] = {}
+    if contestant.asks_with_key:
+        keys = {name: issue_keys(world, name, CALLERS) for name in (GROUP, LARGE)}
         cursors.hand_out(world, keys[GROUP])
+    elif contestant.has_duties:
+        keys = duties.prepare(contestant.duties_file(world), (GROUP, LARGE), CALLERS)
     with (world.folder / f"{contestant.name}.log").open("wb") as log:
         process = subprocess.Popen(
             [*_pinned(cores), *contestant.command(world, port)],

@@ -9,7 +9,7 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
-from bench.contestants import FASTIFY, PEERS_BIN
+from bench.contestants import BUN, FASTIFY, PEERS_BIN
 
 TICKS = os.sysconf("SC_CLK_TCK")
 # Fields of /proc/<pid>/stat, counted from the field after the command's name.
@@ -41,7 +41,13 @@ def versions() -> dict[str, str]:
     """Return the versions of all compared software that is installed."""
     ours = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     ours |= {f"{name} (ours)": version(name) for name in ("granian", "msgspec", "uvloop")}
-    told = {"wrk": ("wrk", "--version"), "node": ("node", "--version"), "nginx": ("/usr/sbin/nginx", "-v")}
+    told = {
+        "wrk": ("wrk", "--version"),
+        "node": ("node", "--version"),
+        "nginx": ("/usr/sbin/nginx", "-v"),
+        "bun": (str(BUN), "--version"),
+        "go": ("go", "version"),
+    }
     return ours | {name: _told(*words) for name, words in told.items()} | _of_peers() | _of_node()
 
 

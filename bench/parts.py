@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 
-from bench import growth, loading, mixed, plots, postgres, starting, workers, workloads
+from bench import growth, loading, mixed, plots, postgres, road, starting, workers, workloads
 from bench.profiles import Profile
 from bench.report import RESULTS, Run
 from bench.world import World
@@ -47,6 +47,12 @@ def _load(run: Run, world: World, profile: Profile) -> None:
     plots.bars(RESULTS / f"{run.profile}-load.svg", "loading: bills a second", rates)
 
 
+def _road(run: Run, world: World, profile: Profile) -> None:
+    facts, verdicts = road.travelled(world, profile.rounds, say)
+    run.facts |= facts
+    run.conclude(verdicts)
+
+
 def _grow(run: Run, world: World, profile: Profile, factors: list[int]) -> None:
     sizes, verdicts = growth.measured(world, factors, max(5, profile.rounds), profile.seconds, say)
     run.conclude(verdicts)
@@ -74,6 +80,7 @@ PARTS: dict[str, Callable[[Run, World, Profile], None]] = {
     "postgres": _postgres,
     "start": _start,
     "load": _load,
+    "road": _road,
     "growth": _growth,
     "growth-to-the-end": _growth_to_the_end,
 }

@@ -26,6 +26,7 @@ def each(contestants: tuple[str, ...], workloads: tuple[str, ...]) -> list[Pair]
 
 OURS, FASTAPI, LIMIT = ("counterfoil",), ("fastapi",), ("memory",)
 PEERS = ("fastapi", "litestar", "fastify", "datasette")
+COMPILED = ("bun-duties", "go-duties", "bun", "go")
 HELLO = each(LIMIT, ("hello",))
 ENCODED = each(OURS, ("page-gzip", "page-zstd"))
 SMALL = ("poll", "bill", "member", "lookup")
@@ -36,8 +37,8 @@ QUICK = Profile(
     bills=10_000,
     days=31,
     groups=(
-        [*HELLO, *each(OURS, SMALL), *each(FASTAPI, ("poll",))],
-        [*each((*OURS, *PEERS, *LIMIT, "nginx"), ("page",)), *ENCODED],
+        [*HELLO, *each((*OURS, *COMPILED), SMALL), *each(FASTAPI, ("poll",))],
+        [*each((*OURS, *PEERS, *COMPILED, *LIMIT, "nginx"), ("page",)), *ENCODED],
         each((*OURS, *FASTAPI), ("members", "shops")),
     ),
 )
@@ -47,11 +48,11 @@ FULL = Profile(
     bills=100_000,
     seconds=2,
     groups=(
-        [*HELLO, *each((*OURS, *PEERS), SMALL)],
-        [*each((*OURS, *PEERS, *LIMIT, "nginx"), ("page",)), *ENCODED],
-        each((*OURS, *PEERS), ("members", "shops")),
+        [*HELLO, *each((*OURS, *PEERS, *COMPILED), SMALL)],
+        [*each((*OURS, *PEERS, *COMPILED, *LIMIT, "nginx"), ("page",)), *ENCODED],
+        each((*OURS, *PEERS, *COMPILED), ("members", "shops")),
     ),
-    parts=("workers", "mixed", "start", "postgres", "load", "growth"),
+    parts=("workers", "mixed", "start", "postgres", "load", "road", "growth"),
 )
 GROWTH = Profile(name="growth", command="make bench-growth", bills=10_000, days=31, parts=("growth-to-the-end",))
 PROFILES = {profile.name: profile for profile in (QUICK, FULL, GROWTH)}

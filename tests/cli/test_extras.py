@@ -53,6 +53,15 @@ def test_a_copy_without_its_packages_names_the_extra_that_installs_them(
     assert "[pull]'" in done.stderr
 
 
+@pytest.mark.parametrize("package", ["mcp", "mcp_types"])
+def test_the_mcp_server_without_its_packages_names_the_extra_that_installs_them(package: str) -> None:
+    done = without(package, "mcp", "--copy", "copy.duckdb")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"counterfoil: the package {package} is not installed")
+    assert "[mcp]'" in done.stderr
+
+
 def test_a_mysql_source_without_its_package_names_the_extra_that_brings_it(tmp_path: Path) -> None:
     mapping = tmp_path / "mapping.toml"
     mapping.write_text('[bill]\nid = "no"\n[database]\nbills = "SELECT 1"\nwatermark = "no"\n', "utf-8")

@@ -14,10 +14,13 @@ from typing import Any
 import pytest
 
 import records
-from bench import publish
+from bench import duties, publish
 from bench.contestants import Contestant, Running
 from bench.questions import Backfill, OneBill, ShopList
+from bench.rounds import Measured
+from bench.rounds import Pair as MeasuredPair
 from bench.sameness import Differs, check
+from bench.targets import judged
 from bench.workloads import Workload
 from running_service import RunningService
 
@@ -100,6 +103,66 @@ def test_a_contestant_that_leaves_a_bill_out_is_not_timed(pair: Pair) -> None:
     ours, theirs = pair.running()
     with pytest.raises(Differs, match="2 elements, not 3"):
         check(ours, [theirs], pair.workloads())
+
+
+# --- contestants with the same duties ------------------------------------------------
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[RunningService]:
+    with ExitStack() as stack:
+        service = RunningService(tmp_path)
+        stack.callback(service.close)
+        yield service
+
+
+def dutiful(service: RunningService, per_min: int) -> tuple[Path, Running, list[str]]:
+    """Return a service as a contestant with duties, the file that it stores them in, and a path to request."""
+    shop = records.shop(franchiseId=FRANCHISE)
+    service.load(shop)
+    contestant = Contestant(name="service", title="a service", command=lambda _, __: [], has_duties=True)
+    keys = {duties.LIMITED: [service.key(franchise=FRANCHISE, per_min=per_min)]}
+    return service.folder / "store" / "usage.sqlite3", Running(contestant, service.url, 0, keys), ["/ext/v1/shops"]
+
+
+def test_a_service_that_checks_keys_and_counts_and_records_requests_passes_the_check(service: RunningService) -> None:
+    duties.check(*dutiful(service, per_min=duties.PER_MIN))
+
+
+def test_a_contestant_that_does_not_limit_requests_is_not_timed(service: RunningService) -> None:
+    with pytest.raises(duties.Neglected, match="does not limit"):
+        duties.check(*dutiful(service, per_min=100))
+
+
+def test_a_contestant_that_stores_nothing_is_not_timed(service: RunningService, tmp_path: Path) -> None:
+    _, running, paths = dutiful(service, per_min=duties.PER_MIN)
+    duties.prepare(tmp_path / "empty.sqlite3", [FRANCHISE], callers=1)
+    with pytest.raises(duties.Neglected, match="stored"):
+        duties.check(tmp_path / "empty.sqlite3", running, paths, wait_sec=0.0)
+
+
+def test_keys_for_a_contestant_are_stored_as_hashes(tmp_path: Path) -> None:
+    keys = duties.prepare(tmp_path / "kept.sqlite3", [FRANCHISE], callers=2)
+    assert {name: len(found) for name, found in keys.items()} == {FRANCHISE: 2, duties.LIMITED: 1}
+    assert not any(key.encode() in (tmp_path / "kept.sqlite3").read_bytes() for key in keys[FRANCHISE])
+
+
+def test_small_answers_are_judged_against_contestants_with_the_same_duties_only() -> None:
+    def rate(value: float) -> Measured:
+        return Measured(
+            rounds=1, rate=value, least=value, most=value, p50_us=1, p99_us=1, bytes_each=None, cpu_us=1e6 / value
+        )
+
+    named = {"counterfoil": 100.0, "bun-duties": 80.0, "go-duties": 125.0, "bun": 9000.0, "go": 9000.0}
+    verdicts = judged({MeasuredPair(name, "poll"): rate(value) for name, value in named.items()})
+    found = {one.what: (one.ratio, one.reached) for one in verdicts if one.ratio is not None}
+    assert found == {
+        "poll, times Bun with the same duties": (1.25, True),
+        "poll, times Go with the same duties": (0.8, False),
+    }
+
+
+# --- the page ------------------------------------------------------------------------
 
 
 def test_the_performance_page_matches_the_results() -> None:

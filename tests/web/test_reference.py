@@ -210,6 +210,7 @@ def test_the_order_of_checks_is_the_one_in_the_overview() -> None:
 
 def test_an_error_says_what_to_do_and_a_new_one_is_shown_with_its_message_alone(read: StrictPage) -> None:
     assert "What to do: Use GET." in read.text_of["error-method_not_allowed"]
+    assert [problem.code for problem in TABLE if not guides.action(problem)] == []
     assert guides.action(Problem(400, "brand_new", "Start again.")) == ""
 
 

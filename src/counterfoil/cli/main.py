@@ -33,6 +33,7 @@ COMMANDS = {
     "schema": "Print the JSON Schema of a kind of source record.",
     "pull": "Keep a copy in DuckDB, Parquet or PostgreSQL up to date.",
     "reconcile": "Compare a copy with the service and fix differences.",
+    "mcp": "Let an assistant ask questions about a copy (MCP).",
     "shops": "List the loaded shops and how busy they are today.",
     "keys": "Issue, list, update, rotate and revoke API keys.",
     "usage": "Show requests per key and day.",
@@ -77,6 +78,8 @@ EXTRAS = {
     "redis": "cluster",
     "duckdb": "pull",
     "pymysql": "mysql",
+    "mcp": "mcp",
+    "mcp_types": "mcp",
 }
 
 

@@ -117,6 +117,23 @@ _CLIENT_CALLS: dict[str, Callable[[ExampleCall], ClientLines]] = {
         [],
         [f"bill = api.bill({_last_part(call)})", 'print(bill["status"], bill["amounts"]["net"])'],
     ),
+    "listChanges": lambda _: (
+        [],
+        [
+            "for page in api.change_pages():  # in later passes: since=mark",
+            "    for change in page.data:",
+            '        print(change["type"], change["shopId"])',
+            "print(page.mark)  # store it when you have stored all changes",
+        ],
+    ),
+    "listDigests": lambda _: (
+        [],
+        [
+            "for page in api.digest_pages():",
+            "    for digest in page.data:",
+            '        print(digest["shopId"], digest["day"], digest["bills"], digest["net"])',
+        ],
+    ),
     "listMembers": lambda call: (
         [],
         [

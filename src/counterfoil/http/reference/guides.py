@@ -14,6 +14,7 @@ from counterfoil.domain.problems import (
     INVALID_KEY,
     KEY_REVOKED,
     LOOKUP_NOT_ENABLED,
+    MARK_EXPIRED,
     METHOD_NOT_ALLOWED,
     NOT_FOUND,
     NOT_SUPPORTED,
@@ -29,6 +30,7 @@ _RETRY = "Retry with increasing delays."
 _ACTIONS = {
     BAD_QUERY: "Fix the request. The same request will fail again.",
     BAD_CURSOR: "Start this list again without a cursor.",
+    MARK_EXPIRED: "Delete your copy and the mark, then start again without `since`.",
     NOT_SUPPORTED: "Leave the parameter out.",
     INVALID_KEY: "Stop and check your configuration. Do not retry.",
     KEY_REVOKED: "Stop and ask your operator for a new key.",
@@ -60,7 +62,7 @@ CHECKS: tuple[tuple[str, tuple[Problem, ...]], ...] = (
     ("permission", (LOOKUP_NOT_ENABLED,)),
     ("parameters", (NOT_SUPPORTED, BAD_QUERY)),
     ("scope", (SHOP_NOT_IN_SCOPE, PROVIDER_NOT_IN_SCOPE)),
-    ("cursor", (BAD_CURSOR,)),
+    ("cursor", (BAD_CURSOR, MARK_EXPIRED)),
     ("existence", (NOT_FOUND,)),
 )
 

@@ -1,0 +1,96 @@
+"""The duties of contestants that are compared like with like: a key check, limits, and a record of every request.
+
+A contestant with duties reads its keys from a SQLite file that is prepared here,
+and counts and records requests in it. Before anything is timed, `check` makes
+sure that it really does so.
+"""
+
+import hashlib
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+
+from bench.world import UNLIMITED
+from counterfoil.domain import credentials
+
+if TYPE_CHECKING:
+    from bench.contestants import Running
+
+TABLES = Path(__file__).parent / "peers" / "duties.sql"
+# The key that `check` uses up: so many requests in any minute.
+LIMITED, PER_MIN = "limited", 3
+# Records may be written later than the response is sent.
+WAIT_SEC, LOOK_EVERY_SEC = 20.0, 0.05
+
+_KEY = "INSERT INTO keys (key_id, sha256, franchise_id, per_min, per_day) VALUES (?, ?, ?, ?, ?)"
+_COUNT = "SELECT max(count) FROM admissions WHERE key_id = ?"
+_RECORDS = "SELECT status, count(*) FROM requests WHERE key_id = ? GROUP BY status ORDER BY status"
+
+
+class Neglected(Exception):
+    """A contestant does not do one of its duties, so comparing it would be unfair."""
+
+
+def prepare(file: Path, franchises: Sequence[str], callers: int) -> dict[str, list[str]]:
+    """Create the file with keys for each franchise, and one key that is limited; return the keys."""
+    for old in file.parent.glob(f"{file.name}*"):
+        old.unlink()
+    keys = {name: [_new_key() for _ in range(callers)] for name in franchises}
+    limited = {LIMITED: [_new_key()]}
+    with closing(sqlite3.connect(file)) as target:
+        target.execute("PRAGMA journal_mode = WAL")
+        target.executescript(TABLES.read_text("utf-8"))
+        for franchise, found in (keys | limited).items():
+            per_min = PER_MIN if franchise == LIMITED else UNLIMITED
+            target.executemany(_KEY, [(_id(key), _digest(key), franchise, per_min, UNLIMITED) for key in found])
+        target.commit()
+    return keys | limited
+
+
+def check(file: Path, running: "Running", paths: Iterable[str], wait_sec: float = WAIT_SEC) -> None:
+    """Check that a key is required, and that the limit, the day count and the records are exact and stored."""
+    title, [key] = running.contestant.title, running.keys[LIMITED]
+    [path, *_] = paths
+
+    def status(sent: str | None) -> int:
+        headers = {"Authorization": f"Bearer {sent}"} if sent else {}
+        return httpx.get(running.url + path, headers=headers, timeout=WAIT_SEC).status_code
+
+    strangers = [status(None), status(_new_key()), status(key[:-1] + ("A" if key[-1] != "A" else "B"))]
+    if strangers != [401, 401, 401]:
+        raise Neglected(f"{title} answers requests without a valid key with {strangers}")
+    answered = [status(key) for _ in range(PER_MIN + 2)]
+    if answered != [200] * PER_MIN + [429] * 2:
+        raise Neglected(f"{title} does not limit requests per minute: {answered}")
+    # As in our service, requests that the minute window refuses are not recorded.
+    wanted = (PER_MIN, [(200, PER_MIN)])
+    deadline = time.monotonic() + wait_sec
+    while (stored := _stored(file, _id(key))) != wanted:
+        if time.monotonic() > deadline:
+            raise Neglected(f"{title} stored {stored}, not {wanted}")
+        time.sleep(LOOK_EVERY_SEC)
+
+
+def _stored(file: Path, key_id: str) -> tuple[int, list[tuple[int, int]]]:
+    """Return the day count and the number of request records by status."""
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as stored:
+        (count,) = stored.execute(_COUNT, (key_id,)).fetchone()
+        return count, stored.execute(_RECORDS, (key_id,)).fetchall()
+
+
+def _new_key() -> str:
+    return credentials.format_key(credentials.generate(os.urandom))
+
+
+def _id(key: str) -> str:
+    return key.split("_")[2]
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()

@@ -1,0 +1,112 @@
+"""Measure the whole road of the data: load, first pull into DuckDB, pull without and with changes, reconcile.
+
+Every step is the command that an operator or an integrator runs, so the start of
+Python is included, except where a line says otherwise.
+"""
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from bench.contestants import field, running
+from bench.targets import OURS, Verdict, at_least, at_most
+from bench.world import COUNTERFOIL, GROUP, LOADED, World
+
+# Loaded again with another receipt number before the pull with changes.
+CHANGED = 1_000
+
+
+class Step(Struct, frozen=True):
+    """A command that has ended: its duration, its peak memory, and the line of JSON that it printed, if any."""
+
+    seconds: float
+    megabytes: float
+    report: dict[str, Any]
+
+
+def travelled(world: World, rounds: int, tell: Callable[[str], None]) -> tuple[dict[str, object], list[Verdict]]:
+    """Run all steps once, and the pull without changes once per round; return the facts and the verdicts."""
+    road = _empty(world)
+    tell("load")
+    loaded = _run(road, ["load", str(road.source), "--batch", "2000"], LOADED)
+    bills = _lines(road.source / "bills.ndjson")
+    with running(field()[OURS], road) as service:
+        to = ["--url", f"{service.url}/ext/v1", "--to", str(road.folder / "copy.duckdb"), "--json"]
+        key = {"COUNTERFOIL_KEY": service.keys[GROUP][0]}
+        tell("first pull")
+        first = _run(road, ["pull", *to], (0,), key)
+        tell("pulls without changes")
+        idle = [_run(road, ["pull", *to], (0,), key) for _ in range(rounds)]
+        _run(road, ["load", str(_changed(road)), "--batch", "2000"], LOADED)
+        tell("pull with changes")
+        changed = _run(road, ["pull", *to], (0,), key)
+        tell("reconcile")
+        reconciled = _run(road, ["reconcile", *to], (0,), key)
+    first_rate = first.report["billsWritten"] / first.seconds
+    idle_sec = statistics.median(step.report["seconds"] for step in idle)
+    facts: dict[str, object] = {
+        "road: load": f"{bills / loaded.seconds:,.0f} bills a second",
+        "road: first pull": f"{first_rate:,.0f} bills a second, {_requests(first)}, {first.megabytes:.0f} MB",
+        "road: pull without changes": f"{idle_sec * 1000:,.0f} ms, {_requests(idle[0])} "
+        f"({statistics.median(step.seconds for step in idle) * 1000:,.0f} ms with the start of Python)",
+        f"road: pull after {CHANGED:,} changes": f"{changed.seconds * 1000:,.0f} ms, {_requests(changed)}, "
+        f"{changed.report['billsWritten']:,} bills written",
+        "road: reconcile": f"{reconciled.report['days']:,} days in {reconciled.seconds:.1f} s, {_requests(reconciled)}",
+    }
+    return facts, [
+        at_least("first pull into DuckDB: bills per second", 20_000, first_rate),
+        at_most("first pull into DuckDB: megabytes of memory", 500, first.megabytes),
+        at_most("pull without changes: seconds, without the start of Python", 0.3, idle_sec),
+    ]
+
+
+def _empty(world: World) -> World:
+    """Return a world with the same source records and no store."""
+    road = World(world.folder / "road")
+    shutil.rmtree(road.folder, ignore_errors=True)
+    road.folder.mkdir()
+    shutil.copy(world.folder / "secret", road.folder)
+    road.source.symlink_to(world.source)
+    road.peers.symlink_to(world.peers)
+    return road
+
+
+def _run(world: World, words: list[str], accepted: tuple[int, ...], variables: dict[str, str] | None = None) -> Step:
+    printed = world.folder / "printed"
+    began = time.monotonic()
+    with printed.open("wb") as out:
+        process = subprocess.Popen([*COUNTERFOIL, *words], env=world.environment | (variables or {}), stdout=out)
+        _, status, used = os.wait4(process.pid, 0)
+    seconds = time.monotonic() - began
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in accepted:
+        raise SystemExit(f"counterfoil {words[0]} failed with status {process.returncode}")
+    report = json.loads(printed.read_text("utf-8")) if "--json" in words else {}
+    return Step(seconds, used.ru_maxrss / 1024, report)
+
+
+def _changed(world: World) -> Path:
+    """Write the first bills again with another receipt number."""
+    target = world.folder / "changed.ndjson"
+    with (world.source / "bills.ndjson").open("rb") as lines, target.open("w", encoding="utf-8") as out:
+        for line in islice(lines, CHANGED):
+            out.write(json.dumps(json.loads(line) | {"receiptNumber": "changed"}, ensure_ascii=False) + "\n")
+    return target
+
+
+def _lines(path: Path) -> int:
+    with path.open("rb") as lines:
+        return sum(1 for _ in lines)
+
+
+def _requests(step: Step) -> str:
+    return f"{step.report['requests']:,} requests"

@@ -1,0 +1,32 @@
+"""`counterfoil mcp`: let an assistant ask questions about a copy."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option(
+    "--copy",
+    "path",
+    type=click.Path(path_type=Path),
+    default="counterfoil.duckdb",
+    show_default=True,
+    metavar="FILE",
+    help="The copy that `counterfoil pull` keeps: a DuckDB or SQLite file, or a folder of Parquet files.",
+)
+def command(*, path: Path) -> int:
+    """Answer the questions of an assistant about a copy, over the Model Context Protocol (MCP).
+
+    An assistant starts this command and talks to it over standard input and
+    output. The copy is only read, the service is not asked, and no column that
+    can identify a person is loaded.
+    """
+    from counterfoil.mcp.server import run  # noqa: PLC0415 - the extra may be missing
+    from counterfoil.mcp.sources import CopyError  # noqa: PLC0415
+
+    try:
+        run(path.expanduser())
+    except CopyError as error:
+        raise click.ClickException(str(error)) from error
+    return 0

@@ -1,0 +1,67 @@
+"""The parts of a pull's stored progress that answers need: how current and how complete the copy is.
+
+It is read separately from `client/pull_state.py`, because a copy may have been
+written by an earlier or a somewhat later release. Format 1 has a mark for each
+shop; format 2 has one instant for the whole copy.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+FORMAT = 2
+
+
+class UnknownFormat(Exception):
+    """The progress was stored in a format of a later release."""
+
+
+class ShopProgress(Struct):
+    mark: str | None = None
+
+
+class FeedProgress(Struct):
+    as_of: str | None = None
+
+
+class BaseProgress(Struct):
+    passed: str | None = None
+
+
+class Progress(Struct):
+    """The stored progress. `selection` says which part of the data was asked for, if not all of it."""
+
+    format: int = 1
+    shops: dict[str, ShopProgress] = field(default_factory=dict)
+    feed: FeedProgress = field(default_factory=FeedProgress)
+    bases: dict[str, BaseProgress] = field(default_factory=dict)
+    selection: dict[str, Any] = field(default_factory=dict)
+
+    def mark_of(self, shop_id: str) -> str | None:
+        """Return the instant up to which all changes of a shop are in the copy, or None before its first pass ends."""
+        if self.format > 1:
+            return self.feed.as_of
+        shop = self.shops.get(shop_id)
+        return shop.mark if shop else None
+
+    def members_mark(self) -> str | None:
+        """Return the start of the oldest of the last complete passes over the bases."""
+        return earliest(base.passed for base in self.bases.values())
+
+
+def parse(state: bytes | None) -> Progress:
+    if not state:
+        return Progress()
+    try:
+        progress = msgspec.json.decode(state, type=Progress)
+    except msgspec.MsgspecError as error:
+        raise UnknownFormat(f"the progress that is stored in the copy cannot be read: {error}") from error
+    if progress.format > FORMAT:
+        raise UnknownFormat(f"the copy has format {progress.format}, but only {FORMAT} is known. Upgrade Counterfoil.")
+    return progress
+
+
+def earliest(instants: Iterable[str | None]) -> str | None:
+    return min((instant for instant in instants if instant), default=None)

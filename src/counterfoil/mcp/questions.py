@@ -1,0 +1,234 @@
+"""The questions an assistant can ask, and their answers.
+
+Revenue is `net` without tips, of bills that are not void, as in docs/pull.md.
+Days are `bill_date`, the calendar day in the shop's time zone.
+"""
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+from msgspec import Struct
+
+from counterfoil.mcp.progress import earliest
+from counterfoil.mcp.snapshot import CopyReader, QueryRefused, Snapshot
+from counterfoil.mcp.values import Json, json_value, objects, within_budget
+
+MAX_ROWS = 500
+MAX_BILLS = 5
+
+_LOCAL_TIME = "b.timestamp AT TIME ZONE 'UTC' AT TIME ZONE coalesce(s.timezone, 'Asia/Bangkok')"
+# What sales can be grouped by: the names and the SQL of the columns.
+GROUPS: dict[str, dict[str, str]] = {
+    "day": {"day": "b.bill_date"},
+    "business_day": {"businessDay": "b.business_date"},
+    "month": {"month": "strftime(b.bill_date, '%Y-%m')"},
+    "weekday": {"weekday": "dayname(b.bill_date)"},
+    "hour": {"hour": f"extract(hour FROM {_LOCAL_TIME})"},
+    "shop": {"shopId": "b.shop_id", "shopName": "s.shop_name"},
+    "channel": {"channel": "b.channel_code", "channelName": "b.channel_name"},
+    "service_type": {"serviceType": "b.service_type"},
+}
+_BILLS = "bills AS b LEFT JOIN shops AS s ON s.shop_id = b.shop_id"
+_SALES = {
+    "bills": "count(*) FILTER (b.status <> 'void')",
+    "voids": "count(*) FILTER (b.status = 'void')",
+    "net": "coalesce(sum(b.net) FILTER (b.status <> 'void'), 0)",
+    "tips": "coalesce(sum(b.tip) FILTER (b.status <> 'void'), 0)",
+    "revenue": "coalesce(sum(coalesce(b.net, 0) - coalesce(b.tip, 0)) FILTER (b.status <> 'void'), 0)",
+    "discounts": "coalesce(sum(b.discount_total) FILTER (b.status <> 'void'), 0)",
+}
+# What products can be grouped by. A line in several categories counts in each of them.
+_LINES = """
+    bill_items AS i JOIN bills AS b ON b.shop_id = i.shop_id AND b.id = i.bill_id
+"""
+_SOLD = "b.status <> 'void' AND NOT coalesce(i.cancelled, false) AND NOT coalesce(i.is_tip, false)"
+_MIX = {
+    "quantity": "coalesce(sum(i.qty), 0)",
+    "total": "coalesce(sum(i.line_total), 0)",
+    "bills": "count(DISTINCT (i.shop_id, i.bill_id))",
+}
+PRODUCT_GROUPS: dict[str, tuple[str, dict[str, str]]] = {
+    "product": (_LINES, {"productId": "i.product_id", "name": "max(i.name)"}),
+    "master_product": (_LINES, {"rootId": "i.root_id", "name": "max(i.name)"}),
+    "category": (
+        """(SELECT i.*, unnest(i.category) AS category_id FROM bill_items AS i) AS i
+        JOIN bills AS b ON b.shop_id = i.shop_id AND b.id = i.bill_id
+        LEFT JOIN categories AS c ON c.shop_id = i.shop_id AND c.id = i.category_id""",
+        {"categoryId": "i.category_id", "name": "max(c.name)"},
+    ),
+}
+_SHOPS = """
+    SELECT s.shop_id, s.shop_name, s.franchise_id, s.timezone, s.removed_at, count(b.id), min(b.bill_date),
+        max(b.bill_date)
+    FROM shops AS s LEFT JOIN bills AS b ON b.shop_id = s.shop_id GROUP BY ALL ORDER BY s.shop_id
+"""
+_SHOP_NAMES = ("shopId", "shopName", "franchiseId", "timezone", "removedAt", "bills", "firstDay", "lastDay")
+_MEMBERS = """
+    SELECT provider_id, rank, max(rank_name), count(*), coalesce(sum(points), 0), coalesce(sum(credit), 0),
+        coalesce(sum(visit_count), 0), max(last_visit)
+    FROM members WHERE removed_at IS NULL GROUP BY provider_id, rank, rank_level ORDER BY provider_id, rank_level, rank
+"""
+_MEMBER_NAMES = ("providerId", "rank", "rankName", "members", "points", "credit", "visits", "lastVisit")
+_PARTS_OF_BILL = {
+    "items": ("bill_items", "line", ("line", "name", "qty", "unit_price", "line_total", "category", "cancelled")),
+    "options": ("item_options", "line, position", ("line", "choice_name", "qty")),
+    "payments": ("payments", "position", ("name", "amount", "change")),
+    "promotions": ("promotions", "kind, position", ("kind", "name", "amount")),
+}
+_TABLES = """
+    SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal ORDER BY table_oid, column_index
+"""
+
+
+class Period(Struct, frozen=True):
+    """The shops and days that a question is about. Without days, bills without a date count too."""
+
+    first_day: date | None = None
+    last_day: date | None = None
+    shop_ids: Sequence[str] = ()
+
+    def conditions(self) -> tuple[list[str], list[Any]]:
+        """Return conditions on `bills AS b`, and their values."""
+        conditions: list[str] = []
+        values: list[Any] = []
+        for operator, day in ((">=", self.first_day), ("<=", self.last_day)):
+            if day is not None:
+                conditions.append(f"b.bill_date {operator} ?")
+                values.append(day)
+        if self.shop_ids:
+            conditions.append("list_contains(?, b.shop_id)")
+            values.append(list(self.shop_ids))
+        return conditions, values
+
+
+class Questions:
+    """Answers questions from the newest snapshot of a copy. Every answer says how current it is."""
+
+    def __init__(self, reader: CopyReader) -> None:
+        self._reader = reader
+
+    def copy_state(self) -> Json:
+        snapshot, note = self._reader.snapshot()
+        counts = {name: snapshot.rows(f"SELECT count(*) FROM {name}")[0][0] for name in ("shops", "bills", "members")}
+        [(first, last, undated)] = snapshot.rows(
+            "SELECT min(bill_date), max(bill_date), count(*) FILTER (bill_date IS NULL) FROM bills"
+        )
+        tables: dict[str, list[str]] = {}
+        for table, column, kind in snapshot.rows(_TABLES):
+            tables.setdefault(table, []).append(f"{column} {kind}")
+        shop_ids = [row[0] for row in snapshot.rows("SELECT shop_id FROM shops ORDER BY shop_id LIMIT ?", [MAX_ROWS])]
+        return {
+            **_currency(snapshot, note),
+            "rows": counts,
+            "firstDay": json_value(first),
+            "lastDay": json_value(last),
+            "billsWithoutDate": undated,
+            "shopsAsOf": {shop_id: snapshot.progress.mark_of(shop_id) for shop_id in shop_ids},
+            "membersAsOf": snapshot.progress.members_mark(),
+            "tables": {name: ", ".join(columns) for name, columns in tables.items()},
+        }
+
+    def list_shops(self, limit: int) -> Json:
+        snapshot, note = self._reader.snapshot()
+        return _answer(_currency(snapshot, note), "shops", objects(_SHOP_NAMES, snapshot.rows(_SHOPS)), limit)
+
+    def sales(self, group_by: Sequence[str], period: Period, limit: int) -> Json:
+        snapshot, note = self._reader.snapshot()
+        _require_shops(snapshot, period.shop_ids)
+        conditions, values = period.conditions()
+        groups = {name: sql for group in dict.fromkeys(group_by) for name, sql in GROUPS[group].items()}
+        sums = ", ".join(_SALES.values())
+        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        totals = snapshot.rows(f"SELECT {sums} FROM {_BILLS} {where}", values)
+        answer = _currency(snapshot, note, period.shop_ids) | {"totals": objects(list(_SALES), totals)[0]}
+        if not groups:
+            return answer
+        keys = ", ".join(groups.values())
+        order = ", ".join(f"{number} NULLS LAST" for number in range(1, len(groups) + 1))
+        rows = snapshot.rows(f"SELECT {keys}, {sums} FROM {_BILLS} {where} GROUP BY {keys} ORDER BY {order}", values)
+        return _answer(answer, "groups", objects([*groups, *_SALES], rows), limit)
+
+    def product_mix(self, group_by: str, period: Period, limit: int) -> Json:
+        snapshot, note = self._reader.snapshot()
+        _require_shops(snapshot, period.shop_ids)
+        conditions, values = period.conditions()
+        source, groups = PRODUCT_GROUPS[group_by]
+        [key, *_] = groups.values()
+        rows = snapshot.rows(
+            f"SELECT {', '.join([*groups.values(), *_MIX.values()])} FROM {source} "
+            f"WHERE {' AND '.join([_SOLD, *conditions])} GROUP BY {key} ORDER BY 4 DESC, 1 NULLS LAST",
+            values,
+        )
+        return _answer(_currency(snapshot, note, period.shop_ids), "products", objects([*groups, *_MIX], rows), limit)
+
+    def find_bill(self, bill_id: str | None, receipt_number: str | None, shop_id: str | None) -> Json:
+        if not bill_id and not receipt_number:
+            raise QueryRefused("Give bill_id or receipt_number.")
+        snapshot, note = self._reader.snapshot()
+        wanted = {"id": bill_id, "receipt_number": receipt_number, "shop_id": shop_id}
+        given = {name: value for name, value in wanted.items() if value}
+        conditions = " AND ".join(f"{name} = ?" for name in given)
+        result = snapshot.result(f"SELECT * FROM bills WHERE {conditions} ORDER BY updated_at DESC", [*given.values()])
+        bills = objects(result.names, result.rows[:MAX_BILLS])
+        for bill in bills:
+            bill |= {part: _part_of_bill(snapshot, part, bill) for part in _PARTS_OF_BILL}
+        answer = _currency(snapshot, note, sorted({bill["shop_id"] for bill in bills}))
+        return answer | {"bills": within_budget(bills), "total": len(result.rows)}
+
+    def member_summary(self, limit: int) -> Json:
+        snapshot, note = self._reader.snapshot()
+        answer: Json = {"asOf": snapshot.progress.members_mark()}
+        if note:
+            answer["note"] = note
+        return _answer(answer, "ranks", objects(_MEMBER_NAMES, snapshot.rows(_MEMBERS)), limit)
+
+    def query(self, sql: str, limit: int) -> Json:
+        snapshot, note = self._reader.snapshot()
+        result = snapshot.query(sql, limit)
+        rows = [[json_value(value) for value in row] for row in result.rows]
+        kept = within_budget(rows)
+        return _currency(snapshot, note) | {
+            "columns": result.names,
+            "rows": kept,
+            "truncated": result.has_more or len(kept) < len(rows),
+        }
+
+
+def _part_of_bill(snapshot: Snapshot, part: str, bill: Json) -> list[Json]:
+    table, order, names = _PARTS_OF_BILL[part]
+    columns = ", ".join(f'"{name}"' for name in names)
+    rows = snapshot.rows(
+        f"SELECT {columns} FROM {table} WHERE shop_id = ? AND bill_id = ? ORDER BY {order}",
+        [bill["shop_id"], bill["id"]],
+    )
+    return objects(names, rows)
+
+
+def _answer(answer: Json, name: str, rows: list[Json], limit: int) -> Json:
+    kept = within_budget(rows[:limit])
+    return answer | {name: kept, "total": len(rows), "truncated": len(kept) < len(rows)}
+
+
+def _require_shops(snapshot: Snapshot, shop_ids: Sequence[str]) -> None:
+    known = {row[0] for row in snapshot.rows("SELECT shop_id FROM shops")}
+    if unknown := [shop_id for shop_id in shop_ids if shop_id not in known]:
+        raise QueryRefused(f"Shop {unknown[0]!r} is not in this copy. list_shops returns the IDs of all shops.")
+
+
+def _currency(snapshot: Snapshot, note: str | None, shop_ids: Sequence[str] = ()) -> Json:
+    """Return `asOf`: the answer includes every change up to this instant, for all shops that it is about.
+
+    Shops whose first pull has not ended have no such instant, and are listed. So is
+    what the copy was limited to, because everything else is missing from it.
+    """
+    concerned = shop_ids or [row[0] for row in snapshot.rows("SELECT shop_id FROM shops WHERE removed_at IS NULL")]
+    marks = {shop_id: snapshot.progress.mark_of(shop_id) for shop_id in concerned}
+    answer: Json = {"asOf": earliest(marks.values())}
+    if incomplete := sorted(shop_id for shop_id, mark in marks.items() if not mark):
+        answer["incompleteShops"] = incomplete[:MAX_ROWS]
+    if limits := {name: value for name, value in snapshot.progress.selection.items() if value is not None}:
+        answer["copyContainsOnly"] = limits
+    if note:
+        answer["note"] = note
+    return answer

@@ -1,0 +1,48 @@
+"""An assistant: the MCP SDK's own client, which starts `counterfoil mcp` as a process and calls its tools."""
+
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp_types import TextContent
+
+Json = dict[str, Any]
+
+
+class Refused(Exception):
+    """The tool answered with an error."""
+
+
+class Assistant:
+    """A connected client. Each call returns the structured content of the answer."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def ask(self, tool: str, **arguments: Any) -> Json:
+        result = await self.client.call_tool(tool, arguments)
+        text = "".join(block.text for block in result.content if isinstance(block, TextContent))
+        if result.is_error:
+            raise Refused(text)
+        assert isinstance(result.structured_content, dict)
+        return result.structured_content
+
+
+def with_assistant(copy: Path, talk: Callable[[Assistant], Coroutine[Any, Any, None]]) -> None:
+    """Start the server on this copy, hold a conversation, and stop the server."""
+    parameters = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "counterfoil", "mcp", "--copy", str(copy)],
+        env={"PYTHONPATH": os.environ.get("PYTHONPATH", ""), "PATH": os.environ["PATH"]},
+    )
+
+    async def conversation() -> None:
+        async with Client(parameters) as client:
+            await talk(Assistant(client))
+
+    anyio.run(conversation)

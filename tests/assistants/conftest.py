@@ -1,0 +1,57 @@
+"""A copy in DuckDB that was pulled from a real service, with personal data in every place that can hold it."""
+
+from pathlib import Path
+
+import pytest
+
+import records as r
+from client.pulled_copy import PLENTY, Copy
+from client.targets import duckdb_target
+from running_service import RunningService
+
+# Each of these texts is in the copy and must not be in any answer.
+CANARIES = {
+    "phone": "0899999999",
+    "email": "canary.person@example.com",
+    "cashier": "Canary Cashier",
+    "table": "Table of Mr Canary",
+    "reason": "canary reason",
+    "coupon": "CANARY-CODE",
+    "label": "canary label",
+}
+
+
+@pytest.fixture
+def branch() -> r.Record:
+    return r.branch(name="Riverside", categories=[{"id": "c-soups", "name": "Soups"}])
+
+
+@pytest.fixture
+def copy(service: RunningService, branch: r.Record, tmp_path: Path) -> Copy:
+    """A copy of one branch that has been pulled with a key that may read personal data."""
+    people = {"tel": CANARIES["phone"], "email": CANARIES["email"], "labels": [CANARIES["label"]]}
+    member = r.member(branch, id="m-1", coupons=[{"code": CANARIES["coupon"]}], **people)
+    staff = {"cashier": CANARIES["cashier"], "table": {"id": "t1", "name": CANARIES["table"]}}
+    soup = r.line(name="Soup", qty=2, unitPrice=60.05, total=120.10)
+    tip = r.line(productId="p-tip", name="Tip", total=20, tip=True, categoryIds=[])
+    gone = r.line(productId="p-gone", name="Cancelled dish", cancelled=True)
+    service.load(
+        branch,
+        r.base(branch),
+        member,
+        r.bill(branch, id="b-1", memberId="m-1", lines=[soup, tip], amounts={"net": 140.10, "tip": 20}, **staff),
+        r.bill(branch, id="b-2", lines=[soup, gone], amounts={"net": 0.1}, receiptNumber="R-2", **staff),
+        r.bill(branch, id="b-3", lines=[soup], amounts={"net": 0.2}, closedAt="2026-01-02T18:30:00+07:00", **staff),
+        r.bill(branch, id="b-4", amounts={"net": 500}, void={"reason": CANARIES["reason"]}, **staff),
+        r.bill(branch, id="b-5", amounts={"net": 7}, closedAt=None, **staff),
+    )
+    key = service.key(franchise=branch["franchiseId"], personal_data=True, **PLENTY)
+    copy = Copy(service, key, duckdb_target(tmp_path), personal=True)
+    copy.pull()
+    return copy
+
+
+@pytest.fixture
+def file(copy: Copy, tmp_path: Path) -> Path:
+    """The file of the copy, after the pull."""
+    return tmp_path / "copy.duckdb"

@@ -1,0 +1,460 @@
+"""Tests for `counterfoil mcp`: the answers of its tools, through the MCP SDK's own client and a real process."""
+
+import contextlib
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import records as r
+from assistants.assistant import Assistant, Refused, with_assistant
+from assistants.conftest import CANARIES
+from client.pulled_copy import Copy
+from client.targets import TARGETS
+from counterfoil.client.tables import TABLES, Kind
+from counterfoil.mcp.columns import PUBLISHED, WITHHELD
+from counterfoil.mcp.questions import MAX_ROWS, Period, Questions
+from counterfoil.mcp.snapshot import PULL_RUNNING, CopyReader, QueryRefused
+from counterfoil.mcp.sources import CopyError, CopyLocked, fill
+from counterfoil.mcp.values import MAX_ANSWER_BYTES, decimal_text
+from running_service import RunningService
+
+TOOLS = {"copy_state", "list_shops", "sales", "product_mix", "find_bill", "member_summary", "query"}
+
+
+@contextlib.contextmanager
+def questions(file: Path, wait_sec: float = 0.0) -> Iterator[Questions]:
+    """Ask without a process in between, for tests that need no protocol."""
+    with contextlib.closing(CopyReader(file, wait_sec)) as reader:
+        yield Questions(reader)
+
+
+# --- the protocol --------------------------------------------------------------------
+
+
+def test_every_tool_is_marked_as_read_only_and_explained(file: Path) -> None:
+    async def talk(assistant: Assistant) -> None:
+        tools = (await assistant.client.list_tools()).tools
+        assert {tool.name for tool in tools} == TOOLS
+        assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
+        assert all(tool.description for tool in tools)
+        assert len(json.dumps([tool.model_dump(mode="json") for tool in tools])) < 16_000
+
+    with_assistant(file, talk)
+
+
+def test_an_assistant_gets_sales_products_bills_and_shops_with_the_time_they_are_as_of(
+    file: Path, copy: Copy, branch: r.Record
+) -> None:
+    server_time = copy.service.get("shops", copy.key).json()["serverTime"]
+
+    async def talk(assistant: Assistant) -> None:
+        sales = await assistant.ask("sales", group_by=["day", "shop"], first_day="2026-01-01", last_day="2026-01-02")
+        assert [(row["day"], row["bills"], row["voids"], row["revenue"]) for row in sales["groups"]] == [
+            ("2026-01-01", 2, 1, "120.20"),
+            ("2026-01-02", 1, 0, "0.20"),
+        ]
+        assert sales["totals"]["net"] == "140.40"
+        assert sales["totals"]["tips"] == "20.00"
+        mix = await assistant.ask("product_mix")
+        assert [(row["name"], row["quantity"], row["total"]) for row in mix["products"]] == [("Soup", "7.00", "480.30")]
+        found = await assistant.ask("find_bill", bill_id="b-1")
+        [bill] = found["bills"]
+        assert bill["net"] == "140.10"
+        assert [line["unit_price"] for line in bill["items"]] == ["60.05", "120.00"]
+        assert bill["payments"] == [{"name": "Cash", "amount": "120.00", "change": "0.00"}]
+        shops = await assistant.ask("list_shops")
+        assert [(shop["shopId"], shop["bills"]) for shop in shops["shops"]] == [(branch["id"], 5)]
+        summary = await assistant.ask("member_summary")
+        assert [(row["rank"], row["members"], row["points"]) for row in summary["ranks"]] == [("gold", 1, "100.00")]
+        for answer in (sales, mix, found, shops, summary, await assistant.ask("query", sql="SELECT 1")):
+            assert answer["asOf"] == server_time
+
+    with_assistant(file, talk)
+
+
+def test_wrong_arguments_and_statements_are_answered_with_an_error_and_the_server_stays(file: Path) -> None:
+    async def talk(assistant: Assistant) -> None:
+        mistakes: list[tuple[str, dict[str, Any], str]] = [
+            ("sales", {"shop_ids": ["nowhere"]}, "list_shops"),
+            ("sales", {"group_by": ["cashier"]}, "group_by"),
+            ("sales", {"first_day": "yesterday"}, "first_day"),
+            ("sales", {"limit": 100_000}, "limit"),
+            ("find_bill", {}, "bill_id"),
+            ("query", {"sql": "SELECT tel FROM members"}, "tel"),
+            ("query", {"sql": "DELETE FROM bills"}, "single SELECT"),
+        ]
+        for tool, arguments, told in mistakes:
+            with pytest.raises(Refused, match=told):
+                await assistant.ask(tool, **arguments)
+        assert (await assistant.ask("query", sql="SELECT count(*) FROM bills"))["rows"] == [[5]]
+
+    with_assistant(file, talk)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_is_stopped_ends_at_once_and_leaves_no_files(
+    number: signal.Signals, file: Path, tmp_path: Path
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    server = subprocess.Popen(
+        [sys.executable, "-m", "counterfoil", "mcp", "--copy", file],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"TMPDIR": str(temporary)},
+    )
+    assert server.stdin
+    assert server.stdout
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    messages: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": client},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "copy_state", "arguments": {}}},
+    ]
+    for message in messages:
+        server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        server.stdin.flush()
+    answers = [json.loads(server.stdout.readline()) for _ in range(2)]
+    assert answers[1]["result"]["structuredContent"]["rows"]["bills"] == 5
+    assert list(temporary.rglob("*"))
+    assert [path for path in temporary.rglob("*") if path.is_file()] == []
+    server.send_signal(number)
+    assert server.wait() == -number
+    assert list(temporary.iterdir()) == []
+    server.communicate()
+
+
+# --- privacy ---------------------------------------------------------------------------
+
+
+def test_each_column_of_a_copy_is_either_published_or_withheld() -> None:
+    for table in TABLES:
+        published, withheld = set(PUBLISHED.get(table.name, ())), set(WITHHELD.get(table.name, ()))
+        assert not published & withheld
+        assert published | withheld == {column.name for column in table.columns}, table.name
+
+
+def test_no_answer_contains_personal_data(file: Path, copy: Copy) -> None:
+    held = str(copy.held())
+    assert all(canary in held for canary in CANARIES.values())
+    with contextlib.closing(CopyReader(file)) as reader:
+        ask = Questions(reader)
+        answers: list[Any] = [ask.copy_state(), ask.list_shops(MAX_ROWS), ask.member_summary(MAX_ROWS)]
+        answers += [ask.sales([group], Period(), MAX_ROWS) for group in ("day", "hour", "shop", "channel")]
+        answers += [ask.find_bill(bill_id, None, None) for bill_id in ("b-1", "b-4")]
+        tables = [row[0] for row in ask.query("SELECT table_name FROM duckdb_tables()", MAX_ROWS)["rows"]]
+        assert sorted(tables) == sorted(PUBLISHED)
+        answers += [ask.query(f"FROM {table}", MAX_ROWS) for table in tables]
+        token = copy.service.token("m-1")
+    written = json.dumps(answers, ensure_ascii=False)
+    assert "b-1" in written
+    assert [text for text in (*CANARIES.values(), token) if text in written] == []
+
+
+def test_the_snapshot_contains_no_personal_data(file: Path, tmp_path: Path, copy: Copy) -> None:
+    snapshot = tmp_path / "snapshot.duckdb"
+    with duckdb.connect(str(snapshot)) as db:
+        fill(db, file, tmp_path / "rows.ndjson")
+    stored = snapshot.read_bytes()
+    assert b"Riverside" in stored
+    hidden = [*CANARIES.values(), copy.service.token("m-1")]
+    assert [text for text in hidden if text.encode() in stored] == []
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1; DROP TABLE bills",
+        "DROP TABLE bills",
+        "INSERT INTO shops (shop_id) VALUES ('x')",
+        "UPDATE bills SET net = 0",
+        "WITH x AS (SELECT 1) DELETE FROM bills",
+        "CREATE TABLE mine AS SELECT 1",
+        "ATTACH '{file}' AS pulled (READ_ONLY)",
+        "FROM '{file}'",
+        "SELECT * FROM read_text('/etc/passwd')",
+        "SELECT * FROM read_blob('{file}')",
+        "SELECT * FROM glob('/*')",
+        "COPY bills TO '{folder}/out.csv'",
+        "EXPORT DATABASE '{folder}/out'",
+        "SET enable_external_access = true",
+        "PRAGMA database_list",
+        "INSTALL httpfs",
+        "CALL pragma_version()",
+        "SELECT * FROM pulled.members",
+        "SELECT email FROM members",
+        "SELECT getenv('HOME')",
+        "SELECT * FROM query('ATTACH ''{file}'' AS pulled')",
+        "SELECT * FROM sniff_csv('{file}')",
+        "",
+        "no SQL at all",
+    ],
+)
+def test_a_statement_that_writes_or_leaves_the_snapshot_is_refused(sql: str, file: Path, tmp_path: Path) -> None:
+    before = file.read_bytes()
+    with questions(file) as ask:
+        with pytest.raises(QueryRefused):
+            ask.query(sql.format(file=file, folder=tmp_path), MAX_ROWS)
+        assert ask.query("SELECT count(*) FROM bills", 1)["rows"] == [[5]]
+    assert file.read_bytes() == before
+    assert not list(tmp_path.glob("out*"))
+
+
+@pytest.mark.parametrize("text", ["b-1' OR '1'='1", "'; DROP TABLE bills; --", '" OR 1=1', "\0", "%"])
+def test_a_value_is_never_part_of_a_statement(text: str, file: Path) -> None:
+    with questions(file) as ask:
+        assert ask.find_bill(text, None, None)["bills"] == []
+        assert ask.find_bill(None, text, text)["bills"] == []
+        with pytest.raises(QueryRefused, match="is not in this copy"):
+            ask.sales(["day"], Period(shop_ids=[text]), 10)
+        assert ask.copy_state()["rows"]["bills"] == 5
+
+
+# --- figures -----------------------------------------------------------------------------
+
+
+def test_sums_of_money_are_exact(file: Path) -> None:
+    with questions(file) as ask:
+        answer = ask.query("SELECT sum(net), avg(net) FROM bills WHERE id IN ('b-2', 'b-3')", 10)
+        assert answer["rows"] == [["0.30", "0.15"]]
+        totals = ask.sales((), Period(), 1)["totals"]
+    net = Decimal("140.10") + Decimal("0.10") + Decimal("0.20") + 7
+    assert totals == {
+        "bills": 4,
+        "voids": 1,
+        "net": decimal_text(net),
+        "tips": "20.00",
+        "revenue": decimal_text(net - 20),
+        "discounts": "0.00",
+    }
+
+
+def test_hours_and_months_are_in_the_time_of_the_shop(file: Path) -> None:
+    with questions(file) as ask:
+        hours = {row["hour"]: row["bills"] for row in ask.sales(["hour"], Period(), 100)["groups"]}
+        assert hours == {12: 2, 18: 1, None: 1}
+        months = {row["month"]: row["bills"] for row in ask.sales(["month"], Period(), 100)["groups"]}
+        assert months == {"2026-01": 3, None: 1}
+
+
+def test_categories_are_named_and_leave_out_tips_and_cancelled_lines(file: Path) -> None:
+    with questions(file) as ask:
+        [soups] = ask.product_mix("category", Period(), 10)["products"]
+    assert (soups["categoryId"], soups["name"], soups["quantity"]) == ("c-soups", "Soups", "7.00")
+
+
+def test_a_long_answer_is_cut_and_says_so(file: Path) -> None:
+    with questions(file) as ask:
+        few = ask.query("FROM range(1000)", 10)
+        assert (len(few["rows"]), few["truncated"]) == (10, True)
+        wide = ask.query("SELECT repeat('x', 900) FROM range(500)", MAX_ROWS)
+        assert wide["truncated"]
+        assert len(json.dumps(wide)) < MAX_ANSWER_BYTES + 2_000
+        groups = ask.sales(["day"], Period(), 1)
+        assert (groups["total"], groups["truncated"], len(groups["groups"])) == (3, True, 1)
+
+
+# --- copies that change -------------------------------------------------------------------
+
+
+def test_an_answer_after_the_next_pull_is_from_the_new_copy(
+    file: Path, copy: Copy, branch: r.Record, service: RunningService
+) -> None:
+    with questions(file) as ask:
+        assert ask.sales((), Period(), 1)["totals"]["bills"] == 4
+        service.clock.advance(60)
+        service.load(r.bill(branch))
+        copy.pull()
+        answer = ask.sales((), Period(), 1)
+    assert answer["totals"]["bills"] == 5
+    assert answer["asOf"] > "2026-01-01T00:01:00"
+
+
+def test_a_pull_can_write_while_the_server_runs(file: Path, copy: Copy) -> None:
+    with questions(file) as ask:
+        ask.copy_state()
+        held = "import duckdb, sys; duckdb.connect(sys.argv[1]).execute('CREATE TABLE t (a INT)')"
+        subprocess.run([sys.executable, "-c", held, file], check=True)
+
+
+@contextlib.contextmanager
+def held_open_by_a_writer(file: Path) -> Iterator[None]:
+    """Keep the file open for writing in another process, as a pull does, and commit a change at the end."""
+    source = (
+        "import duckdb, sys; db = duckdb.connect(sys.argv[1]); db.execute('CREATE OR REPLACE TABLE t AS SELECT 1');"
+        "db.execute('CHECKPOINT'); print('open', flush=True); sys.stdin.read(); db.close()"
+    )
+    other = subprocess.Popen([sys.executable, "-c", source, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert other.stdout
+    assert other.stdout.readline() == b"open\n"
+    try:
+        yield
+    finally:
+        other.communicate()
+
+
+def test_while_a_pull_writes_answers_come_from_before_it_and_say_so(file: Path) -> None:
+    with questions(file) as ask:
+        ask.copy_state()
+        with held_open_by_a_writer(file):
+            answer = ask.sales((), Period(), 1)
+            assert answer["note"] == PULL_RUNNING
+            assert answer["totals"]["bills"] == 4
+        assert "note" not in ask.sales((), Period(), 1)
+
+
+def test_the_first_question_during_a_pull_is_told_to_wait_or_waits(file: Path) -> None:
+    with held_open_by_a_writer(file), questions(file) as ask, pytest.raises(CopyLocked, match="A pull is writing"):
+        ask.copy_state()
+    answers: list[Any] = []
+    with questions(file, wait_sec=60) as ask:
+        with held_open_by_a_writer(file):
+            waiting = threading.Thread(target=lambda: answers.append(ask.copy_state()))
+            waiting.start()
+        waiting.join()
+    assert answers[0]["rows"]["bills"] == 5
+
+
+def test_what_a_killed_pull_has_committed_is_in_the_answers(file: Path) -> None:
+    source = (
+        "import duckdb, os, sys; db = duckdb.connect(sys.argv[1]);"
+        "db.execute(\"INSERT INTO shops (shop_id) VALUES ('committed')\"); os._exit(9)"
+    )
+    with questions(file) as ask:
+        before = ask.copy_state()["rows"]["shops"]
+        assert subprocess.run([sys.executable, "-c", source, file], check=False).returncode == 9
+        log = file.with_name(f"{file.name}.wal")
+        assert log.exists()
+        assert ask.copy_state()["rows"]["shops"] == before + 1
+        assert log.exists()
+
+
+def test_a_shop_that_has_not_been_read_to_its_end_is_named(file: Path, branch: r.Record) -> None:
+    with duckdb.connect(str(file)) as db:
+        db.execute("UPDATE pull_state SET state = '{\"format\":1}'")
+    with questions(file) as ask:
+        answer = ask.sales((), Period(), 1)
+    assert answer["asOf"] is None
+    assert answer["incompleteShops"] == [branch["id"]]
+
+
+def test_a_copy_with_one_mark_for_all_shops_says_what_it_is_limited_to(file: Path) -> None:
+    state = {
+        "format": 2,
+        "feed": {"mark": "x", "as_of": "2026-01-03T00:00:00.000Z"},
+        "selection": {"since": "2026-01-01"},
+    }
+    with duckdb.connect(str(file)) as db:
+        db.execute("UPDATE pull_state SET state = ?", [json.dumps(state)])
+    with questions(file) as ask:
+        answer = ask.sales((), Period(), 1)
+    assert answer["asOf"] == "2026-01-03T00:00:00.000Z"
+    assert answer["copyContainsOnly"] == {"since": "2026-01-01"}
+    assert "incompleteShops" not in answer
+
+
+def test_a_copy_of_a_later_release_is_refused(file: Path) -> None:
+    with duckdb.connect(str(file)) as db:
+        db.execute("UPDATE pull_state SET state = '{\"format\":99}'")
+    with questions(file) as ask, pytest.raises(CopyError, match="Upgrade Counterfoil"):
+        ask.copy_state()
+
+
+def test_a_copy_of_an_older_release_lacks_a_column_and_is_read_all_the_same(file: Path) -> None:
+    with duckdb.connect(str(file)) as db:
+        db.execute("ALTER TABLE bills DROP COLUMN service_type")
+    with questions(file) as ask:
+        groups = ask.sales(["service_type"], Period(), 10)["groups"]
+    assert [row["serviceType"] for row in groups] == [None]
+
+
+# --- other kinds of files -------------------------------------------------------------------
+
+
+def as_sqlite(source: Path, target: Path) -> None:
+    """Write the tables of a DuckDB copy to SQLite, with decimals, instants and lists as text."""
+    columns: dict[str, list[tuple[str, Kind]]] = {"pull_state": [("state", Kind.TEXT)]}
+    for table in TABLES:
+        columns[table.name] = [(column.name, column.kind) for column in table.columns]
+    with duckdb.connect(str(source)) as db, contextlib.closing(sqlite3.connect(target)) as out:
+        for table_name, found in columns.items():
+            names = ", ".join(f'"{name}"' for name, _ in found)
+            texts = ", ".join(f'{"to_json" if kind is Kind.TEXTS else ""}("{name}")::VARCHAR' for name, kind in found)
+            rows = db.execute(f"SELECT {texts} FROM {table_name}").fetchall()  # noqa: S608 - our own names
+            out.execute(f"CREATE TABLE {table_name} ({names})")
+            places = ", ".join("?" * len(found))
+            out.executemany(f"INSERT INTO {table_name} VALUES ({places})", rows)  # noqa: S608
+        out.commit()
+
+
+def test_a_copy_in_sqlite_gives_the_same_answers(file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "copy.sqlite3"
+    as_sqlite(file, other)
+    with questions(file) as ask, questions(other) as ask_other:
+        for group in ("day", "hour", "shop", "channel"):
+            assert ask_other.sales([group], Period(), 100) == ask.sales([group], Period(), 100)
+        assert ask_other.product_mix("category", Period(), 100) == ask.product_mix("category", Period(), 100)
+        assert ask_other.find_bill("b-1", None, None) == ask.find_bill("b-1", None, None)
+        assert ask_other.list_shops(10) == ask.list_shops(10)
+        assert ask_other.member_summary(10) == ask.member_summary(10)
+
+
+# Kinds of targets that are files, and the path of each in its folder.
+PATHS = {"duckdb": "copy.duckdb", "sqlite": "copy.sqlite", "parquet": "parquet"}
+
+
+@pytest.mark.parametrize("kind", sorted(PATHS.keys() & TARGETS.keys()))
+def test_a_copy_of_any_kind_that_a_pull_wrote_is_answered_from_with_its_time(
+    kind: str, copy: Copy, file: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "other"
+    other = Copy(copy.service, copy.key, TARGETS[kind](folder), personal=True)
+    other.pull()
+    with questions(file) as ask, questions(folder / PATHS[kind]) as ask_other:
+        for group in ("day", "hour", "shop", "channel", "service_type"):
+            assert ask_other.sales([group], Period(), 100) == ask.sales([group], Period(), 100)
+        assert ask_other.product_mix("category", Period(), 100) == ask.product_mix("category", Period(), 100)
+        assert ask_other.find_bill("b-1", None, None) == ask.find_bill("b-1", None, None)
+        assert ask_other.list_shops(10) == ask.list_shops(10)
+        assert ask_other.member_summary(10) == ask.member_summary(10)
+
+
+@pytest.mark.parametrize("content", [None, b"no database at all", b"SQLite format 3\0" + bytes(4080)])
+def test_a_file_that_is_not_a_copy_is_reported_in_one_sentence(content: bytes | None, tmp_path: Path) -> None:
+    file = tmp_path / "other"
+    if content is not None:
+        file.write_bytes(content)
+    with questions(file) as ask, pytest.raises(CopyError, match="other"):
+        ask.copy_state()
+
+
+def test_a_database_that_no_pull_wrote_is_refused(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "mine.duckdb")) as db:
+        db.execute("CREATE TABLE bills (a INT)")
+    with questions(tmp_path / "mine.duckdb") as ask, pytest.raises(CopyError, match="was not written by"):
+        ask.copy_state()
+
+
+def test_the_command_reports_a_missing_copy_and_exits(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "counterfoil", "mcp", "--copy", tmp_path / "none.duckdb"],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "Run `counterfoil pull` first" in done.stderr
