@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,56 @@ def test_conflicting_options_are_refused(
 ) -> None:
     monkeypatch.chdir(EXAMPLES)
     assert message in counterfoil.bare("import", *arguments, status=2).output
+
+
+def test_an_output_that_is_a_pipe_is_written_to_and_not_replaced(
+    counterfoil: Command, tmp_path: Path, mapping: Path
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR)
+    try:
+        file = export(tmp_path, "A1,14/11/2026 18:05,240.00")
+        counterfoil("import", "--format", "csv", "--mapping", mapping, file, "-o", pipe)
+        assert pipe.is_fifo()
+        assert [json.loads(line)["kind"] for line in os.read(reader, 10_000).splitlines()] == ["shop", "bill"]
+    finally:
+        os.close(reader)
+
+
+def test_an_empty_output_name_is_misuse(counterfoil: Command, tmp_path: Path, mapping: Path) -> None:
+    file = export(tmp_path, "A1,14/11/2026 18:05,240.00")
+    error = counterfoil("import", "--format", "csv", "--mapping", mapping, file, "-o", "", status=2).stderr
+    assert "--output needs the name of a file" in error
+
+
+def test_a_mapping_with_thousands_of_brackets_is_refused(counterfoil: Command, tmp_path: Path, mapping: Path) -> None:
+    mapping.write_text("x=" + "[" * 5_000, "utf-8")
+    file = export(tmp_path, "A1,14/11/2026 18:05,240.00")
+    error = counterfoil("import", "--format", "csv", "--mapping", mapping, file, status=1).stderr
+    assert "is not valid TOML" in error
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (bytes(range(256)) * 40, "is not a CSV file, because it contains NUL bytes"),
+        (b"PK\x03\x04\0\0\0", "is an Excel workbook or a ZIP archive"),
+    ],
+)
+def test_a_proposal_for_a_binary_file_is_refused(
+    counterfoil: Command, tmp_path: Path, content: bytes, said: str
+) -> None:
+    file = tmp_path / "binary"
+    file.write_bytes(content)
+    assert said in counterfoil("import", "--infer", file, status=1).stderr
+
+
+def test_a_proposal_for_headings_with_control_characters_is_valid_toml(counterfoil: Command, tmp_path: Path) -> None:
+    file = tmp_path / "odd.csv"
+    file.write_bytes(b'Bill No,Date,Total,"No\nte\x01","\x7f"\n1,14/11/2026 10:00,5,a,b\n')
+    proposal = tomllib.loads(counterfoil("import", "--infer", file).stdout)
+    assert proposal["bill"]["id"] == "Bill No"
 
 
 def test_a_mapping_that_exists_is_not_overwritten_by_a_proposal(counterfoil: Command, tmp_path: Path) -> None:

@@ -121,6 +121,10 @@ def test_a_folder_that_has_only_other_files_fails(counterfoil: Command, tmp_path
     assert "use `counterfoil import`" in error
 
 
+def test_an_empty_device_is_an_empty_delivery(counterfoil: Command) -> None:
+    assert counterfoil.json("load", "/dev/null")["emptyFiles"] == ["null"]
+
+
 def test_an_empty_folder_is_an_empty_delivery(counterfoil: Command, tmp_path: Path) -> None:
     folder = tmp_path / "nothing"
     folder.mkdir()

@@ -165,7 +165,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
         propose_mapping(_files(request), request.line_files, request.payment_files, request.shop, request.output)
         return
-    _check(ctx, request)
+    _check_options(ctx, request)
     _require_distinct_files(ctx, request)
     tally = ImportTally(rejects_file=request.rejects)
     rejects = ImportRejects(request.rejects)
@@ -205,18 +205,28 @@ def _require_distinct_files(ctx: click.Context, request: ImportRequest) -> None:
         raise click.UsageError("The same file was given twice. Name each file once.", ctx)
 
 
-def _check(ctx: click.Context, request: ImportRequest) -> None:
-    """Refuse options that cannot be used together."""
+def _check_options(ctx: click.Context, request: ImportRequest) -> None:
+    """Refuse options that are invalid or cannot be used together."""
+    if not request.output:
+        raise click.UsageError("--output needs the name of a file.", ctx)
     if request.format_name is None:
         raise click.UsageError(f"Missing option '--format'. Choose from: {', '.join(FORMATS)}.", ctx)
     if request.timezone is not None and zone_named(request.timezone) is None:
         raise click.UsageError(f"{request.timezone!r} is not a valid time zone. Use a name such as Asia/Bangkok.", ctx)
+    _check_destination(ctx, request)
+    _check_sources(ctx, request)
+
+
+def _check_destination(ctx: click.Context, request: ImportRequest) -> None:
     if request.is_load and request.output != STANDARD_OUTPUT:
         raise click.UsageError("Use --load or --output, not both.", ctx)
     if request.as_json and not request.is_load and request.output == STANDARD_OUTPUT:
         raise click.UsageError(
             "--json needs --load or --output, because otherwise the records are written to standard output.", ctx
         )
+
+
+def _check_sources(ctx: click.Context, request: ImportRequest) -> None:
     if request.format_name == DATABASE:
         if request.files or request.line_files or request.payment_files or not request.url or not request.mapping:
             raise click.UsageError("--format database needs --url and --mapping, and takes no files.", ctx)

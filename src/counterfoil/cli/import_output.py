@@ -42,18 +42,26 @@ def write_records(records: Iterable[ImportedRecord], output: str, tally: ImportT
         print_tally(tally, to_stderr=True)
         return
     path = Path(output)
-    draft = path.with_name(f"{path.name}.partial")
-    try:
-        with draft.open("wb") as file:
-            for one in records:
-                file.write(_encode(one.record) + b"\n")
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    if path.exists() and not path.is_file():
+        # A pipe or a device is written to directly. A finished file in its place would replace it.
+        _write_to(path, records)
+    else:
+        draft = path.with_name(f"{path.name}.partial")
+        try:
+            _write_to(draft, records)
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
     if as_json:
         print_json(tally_view(tally))
     else:
         print_tally(tally, to_stderr=False)
+
+
+def _write_to(path: Path, records: Iterable[ImportedRecord]) -> None:
+    with path.open("wb") as file:
+        for one in records:
+            file.write(_encode(one.record) + b"\n")
 
 
 def without_known_shops(settings: Settings, found: Iterable[Imported]) -> Iterator[Imported]:

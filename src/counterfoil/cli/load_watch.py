@@ -19,6 +19,7 @@ from counterfoil.domain.intake import HEARTBEAT_MS
 from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, printable_name
 from counterfoil.ingest.spool import Spool, reasons
+from counterfoil.machine.signals import stop_signals
 from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, SettingsError
 
@@ -55,7 +56,7 @@ class StopRequest:
                 raise KeyboardInterrupt
             self._event.set()
 
-        previous = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+        previous = {number: signal.signal(number, handle) for number in (*stop_signals(), signal.SIGINT)}
         try:
             yield
         finally:
