@@ -163,7 +163,8 @@ def test_a_port_in_use_is_reported_before_any_work(counterfoil: Command, store: 
 
 
 def test_an_address_that_this_machine_does_not_have_is_named_with_its_flag(counterfoil: Command) -> None:
-    assert "Choose another with --host" in counterfoil("serve", "--host", "192.0.2.1", status=1).stderr
+    for host in ("192.0.2.1", "é" * 300):
+        assert "Choose another with --host" in counterfoil("serve", "--host", host, status=1).stderr
     refused = counterfoil("serve", "--port", free_port("127.0.0.1"), "--admin-host", "192.0.2.1", status=1).stderr
     assert "Choose another with --admin-host" in refused
 

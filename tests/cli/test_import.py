@@ -204,6 +204,23 @@ def test_a_mapping_that_exists_is_not_overwritten_by_a_proposal(counterfoil: Com
 
 
 @pytest.mark.long
+def test_a_check_converts_everything_and_writes_nothing(
+    counterfoil: Command, store: Path, tmp_path: Path, mapping: Path
+) -> None:
+    file = export(tmp_path, "A1,14/11/2026 18:05,240.00", "A2,14/11/2026 18:06,many")
+    before = sorted(tmp_path.iterdir())
+    arguments = ("import", "--format", "csv", "--mapping", mapping, file, "--check")
+    text = counterfoil(*arguments, status=3).stdout
+    assert "bills       1 converted" in text
+    assert "export.csv line 3" in text
+    assert text.endswith("Nothing was written. Run the same command without --check to convert the export.\n")
+    told = counterfoil.json(*arguments, "--load", "--with-shops", status=3)
+    assert (told["check"], told["wouldLoad"], told["import"]["rejected"]) == (True, 2, 1)
+    assert sorted(tmp_path.iterdir()) == before
+    assert not store.exists()
+    assert "--check writes no files" in counterfoil(*arguments, "-o", tmp_path / "new", status=2).stderr
+
+
 def test_a_large_export_is_joined_in_bounded_memory(tmp_path: Path) -> None:
     """Joins 100,000 bills with 300,000 lines, which are in reverse order in their file."""
     bills, lines, mapping = tmp_path / "bills.csv", tmp_path / "lines.csv", tmp_path / "mapping.toml"
