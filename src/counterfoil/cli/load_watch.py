@@ -15,6 +15,7 @@ from msgspec import Struct
 from counterfoil import bootstrap
 from counterfoil.cli.load_report import print_report
 from counterfoil.cli.load_run import LoadReport, new_rejects_path, run_load
+from counterfoil.cli.recording import is_without_store, record_new_store
 from counterfoil.domain.intake import HEARTBEAT_MS
 from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, printable_name
@@ -143,7 +144,10 @@ class FolderWatch:
         """Record in the store that this watcher is running or has stopped. When it stops, do not wait for the store."""
 
         def call() -> None:
+            is_new = not self._reported and is_without_store(self._settings)
             with closing(bootstrap.ledger(self._settings)) as ledger:
+                if is_new:
+                    record_new_store(self._settings)
                 self._report_to(ledger, files, quarantined, is_stopped=is_stopped)
 
         self._retried(call)
