@@ -177,10 +177,21 @@ class FileSet(Source):
     def lines(self) -> Iterator[SourceLine]:
         done = 0
         damage = Damage()
+        only_bills = set()
         for bills in (False, True):
             for file in self._files:
                 self.position = lambda file=file, before=done: before + file.position()  # type: ignore[misc]
-                yield from (line for line in damage.skipped(file) if _is_bill(line.text) is bills)
+                if bills and file in only_bills:
+                    # The kinds of the lines are known from the first time, so they are not looked at again.
+                    yield from damage.skipped(file)
+                else:
+                    has_others = False
+                    for line in damage.skipped(file):
+                        if _is_bill(line.text) is bills:
+                            has_others = True
+                            yield line
+                    if not (bills or has_others):
+                        only_bills.add(file)
                 done += file.total or 0
                 if not bills:
                     self.empty += file.empty
