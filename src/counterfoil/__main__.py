@@ -3,10 +3,17 @@
 Worker processes import this module again, so it must not import anything that a worker does not need.
 """
 
-from typing import NoReturn
+try:
+    import signal
+except KeyboardInterrupt:
+    raise SystemExit(130) from None
 
 
-def run() -> NoReturn:
+def run() -> None:
+    # Until the command can handle Ctrl-C, let it end the process without a traceback. If SIGINT is ignored, as in a
+    # background job of a shell, keep it so.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from counterfoil.cli import main
 
     main.run()

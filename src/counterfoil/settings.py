@@ -152,14 +152,15 @@ REFERENCE_CHOICES = ("on", "off")
 LOG_TARGETS = ("stderr", "stdout", "off")
 LOG_FORMATS = ("auto", "json", "text")
 # Minimum and maximum of each numeric setting; None means no maximum.
-_RANGES: dict[str, tuple[int, int | None]] = {
-    "workers": (1, None),
-    "batch": (1, None),
-    "silent_folder_min": (0, None),
+MAX_WORKERS = 256
+_RANGES: dict[str, tuple[int, int]] = {
+    "workers": (1, MAX_WORKERS),
+    "batch": (1, 100_000),
+    "silent_folder_min": (0, 10_000_000),
     "converters": (0, 64),
-    "tick_ms": (10, None),
-    "grace_sec": (0, None),
-    "replica_lag_ms": (1_000, None),
+    "tick_ms": (10, 60_000),
+    "grace_sec": (0, 86_400),
+    "replica_lag_ms": (1_000, 86_400_000),
     "pool_size": (1, 100),
     "pool_wait_ms": (10, 60_000),
     "connect_timeout_ms": (100, 60_000),
@@ -293,7 +294,7 @@ def _read_file(file: Path | None) -> dict[str, Any]:
         found = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"cannot read the settings file {file}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SettingsError(f"{file} is not valid TOML: {error}") from error
     unknown = sorted(set(found) - set(BY_NAME))
     if unknown:
@@ -328,10 +329,8 @@ def _check_listeners(values: Mapping[str, Any]) -> None:
 def _check(values: Mapping[str, Any]) -> None:
     _check_listeners(values)
     for name, (minimum, maximum) in _RANGES.items():
-        if maximum is not None and not minimum <= values[name] <= maximum:
+        if not minimum <= values[name] <= maximum:
             raise SettingsError(f"{name} must be between {minimum} and {maximum}, not {values[name]}", name)
-        if values[name] < minimum:
-            raise SettingsError(f"{name} must be at least {minimum}, not {values[name]}", name)
     if values["prefix"] and (not values["prefix"].startswith("/") or values["prefix"].endswith("/")):
         raise SettingsError(
             f"prefix must be empty, or start with a slash and not end with one; it is {values['prefix']!r}", "prefix"

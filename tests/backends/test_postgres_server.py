@@ -126,6 +126,15 @@ def test_each_role_can_do_its_work(shared: dict[str, str], tmp_path: Path) -> No
     node.close()
 
 
+@pytest.mark.parametrize("role", ["owner", "administration"])
+def test_the_owner_and_the_administration_can_prune(shared: dict[str, str], tmp_path: Path, role: str) -> None:
+    RunningService(tmp_path / "owner", store=shared["owner"]).close()
+    settings = {"COUNTERFOIL_STORE": shared[role], "COUNTERFOIL_SECRET": SECRET}
+    pruned = CliRunner().invoke(program, ["prune", "--json"], env=settings)
+    assert json.decode(pruned.stdout)["removals"] == 0
+    assert ("cannot delete removals from the change feed" in pruned.stderr) is (role == "administration")
+
+
 def test_a_node_on_a_store_without_init_names_the_commands_that_help(shared: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(StoreMismatch, match="`counterfoil init` with the owner's login, or `counterfoil load`"):
         RunningService(tmp_path, store=shared["serving"])

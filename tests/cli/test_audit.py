@@ -36,6 +36,16 @@ def test_every_command_that_changes_a_key_is_recorded_with_the_user_and_the_host
     assert entries[2]["changes"] == {"perMin": {"before": 60, "after": 120}}
 
 
+@pytest.mark.parametrize("arguments", [("load", "-"), ("keys", "issue", "--shop", "sh_1")])
+def test_a_command_that_creates_the_store_says_so_and_is_recorded(
+    counterfoil: Command, store: Path, arguments: tuple[str, ...]
+) -> None:
+    assert f"note: created the store {store}." in counterfoil(*arguments, stdin=b"\n").stderr
+    assert acts(counterfoil).count("store_created") == 1
+    assert "created the store" not in counterfoil(*arguments, stdin=b"\n").stderr
+    assert acts(counterfoil).count("store_created") == 1
+
+
 def test_the_user_who_called_sudo_is_named(counterfoil: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUDO_USER", "alice")
     issue(counterfoil)
@@ -54,10 +64,11 @@ def test_no_secret_of_a_key_reaches_the_audit(counterfoil: Command) -> None:
 def test_a_pipe_gets_one_line_per_entry(counterfoil: Command) -> None:
     key_id = issue(counterfoil, "--label", "ERP")
     counterfoil("keys", "update", key_id, "--per-day", "20000", "--messaging-lookup")
-    heading, latest, first = counterfoil("audit").stdout.splitlines()
+    heading, latest, first, created = counterfoil("audit").stdout.splitlines()
     assert heading.split() == ["time", "act", "key", "ID", "actor", "via", "host", "changes"]
     assert latest.endswith("perDay 10,000 -> 20,000; permissions none -> messaging-lookup")
     assert re.search(rf"Z  key_issued +{key_id} .* scope shop sh_1; label ERP; perMin 60; perDay 10,000$", first)
+    assert "store_created" in created
 
 
 def test_a_note_says_that_there_are_more_entries(counterfoil: Command) -> None:
@@ -65,12 +76,12 @@ def test_a_note_says_that_there_are_more_entries(counterfoil: Command) -> None:
         issue(counterfoil)
     limited = counterfoil("audit", "--limit", "2", "--json")
     assert "there are more entries; only the latest 2 are shown" in limited.stderr
-    assert "more entries" not in counterfoil("audit", "--limit", "3").stderr
+    assert "more entries" not in counterfoil("audit", "--limit", "4").stderr
 
 
 def test_older_entries_can_be_excluded(counterfoil: Command) -> None:
     issue(counterfoil)
-    assert acts(counterfoil, "--since", "1h") == ["key_issued"]
+    assert acts(counterfoil, "--since", "1h") == ["key_issued", "store_created"]
     assert acts(counterfoil, "--since", "2099-01-01T00:00+07:00") == []
     assert "no entries since then" in counterfoil("audit", "--since", "2099-01-01T00:00+07:00").stderr
     for wrong in ("yesterday", "2026-11-01", "", "7 days"):
@@ -86,7 +97,7 @@ def test_acts_on_the_whole_store_are_recorded(counterfoil: Command, store: Path,
     entries = counterfoil.json("audit")
     assert [entry["act"] for entry in entries] == ["file_recreated", "records_pruned", "store_created"]
     assert entries[0]["detail"] == "usage.sqlite3"
-    assert entries[1]["detail"] == "0 request records, 0 daily totals, 0 expired cursors"
+    assert entries[1]["detail"] == "0 request records, 0 daily totals, 0 expired cursors, 0 removals"
 
 
 def test_a_restore_is_recorded_and_keeps_the_entries_written_after_the_backup(
@@ -99,12 +110,12 @@ def test_a_restore_is_recorded_and_keeps_the_entries_written_after_the_backup(
     counterfoil("restore", tmp_path / "backup", "--replace", "--yes")
     entries = counterfoil.json("audit")
     assert {entry["act"] for entry in entries[:2]} == {"store_restored", "revocation_restored"}
-    assert [entry["act"] for entry in entries[2:]] == ["key_revoked", "key_changed", "key_issued"]
+    assert [entry["act"] for entry in entries[2:]] == ["key_revoked", "key_changed", "key_issued", "store_created"]
     (restored,) = (entry for entry in entries if entry["act"] == "store_restored")
     assert restored["detail"].startswith("the backup of 20")
     # A second restore of the same backup also keeps the entries.
     counterfoil("restore", tmp_path / "backup", "--replace", "--yes")
-    assert len(acts(counterfoil)) == 7
+    assert len(acts(counterfoil)) == 8
 
 
 def test_a_restore_of_another_store_does_not_mix_the_two_audits(tmp_path: Path) -> None:
@@ -114,7 +125,7 @@ def test_a_restore_of_another_store_does_not_mix_the_two_audits(tmp_path: Path) 
     for _ in range(3):
         issue(other)
     other("restore", tmp_path / "backup", "--replace", "--yes")
-    assert acts(other) == ["store_restored", "key_issued"]
+    assert acts(other) == ["store_restored", "key_issued", "store_created"]
 
 
 def forget_the_audit(store: Path) -> None:
@@ -128,7 +139,7 @@ def test_a_backup_replaces_a_store_of_the_previous_schema(counterfoil: Command, 
     counterfoil("backup", tmp_path / "backup")
     forget_the_audit(store)
     counterfoil("restore", tmp_path / "backup", "--replace", "--yes")
-    assert acts(counterfoil) == ["store_restored", "key_issued"]
+    assert acts(counterfoil) == ["store_restored", "key_issued", "store_created"]
 
 
 def test_a_store_of_the_previous_schema_gets_an_empty_audit(counterfoil: Command, store: Path) -> None:

@@ -110,7 +110,7 @@ def test_every_curl_line_of_the_page_works_when_pasted(tmp_path: Path) -> None:
         (address,) = (line.split()[-1] for line in page if line.startswith("API reference"))
         assert httpx.get(address).status_code == 200
         lines = [shlex.split(line) for line in page if line.startswith("curl ")]
-        assert len(lines) == 9
+        assert len(lines) == 11
         for words in lines:
             headers = dict([words[3].split(": ", 1)]) if "-H" in words else {}
             answer = httpx.get(words[-1], headers=headers)
@@ -164,6 +164,7 @@ def test_a_port_in_use_is_reported_before_any_work(counterfoil: Command, store: 
 
 def test_an_address_that_this_machine_does_not_have_is_named_with_its_flag(counterfoil: Command) -> None:
     assert "Choose another with --host" in counterfoil("serve", "--host", "192.0.2.1", status=1).stderr
+    assert "Not a valid host name" in counterfoil("serve", "--host", "é" * 300, status=1).stderr
     refused = counterfoil("serve", "--port", free_port("127.0.0.1"), "--admin-host", "192.0.2.1", status=1).stderr
     assert "Choose another with --admin-host" in refused
 

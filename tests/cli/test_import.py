@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,56 @@ def test_conflicting_options_are_refused(
     assert message in counterfoil.bare("import", *arguments, status=2).output
 
 
+def test_an_output_that_is_a_pipe_is_written_to_and_not_replaced(
+    counterfoil: Command, tmp_path: Path, mapping: Path
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR)
+    try:
+        file = export(tmp_path, "A1,14/11/2026 18:05,240.00")
+        counterfoil("import", "--format", "csv", "--mapping", mapping, file, "-o", pipe)
+        assert pipe.is_fifo()
+        assert [json.loads(line)["kind"] for line in os.read(reader, 10_000).splitlines()] == ["shop", "bill"]
+    finally:
+        os.close(reader)
+
+
+def test_an_empty_output_name_is_misuse(counterfoil: Command, tmp_path: Path, mapping: Path) -> None:
+    file = export(tmp_path, "A1,14/11/2026 18:05,240.00")
+    error = counterfoil("import", "--format", "csv", "--mapping", mapping, file, "-o", "", status=2).stderr
+    assert "--output needs the name of a file" in error
+
+
+def test_a_mapping_with_thousands_of_brackets_is_refused(counterfoil: Command, tmp_path: Path, mapping: Path) -> None:
+    mapping.write_text("x=" + "[" * 5_000, "utf-8")
+    file = export(tmp_path, "A1,14/11/2026 18:05,240.00")
+    error = counterfoil("import", "--format", "csv", "--mapping", mapping, file, status=1).stderr
+    assert "is not valid TOML" in error
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (bytes(range(256)) * 40, "is not a CSV file, because it contains NUL bytes"),
+        (b"PK\x03\x04\0\0\0", "is an Excel workbook or a ZIP archive"),
+    ],
+)
+def test_a_proposal_for_a_binary_file_is_refused(
+    counterfoil: Command, tmp_path: Path, content: bytes, said: str
+) -> None:
+    file = tmp_path / "binary"
+    file.write_bytes(content)
+    assert said in counterfoil("import", "--infer", file, status=1).stderr
+
+
+def test_a_proposal_for_headings_with_control_characters_is_valid_toml(counterfoil: Command, tmp_path: Path) -> None:
+    file = tmp_path / "odd.csv"
+    file.write_bytes(b'Bill No,Date,Total,"No\nte\x01","\x7f"\n1,14/11/2026 10:00,5,a,b\n')
+    proposal = tomllib.loads(counterfoil("import", "--infer", file).stdout)
+    assert proposal["bill"]["id"] == "Bill No"
+
+
 def test_a_mapping_that_exists_is_not_overwritten_by_a_proposal(counterfoil: Command, tmp_path: Path) -> None:
     mapping = tmp_path / "mapping.toml"
     mapping.write_text("corrected by hand\n", "utf-8")
@@ -153,6 +204,23 @@ def test_a_mapping_that_exists_is_not_overwritten_by_a_proposal(counterfoil: Com
 
 
 @pytest.mark.long
+def test_a_check_converts_everything_and_writes_nothing(
+    counterfoil: Command, store: Path, tmp_path: Path, mapping: Path
+) -> None:
+    file = export(tmp_path, "A1,14/11/2026 18:05,240.00", "A2,14/11/2026 18:06,many")
+    before = sorted(tmp_path.iterdir())
+    arguments = ("import", "--format", "csv", "--mapping", mapping, file, "--check")
+    text = counterfoil(*arguments, status=3).stdout
+    assert "bills       1 converted" in text
+    assert "export.csv line 3" in text
+    assert text.endswith("Nothing was written. Run the same command without --check to convert the export.\n")
+    told = counterfoil.json(*arguments, "--load", "--with-shops", status=3)
+    assert (told["check"], told["wouldLoad"], told["import"]["rejected"]) == (True, 2, 1)
+    assert sorted(tmp_path.iterdir()) == before
+    assert not store.exists()
+    assert "--check writes no files" in counterfoil(*arguments, "-o", tmp_path / "new", status=2).stderr
+
+
 def test_a_large_export_is_joined_in_bounded_memory(tmp_path: Path) -> None:
     """Joins 100,000 bills with 300,000 lines, which are in reverse order in their file."""
     bills, lines, mapping = tmp_path / "bills.csv", tmp_path / "lines.csv", tmp_path / "mapping.toml"

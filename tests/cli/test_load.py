@@ -114,8 +114,39 @@ def test_a_missing_source_is_reported_in_one_sentence(counterfoil: Command, tmp_
     assert "there is no file or folder" in counterfoil("load", tmp_path / name, status=1).stderr
 
 
-def test_a_folder_without_records_is_reported_in_one_sentence(counterfoil: Command, tmp_path: Path) -> None:
-    assert "contains no file that ends in" in counterfoil("load", tmp_path, status=1).stderr
+def test_a_folder_that_has_only_other_files_fails(counterfoil: Command, tmp_path: Path) -> None:
+    (tmp_path / "sales.csv").touch()
+    error = counterfoil("load", tmp_path, status=1).stderr
+    assert "contains no file whose name ends in .ndjson, .jsonl or .json" in error
+    assert "use `counterfoil import`" in error
+
+
+def test_an_empty_device_is_an_empty_delivery(counterfoil: Command) -> None:
+    assert counterfoil.json("load", "/dev/null")["emptyFiles"] == ["null"]
+
+
+def test_an_empty_folder_is_an_empty_delivery(counterfoil: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "nothing"
+    folder.mkdir()
+    assert counterfoil("load", folder).stdout.endswith("The delivery is empty: it contains no records.\n")
+    assert counterfoil.json("load", folder)["lines"] == 0
+
+
+def test_a_load_of_a_csv_file_points_to_import(counterfoil: Command, tmp_path: Path) -> None:
+    export = tmp_path / "sales.csv"
+    export.write_text("Bill,Total\n1,90\n")
+    text = counterfoil("load", export, status=3).stdout
+    assert "begin with `counterfoil import --infer FILE`" in text
+    assert "counterfoil import" not in counterfoil("load", "-", stdin=lines(*SHOPS, b"***"), status=3).stdout
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "cp874"])
+def test_a_load_says_that_a_file_has_another_encoding(counterfoil: Command, encoding: str) -> None:
+    sent = '{"kind":"shop","id":"sh_1","name":"ครัว"}\n{"kind":"shop","id":"sh_2","name":"ครัว"}\n'.encode(encoding)
+    text = counterfoil("load", "-", stdin=sent, status=3).stdout
+    assert "the line is not text in UTF-8\n" in text
+    assert "convert it, for example with `iconv -f UTF-16 -t UTF-8`" in text
+    assert "is not a JSON object" not in text
 
 
 def test_a_truncated_file_is_reported_with_what_was_loaded(counterfoil: Command, tmp_path: Path) -> None:
@@ -177,8 +208,10 @@ def test_the_summary_names_fields_that_are_unknown_or_cannot_be_read(counterfoil
 def test_the_json_summary_counts_records_by_kind_and_field(counterfoil: Command) -> None:
     again = MISNAMED.replace(b"b_1", b"b_3")
     told = counterfoil.json("load", "-", stdin=lines(*SHOPS, MISNAMED, again, UNREADABLE))
-    assert {"kind": "bill", "field": "amount", "records": 2, "didYouMean": "amounts"} in told["unknownFields"]
-    assert {"kind": "bill", "field": "closedAt", "records": 1} in told["unreadableValues"]
+    first = {"firstSource": "stdin", "firstLine": 3}
+    assert {"kind": "bill", "field": "amount", "records": 2, **first, "didYouMean": "amounts"} in told["unknownFields"]
+    first = {"firstSource": "stdin", "firstLine": 5}
+    assert {"kind": "bill", "field": "closedAt", "records": 1, **first} in told["unreadableValues"]
     assert told["bills"] == {"read": 3, "withoutDate": 3, "withoutItems": 2, "withoutAmounts": 3}
 
 
@@ -204,6 +237,30 @@ def test_a_strict_load_rejects_such_records_and_names_their_fields(counterfoil: 
     assert [(one["reason"], one["fields"]) for one in rejected] == [
         ("unknown_field", ["amount", "closed_at"]),
         ("unreadable_value", ["closedAt", "lines.qty"]),
+    ]
+
+
+def test_a_strict_load_names_the_fields_of_bills_whose_shop_it_rejected(counterfoil: Command) -> None:
+    shop = b'{"kind":"shop","id":"sh_1","nmae":"Riverside"}'
+    told = counterfoil.json("load", "-", "--strict", stdin=lines(shop, MISNAMED, UNREADABLE, bill(7)), status=3)
+    assert told["reasons"] == {"unknown_field": 2, "unreadable_value": 1, "unknown_shop": 1}
+    assert {one["field"] for one in told["unknownFields"]} == {"nmae", "closed_at", "amount"}
+    assert {one["field"] for one in told["unreadableValues"]} == {"closedAt", "lines.qty"}
+
+
+def test_unused_fields_have_a_fixed_order_and_the_line_of_the_first_record(counterfoil: Command) -> None:
+    sent = lines(*SHOPS, bill(1), UNREADABLE, MISNAMED, MISNAMED)
+    text = counterfoil("load", "-", "--check", stdin=sent).stdout
+    assert [line for line in text.splitlines() if line.startswith(("unknown", "unreadable"))] == [
+        "unknown field  bill: amount     in 2 records, first in stdin line 5 (did you mean amounts?)",
+        "unknown field  bill: closed_at  in 2 records, first in stdin line 5 (did you mean closedAt?)",
+        "unreadable     bill: closedAt   in 1 record, first in stdin line 4",
+        "unreadable     bill: lines.qty  in 1 record, first in stdin line 4",
+    ]
+    told = counterfoil.json("load", "-", stdin=sent)
+    assert [(one["field"], one["firstSource"], one["firstLine"]) for one in told["unknownFields"]] == [
+        ("amount", "stdin", 5),
+        ("closed_at", "stdin", 5),
     ]
 
 

@@ -157,7 +157,9 @@ def test_an_unreadable_file_is_quarantined_with_its_reason_and_the_others_are_lo
     until(lambda: len(names(spool / "quarantine")) == 4, "the others were quarantined")
     reasons = {file.name: file.read_text("utf-8") for file in (spool / "quarantine").glob("*.reason.txt")}
     assert "a.ndjson.gz cannot be read after line 0" in reasons["a.ndjson.gz.reason.txt"]
-    assert reasons["c.csv.reason.txt"] == "c.csv is not a source record file.\n"
+    assert reasons["c.csv.reason.txt"].startswith(
+        "c.csv is not a source record file: its name does not end in .ndjson, .jsonl or .json, "
+    )
     assert oct((spool / "quarantine" / "c.csv.reason.txt").stat().st_mode)[-3:] == "600"
     until(lambda: (found := folder(store)) and (found.files, found.quarantined) == (1, 2), "the folder was reported")
     until(lambda: len(watch.summaries()) == 1, "the summary was printed")

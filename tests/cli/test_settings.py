@@ -25,6 +25,13 @@ def test_the_table_names_every_setting_with_its_origin_and_help() -> None:
     assert all(row["origin"] == "default" and row["help"] for row in rows.values())
 
 
+def test_no_line_of_the_listing_is_longer_than_a_hundred_characters() -> None:
+    lines = CliRunner().invoke(program, ["settings"]).stdout.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert lines[0].split() == ["store", "counterfoil-data", "default"]
+    assert lines[1].startswith("    Folder of the embedded store")
+
+
 def test_flags_override_the_environment_which_overrides_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,7 +114,7 @@ def test_an_address_with_a_typo_is_not_mistaken_for_a_folder(store: str) -> None
         ("pool_wait_ms", 9, "pool_wait_ms must be between 10 and 60000, not 9"),
         ("connect_timeout_ms", 99, "connect_timeout_ms must be between 100 and 60000, not 99"),
         ("statement_timeout_ms", 60_001, "statement_timeout_ms must be between 100 and 60000, not 60001"),
-        ("workers", 0, "workers must be at least 1, not 0"),
+        ("workers", 0, "workers must be between 1 and 256, not 0"),
     ],
 )
 def test_a_number_outside_its_range_is_refused_with_the_range(name: str, value: object, says: str) -> None:

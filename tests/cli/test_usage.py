@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 from contextlib import closing
 from datetime import date
 from pathlib import Path
@@ -120,11 +121,27 @@ def test_without_disclosures_a_note_is_printed_instead_of_a_table(counterfoil: C
     assert "no request has returned personal data" in result.stderr
 
 
+def test_prune_deletes_removals_of_the_feed_after_400_days(counterfoil: Command, store: Path) -> None:
+    bill = b'{"kind":"bill","id":"b_1","shopId":"sh_1"}\n'
+    counterfoil("load", "-", stdin=b'{"kind":"shop","id":"sh_1"}\n' + bill)
+    counterfoil("load", "-", stdin=bill.replace(b"}", b',"removed":true}'))
+    assert counterfoil.json("prune")["removals"] == 0
+    with closing(sqlite3.connect(store / "books.sqlite3")) as connection, connection:
+        connection.execute("UPDATE horizon SET at = at + 401 * 86400000")
+    assert "Deleted 1 removals older than 400 days from the change feed." in counterfoil("prune").stdout
+
+
 def test_prune_deletes_records_after_90_days_and_totals_after_400_and_reports_it(
     counterfoil: Command, store: Path, key_id: str
 ) -> None:
     for days_ago in (410, 100, 10, 0):
         spend(store, key_id, 1, days_ago)
-    assert counterfoil.json("prune") == {"requestRecords": 2, "dailyTotals": 1, "cursors": 0, "bookmarks": 0}
+    assert counterfoil.json("prune") == {
+        "requestRecords": 2,
+        "dailyTotals": 1,
+        "cursors": 0,
+        "bookmarks": 0,
+        "removals": 0,
+    }
     assert counterfoil("prune").stdout.startswith("Deleted 0 request records")
     assert len(counterfoil.json("usage", "--disclosures")) == 2

@@ -143,6 +143,14 @@ def test_rows_that_differ_only_in_the_payment_are_a_split_payment(tmp_path: Path
     ]
 
 
+def test_a_refund_keeps_a_positive_unit_price_whichever_sign_the_export_writes(tmp_path: Path) -> None:
+    mapping = MAPPING + 'unitPrice = "Price"\n[refund]\ncolumn = "Kind"\nvalues = ["refund"]\n'
+    rows = "A1,14/11/2026 18:05,Tea,2,-40,-80,-80,refund\n"
+    found = imported("csv", written(tmp_path, "Bill,Date,Item,Qty,Price,Amount,Total,Kind\n" + rows), mapping=mapping)
+    [line] = found.bill["lines"]
+    assert (line["qty"], line["unitPrice"], line["total"]) == ("-2", "40", "-80")
+
+
 def test_a_refund_is_a_bill_with_negative_amounts_whichever_sign_the_export_writes(tmp_path: Path) -> None:
     mapping = MAPPING + '[refund]\ncolumn = "Kind"\nvalues = ["refund"]\n'
     heading = HEADING.replace("\n", ",Kind\n")

@@ -52,6 +52,38 @@ def test_thai_headings_decimal_commas_and_buddhist_years_are_recognised(tmp_path
     assert (second["void"], second["payments"]) == (True, [{"name": "พร้อมเพย์", "amount": "80.00"}])
 
 
+def test_short_thai_headings_are_recognised(tmp_path: Path) -> None:
+    export = written(tmp_path, "เลขที่บิล,วันที่,ยอด,วิธีชำระ\nก1,14/11/2569 18:05,240,เงินสด\nก2,14/11/2569 18:06,80,โอน\n")
+    mapping = inferred(export)[1]
+    assert mapping["bill"]["amounts"]["net"] == "ยอด"
+    assert mapping["payment"] == [{"name": "วิธีชำระ", "amount": "ยอด"}]
+    lines = written(tmp_path, "เลขที่บิล,รายการ,จำนวน,มูลค่า\nก1,ข้าวซอย,2,240\nก2,ชา,1,80\n", "lines.csv")
+    assert inferred(export, lines)[1]["line"]["total"] == "มูลค่า"
+
+
+def test_the_preview_has_a_void_and_a_refund_however_late_they_are(tmp_path: Path) -> None:
+    rows = [f"A{number},14/11/2026 18:05,100,Paid\n" for number in range(10)]
+    rows += ["V1,14/11/2026 18:06,90,Void\n", "R1,14/11/2026 18:07,80,Refund\n"]
+    export = written(tmp_path, "".join(["Bill No,Date,Total,Status\n", *rows]))
+    shown = CliRunner().invoke(program, ["import", "--infer", str(export)]).stderr
+    assert "5 of 12 bills in the sample, as the API would serve them" in shown
+    assert [line.strip() for line in shown.splitlines() if line.startswith("  id: ")] == [
+        'id: "A0"',
+        'id: "A1"',
+        'id: "A2"',
+        'id: "V1"',
+        'id: "R1"',
+    ]
+    assert 'status: "void"' in shown
+    assert '"net":-80' in shown
+
+
+def test_the_last_hint_names_the_entries_that_must_be_set_first(tmp_path: Path) -> None:
+    export = written(tmp_path, "Bill No,Date,Total\n1,03/04/2026 18:05,10\n2,04/04/2026 18:05,20\n")
+    shown = CliRunner().invoke(program, ["import", "--infer", str(export), "-o", str(tmp_path / "m.toml")]).stderr
+    assert f"The mapping is in {tmp_path / 'm.toml'}. Set dates.order, check the rest, then run:" in shown
+
+
 def test_lines_and_payments_of_other_files_are_found(tmp_path: Path) -> None:
     bills = written(
         tmp_path, "Receipt No,Date and time,Grand Total\n1,2026-11-14 18:05,240\n2,2026-11-14 18:06,5\n", "b"

@@ -133,8 +133,8 @@ def test_the_field_that_was_probably_meant_is_suggested(kind: str, path: str, me
 def test_a_delivery_with_any_number_of_names_needs_a_limited_amount_of_memory() -> None:
     counts = FieldCounts()
     for number in range(10 * MAX_COUNTED):
-        counts.add("bill", Findings({f"x{number}"}, set()))
-    assert len(counts.unknown) == MAX_COUNTED + 1
+        counts.add("bill", Findings({f"x{number}"}, set()), "file", number)
+    assert len(counts.unknown) == len(counts.first) == MAX_COUNTED + 1
     assert counts.unknown.total() == 10 * MAX_COUNTED
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,10 @@ def reason_of(line: bytes) -> str:
         (b"{", "not_json"),
         (b'{"kind":"shop","id":"1"} {"kind":"shop","id":"2"}', "not_json"),
         (b'{"kind":"shop","id":"1"},', "not_json"),
-        (b'{"kind":"shop","id":"\xff"}', "not_json"),
-        ('{"kind":"shop","id":"1"}'.encode("utf-16"), "not_json"),
+        (b'{"kind":"shop","id":"\xff"}', "not_utf8"),
+        ('{"kind":"shop","id":"1"}'.encode("utf-16"), "not_utf8"),
+        ('{"kind":"shop","id":"1"}'.encode("utf-16-le"), "not_utf8"),
+        ('{"kind":"shop","id":"1"}'.encode("utf-16-be"), "not_utf8"),
         (b"\x00" * 100, "not_json"),
         (b"[" * DEEP, "not_json"),
         (b'{"kind":"shop","id":"1","x":' + b"[" * DEEP + b"]" * DEEP + b"}", "not_json"),
@@ -162,9 +165,22 @@ def test_a_reject_gives_the_position_and_the_content_of_the_line(
     load(store, clock, [shop(), b'{"kind":"till"}', b"\xff\xfe"], rejects=file)
     assert rejects_in(file) == [
         {"kind": "reject", "source": "test", "line": 2, "reason": "unknown_kind", "record": '{"kind":"till"}'},
-        {"kind": "reject", "source": "test", "line": 3, "reason": "not_json", "recordBase64": "//4="},
+        {"kind": "reject", "source": "test", "line": 3, "reason": "not_utf8", "recordBase64": "//4="},
     ]
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_permissions_of_a_pipe_for_rejects_are_not_changed(
+    store: Store, clock: ManualClock, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    pipe.chmod(0o666)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    load(store, clock, [b'{"kind":"till"}'], rejects=pipe)
+    assert json.loads(os.read(reading, 10_000))["reason"] == "unknown_kind"
+    os.close(reading)
+    assert pipe.stat().st_mode & 0o777 == 0o666
 
 
 def test_without_rejects_there_is_no_rejects_file(store: Store, clock: ManualClock, tmp_path: Path) -> None:
@@ -196,7 +212,7 @@ def test_a_reject_that_is_rejected_again_is_still_loadable(
     assert rejects_in(files[3]) == rejects_in(files[0])
     load(store, clock, [shop()])
     summary = load(store, clock, open_source(str(files[3])))
-    assert (summary.outcomes, summary.rejected) == ({"added": 1}, {"not_json": 1})
+    assert (summary.outcomes, summary.rejected) == ({"added": 1}, {"not_utf8": 1})
     assert open_store.bill("b_1") is not None
 
 

@@ -220,10 +220,23 @@ def test_bills_in_a_rejects_file_are_read_after_the_shops_in_the_same_folder(
     assert open_store.bill("b_1") is not None
 
 
-def test_a_folder_without_records_is_reported(tmp_path: Path) -> None:
+def test_a_folder_that_has_only_other_files_is_reported(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(SourceError, match="contains no file"):
+    with pytest.raises(SourceError, match=r"contains no file whose name ends in \.ndjson, \.jsonl or \.json"):
         open_source(str(tmp_path))
+
+
+def test_an_empty_folder_has_no_lines(tmp_path: Path) -> None:
+    (tmp_path / "bills.ndjson.part").touch()
+    source = open_source(str(tmp_path))
+    assert list(source.lines()) == []
+    assert [path.name for path in source.unfinished] == ["bills.ndjson.part"]
+
+
+def test_json_files_of_a_folder_are_read(tmp_path: Path) -> None:
+    (tmp_path / "1.json").write_text(json.dumps([bill("b"), shop("s")], indent=1))
+    (tmp_path / "2.json.gz").write_bytes(gzip.compress(written(bill("c"))))
+    assert ids(tmp_path) == ["s", "b", "c"]
 
 
 def test_a_folder_reports_how_far_it_has_been_read(tmp_path: Path) -> None:

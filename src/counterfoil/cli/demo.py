@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -16,7 +16,7 @@ import click
 from msgspec.structs import replace
 
 from counterfoil.cli.demopage import print_addresses, print_end, print_environment, print_json_line, print_page
-from counterfoil.cli.generate import yesterday_in_thailand
+from counterfoil.cli.generate import MAX_BILLS, until_option, yesterday_in_thailand
 from counterfoil.cli.options import settings_from
 from counterfoil.cli.progress import progress
 from counterfoil.cli.terminal import print_json, print_note
@@ -29,9 +29,10 @@ from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.key_issuing import Randomness
 from counterfoil.machine import secret_file
 from counterfoil.machine.addresses import free_port, is_loopback
+from counterfoil.machine.signals import stop_signals
 from counterfoil.serving import supervisor
 from counterfoil.serving.listeners import require_free_ports
-from counterfoil.settings import Settings
+from counterfoil.settings import MAX_WORKERS, Settings
 
 LAST_PORT = 65_535
 POLL_SEC = 0.2
@@ -49,12 +50,12 @@ POLL_SEC = 0.2
 @click.option(
     "--admin-port", type=click.IntRange(1, LAST_PORT), help="Port of the admin listener. [default: the next port]"
 )
-@click.option("--workers", type=click.IntRange(1), help="Number of worker processes.")
+@click.option("--workers", type=click.IntRange(1, MAX_WORKERS), help="Number of worker processes.")
 @click.option("--seed", type=int, default=7, show_default=True, help="The same seed gives the same data and keys.")
+@until_option
 @click.option(
-    "--until", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Last day of bills. [default: yesterday]"
+    "--bills", type=click.IntRange(500, MAX_BILLS), default=13_500, show_default=True, help="Number of bills."
 )
-@click.option("--bills", type=click.IntRange(500), default=13_500, show_default=True, help="Number of bills.")
 @click.option(
     "--store",
     type=click.Path(file_okay=False),
@@ -81,6 +82,8 @@ def command(
 ) -> None:
     """Create a realistic restaurant group with months of bills, issue a key of every kind, and serve the API."""
     plan = WorldPlan(until=until.date() if until else yesterday_in_thailand(), seed=seed, bills=bills)
+    if plan.until > yesterday_in_thailand() + timedelta(days=1):
+        raise click.BadParameter("the demo has no bills in the future. Choose a day up to today.", param_hint="--until")
     if empty and not cluster:
         raise click.UsageError("--empty requires --cluster.")
     if cluster:
@@ -97,7 +100,7 @@ def command(
     port, admin_port = _choose_ports(host, port, admin_port)
     # Fail before the data is created, which takes a while.
     require_free_ports(host, port, "127.0.0.1", admin_port)
-    with sigterm_as_interrupt(), _store_folder(store) as folder:
+    with stop_signals_as_interrupt(), _store_folder(store) as folder:
         settings = settings_from(
             ctx,
             store=folder,
@@ -119,7 +122,7 @@ def command(
 
 def _serve_cluster(port: int, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
     """Serve from a local cluster. Load the data first, before any node advances the horizon to the current time."""
-    with sigterm_as_interrupt(), _store_folder(None) as folder:
+    with stop_signals_as_interrupt(), _store_folder(None) as folder:
         cluster = LocalCluster(Path(folder), showcase.demo_secret(seed), port)
         with closing(cluster), suppress(KeyboardInterrupt):
             print_note("starting PostgreSQL, its replica and Valkey.")
@@ -205,14 +208,15 @@ def _store_folder(store: str | None) -> Iterator[str]:
 
 
 @contextmanager
-def sigterm_as_interrupt() -> Iterator[None]:
-    """Handle SIGTERM like Ctrl-C, so that the temporary folder is deleted."""
+def stop_signals_as_interrupt() -> Iterator[None]:
+    """Handle SIGTERM and a closed terminal like Ctrl-C, so that the temporary folder is deleted."""
 
     def stop(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - a signal handler's signature
         raise KeyboardInterrupt
 
-    previous_handler = signal.signal(signal.SIGTERM, stop)
+    previous_handlers = {number: signal.signal(number, stop) for number in stop_signals()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous_handler)
+        for number, handler in previous_handlers.items():
+            signal.signal(number, handler)

@@ -107,7 +107,8 @@ def curl_lines(base: str, demo: Showcase) -> list[tuple[str, str]]:
     """Return, for each endpoint, a curl command that can be pasted into a shell."""
     ids = demo.samples
     chain, personal, lookup = (demo.key(purpose).text for purpose in ("franchise", "personal data", "lookup"))
-    by_day = f"shopId={ids.shop_id}&from={ids.from_}&to={ids.to}&limit=2"
+    days = f"shopId={ids.shop_id}&from={ids.from_}&to={ids.to}"
+    by_day = f"{days}&limit=2"
     by_change = f"shopId={ids.shop_id}&updatedSince={ids.updated_since}&limit=2"
     who = f"providerId={ids.provider_id}&messagingUserId={ids.messaging_user_id}"
     bill = quote(ids.transaction_id, safe="")
@@ -115,6 +116,8 @@ def curl_lines(base: str, demo: Showcase) -> list[tuple[str, str]]:
         ("the shops a key can read", _curl(chain, f"{base}/shops")),
         ("bills by calendar day", _curl(chain, f"{base}/transactions?{by_day}")),
         ("bills by last change", _curl(chain, f"{base}/transactions?{by_change}")),
+        ("everything that the key can read, then only changes", _curl(chain, f"{base}/changes?limit=2")),
+        ("totals per day, to compare a copy", _curl(chain, f"{base}/digests?{days}")),
         ("one bill", _curl(chain, f"{base}/transactions/{bill}")),
         ("members, with tel and email", _curl(personal, f"{base}/members?providerId={ids.provider_id}&limit=2")),
         ("the member with a messaging account", _curl(lookup, f"{base}/members/lookup?{who}")),

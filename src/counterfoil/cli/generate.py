@@ -24,6 +24,8 @@ FILES = {b"base": "bases", b"shop": "shops", b"member": "members", b"bill": "bil
 KIND_OFFSET = len('{"kind":"')
 PROGRESS_EVERY = 500
 STANDARD_OUTPUT = "-"
+MAX_BILLS, MAX_SHOPS, MAX_DAYS = 1_000_000_000, 100_000, 3_650
+FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2199, 12, 31)
 
 
 def yesterday_in_thailand() -> date:
@@ -31,11 +33,33 @@ def yesterday_in_thailand() -> date:
     return thai_day(SystemClock().now_ms()) - timedelta(days=1)
 
 
+class _DayInRange(click.DateTime):
+    """A day for which the generated records have valid dates, also those of members that are years older."""
+
+    def __init__(self) -> None:
+        super().__init__(["%Y-%m-%d"])
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        day: datetime = super().convert(value, param, ctx)
+        if not FIRST_DAY <= day.date() <= LAST_DAY:
+            self.fail(f"{day:%Y-%m-%d} is not between {FIRST_DAY} and {LAST_DAY}.", param, ctx)
+        return day
+
+
+until_option = click.option(
+    "--until", type=_DayInRange(), metavar="YYYY-MM-DD", help="Last day of bills. [default: yesterday]"
+)
+
+
 @click.command()
-@click.option("--bills", type=click.IntRange(0), required=True, help="Number of bills.")
-@click.option("--shops", type=click.IntRange(1), help="Number of shops. [default: 18, or more if there are many bills]")
+@click.option("--bills", type=click.IntRange(0, MAX_BILLS), required=True, help="Number of bills.")
 @click.option(
-    "--members", type=click.IntRange(0), help="Number of members. [default: 1,500, or more if there are many bills]"
+    "--shops", type=click.IntRange(1, MAX_SHOPS), help="Number of shops. [default: 18, or more if there are many bills]"
+)
+@click.option(
+    "--members",
+    type=click.IntRange(0, MAX_BILLS),
+    help="Number of members. [default: 1,500, or more if there are many bills]",
 )
 @click.option(
     "--seed",
@@ -44,10 +68,10 @@ def yesterday_in_thailand() -> date:
     show_default=True,
     help="With the same seed, options and --until, the output is the same.",
 )
+@until_option
 @click.option(
-    "--until", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Last day of bills. [default: yesterday]"
+    "--days", type=click.IntRange(1, MAX_DAYS), default=120, show_default=True, help="Number of days with bills."
 )
-@click.option("--days", type=click.IntRange(1), default=120, show_default=True, help="Number of days with bills.")
 @click.option(
     "--out",
     default=STANDARD_OUTPUT,

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 from msgspec import Struct
 
-from counterfoil.cli.import_output import load_records, without_known_shops, write_records
+from counterfoil.cli.import_output import check_records, load_records, without_known_shops, write_records
 from counterfoil.cli.import_report import ImportRejects, ImportTally, converted
 from counterfoil.cli.load_run import SOME_REJECTED, SUDDEN_CHANGE
 from counterfoil.cli.main import INTERRUPTED
@@ -44,6 +44,7 @@ class ImportRequest(Struct, kw_only=True):
     output: str
     rejects: Path | None
     is_load: bool
+    is_check: bool
     infer: bool
     url: str | None
     state: Path | None
@@ -129,6 +130,12 @@ class FilesReading:
 @click.option(
     "--load", "is_load", is_flag=True, help="Load the records into the store instead of writing them to a file."
 )
+@click.option(
+    "--check",
+    "is_check",
+    is_flag=True,
+    help="Write nothing; show what would be converted and, with --load, what would be loaded.",
+)
 @click.option("--infer", is_flag=True, help="Propose a mapping for a CSV file, and show how its bills would be served.")
 @click.option(
     "--url",
@@ -165,37 +172,51 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
         propose_mapping(_files(request), request.line_files, request.payment_files, request.shop, request.output)
         return
-    _check(ctx, request)
+    _check_options(ctx, request)
     _require_distinct_files(ctx, request)
     tally = ImportTally(rejects_file=request.rejects)
     rejects = ImportRejects(request.rejects)
     with _opened(request) as reading:
-        if not request.is_load:
-            records = converted(reading.records(), tally, rejects)
-            write_records(records, request.output, tally, as_json=request.as_json)
+        if request.is_load:
+            status = _load(ctx, request, reading, tally, rejects)
         else:
-            settings = settings_from(ctx, batch=request.batch, store=request.store)
-            found = reading.records()
-            if request.with_shops:
-                found = without_known_shops(settings, found)
-            records = converted(found, tally, rejects)
-            report = load_records(settings, records, _source_name(request), tally, as_json=request.as_json)
-            if report.interrupted:
-                raise click.exceptions.Exit(INTERRUPTED)
-            rejected = tally.rejected.total() + report.summary.rejected.total()
-            if not rejected or request.skip_rejected:
-                reading.commit()
-            elif request.state:
-                print_note(
-                    "progress was not saved, because rows were rejected. Fix the cause and run the same command "
-                    "again, or use --skip-rejected to save it anyway."
-                )
-            if report.alarms:
-                raise click.exceptions.Exit(SUDDEN_CHANGE)
-            if rejected:
-                raise click.exceptions.Exit(SOME_REJECTED)
-    if tally.rejected:
-        raise click.exceptions.Exit(SOME_REJECTED)
+            records = converted(reading.records(), tally, rejects)
+            if request.is_check:
+                check_records(records, tally, as_json=request.as_json)
+            else:
+                write_records(records, request.output, tally, as_json=request.as_json)
+            status = SOME_REJECTED if tally.rejected else 0
+    raise click.exceptions.Exit(status)
+
+
+def _load(ctx: click.Context, request: ImportRequest, reading: Any, tally: ImportTally, rejects: ImportRejects) -> int:
+    """Load the records, or check what a load would do; return the exit status."""
+    settings = settings_from(ctx, batch=request.batch, store=request.store)
+    found = reading.records()
+    if request.with_shops:
+        found = without_known_shops(settings, found, is_check=request.is_check)
+    records = converted(found, tally, rejects)
+    report = load_records(
+        settings, records, _source_name(request), tally, as_json=request.as_json, is_check=request.is_check
+    )
+    if report.interrupted:
+        return INTERRUPTED
+    rejected = tally.rejected.total() + report.summary.rejected.total()
+    if not request.is_check:
+        _save_progress(request, reading, rejected)
+    if report.alarms:
+        return SUDDEN_CHANGE
+    return SOME_REJECTED if rejected else 0
+
+
+def _save_progress(request: ImportRequest, reading: Any, rejected: int) -> None:
+    if not rejected or request.skip_rejected:
+        reading.commit()
+    elif request.state:
+        print_note(
+            "progress was not saved, because rows were rejected. Fix the cause and run the same command "
+            "again, or use --skip-rejected to save it anyway."
+        )
 
 
 def _require_distinct_files(ctx: click.Context, request: ImportRequest) -> None:
@@ -205,18 +226,30 @@ def _require_distinct_files(ctx: click.Context, request: ImportRequest) -> None:
         raise click.UsageError("The same file was given twice. Name each file once.", ctx)
 
 
-def _check(ctx: click.Context, request: ImportRequest) -> None:
-    """Refuse options that cannot be used together."""
+def _check_options(ctx: click.Context, request: ImportRequest) -> None:
+    """Refuse options that are invalid or cannot be used together."""
+    if not request.output:
+        raise click.UsageError("--output needs the name of a file.", ctx)
     if request.format_name is None:
         raise click.UsageError(f"Missing option '--format'. Choose from: {', '.join(FORMATS)}.", ctx)
     if request.timezone is not None and zone_named(request.timezone) is None:
         raise click.UsageError(f"{request.timezone!r} is not a valid time zone. Use a name such as Asia/Bangkok.", ctx)
+    _check_destination(ctx, request)
+    _check_sources(ctx, request)
+
+
+def _check_destination(ctx: click.Context, request: ImportRequest) -> None:
+    if request.is_check and (request.output != STANDARD_OUTPUT or request.rejects):
+        raise click.UsageError("--check writes no files. Leave out --output and --rejects.", ctx)
     if request.is_load and request.output != STANDARD_OUTPUT:
         raise click.UsageError("Use --load or --output, not both.", ctx)
-    if request.as_json and not request.is_load and request.output == STANDARD_OUTPUT:
+    if request.as_json and not request.is_load and not request.is_check and request.output == STANDARD_OUTPUT:
         raise click.UsageError(
             "--json needs --load or --output, because otherwise the records are written to standard output.", ctx
         )
+
+
+def _check_sources(ctx: click.Context, request: ImportRequest) -> None:
     if request.format_name == DATABASE:
         if request.files or request.line_files or request.payment_files or not request.url or not request.mapping:
             raise click.UsageError("--format database needs --url and --mapping, and takes no files.", ctx)

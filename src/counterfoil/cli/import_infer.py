@@ -38,16 +38,27 @@ def propose_mapping(
                 file.write(text)
         except FileExistsError:
             raise ImportFailed(f"{output} already exists. Choose a new file name, or delete it.") from None
-    _show_bills(proposal, text)
+    content = tomllib.loads(text)
+    _show_bills(proposal, content)
     _show_decisions(proposal)
     if output != STANDARD_OUTPUT:
-        _say(f"The mapping is in {output}. Check it, then run:")
+        unset = _unset_entries(content)
+        then = f"Set {' and '.join(unset)}, check the rest, then run:" if unset else "Check it, then run:"
+        _say(f"The mapping is in {output}. {then}")
         extra = "".join(f" --lines {path}" for path in line_files) + "".join(f" --payments {p}" for p in payment_files)
         _say(f"  counterfoil import --format csv --mapping {output} {files[0]}{extra} --load")
 
 
-def _show_bills(proposal: Proposal, text: str) -> None:
-    content = tomllib.loads(text)
+def _unset_entries(content: dict[str, Any]) -> list[str]:
+    """Return the entries without which the mapping cannot be used or would read dates wrongly."""
+    is_set = {
+        "bill.id": "id" in content.get("bill", {}),
+        "dates.order": "closedAt" not in content.get("bill", {}) or "order" in content.get("dates", {}),
+    }
+    return [name for name, value in is_set.items() if not value]
+
+
+def _show_bills(proposal: Proposal, content: dict[str, Any]) -> None:
     if "id" not in content.get("bill", {}):
         _say("No bills can be shown, because no bill ID column was found. Set bill.id in the mapping.")
         return
@@ -61,13 +72,11 @@ def _show_bills(proposal: Proposal, text: str) -> None:
         if isinstance(one, ImportedRecord) and one.record["kind"] == "shop"
     }
     bills = [one for one in found if isinstance(one, ImportedRecord) and one.record["kind"] == "bill"]
-    count = min(BILLS_SHOWN, len(bills))
+    chosen = _chosen(bills)
+    first = f"The first {len(chosen)}" if chosen == bills[: len(chosen)] else f"{len(chosen)}"
     _say("")
-    _say(
-        f"The first {count} of {len(bills):,} bills in the sample, as the API would serve them "
-        "(empty fields are left out):"
-    )
-    for one in bills[:BILLS_SHOWN]:
+    _say(f"{first} of {len(bills):,} bills in the sample, as the API would serve them (empty fields are left out):")
+    for one in chosen:
         _say(_served(one, facts))
     if not is_order_known:
         _say("The preview assumes that dates are day/month. Check this, and set dates.order in the mapping.")
@@ -87,6 +96,22 @@ def _sample_records(mapping: ImportMapping, proposal: Proposal) -> Iterator[Impo
     inputs = [TableInput(kind, sheet.file.sheet, sheet.rows) for kind, sheet in sheets if sheet]
     # The sample of bills may end before the sample of lines, so lines without a bill are expected.
     yield from TableImport(mapping, inputs, ImportOptions(), has_all_bills=False).records()
+
+
+def _chosen(bills: Sequence[ImportedRecord]) -> list[ImportedRecord]:
+    """Return the first bills, among them a voided bill and a refund if the sample has any."""
+    void = next((place for place, one in enumerate(bills) if one.record.get("void")), None)
+    refund = next((place for place, one in enumerate(bills) if _is_refund(one.record)), None)
+    places = {place for place in (void, refund) if place is not None}
+    for place in range(len(bills)):
+        if len(places) >= BILLS_SHOWN:
+            break
+        places.add(place)
+    return [bills[place] for place in sorted(places)]
+
+
+def _is_refund(record: dict[str, Any]) -> bool:
+    return str(record.get("amounts", {}).get("net", "")).startswith("-")
 
 
 def _served(one: ImportedRecord, facts: dict[str, ShopFacts]) -> str:

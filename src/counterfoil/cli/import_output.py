@@ -5,14 +5,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+import click
 from msgspec import json
 
 from counterfoil import bootstrap
 from counterfoil.cli.import_report import ImportTally, print_tally, tally_view
 from counterfoil.cli.load_report import print_report, report_view
-from counterfoil.cli.load_run import LoadReport, new_rejects_path, run_load
+from counterfoil.cli.load_run import LoadReport, new_rejects_path, open_for_check, run_load
 from counterfoil.cli.terminal import print_json
 from counterfoil.importing.results import Imported, ImportedRecord
+from counterfoil.ingest.checking import RejectExamples
 from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.ingest.sources import Source, SourceLine
 from counterfoil.settings import Settings
@@ -42,23 +44,42 @@ def write_records(records: Iterable[ImportedRecord], output: str, tally: ImportT
         print_tally(tally, to_stderr=True)
         return
     path = Path(output)
-    draft = path.with_name(f"{path.name}.partial")
-    try:
-        with draft.open("wb") as file:
-            for one in records:
-                file.write(_encode(one.record) + b"\n")
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    if path.exists() and not path.is_file():
+        # A pipe or a device is written to directly. A finished file in its place would replace it.
+        _write_to(path, records)
+    else:
+        draft = path.with_name(f"{path.name}.partial")
+        try:
+            _write_to(draft, records)
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
     if as_json:
         print_json(tally_view(tally))
     else:
         print_tally(tally, to_stderr=False)
 
 
-def without_known_shops(settings: Settings, found: Iterable[Imported]) -> Iterator[Imported]:
+def check_records(records: Iterable[ImportedRecord], tally: ImportTally, *, as_json: bool) -> None:
+    """Convert the records without writing them, then print the summary."""
+    for _ in records:
+        pass
+    if as_json:
+        print_json({**tally_view(tally), "check": True})
+        return
+    print_tally(tally, to_stderr=False)
+    click.echo("Nothing was written. Run the same command without --check to convert the export.")
+
+
+def _write_to(path: Path, records: Iterable[ImportedRecord]) -> None:
+    with path.open("wb") as file:
+        for one in records:
+            file.write(_encode(one.record) + b"\n")
+
+
+def without_known_shops(settings: Settings, found: Iterable[Imported], *, is_check: bool) -> Iterator[Imported]:
     """Leave out shops that are already in the store if the export only names them, so that their settings are kept."""
-    with closing(bootstrap.ledger(settings)) as ledger:
+    with open_for_check(settings) if is_check else closing(bootstrap.ledger(settings)) as ledger:
         for one in found:
             is_known = isinstance(one, ImportedRecord) and one.is_found_shop and ledger.facts(one.record["id"])
             if not is_known:
@@ -66,10 +87,16 @@ def without_known_shops(settings: Settings, found: Iterable[Imported]) -> Iterat
 
 
 def load_records(
-    settings: Settings, records: Iterable[ImportedRecord], name: str, tally: ImportTally, *, as_json: bool
+    settings: Settings,
+    records: Iterable[ImportedRecord],
+    name: str,
+    tally: ImportTally,
+    *,
+    as_json: bool,
+    is_check: bool,
 ) -> LoadReport:
-    """Load the records; return the report of the load."""
-    rejects = RejectsFile(new_rejects_path(settings, name))
+    """Load the records, or check what a load would do; return the report of the load."""
+    rejects = RejectExamples() if is_check else RejectsFile(new_rejects_path(settings, name))
     report = LoadReport(summary=Summary(source=name), rejects=rejects, records=ImportedSource(name, records))
     run_load(settings, report)
     if as_json:

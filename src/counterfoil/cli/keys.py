@@ -11,6 +11,7 @@ import click
 
 from counterfoil import bootstrap, key_issuing
 from counterfoil.cli.options import existing_store, json_option, settings_from, store_option
+from counterfoil.cli.recording import is_without_store, record_new_store
 from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_fields, print_json, print_note, print_table
 from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN, Key, Scope, permissions
 from counterfoil.domain.calendar import DAY_MS, iso_utc, to_ms
@@ -128,7 +129,10 @@ def issue(
         messaging_lookup=messaging_lookup,
     )
     settings = settings_from(ctx, store=store)
+    is_new = is_without_store(settings)
     with _open_key_store(settings) as key_store:
+        if is_new:
+            record_new_store(settings)
         issued = key_issuing.issue(key_store, grant, secrets.token_bytes, _now(), operator())
     if not bootstrap.inspection(settings).knows(grant.scope):
         print_note(

@@ -116,7 +116,7 @@ def command(
 def _load(settings: Settings, given: LoadOptions) -> int:
     """Load the sources, print the summary, and return the exit status."""
     quarantine = given.quarantine
-    records = SourceList([open_source(name, may_be_empty=quarantine is not None) for name in given.sources])
+    records = SourceList([open_source(name, may_have_other_files=quarantine is not None) for name in given.sources])
     report = LoadReport(
         summary=Summary(source=records.name),
         rejects=_rejects_file(settings, given, records.name),

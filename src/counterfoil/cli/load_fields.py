@@ -1,8 +1,9 @@
 """The parts of a load's summary about unused fields, incomplete bills, and sudden changes since earlier loads."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from counterfoil.cli.terminal import display_width
 from counterfoil.domain.intake import IntakeAlarm, describe
 from counterfoil.ingest.fields import FieldCounts, suggestion
 
@@ -11,9 +12,17 @@ MAX_ROWS = 12
 UNKNOWN = "unknown field"
 
 
-def field_rows(counts: FieldCounts) -> list[tuple[str, str]]:
-    """Return the rows of the summary about unknown fields, unreadable values and incomplete bills."""
-    rows = [*_rows(UNKNOWN, counts.unknown), *_rows("unreadable", counts.unreadable)]
+def field_rows(counts: FieldCounts, *, with_lines: bool = False) -> list[tuple[str, str]]:
+    """Return the rows of the summary about unknown fields, unreadable values and incomplete bills.
+
+    With `with_lines`, each field has the source and the line number of the first record that has it.
+    """
+    unknown, unreadable = _most_common(counts.unknown), _most_common(counts.unreadable)
+    names = [f"{kind}: {path}" for (kind, path), _ in (*unknown[:MAX_ROWS], *unreadable[:MAX_ROWS])]
+    width = max(map(display_width, names), default=0)
+    rows = []
+    for label, found in ((UNKNOWN, unknown), ("unreadable", unreadable)):
+        rows += _rows(label, found, width, counts.first if with_lines else {})
     lacking = [
         f"{count:,} without {what} ({count / counts.bills:.1%})"
         for what, count in (
@@ -26,17 +35,28 @@ def field_rows(counts: FieldCounts) -> list[tuple[str, str]]:
     return [*rows, ("bills", f"{counts.bills:,} read, {', '.join(lacking)}")] if lacking else rows
 
 
-def _rows(label: str, counts: Counter[tuple[str, str]]) -> list[tuple[str, str]]:
-    shown = counts.most_common(MAX_ROWS)
-    names = [f"{kind}: {path}" for (kind, path), _ in shown]
-    width = max(map(len, names), default=0)
+def _most_common(counts: Counter[tuple[str, str]]) -> list[tuple[tuple[str, str], int]]:
+    """Return the fields with their counts, most frequent first, then by kind and name."""
+    return sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+
+
+def _rows(
+    label: str,
+    found: Sequence[tuple[tuple[str, str], int]],
+    width: int,
+    first: Mapping[tuple[str, str], tuple[str, int]],
+) -> list[tuple[str, str]]:
     rows = []
-    for name, ((kind, path), count) in zip(names, shown, strict=True):
+    for (kind, path), count in found[:MAX_ROWS]:
+        name = f"{kind}: {path}"
+        padding = " " * (width - display_width(name))
         meant = suggestion(kind, path) if label == UNKNOWN else None
         hint = f" (did you mean {meant}?)" if meant else ""
-        rows.append((label, f"{name.ljust(width)}  in {count:,} {'record' if count == 1 else 'records'}{hint}"))
-    if len(counts) > MAX_ROWS:
-        rows.append((label, f"{len(counts) - MAX_ROWS:,} more; --json lists them"))
+        source, line = first.get((kind, path), ("", 0))
+        where = f", first in {source} line {line:,}" if source else ""
+        rows.append((label, f"{name}{padding}  in {count:,} {'record' if count == 1 else 'records'}{where}{hint}"))
+    if len(found) > MAX_ROWS:
+        rows.append((label, f"{len(found) - MAX_ROWS:,} more; --json lists them"))
     return rows
 
 
@@ -44,11 +64,11 @@ def field_view(counts: FieldCounts) -> dict[str, object]:
     """Return the same information as `--json` prints it."""
     return {
         "unknownFields": [
-            {"kind": kind, "field": path, "records": count, "didYouMean": suggestion(kind, path)}
-            for (kind, path), count in counts.unknown.most_common()
+            {**_view(counts, kind, path, count), "didYouMean": suggestion(kind, path)}
+            for (kind, path), count in _most_common(counts.unknown)
         ],
         "unreadableValues": [
-            {"kind": kind, "field": path, "records": count} for (kind, path), count in counts.unreadable.most_common()
+            _view(counts, kind, path, count) for (kind, path), count in _most_common(counts.unreadable)
         ],
         "bills": {
             "read": counts.bills,
@@ -57,6 +77,11 @@ def field_view(counts: FieldCounts) -> dict[str, object]:
             "withoutAmounts": counts.without_amounts,
         },
     }
+
+
+def _view(counts: FieldCounts, kind: str, path: str, count: int) -> dict[str, object]:
+    source, line = counts.first[kind, path]
+    return {"kind": kind, "field": path, "records": count, "firstSource": source, "firstLine": line}
 
 
 def alarm_rows(alarms: Sequence[IntakeAlarm]) -> list[tuple[str, str]]:

@@ -11,11 +11,15 @@ from counterfoil.cli.terminal import print_fields, print_json
 from counterfoil.domain.changes import Outcome
 from counterfoil.domain.intake import IntakeAlarm, describe
 from counterfoil.ingest.checking import RejectExamples
-from counterfoil.ingest.lines import REASONS
+from counterfoil.ingest.lines import NOT_JSON, NOT_UTF8, REASONS, UNKNOWN_KIND
+from counterfoil.ingest.sources import ACCEPTED_NAMES
 
 OUTCOMES = tuple(
     outcome.value for outcome in (Outcome.ADDED, Outcome.CHANGED, Outcome.UNCHANGED, Outcome.LATE, Outcome.REMOVED)
 )
+
+# The reasons that say that a line is not a source record at all.
+NO_RECORD = (NOT_JSON, NOT_UTF8, UNKNOWN_KIND)
 
 
 def print_report(report: LoadReport, as_json: bool) -> None:
@@ -33,7 +37,7 @@ def print_report(report: LoadReport, as_json: bool) -> None:
         pairs += [("for example", _describe(example)) for example in report.rejects.examples]
     if report.rejects.used:
         pairs.append(("rejects file", str(report.rejects.path)))
-    pairs += field_rows(summary.fields) + file_rows(report.records, report.quarantined)
+    pairs += field_rows(summary.fields, with_lines=report.check) + file_rows(report.records, report.quarantined)
     print_fields(pairs + alarm_rows(report.alarms))
     for note in _notes(report):
         click.echo(note)
@@ -53,10 +57,29 @@ def _notes(report: LoadReport) -> Iterator[str]:
     elif report.rejects.used:
         rejected = f"Rejected {summary.rejected.total():,} of {summary.lines:,} lines."
         yield f"{rejected} Fix the cause, then run `counterfoil load` on the rejects file."
+    yield from _hints(report)
     if report.alarms:
+        accept = "load the records with --accept-change" if report.check else "run `counterfoil load --accept-change`"
         yield (
             "The records differ sharply from those of earlier loads. Check the POS export. "
-            "If the change is intended, run `counterfoil load --accept-change`."
+            f"If the change is intended, {accept}."
+        )
+
+
+def _hints(report: LoadReport) -> Iterator[str]:
+    """Yield advice about sources that were probably not meant for a load as they are."""
+    summary = report.summary
+    if summary.rejected[NOT_UTF8]:
+        yield "Write the export in UTF-8, or convert it, for example with `iconv -f UTF-16 -t UTF-8`."
+    if summary.lines and sum(summary.rejected[reason] for reason in NO_RECORD) == summary.lines:
+        yield (
+            "No line is a source record. To convert an export of a POS, use `counterfoil import`; "
+            "for a CSV file, begin with `counterfoil import --infer FILE`."
+        )
+    elif report.records.ignored:
+        yield (
+            f"A folder's source records are in files whose names end in {ACCEPTED_NAMES}. "
+            "To convert other exports of a POS, use `counterfoil import`."
         )
 
 

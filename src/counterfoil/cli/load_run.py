@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from counterfoil import bootstrap
 from counterfoil.cli.progress import progress
+from counterfoil.cli.recording import is_without_store, record_new_store
 from counterfoil.domain.calendar import from_ms
 from counterfoil.domain.intake import Intake, IntakeAlarm, accepted
 from counterfoil.domain.tokens import MIN_SECRET_BYTES, Pseudonyms
@@ -94,9 +95,12 @@ def run_load(
     began = time.perf_counter()
     # A check shows no tokens, so it can use any secret. Reading the secret of a new store would create a secret.
     pseudonyms = Pseudonyms(bytes(MIN_SECRET_BYTES)) if report.check else bootstrap.pseudonyms(settings)
-    opened = _open_for_check(settings) if report.check else closing(bootstrap.ledger(settings))
+    is_new = not report.check and is_without_store(settings)
+    opened = open_for_check(settings) if report.check else closing(bootstrap.ledger(settings))
     doing = "Checking" if report.check else "Loading"
     with opened as ledger, progress(doing, records.total, "lines", in_bytes=True) as show_progress:
+        if is_new:
+            record_new_store(settings)
 
         def show(summary: Summary) -> None:
             report.summary = summary
@@ -129,7 +133,7 @@ def run_load(
 
 
 @contextmanager
-def _open_for_check(settings: Settings) -> Iterator[Ledger]:
+def open_for_check(settings: Settings) -> Iterator[Ledger]:
     """Yield a ledger that writes nothing. If there is no store yet, do not create one."""
     if not settings.database and not (settings.store / "books.sqlite3").exists():
         yield CheckingLedger(lambda _: None, Intake)

@@ -15,10 +15,12 @@ from msgspec import Struct
 from counterfoil import bootstrap
 from counterfoil.cli.load_report import print_report
 from counterfoil.cli.load_run import LoadReport, new_rejects_path, run_load
+from counterfoil.cli.recording import is_without_store, record_new_store
 from counterfoil.domain.intake import HEARTBEAT_MS
 from counterfoil.ingest.pipeline import RejectsFile, Summary
 from counterfoil.ingest.sources import SourceError, printable_name
 from counterfoil.ingest.spool import Spool, reasons
+from counterfoil.machine.signals import stop_signals
 from counterfoil.ports import Ledger, StoreMismatch, StoreUnavailable
 from counterfoil.settings import Settings, SettingsError
 
@@ -55,7 +57,7 @@ class StopRequest:
                 raise KeyboardInterrupt
             self._event.set()
 
-        previous = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+        previous = {number: signal.signal(number, handle) for number in (*stop_signals(), signal.SIGINT)}
         try:
             yield
         finally:
@@ -142,7 +144,10 @@ class FolderWatch:
         """Record in the store that this watcher is running or has stopped. When it stops, do not wait for the store."""
 
         def call() -> None:
+            is_new = not self._reported and is_without_store(self._settings)
             with closing(bootstrap.ledger(self._settings)) as ledger:
+                if is_new:
+                    record_new_store(self._settings)
                 self._report_to(ledger, files, quarantined, is_stopped=is_stopped)
 
         self._retried(call)

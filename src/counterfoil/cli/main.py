@@ -7,6 +7,7 @@ small commands start quickly.
 import importlib
 import io
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -136,7 +137,12 @@ def run() -> NoReturn:
         _prepare_streams()
     except OSError as error:
         sys.exit(f"counterfoil: cannot open {os.devnull}: {error.strerror}. Every Counterfoil command needs it.")
-    program.main(prog_name="counterfoil")
+    try:
+        program.main(prog_name="counterfoil")
+    finally:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            # The command has ended, so Ctrl-C must not print a traceback while the interpreter shuts down.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _prepare_streams() -> None:
@@ -156,6 +162,8 @@ def _prepare_streams() -> None:
 def _run_command(call: Callable[[], object]) -> int:
     """Run the command, report any error, and return the exit status."""
     try:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         status = call()
         sys.stdout.flush()
     except click.UsageError as error:
@@ -197,6 +205,10 @@ def _error_message(error: Exception) -> str:
             f"In a clone of Counterfoil, run `pip install '.[{EXTRAS[package]}]'`; "
             f"with a wheel, `pip install 'FILE.whl[{EXTRAS[package]}]'`."
         )
+    if isinstance(error, ValueError) and str(error) == "embedded null byte":
+        return "a path must not contain a NUL character."
+    if isinstance(error, UnicodeEncodeError):
+        return f"this text is not valid Unicode: {ascii(error.object)[:200]}"
     if isinstance(error, OSError):
         reason = error.strerror or str(error) or name
         return f"{reason}: {error.filename}" if error.filename else reason

@@ -7,9 +7,12 @@ import click
 from counterfoil import bootstrap
 from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.recording import record
-from counterfoil.cli.terminal import print_json
+from counterfoil.cli.terminal import print_json, print_note
 from counterfoil.domain.allowance import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 from counterfoil.domain.audit import Act
+from counterfoil.domain.calendar import DAY_MS
+from counterfoil.domain.change_feed import REMOVALS_KEPT_MS
+from counterfoil.settings import Settings
 
 
 @click.command()
@@ -17,22 +20,37 @@ from counterfoil.domain.audit import Act
 @json_option
 @click.pass_context
 def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
-    """Delete request records older than 90 days and daily totals older than 400 days; expire cursors unused for 7 days.
+    """Delete old request records, daily totals, cursors, and removals that the change feed reports.
 
-    A running service does this automatically every hour.
+    Request records are kept for 90 days, daily totals and removals for 400
+    days, and unused cursors for 7 days. A running service does this
+    automatically every hour.
     """
     settings = existing_store(ctx, store)
     with closing(bootstrap.usage(settings)) as usage:
         records, totals = usage.prune()
     with closing(bootstrap.cursors(settings)) as cursors:
         expired = cursors.prune()
-    counts = f"{records:,} request records, {totals:,} daily totals, {expired:,} expired cursors"
+    removals = _prune_removals(settings)
+    counts = f"{records:,} request records, {totals:,} daily totals, {expired:,} expired cursors, {removals:,} removals"
     record(settings, Act.RECORDS_PRUNED, counts)
     if as_json:
         # "bookmarks" is the former name of "cursors"; scripts may depend on it.
-        print_json({"requestRecords": records, "dailyTotals": totals, "cursors": expired, "bookmarks": expired})
+        pruned = {"requestRecords": records, "dailyTotals": totals, "cursors": expired, "bookmarks": expired}
+        print_json({**pruned, "removals": removals})
         return
     click.echo(
         f"Deleted {records:,} request records older than {REQUEST_RECORD_DAYS} days and "
-        f"{totals:,} daily totals older than {DAILY_TOTAL_DAYS} days. Expired {expired:,} unused cursors."
+        f"{totals:,} daily totals older than {DAILY_TOTAL_DAYS} days. Expired {expired:,} unused cursors. "
+        f"Deleted {removals:,} removals older than {REMOVALS_KEPT_MS // DAY_MS} days from the change feed."
     )
+
+
+def _prune_removals(settings: Settings) -> int:
+    """Delete old removals of bills; return the count. A login that may not do this leaves them to the service."""
+    permissions = bootstrap.inspection(settings).permissions()
+    if permissions and not (permissions.serves or permissions.loads):
+        print_note(f"the login {permissions.login} cannot delete removals from the change feed. The service does it.")
+        return 0
+    with closing(bootstrap.ledger(settings)) as ledger:
+        return ledger.prune_removals()

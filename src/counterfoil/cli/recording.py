@@ -3,15 +3,27 @@
 from contextlib import closing
 
 from counterfoil import bootstrap
+from counterfoil.cli.terminal import print_note
 from counterfoil.domain.audit import Act, AuditEntry
 from counterfoil.machine.clock import SystemClock
 from counterfoil.machine.operator import operator
-from counterfoil.settings import Settings
+from counterfoil.settings import Settings, display_value
 
 
 def audit_entry(act: Act, detail: str) -> AuditEntry:
     """Return an audit entry for an act of the user who runs this command."""
     return AuditEntry(at=SystemClock().now_ms(), act=act, actor=operator(), detail=detail)
+
+
+def is_without_store(settings: Settings) -> bool:
+    """Return whether the folder has no store yet, so that the command is about to create one."""
+    return not settings.database and not bootstrap.has_store(settings)
+
+
+def record_new_store(settings: Settings) -> None:
+    """Write an audit entry about a store that this command has created, and say so: the path may be mistyped."""
+    record(settings, Act.STORE_CREATED, "")
+    print_note(f"created the store {display_value(settings, 'store')}.")
 
 
 def record(settings: Settings, act: Act, detail: str) -> None:

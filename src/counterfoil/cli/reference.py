@@ -1,11 +1,16 @@
 """`counterfoil reference`: write the API reference to a file or to standard output."""
 
+import re
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
 from counterfoil.cli.options import settings_from
 from counterfoil.http.reference import FORMATS, example_base_url, render
+
+# An address without a query, a fragment, a password, or characters that a shell or a page would have to quote.
+_PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.:\[\]/_~%-]+")
 
 
 @click.command()
@@ -25,12 +30,27 @@ def command(ctx: click.Context, out: Path | None, kind: str | None, base_url: st
     can be sent by email or put on any web server. The store is not read.
     """
     prefix = settings_from(ctx).prefix
+    if base_url is not None:
+        _check_base_url(base_url)
     text = render(kind or _kind_of(out), prefix, base_url or example_base_url(prefix))
     if out is None:
         click.echo(text, nl=False)
         return
     out.write_bytes(text)
     click.echo(f"Wrote {out} ({len(text):,} bytes).")
+
+
+def _check_base_url(base_url: str) -> None:
+    """Raise unless the address can be used in the examples as it is."""
+    try:
+        parts = urlsplit(base_url)
+        is_complete = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_complete = False
+    if not is_complete or not _PLAIN_URL.fullmatch(base_url):
+        raise click.BadParameter(
+            f"{base_url!r} is not an address such as https://pos.example.com/ext/v1.", param_hint="--base-url"
+        )
 
 
 def _kind_of(out: Path | None) -> str:

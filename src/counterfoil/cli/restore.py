@@ -25,9 +25,10 @@ def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
     """Restore the backup in DIR, which was created with `counterfoil backup`.
 
     Stop the service and all loads first. The backup is verified before anything
-    is changed. The horizon is raised to the current time, so that clients' marks
-    stay valid. All cursors become invalid: a client that sends one gets
-    bad_cursor and must start its list again.
+    is changed. The horizon is raised to the current time, so that marks for
+    updatedSince stay valid. All marks of the change feed and all cursors become
+    invalid: a client that sends one gets mark_expired or bad_cursor and reads
+    everything, or its list, again.
 
     Exit status: 0 the backup was restored, 1 it was not.
     """
@@ -58,7 +59,8 @@ def command(ctx: click.Context, folder: Path, replace: bool, yes: bool, store: s
                 ("bills", f"{manifest.rows('books', 'bills'):,}"),
                 ("members", f"{manifest.rows('books', 'members'):,}"),
                 ("keys", f"{manifest.rows('keys', 'keys'):,}"),
-                ("horizon", f"{iso_utc(restored.horizon)} (raised, so that clients' marks stay valid)"),
+                ("horizon", f"{iso_utc(restored.horizon)} (raised, so that marks for updatedSince stay valid)"),
+                ("feed marks", "all invalid: clients get mark_expired and read everything again"),
                 ("cursors", "all invalid: clients get bad_cursor and must start their lists again"),
                 *([("previous files", str(restored.kept_in))] if restored.kept_in else []),
             ]

@@ -24,7 +24,7 @@ from counterfoil.settings import LOG_FORMATS, LOG_TARGETS, REFERENCE_CHOICES, Se
 @store_option
 @click.pass_context
 def command(ctx: click.Context, /, **flags: object) -> None:
-    """Serve the API until stopped with Ctrl-C or SIGTERM.
+    """Serve the API until stopped with Ctrl-C or SIGTERM, or until its terminal is closed.
 
     Requests in progress are finished before the service exits. The admin
     listener answers /live, /ready and /metrics.

@@ -1,12 +1,16 @@
 """`counterfoil settings`: print the effective settings, with secrets masked."""
 
 import os
+import shutil
 
 import click
 
 from counterfoil.cli.options import json_option, store_option
-from counterfoil.cli.terminal import DisplayColumn, print_json, print_table
+from counterfoil.cli.terminal import display_width, print_json
 from counterfoil.settings import TABLE, collect, display_value, resolve
+
+MAX_WIDTH, MAX_VALUE = 100, 40
+INDENT = "    "
 
 
 @click.command()
@@ -25,12 +29,11 @@ def command(ctx: click.Context, store: str | None, as_json: bool) -> None:
         names = ("name", "value", "origin", "help")
         print_json([dict(zip(names, row, strict=True)) for row in rows])
         return
-    print_table(
-        (
-            DisplayColumn("setting", "bold"),
-            DisplayColumn("value", "cyan"),
-            DisplayColumn("origin"),
-            DisplayColumn("help", "dim"),
-        ),
-        rows,
-    )
+    width = min(MAX_WIDTH, shutil.get_terminal_size().columns)
+    name_width = max(len(setting.name) for setting in TABLE)
+    value_width = min(MAX_VALUE, max(display_width(value) for _, value, _, _ in rows))
+    for name, value, origin, text in rows:
+        padding = " " * (value_width - display_width(value))
+        shown = click.style(value, fg="cyan") + padding
+        click.echo(f"{click.style(name.ljust(name_width), bold=True)}  {shown}  {origin}")
+        click.secho(click.wrap_text(text, width, initial_indent=INDENT, subsequent_indent=INDENT), dim=True)

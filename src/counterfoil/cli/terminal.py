@@ -87,17 +87,17 @@ def console(stream: IO[str]) -> "Console":
 
 
 def _print_plain(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
-    widths = [max(_display_width(row[i]) for row in rows) for i in range(len(right))]
+    widths = [max(display_width(row[i]) for row in rows) for i in range(len(right))]
     for row in rows:
         padded = [
             (padding + cell) if align_right else (cell + padding)
             for cell, width, align_right in zip(row, widths, right, strict=True)
-            for padding in (" " * (width - _display_width(cell)),)
+            for padding in (" " * (width - display_width(cell)),)
         ]
         click.echo(COLUMN_GAP.join(padded).rstrip())
 
 
-def _display_width(text: str) -> int:
+def display_width(text: str) -> int:
     """Return the number of terminal cells that a text takes. Thai vowel signs and tone marks take none."""
     if text.isascii():
         return len(text)

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from counterfoil.importing.results import ImportFailed, RowProblem
-from counterfoil.importing.sheets import BYTE_ORDER_MARKS, SAMPLE_BYTES, CsvFile, TableRow
+from counterfoil.importing.sheets import BYTE_ORDER_MARKS, NOT_CSV, SAMPLE_BYTES, CsvFile, TableRow
 from counterfoil.importing.values import (
     DateFormat,
     NumberFormat,
@@ -85,6 +85,10 @@ def sample_of(path: Path, is_heading: Callable[[Sequence[str]], bool]) -> SheetS
     except OSError as error:
         raise ImportFailed(f"cannot read {path}: {error.strerror}") from error
     encoding, is_sure = guess_encoding(start)
+    if b"\0" in start and not encoding.startswith("utf-16") and not start.startswith(tuple(NOT_CSV)):
+        raise ImportFailed(
+            f"{path.name} is not a CSV file, because it contains NUL bytes. Save a spreadsheet as CSV (UTF-8) first."
+        )
     line = _heading_line(path, encoding, is_heading)
     file = CsvFile(path, encoding, None, line)
     rows: list[TableRow] = []

@@ -41,7 +41,7 @@ BILL_HEADINGS: Final = _table(
         "memberId": "member id, member no, member code, customer id, รหัสสมาชิก, หมายเลขสมาชิก",
         "amounts.net": "grand total, bill total, net total, total collected, total paid, amount paid, net amount, "
         "total amount, total, net sales, net, amount due, ยอดสุทธิ, รวมสุทธิ, ยอดรวมสุทธิ, ยอดชำระ, ยอดรวมทั้งสิ้น, "
-        "รวมทั้งสิ้น, ยอดรวม, สุทธิ, จำนวนเงินรวม",
+        "รวมทั้งสิ้น, ยอดรวม, สุทธิ, จำนวนเงินรวม, มูลค่ารวม, มูลค่า, ยอด",
         "amounts.subtotal": "subtotal, sub total, gross sales, gross total, gross, total before discount, ยอดก่อนลด, "
         "ยอดก่อนส่วนลด, รวมก่อนส่วนลด, ยอดขาย",
         "amounts.discountTotal": "total discount, discount total, discounts, discount, discount amount, ส่วนลด, "
@@ -64,7 +64,7 @@ LINE_HEADINGS: Final = _table(
         "qty": "quantity, qty, item qty, จำนวน, จำนวนชิ้น",
         "unitPrice": "unit price, price, item price, price per unit, ราคาต่อหน่วย, ราคา/หน่วย, ราคา",
         "total": "line total, item total, amount, line amount, item amount, gross sales, net sales, total, "
-        "total price, จำนวนเงิน, ราคารวม, รวมเงิน, รวม",
+        "total price, จำนวนเงิน, ราคารวม, รวมเงิน, มูลค่า, รวม, ยอด",
         "options": "modifiers, modifiers applied, options, add ons, ตัวเลือก, เพิ่มเติม",
         "categoryIds": "category, category name, group, menu group, หมวดหมู่, หมวด, กลุ่มสินค้า",
     }
@@ -72,8 +72,9 @@ LINE_HEADINGS: Final = _table(
 PAYMENT_HEADINGS: Final = _table(
     {
         "name": "payment type, payment method, payment name, payment, tender, tender type, paid by, pay by, "
-        "ประเภทการชำระเงิน, ประเภทการชำระ, วิธีชำระเงิน, วิธีการชำระเงิน, ช่องทางชำระเงิน, ชำระโดย, การชำระเงิน",
-        "amount": "amount, payment amount, tendered, amount tendered, paid, received, จำนวนเงิน, ยอดชำระ, รับเงิน",
+        "ประเภทการชำระเงิน, ประเภทการชำระ, วิธีชำระเงิน, วิธีการชำระเงิน, วิธีชำระ, วิธีการชำระ, ช่องทางชำระเงิน, "
+        "ชำระโดย, การชำระเงิน",
+        "amount": "amount, payment amount, tendered, amount tendered, paid, received, จำนวนเงิน, ยอดชำระ, รับเงิน, ยอด",
         "change": "change, change given, เงินทอน, ทอน",
     }
 )

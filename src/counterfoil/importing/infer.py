@@ -54,10 +54,10 @@ class Proposal(Struct):
     def text(self) -> str:
         """Return the mapping as TOML."""
         head = ["# Proposed by `counterfoil import --infer`. Check it, then use it with --mapping."]
-        head += [f"# To decide: {one}" for one in self.undecided]
-        head += [f"# Missing: {one}" for one in self.missing]
+        head += [f"# To decide: {_printable(one)}" for one in self.undecided]
+        head += [f"# Missing: {_printable(one)}" for one in self.missing]
         if self.unused:
-            head.append(f"# Columns that are not used: {', '.join(self.unused)}")
+            head.append(f"# Columns that are not used: {_printable(', '.join(self.unused))}")
         parts = ["\n".join(head)]
         for section, lines in self.sections.items():
             name = section.partition("#")[0]
@@ -384,7 +384,13 @@ class _Inference:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    """Return the text as a TOML string. TOML and JSON escape the same characters, but TOML also escapes DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _printable(text: str) -> str:
+    """Return the text for a comment, in which TOML allows neither line ends nor control characters."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def _list(values: Sequence[str]) -> str:

@@ -93,7 +93,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
         raise ImportFailed(f"cannot read the mapping {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ImportFailed(f"the mapping {path} is not valid TOML: {error}") from error
 
 

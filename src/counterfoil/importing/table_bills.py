@@ -33,7 +33,7 @@ from counterfoil.importing.values import (
     shown,
 )
 
-# The fields of lines and payments that a refund makes negative. A price per unit stays positive.
+# The fields of lines and payments that a refund makes negative. A price per unit is always positive.
 _SIGNED = frozenset({"qty", "total", "amount", "change"})
 _ROUNDING = "amounts.rounding"
 _NOT_WRITTEN = frozenset({"id", "shopId", "void", "voidReason", "removed"})
@@ -214,8 +214,8 @@ class TableBillConverter:
             value = self._value(table, name, kinds[name], row)
             if value is None:
                 continue
-            if is_refund and name in _SIGNED and isinstance(value, Decimal):
-                value = -abs(value)
+            if is_refund and isinstance(value, Decimal):
+                value = -abs(value) if name in _SIGNED else abs(value)
             found[name] = value
         return found
 

@@ -26,6 +26,8 @@ class StateFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        if path.exists() and not path.is_file():
+            raise ImportFailed(f"the state file {path} is not a regular file. Choose another name.")
         try:
             self._lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:

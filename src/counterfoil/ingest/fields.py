@@ -210,6 +210,18 @@ def check_record(record: dict[str, Any], change: Change) -> Findings | None:
     return Findings(unknown, unreadable) if unknown or unreadable else None
 
 
+def check_bill_without_shop(record: dict[str, Any]) -> Findings | None:
+    """Return the unknown and unreadable fields of a bill that cannot be converted, because its shop is not loaded."""
+    unknown: set[str] = set()
+    unreadable: set[str] = set()
+    for name, is_readable in (("closedAt", _VALUE_TYPES["time"]), ("tradingDay", _VALUE_TYPES["day"])):
+        value = record.get(name)
+        if not is_nothing(value) and not is_readable.is_readable(value):
+            unreadable.add(name)
+    check_object(record, known_fields("bill"), unknown, unreadable)
+    return Findings(unknown, unreadable) if unknown or unreadable else None
+
+
 def _are_all_counted(visits: object, count: int) -> bool:
     """Return whether the load could read all visits of a member, so that none of them needs to be read again."""
     return isinstance(visits, list) and len(visits) == count and dict not in map(type, visits)
@@ -223,15 +235,21 @@ class FieldCounts(Struct):
 
     unknown: Counter[tuple[str, str]] = field(default_factory=Counter)
     unreadable: Counter[tuple[str, str]] = field(default_factory=Counter)
+    first: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
+    """The source and the line number of the first record that has such a field."""
     records: Counter[str] = field(default_factory=Counter)
     bills: int = 0
     without_date: int = 0
     without_items: int = 0
     without_amounts: int = 0
 
-    def add(self, kind: str, findings: Findings) -> None:
-        _count(self.unknown, kind, findings.unknown)
-        _count(self.unreadable, kind, findings.unreadable)
+    def add(self, kind: str, findings: Findings, source: str, line: int) -> None:
+        for counts, paths in ((self.unknown, findings.unknown), (self.unreadable, findings.unreadable)):
+            for path in paths:
+                is_counted = (kind, path) in counts or len(counts) < MAX_COUNTED
+                counted = kind, path if is_counted else OTHER_FIELDS
+                counts[counted] += 1
+                self.first.setdefault(counted, (source, line))
 
     def add_bill(self, *, without_date: bool, without_items: bool, without_amounts: bool) -> None:
         self.bills += 1
@@ -242,12 +260,6 @@ class FieldCounts(Struct):
 
 def lacks_amounts(bill: Bill) -> bool:
     return bill.amounts.net is None and bill.amounts == _NO_AMOUNTS
-
-
-def _count(counts: Counter[tuple[str, str]], kind: str, paths: set[str]) -> None:
-    for path in paths:
-        is_counted = (kind, path) in counts or len(counts) < MAX_COUNTED
-        counts[kind, path if is_counted else OTHER_FIELDS] += 1
 
 
 def suggestion(kind: str, path: str) -> str | None:

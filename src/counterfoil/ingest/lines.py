@@ -46,6 +46,7 @@ MAX_ITEMS = MAX_RECORD // SMALLEST_ITEM
 SURELY_SMALL = 4096
 
 NOT_JSON = "not_json"
+NOT_UTF8 = "not_utf8"
 UNKNOWN_KIND = "unknown_kind"
 NO_ID = "no_id"
 NO_SHOP = "no_shop"
@@ -57,7 +58,8 @@ UNKNOWN_FIELD = "unknown_field"
 UNREADABLE_VALUE = "unreadable_value"
 
 REASONS = {
-    NOT_JSON: "is not a JSON object in UTF-8",
+    NOT_JSON: "is not a JSON object",
+    NOT_UTF8: "is not text in UTF-8",
     UNKNOWN_KIND: "has no kind, or a kind other than shop, base, member and bill",
     NO_ID: "has no usable id",
     NO_SHOP: "is a bill without shopId",
@@ -199,8 +201,13 @@ def _parse_object(line: bytes, max_bytes: int) -> dict[str, Any]:
 
 def _decode_leniently(line: bytes) -> object:
     """Parse a line with the standard library, which accepts NaN: tills write it, although JSON does not allow it."""
+    # In UTF-16, one of the first two bytes of every line is NUL, unless the line begins with a byte order mark.
+    if line[:2].count(b"\0") == 1:
+        raise Rejected(NOT_UTF8)
     try:
         return stdlib_json.loads(line.decode("utf-8-sig"), parse_int=_parse_int)
+    except UnicodeDecodeError:
+        raise Rejected(NOT_UTF8) from None
     except (ValueError, RecursionError):
         raise Rejected(NOT_JSON) from None
 

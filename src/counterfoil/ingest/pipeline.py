@@ -6,6 +6,7 @@ records that are already written change nothing.
 
 import os
 import re
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +20,14 @@ from counterfoil.domain.rows import NO_DAY
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.conversion import ConvertedBill
 from counterfoil.ingest.converters import Converters
-from counterfoil.ingest.fields import OTHER_FIELDS, FieldCounts, Findings, check_record, lacks_amounts
+from counterfoil.ingest.fields import (
+    OTHER_FIELDS,
+    FieldCounts,
+    Findings,
+    check_bill_without_shop,
+    check_record,
+    lacks_amounts,
+)
 from counterfoil.ingest.lines import (
     UNKNOWN_FIELD,
     UNKNOWN_SHOP,
@@ -99,7 +107,9 @@ class RejectsFile:
         if self._file is None:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            os.fchmod(descriptor, 0o600)
+            # The path may also name a device or a pipe, whose permissions belong to others.
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.fchmod(descriptor, 0o600)
             self._file = os.fdopen(descriptor, "wb")
         self._file.write(json.encode(make_reject(line.source, line.number, rejected, line.text)) + b"\n")
 
@@ -204,7 +214,7 @@ class Pipeline:
         """Return the change on a line. A bill that was converted under outdated facts is read again."""
         known = self._facts(converted.bill.shop_id) if converted else None
         if converted and (known is converted.bill.known or known == converted.bill.known):
-            self._check_fields("bill", converted.findings, counts)
+            self._check_fields("bill", converted.findings, counts, line)
             counts.add_bill(
                 without_date=converted.bill.bill_day == NO_DAY,
                 without_items=converted.without_items,
@@ -213,8 +223,14 @@ class Pipeline:
             return converted.bill
         if record is None:
             record = parse_record(line.text)
-        change = self._reader.change(record, len(line.text))
-        self._check_fields(record["kind"], check_record(record, change), counts)
+        try:
+            change = self._reader.change(record, len(line.text))
+        except Rejected as rejected:
+            if rejected.reason == UNKNOWN_SHOP:
+                # The shop may be missing only because it was rejected, so the bill's own mistakes are reported too.
+                self._check_fields("bill", check_bill_without_shop(record), counts, line)
+            raise
+        self._check_fields(record["kind"], check_record(record, change), counts, line)
         if isinstance(change, PutBill):
             self._converters.learn(change.known)
             bill = change.closed.bill
@@ -225,11 +241,11 @@ class Pipeline:
             )
         return change
 
-    def _check_fields(self, kind: str, findings: Findings | None, counts: FieldCounts) -> None:
+    def _check_fields(self, kind: str, findings: Findings | None, counts: FieldCounts, line: SourceLine) -> None:
         """Count the unknown and unreadable fields of a record. In a strict load, raise `Rejected` if there are any."""
         counts.records[kind] += 1
         if findings:
-            counts.add(kind, findings)
+            counts.add(kind, findings, line.source, line.number)
             if self._strict:
                 reason = UNKNOWN_FIELD if findings.unknown else UNREADABLE_VALUE
                 raise Rejected(reason, sorted(findings.unknown) or sorted(findings.unreadable))

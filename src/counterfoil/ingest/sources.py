@@ -28,7 +28,8 @@ from counterfoil.ingest.lines import MAX_REJECT_BYTES
 
 BUFFER_BYTES = 1 << 16
 UNFINISHED_SUFFIXES = (".part", ".tmp")
-SUFFIXES = tuple(f".{kind}{compression}" for kind in ("ndjson", "jsonl") for compression in ("", ".gz", ".zst"))
+SUFFIXES = tuple(f".{kind}{compression}" for kind in ("ndjson", "jsonl", "json") for compression in ("", ".gz", ".zst"))
+ACCEPTED_NAMES = ".ndjson, .jsonl or .json, optionally followed by .gz or .zst"
 _BILL_START = b'{"kind":"bill",'
 
 
@@ -156,7 +157,8 @@ class File(_Stream):
                 self.position = lambda: self.total or 0
 
     def _with_position(self, raw: BinaryIO) -> Any:
-        if raw.seekable():
+        # A device such as /dev/null is seekable but has no size. Its position is not known after it is closed.
+        if raw.seekable() and self.total is not None:
             self.position = raw.tell
             return raw
         counted = _CountedReads(raw)
@@ -175,10 +177,21 @@ class FileSet(Source):
     def lines(self) -> Iterator[SourceLine]:
         done = 0
         damage = Damage()
+        only_bills = set()
         for bills in (False, True):
             for file in self._files:
                 self.position = lambda file=file, before=done: before + file.position()  # type: ignore[misc]
-                yield from (line for line in damage.skipped(file) if _is_bill(line.text) is bills)
+                if bills and file in only_bills:
+                    # The kinds of the lines are known from the first time, so they are not looked at again.
+                    yield from damage.skipped(file)
+                else:
+                    has_others = False
+                    for line in damage.skipped(file):
+                        if _is_bill(line.text) is bills:
+                            has_others = True
+                            yield line
+                    if not (bills or has_others):
+                        only_bills.add(file)
                 done += file.total or 0
                 if not bills:
                     self.empty += file.empty
@@ -191,13 +204,16 @@ class FileSet(Source):
 class Folder(FileSet):
     """All files of a folder."""
 
-    def __init__(self, path: Path, *, may_be_empty: bool = False) -> None:
+    def __init__(self, path: Path, *, may_have_other_files: bool = False) -> None:
         entries = _entries(path)
         unfinished = [entry for entry in entries if is_unfinished(entry.name)]
         others = [entry for entry in entries if entry not in unfinished]
         files = [entry for entry in others if entry.is_file()]
-        if not any(is_source(entry.name) for entry in files) and not may_be_empty:
-            raise SourceError(f"the folder {path} contains no file that ends in {', '.join(SUFFIXES)}")
+        if others and not any(is_source(entry.name) for entry in files) and not may_have_other_files:
+            raise SourceError(
+                f"the folder {path} contains no file whose name ends in {ACCEPTED_NAMES}. "
+                "To convert other exports of a POS, use `counterfoil import`."
+            )
         super().__init__(printable_name(path.name), [entry for entry in files if is_source(entry.name)])
         self.ignored = [entry for entry in others if not (entry.is_file() and is_source(entry.name))]
         self.unfinished = unfinished
@@ -239,16 +255,16 @@ class _CountedReads(io.RawIOBase):
         return len(data)
 
 
-def open_source(name: str, *, may_be_empty: bool = False) -> Source:
+def open_source(name: str, *, may_have_other_files: bool = False) -> Source:
     """Return the source with this name, or standard input if the name is `-`.
 
-    A folder without source files is an error, unless `may_be_empty` is set.
+    A folder that has only files of other kinds is an error, unless `may_have_other_files` is set.
     """
     if name == "-":
         return StandardInput()
     path = Path(name)
     if path.is_dir():
-        return Folder(path, may_be_empty=may_be_empty)
+        return Folder(path, may_have_other_files=may_have_other_files)
     if not path.exists():
         raise SourceError(f"there is no file or folder {name}")
     return File(path)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from counterfoil.ingest.sources import FileSet, Source, SourceError, is_unfinished, printable_name
+from counterfoil.ingest.sources import ACCEPTED_NAMES, FileSet, Source, SourceError, is_unfinished, printable_name
 
 LOCK, DONE, QUARANTINE = ".counterfoil.lock", "done", "quarantine"
 REASON_SUFFIX = ".reason.txt"
@@ -103,5 +103,9 @@ def move(path: Path, folder: Path) -> Path | None:
 
 def reasons(records: Source) -> Mapping[Path, str]:
     """Return the files of a source that cannot be loaded, each with the reason."""
-    other = {path: f"{printable_name(path.name)} is not a source record file." for path in records.ignored}
+    other = {
+        path: f"{printable_name(path.name)} is not a source record file: its name does not end in {ACCEPTED_NAMES}. "
+        "To convert an export of a POS, use `counterfoil import`."
+        for path in records.ignored
+    }
     return {**records.damage, **other}

@@ -1,5 +1,6 @@
 """Functions for hosts, ports and URLs."""
 
+import errno
 import ipaddress
 import socket
 
@@ -65,6 +66,10 @@ def bind_port(host: str, port: int) -> int:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
+        try:
+            listener.bind((host, port))
+        except (TypeError, UnicodeError) as error:
+            # Python raises these for a text that can never be a host name.
+            raise OSError(errno.EINVAL, "Not a valid host name", host) from error
         found: int = listener.getsockname()[1]
         return found

@@ -17,6 +17,7 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 
 from counterfoil.http.app import App
+from counterfoil.machine.signals import stop_signals
 
 BACKLOG = 1024
 # Maximum number of open connections per worker. By default, Granian stops accepting connections at backlog / workers,
@@ -48,6 +49,8 @@ class Worker:
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         _allow_descriptors(MAX_CONNECTIONS)
+        # A terminal that is closed signals every process. The supervisor stops the workers, after their requests.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._stop_if_orphaned(loop)
 
     def __rsgi_del__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -85,6 +88,12 @@ class _PersistentServer(Granian):  # type: ignore[misc, valid-type]
         self._pauses = Pauses(time.monotonic)
         # Workers whose pause is over but that have not been replaced yet.
         self._paused: set[int] = set()
+        self._stops_on_hangup = signal.SIGHUP in stop_signals()
+
+    def signal_handler_reload(self, *args: Any, **extra: Any) -> None:
+        """Stop when the terminal is closed. Granian itself would replace the workers and keep running."""
+        if self._stops_on_hangup:
+            self.signal_handler_interrupt(*args, **extra)
 
     def _respawn_workers(self, workers: list[int], spawn_target: Any, target_loader: Any, delay: float = 0) -> None:
         # A delay means that the worker is replaced on purpose and needs time to finish its requests, so no pause is
@@ -171,7 +180,7 @@ class HttpServer:
         )
 
     def run(self) -> None:
-        """Serve until the process receives SIGINT or SIGTERM."""
+        """Serve until the process receives SIGINT, SIGTERM, or SIGHUP unless that is ignored."""
         try:
             self._server.serve(target_loader=self._load, wrap_loader=False)
         except ConfigurationError as error:

@@ -269,8 +269,16 @@ def horizon(found: int | None, now: int, served: bool) -> Finding:
     if not found:
         return Finding("service", "ok", "Nothing has been loaded into this store or served from it yet.")
     motion = horizon_motion(found, now)
+    if motion == "moving" and served:
+        return Finding("service", "ok", "A service is running on this store.")
     if motion == "moving":
-        return Finding("service", "ok", "A service is running on this store, or a load has just finished.")
+        return Finding(
+            "service",
+            "warn",
+            "Nothing listens on the port. The horizon has just moved: a load has finished, or a service uses another "
+            "port.",
+            "Run `counterfoil serve` to start the service.",
+        )
     if motion == "ahead":
         return Finding(
             "service",
@@ -290,8 +298,9 @@ def horizon(found: int | None, now: int, served: bool) -> Finding:
         )
     return Finding(
         "service",
-        "ok",
-        f"No service is running; the horizon last moved {age} ago. Run `counterfoil serve` to start one.",
+        "warn",
+        f"No service is running; the horizon last moved {age} ago.",
+        "Run `counterfoil serve` to start the service.",
     )
 
 
