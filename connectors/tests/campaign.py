@@ -5,7 +5,9 @@ both equal, so the order of the tests does not matter.
 """
 
 import json
+import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -74,7 +76,8 @@ class World:
             assert body["ok"], body
             return body
 
-        feed, cursor = FeedCopy(), {}
+        feed = FeedCopy()
+        cursor: dict[str, str] = {}
         while True:
             page = ask("changes", limit=1000, **cursor)
             feed.apply(page["data"])
@@ -111,6 +114,11 @@ def at_feed_page(number: int, action: Callable[[], Answer | None]) -> Callable[[
         return action() if "/changes" in path and seen == number else None
 
     return happens
+
+
+def has_worked(process: "subprocess.Popen[str]", seconds: float) -> bool:
+    """Return whether a process has ended, or has used this much CPU time together with its children."""
+    return process.poll() is not None or cpu_seconds(process.pid) >= seconds
 
 
 def refusal(error: str, **headers: str) -> Answer:
@@ -170,7 +178,7 @@ class Campaign:
     def test_a_connector_that_is_killed_between_two_pages_loses_nothing(self, world: World) -> None:
         sold = world.sell()
         world.load(r.removal(sold[0]))
-        running = []
+        running: list[subprocess.Popen[str]] = []
 
         def strike() -> Answer:
             kill(running[0])
@@ -189,13 +197,7 @@ class Campaign:
             sold = world.sell()
             world.load(r.removal(sold[0]), sold[1] | {"cashier": f"Nok {share}"})
             process = world.copy.start()
-            until(
-                lambda process=process, share=share: (
-                    process.poll() is not None or cpu_seconds(process.pid) >= share * whole
-                ),
-                "the connector has worked",
-                120,
-            )
+            until(partial(has_worked, process, share * whole), "the connector has worked", 120)
             kill(process)
         world.copy.run()
         world.assert_equal()
