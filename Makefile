@@ -13,7 +13,7 @@ NODE := .ci/node
 NODE_READY := $(NODE)/node_modules/.ready
 
 # Every connector has its own environment, because its framework needs other versions than we do.
-CONNECTORS := dlt singer
+CONNECTORS := dlt singer airbyte
 CONNECTORS_READY := $(CONNECTORS:%=connectors/%/.venv/.ready)
 
 # A new environment gets the versions of pip and setuptools that come with Python, which may be years old.
@@ -22,7 +22,7 @@ TOOLS := pip setuptools
 # Keep compiled code even if the shell turns it off: the tests start the command hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-browser test-long check docs format clean ship-tools node-tools connectors test-connectors connect-dlt connect-singer wheel bench bench-quick bench-growth
+.PHONY: help demo test test-browser test-long check docs format clean ship-tools node-tools connectors test-connectors connect-dlt connect-airbyte connect-singer wheel bench bench-quick bench-growth
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -59,7 +59,7 @@ connectors/%/.venv/.ready: connectors/%/requirements.txt pyproject.toml
 	@echo "Installing into connectors/$*/.venv ..." >&2
 	@connectors/$*/.venv/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip >&2 || echo "pip was not upgraded." >&2
 	@connectors/$*/.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement $< >&2
-	@connectors/$*/.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable . >&2
+	@test $* = airbyte || connectors/$*/.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable . >&2
 	@test ! -e connectors/$*/pyproject.toml || connectors/$*/.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable connectors/$* >&2
 	@touch $@
 
@@ -80,13 +80,16 @@ test-browser: $(READY) ## open the HTML pages in Chromium, if it is installed
 test-long: $(READY) ## run the tests that take minutes
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m long $(ARGS)
 
-connectors: $(CONNECTORS_READY) ## install the connectors for dlt and Singer
+connectors: $(CONNECTORS_READY) ## install the connectors for dlt, Singer and Airbyte
 
 test-connectors: $(READY) $(CONNECTORS_READY) ## run every connector against a service, with faults
 	PYTHONPATH=. $(BIN)/python -m pytest -n 3 --dist loadfile connectors/tests $(ARGS)
 
 connect-dlt: $(DEMO_READY) connectors/dlt/.venv/.ready ## copy the demo into DuckDB with dlt, and compare
 	@$(BIN)/python connectors/copy_demo.py dlt
+
+connect-airbyte: $(DEMO_READY) connectors/airbyte/.venv/.ready ## copy the demo into DuckDB with Airbyte's CDK, and compare
+	@$(BIN)/python connectors/copy_demo.py airbyte
 
 connect-singer: $(READY) connectors/singer/.venv/.ready ## copy the demo into PostgreSQL with Singer, and compare
 	@PYTHONPATH=tests $(BIN)/python connectors/copy_demo.py singer
