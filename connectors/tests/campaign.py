@@ -263,6 +263,13 @@ class Campaign:
         world.copy.run()
         world.assert_equal()
 
+    def test_a_franchise_without_bills_can_be_copied(self, world: World) -> None:
+        world.load(r.branch(franchiseId="new-franchise"))
+        key = world.service.key(franchise="new-franchise", per_min=PLENTY)
+        copy = self.connector(world.folder / "without-bills", world.url, key)
+        copy.run()
+        assert len(copy.shops()) == 1
+
     def test_a_copy_follows_when_all_members_are_removed(self, world: World) -> None:
         world.load(*(r.removal(member) for member in world.members))
         world.members = [r.member("base-1")]

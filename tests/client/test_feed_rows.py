@@ -121,7 +121,7 @@ def test_the_copy_is_made_again_if_the_key_is_of_another_lineage(
 def test_a_pass_whose_cursor_is_refused_is_started_again(service: RunningService, of: r.Record, tables: Tables) -> None:
     sold = r.bills(of, 7)
     load(service, *sold)
-    refused = []
+    refused: list[httpx.URL] = []
 
     class RefusesOneCursor(httpx.HTTPTransport):
         def handle_request(self, request: httpx.Request) -> httpx.Response:
