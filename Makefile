@@ -12,16 +12,20 @@ SHIP_READY := $(VENV)/.ship-ready
 NODE := .ci/node
 NODE_READY := $(NODE)/node_modules/.ready
 
+# Every connector has its own environment, because its framework needs other versions than we do.
+CONNECTORS := dlt singer airbyte
+CONNECTORS_READY := $(CONNECTORS:%=connectors/%/.venv/.ready)
+
 # A new environment gets the versions of pip and setuptools that come with Python, which may be years old.
 TOOLS := pip setuptools
 
 # Keep compiled code even if the shell turns it off: the tests start the command hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-browser test-long check docs format clean ship-tools node-tools wheel bench bench-quick bench-growth
+.PHONY: help demo test test-browser test-long check docs format clean ship-tools node-tools connectors test-connectors connect-dlt connect-airbyte connect-singer wheel bench bench-quick bench-growth
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
 
 define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Counterfoil requires Python 3.11 or newer. Set PYTHON=... to another interpreter."; exit 1; }
@@ -50,6 +54,15 @@ $(NODE_READY): $(NODE)/package.json $(NODE)/package-lock.json
 	@npm ci --prefix $(NODE) --ignore-scripts --no-audit --no-fund --loglevel error >&2
 	@touch $@
 
+connectors/%/.venv/.ready: connectors/%/requirements.txt pyproject.toml
+	@test -x connectors/$*/.venv/bin/python || $(PYTHON) -m venv connectors/$*/.venv
+	@echo "Installing into connectors/$*/.venv ..." >&2
+	@connectors/$*/.venv/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip >&2 || echo "pip was not upgraded." >&2
+	@connectors/$*/.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement $< >&2
+	@test $* = airbyte || connectors/$*/.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable . >&2
+	@test ! -e connectors/$*/pyproject.toml || connectors/$*/.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable connectors/$* >&2
+	@touch $@
+
 demo: $(DEMO_READY) ## serve an invented restaurant group (ARGS="--port 9000 --json")
 	@$(BIN)/counterfoil demo $(ARGS)
 
@@ -57,6 +70,7 @@ test: $(READY) ## run the test suite
 	@echo "Not run, because they take minutes: PostgreSQL 16, replicas and failover, most endpoint and loading tests over PostgreSQL, copies in Parquet and PostgreSQL, long model and kill runs, the full attack campaign (make test-long); Citus, unless COUNTERFOIL_TEST_CITUS names a coordinator."
 	@$(BIN)/python -c 'import kubernetes_validate' 2>/dev/null || echo "Left out, because their tools are not installed: checks of the wheel, the container files and the Kubernetes manifests (make ship-tools)."
 	@test -e $(NODE_READY) || echo "Left out, because their tools are not installed: checks of the TypeScript types and of the Arazzo description (make node-tools, which needs Node.js)."
+	@echo "Not run, because each connector has its own environment: tests of the connectors (make test-connectors)."
 	@echo "Not run, because they take a minute: tests of the pages in Chromium (make test-browser)."
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m 'not long and not browser' $(ARGS)
 
@@ -65,6 +79,20 @@ test-browser: $(READY) ## open the HTML pages in Chromium, if it is installed
 
 test-long: $(READY) ## run the tests that take minutes
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m long $(ARGS)
+
+connectors: $(CONNECTORS_READY) ## install the connectors for dlt, Singer and Airbyte
+
+test-connectors: $(READY) $(CONNECTORS_READY) ## run every connector against a service, with faults
+	PYTHONPATH=. $(BIN)/python -m pytest -n 3 --dist loadfile connectors/tests $(ARGS)
+
+connect-dlt: $(DEMO_READY) connectors/dlt/.venv/.ready ## copy the demo into DuckDB with dlt, and compare
+	@$(BIN)/python connectors/copy_demo.py dlt
+
+connect-airbyte: $(DEMO_READY) connectors/airbyte/.venv/.ready ## copy the demo into DuckDB with Airbyte's CDK, and compare
+	@$(BIN)/python connectors/copy_demo.py airbyte
+
+connect-singer: $(READY) connectors/singer/.venv/.ready ## copy the demo into PostgreSQL with Singer, and compare
+	@PYTHONPATH=tests $(BIN)/python connectors/copy_demo.py singer
 
 ship-tools: $(SHIP_READY) ## install the tools with which `make test` checks the wheel and deploy/
 
@@ -101,4 +129,4 @@ bench-growth: $(READY) ## measure 10^4 to 10^7 bills in half an hour; needs 28 G
 	PYTHONPATH=tests $(BIN)/python -m bench growth $(ARGS)
 
 clean: ## remove all files that the targets created
-	rm -rf $(VENV) dist bench/.venv bench/peers/fastify/node_modules bench/peers/bun/node_modules bench/peers/go/server $(NODE)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist bench/.venv $(CONNECTORS:%=connectors/%/.venv) bench/peers/fastify/node_modules bench/peers/bun/node_modules bench/peers/go/server $(NODE)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,135 @@
+"""The parts of the Airbyte source that a manifest cannot express.
+
+The mark of the change feed is an opaque text, and the CDK's cursors can store
+only a time or a number. So the retriever keeps the mark in the state of the
+cursor, next to the time of the pass.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import requests
+from airbyte_cdk.sources.declarative.extractors.record_extractor import RecordExtractor
+from airbyte_cdk.sources.declarative.requesters.request_options import (
+    DefaultRequestOptionsProvider,
+    RequestOptionsProvider,
+)
+from airbyte_cdk.sources.declarative.retrievers.simple_retriever import SimpleRetriever
+from airbyte_cdk.sources.streams.concurrent.cursor import ConcurrentCursor
+from airbyte_cdk.sources.types import Record, StreamSlice
+from airbyte_cdk.utils.traced_exception import AirbyteTracedException
+
+# Give up after this many attempts, so that a pass cannot be started again forever.
+MAX_ATTEMPTS = 20
+
+
+@dataclass
+class MarkParameter(DefaultRequestOptionsProvider):
+    """Sends the mark of the last pass as `since`. The first pass has none, and a manifest would send an empty one."""
+
+    def get_request_params(
+        self,
+        *,
+        stream_slice: StreamSlice | None = None,
+        next_page_token: Mapping[str, Any] | None = None,  # noqa: ARG002 - named by the base class
+    ) -> Mapping[str, Any]:
+        since = stream_slice.extra_fields.get("since") if stream_slice else None
+        return {"since": since} if since else {}
+
+
+@dataclass
+class ChangeFeedRetriever(SimpleRetriever):
+    """Reads one pass through the change feed.
+
+    It yields one row per shop and per bill. A bill that was copied before its
+    shop was last sent in full (`completeSince`) no longer exists.
+    """
+
+    cursor: ConcurrentCursor | None = None
+    request_option_provider: RequestOptionsProvider = field(default_factory=lambda: MarkParameter(parameters={}))
+
+    def read_records(
+        self, records_schema: Mapping[str, Any], stream_slice: StreamSlice | None = None
+    ) -> Iterable[Record]:
+        if self.cursor is None or stream_slice is None:
+            raise TypeError("The stream `changes` needs the cursor that is defined in the manifest.")
+        # The cursor copies these values into every state message. They change only after the last page.
+        stored: MutableMapping[str, Any] = self.cursor._concurrent_state.setdefault("legacy", {})
+        since, shops = stored.get("mark"), dict(stored.get("shops", {}))
+        for _ in range(MAX_ATTEMPTS):
+            attempt = _Attempt(since, shops)
+            try:
+                asked = StreamSlice(
+                    partition=stream_slice.partition,
+                    cursor_slice=stream_slice.cursor_slice,
+                    extra_fields={"since": since},
+                )
+                for record in super().read_records(records_schema, asked):
+                    for row in attempt.rows(record.data):
+                        yield Record(data=row, stream_name=self.name, associated_slice=stream_slice)
+                for row in attempt.missing_shops():
+                    yield Record(data=row, stream_name=self.name, associated_slice=stream_slice)
+                stored.update(mark=attempt.mark, shops=shops)
+                return
+            except AirbyteTracedException as error:
+                code = str(error.message)
+                if code not in ("bad_cursor", "mark_expired") or not (since or attempt.has_begun):
+                    raise
+                if code == "mark_expired" or not attempt.has_begun:
+                    since = None
+        raise RuntimeError(f"The pass through the change feed was refused {MAX_ATTEMPTS} times.")
+
+
+class _Attempt:
+    """One attempt at a pass. `shops` has `completeSince` and `inScope` of every shop, and is updated."""
+
+    def __init__(self, since: str | None, shops: dict[str, Any]) -> None:
+        self.mark: str | None = None
+        self.has_begun = False
+        self._shops = shops
+        self._time = ""
+        # Shops of an earlier copy that a pass from the beginning has not returned yet.
+        self._missing = set() if since else set(shops)
+
+    def rows(self, element: MutableMapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the row of an element. A page without elements arrives as a whole, and has no row."""
+        self.has_begun = True
+        self.mark = element.pop("mark", None) or self.mark
+        self._time = element.get("passTime") or element.get("serverTime") or self._time
+        match element.get("type"):
+            case "bill":
+                yield self._row(element["shopId"], "bill", element["bill"]["id"], bill=element["bill"])
+            case "billRemoved":
+                yield self._row(element["shopId"], "bill", element["id"], removed=True)
+            case "shop" | "shopRemoved":
+                self._missing.discard(element["shopId"])
+                yield self._shop_row(
+                    element["shopId"], element.get("shop"), full=element["full"], in_scope=element.get("inScope", True)
+                )
+
+    def missing_shops(self) -> Iterator[dict[str, Any]]:
+        for shop_id in sorted(self._missing):
+            yield self._shop_row(shop_id, None, full=False, in_scope=False)
+
+    def _shop_row(self, shop_id: str, shop: Any, *, full: bool, in_scope: bool) -> dict[str, Any]:
+        earlier = self._shops.get(shop_id)
+        complete_since = self._time if full or earlier is None else earlier["completeSince"]
+        self._shops[shop_id] = {"completeSince": complete_since, "inScope": in_scope}
+        return self._row(shop_id, "shop", "", removed=shop is None, shop=shop) | self._shops[shop_id]
+
+    def _row(self, shop_id: str, kind: str, row_id: str, *, removed: bool = False, **more: Any) -> dict[str, Any]:
+        # Destinations delete a row that has `_ab_cdc_deleted_at`. A removed shop stays, because its bills may remain.
+        deleted_at = self._time if removed and kind == "bill" else None
+        nothing = {"inScope": None, "completeSince": None, "shop": None, "bill": None}
+        key = {"shopId": shop_id, "kind": kind, "id": row_id, "passTime": self._time}
+        return nothing | key | {"removed": removed, "_ab_cdc_deleted_at": deleted_at} | more
+
+
+@dataclass
+class BaseExtractor(RecordExtractor):
+    """Extracts each base once from the list of shops, because several shops may share a base."""
+
+    def extract_records(self, response: requests.Response) -> Iterable[MutableMapping[str, Any]]:
+        bases = {shop["providerId"] for shop in response.json()["data"]} - {None}
+        return [{"providerId": base} for base in sorted(bases)]

@@ -1,0 +1,1 @@
+"""A Singer tap for the Counterfoil API."""

@@ -1,0 +1,3 @@
+from tap_counterfoil.tap import TapCounterfoil
+
+TapCounterfoil.cli()

@@ -1,0 +1,208 @@
+"""Runs a connector as a user would: as a process in its own environment, with a copy in its own folder."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from client.copy_contents import Json, plain
+from client.scripted_service import Answer, scripted_service
+from counterfoil.client.feed_rows import LISTS_OF_BILL
+from counterfoil.client.tables import BILLS, MEMBERS, SHOPS, Column, Kind
+from running_service import RunningService
+
+ROOT = Path(__file__).parents[2]
+CONNECTORS = ROOT / "connectors"
+TIMEOUT_SEC = 240
+PAGE_SIZE = 40
+Identity = tuple[str, str]
+
+
+class Connector:
+    """One connector and its copy. Subclasses say how it is started and how its copy is read."""
+
+    name: str
+
+    def __init__(self, folder: Path, url: str, key: str) -> None:
+        self.folder = folder
+        self.url = url
+        self.key = key
+        folder.mkdir()
+
+    def command(self) -> list[str]:
+        """Return the command that makes one pass."""
+        raise NotImplementedError
+
+    def prepare(self, url: str) -> None:
+        """Write the configuration files that the connector needs."""
+
+    def environment(self, url: str) -> dict[str, str]:
+        return {"COUNTERFOIL_URL": url, "COUNTERFOIL_KEY": self.key, "COUNTERFOIL_PAGE_SIZE": str(PAGE_SIZE)}
+
+    @property
+    def bin(self) -> Path:
+        return CONNECTORS / self.name / ".venv" / "bin"
+
+    # --- passes ------------------------------------------------------------------
+
+    def start(self, url: str = "") -> "subprocess.Popen[str]":
+        url = url or self.url
+        self.prepare(url)
+        kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+        # A worktree without its own installation uses its own sources.
+        environment = kept | {"PYTHONPATH": str(ROOT / "src")} | self.environment(url)
+        return subprocess.Popen(
+            self.command(),
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def attempt(self, url: str = "") -> tuple[int, str]:
+        """Make one pass; return the exit status and what the connector printed."""
+        process = self.start(url)
+        try:
+            printed, _ = process.communicate(timeout=TIMEOUT_SEC)
+        finally:
+            kill(process)
+        return process.returncode, printed
+
+    def run(self, url: str = "") -> str:
+        """Make one pass, which must succeed."""
+        status, printed = self.attempt(url)
+        assert status == 0, printed[-6000:]
+        return printed
+
+    def cpu_seconds_of_a_pass(self) -> float:
+        before = os.times()
+        self.run()
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
+
+    # --- the copy ----------------------------------------------------------------
+
+    def shops(self) -> dict[str, Json]:
+        raise NotImplementedError
+
+    def bills(self) -> dict[Identity, Json]:
+        raise NotImplementedError
+
+    def members(self) -> dict[Identity, Json]:
+        raise NotImplementedError
+
+    def query(self, database: Path, statement: str) -> list[Json]:
+        """Return rows by column name. Instants with a time zone are texts, because DuckDB needs another package."""
+        with closing(duckdb.connect(str(database), read_only=True)) as connection:
+            columns = connection.execute(f"DESCRIBE {statement}").fetchall()
+            names = [f'"{name}"::VARCHAR' if "ZONE" in kind else f'"{name}"' for name, kind, *_ in columns]
+            found = connection.execute(f"SELECT {', '.join(names)} FROM ({statement})")
+            return [dict(zip((column[0] for column in columns), row, strict=True)) for row in found.fetchall()]
+
+
+def kill(process: "subprocess.Popen[str]") -> None:
+    """Kill the process and its children, as a power failure would."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdout:
+        process.stdout.close()
+
+
+# --- objects from flat rows ----------------------------------------------------------
+
+
+def shop_object(row: Json) -> Json:
+    return _object(SHOPS.columns, row) | {"categories": _list(row["categories"])}
+
+
+def bill_object(row: Json) -> Json:
+    bill = _object(BILLS.columns, row)
+    for name, path in LISTS_OF_BILL.items():
+        target = bill
+        for part in path[:-1]:
+            target = target[part]
+        target[path[-1]] = _list(row[name])
+    return bill
+
+
+def member_object(row: Json) -> Json:
+    return _object(MEMBERS.columns, row) | {"coupons": _list(row["coupons"])}
+
+
+def _list(text: Any) -> Any:
+    return plain(json.loads(text, parse_float=Decimal)) if isinstance(text, str) else text
+
+
+def _object(columns: tuple[Column, ...], row: Json) -> Json:
+    record: Json = {}
+    for column in columns:
+        if column.path:
+            target = record
+            for part in column.path[:-1]:
+                target = target.setdefault(part, {})
+            target[column.path[-1]] = _value(column, row[column.name])
+    return record
+
+
+def _value(column: Column, value: Any) -> Any:
+    match column.kind:
+        case _ if value is None:
+            return None
+        case Kind.INSTANT:
+            moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return round(moment.timestamp() * 1000)
+        case Kind.DAY:
+            return value.isoformat() if isinstance(value, date) else value
+        case Kind.DECIMAL | Kind.QUANTITY | Kind.INTEGER:
+            return Decimal(str(value))
+        case Kind.TEXTS:
+            return _list(value)
+        case _:
+            return value
+
+
+# --- between the requests ------------------------------------------------------------
+
+
+@contextmanager
+def proxy(service: RunningService, happens: Callable[[str], Answer | None]) -> Iterator[str]:
+    """Run a proxy that calls `happens` with the path of each request before it forwards the request.
+
+    If `happens` returns a response, the connector receives that response
+    instead. Yields the proxy's base URL.
+    """
+
+    def answer(path: str, headers: Mapping[str, str]) -> Answer:
+        refusal = happens(path)
+        if refusal is not None:
+            return refusal
+        sent = {name.lower(): value for name, value in headers.items()}
+        received = service.server.client.get(service.url + path, headers={"authorization": sent["authorization"]})
+        passed_on = {name: received.headers[name] for name in ("retry-after",) if name in received.headers}
+        return received.status_code, {"content-type": "application/json", **passed_on}, received.content
+
+    with scripted_service(answer) as url:
+        yield f"{url}{service.settings.prefix}/v1"
+
+
+def cpu_seconds(group: int) -> float:
+    """Return the CPU time that the processes of a process group have used."""
+    ticks = 0
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError, IndexError):
+            if entry.name.isdecimal():
+                fields = (entry / "stat").read_text("utf-8").rpartition(")")[2].split()
+                ticks += int(fields[11]) + int(fields[12]) if int(fields[2]) == group else 0
+    return ticks / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,74 @@
+"""The commands in docs/connect.md work exactly as printed, and show that the copies agree."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import records as r
+import servers
+from connectors.tests.connector import ROOT, TIMEOUT_SEC
+from running_service import RunningService
+
+PAGE = (ROOT / "docs" / "connect.md").read_text("utf-8")
+AGREEMENT = {
+    "Before you start": "",
+    "DuckDB, with pull": "the copy matches the service",
+    "dlt": "The copy agrees with the service: 24 bills in 2 shops",
+    "Singer and Meltano": "The copy agrees with the service: 24 bills in 2 shops",
+    "Airbyte": "The copy agrees with the service: 24 bills in 2 shops",
+}
+
+
+def block(section: str) -> str:
+    """Return the commands of a section."""
+    text = PAGE.split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
+    [commands] = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    return str(commands)
+
+
+def test_every_block_of_the_page_is_run() -> None:
+    sections = re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
+    with_blocks = [name for name in sections if "```" in PAGE.split(f"\n## {name}\n", 1)[1].split("\n## ", 1)[0]]
+    assert with_blocks == list(AGREEMENT)
+
+
+@pytest.fixture(scope="module")
+def shop_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningService, str]]:
+    """A franchise with two branches, and its key."""
+    service = RunningService(tmp_path_factory.mktemp("page"))
+    branches = [r.branch(franchiseId="franchise-of-the-page", providerId="base-1") for _ in range(2)]
+    sold = [bill for branch in branches for bill in r.bills(branch, 12)]
+    service.load(*branches, r.base("base-1"), *r.members("base-1", 3), *sold)
+    service.clock.advance(1)
+    service.ledger.advance_horizon()
+    yield service, service.key(franchise="franchise-of-the-page", per_min=100_000, per_day=100_000)
+    service.close()
+
+
+@pytest.mark.parametrize("section", AGREEMENT)
+def test_the_commands_work_as_printed(shop_world: tuple[RunningService, str], section: str, tmp_path: Path) -> None:
+    service, key = shop_world
+    for name in ("connectors", "Makefile", "pyproject.toml"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    environment = os.environ | {"COUNTERFOIL_URL": f"{service.url}/ext/v1", "COUNTERFOIL_KEY": key}
+    if "$DATABASE" in block(section):
+        server = servers.postgres(18)
+        server.command("CREATE DATABASE copy_of_the_page")
+        environment["DATABASE"] = server.url("copy_of_the_page")
+    done = subprocess.run(
+        ["bash", "-euc", block(section)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SEC,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert AGREEMENT[section] in done.stdout + done.stderr

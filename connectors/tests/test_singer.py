@@ -1,0 +1,76 @@
+"""The tap in connectors/singer keeps an exact copy with target-postgres, and passes the SDK's own tests."""
+
+import os
+import subprocess
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+import servers
+from client.copy_contents import Json
+from connectors.tests.campaign import Campaign, World
+from connectors.tests.connector import (
+    CONNECTORS,
+    ROOT,
+    TIMEOUT_SEC,
+    Connector,
+    Identity,
+    bill_object,
+    member_object,
+    shop_object,
+)
+
+_numbers = count(1)
+
+
+class Singer(Connector):
+    name = "singer"
+
+    def __init__(self, folder: Path, url: str, key: str) -> None:
+        super().__init__(folder, url, key)
+        self.server = servers.postgres(18)
+        self.database = f"copy_{next(_numbers)}"
+        self.server.command(f"CREATE DATABASE {self.database}")
+
+    def command(self) -> list[str]:
+        program = CONNECTORS / "singer" / "copy_to_postgres.py"
+        return [str(self.bin / "python"), str(program), self.server.url(self.database)]
+
+    def shops(self) -> dict[str, Json]:
+        rows = self._rows("SELECT * FROM counterfoil.shops WHERE NOT removed")
+        return {row["shop_id"]: shop_object(row) for row in rows}
+
+    def bills(self) -> dict[Identity, Json]:
+        rows = self._rows("SELECT * FROM counterfoil.current_bills")
+        return {(row["shop_id"], row["id"]): bill_object(row) for row in rows}
+
+    def members(self) -> dict[Identity, Json]:
+        rows = self._rows("SELECT * FROM counterfoil.current_members")
+        return {(row["provider_id"], row["member_id"]): member_object(row) for row in rows}
+
+    def _rows(self, statement: str) -> list[Json]:
+        with psycopg.connect(self.server.url(self.database), row_factory=dict_row) as connection:
+            return connection.execute(statement).fetchall()
+
+
+class TestSinger(Campaign):
+    connector = Singer
+
+    def test_the_standard_tests_of_the_sdk_pass(self, world: World) -> None:
+        settings: dict[str, Any] = {"TAP_COUNTERFOIL_URL": world.url, "TAP_COUNTERFOIL_KEY": world.key}
+        paths = os.pathsep.join([str(ROOT / "src"), str(CONNECTORS / "singer")])
+        done = subprocess.run(
+            [str(world.copy.bin / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", "standard_tests.py"],
+            cwd=CONNECTORS / "singer",
+            env=os.environ | settings | {"PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SEC,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-4000:]
+        assert " passed" in done.stdout
+        assert "failed" not in done.stdout

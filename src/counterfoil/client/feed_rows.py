@@ -1,0 +1,177 @@
+"""Turns a pass through the change feed into flat rows, for tools that load rows into tables by their primary key.
+
+Such tools can replace or delete a row, but they cannot delete all bills of a
+shop, as the feed asks for when it sends a shop in full. So every bill has
+`copied_at`, the time of the pass that returned it, and every shop has
+`complete_since`, the time of the pass that last sent it in full. A bill that
+was copied before its shop was sent in full no longer exists.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from counterfoil.client.api import Client
+from counterfoil.client.calls import MAX_FEED_LIMIT
+from counterfoil.client.errors import Refusal
+from counterfoil.client.models import Change, Page, Shop
+from counterfoil.client.tables import BILLS, MEMBERS, SHOPS, Column, Kind
+
+Row = dict[str, Any]
+State = dict[str, Any]
+
+# Lists of objects are stored as JSON text.
+LISTS_OF_BILL = {
+    "items": ("items",),
+    "payments": ("payments",),
+    "campaigns": ("amounts", "campaign"),
+    "coupons": ("amounts", "coupon"),
+}
+_FROM_RESPONSE = {table.name: tuple(column for column in table.columns if column.path) for table in (SHOPS, BILLS)}
+_OF_MEMBER = tuple(column for column in MEMBERS.columns if column.path)
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+# Give up after this many attempts, so that a pass cannot be started again forever.
+MAX_ATTEMPTS = 20
+
+
+class FeedRows:
+    """Reads one pass. When `rows` has ended, `state` is the state to store for the next pass.
+
+    The state is JSON: the mark of the pass, and for each shop `complete_since` and
+    whether it is in scope.
+    """
+
+    def __init__(self, client: Client, state: Mapping[str, Any] | None = None, limit: int = MAX_FEED_LIMIT) -> None:
+        self._client = client
+        self._limit = limit
+        self._mark: str | None = (state or {}).get("mark")
+        self._shops: dict[str, Row] = dict((state or {}).get("shops") or {})
+        # Shops of an earlier copy that a pass from the beginning has not returned yet.
+        self._missing: set[str] = set()
+
+    @property
+    def state(self) -> State:
+        return {"mark": self._mark, "shops": self._shops}
+
+    def rows(self) -> Iterator[tuple[str, Row]]:
+        """Yield the name of a table and a row of it, in the order in which they must be stored."""
+        for _ in range(MAX_ATTEMPTS):
+            has_cursor = False
+            self._missing = set() if self._mark else set(self._shops)
+            try:
+                for page in self._client.change_pages(since=self._mark, limit=self._limit):
+                    has_cursor = True
+                    for element in page.data:
+                        yield from self._row(element, page.server_time)
+                    if page.mark is not None:
+                        yield from self._end(page)
+                        return
+            except Refusal as error:
+                is_valid = error.code not in ("bad_cursor", "mark_expired")
+                if is_valid or not (self._mark or has_cursor):
+                    raise
+                if error.code == "mark_expired" or not has_cursor:
+                    self._mark = None
+        raise RuntimeError(f"The pass through the change feed was refused {MAX_ATTEMPTS} times.")
+
+    def _row(self, element: Change, copied_at: str) -> Iterator[tuple[str, Row]]:
+        shop_id = element["shopId"]
+        if element["type"] == "bill":
+            yield "bills", bill_row(element["bill"], copied_at)
+        elif element["type"] == "billRemoved":
+            yield "bills", _empty("bills") | {"shop_id": shop_id, "id": element["id"], "copied_at": copied_at}
+        elif element["type"] in ("shop", "shopRemoved"):
+            self._missing.discard(shop_id)
+            self._note(shop_id, copied_at, full=element["full"], in_scope=element.get("inScope", True) is True)
+            shop: Mapping[str, Any] | None = element["shop"] if element["type"] == "shop" else None
+            yield "shops", shop_row(shop_id, shop, self._shops[shop_id], copied_at)
+
+    def _end(self, page: Page[Change]) -> Iterator[tuple[str, Row]]:
+        """Note the mark. After a pass from the beginning, the shops that it did not return are no longer in scope."""
+        for shop_id in sorted(self._missing):
+            self._note(shop_id, page.server_time, full=False, in_scope=False)
+            yield "shops", shop_row(shop_id, None, self._shops[shop_id], page.server_time)
+        self._mark = page.mark
+
+    def _note(self, shop_id: str, copied_at: str, *, full: bool, in_scope: bool) -> None:
+        earlier = self._shops.get(shop_id)
+        complete_since = copied_at if full or earlier is None else earlier["complete_since"]
+        self._shops[shop_id] = {"complete_since": complete_since, "in_scope": in_scope}
+
+
+def shop_row(shop_id: str, shop: Mapping[str, Any] | None, known: Row, copied_at: str) -> Row:
+    """Return the row of a shop; `known` is its entry in the state. A shop that is not listed is None."""
+    return {
+        **(_values(_FROM_RESPONSE["shops"], shop) if shop else _empty("shops")),
+        "shop_id": shop_id,
+        "categories": json_text(shop["categories"]) if shop else None,
+        "removed": shop is None,
+        "in_scope": known["in_scope"],
+        "complete_since": known["complete_since"],
+        "copied_at": copied_at,
+    }
+
+
+def all_shop_rows(client: Client, state: Mapping[str, Any] | None) -> Iterator[Row]:
+    """Yield the rows of all shops that are listed or in the state, with their current names.
+
+    A shop that the feed has not returned yet has no `complete_since`.
+    """
+    page = client.shop_page()
+    listed = {shop["shopId"]: shop for shop in page.data}
+    unknown = {"complete_since": None, "in_scope": True}
+    known = (state or {}).get("shops") or {}
+    for shop_id in sorted(listed.keys() | known.keys()):
+        yield shop_row(shop_id, listed.get(shop_id), known.get(shop_id, unknown), page.server_time)
+
+
+def bill_row(bill: Mapping[str, Any], copied_at: str) -> Row:
+    lists = {name: json_text(_at(bill, path)) for name, path in LISTS_OF_BILL.items()}
+    return _values(_FROM_RESPONSE["bills"], bill) | lists | {"removed": False, "copied_at": copied_at}
+
+
+def member_rows(client: Client, shops: Page[Shop]) -> Iterator[Row]:
+    """Yield all members of the bases of these shops. Their `copied_at` is the time of the list of shops."""
+    providers = {str(shop["providerId"]) for shop in shops.data if shop["providerId"] is not None}
+    for provider_id in sorted(providers):
+        more = {"provider_id": provider_id, "copied_at": shops.server_time}
+        for page in client.member_pages(provider_id):
+            for member in page.data:
+                yield _values(_OF_MEMBER, member) | more | {"coupons": json_text(member["coupons"])}
+
+
+def json_text(value: object) -> str:
+    return _encode(value).decode()
+
+
+def _empty(table: str) -> Row:
+    """Return the row of an object that was removed."""
+    lists = dict.fromkeys(LISTS_OF_BILL) if table == "bills" else {}
+    return dict.fromkeys(column.name for column in _FROM_RESPONSE[table]) | lists | {"removed": True}
+
+
+def _values(columns: tuple[Column, ...], record: Mapping[str, Any]) -> Row:
+    return {column.name: _converted(column.kind, _at(record, column.path)) for column in columns}
+
+
+def _at(record: Any, path: tuple[str, ...]) -> Any:
+    """Return the value at this path. Fields that are absent, such as `tel` without the permission, are None."""
+    for name in path:
+        record = record.get(name) if record is not None else None
+    return record
+
+
+def _converted(kind: Kind, value: Any) -> Any:
+    if value is None:
+        return None
+    if kind is Kind.INSTANT:
+        return utc_text(value)
+    return json_text(value) if kind is Kind.TEXTS else value
+
+
+def utc_text(instant: str) -> str:
+    """Return an instant in UTC with milliseconds, so that texts sort by time."""
+    moment = datetime.fromisoformat(instant).astimezone(UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,169 @@
+"""The flat rows of the change feed keep an exact copy in tables that can only replace and delete rows by their key."""
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import httpx
+import pytest
+
+import records as r
+from counterfoil.client import Client
+from counterfoil.client.errors import Refusal
+from counterfoil.client.feed_rows import FeedRows, Row, all_shop_rows, member_rows
+from running_service import RunningService
+
+PLENTY = 100_000
+
+
+class Tables:
+    """Tables of rows by their primary key, and the state of the last pass."""
+
+    def __init__(self, service: RunningService, key: str, **options: Any) -> None:
+        self.service = service
+        self.key = key
+        self.options = options
+        self.shops: dict[str, Row] = {}
+        self.bills: dict[tuple[str, str], Row] = {}
+        self.state: dict[str, Any] | None = None
+
+    def client(self) -> Client:
+        return Client(f"{self.service.url}/ext/v1", self.key, per_min=PLENTY, **self.options)
+
+    def make_a_pass(self, limit: int = 3) -> None:
+        # As other tools do, store the state as JSON.
+        with self.client() as client:
+            feed = FeedRows(client, json.loads(json.dumps(self.state)), limit)
+            for table, row in feed.rows():
+                if table == "shops":
+                    self.shops[row["shop_id"]] = row
+                else:
+                    self.bills[row["shop_id"], row["id"]] = row
+        self.state = feed.state
+
+    def current_bills(self) -> set[str]:
+        """Return the IDs of the bills that exist, by the rule that the connectors' views use."""
+        shops = {shop_id: row["complete_since"] for shop_id, row in self.shops.items() if row["in_scope"]}
+        return {
+            bill_id
+            for (shop_id, bill_id), row in self.bills.items()
+            if shop_id in shops and not row["removed"] and row["copied_at"] >= shops[shop_id]
+        }
+
+
+@pytest.fixture
+def of(service: RunningService) -> r.Record:
+    branch = r.branch()
+    load(service, branch)
+    return branch
+
+
+@pytest.fixture
+def tables(service: RunningService, of: r.Record) -> Tables:
+    return Tables(service, franchise_key(service, of))
+
+
+def franchise_key(service: RunningService, of: r.Record) -> str:
+    return service.key(franchise=of["franchiseId"], per_min=PLENTY)
+
+
+def load(service: RunningService, *records: r.Record) -> None:
+    service.clock.advance(1)
+    service.load(*records)
+    service.ledger.advance_horizon()
+
+
+def ids(*records: r.Record) -> set[str]:
+    return {record["id"] for record in records}
+
+
+def test_additions_and_removals_are_followed(service: RunningService, of: r.Record, tables: Tables) -> None:
+    sold = r.bills(of, 7)
+    load(service, *sold)
+    tables.make_a_pass()
+    assert tables.current_bills() == ids(*sold)
+    late = r.bill(of, closedAt=None, history=True)
+    load(service, r.removal(sold[0]), late)
+    tables.make_a_pass()
+    assert tables.current_bills() == ids(*sold[1:], late)
+
+
+def test_a_shop_that_returns_no_longer_has_bills_that_were_removed_meanwhile(
+    service: RunningService, of: r.Record, tables: Tables
+) -> None:
+    leaving = r.branch(franchiseId=of["franchiseId"])
+    kept, removed = r.bills(leaving, 2)
+    load(service, leaving, kept, removed)
+    tables.make_a_pass()
+    load(service, leaving | {"franchiseId": "another"})
+    tables.make_a_pass()
+    assert tables.current_bills() == set()
+    load(service, r.removal(removed))
+    load(service, leaving)
+    tables.make_a_pass()
+    assert tables.current_bills() == ids(kept)
+
+
+def test_the_copy_is_made_again_if_the_key_is_of_another_lineage(
+    service: RunningService, of: r.Record, tables: Tables
+) -> None:
+    leaving = r.branch(franchiseId=of["franchiseId"])
+    sold = r.bill(of)
+    load(service, leaving, r.bill(leaving), sold)
+    tables.make_a_pass()
+    load(service, leaving | {"franchiseId": "another"})
+    tables.key = franchise_key(service, of)
+    tables.make_a_pass()
+    assert tables.current_bills() == ids(sold)
+    assert tables.shops[leaving["id"]]["removed"]
+
+
+def test_a_pass_whose_cursor_is_refused_is_started_again(service: RunningService, of: r.Record, tables: Tables) -> None:
+    sold = r.bills(of, 7)
+    load(service, *sold)
+    refused: list[httpx.URL] = []
+
+    class RefusesOneCursor(httpx.HTTPTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            if "cursor" in request.url.params and not refused:
+                refused.append(request.url)
+                return httpx.Response(400, json={"ok": False, "error": "bad_cursor", "message": "Start again."})
+            return super().handle_request(request)
+
+    tables.options = {"transport": RefusesOneCursor()}
+    tables.make_a_pass()
+    assert refused
+    assert tables.current_bills() == ids(*sold)
+
+
+def test_other_refusals_are_raised_and_leave_the_state_as_it_was(
+    service: RunningService, of: r.Record, tables: Tables
+) -> None:
+    tables.make_a_pass()
+    state = tables.state
+    tables.key = "cf_live_unknown"
+    with pytest.raises(Refusal, match="invalid_key"):
+        tables.make_a_pass()
+    assert tables.state is state
+
+
+def test_values_keep_their_digits_and_instants_are_in_utc(
+    service: RunningService, of: r.Record, tables: Tables
+) -> None:
+    load(service, r.bill(of, amounts={"subtotal": 0.1, "net": 1234567.89}, lines=[r.line(qty=0.333)]))
+    tables.make_a_pass()
+    [row] = tables.bills.values()
+    assert row["net"] == Decimal("1234567.89")
+    assert row["timestamp"] == "2026-01-01T05:00:00.000Z"
+    assert '"qty":0.333' in row["items"]
+
+
+def test_all_shops_and_members_are_listed_even_without_a_pass(
+    service: RunningService, of: r.Record, tables: Tables
+) -> None:
+    load(service, r.base(of), r.member(of))
+    with tables.client() as client:
+        [shop] = all_shop_rows(client, None)
+        [member] = member_rows(client, client.shop_page())
+    assert (shop["shop_id"], shop["complete_since"], shop["removed"]) == (of["id"], None, False)
+    assert (member["provider_id"], member["tel"]) == (of["providerId"], None)
