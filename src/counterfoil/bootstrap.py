@@ -34,8 +34,9 @@ from counterfoil.http.gate import Gate
 from counterfoil.http.openapi import document
 from counterfoil.http.pages import StaticPage
 from counterfoil.http.wire import EntityTags
-from counterfoil.machine.clock import SystemClock, random_ids
+from counterfoil.machine.clock import SystemClock, random_ids, request_ids
 from counterfoil.observe.events import Event
+from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import (
     Books,
     Clock,
@@ -97,6 +98,17 @@ def audit(settings: Settings) -> SqliteAudit | PostgresAudit:
 
         return PostgresAudit(settings.database)
     return SqliteAudit(settings.store)
+
+
+def operator_reads(settings: Settings) -> OperatorReads:
+    """Open a store to look up requests, copies and loads. Nothing can be written through it."""
+    if settings.database:
+        from counterfoil.backends.postgres.operator_reads import PostgresOperatorReads
+
+        return PostgresOperatorReads(settings.database)
+    from counterfoil.backends.sqlite.operator_reads import SqliteOperatorReads
+
+    return SqliteOperatorReads(settings.store)
 
 
 def usage(settings: Settings, clock: Clock | None = None) -> SqliteUsage | PostgresUsageAdmin:
@@ -241,7 +253,7 @@ def service(
         tags=EntityTags(keyed.tag_key()),
         observe=observe,
         clock=clock,
-        new_id=new_id,
+        new_id=request_ids(clock.now_ms).__next__,
         pages=reference_pages(settings) if pages is None else pages,
     )
     return Service(app, parts.close)

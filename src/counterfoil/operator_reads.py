@@ -7,16 +7,27 @@ nothing, and may raise `StoreUnavailable`; a query that takes longer than its
 time limit raises `QueryTooSlow`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
-from typing import Protocol
+from enum import Enum
+from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, json
+from msgspec.structs import replace
 
+from counterfoil.domain.calendar import date_of
+from counterfoil.domain.load_progress import RejectedLine
+from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITED
+from counterfoil.domain.request_records import CopyProgress
 from counterfoil.ports import StoreUnavailable
 
-# How long one query may take.
+# How long one call may take.
 QUERY_SEC = 5.0
+# A search without an index looks at this many records per page.
+SCANNED_REQUESTS = 50_000
+HOUR_MS = 3_600_000
+# Counts of these errors are about requests that were not admitted.
+NOT_ADMITTED = frozenset({RATE_LIMITED.code, KEY_REVOKED.code})
 
 # The instant and the number of a request record. Pages of records are sorted by both, newest first.
 RecordPosition = tuple[int, int]
@@ -114,15 +125,11 @@ class ErrorGroup(Struct, frozen=True):
     last_at: int
 
 
-# The `list_name` of a `CopyState`.
-CHANGES_OF_SHOP, CHANGE_FEED = "changes", "feed"
-
-
 class CopyState(Struct, frozen=True, kw_only=True):
     """How far a key lineage has read one list of changes.
 
-    The list is the changes of a shop (`CHANGES_OF_SHOP`) or the change feed
-    (`CHANGE_FEED`), whose `shop_id` is None because it covers all shops in scope.
+    `list_name` is CHANGES_OF_SHOP or CHANGE_FEED of `domain/request_records.py`.
+    The feed covers all shops in scope, so its `shop_id` is None.
     `server_time` is the newest serverTime that was returned at the end of a
     pass: everything up to then has been handed out. It is None if no pass has
     ended yet. `finished` is False if a later pass has begun and has not ended.
@@ -139,7 +146,7 @@ class CopyState(Struct, frozen=True, kw_only=True):
 class LoadRow(Struct, frozen=True, kw_only=True):
     """A load: where it read from, its progress, and the number of rejected lines by reason.
 
-    `rejects_file` is the name of the rejects file, without its folder.
+    `rejects_file` is the path of the rejects file, on the machine that ran the load.
     """
 
     number: int
@@ -152,15 +159,6 @@ class LoadRow(Struct, frozen=True, kw_only=True):
     rejected: int
     reasons: dict[str, int]
     rejects_file: str | None
-
-
-class RejectedLine(Struct, frozen=True):
-    """Where a rejected line is, and why it was rejected. `fields` are the names of the fields that are wrong."""
-
-    source: str
-    line: int
-    reason: str
-    fields: Sequence[str] = ()
 
 
 class OperatorReads(Protocol):
@@ -195,6 +193,125 @@ class OperatorReads(Protocol):
         """Return the latest loads, newest first. The store remembers 100 loads."""
 
     def rejects(self, load: int, limit: int) -> list[RejectedLine]:
-        """Return rejected lines of a load in the order of rejection. The store remembers the first 1,000 of a load."""
+        """Return rejected lines of a load in the order of its rejects file. The store remembers the first 1,000."""
 
     def close(self) -> None: ...
+
+
+# --- shared by the implementations ------------------------------------------------
+
+Row = Sequence[Any]
+
+
+class Records(Enum):
+    """Sets of request records that an index contains, sorted by time."""
+
+    WITH_ID = "with id"
+    FAILED = "failed"
+    DISCLOSURES = "disclosures"
+    DISCLOSURES_TO_KEY = "disclosures to key"
+    OF_KEY = "of key"
+    ALL = "all"
+
+
+class SearchPlan(Struct, frozen=True):
+    """How to find the records of a filter: in which set, between which bounds, and what to check on each record."""
+
+    records: Records
+    bounds: list[str]
+    checks: list[str]
+
+
+# The conditions of a filter that a set of records already satisfies.
+_SATISFIED = {
+    Records.WITH_ID: ("request_id",),
+    Records.FAILED: (),
+    Records.DISCLOSURES: ("personal_data",),
+    Records.DISCLOSURES_TO_KEY: ("personal_data", "key_id"),
+    Records.OF_KEY: ("key_id",),
+    Records.ALL: (),
+}
+_BOUNDS = ("since", "until", "before")
+
+
+def plan_search(wanted: RequestFilter) -> SearchPlan:
+    """Choose the smallest set of records that contains all records of a filter."""
+    given = [name for name in RequestFilter.__struct_fields__ if getattr(wanted, name) not in (None, False)]
+    if wanted.request_id is not None:
+        records = Records.WITH_ID
+    elif wanted.personal_data:
+        records = Records.DISCLOSURES if wanted.key_id is None else Records.DISCLOSURES_TO_KEY
+    elif wanted.error is not None or (wanted.status or 0) >= 400:
+        records = Records.FAILED
+    else:
+        records = Records.ALL if wanted.key_id is None else Records.OF_KEY
+    checks = [name for name in given if name not in _BOUNDS and name not in _SATISFIED[records]]
+    return SearchPlan(records, [name for name in _BOUNDS if name in given], checks)
+
+
+def filter_values(wanted: RequestFilter) -> dict[str, Any]:
+    """Return the values of a filter by name, with the two parts of `before` separately."""
+    values = {name: getattr(wanted, name) for name in RequestFilter.__struct_fields__ if name != "before"}
+    at, number = wanted.before or (None, None)
+    return values | {"before_at": at, "before_number": number}
+
+
+def request_page(rows: Sequence[Row], limit: int, last_scanned: RecordPosition | None) -> RequestPage:
+    """Return a page of rows with the columns of RecordedRequest, of which there may be one more than fits on it."""
+    names = RecordedRequest.__struct_fields__
+    found = [RecordedRequest(**dict(zip(names, row, strict=True))) for row in rows[:limit]]
+    return RequestPage(found, found[-1].position if len(rows) > limit else last_scanned)
+
+
+def days_of_keys(counts: Iterable[Row], errors: Iterable[Row], key_id: str | None) -> list[DayOfKey]:
+    """Join counts per key and day with counts per key, day and error code. A later count replaces an earlier one."""
+    days: dict[tuple[str, int], DayOfKey] = {}
+    for key, day, count in counts:
+        if key_id in (None, key):
+            days[key, day] = DayOfKey(key_id=key, day=date_of(day), requests=count)
+    for key, day, error, count in errors:
+        if key_id in (None, key):
+            known = days.get((key, day)) or DayOfKey(key_id=key, day=date_of(day))
+            days[key, day] = _with_errors(known, error, count)
+    return [days[place] for place in sorted(days)]
+
+
+def _with_errors(day: DayOfKey, error: str, count: int) -> DayOfKey:
+    if error == RATE_LIMITED.code:
+        return replace(day, rate_limited=day.rate_limited + count)
+    if error in NOT_ADMITTED:
+        return replace(day, refused=day.refused + count)
+    over_quota = count if error == QUOTA_EXCEEDED.code else 0
+    return replace(day, errors=day.errors + count, over_quota=day.over_quota + over_quota)
+
+
+def first_hour(since: int) -> int:
+    """Return the first instant at or after `since` at which an hour begins."""
+    return -(-since // HOUR_MS) * HOUR_MS
+
+
+def hours_of_key(requests: Iterable[Row], failed: Iterable[Row]) -> list[HourOfKey]:
+    """Join the number of requests per hour with the number of errors, both by hours since 1970."""
+    errors: dict[int, int] = dict(tuple(row) for row in failed)
+    counts: list[tuple[int, int]] = sorted((hour, count) for hour, count in requests)
+    return [HourOfKey(hour * HOUR_MS, count, errors.get(hour, 0)) for hour, count in counts]
+
+
+def copy_state(list_name: str, shop_id: str, progress: CopyProgress) -> CopyState:
+    return CopyState(
+        list_name=list_name,
+        shop_id=shop_id or None,
+        server_time=progress.server_time or None,
+        finished=progress.is_finished,
+        at=progress.at,
+    )
+
+
+def load_row(row: Row) -> LoadRow:
+    values = dict(zip(LoadRow.__struct_fields__, row, strict=True))
+    return LoadRow(**values | {"reasons": json.decode(values["reasons"], type=dict[str, int])})
+
+
+def rejected_line(row: Row) -> RejectedLine:
+    source, line, reason, fields = row
+    return RejectedLine(source, line, reason, json.decode(fields, type=list[str]))

@@ -36,6 +36,7 @@ from counterfoil.backends.sqlite.keys import SqliteKeyLookup, SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.calendar import thai_day
+from counterfoil.domain.request_records import RequestRecord
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.events import Event
 from counterfoil.ports import (
@@ -50,7 +51,6 @@ from counterfoil.ports import (
     Ledger,
     Meter,
     RequestLog,
-    RequestRecord,
 )
 
 

@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from counterfoil.domain.access import Key, Scope
-from counterfoil.ports import RequestRecord, StoreUnavailable
+from counterfoil.domain.request_records import RequestRecord
+from counterfoil.ports import StoreUnavailable
 from ports.backends import Store
 from ports.conftest import Run
 from running_service import ManualClock

@@ -49,6 +49,12 @@ _FROM = {
     )""",
     "admissions": "(SELECT key_id, n, at + :shift AS at FROM admissions)",
     "audit": "(SELECT 'sqlite' AS origin, * FROM audit)",
+    # A record of an earlier version has an empty ID once it has been indexed.
+    "requests": """(
+        SELECT at, key_id, route, status, error, took_us, personal_base, personal_members,
+            nullif(request_id, '') AS request_id
+        FROM requests
+    )""",
 }
 _GROUPS = {
     "shop": "SELECT number FROM shops",
@@ -74,7 +80,7 @@ _REJECTED_STATEMENTS: tuple[tuple[Name, str], ...] = (
 def _database(table: CopiedTable) -> Name:
     if table.name in ("keys", "audit"):
         return "keys"
-    usage = ("daily_totals", "meters", "admissions", "cursors", "requests")
+    usage = ("daily_totals", "daily_errors", "passes", "meters", "admissions", "cursors", "requests")
     return "usage" if table.name in usage else "books"
 
 

@@ -7,6 +7,7 @@ killed. SQLite's lock keeps the window exact across all processes.
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -15,6 +16,7 @@ from msgspec.structs import astuple
 
 from counterfoil.backends.sqlite.files import (
     BRIEFLY_SEC,
+    PAUSE_SEC,
     WAIT_SEC,
     checkpoint,
     read_write,
@@ -33,11 +35,16 @@ from counterfoil.domain.allowance import (
     wait_before,
 )
 from counterfoil.domain.calendar import DAY_MS, as_number, date_of, days_until, thai_day
-from counterfoil.ports import Clock, RequestRecord, StoreBusy, StoreUnavailable
+from counterfoil.domain.request_records import PassPage, RequestRecord, RequestTally
+from counterfoil.ports import Clock, StoreBusy, StoreUnavailable
 
 # Records that were not written along with an admission are written after this time.
 RECORDS_SEC = 0.25
 PRUNE_ROWS = 5_000
+# Records of earlier versions are indexed in transactions of this many records, which take two milliseconds, for this
+# long at a time.
+INDEXED_ROWS = 200
+INDEXING_SEC = 0.1
 # Every FORGET_EVERY admissions of a key, up to 3 * FORGET_EVERY of its admissions outside the window are deleted.
 FORGET_EVERY = 16
 
@@ -65,18 +72,36 @@ DAY_OF_ALL = """
     WHERE n = (SELECT max(n) FROM admissions WHERE key_id = latest.key_id) AND day BETWEEN ?1 AND ?2
 """
 _RECORD = """
-    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_COUNT_ERRORS = """
+    INSERT INTO daily_errors (key_id, day, error, count) VALUES (?, ?, ?, ?)
+    ON CONFLICT (key_id, day, error) DO UPDATE SET count = count + excluded.count
+"""
+_RECORD_PASSES = """
+    INSERT INTO passes (lineage, list_name, shop_id, server_time, ended_at, continued_at) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (lineage, list_name, shop_id) DO UPDATE SET
+        server_time = max(server_time, excluded.server_time),
+        ended_at = max(ended_at, excluded.ended_at),
+        continued_at = max(continued_at, excluded.continued_at)
 """
 _STEADY = "SELECT boot_id, shift FROM steady"
 _NEWEST_ADMISSION = "SELECT max(at) FROM admissions"
 _SET_STEADY = "INSERT OR REPLACE INTO steady (one, boot_id, shift) VALUES (1, ?, ?)"
+# Indexes records of earlier versions, newest first: see the migration 0004_operator_reads.sql.
+_UNINDEXED = "SELECT below, EXISTS (SELECT 1 FROM requests WHERE number < below) FROM request_indexing"
+_INDEX_REQUESTS = "UPDATE requests SET request_id = '' WHERE number >= ?1 AND number < ?2 AND request_id IS NULL"
+_INDEXED_FROM = "UPDATE request_indexing SET below = ?"
+_ALL_INDEXED = "DELETE FROM request_indexing"
 _PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE at < ? LIMIT ?)"
 _PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < ?"
+_PRUNE_ERRORS = "DELETE FROM daily_errors WHERE day < ?"
+_PRUNE_PASSES = "DELETE FROM passes WHERE max(ended_at, continued_at) < ?"
 # Deletes the admissions of the last active day of keys that are no longer used.
 _PRUNE_LAST_DAYS = "DELETE FROM admissions WHERE day < ? AND at <= ?"
 _DISCLOSURES = """
-    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id
     FROM requests WHERE personal_base IS NOT NULL AND (?1 IS NULL OR key_id = ?1) ORDER BY at DESC, number DESC LIMIT ?2
 """
 
@@ -94,6 +119,7 @@ class SqliteUsage:
         self._waiting: list[_Waiting] = []
         self._delayed: set[asyncio.Task[None]] = set()
         self._records: list[RequestRecord] = []
+        self._tally = RequestTally.empty()
         self._flush_due = False
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
             self._shift = self._settle_steady_clock()
@@ -201,6 +227,19 @@ class SqliteUsage:
 
     def note(self, record: RequestRecord) -> None:
         self._records.append(record)
+        if record.error:
+            self._tally.add_error(record.key_id, record.error, record.at)
+        self._flush_soon()
+
+    def note_refusal(self, key_id: str, error: str, at: int) -> None:
+        self._tally.add_error(key_id, error, at)
+        self._flush_soon()
+
+    def note_page(self, page: PassPage, at: int) -> None:
+        self._tally.add_page(page, at)
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
         if not self._flush_due:
             self._flush_due = True
             asyncio.get_running_loop().call_later(RECORDS_SEC, self._flush_later)
@@ -221,12 +260,14 @@ class SqliteUsage:
             raise
 
     def flush(self, wait_sec: float = WAIT_SEC["usage"]) -> None:
-        """Write the pending records. If the store cannot be written, they stay pending."""
-        if not self._records:
+        """Write the pending records and counts. If the store cannot be written, they stay pending."""
+        if not self._records and not self._tally:
             return
         with translated(), writing(self._connection, wait_sec):
             records = self._write_records()
+            self._write_tally()
         self._drop_records(records)
+        self._tally = RequestTally.empty()
 
     def _flush_later(self) -> None:
         self._flush_due = False
@@ -242,6 +283,12 @@ class SqliteUsage:
             return 0
         self._connection.executemany(_RECORD, map(astuple, self._records))
         return len(self._records)
+
+    def _write_tally(self) -> None:
+        errors, copies = self._tally.errors, self._tally.copies
+        self._connection.executemany(_COUNT_ERRORS, ((*counted, count) for counted, count in errors.items()))
+        rows = ((*astuple(read), *astuple(progress)) for read, progress in copies.items())
+        self._connection.executemany(_RECORD_PASSES, rows)
 
     def _drop_records(self, written: int) -> None:
         del self._records[:written]
@@ -267,12 +314,32 @@ class SqliteUsage:
                 took_us=took_us,
                 personal_base=base,
                 personal_members=members,
+                request_id=request_id,
             )
-            for at, key_id, route, status, error, took_us, base, members in rows
+            for at, key_id, route, status, error, took_us, base, members, request_id in rows
         ]
 
     def checkpoint(self) -> None:
         checkpoint(self._connection)
+
+    def index_requests(self) -> bool:
+        """Index some records of earlier versions by key. Return whether there may be more."""
+        stop = time.monotonic() + INDEXING_SEC
+        while time.monotonic() < stop:
+            with translated():
+                found = self._connection.execute(_UNINDEXED).fetchone()
+            if not found:
+                return False
+            below, are_left = found
+            with translated(), writing(self._connection, WAIT_SEC["usage"]):
+                if are_left:
+                    self._connection.execute(_INDEX_REQUESTS, (below - INDEXED_ROWS, below))
+                    self._connection.execute(_INDEXED_FROM, (below - INDEXED_ROWS,))
+                else:
+                    self._connection.execute(_ALL_INDEXED)
+            # Let waiting requests take the lock.
+            time.sleep(PAUSE_SEC)
+        return True
 
     def prune(self) -> tuple[int, int]:
         """Delete request records older than 90 days and totals older than 400 days; return both counts."""
@@ -287,6 +354,8 @@ class SqliteUsage:
         oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
             totals = self._connection.execute(_PRUNE_TOTALS, (oldest,)).rowcount
+            self._connection.execute(_PRUNE_ERRORS, (oldest,))
+            self._connection.execute(_PRUNE_PASSES, (now - DAILY_TOTAL_DAYS * DAY_MS,))
             minute_ago = self._clock.steady_us() + self._shift - WINDOW_US
             self._connection.execute(_PRUNE_LAST_DAYS, (oldest, minute_ago))
         return records, totals
