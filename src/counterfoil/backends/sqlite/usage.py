@@ -73,7 +73,7 @@ DAY_OF_ALL = """
 """
 _RECORD = """
     INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, coalesce(?, ''))
 """
 _COUNT_ERRORS = """
     INSERT INTO daily_errors (key_id, day, error, count) VALUES (?, ?, ?, ?)
@@ -101,7 +101,7 @@ _PRUNE_PASSES = "DELETE FROM passes WHERE max(ended_at, continued_at) < ?"
 # Deletes the admissions of the last active day of keys that are no longer used.
 _PRUNE_LAST_DAYS = "DELETE FROM admissions WHERE day < ? AND at <= ?"
 _DISCLOSURES = """
-    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, nullif(request_id, '')
     FROM requests WHERE personal_base IS NOT NULL AND (?1 IS NULL OR key_id = ?1) ORDER BY at DESC, number DESC LIMIT ?2
 """
 

@@ -1,6 +1,6 @@
 -- Data for `counterfoil requests` and the operator's pages: see docs/decisions/0022-operator-reads.md.
 
--- The X-Request-Id of the response. NULL in records of earlier versions, and empty once such a record has been indexed.
+-- The X-Request-Id of the response. NULL in records of earlier versions, and empty once such a record is in requests_by_key.
 ALTER TABLE requests ADD COLUMN request_id TEXT;
 
 -- Indexing ten million records by key would keep the store locked for half a minute, so records of earlier versions
