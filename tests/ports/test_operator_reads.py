@@ -20,6 +20,7 @@ from counterfoil.operator_reads import (
     QueryTooSlow,
     RecordedRequest,
     RequestFilter,
+    RequestFollower,
 )
 from counterfoil.ports import StoreUnavailable
 from ports.backends import OpenUsage, Store
@@ -200,6 +201,32 @@ def test_a_query_that_takes_too_long_is_stopped(
     recorder.write(*(record(clock.now_ms() + n) for n in range(20_000)))
     with pytest.raises(QueryTooSlow, match=r"took longer than 0\.001 s"):
         store.operator_reads(query_sec=0.001).requests(RequestFilter(slower_than_us=10_000), 100)
+
+
+def test_followed_requests_are_returned_once_and_oldest_first_even_if_written_late(
+    recorder: Recorder, reads: OperatorReads, clock: ManualClock
+) -> None:
+    now = clock.now_ms()
+    recorder.write(record(now - 1, request_id="before"))
+    follower = RequestFollower(reads, RequestFilter(key_id="k_1"), now)
+    assert follower.new_requests() == []
+    recorder.write(record(now + 1, request_id="r-1"), record(now, request_id="r-0"), record(now, key_id="k_2"))
+    assert ids(follower.new_requests()) == ["r-0", "r-1"]
+    recorder.write(record(now + 4_000, request_id="r-3"))
+    assert ids(follower.new_requests()) == ["r-3"]
+    recorder.write(record(now + 3_000, request_id="r-2"))
+    assert ids(follower.new_requests()) == ["r-2"]
+    assert follower.new_requests() == []
+
+
+def test_more_new_requests_than_fit_on_a_page_are_followed(
+    recorder: Recorder, reads: OperatorReads, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counterfoil.operator_reads.FOLLOWED_PER_PAGE", 3)
+    now = clock.now_ms()
+    follower = RequestFollower(reads, RequestFilter(), now)
+    recorder.write(*(record(now + n, request_id=f"r-{n}") for n in range(8)))
+    assert ids(follower.new_requests()) == [f"r-{n}" for n in range(8)]
 
 
 # --- counts ----------------------------------------------------------------------
