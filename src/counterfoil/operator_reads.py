@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from counterfoil.domain.calendar import date_of
 from counterfoil.domain.load_progress import RejectedLine
 from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITED
-from counterfoil.domain.request_records import CopyProgress
+from counterfoil.domain.request_records import ReadProgress
 from counterfoil.ports import StoreUnavailable
 
 # How long one call may take.
@@ -146,7 +146,8 @@ class CopyState(Struct, frozen=True, kw_only=True):
 class LoadRow(Struct, frozen=True, kw_only=True):
     """A load: where it read from, its progress, and the number of rejected lines by reason.
 
-    `rejects_file` is the path of the rejects file, on the machine that ran the load.
+    `rejects_file` is the name of the rejects file, which is in the folder `rejects`
+    of the store unless `load --rejects` named another.
     """
 
     number: int
@@ -330,7 +331,7 @@ def hours_of_key(requests: Iterable[Row], failed: Iterable[Row]) -> list[HourOfK
     return [HourOfKey(hour * HOUR_MS, count, errors.get(hour, 0)) for hour, count in counts]
 
 
-def copy_state(list_name: str, shop_id: str, progress: CopyProgress) -> CopyState:
+def copy_state(list_name: str, shop_id: str, progress: ReadProgress) -> CopyState:
     return CopyState(
         list_name=list_name,
         shop_id=shop_id or None,

@@ -25,7 +25,7 @@ from counterfoil.domain.problems import (
     SHOP_NOT_IN_SCOPE,
     Refused,
 )
-from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, ChangeList, PassPage
+from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, PassPage
 from counterfoil.domain.requests import BillList, ByChange, ByDay, ChangeFeed, DigestList, Lookup, MemberList
 from counterfoil.domain.resources import MemberReference
 from counterfoil.domain.rows import NO_DAY
@@ -116,8 +116,7 @@ class Reads:
         horizon = stored_cursor.horizon_in(listing) if stored_cursor else caller.horizon or page.horizon
         read: PassPage | None = None
         if isinstance(question.selection, ByChange):
-            changes = ChangeList(caller.key.lineage, CHANGES_OF_SHOP, question.shop_id)
-            read = PassPage(changes, horizon, page.last is None)
+            read = PassPage(caller.key.lineage, CHANGES_OF_SHOP, question.shop_id, horizon, page.last is None)
         return Answer(
             data=[page.bodies] if page.count else [],
             horizon=horizon,
@@ -142,7 +141,7 @@ class Reads:
             seal=page.seal,
             next_cursor=None if page.last is None else self._feed_tokens.cursor(caller.key, window, page.last),
             mark=self._feed_tokens.mark(caller.key, window.until) if is_last else None,
-            page=PassPage(ChangeList(caller.key.lineage, CHANGE_FEED, ""), window.until, is_last),
+            page=PassPage(caller.key.lineage, CHANGE_FEED, "", window.until, is_last),
         )
 
     async def digests(self, caller: Caller, question: DigestList) -> Answer:

@@ -41,7 +41,7 @@ from counterfoil.domain.calendar import thai_day
 from counterfoil.domain.request_records import RequestRecord
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.events import Event
-from counterfoil.operator_reads import QUERY_SEC, OperatorReads
+from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, OperatorReads
 from counterfoil.ports import (
     AuditLog,
     Books,
@@ -113,7 +113,7 @@ class Store(Protocol):
 
     def cursors(self, clock: Clock) -> OpenCursors: ...
 
-    def operator_reads(self, query_sec: float = QUERY_SEC) -> OperatorReads: ...
+    def operator_reads(self, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> OperatorReads: ...
 
     def latest_load(self, now_ms: int) -> LatestLoad | None: ...
 
@@ -168,8 +168,8 @@ class SqliteStore:
     def cursors(self, clock: Clock) -> OpenCursors:
         return SqliteCursors(self.folder, clock)
 
-    def operator_reads(self, query_sec: float = QUERY_SEC) -> OperatorReads:
-        return SqliteOperatorReads(self.folder, query_sec)
+    def operator_reads(self, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> OperatorReads:
+        return SqliteOperatorReads(self.folder, query_sec, scanned)
 
     def latest_load(self, now_ms: int) -> LatestLoad | None:
         return SqliteInspection(self.folder).latest_load(now_ms)
@@ -325,8 +325,8 @@ class PostgresStore:
     def cursors(self, clock: Clock) -> OpenCursors:
         return WholeCursors(PostgresCursors(self._servers(), clock), PostgresCursorAdmin(self.url, clock))
 
-    def operator_reads(self, query_sec: float = QUERY_SEC) -> OperatorReads:
-        return PostgresOperatorReads(self.url, query_sec)
+    def operator_reads(self, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> OperatorReads:
+        return PostgresOperatorReads(self.url, query_sec, scanned)
 
     def latest_load(self, now_ms: int) -> LatestLoad | None:
         return PostgresInspection(self.url).latest_load(now_ms)

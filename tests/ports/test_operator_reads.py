@@ -9,7 +9,7 @@ import pytest
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.calendar import thai_midnight
 from counterfoil.domain.load_progress import MAX_REMEMBERED, LoadProgress, RejectedLine
-from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, ChangeList, PassPage, RequestRecord
+from counterfoil.domain.request_records import CHANGE_FEED, CHANGES_OF_SHOP, PassPage, RequestRecord
 from counterfoil.operator_reads import (
     HOUR_MS,
     CopyState,
@@ -68,11 +68,6 @@ def recorder(usage: OpenUsage, run: Run) -> Recorder:
     return Recorder(usage, run)
 
 
-@pytest.fixture
-def reads(store: Store) -> OperatorReads:
-    return store.operator_reads()
-
-
 def found(reads: OperatorReads, limit: int = 100, **wanted: Any) -> list[RecordedRequest]:
     return reads.requests(RequestFilter(**wanted), limit).requests
 
@@ -85,8 +80,9 @@ def ids(requests: list[RecordedRequest]) -> list[str | None]:
 
 
 def test_a_request_is_found_by_its_id_with_everything_that_was_recorded(
-    recorder: Recorder, reads: OperatorReads, clock: ManualClock
+    recorder: Recorder, store: Store, clock: ManualClock
 ) -> None:
+    reads = store.operator_reads()
     now = clock.now_ms()
     disclosed = record(now, request_id="r-1", personal_base="mb_a", personal_members=7, route="members")
     recorder.write(record(now, request_id="r-0"), disclosed)
@@ -106,7 +102,8 @@ def test_a_request_is_found_by_its_id_with_everything_that_was_recorded(
     assert found(reads, request_id="r-2") == []
 
 
-def test_requests_are_listed_newest_first(recorder: Recorder, reads: OperatorReads, clock: ManualClock) -> None:
+def test_requests_are_listed_newest_first(recorder: Recorder, store: Store, clock: ManualClock) -> None:
+    reads = store.operator_reads()
     now = clock.now_ms()
     recorder.write(*(record(now + shift, request_id=f"r-{shift}") for shift in (2, 0, 1)))
     assert ids(found(reads)) == ["r-2", "r-1", "r-0"]
@@ -130,8 +127,9 @@ def test_requests_are_listed_newest_first(recorder: Recorder, reads: OperatorRea
     ],
 )
 def test_each_condition_of_a_filter_selects_its_requests(
-    recorder: Recorder, reads: OperatorReads, clock: ManualClock, wanted: dict[str, Any], expected: list[str]
+    recorder: Recorder, store: Store, clock: ManualClock, wanted: dict[str, Any], expected: list[str]
 ) -> None:
+    reads = store.operator_reads()
     now = clock.now_ms()
     recorder.write(
         record(now, request_id="plain"),
@@ -149,9 +147,8 @@ def test_each_condition_of_a_filter_selects_its_requests(
     assert ids(found(reads, **wanted)) == expected
 
 
-def test_a_time_range_includes_its_start_and_not_its_end(
-    recorder: Recorder, reads: OperatorReads, clock: ManualClock
-) -> None:
+def test_a_time_range_includes_its_start_and_not_its_end(recorder: Recorder, store: Store, clock: ManualClock) -> None:
+    reads = store.operator_reads()
     now = clock.now_ms()
     recorder.write(*(record(now + shift, request_id=f"r-{shift}") for shift in range(4)))
     assert ids(found(reads, since=now + 1, until=now + 3)) == ["r-2", "r-1"]
@@ -159,8 +156,9 @@ def test_a_time_range_includes_its_start_and_not_its_end(
 
 @pytest.mark.parametrize("wanted", [{}, {"key_id": "k_1"}, {"error": "bad_query"}, {"request_id": "the same"}])
 def test_pages_contain_every_request_once_even_if_all_have_the_same_time(
-    recorder: Recorder, reads: OperatorReads, clock: ManualClock, wanted: dict[str, Any]
+    recorder: Recorder, store: Store, clock: ManualClock, wanted: dict[str, Any]
 ) -> None:
+    reads = store.operator_reads()
     now = clock.now_ms()
     recorder.write(*(record(now, request_id="the same", error="bad_query", took_us=n) for n in range(25)))
     taken: list[int] = []
@@ -176,16 +174,11 @@ def test_pages_contain_every_request_once_even_if_all_have_the_same_time(
 
 
 def test_a_search_for_something_rare_stops_early_and_can_be_continued(
-    recorder: Recorder,
-    store: Store,
-    clock: ManualClock,
-    monkeypatch: pytest.MonkeyPatch,
+    recorder: Recorder, store: Store, clock: ManualClock
 ) -> None:
-    for backend in ("sqlite", "postgres"):
-        monkeypatch.setattr(f"counterfoil.backends.{backend}.operator_reads.SCANNED_REQUESTS", 10)
     now = clock.now_ms()
     recorder.write(*(record(now + n, took_us=5_000 if n in (3, 18) else 1) for n in range(35)))
-    reads, pages = store.operator_reads(), []
+    reads, pages = store.operator_reads(scanned=10), []
     page = reads.requests(RequestFilter(slower_than_us=1_000), 10)
     pages.append([one.at - now for one in page.requests])
     while page.next:
@@ -194,18 +187,16 @@ def test_a_search_for_something_rare_stops_early_and_can_be_continued(
     assert pages == [[], [18], [], [3]]
 
 
-def test_a_query_that_takes_too_long_is_stopped(
-    recorder: Recorder, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("counterfoil.backends.sqlite.operator_reads.STEPS", 1)
+def test_a_query_that_takes_too_long_is_stopped(recorder: Recorder, store: Store, clock: ManualClock) -> None:
     recorder.write(*(record(clock.now_ms() + n) for n in range(20_000)))
     with pytest.raises(QueryTooSlow, match=r"took longer than 0\.001 s"):
         store.operator_reads(query_sec=0.001).requests(RequestFilter(slower_than_us=10_000), 100)
 
 
 def test_followed_requests_are_returned_once_and_oldest_first_even_if_written_late(
-    recorder: Recorder, reads: OperatorReads, clock: ManualClock
+    recorder: Recorder, store: Store, clock: ManualClock
 ) -> None:
+    reads = store.operator_reads()
     now = clock.now_ms()
     recorder.write(record(now - 1, request_id="before"))
     follower = RequestFollower(reads, RequestFilter(key_id="k_1"), now)
@@ -220,8 +211,9 @@ def test_followed_requests_are_returned_once_and_oldest_first_even_if_written_la
 
 
 def test_more_new_requests_than_fit_on_a_page_are_followed(
-    recorder: Recorder, reads: OperatorReads, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    recorder: Recorder, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    reads = store.operator_reads()
     monkeypatch.setattr("counterfoil.operator_reads.FOLLOWED_PER_PAGE", 3)
     now = clock.now_ms()
     follower = RequestFollower(reads, RequestFilter(), now)
@@ -233,8 +225,9 @@ def test_more_new_requests_than_fit_on_a_page_are_followed(
 
 
 def test_requests_errors_and_refusals_are_counted_per_key_and_day(
-    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, clock: ManualClock, run: Run
+    usage: OpenUsage, recorder: Recorder, store: Store, clock: ManualClock, run: Run
 ) -> None:
+    reads = store.operator_reads()
     for _ in range(3):
         run(usage.admit(KEY))
     now = clock.now_ms()
@@ -255,7 +248,8 @@ def test_requests_errors_and_refusals_are_counted_per_key_and_day(
     assert reads.days(FIRST_DAY, FIRST_DAY + timedelta(days=1), "k_2") == [tomorrow]
 
 
-def test_counts_of_two_workers_are_added_up(store: Store, reads: OperatorReads, clock: ManualClock, run: Run) -> None:
+def test_counts_of_two_workers_are_added_up(store: Store, clock: ManualClock, run: Run) -> None:
+    reads = store.operator_reads()
     for _ in range(2):
         usage = store.usage(clock)
         recorder = Recorder(usage, run)
@@ -264,8 +258,9 @@ def test_counts_of_two_workers_are_added_up(store: Store, reads: OperatorReads, 
 
 
 def test_counts_outlive_the_records_and_are_deleted_after_400_days(
-    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, clock: ManualClock
+    usage: OpenUsage, recorder: Recorder, store: Store, clock: ManualClock
 ) -> None:
+    reads = store.operator_reads()
     recorder.write(record(clock.now_ms(), status=400, error="bad_query"))
     clock.advance(91 * DAY)
     usage.prune()
@@ -277,8 +272,9 @@ def test_counts_outlive_the_records_and_are_deleted_after_400_days(
 
 
 def test_counts_that_cannot_be_written_are_written_later(
-    store: Store, usage: OpenUsage, recorder: Recorder, reads: OperatorReads, clock: ManualClock
+    store: Store, usage: OpenUsage, recorder: Recorder, clock: ManualClock
 ) -> None:
+    reads = store.operator_reads()
     now = clock.now_ms()
     with store.out_of_space(), pytest.raises(StoreUnavailable):
         recorder.do(lambda: usage.note_refusal("k_1", "rate_limited", now))
@@ -286,7 +282,8 @@ def test_counts_that_cannot_be_written_are_written_later(
     assert [day.rate_limited for day in reads.days(FIRST_DAY, FIRST_DAY)] == [1]
 
 
-def test_requests_of_a_key_are_counted_per_hour(recorder: Recorder, reads: OperatorReads, clock: ManualClock) -> None:
+def test_requests_of_a_key_are_counted_per_hour(recorder: Recorder, store: Store, clock: ManualClock) -> None:
+    reads = store.operator_reads()
     start = clock.now_ms() // HOUR_MS * HOUR_MS
     recorder.write(
         record(start - 1),
@@ -298,7 +295,8 @@ def test_requests_of_a_key_are_counted_per_hour(recorder: Recorder, reads: Opera
     assert reads.hours("k_1", start - 5) == [HourOfKey(start, 2, 1), HourOfKey(start + HOUR_MS, 1, 0)]
 
 
-def test_errors_are_grouped_by_code_and_route(recorder: Recorder, reads: OperatorReads, clock: ManualClock) -> None:
+def test_errors_are_grouped_by_code_and_route(recorder: Recorder, store: Store, clock: ManualClock) -> None:
+    reads = store.operator_reads()
     now = clock.now_ms()
     recorder.write(
         record(now - 1, error="bad_query"),
@@ -313,8 +311,9 @@ def test_errors_are_grouped_by_code_and_route(recorder: Recorder, reads: Operato
 
 
 def test_the_last_use_of_a_key_is_its_latest_request(
-    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, clock: ManualClock, run: Run
+    usage: OpenUsage, recorder: Recorder, store: Store, clock: ManualClock, run: Run
 ) -> None:
+    reads = store.operator_reads()
     now = clock.now_ms()
     run(usage.admit(KEY))
     recorder.write(record(now), record(now + 5), record(now + 3, key_id="k_2"), record(now + 4, key_id="k_0"))
@@ -322,8 +321,9 @@ def test_the_last_use_of_a_key_is_its_latest_request(
 
 
 def test_the_last_use_of_an_idle_key_is_known_by_day_after_its_records_are_deleted(
-    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, clock: ManualClock, run: Run
+    usage: OpenUsage, recorder: Recorder, store: Store, clock: ManualClock, run: Run
 ) -> None:
+    reads = store.operator_reads()
     run(usage.admit(KEY))
     recorder.write(record(clock.now_ms()))
     clock.advance(91 * DAY)
@@ -331,7 +331,8 @@ def test_the_last_use_of_an_idle_key_is_known_by_day_after_its_records_are_delet
     assert reads.last_used() == {"k_1": thai_midnight(FIRST_DAY)}
 
 
-def test_the_last_disclosure_to_each_key_is_known(recorder: Recorder, reads: OperatorReads, clock: ManualClock) -> None:
+def test_the_last_disclosure_to_each_key_is_known(recorder: Recorder, store: Store, clock: ManualClock) -> None:
+    reads = store.operator_reads()
     now = clock.now_ms()
     recorder.write(
         record(now, personal_base="mb_a", personal_members=1),
@@ -345,19 +346,19 @@ def test_the_last_disclosure_to_each_key_is_known(recorder: Recorder, reads: Ope
 
 # --- copies ----------------------------------------------------------------------
 
-SHOP_CHANGES = ChangeList("k_1", CHANGES_OF_SHOP, "sh_1")
-FEED = ChangeList("k_1", CHANGE_FEED, "")
+SHOP_CHANGES = ("k_1", CHANGES_OF_SHOP, "sh_1")
+FEED = ("k_1", CHANGE_FEED, "")
 
 
 def shop_copy(server_time: int | None, at: int, *, finished: bool) -> CopyState:
     return CopyState(list_name=CHANGES_OF_SHOP, shop_id="sh_1", server_time=server_time, finished=finished, at=at)
 
 
-def test_a_copy_is_as_fresh_as_its_latest_finished_pass(
-    usage: OpenUsage, recorder: Recorder, reads: OperatorReads
-) -> None:
+def test_a_copy_is_as_fresh_as_its_latest_finished_pass(usage: OpenUsage, recorder: Recorder, store: Store) -> None:
+    reads = store.operator_reads()
+
     def read(horizon: int, at: int, *, is_last: bool) -> list[CopyState]:
-        recorder.do(lambda: usage.note_page(PassPage(SHOP_CHANGES, horizon, is_last), at))
+        recorder.do(lambda: usage.note_page(PassPage(*SHOP_CHANGES, horizon, is_last), at))
         return reads.copies("k_1")
 
     assert reads.copies("k_1") == []
@@ -369,11 +370,13 @@ def test_a_copy_is_as_fresh_as_its_latest_finished_pass(
     assert read(1_500, 1_600, is_last=True) == [shop_copy(1_900, 2_100, finished=True)]
 
 
-def test_each_lineage_and_list_has_its_own_state(usage: OpenUsage, recorder: Recorder, reads: OperatorReads) -> None:
+def test_each_lineage_and_list_has_its_own_state(usage: OpenUsage, recorder: Recorder, store: Store) -> None:
+    reads = store.operator_reads()
+
     def read() -> None:
-        usage.note_page(PassPage(SHOP_CHANGES, 1, is_last=True), 10)
-        usage.note_page(PassPage(FEED, 2, is_last=True), 20)
-        usage.note_page(PassPage(ChangeList("k_2", CHANGES_OF_SHOP, "sh_1"), 3, is_last=True), 30)
+        usage.note_page(PassPage(*SHOP_CHANGES, 1, is_last=True), 10)
+        usage.note_page(PassPage(*FEED, 2, is_last=True), 20)
+        usage.note_page(PassPage("k_2", CHANGES_OF_SHOP, "sh_1", 3, is_last=True), 30)
 
     recorder.do(read)
     feed = CopyState(list_name=CHANGE_FEED, shop_id=None, server_time=2, finished=True, at=20)
@@ -382,9 +385,10 @@ def test_each_lineage_and_list_has_its_own_state(usage: OpenUsage, recorder: Rec
 
 
 def test_a_copy_that_was_not_read_for_400_days_is_forgotten(
-    usage: OpenUsage, recorder: Recorder, reads: OperatorReads, clock: ManualClock
+    usage: OpenUsage, recorder: Recorder, store: Store, clock: ManualClock
 ) -> None:
-    recorder.do(lambda: usage.note_page(PassPage(FEED, 1, is_last=True), clock.now_ms()))
+    reads = store.operator_reads()
+    recorder.do(lambda: usage.note_page(PassPage(*FEED, 1, is_last=True), clock.now_ms()))
     clock.advance(401 * DAY)
     usage.prune()
     assert reads.copies("k_1") == []
@@ -394,8 +398,9 @@ def test_a_copy_that_was_not_read_for_400_days_is_forgotten(
 
 
 def test_loads_are_listed_newest_first_with_what_they_rejected(
-    open_store: OpenStore, reads: OperatorReads, clock: ManualClock
+    open_store: OpenStore, store: Store, clock: ManualClock
 ) -> None:
+    reads = store.operator_reads()
     began = clock.now_ms()
     first = open_store.ledger.begin_load("bills.ndjson")
     clock.advance(2)
@@ -426,7 +431,8 @@ def test_loads_are_listed_newest_first_with_what_they_rejected(
     assert reads.rejects(newer.number, 10) == []
 
 
-def test_the_rejected_lines_of_a_load_are_remembered_up_to_a_limit(open_store: OpenStore, reads: OperatorReads) -> None:
+def test_the_rejected_lines_of_a_load_are_remembered_up_to_a_limit(open_store: OpenStore, store: Store) -> None:
+    reads = store.operator_reads()
     progress = open_store.ledger.begin_load("bills.ndjson")
     for batch in range(3):
         for line in range(MAX_REMEMBERED // 2):
@@ -438,7 +444,8 @@ def test_the_rejected_lines_of_a_load_are_remembered_up_to_a_limit(open_store: O
     assert remembered[-1].line == 1_000 + MAX_REMEMBERED // 2 - 1
 
 
-def test_the_rejected_lines_of_a_forgotten_load_are_deleted(open_store: OpenStore, reads: OperatorReads) -> None:
+def test_the_rejected_lines_of_a_forgotten_load_are_deleted(open_store: OpenStore, store: Store) -> None:
+    reads = store.operator_reads()
     progress = open_store.ledger.begin_load("bills.ndjson")
     progress.add_reject(RejectedLine("bills.ndjson", 1, "no_shop"))
     open_store.ledger.apply([], progress)

@@ -79,15 +79,21 @@ def test_a_record_that_is_being_written_when_the_worker_stops_is_written_once(
     assert store.usage(clock).disclosures(10) == [at(clock)]
 
 
-def test_a_queued_record_is_written_with_the_next_admission(store: Store, clock: ManualClock, run: Run) -> None:
+@pytest.mark.parametrize(("records", "later_sec"), [(1, 0.1), (16, 0)])
+def test_queued_records_are_written_with_an_admission_if_they_are_many_or_have_waited(
+    store: Store, clock: ManualClock, run: Run, records: int, later_sec: float
+) -> None:
     usage = store.usage(clock)
+    noted = at(clock)
 
     async def note_and_admit() -> None:
-        usage.note(at(clock))
+        for _ in range(records):
+            usage.note(noted)
+        clock.advance(later_sec)
         await usage.admit(KEY)
 
     run(note_and_admit())
-    assert store.usage(clock).disclosures(10) == [at(clock)]
+    assert store.usage(clock).disclosures(100) == [noted] * records
 
 
 def test_disclosures_are_listed_newest_first_up_to_the_requested_number(

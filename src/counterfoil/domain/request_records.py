@@ -26,24 +26,21 @@ class RequestRecord(Struct, frozen=True, kw_only=True):
     request_id: str | None = None
 
 
-class ChangeList(Struct, frozen=True):
-    """A list of changes as one key lineage reads it. The feed covers all shops, so its `shop_id` is empty."""
+class PassPage(Struct, frozen=True):
+    """A page of a pass over a list of changes, with the horizon that the pass reports as serverTime.
+
+    The change feed covers all shops, so its `shop_id` is empty.
+    """
 
     lineage: str
     list_name: str
     shop_id: str
-
-
-class PassPage(Struct, frozen=True):
-    """A page of a pass over a list of changes, with the horizon that the pass reports as serverTime."""
-
-    list: ChangeList
     horizon: int
     is_last: bool
 
 
-class CopyProgress(Struct, frozen=True):
-    """How far a list has been read. Each value is 0 if there is none.
+class ReadProgress(Struct, frozen=True):
+    """How far a list of changes has been read. Each value is 0 if there is none.
 
     `server_time` is the newest horizon of a pass that has ended. `ended_at` and
     `continued_at` are the times of the latest last page and of the latest other
@@ -63,35 +60,26 @@ class CopyProgress(Struct, frozen=True):
     def at(self) -> int:
         return max(self.ended_at, self.continued_at)
 
-    def after(self, page: PassPage, at: int) -> "CopyProgress":
-        if page.is_last:
-            return CopyProgress(max(self.server_time, page.horizon), max(self.ended_at, at), self.continued_at)
-        return CopyProgress(self.server_time, self.ended_at, max(self.continued_at, at))
 
-    def joined(self, other: "CopyProgress") -> "CopyProgress":
-        return CopyProgress(
-            max(self.server_time, other.server_time),
-            max(self.ended_at, other.ended_at),
-            max(self.continued_at, other.continued_at),
-        )
-
-
+# A key lineage, the name of a list of changes, and a shop.
+ChangeList = tuple[str, str, str]
 # A key, a day in Thailand time as a number, and an error code.
 ErrorOfDay = tuple[str, int, str]
 
 
-class RequestTally(Struct):
-    """What a worker has counted and not written yet. Writing it costs the same however many requests it covers."""
+class RequestTally:
+    """What a worker has counted and not written yet. Writing it costs the same however many requests it covers.
 
-    errors: Counter[ErrorOfDay]
-    copies: dict[ChangeList, CopyProgress]
+    Every poll adds a page, so `add_page` only stores values; `progress` computes the rest.
+    """
 
-    @classmethod
-    def empty(cls) -> "RequestTally":
-        return cls(Counter(), {})
+    def __init__(self) -> None:
+        self.errors: Counter[ErrorOfDay] = Counter()
+        self._ended: dict[ChangeList, tuple[int, int]] = {}
+        self._continued: dict[ChangeList, int] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.errors or self.copies)
+        return bool(self.errors or self._ended or self._continued)
 
     def add_error(self, key_id: str, error: str, at: int) -> None:
         counted = (key_id, as_number(thai_day(at)), error)
@@ -99,12 +87,28 @@ class RequestTally(Struct):
             self.errors[counted] += 1
 
     def add_page(self, page: PassPage, at: int) -> None:
-        known = self.copies.get(page.list)
-        if known is not None or len(self.copies) < MAX_PENDING:
-            self.copies[page.list] = (known or CopyProgress()).after(page, at)
+        read = (page.lineage, page.list_name, page.shop_id)
+        if page.is_last:
+            if read in self._ended:
+                # A reader may finish an older pass after a newer one.
+                newest = self._ended[read][0]
+                self._ended[read] = (newest if newest > page.horizon else page.horizon, at)
+            elif len(self._ended) < MAX_PENDING:
+                self._ended[read] = (page.horizon, at)
+        elif read in self._continued or len(self._continued) < MAX_PENDING:
+            self._continued[read] = at
+
+    def progress(self) -> dict[ChangeList, ReadProgress]:
+        """Return the progress of each list."""
+        return {
+            read: ReadProgress(*self._ended.get(read, (0, 0)), self._continued.get(read, 0))
+            for read in {**self._ended, **self._continued}
+        }
 
     def add_all(self, other: "RequestTally") -> None:
-        """Add what could not be written."""
+        """Add what could not be written, which is older."""
         self.errors.update(other.errors)
-        for read, progress in other.copies.items():
-            self.copies[read] = self.copies.get(read, CopyProgress()).joined(progress)
+        for read, (horizon, at) in other._ended.items():
+            newest, latest = self._ended.get(read, (0, 0))
+            self._ended[read] = (max(newest, horizon), max(latest, at))
+        self._continued = other._continued | self._continued

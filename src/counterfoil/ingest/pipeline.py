@@ -285,7 +285,7 @@ class Pipeline:
         progress.changed = summary.changed
         progress.rejected = summary.rejected.total()
         progress.reasons = dict(summary.rejected)
-        progress.rejects_file = str(self._rejects.path.absolute()) if self._rejects.used else None
+        progress.rejects_file = self._rejects.path.name if self._rejects.used else None
         outcomes = self._ledger.apply(changes, progress)
         progress.mark_stored()
         return outcomes

@@ -11,7 +11,7 @@ from counterfoil.backends.postgres.inspection import readable_address
 from counterfoil.backends.postgres.usage_admin import TOTALS
 from counterfoil.domain.calendar import as_number, date_of, thai_midnight
 from counterfoil.domain.load_progress import RejectedLine
-from counterfoil.domain.request_records import CopyProgress
+from counterfoil.domain.request_records import ReadProgress
 from counterfoil.operator_reads import (
     HOUR_MS,
     QUERY_SEC,
@@ -110,9 +110,10 @@ class PostgresOperatorReads:
     While there is no primary, it reads from the replica that is furthest ahead.
     """
 
-    def __init__(self, url: str, query_sec: float = QUERY_SEC) -> None:
+    def __init__(self, url: str, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> None:
         self._url = url
         self._query_sec = query_sec
+        self._scanned = scanned
 
     def close(self) -> None:
         """Do nothing: every method closes its own connection."""
@@ -126,7 +127,7 @@ class PostgresOperatorReads:
         last_scanned: RecordPosition | None = None
         with self._opened() as connection:
             if plan.checks:
-                ending = f"SELECT at, {_NUMBER} {among} {_NEWEST_FIRST} LIMIT 1 OFFSET {SCANNED_REQUESTS - 1}"
+                ending = f"SELECT at, {_NUMBER} {among} {_NEWEST_FIRST} LIMIT 1 OFFSET {self._scanned - 1}"
                 row = connection.execute(ending.encode(), values).fetchone()
                 last_scanned = (row[0], row[1]) if row else None
                 among = " AND ".join([among, *(_CONDITIONS[name] for name in plan.checks)])
@@ -170,7 +171,7 @@ class PostgresOperatorReads:
     def copies(self, lineage: str) -> list[CopyState]:
         with self._opened() as connection:
             rows = connection.execute(_COPIES, (lineage,)).fetchall()
-        return [copy_state(name, shop_id, CopyProgress(*progress)) for name, shop_id, *progress in rows]
+        return [copy_state(name, shop_id, ReadProgress(*progress)) for name, shop_id, *progress in rows]
 
     def loads(self, limit: int) -> list[LoadRow]:
         with self._opened() as connection:

@@ -88,7 +88,7 @@ class PostgresUsage:
         self._instant = instant
         self._waiting: list[tuple[Key, asyncio.Future[Admitted | TooFast]]] = []
         self._records: list[RequestRecord] = []
-        self._tally = RequestTally.empty()
+        self._tally = RequestTally()
         self._months: set[int] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
@@ -232,7 +232,7 @@ class PostgresUsage:
 
     async def _write_tally(self) -> None:
         """Write the counts. If this fails, they stay pending."""
-        tally, self._tally = self._tally, RequestTally.empty()
+        tally, self._tally = self._tally, RequestTally()
         try:
             for statement, columns in _tally_statements(tally):
                 await self._servers.primary.do(statement, *columns)
@@ -266,7 +266,7 @@ class PostgresUsage:
         if self._records or self._tally:
             self._servers.write_now(self._write_all)
             self._records.clear()
-            self._tally = RequestTally.empty()
+            self._tally = RequestTally()
 
     async def _write_all(self, connection: Any) -> None:
         for at in {_month(record.at): record.at for record in self._records}.values():
@@ -285,8 +285,8 @@ def _columns(records: Sequence[RequestRecord]) -> list[list[Any]]:
 
 def _tally_statements(tally: RequestTally) -> Iterator[tuple[str, list[list[Any]]]]:
     """Yield the statements that write a tally. The one that must not be repeated comes last."""
-    if tally.copies:
-        passes = [(*astuple(read), *astuple(progress)) for read, progress in tally.copies.items()]
+    if progress := tally.progress():
+        passes = [(*read, *astuple(how_far)) for read, how_far in progress.items()]
         yield _RECORD_PASSES, [list(column) for column in zip(*passes, strict=True)]
     if tally.errors:
         errors = [(*counted, count) for counted, count in tally.errors.items()]

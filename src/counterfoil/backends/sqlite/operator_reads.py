@@ -12,7 +12,7 @@ from counterfoil.backends.sqlite.schema import Name
 from counterfoil.backends.sqlite.usage import DAY_OF_ALL, TOTALS_OF_ALL
 from counterfoil.domain.calendar import as_number, date_of, thai_midnight
 from counterfoil.domain.load_progress import RejectedLine
-from counterfoil.domain.request_records import CopyProgress
+from counterfoil.domain.request_records import ReadProgress
 from counterfoil.operator_reads import (
     HOUR_MS,
     QUERY_SEC,
@@ -112,9 +112,10 @@ _REJECTS = "SELECT source, line, reason, fields FROM rejected_lines WHERE load =
 class SqliteOperatorReads:
     """Reads with connections that cannot write. Each call opens its own, so a restored store is noticed."""
 
-    def __init__(self, folder: Path, query_sec: float = QUERY_SEC) -> None:
+    def __init__(self, folder: Path, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> None:
         self._folder = folder
         self._query_sec = query_sec
+        self._scanned = scanned
 
     def close(self) -> None:
         """Do nothing: every method closes its own connection."""
@@ -129,7 +130,7 @@ class SqliteOperatorReads:
         last_scanned: RecordPosition | None = None
         with self._opened("usage") as connection:
             if plan.checks:
-                ending = f"SELECT at, number {among} {_NEWEST_FIRST} LIMIT 1 OFFSET {SCANNED_REQUESTS - 1}"
+                ending = f"SELECT at, number {among} {_NEWEST_FIRST} LIMIT 1 OFFSET {self._scanned - 1}"
                 last_scanned = connection.execute(ending, values).fetchone()
                 among = " AND ".join([among, *(_CONDITIONS[name] for name in plan.checks)])
             if last_scanned:
@@ -171,7 +172,7 @@ class SqliteOperatorReads:
     def copies(self, lineage: str) -> list[CopyState]:
         with self._opened("usage") as connection:
             rows = connection.execute(_COPIES, (lineage,)).fetchall()
-        return [copy_state(name, shop_id, CopyProgress(*progress)) for name, shop_id, *progress in rows]
+        return [copy_state(name, shop_id, ReadProgress(*progress)) for name, shop_id, *progress in rows]
 
     def loads(self, limit: int) -> list[LoadRow]:
         with self._opened("books") as connection:

@@ -1,8 +1,9 @@
 """Counts and records requests: the exact minute window, the daily count, and the request records.
 
-Requests that arrive together are admitted in one transaction, which also writes
-the records of finished requests. Committed data is kept even if a process is
-killed. SQLite's lock keeps the window exact across all processes.
+Requests that arrive together are admitted in one transaction. Some of these
+transactions also write the records of finished requests. Committed data is kept
+even if a process is killed. SQLite's lock keeps the window exact across all
+processes.
 """
 
 import asyncio
@@ -40,6 +41,10 @@ from counterfoil.ports import Clock, StoreBusy, StoreUnavailable
 
 # Records that were not written along with an admission are written after this time.
 RECORDS_SEC = 0.25
+# An admission also writes the pending records if there are this many, or if the first has been pending for this long.
+# Writing a record changes a page in each of four indexes. Records that are written together mostly share these pages.
+RECORDS_AT_ONCE = 16
+RECORDS_PENDING_US = 100_000
 PRUNE_ROWS = 5_000
 # Records of earlier versions are indexed in transactions of this many records, which take two milliseconds, for this
 # long at a time.
@@ -119,7 +124,8 @@ class SqliteUsage:
         self._waiting: list[_Waiting] = []
         self._delayed: set[asyncio.Task[None]] = set()
         self._records: list[RequestRecord] = []
-        self._tally = RequestTally.empty()
+        self._noted_us = 0
+        self._tally = RequestTally()
         self._flush_due = False
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
             self._shift = self._settle_steady_clock()
@@ -170,9 +176,11 @@ class SqliteUsage:
     def _admit_together(self, keys: Sequence[Key]) -> list[Admitted | TooFast]:
         with translated(), writing(self._connection, BRIEFLY_SEC):
             # Read the clocks under the lock, so that admissions are stored in chronological order.
-            now, day = self._clock.steady_us() + self._shift, as_number(thai_day(self._clock.now_ms()))
+            steady_us = self._clock.steady_us()
+            now, day = steady_us + self._shift, as_number(thai_day(self._clock.now_ms()))
             verdicts = [self._admit_one(key, now, day) for key in keys]
-            records = self._write_records()
+            is_due = len(self._records) >= RECORDS_AT_ONCE or steady_us >= self._noted_us + RECORDS_PENDING_US
+            records = self._write_records() if is_due else 0
         self._drop_records(records)
         return verdicts
 
@@ -226,23 +234,27 @@ class SqliteUsage:
     # --- request records -------------------------------------------------------
 
     def note(self, record: RequestRecord) -> None:
+        if not self._records:
+            self._noted_us = self._clock.steady_us()
         self._records.append(record)
         if record.error:
             self._tally.add_error(record.key_id, record.error, record.at)
-        self._flush_soon()
+        if not self._flush_due:
+            self._flush_soon()
 
     def note_refusal(self, key_id: str, error: str, at: int) -> None:
         self._tally.add_error(key_id, error, at)
-        self._flush_soon()
+        if not self._flush_due:
+            self._flush_soon()
 
     def note_page(self, page: PassPage, at: int) -> None:
         self._tally.add_page(page, at)
-        self._flush_soon()
+        if not self._flush_due:
+            self._flush_soon()
 
     def _flush_soon(self) -> None:
-        if not self._flush_due:
-            self._flush_due = True
-            asyncio.get_running_loop().call_later(RECORDS_SEC, self._flush_later)
+        self._flush_due = True
+        asyncio.get_running_loop().call_later(RECORDS_SEC, self._flush_later)
 
     async def disclose(self, record: RequestRecord) -> None:
         self._records.append(record)
@@ -267,7 +279,7 @@ class SqliteUsage:
             records = self._write_records()
             self._write_tally()
         self._drop_records(records)
-        self._tally = RequestTally.empty()
+        self._tally = RequestTally()
 
     def _flush_later(self) -> None:
         self._flush_due = False
@@ -285,10 +297,10 @@ class SqliteUsage:
         return len(self._records)
 
     def _write_tally(self) -> None:
-        errors, copies = self._tally.errors, self._tally.copies
-        self._connection.executemany(_COUNT_ERRORS, ((*counted, count) for counted, count in errors.items()))
-        rows = ((*astuple(read), *astuple(progress)) for read, progress in copies.items())
-        self._connection.executemany(_RECORD_PASSES, rows)
+        errors = ((*counted, count) for counted, count in self._tally.errors.items())
+        self._connection.executemany(_COUNT_ERRORS, errors)
+        passes = ((*read, *astuple(progress)) for read, progress in self._tally.progress().items())
+        self._connection.executemany(_RECORD_PASSES, passes)
 
     def _drop_records(self, written: int) -> None:
         del self._records[:written]

@@ -27,7 +27,7 @@ SELECT key_id, to_char(to_timestamp(at / 1000.0) AT TIME ZONE 'UTC' + interval '
     error, count(*)
 FROM requests WHERE error IS NOT NULL GROUP BY 1, 2, 3;
 
--- How far each key lineage has read a list of changes: see CopyProgress in domain/request_records.py.
+-- How far each key lineage has read a list of changes: see ReadProgress in domain/request_records.py.
 CREATE TABLE passes (
     lineage text COLLATE "C" NOT NULL,
     list_name text COLLATE "C" NOT NULL, -- 'changes' for the changes of a shop, 'feed' for the change feed
@@ -40,7 +40,7 @@ CREATE TABLE passes (
 
 -- What a load rejected, without any value of a record.
 ALTER TABLE loads ADD COLUMN reasons text NOT NULL DEFAULT '{}'; -- JSON: the number of rejected lines by reason
-ALTER TABLE loads ADD COLUMN rejects_file text; -- the path of the rejects file, on the machine that ran the load
+ALTER TABLE loads ADD COLUMN rejects_file text; -- the name of the rejects file, without its folder
 
 -- The first rejected lines of each load, in the order of its rejects file.
 CREATE TABLE rejected_lines (

@@ -1,6 +1,6 @@
 -- What a load rejected, without any value of a record.
 ALTER TABLE loads ADD COLUMN reasons TEXT NOT NULL DEFAULT '{}'; -- JSON: the number of rejected lines by reason
-ALTER TABLE loads ADD COLUMN rejects_file TEXT; -- the path of the rejects file, on the machine that ran the load
+ALTER TABLE loads ADD COLUMN rejects_file TEXT; -- the name of the rejects file, without its folder
 
 -- The first rejected lines of each load, in the order of its rejects file.
 CREATE TABLE rejected_lines (

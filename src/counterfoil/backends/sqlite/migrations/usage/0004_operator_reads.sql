@@ -29,7 +29,7 @@ INSERT INTO daily_errors
 SELECT key_id, CAST(strftime('%Y%m%d', at / 1000 + 7 * 3600, 'unixepoch') AS INTEGER) AS day, error, count(*)
 FROM requests WHERE error IS NOT NULL GROUP BY key_id, day, error;
 
--- How far each key lineage has read a list of changes: see CopyProgress in domain/request_records.py.
+-- How far each key lineage has read a list of changes: see ReadProgress in domain/request_records.py.
 CREATE TABLE passes (
     lineage TEXT NOT NULL,
     list_name TEXT NOT NULL, -- 'changes' for the changes of a shop, 'feed' for the change feed
