@@ -29,6 +29,7 @@ SMALL = {
     "keys",
     "revocations",
     "sqlite_master",
+    "recent_requests",
     "migrations",
 }
 # These statements run for the operator, who asks for the whole table.

@@ -79,21 +79,30 @@ def test_a_record_that_is_being_written_when_the_worker_stops_is_written_once(
     assert store.usage(clock).disclosures(10) == [at(clock)]
 
 
-@pytest.mark.parametrize(("records", "later_sec"), [(1, 0.1), (16, 0)])
-def test_queued_records_are_written_with_an_admission_if_they_are_many_or_have_waited(
-    store: Store, clock: ManualClock, run: Run, records: int, later_sec: float
-) -> None:
+def test_a_queued_record_is_written_with_the_next_admission(store: Store, clock: ManualClock, run: Run) -> None:
     usage = store.usage(clock)
-    noted = at(clock)
 
     async def note_and_admit() -> None:
-        for _ in range(records):
-            usage.note(noted)
-        clock.advance(later_sec)
+        usage.note(at(clock))
         await usage.admit(KEY)
 
     run(note_and_admit())
-    assert store.usage(clock).disclosures(100) == [noted] * records
+    assert store.usage(clock).disclosures(10) == [at(clock)]
+
+
+def test_every_record_before_the_latest_admission_outlives_a_worker_that_is_killed(
+    store: Store, clock: ManualClock, run: Run
+) -> None:
+    usage = store.usage(clock)
+
+    async def note_and_admit() -> None:
+        for members in range(40):
+            usage.note(at(clock, personal_members=members))
+            await usage.admit(KEY)
+
+    run(note_and_admit())
+    kept = store.usage(clock).disclosures(100)
+    assert sorted(record.personal_members for record in kept) == list(range(40))
 
 
 def test_disclosures_are_listed_newest_first_up_to_the_requested_number(

@@ -1,9 +1,8 @@
 """Counts and records requests: the exact minute window, the daily count, and the request records.
 
-Requests that arrive together are admitted in one transaction. Some of these
-transactions also write the records of finished requests. Committed data is kept
-even if a process is killed. SQLite's lock keeps the window exact across all
-processes.
+Requests that arrive together are admitted in one transaction, which also writes
+the records of finished requests. Committed data is kept even if a process is
+killed. SQLite's lock keeps the window exact across all processes.
 """
 
 import asyncio
@@ -41,14 +40,14 @@ from counterfoil.ports import Clock, StoreBusy, StoreUnavailable
 
 # Records that were not written along with an admission are written after this time.
 RECORDS_SEC = 0.25
-# An admission also writes the pending records if there are this many, or if the first has been pending for this long.
-# Writing a record changes a page in each of four indexes. Records that are written together mostly share these pages.
-RECORDS_AT_ONCE = 16
-RECORDS_PENDING_US = 100_000
+# An admission also moves the recent records to `requests` if there are this many, or after this time. Adding a record
+# to `requests` changes a page in each of four indexes. Records that are added together mostly share these pages.
+RECENT_RECORDS = 16
+RECENT_US = 100_000
 PRUNE_ROWS = 5_000
-# Records of earlier versions are indexed in transactions of this many records, which take two milliseconds, for this
+# Records of earlier versions are indexed in transactions of this many records, which take some milliseconds, for this
 # long at a time.
-INDEXED_ROWS = 200
+INDEXED_ROWS = 500
 INDEXING_SEC = 0.1
 # Every FORGET_EVERY admissions of a key, up to 3 * FORGET_EVERY of its admissions outside the window are deleted.
 FORGET_EVERY = 16
@@ -77,9 +76,19 @@ DAY_OF_ALL = """
     WHERE n = (SELECT max(n) FROM admissions WHERE key_id = latest.key_id) AND day BETWEEN ?1 AND ?2
 """
 _RECORD = """
-    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
+    INSERT INTO {table} (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, coalesce(?, ''))
 """
+_RECORD_NOW, _RECORD_RECENT = _RECORD.format(table="requests"), _RECORD.format(table="recent_requests")
+_COUNT_RECENT = "SELECT count(*) FROM recent_requests"
+MOVE_RECENT = (
+    """
+    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id
+    FROM recent_requests ORDER BY rowid
+    """,
+    "DELETE FROM recent_requests",
+)
 _COUNT_ERRORS = """
     INSERT INTO daily_errors (key_id, day, error, count) VALUES (?, ?, ?, ?)
     ON CONFLICT (key_id, day, error) DO UPDATE SET count = count + excluded.count
@@ -124,11 +133,14 @@ class SqliteUsage:
         self._waiting: list[_Waiting] = []
         self._delayed: set[asyncio.Task[None]] = set()
         self._records: list[RequestRecord] = []
-        self._noted_us = 0
+        # The number of records that this process has added to `recent_requests`, and when it last moved them.
+        self._recent, self._moved_us = 0, 0
         self._tally = RequestTally()
         self._flush_due = False
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
             self._shift = self._settle_steady_clock()
+            # A process that was killed may have left some.
+            (self._recent,) = self._connection.execute(_COUNT_RECENT).fetchone()
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -179,9 +191,14 @@ class SqliteUsage:
             steady_us = self._clock.steady_us()
             now, day = steady_us + self._shift, as_number(thai_day(self._clock.now_ms()))
             verdicts = [self._admit_one(key, now, day) for key in keys]
-            is_due = len(self._records) >= RECORDS_AT_ONCE or steady_us >= self._noted_us + RECORDS_PENDING_US
-            records = self._write_records() if is_due else 0
+            move_due = self._recent >= RECENT_RECORDS or steady_us >= self._moved_us + RECENT_US
+            if move_due and self._recent:
+                self._move_recent()
+            records = self._write_records(_RECORD_NOW if move_due else _RECORD_RECENT)
         self._drop_records(records)
+        self._recent += records
+        if move_due:
+            self._recent, self._moved_us = 0, steady_us
         return verdicts
 
     def _admit_one(self, key: Key, now: int, day: int) -> Admitted | TooFast:
@@ -234,8 +251,6 @@ class SqliteUsage:
     # --- request records -------------------------------------------------------
 
     def note(self, record: RequestRecord) -> None:
-        if not self._records:
-            self._noted_us = self._clock.steady_us()
         self._records.append(record)
         if record.error:
             self._tally.add_error(record.key_id, record.error, record.at)
@@ -273,12 +288,14 @@ class SqliteUsage:
 
     def flush(self, wait_sec: float = WAIT_SEC["usage"]) -> None:
         """Write the pending records and counts. If the store cannot be written, they stay pending."""
-        if not self._records and not self._tally:
+        if not self._records and not self._tally and not self._recent:
             return
         with translated(), writing(self._connection, wait_sec):
-            records = self._write_records()
+            self._move_recent()
+            records = self._write_records(_RECORD_NOW)
             self._write_tally()
         self._drop_records(records)
+        self._recent = 0
         self._tally = RequestTally()
 
     def _flush_later(self) -> None:
@@ -290,11 +307,15 @@ class SqliteUsage:
             # The next admission writes them, or reports that the store is unavailable.
             return
 
-    def _write_records(self) -> int:
+    def _write_records(self, statement: str) -> int:
         if not self._records:
             return 0
-        self._connection.executemany(_RECORD, map(astuple, self._records))
+        self._connection.executemany(statement, map(astuple, self._records))
         return len(self._records)
+
+    def _move_recent(self) -> None:
+        for statement in MOVE_RECENT:
+            self._connection.execute(statement)
 
     def _write_tally(self) -> None:
         errors = ((*counted, count) for counted, count in self._tally.errors.items())
@@ -314,6 +335,7 @@ class SqliteUsage:
 
     def disclosures(self, most: int, key_id: str | None = None) -> list[RequestRecord]:
         """Return the latest requests of one key, or of all keys, that returned personal data, newest first."""
+        self.flush()
         with translated():
             rows = self._connection.execute(_DISCLOSURES, (key_id, most)).fetchall()
         return [
@@ -355,6 +377,7 @@ class SqliteUsage:
 
     def prune(self) -> tuple[int, int]:
         """Delete request records older than 90 days and totals older than 400 days; return both counts."""
+        self.flush()
         now = self._clock.now_ms()
         records = 0
         while True:
