@@ -29,8 +29,9 @@ from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.audit import Actor, AuditEntry
 from counterfoil.domain.calendar import thai_day
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.machine.clock import SystemClock, random_ids
+from counterfoil.machine.clock import SystemClock, random_ids, request_ids
 from counterfoil.observe.events import Event
+from counterfoil.operator_reads import OperatorReads
 from counterfoil.ports import (
     Books,
     Clock,
@@ -93,6 +94,17 @@ def audit(settings: Settings) -> SqliteAudit | PostgresAudit:
 
         return PostgresAudit(settings.database)
     return SqliteAudit(settings.store)
+
+
+def operator_reads(settings: Settings) -> OperatorReads:
+    """Open a store to look up requests, copies and loads. Nothing can be written through it."""
+    if settings.database:
+        from counterfoil.backends.postgres.operator_reads import PostgresOperatorReads
+
+        return PostgresOperatorReads(settings.database)
+    from counterfoil.backends.sqlite.operator_reads import SqliteOperatorReads
+
+    return SqliteOperatorReads(settings.store)
 
 
 def usage(settings: Settings, clock: Clock | None = None) -> SqliteUsage | PostgresUsageAdmin:
@@ -243,7 +255,7 @@ def service(
         tags=EntityTags(keyed.tag_key()),
         observe=observe,
         clock=clock,
-        new_id=new_id,
+        new_id=request_ids(clock.now_ms).__next__,
         pages=reference_pages(settings) if pages is None else pages,
     )
     return Service(app, parts.close)

@@ -20,8 +20,10 @@ from counterfoil.domain.change_feed import FeedPage, FeedPosition, Window
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.day_totals import DigestPage, ShopDay
 from counterfoil.domain.intake import Intake, WatchedFolder
+from counterfoil.domain.load_progress import LoadProgress
 from counterfoil.domain.members import Base
 from counterfoil.domain.paging import Listing, Position, StoredCursor
+from counterfoil.domain.request_records import PassPage, RequestRecord
 
 
 class StoreUnavailable(Exception):
@@ -233,19 +235,6 @@ class AuditLog(Protocol):
         """Return up to `most` entries since an instant, newest first: those of one key, or all if `key_id` is None."""
 
 
-class RequestRecord(Struct, frozen=True, kw_only=True):
-    """The record of a request. It never contains a parameter or a returned value."""
-
-    at: int
-    key_id: str
-    route: str
-    status: int
-    error: str | None
-    took_us: int
-    personal_base: str | None = None
-    personal_members: int = 0
-
-
 class Meter(Protocol):
     """Counts requests against the minute window and the daily quota, exactly across all processes.
 
@@ -268,6 +257,12 @@ class RequestLog(Protocol):
     async def disclose(self, record: RequestRecord) -> None:
         """Store the record before returning, because personal data is about to be sent."""
 
+    def note_refusal(self, key_id: str, error: str, at: int) -> None:
+        """Count a request that a known key made but that was not admitted, to be stored soon."""
+
+    def note_page(self, page: PassPage, at: int) -> None:
+        """Remember that a page of a list of changes was sent, to be stored soon."""
+
 
 class Cursors(Protocol):
     """The cursors that were handed out. Within a listing, each cursor stands for one position."""
@@ -284,16 +279,6 @@ class Cursors(Protocol):
 
 
 # --- writing the books -------------------------------------------------------
-
-
-class LoadProgress(Struct):
-    """The progress of a load, stored with every batch."""
-
-    number: int
-    lines: int = 0
-    changed: int = 0
-    rejected: int = 0
-    finished: bool = False
 
 
 class Ledger(Protocol):

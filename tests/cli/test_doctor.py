@@ -10,7 +10,7 @@ import pytest
 
 from cli.command import SHOPS, Command
 from counterfoil.backends.sqlite.copy_source import SqliteCopySource
-from counterfoil.cli.checks import local
+from counterfoil.checks import local
 from counterfoil.machine.clock import SystemClock
 
 

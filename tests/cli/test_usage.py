@@ -15,8 +15,8 @@ from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.cli.usage import _day_line
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.calendar import DAY_MS, compact, days_until, thai_day
+from counterfoil.domain.request_records import RequestRecord
 from counterfoil.machine.clock import SystemClock
-from counterfoil.ports import RequestRecord
 from running_service import ManualClock
 
 

@@ -73,7 +73,7 @@ class Worker:
         """Return the lowest cost of several requests: some also delete old admissions or write buffered records."""
         question = self._question(path, key, encoding, query)
         counted = min((self._counting_statements(question) for _ in range(TRIES)), key=lambda cost: cost.steps.total())
-        counted.calls = self._counting_calls(question)
+        counted.calls = min(self._counting_calls(question) for _ in range(TRIES))
         counted.peak_bytes = self._counting_bytes(question)
         return counted
 

@@ -73,7 +73,7 @@ def answers(shared_service: RunningService) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_answer_has_a_request_id(answers: dict[str, Any], kind: str) -> None:
-    assert re.fullmatch(r"[0-9a-f]{16}", answers[kind].headers["x-request-id"])
+    assert re.fullmatch(r"[0-9a-f]{20}", answers[kind].headers["x-request-id"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,7 +118,7 @@ def test_any_other_request_id_is_replaced(shared_service: RunningService, small:
         f"{shared_service.url}/ext/v1/shops",
         headers=[(b"authorization", f"Bearer {small}".encode()), (b"x-request-id", mine)],
     )
-    assert re.fullmatch(r"[0-9a-f]{16}", answer.headers["x-request-id"])
+    assert re.fullmatch(r"[0-9a-f]{20}", answer.headers["x-request-id"])
 
 
 def test_a_request_id_is_kept_on_a_refusal_too(shared_service: RunningService) -> None:

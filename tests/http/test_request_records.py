@@ -10,7 +10,7 @@ from counterfoil import bootstrap
 from records import NEW_YEAR, Record, branch, fresh, member, members
 from running_service import START_MS, RunningService
 
-COLUMNS = ["at", "key_id", "route", "status", "error", "took_us", "personal_base", "personal_members"]
+COLUMNS = ["at", "key_id", "route", "status", "error", "took_us", "personal_base", "personal_members", "request_id"]
 DAY_SEC = 86_400
 
 
@@ -104,6 +104,22 @@ def test_a_request_refused_for_the_minute_leaves_no_record(shared_service: Runni
     shared_service.get("shops", key)
     assert shared_service.error("shops", key) == "rate_limited"
     assert len(settled(shared_service, key)) == 1
+
+
+@pytest.mark.parametrize("given", [None, "from-the-caller:1"])
+def test_a_record_has_the_request_id_of_the_response(shared_service: RunningService, given: str | None) -> None:
+    key = shared_service.key(shop="s")
+    answer = shared_service.get("shops", key, headers={"x-request-id": given} if given else {})
+    assert [row["request_id"] for row in settled(shared_service, key)] == [answer.headers["x-request-id"]]
+
+
+def test_request_ids_of_the_service_sort_by_time(service: RunningService) -> None:
+    key = service.key(shop="s")
+    ids = []
+    for _ in range(5):
+        service.clock.advance(1)
+        ids.append(service.get("shops", key).headers["x-request-id"])
+    assert ids == sorted(set(ids))
 
 
 def test_records_survive_the_end_of_the_service(service: RunningService) -> None:

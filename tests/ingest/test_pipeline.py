@@ -12,11 +12,11 @@ import pytest
 
 from counterfoil.backends.sqlite.ledger import SqliteLedger
 from counterfoil.domain.changes import Change, Outcome
+from counterfoil.domain.load_progress import LoadProgress
 from counterfoil.ingest.lines import Reader
 from counterfoil.ingest.pipeline import Pipeline, RejectsFile, Summary
 from counterfoil.ingest.sources import open_source
 from counterfoil.machine.clock import SystemClock
-from counterfoil.ports import LoadProgress
 from ingest.loaders import (
     IterableSource,
     lines_of_a_world,

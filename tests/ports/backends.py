@@ -23,6 +23,7 @@ from counterfoil.backends.postgres.inspection import PostgresInspection
 from counterfoil.backends.postgres.key_lookup import PostgresKeyLookup
 from counterfoil.backends.postgres.key_store import PostgresKeyStore
 from counterfoil.backends.postgres.ledger import PostgresLedger
+from counterfoil.backends.postgres.operator_reads import PostgresOperatorReads
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.backends.postgres.usage import PostgresUsage
 from counterfoil.backends.postgres.usage_admin import PostgresCursorAdmin, PostgresUsageAdmin
@@ -34,10 +35,13 @@ from counterfoil.backends.sqlite.files import path_of
 from counterfoil.backends.sqlite.inspection import SqliteInspection
 from counterfoil.backends.sqlite.keys import SqliteKeyLookup, SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SqliteLedger
+from counterfoil.backends.sqlite.operator_reads import SqliteOperatorReads
 from counterfoil.backends.sqlite.usage import SqliteUsage
 from counterfoil.domain.calendar import thai_day
+from counterfoil.domain.request_records import RequestRecord
 from counterfoil.machine.clock import SystemClock
 from counterfoil.observe.events import Event
+from counterfoil.operator_reads import QUERY_SEC, SCANNED_REQUESTS, OperatorReads
 from counterfoil.ports import (
     AuditLog,
     Books,
@@ -50,7 +54,6 @@ from counterfoil.ports import (
     Ledger,
     Meter,
     RequestLog,
-    RequestRecord,
 )
 
 
@@ -110,6 +113,8 @@ class Store(Protocol):
 
     def cursors(self, clock: Clock) -> OpenCursors: ...
 
+    def operator_reads(self, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> OperatorReads: ...
+
     def latest_load(self, now_ms: int) -> LatestLoad | None: ...
 
     def inspection(self) -> Inspection: ...
@@ -162,6 +167,9 @@ class SqliteStore:
 
     def cursors(self, clock: Clock) -> OpenCursors:
         return SqliteCursors(self.folder, clock)
+
+    def operator_reads(self, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> OperatorReads:
+        return SqliteOperatorReads(self.folder, query_sec, scanned)
 
     def latest_load(self, now_ms: int) -> LatestLoad | None:
         return SqliteInspection(self.folder).latest_load(now_ms)
@@ -233,6 +241,7 @@ class WholeUsage:
         counting = meter or log
         self.admit, self.counts = counting.admit, counting.counts
         self.note, self.disclose = log.note, log.disclose
+        self.note_refusal, self.note_page = log.note_refusal, log.note_page
         self.prune, self.disclosures = admin.prune, admin.disclosures
 
     def flush(self) -> None:
@@ -315,6 +324,9 @@ class PostgresStore:
 
     def cursors(self, clock: Clock) -> OpenCursors:
         return WholeCursors(PostgresCursors(self._servers(), clock), PostgresCursorAdmin(self.url, clock))
+
+    def operator_reads(self, query_sec: float = QUERY_SEC, scanned: int = SCANNED_REQUESTS) -> OperatorReads:
+        return PostgresOperatorReads(self.url, query_sec, scanned)
 
     def latest_load(self, now_ms: int) -> LatestLoad | None:
         return PostgresInspection(self.url).latest_load(now_ms)

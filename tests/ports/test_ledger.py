@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from counterfoil.domain.access import Scope
 from counterfoil.domain.changes import Outcome, PutBill
+from counterfoil.domain.load_progress import LoadProgress
 from counterfoil.domain.tokens import Pseudonyms
-from counterfoil.ports import LoadProgress, StoreMismatch, StoreUnavailable
+from counterfoil.ports import StoreMismatch, StoreUnavailable
 from ports import other_processes
 from ports.backends import Store
 from ports.conftest import Run

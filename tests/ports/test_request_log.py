@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from counterfoil.domain.access import Key, Scope
-from counterfoil.ports import RequestRecord, StoreUnavailable
+from counterfoil.domain.request_records import RequestRecord
+from counterfoil.ports import StoreUnavailable
 from ports.backends import Store
 from ports.conftest import Run
 from running_service import ManualClock
@@ -87,6 +88,21 @@ def test_a_queued_record_is_written_with_the_next_admission(store: Store, clock:
 
     run(note_and_admit())
     assert store.usage(clock).disclosures(10) == [at(clock)]
+
+
+def test_every_record_before_the_latest_admission_outlives_a_worker_that_is_killed(
+    store: Store, clock: ManualClock, run: Run
+) -> None:
+    usage = store.usage(clock)
+
+    async def note_and_admit() -> None:
+        for members in range(40):
+            usage.note(at(clock, personal_members=members))
+            await usage.admit(KEY)
+
+    run(note_and_admit())
+    kept = store.usage(clock).disclosures(100)
+    assert sorted(record.personal_members for record in kept) == list(range(40))
 
 
 def test_disclosures_are_listed_newest_first_up_to_the_requested_number(

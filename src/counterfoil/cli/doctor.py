@@ -8,13 +8,11 @@ from typing import NamedTuple
 
 import click
 
-from counterfoil import bootstrap
-from counterfoil.cli.checks import cluster, intake, local
-from counterfoil.cli.checks.local import Finding, Status
+from counterfoil.checks.diagnosis import run_checks
+from counterfoil.checks.local import Finding, Status
 from counterfoil.cli.options import json_option, store_option
 from counterfoil.cli.terminal import is_terminal, print_json
-from counterfoil.machine.clock import SystemClock
-from counterfoil.settings import Settings, SettingsError, load
+from counterfoil.settings import SettingsError, load
 
 INDENT = 18
 SYMBOLS: dict[Status, tuple[str, str]] = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
@@ -58,41 +56,7 @@ def _diagnose(ctx: click.Context, store: str | None) -> Diagnosis:
     read = Finding(
         "settings", "ok", "Settings are valid." if ctx.obj is None else f"Settings are valid, including {ctx.obj}."
     )
-    return Diagnosis([read, *_run_checks(settings)])
-
-
-def _run_checks(settings: Settings) -> list[Finding]:
-    clock = SystemClock()
-    if settings.database:
-        local_checks = [local.clock(None, clock.now_ms()), *local.ports(settings, "still")]
-        return [*cluster.check_cluster(settings), *local_checks]
-    if not settings.store.is_dir():
-        is_file = settings.store.is_file()
-        return [
-            local.store_that_is_a_file(settings) if is_file else local.missing_store(settings),
-            local.clock(None, clock.now_ms()),
-            local.disk(settings),
-            *local.ports(settings, "still"),
-        ]
-    inspection = bootstrap.inspection(settings)
-    problems = inspection.problems()
-    moved = local.moved_store(settings, problems)
-    if moved:
-        return [moved]
-    horizon = inspection.horizon()
-    motion = local.horizon_motion(horizon, clock.now_ms())
-    return [
-        local.store_folder(settings),
-        *local.secret(settings, inspection.fingerprint() if problems["books"] is None else None),
-        *local.databases(settings, problems),
-        local.write_test(settings),
-        local.clock(horizon, clock.now_ms()),
-        local.disk(settings),
-        local.horizon(horizon, clock.now_ms(), served=not local.is_port_free(settings)),
-        *local.latest_load(inspection.latest_load(clock.now_ms()), motion),
-        *intake.check_intake(settings, inspection, clock.now_ms()),
-        *local.ports(settings, motion),
-    ]
+    return Diagnosis([read, *run_checks(settings)])
 
 
 def print_finding(finding: Finding) -> None:

@@ -38,6 +38,7 @@ COMMANDS = {
     "shops": "List the loaded shops and how busy they are today.",
     "keys": "Issue, list, update, rotate and revoke API keys.",
     "usage": "Show requests per key and day.",
+    "requests": "Find recorded requests, or follow new ones.",
     "audit": "Show who changed keys or the store, and when.",
     "migrate": "Create or upgrade the schema of a PostgreSQL store.",
     "copy": "Move a live store from a folder to PostgreSQL and verify it.",

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from counterfoil import bootstrap
-from counterfoil.cli.checks.local import format_duration
+from counterfoil.checks.local import format_duration
 from counterfoil.cli.options import json_option, require_embedded, settings_from, store_option
 from counterfoil.cli.terminal import is_terminal, print_fields, print_json, print_note
 from counterfoil.domain.calendar import iso_utc

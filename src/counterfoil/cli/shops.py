@@ -8,6 +8,7 @@ from itertools import groupby
 import click
 
 from counterfoil import bootstrap
+from counterfoil.checks.local import printable
 from counterfoil.cli.options import existing_store, json_option, store_option
 from counterfoil.cli.terminal import DisplayColumn, is_terminal, print_json, print_note, print_table
 from counterfoil.domain.activity import ShopActivity
@@ -64,11 +65,6 @@ def shop_view(shop: ShopActivity) -> dict[str, object]:
 
 def _known_franchises(known: Sequence[str]) -> str:
     return f"Loaded franchises: {', '.join(known)}." if known else "No franchise is loaded."
-
-
-def printable(name: str | None) -> str:
-    """Return a shop's name with control characters replaced, because they could change the terminal's state."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name or "-")
 
 
 def _last_bill(shop: ShopActivity) -> str:

@@ -16,8 +16,8 @@ from counterfoil.cli.terminal import DisplayColumn, bar, is_terminal, print_json
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import DAILY_TOTAL_DAYS, NEARLY_USED_UP
 from counterfoil.domain.calendar import compact, days_until, iso_utc, thai_day
+from counterfoil.domain.request_records import RequestRecord
 from counterfoil.machine.clock import SystemClock
-from counterfoil.ports import RequestRecord
 from counterfoil.settings import Settings
 
 MAX_BAR_WIDTH = 48

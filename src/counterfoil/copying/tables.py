@@ -54,7 +54,9 @@ SHOPS = CopiedTable(
     ("id", "franchise_id", "provider_id", "removed", "rev", "latest_version", "applied_version", "facts", "body"),
 )
 LOADS = CopiedTable(
-    "loads", ("number",), ("source", "started_at", "seen_at", "finished_at", "lines", "changed", "rejected")
+    "loads",
+    ("number",),
+    ("source", "started_at", "seen_at", "finished_at", "lines", "changed", "rejected", "reasons", "rejects_file"),
 )
 BILLS = CopiedTable(
     "bills",
@@ -78,7 +80,7 @@ BILLS = CopiedTable(
 REQUESTS = CopiedTable(
     "requests",
     (),
-    ("at", "key_id", "route", "status", "error", "took_us", "personal_base", "personal_members"),
+    ("at", "key_id", "route", "status", "error", "took_us", "personal_base", "personal_members", "request_id"),
     group=HOUR,
 )
 # The tables that loads write.
@@ -95,6 +97,7 @@ BOOKS = (
     CopiedTable("day_totals", ("shop", "bill_day"), ("stale", "bills", "voids", "net", "tip", "latest", "hash")),
     BILLS,
     LOADS,
+    CopiedTable("rejected_lines", ("load", "place"), ("source", "line", "reason", "fields")),
     CopiedTable("intake", ("one",), ("state",)),
 )
 # The tables that the operator and the service write.
@@ -102,6 +105,8 @@ KEYS_AND_USAGE = (
     CopiedTable("keys", ("key_id",), ("secret_digest", "body")),
     CopiedTable("audit", ("origin", "number"), audit.COLUMNS),
     CopiedTable("daily_totals", ("key_id", "day"), ("count",)),
+    CopiedTable("daily_errors", ("key_id", "day", "error"), ("count",)),
+    CopiedTable("passes", ("lineage", "list_name", "shop_id"), ("server_time", "ended_at", "continued_at")),
     CopiedTable("meters", ("key_id",), ("n", "at", "ahead", "day", "count")),
     CopiedTable("admissions", ("key_id", "n"), ("at",)),
     CopiedTable(

@@ -116,6 +116,11 @@ def thai_day(instant: int) -> date:
     return date.fromordinal(EPOCH_ORDINAL + (instant + THAI_OFFSET) // DAY_MS)
 
 
+def thai_midnight(day: date) -> int:
+    """Return the instant at which a day begins in Thailand."""
+    return (day.toordinal() - EPOCH_ORDINAL) * DAY_MS - THAI_OFFSET
+
+
 def days_until(last: date, count: int) -> list[date]:
     """Return `count` consecutive days, oldest first, ending with `last`."""
     return [last - timedelta(days=back) for back in range(count - 1, -1, -1)]

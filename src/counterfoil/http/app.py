@@ -8,12 +8,13 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from counterfoil.domain.problems import AUTH_UNAVAILABLE, INTERNAL, METHOD_NOT_ALLOWED, NOT_FOUND, Refused
+from counterfoil.domain.request_records import PassPage, RequestRecord
 from counterfoil.http import handlers, wire
 from counterfoil.http.gate import Gate, RequestHeaders, names_one_host, refuse_browsers, require_quota, sole
 from counterfoil.http.handlers import Handler
 from counterfoil.http.pages import PAGE_ROUTE, StaticPage, page_headers
 from counterfoil.observe.events import Event, HandlerCrashed, RequestServed, StoreFailed
-from counterfoil.ports import Clock, RequestLog, RequestRecord, StoreBusy, StoreUnavailable
+from counterfoil.ports import Clock, RequestLog, StoreBusy, StoreUnavailable
 from counterfoil.reads import Answer, Caller, Disclosure, Reads
 
 
@@ -81,6 +82,7 @@ class Exchange(Struct):
     route: str = NO_ROUTE
     caller: Caller | None = None
     disclosure: Disclosure | None = None
+    page: PassPage | None = None
     error: str | None = None
     is_recorded: bool = False
     refused_key_id: str | None = None
@@ -162,6 +164,7 @@ class App:
         finally:
             self._gate.leave()
         exchange.disclosure = answer.disclosure
+        exchange.page = answer.page
         sent = wire.response_headers(exchange.request_id, caller)
         return self._success_response(answer, wire.success_body(answer), headers, sent)
 
@@ -193,7 +196,7 @@ class App:
     def _error_response(self, refused: Refused, exchange: Exchange) -> wire.Response:
         exchange.error = refused.problem.code
         exchange.refused_key_id = refused.key_id
-        exchange.disclosure = None
+        exchange.disclosure = exchange.page = None
         if isinstance(refused.__cause__, StoreUnavailable):
             reason = str(refused.__cause__)
             self._observe(StoreFailed(request_id=exchange.request_id, route=exchange.route, reason=reason))
@@ -204,6 +207,11 @@ class App:
         record = self._record(exchange, response, began)
         if exchange.caller and not exchange.is_recorded:
             self._request_log.note(record)
+        if exchange.page and exchange.method == "GET":
+            # A 304 counts too: the caller already has the changes up to the horizon.
+            self._request_log.note_page(exchange.page, record.at)
+        if exchange.refused_key_id and exchange.error:
+            self._request_log.note_refusal(exchange.refused_key_id, exchange.error, record.at)
         self._observe(
             RequestServed(
                 request_id=exchange.request_id,
@@ -231,6 +239,7 @@ class App:
             took_us=(time.perf_counter_ns() - began) // 1000,
             personal_base=disclosed.provider_id if disclosed else None,
             personal_members=disclosed.members if disclosed else 0,
+            request_id=exchange.request_id,
         )
 
 

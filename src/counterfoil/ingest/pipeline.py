@@ -16,6 +16,7 @@ from msgspec import Struct, field, json
 
 from counterfoil.domain.changes import Change, KnownFacts, Outcome, PutBill, PutShop, RecordKey, RemoveShop
 from counterfoil.domain.intake import DeliveryCounts, Intake, IntakeAlarm, with_load
+from counterfoil.domain.load_progress import LoadProgress, RejectedLine
 from counterfoil.domain.rows import NO_DAY
 from counterfoil.domain.tokens import Pseudonyms
 from counterfoil.ingest.conversion import ConvertedBill
@@ -38,11 +39,13 @@ from counterfoil.ingest.lines import (
     parse_record,
 )
 from counterfoil.ingest.sources import Source, SourceError, SourceLine
-from counterfoil.ports import Ledger, LoadProgress
+from counterfoil.ports import Ledger
 
 REWRITE_BATCH = 500
 # Write a batch early once its lines have this many bytes, because the whole batch is held in memory.
 BATCH_BYTES = 4 * 1024 * 1024
+# Remember at most this many wrong fields of a rejected line.
+MAX_FIELDS = 10
 # Keep the facts of at most this many shops in memory.
 MAX_KNOWN_SHOPS = 10_000
 
@@ -91,9 +94,13 @@ def _stored_names(unknown: Counter[tuple[str, str]]) -> dict[str, int]:
     """
     names: Counter[str] = Counter()
     for (kind, path), count in unknown.items():
-        is_storable = _FIELD_PATH.fullmatch(path) and not _LONG_NUMBER.search(path)
-        names[f"{kind}: {path if is_storable else OTHER_FIELDS}"] += count
+        names[f"{kind}: {_storable(path)}"] += count
     return dict(names)
+
+
+def _storable(path: str) -> str:
+    is_storable = _FIELD_PATH.fullmatch(path) and not _LONG_NUMBER.search(path)
+    return path if is_storable else OTHER_FIELDS
 
 
 class RejectsFile:
@@ -152,18 +159,19 @@ class Pipeline:
         self._reader = Reader(pseudonyms, self._facts)
         self._converters = Converters(pseudonyms, self._facts, processes)
         self._damage: SourceError | None = None
+        self._progress = LoadProgress(0)
 
     def load(self, source: Source) -> Summary:
         """Load the source. If it is damaged, load the readable part and then raise the error."""
         summary = Summary(source=source.name)
         self._rewrite_bills()
-        progress = self._ledger.begin_load(source.name)
+        self._progress = progress = self._ledger.begin_load(source.name)
         for batch in self._batches(source, summary):
-            self._write(batch, summary, progress)
+            self._write(batch, summary)
             self._rejects.flush()
             self._on_progress(summary)
         progress.finished = self._damage is None or self._finishes_damaged
-        self._ledger.apply([], self._update_progress(progress, summary))
+        self._apply([], summary)
         summary.alarms = self._compare(summary.counts())
         self._rejects.close()
         summary.rejects_file = str(self._rejects.path) if self._rejects.used else None
@@ -257,14 +265,14 @@ class Pipeline:
         except SourceError as error:
             self._damage = error
 
-    def _write(self, batch: list[tuple[SourceLine, Change]], summary: Summary, progress: LoadProgress) -> None:
+    def _write(self, batch: list[tuple[SourceLine, Change]], summary: Summary) -> None:
         """Write a batch, and retry bills whose shop's facts changed in the meantime until none is left.
 
         Later changes to such a bill are retried after it, so that a removal still comes last. A bill whose shop has
         disappeared is rejected.
         """
         while batch:
-            outcomes = self._ledger.apply([change for _, change in batch], self._update_progress(progress, summary))
+            outcomes = self._apply([change for _, change in batch], summary)
             to_retry: list[tuple[SourceLine, Change]] = []
             outdated: set[RecordKey] = set()
             for (line, change), outcome in zip(batch, outcomes, strict=True):
@@ -286,11 +294,17 @@ class Pipeline:
                 self._rewrite_bills()
             batch = to_retry
 
-    def _update_progress(self, progress: LoadProgress, summary: Summary) -> LoadProgress:
+    def _apply(self, changes: list[Change], summary: Summary) -> list[Outcome]:
+        """Write changes together with the progress of the load."""
+        progress = self._progress
         progress.lines = summary.lines
         progress.changed = summary.changed
         progress.rejected = summary.rejected.total()
-        return progress
+        progress.reasons = dict(summary.rejected)
+        progress.rejects_file = self._rejects.path.name if self._rejects.used else None
+        outcomes = self._ledger.apply(changes, progress)
+        progress.mark_stored()
+        return outcomes
 
     def _facts(self, shop_id: str) -> KnownFacts | None:
         if shop_id not in self._known:
@@ -306,3 +320,5 @@ class Pipeline:
     def _reject(self, line: SourceLine, rejected: Rejected, summary: Summary) -> None:
         self._rejects.add(line, rejected)
         summary.rejected[rejected.reason] += 1
+        fields = [_storable(path) for path in rejected.fields[:MAX_FIELDS]]
+        self._progress.add_reject(RejectedLine(line.source, line.number, rejected.reason, fields))

@@ -72,6 +72,7 @@ class Chores:
         while not self._stop.wait(USAGE_CHECKPOINT_SEC):
             self._run("usage_checkpoint", 0, self._usage.checkpoint)
             self._run("prune", PRUNE_SEC, self._prune)
+            self._run("index_requests", 0, self._usage.index_requests)
 
     def _run(self, name: str, every_sec: float, chore: Callable[[], object]) -> None:
         """Run a chore if it is due. Log when it starts to fail and when it works again."""

@@ -95,7 +95,7 @@ class PostgresInspection:
         return bool(addresses(self._url))
 
     def servers(self) -> Sequence[ServerState]:
-        return asyncio.run(_states(self._url)) if self.survives_primary() else []
+        return _servers(self._url)
 
     def knows(self, scope: Scope) -> bool:
         return self._row(_KNOWN[scope.kind], scope.id) is not None
@@ -167,12 +167,7 @@ class PostgresInspection:
             return None
 
     def _address(self) -> str:
-        """Return the address of the server to inspect. All servers are asked in parallel."""
-        answering = [pair for pair in zip(addresses(self._url), self.servers(), strict=True) if pair[1].horizon]
-        if not answering:
-            return self._url
-        address, _ = max(answering, key=lambda pair: (pair[1].is_primary, pair[1].horizon))
-        return _address_of(self._url, address)
+        return readable_address(self._url)
 
 
 class PostgresShopBills:
@@ -198,6 +193,22 @@ class PostgresShopBills:
 
 def _address_of(url: str, address: Address) -> str:
     return make_conninfo(url, host=address.host, port=address.port, target_session_attrs="any")
+
+
+def readable_address(url: str) -> str:
+    """Return the address of the primary, or of the server that is furthest ahead while there is no primary.
+
+    All servers are asked in parallel.
+    """
+    answering = [pair for pair in zip(addresses(url), _servers(url), strict=True) if pair[1].horizon]
+    if not answering:
+        return url
+    address, _ = max(answering, key=lambda pair: (pair[1].is_primary, pair[1].horizon))
+    return _address_of(url, address)
+
+
+def _servers(url: str) -> list[ServerState]:
+    return asyncio.run(_states(url)) if addresses(url) else []
 
 
 async def _states(url: str) -> list[ServerState]:

@@ -23,8 +23,9 @@ from counterfoil.backends.postgres.revisions import loaded, rev_text
 from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten, rewritten_days
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.intake import Intake
+from counterfoil.domain.load_progress import LoadProgress
 from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, OutdatedBill, Row, ShopRow, account_values
-from counterfoil.ports import LoadProgress, StoreMismatch
+from counterfoil.ports import StoreMismatch
 
 CLOCK = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _LOCK = f"SELECT at, {CLOCK} FROM horizon FOR UPDATE"  # noqa: S608 - contains only constants
@@ -136,9 +137,15 @@ _BEGIN_LOAD = """
     SELECT coalesce(max(number), 0) + 1, %(source)s, %(now)s, %(now)s FROM loads RETURNING number
 """
 _SAVE_LOAD = """
-    UPDATE loads SET seen_at = %s, lines = %s, changed = %s, rejected = %s, finished_at = %s WHERE number = %s
+    UPDATE loads SET seen_at = %s, lines = %s, changed = %s, rejected = %s, finished_at = %s, reasons = %s,
+        rejects_file = %s
+    WHERE number = %s
+"""
+_REMEMBER_REJECT = """
+    INSERT INTO rejected_lines (load, place, source, line, reason, fields) VALUES (%s, %s, %s, %s, %s, %s)
 """
 _FORGET_LOADS = "DELETE FROM loads WHERE number <= %s - 100"
+_FORGET_REJECTS = "DELETE FROM rejected_lines WHERE load <= %s - 100"
 
 _INTAKE = "SELECT state FROM intake"
 _PUT_INTAKE = """
@@ -187,6 +194,7 @@ class PostgresLedger:
             values = {"source": source.replace("\0", ""), "now": now}
             (number,) = self._line().execute(_BEGIN_LOAD, values).fetchone() or (0,)
             self._line().execute(_FORGET_LOADS, (number,))
+            self._line().execute(_FORGET_REJECTS, (number,))
         return LoadProgress(number)
 
     def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
@@ -350,10 +358,9 @@ class PostgresLedger:
             self._line().execute(statement.encode(), columns(rows))
 
     def _save(self, progress: LoadProgress, now: int) -> None:
-        finished_at = now if progress.finished else None
-        self._line().execute(
-            _SAVE_LOAD, (now, progress.lines, progress.changed, progress.rejected, finished_at, progress.number)
-        )
+        self._line().execute(_SAVE_LOAD, progress.values(now))
+        if rejects := list(progress.reject_values()):
+            self._line().cursor().executemany(_REMEMBER_REJECT, rejects)
 
     def _settle_fingerprint(self, fingerprint: str) -> None:
         with translated():

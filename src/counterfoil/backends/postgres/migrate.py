@@ -9,6 +9,7 @@ from psycopg import sql
 from counterfoil.backends.postgres.addresses import SCHEMA
 from counterfoil.backends.postgres.admin_connections import Connection, connect, translated
 from counterfoil.backends.postgres.audit import append
+from counterfoil.backends.postgres.request_indexes import build_missing_indexes
 from counterfoil.backends.postgres.schema import oldest_for, scripts
 from counterfoil.domain.audit import AuditEntry
 
@@ -20,31 +21,39 @@ _ROLE = "SELECT 1 FROM pg_roles WHERE rolname = %s"
 def migrate(url: str, describe: Callable[[list[str]], AuditEntry] | None = None) -> list[str]:
     """Migrate the schema and return the names of the migrations that were run. Safe to run concurrently.
 
-    `describe` returns the audit entry for the migrations that were run.
+    `describe` returns the audit entry for the migrations that were run. Indexes of
+    existing request records are built afterwards, because that may take minutes.
     """
+    with translated(), connect(url) as connection:
+        with connection.transaction():
+            done = _run_migrations(connection, describe)
+        build_missing_indexes(connection)
+    return done
+
+
+def _run_migrations(connection: Connection, describe: Callable[[list[str]], AuditEntry] | None) -> list[str]:
     done: list[str] = []
-    with translated(), connect(url) as connection, connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(hashtext('counterfoil migrate'))")
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+    connection.execute("SELECT pg_advisory_xact_lock(hashtext('counterfoil migrate'))")
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS migrations (number integer PRIMARY KEY, file text NOT NULL, "
+        "oldest integer NOT NULL, at timestamptz NOT NULL DEFAULT now())"
+    )
+    latest = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()
+    for number, file, script in scripts():
+        if latest is not None and number <= latest[0]:
+            continue
+        connection.execute(script.encode())
         connection.execute(
-            "CREATE TABLE IF NOT EXISTS migrations (number integer PRIMARY KEY, file text NOT NULL, "
-            "oldest integer NOT NULL, at timestamptz NOT NULL DEFAULT now())"
+            "INSERT INTO migrations (number, file, oldest) VALUES (%s, %s, %s)",
+            (number, file, oldest_for(number, script)),
         )
-        latest = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()
-        for number, file, script in scripts():
-            if latest is not None and number <= latest[0]:
-                continue
-            connection.execute(script.encode())
-            connection.execute(
-                "INSERT INTO migrations (number, file, oldest) VALUES (%s, %s, %s)",
-                (number, file, oldest_for(number, script)),
-            )
-            done.append(file)
-        if done and _has_roles(connection):
-            # Grant the existing roles access to the objects that the migrations created.
-            connection.execute(_roles_script())
-        if done and describe:
-            append(connection, [describe(done)])
+        done.append(file)
+    if done and _has_roles(connection):
+        # Grant the existing roles access to the objects that the migrations created.
+        connection.execute(_roles_script())
+    if done and describe:
+        append(connection, [describe(done)])
     return done
 
 

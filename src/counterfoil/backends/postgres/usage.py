@@ -6,16 +6,19 @@ window exact across all nodes. Admissions use the server's clock.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
+
+from msgspec.structs import astuple
 
 from counterfoil.backends.postgres.pool import GATE_SEC
 from counterfoil.backends.postgres.servers import Servers
 from counterfoil.domain.access import Key
 from counterfoil.domain.allowance import Admitted, TooFast, retry_after
 from counterfoil.domain.calendar import as_number, date_of, thai_day
-from counterfoil.ports import RequestRecord, StoreUnavailable, StoreUnreachable
+from counterfoil.domain.request_records import PassPage, RequestRecord, RequestTally
+from counterfoil.ports import StoreUnavailable, StoreUnreachable
 
 # Records that were not written along with an admission are written after this time.
 RECORDS_SEC = 0.25
@@ -29,19 +32,36 @@ _ADMIT = "SELECT place, wait_us, day, count, NULL FROM admit($1, $2, $3, $4)"
 # Used with several servers: see docs/decisions/0015-monotonic-reads.md.
 _ADMIT_WITH_HORIZON = "SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($1, $2, $3, $4, $5, $6)"
 _RECORD = """
-    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members)
+    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::integer[], $5::text[], $6::bigint[],
-        $7::text[], $8::integer[])
+        $7::text[], $8::integer[], $9::text[])
 """
 _ADMIT_AND_RECORD = f"""
     WITH kept AS ({_RECORD})
-    SELECT place, wait_us, day, count, NULL FROM admit($9, $10, $11, $12)
+    SELECT place, wait_us, day, count, NULL FROM admit($10, $11, $12, $13)
 """  # noqa: S608 - contains only constants
 _ADMIT_WITH_HORIZON_AND_RECORD = f"""
     WITH kept AS ({_RECORD})
-    SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($9, $10, $11, $12, $13, $14)
+    SELECT place, wait_us, day, count, horizon FROM admit_with_horizon($10, $11, $12, $13, $14, $15)
 """  # noqa: S608 - contains only constants
 _MONTH = "SELECT request_month($1)"
+# Rows are locked in a fixed order, so that two nodes cannot deadlock.
+_COUNT_ERRORS = """
+    INSERT INTO daily_errors AS known (key_id, day, error, count)
+    SELECT * FROM unnest($1::text[], $2::integer[], $3::text[], $4::bigint[]) AS counted (key_id, day, error, count)
+    ORDER BY key_id COLLATE "C", day, error COLLATE "C"
+    ON CONFLICT (key_id, day, error) DO UPDATE SET count = known.count + excluded.count
+"""
+_RECORD_PASSES = """
+    INSERT INTO passes AS known (lineage, list_name, shop_id, server_time, ended_at, continued_at)
+    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
+        AS read (lineage, list_name, shop_id, server_time, ended_at, continued_at)
+    ORDER BY lineage COLLATE "C", list_name COLLATE "C", shop_id COLLATE "C"
+    ON CONFLICT (lineage, list_name, shop_id) DO UPDATE SET
+        server_time = greatest(known.server_time, excluded.server_time),
+        ended_at = greatest(known.ended_at, excluded.ended_at),
+        continued_at = greatest(known.continued_at, excluded.continued_at)
+"""
 
 _COUNTS = """
     SELECT day, count FROM daily_totals WHERE key_id = $1 AND day BETWEEN $2 AND $3
@@ -68,6 +88,7 @@ class PostgresUsage:
         self._instant = instant
         self._waiting: list[tuple[Key, asyncio.Future[Admitted | TooFast]]] = []
         self._records: list[RequestRecord] = []
+        self._tally = RequestTally()
         self._months: set[int] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
@@ -167,6 +188,16 @@ class PostgresUsage:
         if len(self._records) > RECORDS_WAITING:
             # The primary has been unreachable for a long time, so limit the memory that the records use.
             del self._records[: RECORDS_WAITING // 10]
+        if record.error:
+            self._tally.add_error(record.key_id, record.error, record.at)
+        self._flush_soon()
+
+    def note_refusal(self, key_id: str, error: str, at: int) -> None:
+        self._tally.add_error(key_id, error, at)
+        self._flush_soon()
+
+    def note_page(self, page: PassPage, at: int) -> None:
+        self._tally.add_page(page, at)
         self._flush_soon()
 
     async def disclose(self, record: RequestRecord) -> None:
@@ -185,8 +216,11 @@ class PostgresUsage:
     async def _flush_later(self) -> None:
         records, self._records = self._records, []
         try:
-            await self._make_months(records)
-            await self._servers.primary.do(_RECORD, *_columns(records))
+            if records:
+                await self._make_months(records)
+                await self._servers.primary.do(_RECORD, *_columns(records))
+                records = []
+            await self._write_tally()
         except BaseException as error:
             # The next admission or the next flush writes them.
             self._records[:0] = records
@@ -195,6 +229,16 @@ class PostgresUsage:
             self._flush_soon()
         finally:
             self._flushing = None
+
+    async def _write_tally(self) -> None:
+        """Write the counts. If this fails, they stay pending."""
+        tally, self._tally = self._tally, RequestTally()
+        try:
+            for statement, columns in _tally_statements(tally):
+                await self._servers.primary.do(statement, *columns)
+        except BaseException:
+            self._tally.add_all(tally)
+            raise
 
     def _finish_flushing(self) -> None:
         """Wait for records that are being written, so that none of them is lost or written twice."""
@@ -218,22 +262,35 @@ class PostgresUsage:
         return task
 
     def flush(self) -> None:
-        """Write the pending records from outside the event loop. If the store cannot be written, they stay pending."""
-        if self._records:
+        """Write what is pending from outside the event loop. If the store cannot be written, it stays pending."""
+        if self._records or self._tally:
             self._servers.write_now(self._write_all)
             self._records.clear()
+            self._tally = RequestTally()
 
     async def _write_all(self, connection: Any) -> None:
         for at in {_month(record.at): record.at for record in self._records}.values():
             await connection.execute(_MONTH, at)
         await connection.execute(_RECORD, *_columns(self._records))
+        for statement, columns in _tally_statements(self._tally):
+            await connection.execute(statement, *columns)
 
 
-_NAMES = ("at", "key_id", "route", "status", "error", "took_us", "personal_base", "personal_members")
+_NAMES = ("at", "key_id", "route", "status", "error", "took_us", "personal_base", "personal_members", "request_id")
 
 
 def _columns(records: Sequence[RequestRecord]) -> list[list[Any]]:
     return [[getattr(record, name) for record in records] for name in _NAMES]
+
+
+def _tally_statements(tally: RequestTally) -> Iterator[tuple[str, list[list[Any]]]]:
+    """Yield the statements that write a tally. The one that must not be repeated comes last."""
+    if progress := tally.progress():
+        passes = [(*read, *astuple(how_far)) for read, how_far in progress.items()]
+        yield _RECORD_PASSES, [list(column) for column in zip(*passes, strict=True)]
+    if tally.errors:
+        errors = [(*counted, count) for counted, count in tally.errors.items()]
+        yield _COUNT_ERRORS, [list(column) for column in zip(*errors, strict=True)]
 
 
 def _total_columns(counts: Mapping[tuple[str, date], int]) -> list[list[Any]]:

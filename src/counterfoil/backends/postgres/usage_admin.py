@@ -9,7 +9,8 @@ from counterfoil.backends.postgres.admin_connections import Connection, checked_
 from counterfoil.domain.allowance import DAILY_TOTAL_DAYS, REQUEST_RECORD_DAYS
 from counterfoil.domain.calendar import DAY_MS, as_number, date_of, days_until, thai_day
 from counterfoil.domain.paging import RESERVED_MS
-from counterfoil.ports import Clock, RequestRecord
+from counterfoil.domain.request_records import RequestRecord
+from counterfoil.ports import Clock
 
 PRUNE_ROWS = 5_000
 
@@ -24,6 +25,8 @@ _PRUNE_REQUESTS = """
     DELETE FROM requests USING old WHERE requests.tableoid = old.tableoid AND requests.ctid = old.ctid
 """
 _PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < %s"
+_PRUNE_ERRORS = "DELETE FROM daily_errors WHERE day < %s"
+_PRUNE_PASSES = "DELETE FROM passes WHERE greatest(ended_at, continued_at) < %s"
 # Deletes the counts of the last active day of keys that are no longer used.
 _PRUNE_METERS = """
     DELETE FROM meters WHERE day < %s
@@ -32,7 +35,7 @@ _PRUNE_METERS = """
 """
 _PRUNE_ADMISSIONS = "DELETE FROM admissions WHERE key_id = ANY(%s)"
 _DISCLOSURES = """
-    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id
     FROM requests WHERE personal_base IS NOT NULL AND (%(key_id)s::text IS NULL OR key_id = %(key_id)s)
     ORDER BY at DESC LIMIT %(most)s
 """
@@ -62,6 +65,10 @@ class PostgresUsageAdmin:
     def checkpoint(self) -> None:
         """Do nothing: PostgreSQL runs its own checkpoints."""
 
+    def index_requests(self) -> bool:
+        """Do nothing: `counterfoil migrate` builds the indexes of a database."""
+        return False
+
     def totals(self, days: int) -> dict[str, dict[date, int]]:
         """Return the counts of the last `days` days, by key."""
         span = days_until(thai_day(self._clock.now_ms()), days)
@@ -87,6 +94,8 @@ class PostgresUsageAdmin:
             (records,) = connection.execute(_PRUNE_MONTHS, (cutoff,)).fetchone() or (0,)
             records += _in_batches(connection, _PRUNE_REQUESTS, (cutoff, PRUNE_ROWS))
             totals = connection.execute(_PRUNE_TOTALS, (oldest,)).rowcount
+            connection.execute(_PRUNE_ERRORS, (oldest,))
+            connection.execute(_PRUNE_PASSES, (now - DAILY_TOTAL_DAYS * DAY_MS,))
             with connection.transaction():
                 meter_us = self._meter_us() if self._meter_us else None
                 inactive = [key_id for (key_id,) in connection.execute(_PRUNE_METERS, (oldest, meter_us))]

@@ -23,7 +23,8 @@ from msgspec import DecodeError, Struct, json
 
 from counterfoil.backends.redis.client import RedisClient, Script, translated
 from counterfoil.domain.paging import LIFETIME_MS, Listing, Position, StoredCursor, is_unique
-from counterfoil.ports import Clock, RequestLog, RequestRecord, StoreUnavailable, StoreUnreachable
+from counterfoil.domain.request_records import PassPage, RequestRecord
+from counterfoil.ports import Clock, RequestLog, StoreUnavailable, StoreUnreachable
 
 # How long Valkey keeps a cursor that is also in the store. In a failover without synchronous replication, the store may
 # lose the cursor.
@@ -153,6 +154,12 @@ class Bridge:
 
     def note(self, record: RequestRecord) -> None:
         self._log.note(record)
+
+    def note_refusal(self, key_id: str, error: str, at: int) -> None:
+        self._log.note_refusal(key_id, error, at)
+
+    def note_page(self, page: PassPage, at: int) -> None:
+        self._log.note_page(page, at)
 
     async def disclose(self, record: RequestRecord) -> None:
         try:

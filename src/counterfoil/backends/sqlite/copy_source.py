@@ -23,6 +23,7 @@ from counterfoil.backends.sqlite.files import (
 from counterfoil.backends.sqlite.keys import SqliteKeyStore
 from counterfoil.backends.sqlite.ledger import SHOP_SHIFT
 from counterfoil.backends.sqlite.schema import NAMES, Name
+from counterfoil.backends.sqlite.usage import MOVE_RECENT
 from counterfoil.copying.tables import HOUR_MS, REQUESTS, CopiedTable, Row
 from counterfoil.ports import Clock, StoreUnavailable
 
@@ -49,6 +50,12 @@ _FROM = {
     )""",
     "admissions": "(SELECT key_id, n, at + :shift AS at FROM admissions)",
     "audit": "(SELECT 'sqlite' AS origin, * FROM audit)",
+    # A record of an earlier version has an empty ID once it has been indexed.
+    "requests": """(
+        SELECT at, key_id, route, status, error, took_us, personal_base, personal_members,
+            nullif(request_id, '') AS request_id
+        FROM requests
+    )""",
 }
 _GROUPS = {
     "shop": "SELECT number FROM shops",
@@ -74,7 +81,7 @@ _REJECTED_STATEMENTS: tuple[tuple[Name, str], ...] = (
 def _database(table: CopiedTable) -> Name:
     if table.name in ("keys", "audit"):
         return "keys"
-    usage = ("daily_totals", "meters", "admissions", "cursors", "requests")
+    usage = ("daily_totals", "daily_errors", "passes", "meters", "admissions", "cursors", "requests")
     return "usage" if table.name in usage else "books"
 
 
@@ -142,6 +149,8 @@ class SqliteCopySource:
                     connection = self._connections[name]
                     connection.execute(f"PRAGMA busy_timeout = {WAIT_SEC[name] * 1000:.0f}")
                     connection.execute("BEGIN IMMEDIATE")
+                for statement in MOVE_RECENT:
+                    self._connections["usage"].execute(statement)
                 self._settle_shift()
                 yield self._horizon()
             finally:

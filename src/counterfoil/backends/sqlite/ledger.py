@@ -18,8 +18,9 @@ from counterfoil.backends.sqlite.files import WAIT_SEC, checkpoint, read_write, 
 from counterfoil.domain.batch import Batch, NeededRows, known_facts, needed_rows, prepared, rewritten, rewritten_days
 from counterfoil.domain.changes import Change, KnownFacts, Outcome
 from counterfoil.domain.intake import Intake
+from counterfoil.domain.load_progress import LoadProgress
 from counterfoil.domain.rows import BaseRow, BillRow, MemberRow, OutdatedBill, Row, ShopRow, account_values
-from counterfoil.ports import Clock, LoadProgress, StoreMismatch
+from counterfoil.ports import Clock, StoreMismatch
 
 # Each shop numbers its bills in its own range, which has space for a trillion bills.
 SHOP_SHIFT = 40
@@ -99,8 +100,15 @@ _REMOVALS = """
 _REMEMBER_REMOVAL = "INSERT OR REPLACE INTO removals (shop, kind, id, rev) VALUES (?, ?, ?, ?)"
 
 _BEGIN_LOAD = "INSERT INTO loads (source, started_at, seen_at) VALUES (?, ?, ?)"
-_SAVE_LOAD = "UPDATE loads SET seen_at = ?, lines = ?, changed = ?, rejected = ?, finished_at = ? WHERE number = ?"
+_SAVE_LOAD = """
+    UPDATE loads SET seen_at = ?, lines = ?, changed = ?, rejected = ?, finished_at = ?, reasons = ?, rejects_file = ?
+    WHERE number = ?
+"""
+_REMEMBER_REJECT = """
+    INSERT INTO rejected_lines (load, place, source, line, reason, fields) VALUES (?, ?, ?, ?, ?, ?)
+"""
 _FORGET_LOADS = "DELETE FROM loads WHERE number <= ? - 100"
+_FORGET_REJECTS = "DELETE FROM rejected_lines WHERE load <= ? - 100"
 
 _INTAKE = "SELECT state FROM intake"
 _PUT_INTAKE = "INSERT OR REPLACE INTO intake (one, state) VALUES (1, ?)"
@@ -138,6 +146,7 @@ class SqliteLedger:
         with translated(), writing(self._connection, WAIT_SEC["books"]):
             number = self._connection.execute(_BEGIN_LOAD, (source, now, now)).lastrowid or 0
             self._connection.execute(_FORGET_LOADS, (number,))
+            self._connection.execute(_FORGET_REJECTS, (number,))
         return LoadProgress(number)
 
     def apply(self, changes: Sequence[Change], progress: LoadProgress | None = None) -> list[Outcome]:
@@ -226,10 +235,8 @@ class SqliteLedger:
 
     def _save(self, progress: LoadProgress) -> None:
         now = self._clock.now_ms()
-        finished_at = now if progress.finished else None
-        self._connection.execute(
-            _SAVE_LOAD, (now, progress.lines, progress.changed, progress.rejected, finished_at, progress.number)
-        )
+        self._connection.execute(_SAVE_LOAD, progress.values(now))
+        self._connection.executemany(_REMEMBER_REJECT, progress.reject_values())
 
     def _settle_fingerprint(self, fingerprint: str) -> None:
         with translated(), writing(self._connection, WAIT_SEC["books"]):

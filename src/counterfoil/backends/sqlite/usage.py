@@ -6,6 +6,7 @@ killed. SQLite's lock keeps the window exact across all processes.
 """
 
 import sqlite3
+import time
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -15,6 +16,7 @@ from msgspec.structs import astuple
 
 from counterfoil.backends.sqlite.files import (
     BRIEFLY_SEC,
+    PAUSE_SEC,
     WAIT_SEC,
     checkpoint,
     read_write,
@@ -33,14 +35,23 @@ from counterfoil.domain.allowance import (
     wait_before,
 )
 from counterfoil.domain.calendar import DAY_MS, as_number, date_of, days_until, thai_day
-from counterfoil.ports import Clock, RequestRecord, StoreBusy, StoreUnavailable
+from counterfoil.domain.request_records import PassPage, RequestRecord, RequestTally
+from counterfoil.ports import Clock, StoreBusy, StoreUnavailable
 
 if TYPE_CHECKING:
     import asyncio
 
 # Records that were not written along with an admission are written after this time.
 RECORDS_SEC = 0.25
+# An admission also moves the recent records to `requests` if there are this many, or after this time. Adding a record
+# to `requests` changes a page in each of four indexes. Records that are added together mostly share these pages.
+RECENT_RECORDS = 16
+RECENT_US = 100_000
 PRUNE_ROWS = 5_000
+# Records of earlier versions are indexed in transactions of this many records, which take some milliseconds, for this
+# long at a time.
+INDEXED_ROWS = 500
+INDEXING_SEC = 0.1
 # Every FORGET_EVERY admissions of a key, up to 3 * FORGET_EVERY of its admissions outside the window are deleted.
 FORGET_EVERY = 16
 
@@ -68,18 +79,46 @@ DAY_OF_ALL = """
     WHERE n = (SELECT max(n) FROM admissions WHERE key_id = latest.key_id) AND day BETWEEN ?1 AND ?2
 """
 _RECORD = """
-    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO {table} (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, coalesce(?, ''))
+"""
+_RECORD_NOW, _RECORD_RECENT = _RECORD.format(table="requests"), _RECORD.format(table="recent_requests")
+_COUNT_RECENT = "SELECT count(*) FROM recent_requests"
+MOVE_RECENT = (
+    """
+    INSERT INTO requests (at, key_id, route, status, error, took_us, personal_base, personal_members, request_id)
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, request_id
+    FROM recent_requests ORDER BY rowid
+    """,
+    "DELETE FROM recent_requests",
+)
+_COUNT_ERRORS = """
+    INSERT INTO daily_errors (key_id, day, error, count) VALUES (?, ?, ?, ?)
+    ON CONFLICT (key_id, day, error) DO UPDATE SET count = count + excluded.count
+"""
+_RECORD_PASSES = """
+    INSERT INTO passes (lineage, list_name, shop_id, server_time, ended_at, continued_at) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (lineage, list_name, shop_id) DO UPDATE SET
+        server_time = max(server_time, excluded.server_time),
+        ended_at = max(ended_at, excluded.ended_at),
+        continued_at = max(continued_at, excluded.continued_at)
 """
 _STEADY = "SELECT boot_id, shift FROM steady"
 _NEWEST_ADMISSION = "SELECT max(at) FROM admissions"
 _SET_STEADY = "INSERT OR REPLACE INTO steady (one, boot_id, shift) VALUES (1, ?, ?)"
+# Indexes records of earlier versions, newest first: see the migration 0004_operator_reads.sql.
+_UNINDEXED = "SELECT below, EXISTS (SELECT 1 FROM requests WHERE number < below) FROM request_indexing"
+_INDEX_REQUESTS = "UPDATE requests SET request_id = '' WHERE number >= ?1 AND number < ?2 AND request_id IS NULL"
+_INDEXED_FROM = "UPDATE request_indexing SET below = ?"
+_ALL_INDEXED = "DELETE FROM request_indexing"
 _PRUNE_REQUESTS = "DELETE FROM requests WHERE number IN (SELECT number FROM requests WHERE at < ? LIMIT ?)"
 _PRUNE_TOTALS = "DELETE FROM daily_totals WHERE day < ?"
+_PRUNE_ERRORS = "DELETE FROM daily_errors WHERE day < ?"
+_PRUNE_PASSES = "DELETE FROM passes WHERE max(ended_at, continued_at) < ?"
 # Deletes the admissions of the last active day of keys that are no longer used.
 _PRUNE_LAST_DAYS = "DELETE FROM admissions WHERE day < ? AND at <= ?"
 _DISCLOSURES = """
-    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members
+    SELECT at, key_id, route, status, error, took_us, personal_base, personal_members, nullif(request_id, '')
     FROM requests WHERE personal_base IS NOT NULL AND (?1 IS NULL OR key_id = ?1) ORDER BY at DESC, number DESC LIMIT ?2
 """
 
@@ -97,9 +136,14 @@ class SqliteUsage:
         self._waiting: list[_Waiting] = []
         self._delayed: set[asyncio.Task[None]] = set()
         self._records: list[RequestRecord] = []
+        # The number of records that this process has added to `recent_requests`, and when it last moved them.
+        self._recent, self._moved_us = 0, 0
+        self._tally = RequestTally()
         self._flush_due = False
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
             self._shift = self._settle_steady_clock()
+            # A process that was killed may have left some.
+            (self._recent,) = self._connection.execute(_COUNT_RECENT).fetchone()
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -151,10 +195,17 @@ class SqliteUsage:
     def _admit_together(self, keys: Sequence[Key]) -> list[Admitted | TooFast]:
         with translated(), writing(self._connection, BRIEFLY_SEC):
             # Read the clocks under the lock, so that admissions are stored in chronological order.
-            now, day = self._clock.steady_us() + self._shift, as_number(thai_day(self._clock.now_ms()))
+            steady_us = self._clock.steady_us()
+            now, day = steady_us + self._shift, as_number(thai_day(self._clock.now_ms()))
             verdicts = [self._admit_one(key, now, day) for key in keys]
-            records = self._write_records()
+            move_due = self._recent >= RECENT_RECORDS or steady_us >= self._moved_us + RECENT_US
+            if move_due and self._recent:
+                self._move_recent()
+            records = self._write_records(_RECORD_NOW if move_due else _RECORD_RECENT)
         self._drop_records(records)
+        self._recent += records
+        if move_due:
+            self._recent, self._moved_us = 0, steady_us
         return verdicts
 
     def _admit_one(self, key: Key, now: int, day: int) -> Admitted | TooFast:
@@ -208,11 +259,26 @@ class SqliteUsage:
 
     def note(self, record: RequestRecord) -> None:
         self._records.append(record)
+        if record.error:
+            self._tally.add_error(record.key_id, record.error, record.at)
         if not self._flush_due:
-            import asyncio
+            self._flush_soon()
 
-            self._flush_due = True
-            asyncio.get_running_loop().call_later(RECORDS_SEC, self._flush_later)
+    def note_refusal(self, key_id: str, error: str, at: int) -> None:
+        self._tally.add_error(key_id, error, at)
+        if not self._flush_due:
+            self._flush_soon()
+
+    def note_page(self, page: PassPage, at: int) -> None:
+        self._tally.add_page(page, at)
+        if not self._flush_due:
+            self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        import asyncio
+
+        self._flush_due = True
+        asyncio.get_running_loop().call_later(RECORDS_SEC, self._flush_later)
 
     async def disclose(self, record: RequestRecord) -> None:
         self._records.append(record)
@@ -230,12 +296,16 @@ class SqliteUsage:
             raise
 
     def flush(self, wait_sec: float = WAIT_SEC["usage"]) -> None:
-        """Write the pending records. If the store cannot be written, they stay pending."""
-        if not self._records:
+        """Write the pending records and counts. If the store cannot be written, they stay pending."""
+        if not self._records and not self._tally and not self._recent:
             return
         with translated(), writing(self._connection, wait_sec):
-            records = self._write_records()
+            self._move_recent()
+            records = self._write_records(_RECORD_NOW)
+            self._write_tally()
         self._drop_records(records)
+        self._recent = 0
+        self._tally = RequestTally()
 
     def _flush_later(self) -> None:
         self._flush_due = False
@@ -246,11 +316,21 @@ class SqliteUsage:
             # The next admission writes them, or reports that the store is unavailable.
             return
 
-    def _write_records(self) -> int:
+    def _write_records(self, statement: str) -> int:
         if not self._records:
             return 0
-        self._connection.executemany(_RECORD, map(astuple, self._records))
+        self._connection.executemany(statement, map(astuple, self._records))
         return len(self._records)
+
+    def _move_recent(self) -> None:
+        for statement in MOVE_RECENT:
+            self._connection.execute(statement)
+
+    def _write_tally(self) -> None:
+        errors = ((*counted, count) for counted, count in self._tally.errors.items())
+        self._connection.executemany(_COUNT_ERRORS, errors)
+        passes = ((*read, *astuple(progress)) for read, progress in self._tally.progress().items())
+        self._connection.executemany(_RECORD_PASSES, passes)
 
     def _drop_records(self, written: int) -> None:
         del self._records[:written]
@@ -264,6 +344,7 @@ class SqliteUsage:
 
     def disclosures(self, most: int, key_id: str | None = None) -> list[RequestRecord]:
         """Return the latest requests of one key, or of all keys, that returned personal data, newest first."""
+        self.flush()
         with translated():
             rows = self._connection.execute(_DISCLOSURES, (key_id, most)).fetchall()
         return [
@@ -276,15 +357,36 @@ class SqliteUsage:
                 took_us=took_us,
                 personal_base=base,
                 personal_members=members,
+                request_id=request_id,
             )
-            for at, key_id, route, status, error, took_us, base, members in rows
+            for at, key_id, route, status, error, took_us, base, members, request_id in rows
         ]
 
     def checkpoint(self) -> None:
         checkpoint(self._connection)
 
+    def index_requests(self) -> bool:
+        """Index some records of earlier versions by key. Return whether there may be more."""
+        stop = time.monotonic() + INDEXING_SEC
+        while time.monotonic() < stop:
+            with translated():
+                found = self._connection.execute(_UNINDEXED).fetchone()
+            if not found:
+                return False
+            below, are_left = found
+            with translated(), writing(self._connection, WAIT_SEC["usage"]):
+                if are_left:
+                    self._connection.execute(_INDEX_REQUESTS, (below - INDEXED_ROWS, below))
+                    self._connection.execute(_INDEXED_FROM, (below - INDEXED_ROWS,))
+                else:
+                    self._connection.execute(_ALL_INDEXED)
+            # Let waiting requests take the lock.
+            time.sleep(PAUSE_SEC)
+        return True
+
     def prune(self) -> tuple[int, int]:
         """Delete request records older than 90 days and totals older than 400 days; return both counts."""
+        self.flush()
         now = self._clock.now_ms()
         records = 0
         while True:
@@ -296,6 +398,8 @@ class SqliteUsage:
         oldest = as_number(thai_day(now - DAILY_TOTAL_DAYS * DAY_MS))
         with translated(), writing(self._connection, WAIT_SEC["usage"]):
             totals = self._connection.execute(_PRUNE_TOTALS, (oldest,)).rowcount
+            self._connection.execute(_PRUNE_ERRORS, (oldest,))
+            self._connection.execute(_PRUNE_PASSES, (now - DAILY_TOTAL_DAYS * DAY_MS,))
             minute_ago = self._clock.steady_us() + self._shift - WINDOW_US
             self._connection.execute(_PRUNE_LAST_DAYS, (oldest, minute_ago))
         return records, totals

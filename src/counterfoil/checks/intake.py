@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from counterfoil.cli.checks.local import Finding, format_duration
+from counterfoil.checks.local import Finding, format_duration
 from counterfoil.domain.intake import Intake, WatchedFolder, describe, folder_warning
 from counterfoil.ports import Inspection
 from counterfoil.settings import Settings

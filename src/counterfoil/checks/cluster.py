@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from counterfoil import bootstrap
-from counterfoil.cli.checks.intake import check_intake
-from counterfoil.cli.checks.local import Finding, secret
+from counterfoil.checks.intake import check_intake
+from counterfoil.checks.local import Finding, secret
 from counterfoil.domain.access import KEYS_TRUSTED_SEC
 from counterfoil.machine.clock import SystemClock
 from counterfoil.ports import Inspection, Permissions, ServerState, StoreMismatch, StoreUnavailable

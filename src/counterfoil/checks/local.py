@@ -336,3 +336,8 @@ def format_duration(span_ms: int) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size} {unit}"
     return f"{seconds} seconds"
+
+
+def printable(name: str | None) -> str:
+    """Return a shop's name with control characters replaced, because they could change the terminal's state."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name or "-")

@@ -1,0 +1,173 @@
+"""`counterfoil requests`: find recorded requests, or follow new ones."""
+
+import csv
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import UTC
+from typing import NoReturn
+
+import click
+from msgspec.structs import replace
+
+from counterfoil import bootstrap
+from counterfoil.cli.audit import since_time
+from counterfoil.cli.keys import key_id
+from counterfoil.cli.options import existing_store, json_option, store_option
+from counterfoil.cli.terminal import DisplayColumn, print_json, print_note, print_table
+from counterfoil.domain.allowance import REQUEST_RECORD_DAYS
+from counterfoil.domain.calendar import from_ms, iso_utc
+from counterfoil.domain.problems import TABLE
+from counterfoil.machine.clock import SystemClock
+from counterfoil.operator_reads import OperatorReads, RecordedRequest, RequestFilter, RequestFollower
+
+PER_PAGE = 1_000
+FOLLOW_SEC = 1.0
+ERRORS = sorted(problem.code for problem in TABLE)
+
+_TIME = "30m, 12h, 7d or 2w ago, or a time such as 2026-11-23T00:00+07:00"
+
+
+@click.command()
+@click.argument("requestid", required=False)
+@click.option("--key", type=key_id, metavar="KEYID", help="Only requests of this key.")
+@click.option("--route", metavar="ROUTE", help="Only requests to this route, such as transactions or members/lookup.")
+@click.option("--status", type=click.IntRange(100, 599), help="Only responses with this HTTP status.")
+@click.option("--error", type=click.Choice(ERRORS), metavar="CODE", help="Only responses with this error code.")
+@click.option("--slower-than", type=click.IntRange(0), metavar="MS", help="Only requests that took longer.")
+@click.option("--personal-data", is_flag=True, help="Only responses that contained personal data.")
+@click.option("--since", type=since_time, metavar="TIME", help=f"Only requests since then: {_TIME}.")
+@click.option("--until", type=since_time, metavar="TIME", help="Only requests before then, in the same form.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Number of requests to show."
+)
+@click.option("--follow", is_flag=True, help="Show new requests as they are recorded, until interrupted.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@store_option
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    requestid: str | None,
+    key: str | None,
+    route: str | None,
+    status: int | None,
+    error: str | None,
+    slower_than: int | None,
+    personal_data: bool,
+    since: int | None,
+    until: int | None,
+    limit: int,
+    follow: bool,
+    as_csv: bool,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Find recorded requests, newest first: the one with the X-Request-Id REQUESTID, or all that match the options.
+
+    Records are kept for 90 days. They contain no parameters and no returned
+    data. With --follow and --json, each request is one line of JSON.
+    """
+    if as_csv and as_json:
+        raise click.UsageError("Choose either --csv or --json.", ctx)
+    if follow and until is not None:
+        raise click.UsageError("--follow shows requests from now on, so it cannot be combined with --until.", ctx)
+    wanted = RequestFilter(
+        request_id=requestid,
+        key_id=key,
+        route=route,
+        status=status,
+        error=error,
+        slower_than_us=None if slower_than is None else slower_than * 1_000,
+        personal_data=personal_data,
+        since=since,
+        until=until,
+    )
+    with closing(bootstrap.operator_reads(existing_store(ctx, store))) as reads:
+        if follow:
+            _follow(reads, wanted, as_json=as_json, as_csv=as_csv)
+        found = _find(reads, wanted, limit + 1)
+    _print(found[:limit], as_json=as_json, as_csv=as_csv)
+    if len(found) > limit:
+        print_note(f"there are more requests; only the latest {limit:,} are shown. Use --limit N to see more.")
+
+
+def _find(reads: OperatorReads, wanted: RequestFilter, limit: int) -> list[RecordedRequest]:
+    """Return up to `limit` requests. A search for something rare needs many pages with few requests each."""
+    page = reads.requests(wanted, min(limit, PER_PAGE))
+    found = page.requests
+    while page.next and len(found) < limit:
+        page = reads.requests(replace(wanted, before=page.next), min(limit - len(found), PER_PAGE))
+        found += page.requests
+    return found
+
+
+def _follow(reads: OperatorReads, wanted: RequestFilter, *, as_json: bool, as_csv: bool) -> NoReturn:
+    now = SystemClock().now_ms()
+    since = now if wanted.since is None else wanted.since
+    follower = RequestFollower(reads, wanted, since)
+    if as_csv:
+        csv.writer(sys.stdout, lineterminator="\n").writerow(_NAMES)
+    while True:
+        for one in follower.new_requests():
+            if as_json:
+                print_json(_view(one))
+            elif as_csv:
+                csv.writer(sys.stdout, lineterminator="\n").writerow(_values(one))
+            else:
+                click.echo(_line(one))
+        sys.stdout.flush()
+        time.sleep(FOLLOW_SEC)
+
+
+_NAMES = ("at", "requestId", "keyId", "route", "status", "error", "tookUs", "providerId", "members")
+
+
+def _values(one: RecordedRequest) -> tuple[object, ...]:
+    about = (one.request_id, one.key_id, one.route, one.status, one.error, one.took_us)
+    return iso_utc(one.at), *about, one.personal_base, one.personal_members
+
+
+def _view(one: RecordedRequest) -> dict[str, object]:
+    return dict(zip(_NAMES, _values(one), strict=True))
+
+
+_COLUMNS = (
+    DisplayColumn("time (UTC)", no_wrap=True),
+    DisplayColumn("status", align_right=True),
+    DisplayColumn("ms", align_right=True),
+    DisplayColumn("route"),
+    DisplayColumn("key ID", "bold", no_wrap=True),
+    DisplayColumn("request ID"),
+    DisplayColumn("error"),
+)
+
+
+def _cells(one: RecordedRequest) -> tuple[str, ...]:
+    at = f"{from_ms(one.at, UTC):%Y-%m-%d %H:%M:%S}.{one.at % 1000:03}"
+    took = f"{one.took_us / 1000:,.1f}"
+    return at, str(one.status), took, one.route, one.key_id, one.request_id or "-", one.error or "-"
+
+
+def _line(one: RecordedRequest) -> str:
+    at, status, took, route, key, request, error = _cells(one)
+    colour = "red" if one.status >= 500 else "yellow" if one.status >= 400 else "green"
+    shown = f"{click.style(status, fg=colour)}  {took:>9} ms  {route:<21}  {click.style(key, bold=True)}  {request}"
+    return f"{click.style(at, dim=True)}  {shown}" + ("" if one.error is None else f"  {error}")
+
+
+def _print(found: Sequence[RecordedRequest], *, as_json: bool, as_csv: bool) -> None:
+    if as_json:
+        print_json([_view(one) for one in found])
+    elif as_csv:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(_csv_rows(found))
+    elif found:
+        print_table(_COLUMNS, [_cells(one) for one in found])
+    else:
+        print_note(f"no recorded request matches. Records are kept for {REQUEST_RECORD_DAYS} days.")
+
+
+def _csv_rows(found: Sequence[RecordedRequest]) -> Iterator[Sequence[object]]:
+    yield _NAMES
+    yield from map(_values, found)

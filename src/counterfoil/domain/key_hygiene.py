@@ -1,0 +1,52 @@
+"""Finds keys that the operator should look at: unused, idle, old, with needless permissions, or at their quota."""
+
+from enum import Enum
+
+from msgspec import Struct
+
+from counterfoil.domain.access import Key
+from counterfoil.domain.calendar import DAY_MS
+
+# A key that was issued more recently than this does not count as never used.
+NEW_KEY_MS = 7 * DAY_MS
+IDLE_MS = 90 * DAY_MS
+ROTATE_MS = 365 * DAY_MS
+# Personal data counts as unused if the key has had the permission for at least this long.
+UNUSED_PERMISSION_MS = 30 * DAY_MS
+
+
+class KeyIssue(Enum):
+    """A reason to look at a key."""
+
+    NEVER_USED = "never_used"
+    IDLE = "idle"
+    NOT_ROTATED = "not_rotated"
+    PERSONAL_DATA_UNUSED = "personal_data_unused"
+    AT_QUOTA = "at_quota"
+
+
+class KeyUse(Struct, frozen=True, kw_only=True):
+    """How a key has been used. Times are None if no use is known.
+
+    `last_used` is known for 400 days and `last_disclosed` for 90 days.
+    """
+
+    last_used: int | None = None
+    last_disclosed: int | None = None
+    requests_today: int = 0
+
+
+def key_issues(key: Key, use: KeyUse, now_ms: int) -> list[KeyIssue]:
+    """Return the reasons to look at a key. A revoked key has none."""
+    if key.is_revoked(now_ms):
+        return []
+    age = now_ms - key.created_at
+    found = {
+        KeyIssue.NEVER_USED: use.last_used is None and age >= NEW_KEY_MS,
+        KeyIssue.IDLE: use.last_used is not None and now_ms - use.last_used >= IDLE_MS,
+        # Rotation issues a new key, so the age of a key is the time since the latest rotation.
+        KeyIssue.NOT_ROTATED: age >= ROTATE_MS,
+        KeyIssue.PERSONAL_DATA_UNUSED: key.personal_data and use.last_disclosed is None and age >= UNUSED_PERMISSION_MS,
+        KeyIssue.AT_QUOTA: use.requests_today >= key.per_day,
+    }
+    return [issue for issue, is_found in found.items() if is_found]

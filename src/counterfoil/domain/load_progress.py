@@ -1,0 +1,58 @@
+"""The progress of a load, and what the store remembers about rejected lines: where they are and why, but no value."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct, field, json
+
+# The store remembers this many rejected lines of a load. The rejects file has all of them.
+MAX_REMEMBERED = 1_000
+
+
+class RejectedLine(Struct, frozen=True):
+    """Where a rejected line is, and why it was rejected. `fields` are the names of the fields that are wrong."""
+
+    source: str
+    line: int
+    reason: str
+    fields: Sequence[str] = ()
+
+
+class LoadProgress(Struct):
+    """The progress of a load, stored with every batch.
+
+    `reasons` is the number of rejected lines by reason. `new_rejects` are
+    rejected lines that are not stored yet, and `stored_rejects` is the number of
+    those that are.
+    """
+
+    number: int
+    lines: int = 0
+    changed: int = 0
+    rejected: int = 0
+    finished: bool = False
+    reasons: dict[str, int] = field(default_factory=dict)
+    rejects_file: str | None = None
+    new_rejects: list[RejectedLine] = field(default_factory=list)
+    stored_rejects: int = 0
+
+    def add_reject(self, line: RejectedLine) -> None:
+        if self.stored_rejects + len(self.new_rejects) < MAX_REMEMBERED:
+            self.new_rejects.append(line)
+
+    def mark_stored(self) -> None:
+        """Forget the rejected lines that have been stored."""
+        self.stored_rejects += len(self.new_rejects)
+        self.new_rejects.clear()
+
+    def values(self, now: int) -> tuple[Any, ...]:
+        """Return the values of the load's row in the order of the ledgers' statements."""
+        finished_at = now if self.finished else None
+        reasons = json.encode(self.reasons).decode()
+        counts = (self.lines, self.changed, self.rejected)
+        return now, *counts, finished_at, reasons, self.rejects_file, self.number
+
+    def reject_values(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of the rejected lines that are not stored yet."""
+        for place, line in enumerate(self.new_rejects, self.stored_rejects):
+            yield self.number, place, line.source, line.line, line.reason, json.encode(line.fields).decode()

@@ -1,0 +1,114 @@
+"""What the service remembers about requests: a record of each one, counts of refusals, and how far copies have read."""
+
+from collections import Counter
+
+from msgspec import Struct
+
+from counterfoil.domain.calendar import as_number, thai_day
+
+# A worker remembers at most this many lists of changes and counts between two writes. Others are left out.
+MAX_PENDING = 10_000
+# The lists of changes that a copy is made from: the changes of one shop, and the change feed.
+CHANGES_OF_SHOP, CHANGE_FEED = "changes", "feed"
+
+
+class RequestRecord(Struct, frozen=True, kw_only=True):
+    """The record of a request. It never contains a parameter or a returned value."""
+
+    at: int
+    key_id: str
+    route: str
+    status: int
+    error: str | None
+    took_us: int
+    personal_base: str | None = None
+    personal_members: int = 0
+    request_id: str | None = None
+
+
+class PassPage(Struct, frozen=True):
+    """A page of a pass over a list of changes, with the horizon that the pass reports as serverTime.
+
+    The change feed covers all shops, so its `shop_id` is empty.
+    """
+
+    lineage: str
+    list_name: str
+    shop_id: str
+    horizon: int
+    is_last: bool
+
+
+class ReadProgress(Struct, frozen=True):
+    """How far a list of changes has been read. Each value is 0 if there is none.
+
+    `server_time` is the newest horizon of a pass that has ended. `ended_at` and
+    `continued_at` are the times of the latest last page and of the latest other
+    page.
+    """
+
+    server_time: int = 0
+    ended_at: int = 0
+    continued_at: int = 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether no pass has been continued since the latest one ended."""
+        return self.ended_at >= self.continued_at
+
+    @property
+    def at(self) -> int:
+        return max(self.ended_at, self.continued_at)
+
+
+# A key lineage, the name of a list of changes, and a shop.
+ChangeList = tuple[str, str, str]
+# A key, a day in Thailand time as a number, and an error code.
+ErrorOfDay = tuple[str, int, str]
+
+
+class RequestTally:
+    """What a worker has counted and not written yet. Writing it costs the same however many requests it covers.
+
+    Every poll adds a page, so `add_page` only stores values; `progress` computes the rest.
+    """
+
+    def __init__(self) -> None:
+        self.errors: Counter[ErrorOfDay] = Counter()
+        self._ended: dict[ChangeList, tuple[int, int]] = {}
+        self._continued: dict[ChangeList, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.errors or self._ended or self._continued)
+
+    def add_error(self, key_id: str, error: str, at: int) -> None:
+        counted = (key_id, as_number(thai_day(at)), error)
+        if counted in self.errors or len(self.errors) < MAX_PENDING:
+            self.errors[counted] += 1
+
+    def add_page(self, page: PassPage, at: int) -> None:
+        read = (page.lineage, page.list_name, page.shop_id)
+        if page.is_last:
+            if read in self._ended:
+                # A reader may finish an older pass after a newer one.
+                newest = self._ended[read][0]
+                self._ended[read] = (newest if newest > page.horizon else page.horizon, at)
+            elif len(self._ended) < MAX_PENDING:
+                self._ended[read] = (page.horizon, at)
+        elif read in self._continued or len(self._continued) < MAX_PENDING:
+            self._continued[read] = at
+
+    def progress(self) -> dict[ChangeList, ReadProgress]:
+        """Return the progress of each list."""
+        return {
+            read: ReadProgress(*self._ended.get(read, (0, 0)), self._continued.get(read, 0))
+            for read in {**self._ended, **self._continued}
+        }
+
+    def add_all(self, other: "RequestTally") -> None:
+        """Add what could not be written, which is older."""
+        self.errors.update(other.errors)
+        for read, (horizon, at) in other._ended.items():
+            newest, latest = self._ended.get(read, (0, 0))
+            self._ended[read] = (max(newest, horizon), max(latest, at))
+        self._continued = other._continued | self._continued

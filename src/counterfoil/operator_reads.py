@@ -1,0 +1,351 @@
+"""The interface through which the operator's pages and commands read a store.
+
+All times are milliseconds since 1970 UTC, and all days are days in Thailand
+time. Nothing here contains a parameter of a request, a returned value, a secret
+or a value of a source record. Every method opens its own transaction, changes
+nothing, and may raise `StoreUnavailable`; a query that takes longer than its
+time limit raises `QueryTooSlow`.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+from enum import Enum
+from typing import Any, Protocol
+
+from msgspec import Struct, json
+from msgspec.structs import replace
+
+from counterfoil.domain.calendar import date_of
+from counterfoil.domain.load_progress import RejectedLine
+from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITED
+from counterfoil.domain.request_records import ReadProgress
+from counterfoil.ports import StoreUnavailable
+
+# How long one call may take.
+QUERY_SEC = 5.0
+# A search without an index looks at this many records per page.
+SCANNED_REQUESTS = 25_000
+HOUR_MS = 3_600_000
+# Counts of these errors are about requests that were not admitted.
+NOT_ADMITTED = frozenset({RATE_LIMITED.code, KEY_REVOKED.code})
+
+# The instant and the number of a request record. Pages of records are sorted by both, newest first.
+RecordPosition = tuple[int, int]
+
+
+class QueryTooSlow(StoreUnavailable):
+    """A query took longer than its time limit, so it was stopped."""
+
+
+class RequestFilter(Struct, frozen=True, kw_only=True):
+    """Selects request records. Conditions that are None select everything.
+
+    `since` is included and `until` is not. `before` is where a page continues:
+    the `next` of the previous page.
+    """
+
+    request_id: str | None = None
+    key_id: str | None = None
+    route: str | None = None
+    status: int | None = None
+    error: str | None = None
+    slower_than_us: int | None = None
+    personal_data: bool = False
+    """Whether to select only responses that contained personal data (disclosures)."""
+    since: int | None = None
+    until: int | None = None
+    before: RecordPosition | None = None
+
+
+class RecordedRequest(Struct, frozen=True, kw_only=True):
+    """A stored request record. Records of earlier versions have no request ID."""
+
+    number: int
+    at: int
+    request_id: str | None
+    key_id: str
+    route: str
+    status: int
+    error: str | None
+    took_us: int
+    personal_base: str | None = None
+    personal_members: int = 0
+
+    @property
+    def position(self) -> RecordPosition:
+        return self.at, self.number
+
+
+class RequestPage(Struct, frozen=True):
+    """Some request records, newest first.
+
+    `next` is the position after which the next page begins, or None if there
+    are no more records. A search for something rare stops after a limited
+    number of records. The page may then have fewer records than requested, or
+    none, although `next` is not None.
+    """
+
+    requests: list[RecordedRequest]
+    next: RecordPosition | None
+
+
+class DayOfKey(Struct, frozen=True, kw_only=True):
+    """The requests of a key on one day.
+
+    `requests` counts the admitted requests, as the quota does. `errors` counts
+    those among them that were answered with an error, including `over_quota`,
+    which were refused because the quota was used up. `rate_limited` and
+    `refused` count requests that were not admitted: the minute window was full,
+    or the key was revoked.
+    """
+
+    key_id: str
+    day: date
+    requests: int = 0
+    errors: int = 0
+    rate_limited: int = 0
+    over_quota: int = 0
+    refused: int = 0
+
+
+class HourOfKey(Struct, frozen=True):
+    """The requests of a key in the hour that begins at `at`. Hours without requests are left out."""
+
+    at: int
+    requests: int
+    errors: int
+
+
+class ErrorGroup(Struct, frozen=True):
+    """The number of requests to a route that were answered with an error code, and the time of the latest."""
+
+    error: str
+    route: str
+    count: int
+    last_at: int
+
+
+class CopyState(Struct, frozen=True, kw_only=True):
+    """How far a key lineage has read one list of changes.
+
+    `list_name` is CHANGES_OF_SHOP or CHANGE_FEED of `domain/request_records.py`.
+    The feed covers all shops in scope, so its `shop_id` is None.
+    `server_time` is the newest serverTime that was returned at the end of a
+    pass: everything up to then has been handed out. It is None if no pass has
+    ended yet. `finished` is False if a later pass has begun and has not ended.
+    `at` is the time of the latest request that was part of a pass.
+    """
+
+    list_name: str
+    shop_id: str | None
+    server_time: int | None
+    finished: bool
+    at: int
+
+
+class LoadRow(Struct, frozen=True, kw_only=True):
+    """A load: where it read from, its progress, and the number of rejected lines by reason.
+
+    `rejects_file` is the name of the rejects file, which is in the folder `rejects`
+    of the store unless `load --rejects` named another.
+    """
+
+    number: int
+    source: str
+    started_at: int
+    seen_at: int
+    finished_at: int | None
+    lines: int
+    changed: int
+    rejected: int
+    reasons: dict[str, int]
+    rejects_file: str | None
+
+
+class OperatorReads(Protocol):
+    """Everything that the operator can look up about requests, copies and loads."""
+
+    def requests(self, wanted: RequestFilter, limit: int) -> RequestPage:
+        """Return a page of up to `limit` request records, newest first."""
+
+    def days(self, first: date, last: date, key_id: str | None = None) -> list[DayOfKey]:
+        """Return the days of one key or of all keys, sorted by key and day. Days without requests are left out."""
+
+    def hours(self, key_id: str, since: int) -> list[HourOfKey]:
+        """Return the hours of a key that begin at or after `since`, oldest first."""
+
+    def errors(self, since: int, key_id: str | None = None) -> list[ErrorGroup]:
+        """Return the errors of admitted requests since an instant, most frequent first."""
+
+    def last_used(self) -> dict[str, int]:
+        """Return, for each key that was used in the last 400 days, the time of its latest admitted request.
+
+        If that request is more than 90 days old, its record has been deleted. The
+        time is then the beginning of its day.
+        """
+
+    def last_disclosed(self) -> dict[str, int]:
+        """Return, for each key that received personal data in the last 90 days, the latest time."""
+
+    def copies(self, lineage: str) -> list[CopyState]:
+        """Return how far a lineage has read each list of changes, sorted by list and shop."""
+
+    def loads(self, limit: int) -> list[LoadRow]:
+        """Return the latest loads, newest first. The store remembers 100 loads."""
+
+    def rejects(self, load: int, limit: int) -> list[RejectedLine]:
+        """Return rejected lines of a load in the order of its rejects file. The store remembers the first 1,000."""
+
+    def close(self) -> None: ...
+
+
+# A record may be written this long after the time that it contains.
+LATE_MS = 5_000
+FOLLOWED_PER_PAGE = 1_000
+
+
+class RequestFollower:
+    """Finds new request records, each once, as they are written."""
+
+    def __init__(self, reads: OperatorReads, wanted: RequestFilter, since: int) -> None:
+        self._reads = reads
+        self._wanted = wanted
+        self._newest = since
+        self._seen: set[RecordPosition] = set()
+        self._since = since
+
+    def new_requests(self) -> list[RecordedRequest]:
+        """Return the records that were written since the last call, oldest first."""
+        since = max(self._since, self._newest - LATE_MS)
+        found = [one for one in self._records(since) if one.position not in self._seen]
+        self._seen = {position for position in self._seen if position[0] >= since}
+        self._seen |= {one.position for one in found}
+        self._newest = max((one.at for one in found), default=self._newest)
+        return found[::-1]
+
+    def _records(self, since: int) -> list[RecordedRequest]:
+        page = self._reads.requests(replace(self._wanted, since=since), FOLLOWED_PER_PAGE)
+        found = page.requests
+        while page.next:
+            page = self._reads.requests(replace(self._wanted, since=since, before=page.next), FOLLOWED_PER_PAGE)
+            found += page.requests
+        return found
+
+
+# --- shared by the implementations ------------------------------------------------
+
+Row = Sequence[Any]
+
+
+class Records(Enum):
+    """Sets of request records that an index contains, sorted by time."""
+
+    WITH_ID = "with id"
+    FAILED = "failed"
+    DISCLOSURES = "disclosures"
+    DISCLOSURES_TO_KEY = "disclosures to key"
+    OF_KEY = "of key"
+    ALL = "all"
+
+
+class SearchPlan(Struct, frozen=True):
+    """How to find the records of a filter: in which set, between which bounds, and what to check on each record."""
+
+    records: Records
+    bounds: list[str]
+    checks: list[str]
+
+
+# The conditions of a filter that a set of records already satisfies.
+_SATISFIED = {
+    Records.WITH_ID: ("request_id",),
+    Records.FAILED: (),
+    Records.DISCLOSURES: ("personal_data",),
+    Records.DISCLOSURES_TO_KEY: ("personal_data", "key_id"),
+    Records.OF_KEY: ("key_id",),
+    Records.ALL: (),
+}
+_BOUNDS = ("since", "until", "before")
+
+
+def plan_search(wanted: RequestFilter) -> SearchPlan:
+    """Choose the smallest set of records that contains all records of a filter."""
+    given = [name for name in RequestFilter.__struct_fields__ if getattr(wanted, name) not in (None, False)]
+    if wanted.request_id is not None:
+        records = Records.WITH_ID
+    elif wanted.personal_data:
+        records = Records.DISCLOSURES if wanted.key_id is None else Records.DISCLOSURES_TO_KEY
+    elif wanted.error is not None or (wanted.status or 0) >= 400:
+        records = Records.FAILED
+    else:
+        records = Records.ALL if wanted.key_id is None else Records.OF_KEY
+    checks = [name for name in given if name not in _BOUNDS and name not in _SATISFIED[records]]
+    return SearchPlan(records, [name for name in _BOUNDS if name in given], checks)
+
+
+def filter_values(wanted: RequestFilter) -> dict[str, Any]:
+    """Return the values of a filter by name, with the two parts of `before` separately."""
+    values = {name: getattr(wanted, name) for name in RequestFilter.__struct_fields__ if name != "before"}
+    at, number = wanted.before or (None, None)
+    return values | {"before_at": at, "before_number": number}
+
+
+def request_page(rows: Sequence[Row], limit: int, last_scanned: RecordPosition | None) -> RequestPage:
+    """Return a page of rows with the columns of RecordedRequest, of which there may be one more than fits on it."""
+    names = RecordedRequest.__struct_fields__
+    found = [RecordedRequest(**dict(zip(names, row, strict=True))) for row in rows[:limit]]
+    return RequestPage(found, found[-1].position if len(rows) > limit else last_scanned)
+
+
+def days_of_keys(counts: Iterable[Row], errors: Iterable[Row], key_id: str | None) -> list[DayOfKey]:
+    """Join counts per key and day with counts per key, day and error code. A later count replaces an earlier one."""
+    days: dict[tuple[str, int], DayOfKey] = {}
+    for key, day, count in counts:
+        if key_id in (None, key):
+            days[key, day] = DayOfKey(key_id=key, day=date_of(day), requests=count)
+    for key, day, error, count in errors:
+        if key_id in (None, key):
+            known = days.get((key, day)) or DayOfKey(key_id=key, day=date_of(day))
+            days[key, day] = _with_errors(known, error, count)
+    return [days[place] for place in sorted(days)]
+
+
+def _with_errors(day: DayOfKey, error: str, count: int) -> DayOfKey:
+    if error == RATE_LIMITED.code:
+        return replace(day, rate_limited=day.rate_limited + count)
+    if error in NOT_ADMITTED:
+        return replace(day, refused=day.refused + count)
+    over_quota = count if error == QUOTA_EXCEEDED.code else 0
+    return replace(day, errors=day.errors + count, over_quota=day.over_quota + over_quota)
+
+
+def first_hour(since: int) -> int:
+    """Return the first instant at or after `since` at which an hour begins."""
+    return -(-since // HOUR_MS) * HOUR_MS
+
+
+def hours_of_key(requests: Iterable[Row], failed: Iterable[Row]) -> list[HourOfKey]:
+    """Join the number of requests per hour with the number of errors, both by hours since 1970."""
+    errors: dict[int, int] = dict(tuple(row) for row in failed)
+    counts: list[tuple[int, int]] = sorted((hour, count) for hour, count in requests)
+    return [HourOfKey(hour * HOUR_MS, count, errors.get(hour, 0)) for hour, count in counts]
+
+
+def copy_state(list_name: str, shop_id: str, progress: ReadProgress) -> CopyState:
+    return CopyState(
+        list_name=list_name,
+        shop_id=shop_id or None,
+        server_time=progress.server_time or None,
+        finished=progress.is_finished,
+        at=progress.at,
+    )
+
+
+def load_row(row: Row) -> LoadRow:
+    values = dict(zip(LoadRow.__struct_fields__, row, strict=True))
+    return LoadRow(**values | {"reasons": json.decode(values["reasons"], type=dict[str, int])})
+
+
+def rejected_line(row: Row) -> RejectedLine:
+    source, line, reason, fields = row
+    return RejectedLine(source, line, reason, json.decode(fields, type=list[str]))

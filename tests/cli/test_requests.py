@@ -1,0 +1,142 @@
+"""Tests for `counterfoil requests`."""
+
+import asyncio
+import csv
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click import unstyle
+
+from cli.command import Command
+from counterfoil.backends.sqlite.usage import SqliteUsage
+from counterfoil.domain.request_records import RequestRecord
+from counterfoil.machine.clock import SystemClock
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def key_id(counterfoil: Command) -> str:
+    return str(counterfoil.json("keys", "issue", "--shop", "sh_1")["keyId"])
+
+
+def write(store: Path, *records: RequestRecord) -> None:
+    async def note(usage: SqliteUsage) -> None:
+        for record in records:
+            usage.note(record)
+
+    with closing(SqliteUsage(store, SystemClock())) as usage:
+        asyncio.run(note(usage))
+
+
+def record(key_id: str, request_id: str, age_ms: int = 0, **fields: Any) -> RequestRecord:
+    values: dict[str, Any] = {"route": "transactions", "status": 200, "error": None, "took_us": 1_500}
+    at = SystemClock().now_ms() - age_ms
+    return RequestRecord(at=at, key_id=key_id, request_id=request_id, **values | fields)
+
+
+def found(counterfoil: Command, *options: object) -> list[str]:
+    return [one["requestId"] for one in counterfoil.json("requests", *options)]
+
+
+def test_a_request_is_found_by_its_id(counterfoil: Command, store: Path, key_id: str) -> None:
+    write(store, record(key_id, "r-1"), record(key_id, "r-2", status=400, error="bad_cursor"))
+    (one,) = counterfoil.json("requests", "r-2")
+    assert {name: value for name, value in one.items() if name != "at"} == {
+        "requestId": "r-2",
+        "keyId": key_id,
+        "route": "transactions",
+        "status": 400,
+        "error": "bad_cursor",
+        "tookUs": 1_500,
+        "providerId": None,
+        "members": 0,
+    }
+
+
+def test_options_select_requests(counterfoil: Command, store: Path, key_id: str) -> None:
+    other = str(counterfoil.json("keys", "issue", "--shop", "sh_2")["keyId"])
+    write(
+        store,
+        record(key_id, "old", 3 * HOUR_MS),
+        record(key_id, "slow", 2 * HOUR_MS, took_us=2_000_001),
+        record(other, "of-other", HOUR_MS, route="members", personal_base="mb_a", personal_members=2),
+        record(key_id, "failed", status=404, error="not_found"),
+    )
+    assert found(counterfoil) == ["failed", "of-other", "slow", "old"]
+    assert found(counterfoil, "--key", other) == ["of-other"]
+    assert found(counterfoil, "--route", "members") == ["of-other"]
+    assert found(counterfoil, "--personal-data") == ["of-other"]
+    assert found(counterfoil, "--status", 404) == ["failed"]
+    assert found(counterfoil, "--error", "not_found") == ["failed"]
+    assert found(counterfoil, "--slower-than", 2_000) == ["slow"]
+    assert found(counterfoil, "--since", "90m") == ["failed", "of-other"]
+    assert found(counterfoil, "--until", "150m") == ["old"]
+
+
+def test_only_the_latest_requests_are_shown_and_the_rest_is_mentioned(
+    counterfoil: Command, store: Path, key_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counterfoil.cli.requests.PER_PAGE", 2)
+    write(store, *(record(key_id, f"r-{n}", age_ms=n) for n in range(6)))
+    shown = counterfoil("requests", "--limit", 5, "--json")
+    assert [one["requestId"] for one in json.loads(shown.stdout)] == ["r-0", "r-1", "r-2", "r-3", "r-4"]
+    assert "there are more requests" in shown.stderr
+
+
+def test_requests_are_printed_as_a_table_or_as_csv(counterfoil: Command, store: Path, key_id: str) -> None:
+    write(store, record(key_id, "r-1", took_us=12_345))
+    heading, line = counterfoil("requests").stdout.splitlines()
+    assert heading.split("  ")[0] == "time (UTC)"
+    assert line.split()[2:] == ["200", "12.3", "transactions", key_id, "r-1", "-"]
+    names, values = csv.reader(counterfoil("requests", "--csv").stdout.splitlines())
+    assert dict(zip(names, values, strict=True)) | {"at": ""} == {
+        "at": "",
+        "requestId": "r-1",
+        "keyId": key_id,
+        "route": "transactions",
+        "status": "200",
+        "error": "",
+        "tookUs": "12345",
+        "providerId": "",
+        "members": "0",
+    }
+
+
+def test_no_match_is_mentioned(counterfoil: Command, key_id: str) -> None:
+    result = counterfoil("requests", "--key", key_id)
+    assert (result.stdout, "no recorded request matches" in result.stderr) == ("", True)
+
+
+@pytest.mark.parametrize("options", [("--csv", "--json"), ("--follow", "--until", "1h")])
+def test_options_that_contradict_each_other_are_refused(
+    counterfoil: Command, key_id: str, options: tuple[str, ...]
+) -> None:
+    counterfoil("requests", *options, status=2)
+
+
+@pytest.mark.parametrize("form", ["plain", "--json", "--csv"])
+def test_new_requests_are_followed(
+    counterfoil: Command, store: Path, key_id: str, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    pauses = iter(range(3))
+
+    def pause(_: float) -> None:
+        number = next(pauses)
+        if number == 2:
+            raise KeyboardInterrupt
+        write(store, record(key_id, f"r-{number}", -number, status=500, error="internal"))
+
+    monkeypatch.setattr("counterfoil.cli.requests.time.sleep", pause)
+    write(store, record(key_id, "before", age_ms=60_000))
+    result = counterfoil("requests", "--follow", *([] if form == "plain" else [form]), status=130)
+    lines = unstyle(result.stdout).splitlines()
+    if form == "--json":
+        assert [json.loads(line)["requestId"] for line in lines] == ["r-0", "r-1"]
+    elif form == "--csv":
+        assert [row["requestId"] for row in csv.DictReader(lines)] == ["r-0", "r-1"]
+    else:
+        assert [line.split()[-2:] for line in lines] == [["r-0", "internal"], ["r-1", "internal"]]

@@ -1,0 +1,162 @@
+"""What the operator sees of requests that were served over HTTP: refusals per day, and how fresh each copy is."""
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+import pytest
+
+from actors import OPERATOR
+from counterfoil import bootstrap, key_issuing
+from counterfoil.domain.calendar import iso_utc
+from counterfoil.operator_reads import CopyState, DayOfKey, OperatorReads, RequestFilter
+from records import Record, bills, shop
+from running_service import RunningService, backend_settings
+
+TODAY = date(2026, 1, 1)
+
+
+@pytest.fixture(params=("sqlite", pytest.param("postgres", marks=pytest.mark.long)))
+def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with backend_settings(request.param) as place:
+        service = RunningService(tmp_path_factory.mktemp("service"), **place)
+        yield service
+        service.close()
+
+
+def id_of(key: str) -> str:
+    return key.split("_")[2]
+
+
+def written(service: RunningService) -> OperatorReads:
+    """Stop the service, which writes everything that is pending, and return the operator's view."""
+    service.restart()
+    return bootstrap.operator_reads(service.settings)
+
+
+def shop_with_bills(service: RunningService, number: int = 5) -> Record:
+    of = shop()
+    service.load(of)
+    service.load(*bills(of, number))
+    service.clock.advance(1)
+    service.ledger.advance_horizon()
+    return of
+
+
+def changes(service: RunningService, key: str, of: Record, **query: Any) -> dict[str, Any]:
+    answer = service.get("transactions", key, shopId=of["id"], updatedSince="2025-01-01T00:00:00Z", **query)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def states(service: RunningService, key: str) -> list[tuple[str, str | None, str | None, bool]]:
+    def text(state: CopyState) -> str | None:
+        return None if state.server_time is None else iso_utc(state.server_time)
+
+    return [(one.list_name, one.shop_id, text(one), one.finished) for one in written(service).copies(id_of(key))]
+
+
+# --- requests and refusals --------------------------------------------------------
+
+
+def test_a_response_is_found_by_its_request_id(service: RunningService) -> None:
+    key = service.key(shop="s")
+    request_id = service.get("transactions/none", key).headers["x-request-id"]
+    (found,) = written(service).requests(RequestFilter(request_id=request_id), 10).requests
+    assert (found.key_id, found.route, found.status, found.error) == (
+        id_of(key),
+        "transactions/{id}",
+        404,
+        "not_found",
+    )
+
+
+def test_requests_that_are_not_admitted_are_counted_for_their_key(service: RunningService) -> None:
+    key = service.key(shop="s", per_min=2)
+    for _ in range(5):
+        service.get("shops", key)
+    service.clock.advance(61)
+    key_issuing.revoke(service.key_store, id_of(key), service.clock.now_ms(), OPERATOR)
+    service.clock.advance(10)
+    assert service.error("shops", key) == "key_revoked"
+    days = written(service).days(TODAY, TODAY, id_of(key))
+    assert days == [DayOfKey(key_id=id_of(key), day=TODAY, requests=2, rate_limited=3, refused=1)]
+
+
+def test_requests_over_the_quota_are_counted_as_errors_too(service: RunningService) -> None:
+    key = service.key(shop="s", per_day=2)
+    for _ in range(3):
+        service.get("shops", key)
+    (day,) = written(service).days(TODAY, TODAY)
+    assert (day.requests, day.errors, day.over_quota) == (3, 1, 1)
+
+
+def test_a_key_with_a_wrong_secret_is_not_counted_for_anyone(service: RunningService) -> None:
+    key = service.key(shop="s")
+    wrong = key[:-4] + ("AAAA" if key[-4:] != "AAAA" else "BBBB")
+    assert service.error("shops", wrong) == "invalid_key"
+    assert written(service).days(TODAY, TODAY) == []
+
+
+# --- copies ----------------------------------------------------------------------
+
+
+def test_a_poll_makes_a_copy_as_fresh_as_its_server_time(service: RunningService) -> None:
+    of = shop_with_bills(service)
+    key = service.key(shop=of["id"])
+    server_time = changes(service, key, of)["serverTime"]
+    assert states(service, key) == [("changes", of["id"], server_time, True)]
+
+
+def test_a_pass_counts_only_when_its_last_page_has_been_sent(service: RunningService) -> None:
+    of = shop_with_bills(service)
+    key = service.key(shop=of["id"])
+    first = changes(service, key, of, limit=3)
+    assert states(service, key) == [("changes", of["id"], None, False)]
+    service.clock.advance(1)
+    last = changes(service, key, of, limit=3, cursor=first["nextCursor"])
+    assert states(service, key) == [("changes", of["id"], last["serverTime"], True)]
+
+
+def test_a_later_pass_that_was_not_finished_is_shown(service: RunningService) -> None:
+    of = shop_with_bills(service)
+    key = service.key(shop=of["id"])
+    finished = changes(service, key, of)["serverTime"]
+    service.clock.advance(1)
+    changes(service, key, of, limit=3)
+    assert states(service, key) == [("changes", of["id"], finished, False)]
+
+
+def test_keys_of_one_lineage_share_a_copy(service: RunningService) -> None:
+    of = shop_with_bills(service)
+    key = service.key(shop=of["id"])
+    changes(service, service.rotated(key), of)
+    assert [state[3] for state in states(service, key)] == [True]
+
+
+def test_the_feed_has_one_state_for_all_shops(service: RunningService) -> None:
+    of = shop_with_bills(service)
+    key = service.key(shop=of["id"])
+    body = service.get("changes", key).json()
+    assert body["mark"] is not None
+    assert states(service, key) == [("feed", None, body["serverTime"], True)]
+
+
+def test_an_unchanged_list_confirms_the_copy(service: RunningService) -> None:
+    of = shop_with_bills(service)
+    key = service.key(shop=of["id"])
+    query: dict[str, Any] = {"shopId": of["id"], "updatedSince": "2025-01-01T00:00:00Z"}
+    tag = service.get("transactions", key, **query).headers["etag"]
+    service.clock.advance(5)
+    horizon = service.ledger.advance_horizon()
+    assert service.get("transactions", key, headers={"if-none-match": tag}, **query).status_code == 304
+    assert states(service, key) == [("changes", of["id"], iso_utc(horizon), True)]
+
+
+@pytest.mark.parametrize("query", [{"from": "20260101", "to": "20260101"}, {"updatedSince": "nonsense"}])
+def test_other_requests_say_nothing_about_a_copy(service: RunningService, query: dict[str, Any]) -> None:
+    of = shop_with_bills(service)
+    key = service.key(shop=of["id"])
+    service.get("transactions", key, shopId=of["id"], **query)
+    service.get("transactions", key, method="HEAD", shopId=of["id"], updatedSince="2025-01-01T00:00:00Z")
+    assert states(service, key) == []
