@@ -1,16 +1,22 @@
-"""Measure how fast a first pull fills a DuckDB file from a local service, and what it costs.
+"""Measure how fast `counterfoil pull` fills a copy from a local service, and what it costs.
 
-    .venv/bin/python bench/pull.py --bills 1000000
+    .venv/bin/python bench/pull.py --bills 200000
+    .venv/bin/python bench/pull.py --bills 200000 --to sqlite
+    .venv/bin/python bench/pull.py --bills 200000 --to postgresql://postgres@127.0.0.1/copy
+    .venv/bin/python bench/pull.py --bills 200000 --against ../earlier-release/src
 
 Generates, loads and serves a restaurant group, with a key that has practically
-no limits, then pulls it in a separate process. Prints a table on standard error
-and one line of JSON on standard output.
+no limits, then runs the command in a separate process: a first pull, and then
+idle ones. With `--against`, the same is done with the command of another source
+tree, in turns, and the ratios are printed. Prints a table on standard error
+and one line of JSON on standard output. Wall time depends on what else the
+machine does, so processor time is measured as well.
 """
 
 import argparse
 import json
 import os
-import resource
+import shutil
 import socket
 import subprocess
 import sys
@@ -22,14 +28,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import httpx
 
 from counterfoil import bootstrap, key_issuing, settings
-from counterfoil.client import Client
-from counterfoil.client.conversation import Call, HttpResponse
-from counterfoil.client.pull import Options, Puller
-from counterfoil.client.sinks.duckdb import DuckDBSink
 from counterfoil.domain.access import Scope
 from counterfoil.machine.operator import operator
 
@@ -37,96 +38,87 @@ COUNTERFOIL = (sys.executable, "-m", "counterfoil")
 HOST = "127.0.0.1"
 PLENTY = 1_000_000_000
 FRANCHISE = "bench"
-COUNTED = """
-    SELECT (SELECT count(*) FROM bills) + (SELECT count(*) FROM bill_items) + (SELECT count(*) FROM payments)
-"""
+OWN_SOURCE = Path(__file__).parents[1] / "src"
+IDLE_RUNS = 5
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="How fast a first pull fills a DuckDB file.")
+    parser = argparse.ArgumentParser(description="How fast a pull fills a copy.")
     parser.add_argument("--bills", type=int, default=100_000)
     parser.add_argument("--workers", type=int, default=1, help="worker processes of the service")
-    parser.add_argument("--folder", type=Path, help="keep store and copy here, and use the store that is there")
-    parser.add_argument("--child", nargs=3, metavar=("URL", "KEY", "TARGET"), help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help="keep the store here, and use the store that is there")
+    parser.add_argument("--to", default="duckdb", help="duckdb, sqlite, or the URL of an empty PostgreSQL database")
+    parser.add_argument("--against", type=Path, help="source folder of another release, to compare with")
+    parser.add_argument("--rounds", type=int, default=1, help="how often to repeat the first pull; the best counts")
     given = parser.parse_args()
-    if given.child:
-        print(json.dumps(pulled(*given.child)))
-        return
     with tempfile.TemporaryDirectory() as scratch:
-        result = measured(given.folder or Path(scratch), given.bills, given.workers)
-    tell(result)
-    print(json.dumps(result))
+        folder = given.folder or Path(scratch)
+        store = folder / "store"
+        if not store.exists():
+            say(f"generating and loading {given.bills:,} bills")
+            fill(store, given.bills)
+        sources = {"this": OWN_SOURCE} | ({"other": given.against} if given.against else {})
+        results = measured(store, given.workers, given.to, sources, given.rounds)
+    tell(results)
+    print(json.dumps(results))
 
 
-# --- the pull, in a separate process -------------------------------------------------
+# --- measuring -------------------------------------------------------------------
 
 
-class MeasuredClient(Client):
-    """Measures the wall and processor time of requests. Processor time is the client's own; the rest is waiting."""
+def measured(store: Path, workers: int, to: str, sources: dict[str, Path], rounds: int) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+    key = issue_key(store, Scope("franchise", FRANCHISE))
+    with serving(store, workers) as url, tempfile.TemporaryDirectory() as scratch:
+        for number in range(rounds):
+            for name, source in sources.items():
+                say(f"pulling: {name}, round {number + 1}")
+                target = new_target(to, Path(scratch), f"{name}{number}")
+                first = pulled(source, url, key, target)
+                idle = [pulled(source, url, key, target, "--members-every", "1d") for _ in range(IDLE_RUNS)]
+                first["billsPerSecond"] = first["billsWritten"] / first["seconds"]
+                first["cpuMicrosecondsPerBill"] = 1e6 * first["cpuSeconds"] / first["billsWritten"]
+                first["idleSeconds"] = min(run["wallSeconds"] for run in idle)
+                first["idleCpuSeconds"] = min(run["cpuSeconds"] for run in idle)
+                first["idleRequests"] = idle[0]["requests"]
+                best = results.get(name)
+                if best is None or first["billsPerSecond"] > best["billsPerSecond"]:
+                    results[name] = first
+    return results
 
-    asking_sec = 0.0
-    asking_cpu_sec = 0.0
 
-    def send(self, call: Call) -> HttpResponse:
-        began, cpu = time.perf_counter(), time.thread_time()
-        try:
-            return super().send(call)
-        finally:
-            self.asking_sec += time.perf_counter() - began
-            self.asking_cpu_sec += time.thread_time() - cpu
+def new_target(to: str, folder: Path, name: str) -> str:
+    """Return the target of a new copy. In PostgreSQL, each copy has its own schema."""
+    if "://" not in to:
+        return str(folder / f"{name}.{to}")
+    psql = shutil.which("psql")
+    assert psql, "a copy in PostgreSQL needs psql, to create its schema"
+    create = f"DROP SCHEMA IF EXISTS {name} CASCADE; CREATE SCHEMA {name}"
+    subprocess.run([psql, "-q", to, "-c", create], check=True, stdout=subprocess.DEVNULL)
+    return f"{to}?options=-csearch_path%3D{name}"
 
 
-def pulled(url: str, key: str, target: str) -> dict[str, Any]:
+def pulled(source: Path, url: str, key: str, target: str, *words: str) -> dict[str, Any]:
+    """Run the command, and return its own report with its processor time and memory."""
+    environment = os.environ | {"PYTHONPATH": str(source), "COUNTERFOIL_KEY": key}
+    command = [*COUNTERFOIL, "pull", "--url", url, "--to", target, "--json", *words]
     began = time.perf_counter()
-    with MeasuredClient(url, key) as client, closing(DuckDBSink(Path(target))) as sink:
-        with closing(Puller(client, sink, Options())) as puller:
-            tally = puller.run()
-        seconds = time.perf_counter() - began
-        counted = sink.run(COUNTED)[0][0]
-    spent = resource.getrusage(resource.RUSAGE_SELF)
-    return {
-        "bills": tally.bills_written,
-        "rows": counted,
-        "members": tally.members_written,
-        "requests": tally.requests,
-        "seconds": seconds,
-        "waitingSeconds": tally.waiting_sec,
-        "writingSeconds": tally.writing_sec,
-        "askingSeconds": client.asking_sec,
-        "askingCpuSeconds": client.asking_cpu_sec,
-        "cpuSeconds": spent.ru_utime + spent.ru_stime,
-        "peakMegabytes": spent.ru_maxrss / 1024,
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
+    assert process.stdout
+    report: dict[str, Any] = json.loads(process.stdout.read())
+    _, status, used = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - began
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, report
+    process.stdout.close()
+    return report | {
+        "wallSeconds": wall,
+        "cpuSeconds": used.ru_utime + used.ru_stime,
+        "peakMegabytes": used.ru_maxrss / 1024,
     }
 
 
 # --- setup and report ------------------------------------------------------------------
-
-
-def measured(folder: Path, bills: int, workers: int) -> dict[str, Any]:
-    store, target = folder / "store", folder / "copy.duckdb"
-    if not store.exists():
-        say(f"generating and loading {bills:,} bills")
-        fill(store, bills)
-    target.unlink(missing_ok=True)
-    key = issue_key(store, Scope("franchise", FRANCHISE))
-    with serving(store, workers) as url:
-        say("pulling")
-        child = [sys.executable, __file__, "--child", url, key, str(target)]
-        done = subprocess.run(child, stdout=subprocess.PIPE, check=True)
-    result: dict[str, Any] = json.loads(done.stdout)
-    wall = result["seconds"]
-    own = wall - result["waitingSeconds"] - result["writingSeconds"]
-    return result | {
-        "billsPerSecond": result["bills"] / wall,
-        "rowsPerSecond": result["rows"] / wall,
-        "shareWaiting": result["waitingSeconds"] / wall,
-        "shareDuckDB": result["writingSeconds"] / wall,
-        # Requests overlap with writing, so this is an upper bound on the client's share.
-        "shareClientAtMost": (own + result["askingCpuSeconds"]) / wall,
-        "copyMegabytes": target.stat().st_size / 1e6 if target.exists() else None,
-        "duckdb": duckdb.__version__,
-        "cores": os.cpu_count(),
-    }
 
 
 def fill(store: Path, bills: int) -> None:
@@ -182,20 +174,23 @@ def wait_for(url: str) -> None:
     raise SystemExit("the service did not start")
 
 
-def tell(result: dict[str, Any]) -> None:
-    rows = (
-        ("bills", f"{result['bills']:,} in {result['seconds']:.1f} s"),
-        ("bills a second", f"{result['billsPerSecond']:,.0f}"),
-        ("rows a second", f"{result['rowsPerSecond']:,.0f} (bills, lines and payments)"),
-        ("requests", f"{result['requests']:,}"),
-        ("waiting for the service", f"{result['shareWaiting']:.0%}"),
-        ("in DuckDB", f"{result['shareDuckDB']:.0%}"),
-        ("in the client, at most", f"{result['shareClientAtMost']:.0%}"),
-        ("peak memory", f"{result['peakMegabytes']:.0f} MB"),
-        ("the copy", f"{result['copyMegabytes']:.0f} MB"),
-    )
-    for name, value in rows:
-        say(f"{name:<26}{value}")
+ROWS = {
+    "billsWritten": ("bills", "{:,.0f}"),
+    "requests": ("requests", "{:,.0f}"),
+    "billsPerSecond": ("bills per second", "{:,.0f}"),
+    "cpuMicrosecondsPerBill": ("processor time per bill, µs", "{:,.1f}"),
+    "peakMegabytes": ("peak memory, MB", "{:,.0f}"),
+    "idleRequests": ("requests of an idle pull", "{:,.0f}"),
+    "idleSeconds": ("idle pull, seconds", "{:.3f}"),
+    "idleCpuSeconds": ("idle pull, processor seconds", "{:.3f}"),
+}
+
+
+def tell(results: dict[str, Any]) -> None:
+    for field, (label, form) in ROWS.items():
+        values = [result[field] for result in results.values()]
+        ratio = f"   ratio {values[0] / values[1]:.2f}" if len(values) > 1 and values[1] else ""
+        say(f"{label:<30}" + "".join(f"{form.format(value):>14}" for value in values) + ratio)
 
 
 def say(text: str) -> None:

@@ -8,7 +8,7 @@ from client.targets import TARGETS, Target
 from running_service import RunningService
 
 # A copy in PostgreSQL needs a real server, so it is tested only in `make test-long`.
-KINDS = [pytest.param(name, marks=() if name == "duckdb" else pytest.mark.long) for name in TARGETS]
+KINDS = [pytest.param(name, marks=() if name in ("duckdb", "sqlite") else pytest.mark.long) for name in TARGETS]
 
 
 @pytest.fixture(params=KINDS)

@@ -8,6 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+import msgspec
+
 from counterfoil.client.sinks.sql import SqlSink
 from counterfoil.client.tables import (
     BILL_ITEMS,
@@ -124,7 +126,7 @@ def _selected(sink: SqlSink, column: Column) -> str:
     quoted = f'"{column.name}"'
     if column.kind is Kind.INSTANT:
         return f"{sink.microseconds(quoted)} / 1000"
-    return f"CAST({quoted} AS VARCHAR)" if column.kind is Kind.DAY else quoted
+    return f"CAST({quoted} AS {sink.TYPES[Kind.TEXT]})" if column.kind is Kind.DAY else quoted
 
 
 def _record(table: Table, row: Json) -> Json:
@@ -138,9 +140,22 @@ def _record(table: Table, row: Json) -> Json:
             value = row[column.name]
             if column.kind is Kind.INSTANT and value is not None:
                 value = round(value)
-            is_number = column.kind is Kind.INTEGER and value is not None
-            target[column.path[-1]] = Decimal(value) if is_number else value
+            target[column.path[-1]] = _as_served(value, column.kind)
     return record
+
+
+def _as_served(value: Any, kind: Kind) -> Any:
+    """Convert a value of any engine to the form in which a response is compared."""
+    if value is None:
+        return None
+    match kind:
+        case Kind.INTEGER | Kind.DECIMAL | Kind.QUANTITY:
+            return Decimal(value)
+        case Kind.FLAG:
+            return bool(value)
+        case Kind.TEXTS if isinstance(value, str):
+            return msgspec.json.decode(value)
+    return value
 
 
 def _lists(sink: SqlSink, table: Table, owner: str, number: str, **extra: Any) -> dict[Any, list[Json]]:

@@ -39,7 +39,6 @@ class Copy:
             try:
                 return puller.run()
             finally:
-                puller.close()
                 sink.close()
 
     def reconcile(self, **options: Any) -> list[Difference]:

@@ -8,6 +8,7 @@ from counterfoil.client.sinks.duckdb import DuckDBSink
 from counterfoil.client.sinks.parquet import ParquetSink
 from counterfoil.client.sinks.postgres import PostgresSink
 from counterfoil.client.sinks.sql import SqlSink
+from counterfoil.client.sinks.sqlite import SQLiteSink
 from records import fresh
 
 Target = Callable[[], SqlSink]
@@ -15,6 +16,10 @@ Target = Callable[[], SqlSink]
 
 def duckdb_target(folder: Path) -> Target:
     return lambda: DuckDBSink(folder / "copy.duckdb")
+
+
+def sqlite_target(folder: Path) -> Target:
+    return lambda: SQLiteSink(folder / "copy.sqlite")
 
 
 def parquet_target(folder: Path) -> Target:
@@ -34,4 +39,4 @@ def postgres_target(_: Path) -> Target:
     return lambda: PostgresSink(url)
 
 
-TARGETS = {"duckdb": duckdb_target, "parquet": parquet_target, "postgres": postgres_target}
+TARGETS = {"duckdb": duckdb_target, "sqlite": sqlite_target, "parquet": parquet_target, "postgres": postgres_target}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,10 +21,9 @@ from client.pulled_copy import PLENTY
 from client.targets import postgres_url
 from counterfoil.cli.main import program
 from counterfoil.cli.remote import duration
-from counterfoil.client import calls
-from counterfoil.client.conversation import Call
 from counterfoil.client.retry import MAX_TRIES
 from running_service import RunningService, free_port
+from waiting import until
 
 PYTHON = (sys.executable, "-m", "counterfoil")
 
@@ -78,8 +78,8 @@ def copy_owner(service: RunningService, branch: r.Record, tmp_path: Path) -> Cop
 def test_a_pull_reports_what_it_did(copy_owner: CopyOwner) -> None:
     told = copy_owner("pull").stdout
     assert "counterfoil.duckdb" in told
-    assert "1 of 1 read" in told
-    assert "19 written" in told
+    assert "19 added, 0 changed, 0 removed, 0 unchanged" in told
+    assert "6 added, 0 changed, 0 removed, 0 unchanged" in told
     assert "left today" in told
     assert (copy_owner.folder / "counterfoil.duckdb").exists()
 
@@ -87,6 +87,7 @@ def test_a_pull_reports_what_it_did(copy_owner: CopyOwner) -> None:
 def test_a_pull_reports_in_json_on_request(copy_owner: CopyOwner) -> None:
     told = copy_owner.json("pull", "--to", "x.duckdb")
     assert (told["status"], told["target"], told["billsWritten"], told["membersWritten"]) == ("ok", "x.duckdb", 19, 6)
+    assert (told["shops"], told["shopsRead"]) == (1, 1)
     assert told["requestsLeft"] == 1_000_000 - told["requests"]
     assert copy_owner.json("pull", "--to", "x.duckdb")["billsWritten"] == 0
 
@@ -124,7 +125,10 @@ def test_a_key_on_the_command_line_is_refused_and_not_repeated(copy_owner: CopyO
 @pytest.mark.parametrize(
     "words",
     [
-        ("--to", "copy.sqlite"),
+        ("--to", "copy.csv"),
+        ("--shops", ","),
+        ("--then", "'"),
+        ("--then", ""),
         ("--to", "mysql://x/y"),
         ("--since", "yesterday"),
         ("--since", "2999-01-01"),
@@ -133,7 +137,7 @@ def test_a_key_on_the_command_line_is_refused_and_not_repeated(copy_owner: CopyO
         ("--every", "-5m"),
         ("--members-every", "daily"),
         ("--limit", "0"),
-        ("--limit", "201"),
+        ("--limit", "1001"),
         ("--url", "nonsense"),
         ("--key-file", "missing"),
     ],
@@ -160,7 +164,7 @@ def test_a_wrong_key_fails_with_what_the_service_said(copy_owner: CopyOwner) -> 
 
 def test_a_spent_quota_gives_exit_status_4_and_says_when_it_resets(copy_owner: CopyOwner) -> None:
     copy_owner.take_key(per_min=1000, per_day=8)
-    told = copy_owner.json("pull", "--limit", 2, status=4)
+    told = copy_owner.json("pull", "--limit", 1, status=4)
     assert told["status"] == "quota"
     assert told["resumesAt"].endswith("T00:00:00+07:00")
     assert told["requests"] == 9
@@ -220,10 +224,11 @@ def test_a_target_in_use_is_reported_in_one_sentence(copy_owner: CopyOwner) -> N
     assert result.stderr.startswith("counterfoil: copy.duckdb exists but is not a DuckDB file.")
 
 
-def test_a_missing_extra_is_named(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("target", ["copy.duckdb", "copy.sqlite"])
+def test_a_missing_extra_is_named(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     monkeypatch.delitem(sys.modules, "counterfoil.client.sinks.duckdb")
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    result = copy_owner("pull", status=1)
+    result = copy_owner("pull", "--to", target, status=1)
     assert "pip install '.[pull]'" in result.stderr
     assert result.stderr.count("\n") == 1
 
@@ -282,6 +287,53 @@ def test_the_file_can_be_read_between_two_runs(copy_owner: CopyOwner) -> None:
             assert db.sql("FROM bills").shape[0] == 19
 
 
+def test_a_pull_that_is_interrupted_says_so_at_once_and_saves_its_progress(copy_owner: CopyOwner) -> None:
+    copy_owner.take_key(per_min=3, per_day=1000)
+    command = [*PYTHON, *copy_owner.words("pull", "--limit", "5", "--json")]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=copy_owner.folder
+    )
+    until((copy_owner.folder / "counterfoil.duckdb.scratch").exists, "the pull has opened its target")
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=20)
+    assert process.returncode == 130, stderr
+    assert "stopping after the rows" in stderr
+    assert "progress saved" in stderr
+    assert json.loads(stdout)["status"] == "interrupted"
+
+
+THEN = "import os, sys; open(sys.argv[1], 'a').write(os.environ['COUNTERFOIL_PULL_BILLS_ADDED'] + '\\n')"
+
+
+def test_a_command_is_run_after_each_run_that_changed_something(copy_owner: CopyOwner) -> None:
+    command = shlex.join([sys.executable, "-c", THEN, "a file; touch injected"])
+    for _ in range(2):
+        copy_owner("pull", "--then", command)
+    copy_owner.service.load(r.bill(copy_owner.branch))
+    copy_owner("pull", "--then", command)
+    assert (copy_owner.folder / "a file; touch injected").read_text() == "19\n1\n"
+    assert not (copy_owner.folder / "injected").exists()
+
+
+@pytest.mark.parametrize(("command", "message"), [("false", "status 1"), ("/no/such/command", "No such file")])
+def test_a_command_that_fails_is_reported(copy_owner: CopyOwner, command: str, message: str) -> None:
+    result = copy_owner("pull", "--then", command, status=1)
+    assert message in result.stderr
+    assert "up to date" in result.stderr
+    copy_owner("pull", "--then", command)
+
+
+def test_the_key_is_not_passed_to_the_command(copy_owner: CopyOwner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COUNTERFOIL_KEY", copy_owner.key_file.read_text())
+    program_text = "import os, sys; sys.exit('COUNTERFOIL_KEY' in os.environ)"
+    copy_owner("pull", "--then", shlex.join([sys.executable, "-c", program_text]))
+
+
+def test_an_idle_run_takes_one_request(copy_owner: CopyOwner) -> None:
+    copy_owner("pull", "--members-every", "1d")
+    assert copy_owner.json("pull", "--members-every", "1d")["requests"] == 1
+
+
 # --- reconcile ---------------------------------------------------------------------------
 
 
@@ -291,16 +343,17 @@ def test_a_copy_without_differences_gives_exit_status_0(copy_owner: CopyOwner) -
     assert copy_owner.json("reconcile")["equal"] is True
 
 
-def test_a_removed_bill_is_reported_and_repaired(copy_owner: CopyOwner) -> None:
-    gone = r.bill(copy_owner.branch, closedAt="2025-12-24T12:00:00+07:00", amounts={"net": 120.5})
-    copy_owner.service.load(gone)
+def test_a_difference_is_reported_and_repaired(copy_owner: CopyOwner) -> None:
+    sold = r.bill(copy_owner.branch, closedAt="2025-12-24T12:00:00+07:00", amounts={"net": 120.5})
+    copy_owner.service.load(sold)
     copy_owner("pull")
-    copy_owner.service.load(r.removal(gone))
+    with duckdb.connect(str(copy_owner.folder / "counterfoil.duckdb")) as db:
+        db.execute("DELETE FROM bills WHERE bill_date = '2025-12-24'")
     shown = copy_owner("reconcile", status=3).stdout
     assert "2025-12-24" in shown
     assert "120.50" in shown
     [difference] = copy_owner.json("reconcile", status=3)["differences"]
-    assert (difference["removed"], difference["copy"]["net"], difference["service"]["count"]) == (1, "120.50", 0)
+    assert (difference["missing"], difference["service"]["net"], difference["copy"]["count"]) == (1, "120.50", 0)
     assert "It was fixed" in copy_owner("reconcile", "--fix").stdout
     assert "matches the service" in copy_owner("reconcile").stdout
 
@@ -313,40 +366,19 @@ def test_a_target_that_was_never_pulled_is_not_a_copy(copy_owner: CopyOwner) -> 
     assert "Run `counterfoil pull` first" in copy_owner("reconcile", status=1).stderr
 
 
-def test_an_incomplete_comparison_does_not_report_a_copy_as_equal(copy_owner: CopyOwner) -> None:
-    copy_owner.take_key(per_min=1000, per_day=16)
+def test_a_copy_whose_first_pull_has_not_finished_is_not_reported_as_equal(copy_owner: CopyOwner) -> None:
+    copy_owner.take_key(per_min=1000, per_day=8)
     copy_owner("pull", "--limit", 2, status=4)
-    copy_owner.take_key(**PLENTY)
-    told = copy_owner.json("reconcile", status=1)
-    assert (told["equal"], told["status"]) == (False, "failed")
-    assert "--adopt" in told["error"]
-
-
-@pytest.fixture
-def without_digests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate a service without digests, so that a comparison takes one request per month."""
-    monkeypatch.setattr(calls, "digests", lambda **_: Call("no-such-endpoint"))
-
-
-@pytest.mark.usefixtures("without_digests")
-def test_an_interrupted_comparison_reports_what_it_found(copy_owner: CopyOwner) -> None:
-    copy_owner.take_key(per_min=1000, per_day=76)
-    gone = r.bill(copy_owner.branch, closedAt="2025-12-24T12:00:00+07:00")
-    copy_owner.service.load(gone)
-    copy_owner("pull")
-    copy_owner.service.load(r.removal(gone))
+    copy_owner.service.clock.advance(86_400)
     told = copy_owner.json("reconcile", status=3)
-    spent = copy_owner.json("reconcile", status=4)
-    assert (spent["status"], spent["equal"]) == ("quota", False)
-    assert spent["differences"] == told["differences"]
-    assert 0 < spent["days"] < told["days"]
+    assert (told["equal"], told["unread"]) == (False, [copy_owner.branch["id"]])
+    assert "has not finished" in copy_owner("reconcile", status=3).stderr
 
 
-@pytest.mark.usefixtures("without_digests")
 def test_a_spent_quota_ends_a_comparison_with_exit_status_4(copy_owner: CopyOwner) -> None:
-    copy_owner.take_key(per_min=1000, per_day=60)
+    copy_owner.take_key(per_min=1000, per_day=7)
     copy_owner("pull")
-    for _ in range(3):
+    for _ in range(4):
         result = copy_owner._runner.invoke(program, copy_owner.words("reconcile"))
     assert result.exit_code == 4
     assert "quota_exceeded" in result.stderr
@@ -355,7 +387,7 @@ def test_a_spent_quota_ends_a_comparison_with_exit_status_4(copy_owner: CopyOwne
 # --- who can read a copy ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["new/copy.duckdb", "new/parquet/"])
+@pytest.mark.parametrize("target", ["new/copy.duckdb", "new/copy.sqlite", "new/parquet/"])
 def test_only_the_owner_can_read_a_copy(copy_owner: CopyOwner, tmp_path: Path, target: str) -> None:
     before = os.umask(0o022)
     try:
@@ -366,3 +398,10 @@ def test_only_the_owner_can_read_a_copy(copy_owner: CopyOwner, tmp_path: Path, t
     modes = {path: path.stat().st_mode & 0o777 for path in [tmp_path / "new", *(tmp_path / "new").rglob("*")]}
     assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
     assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
+
+
+def test_a_copy_that_others_can_read_gives_a_warning(copy_owner: CopyOwner) -> None:
+    copy_owner("pull", "--to", "copy.sqlite")
+    assert "other users" not in copy_owner("pull", "--to", "copy.sqlite").stderr
+    (copy_owner.folder / "copy.sqlite").chmod(0o644)
+    assert "run `chmod go-rwx copy.sqlite`" in copy_owner("pull", "--to", "copy.sqlite").stderr

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from counterfoil.client.conversation import (
+    RATE_LIMIT,
     Call,
     Environment,
     HttpResponse,
@@ -55,12 +56,12 @@ def test_when_the_minute_is_full_the_client_waits_and_never_gives_up() -> None:
     full = refused(429, "rate_limited", {"retry-after": "7"})
     steps, end = held(*[full] * 50, OK)
     assert end == OK
-    assert steps == [Send(CALL), Sleep(7.0)] * 50 + [Send(CALL)]
+    assert steps == [Send(CALL), Sleep(7.0, RATE_LIMIT)] * 50 + [Send(CALL)]
 
 
 def test_the_wait_is_taken_from_the_body_if_a_proxy_removed_the_header() -> None:
     steps, _ = held(refused(429, "rate_limited", retryAfterSec=9), OK)
-    assert steps[1] == Sleep(9.0)
+    assert steps[1] == Sleep(9.0, RATE_LIMIT)
 
 
 def test_the_limit_is_learned_from_a_refusal() -> None:
@@ -125,4 +126,4 @@ def test_no_request_is_sent_before_the_minute_has_a_free_slot() -> None:
     pace = Pace(1)
     assert pace.reserve(0.0) == 0.0
     talk = conversation(CALL, pace, AROUND)
-    assert next(talk) == Sleep(61.0)
+    assert next(talk) == Sleep(61.0, RATE_LIMIT)

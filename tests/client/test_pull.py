@@ -9,7 +9,7 @@ import records as r
 from client.pulled_copy import PLENTY, Copy, assert_equal
 from client.scripted_service import newer_service
 from client.targets import Target
-from counterfoil.client.sinks import SinkError
+from counterfoil.client.sinks import SinkError, Written
 from running_service import RunningService
 
 
@@ -23,7 +23,7 @@ def test_a_first_pull_copies_everything_that_the_service_shows(copy: Copy, limit
 def test_a_second_pull_of_a_quiet_service_writes_nothing(copy: Copy) -> None:
     copy.pull()
     tally = copy.pull()
-    assert (tally.bills_written, tally.members_written, tally.members_vanished) == (0, 0, 0)
+    assert (tally.bills_written, tally.members_written, tally.members_removed) == (0, 0, 0)
     assert_equal(copy)
 
 
@@ -44,18 +44,27 @@ def test_the_next_pull_copies_changes_of_every_kind(copy: Copy, branch: r.Record
     assert_equal(copy)
 
 
-def test_an_older_row_never_overwrites_a_newer_one(copy: Copy, branch: r.Record, service: RunningService) -> None:
-    bill = r.bill(branch, cashier="first")
-    service.load(bill)
+def test_removed_bills_leave_the_copy(copy: Copy, branch: r.Record, service: RunningService) -> None:
+    dated, undated = r.bill(branch, lines=[r.line(options=[{"id": "o"}])]), r.bill(branch, closedAt=None)
+    service.load(dated, undated)
     copy.pull()
-    older = msgspec.json.encode(service.data(f"transactions/{bill['id']}", copy.key))
-    service.load(bill | {"cashier": "second"})
-    copy.pull()
-    sink = copy.target()
-    with sink.transaction():
-        assert sink.put_bills(branch["id"], [older]) == 0
-    sink.close()
+    service.load(r.removal(dated), r.removal(undated))
+    assert copy.pull().bills_removed == 2
     assert_equal(copy)
+
+
+def test_a_run_counts_what_it_added_changed_removed_and_left_unchanged(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
+    edited, gone = r.bill(branch), r.bill(branch)
+    service.load(edited, gone)
+    copy.pull()
+    service.load(edited | {"cashier": "Ying"}, r.removal(gone), r.bill(branch), r.bill(branch), r.member(branch))
+    tally = copy.pull()
+    assert (tally.bills_added, tally.bills_changed, tally.bills_removed, tally.bills_unchanged) == (2, 1, 1, 0)
+    assert (tally.members_added, tally.members_changed, tally.members_unchanged) == (1, 0, 6)
+    assert tally.has_changes
+    assert not copy.pull().has_changes
 
 
 def test_members_that_a_full_pass_no_longer_shows_are_marked_removed(
@@ -65,7 +74,7 @@ def test_members_that_a_full_pass_no_longer_shows_are_marked_removed(
     service.load(leaving)
     copy.pull()
     service.load(r.removal(leaving))
-    assert copy.pull().members_vanished == 1
+    assert copy.pull().members_removed == 1
     assert_equal(copy)
     assert copy.rows("SELECT count(*) FROM members WHERE removed_at IS NOT NULL") == [(1,)]
     service.load(leaving)
@@ -129,8 +138,10 @@ def test_amounts_of_money_are_copied_exactly(copy: Copy, branch: r.Record, servi
     payments = [{"name": "Cash", "amount": 19.99, "change": 0.01}]
     service.load(r.bill(branch, id="exact", amounts=amounts, payments=payments))
     copy.pull()
-    copied = copy.rows("SELECT subtotal, net, tip, rounding FROM bills WHERE id = 'exact'")
-    assert copied == [tuple(Decimal(text) for text in ("8935002455.22", "0.1", "1000000000000000", "-0.03"))]
+    [copied] = copy.rows("SELECT subtotal, net, tip, rounding FROM bills WHERE id = 'exact'")
+    assert [tuple(map(Decimal, copied))] == [
+        tuple(Decimal(text) for text in ("8935002455.22", "0.1", "1000000000000000", "-0.03"))
+    ]
     assert_equal(copy)
 
 
@@ -152,8 +163,8 @@ def test_a_bill_on_two_pages_of_a_batch_is_written_once(copy: Copy, branch: r.Re
     shown = msgspec.json.encode(service.data(f"transactions/{bill['id']}", copy.key))
     sink = copy.target()
     with sink.transaction():
-        assert sink.put_bills(branch["id"], [shown, shown]) == 1
-        assert sink.put_bills(branch["id"], [shown, shown], replace=True) == 1
+        assert sink.put_bills([shown, shown]) == Written(added=1)
+        assert sink.put_bills([shown, shown]) == Written(unchanged=1)
     assert sink.run("SELECT count(*) FROM bills") == [(1,)]
     sink.close()
 

@@ -2,16 +2,21 @@
 
 import subprocess
 import sys
-from datetime import UTC, date, datetime
+from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 import records as r
 from client.pulled_copy import PLENTY, Copy, assert_equal
+from client.scripted_service import Answer, scripted_service
 from client.targets import Target, duckdb_target
-from counterfoil.client import Client, QuotaSpent, calls, pull_state
-from counterfoil.client.errors import CopyMismatch
+from counterfoil.client import Client, NotThisService, QuotaSpent, pull_state
+from counterfoil.client.errors import CopyMismatch, Stopped
+from counterfoil.client.pull import Options, Puller
 from counterfoil.client.sinks import SinkError
 from counterfoil.client.sinks.duckdb import DuckDBSink
 from running_service import RunningService
@@ -37,7 +42,7 @@ def test_a_shop_that_appears_later_is_read_in_full(copy: Copy, branch: r.Record,
     assert_equal(copy)
 
 
-def test_a_removed_shop_is_marked_and_continues_from_its_mark_when_it_returns(
+def test_a_removed_shop_is_marked_and_its_bills_are_still_kept_up_to_date(
     copy: Copy, branch: r.Record, service: RunningService
 ) -> None:
     copy.pull()
@@ -50,15 +55,42 @@ def test_a_removed_shop_is_marked_and_continues_from_its_mark_when_it_returns(
     assert_equal(copy)
 
 
+def test_a_shop_that_was_removed_before_the_first_pull_has_a_row_without_a_name(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
+    service.load(r.removal(branch))
+    copy.pull()
+    assert copy.rows("SELECT shop_id, shop_name, removed_at IS NULL FROM shops") == [(branch["id"], None, False)]
+    assert copy.rows("SELECT count(*) FROM bills") == [(19,)]
+
+
+def test_a_shop_that_leaves_the_scope_keeps_its_bills_and_is_read_in_full_when_it_returns(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
+    gone = r.bill(branch)
+    service.load(gone)
+    copy.pull()
+    service.load(branch | {"franchiseId": "elsewhere"})
+    service.load(r.removal(gone), r.bill(branch, id="while away"))
+    tally = copy.pull()
+    assert copy.rows("SELECT count(*) FROM bills") == [(20,)]
+    assert (tally.bills_removed, tally.bills_added) == (0, 0)
+    assert copy.reconcile() == []
+    service.load(branch)
+    tally = copy.pull()
+    assert (tally.bills_removed, tally.bills_added) == (1, 1)
+    assert_equal(copy)
+
+
 def test_a_pull_that_spends_its_quota_saves_its_progress_and_continues_the_next_day(
     service: RunningService, branch: r.Record, target: Target
 ) -> None:
-    copy = Copy(service, service.key(franchise=branch["franchiseId"], per_min=100_000, per_day=16), target)
+    copy = Copy(service, service.key(franchise=branch["franchiseId"], per_min=100_000, per_day=6), target)
     with pytest.raises(QuotaSpent):
         copy.pull(limit=2)
     read = copy.rows("SELECT count(*) FROM bills")[0][0]
     assert read > 0
-    for _ in range(6):
+    for _ in range(8):
         service.clock.advance(86_400)
         service.ledger.advance_horizon()
         try:
@@ -87,6 +119,131 @@ def test_a_copy_of_one_key_is_pulled_with_another_only_on_request(
         copy.pull()
 
 
+def test_a_first_pull_that_was_interrupted_is_not_continued_with_another_key(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
+    begin_first_pull(copy, pages=2)
+    other = Copy(service, service.key(franchise=branch["franchiseId"], **PLENTY), copy.target)
+    service.clock.advance(1)
+    with pytest.raises(CopyMismatch, match="--adopt"):
+        other.pull()
+    other.pull(adopt=True)
+    assert_equal(other)
+
+
+def test_a_key_made_by_rotation_continues_the_copy(copy: Copy, branch: r.Record, service: RunningService) -> None:
+    begin_first_pull(copy, pages=2)
+    for _ in range(2):
+        copy.key = service.rotated(copy.key)
+        service.clock.advance(1)
+        service.load(r.bill(branch))
+        copy.pull()
+        assert copy.reconcile() == []
+        assert_equal(copy)
+
+
+def begin_first_pull(copy: Copy, pages: int) -> None:
+    """Store some pages of one element each, as a run that is interrupted does."""
+    sink = copy.target()
+    with Client(copy.url, copy.key) as client:
+        puller = Puller(client, sink, Options(limit=1, pages_per_batch=1, commit_sec=0))
+        write, written = puller._write, 0
+
+        def stop_after_some(*group: Any) -> None:
+            nonlocal written
+            write(*group)
+            written += 1
+            if written == pages:
+                puller.stop()
+
+        puller._write = stop_after_some  # type: ignore[assignment,method-assign]
+        with pytest.raises(Stopped):
+            puller.run()
+    sink.close()
+
+
+def test_a_pull_that_is_stopped_saves_what_it_has_received(copy: Copy) -> None:
+    begin_first_pull(copy, pages=4)
+    assert copy.rows("SELECT count(*) FROM bills") == [(3,)]
+    assert copy.pull(limit=1).bills_added == 16
+    assert_equal(copy)
+
+
+def test_a_copy_with_an_expired_mark_is_read_in_full_and_loses_what_is_gone(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
+    gone = r.bill(branch)
+    service.load(gone)
+    copy.pull()
+    service.load(r.removal(gone), r.bill(branch))
+    service.clock.advance(401 * 86_400)
+    service.ledger.advance_horizon()
+    with pytest.raises(CopyMismatch, match="too old"):
+        copy.reconcile()
+    tally = copy.pull()
+    assert (tally.bills_added, tally.bills_removed, tally.bills_unchanged) == (1, 1, 18)
+    assert_equal(copy)
+
+
+@pytest.mark.parametrize("position", ["cursor", "mark"])
+def test_a_position_that_the_service_does_not_know_is_replaced(copy: Copy, position: str) -> None:
+    copy.pull()
+    copy.rows("UPDATE bills SET id = 'no such bill' WHERE bill_date = '2025-02-14'")
+    copy.rows("UPDATE bill_items SET bill_id = 'no such bill' WHERE bill_id NOT IN (SELECT id FROM bills)")
+    copy.rows("DELETE FROM payments WHERE bill_id NOT IN (SELECT id FROM bills)")
+    sink = copy.target()
+    state = pull_state.decode(sink.state())
+    state.feed.cursor = "unknown"
+    state.feed.mark = None if position == "cursor" else "unknown"
+    with sink.transaction():
+        sink.save_state(pull_state.encode(state))
+    sink.close()
+    tally = copy.pull()
+    assert (tally.bills_added, tally.bills_removed) == (1, 1)
+    assert_equal(copy)
+
+
+def test_a_copy_made_by_the_pull_of_an_earlier_release_is_taken_over(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
+    """Format 1 had a mark for each shop, and did not notice removals or late history."""
+    gone = r.bill(branch)
+    service.load(gone)
+    copy.pull()
+    service.load(r.removal(gone), r.bill(branch, history=True, closedAt="2025-08-08T12:00:00+07:00"))
+    sink = copy.target()
+    state = pull_state.decode(sink.state())
+    assert state.origin is not None
+    origin = {"url": state.origin.url, "key_id": state.origin.key_id, "scope": state.origin.scope}
+    old = {"origin": origin, "shops": {branch["id"]: {"mark": "2026-01-01T00:00:00.000Z"}}, "bases": {}}
+    with sink.transaction():
+        sink.save_state(msgspec.json.encode(old))
+        sink.run("DROP TABLE pull_undelivered")
+    sink.close()
+    assert [copy.reconcile(), copy.rows("SELECT count(*) FROM bills")] == [[], [(20,)]]
+    tally = copy.pull()
+    assert (tally.bills_added, tally.bills_removed) == (1, 1)
+    assert_equal(copy)
+
+
+def test_a_service_without_the_feed_is_told_apart_from_a_wrong_address(copy: Copy, service: RunningService) -> None:
+    def answer(path: str, headers: Mapping[str, str]) -> Answer:
+        if "/changes" in path:
+            return 404, {}, b'{"ok":false,"error":"not_found","message":"There is no such path."}'
+        passed = {"authorization": {name.lower(): value for name, value in headers.items()}["authorization"]}
+        received = service.server.client.get(service.url + path, headers=passed)
+        return received.status_code, {}, received.content
+
+    sink = copy.target()
+    with (
+        scripted_service(answer) as url,
+        Client(f"{url}/ext/v1", copy.key) as client,
+        pytest.raises(NotThisService, match=r"upgrade it to API version 1\.4\.0"),
+    ):
+        Puller(client, sink).run()
+    sink.close()
+
+
 def test_a_copy_made_by_a_newer_program_is_not_changed(copy: Copy) -> None:
     sink = copy.target()
     with sink.transaction():
@@ -108,18 +265,63 @@ def test_members_are_read_at_the_requested_interval(copy: Copy, branch: r.Record
     assert_equal(copy)
 
 
-def test_since_limits_how_far_back_bills_are_read(copy: Copy) -> None:
-    tally = copy.pull(since=date(2025, 12, 1))
-    assert tally.requests < 10
-    days = {bill["billDate"] for bill in copy.held()["bills"].values()}
-    assert {None, "2026-01-01"} <= days
+def days(copy: Copy) -> set[str | None]:
+    return {bill["billDate"] for bill in copy.held()["bills"].values()}
 
 
-def test_a_limited_pull_continues_with_all_changes(copy: Copy, branch: r.Record, service: RunningService) -> None:
-    copy.pull(since=date(2025, 12, 31))
-    service.load(r.bill(branch, id="old but new", closedAt="2025-02-02T12:00:00+07:00"))
-    copy.pull(since=date(2025, 12, 31))
-    assert (branch["id"], "old but new") in copy.held()["bills"]
+def test_since_leaves_out_bills_of_earlier_days(copy: Copy, branch: r.Record, service: RunningService) -> None:
+    moved = r.bill(branch, id="moved", closedAt="2026-01-01T12:00:00+07:00")
+    service.load(moved)
+    copy.pull(since=date(2025, 12, 1))
+    assert days(copy) == {None, "2026-01-01", "2026-05-05"}
+    assert copy.reconcile() == []
+    service.load(
+        moved | {"closedAt": "2025-06-01T12:00:00+07:00"}, r.bill(branch, closedAt="2025-02-02T12:00:00+07:00")
+    )
+    tally = copy.pull()
+    assert (tally.bills_added, tally.bills_removed) == (0, 1)
+    assert days(copy) == {None, "2026-01-01", "2026-05-05"}
+    assert copy.reconcile() == []
+
+
+def test_another_since_changes_what_an_existing_copy_contains(copy: Copy) -> None:
+    copy.pull(since=date(2026, 1, 1))
+    tally = copy.pull(since=date(2025, 11, 1))
+    assert (tally.bills_added, tally.bills_removed) == (1, 0)
+    tally = copy.pull(since=date(2026, 5, 1))
+    assert days(copy) == {None, "2026-05-05"}
+    copy.pull(since=date(1, 1, 1))
+    assert_equal(copy)
+
+
+def test_another_key_cannot_change_what_a_copy_contains(copy: Copy, branch: r.Record, service: RunningService) -> None:
+    copy.pull()
+    other = Copy(service, service.key(franchise=branch["franchiseId"], **PLENTY), copy.target)
+    service.clock.advance(1)
+    with pytest.raises(CopyMismatch, match="--adopt"):
+        other.pull(since=date(2026, 1, 1))
+    copy.key = service.rotated(copy.key)
+    service.clock.advance(1)
+    copy.pull(since=date(2026, 1, 1))
+    assert days(copy) == {None, "2026-01-01", "2026-05-05"}
+    assert not copy.pull().has_changes
+
+
+def test_shops_limits_the_copy_to_these_shops(copy: Copy, branch: r.Record, service: RunningService) -> None:
+    other = r.branch(franchiseId=branch["franchiseId"])
+    service.load(other, r.bill(other), r.member(other))
+    tally = copy.pull(shops=[other["id"], "unknown"])
+    assert tally.missing_shops == ["unknown"]
+    held = copy.held()
+    assert {shop for shop, _ in held["bills"]} == set(held["shops"]) == {other["id"]}
+    assert {base for base, _ in held["members"]} == {other["providerId"]}
+    service.load(r.bill(branch), r.bill(other))
+    assert copy.pull().bills_added == 1
+    assert copy.reconcile() == []
+    assert copy.pull(shops=[branch["id"]]).bills_removed == 2
+    assert {shop for shop, _ in copy.held()["bills"]} == {branch["id"]}
+    copy.pull(shops=[])
+    assert_equal(copy)
 
 
 def test_a_file_that_another_process_has_open_is_reported_in_one_sentence(copy: Copy, tmp_path: Path) -> None:
@@ -158,25 +360,3 @@ def test_a_file_of_another_format_is_recognised_whatever_its_name(tmp_path: Path
     with pytest.raises(SinkError, match="is not a DuckDB file"):
         DuckDBSink(tmp_path / "clock.duckdb")
     assert (tmp_path / "clock.duckdb").read_bytes() == content
-
-
-def test_the_earliest_possible_since_is_the_first_day_of_the_calendar(copy: Copy) -> None:
-    assert pull_state.window_start(date(1, 1, 20), date.min) == pull_state.window_start(date(1, 1, 20)) == date.min
-    call = calls.bills(
-        "s", first=date(1, 1, 1), last=date(999, 12, 31), updated_since=pull_state.start_of_day(date.min)
-    )
-    assert dict(call.query)["from"] == "00010101"
-    assert dict(call.query)["to"] == "09991231"
-    with Client(copy.url, copy.key) as client:
-        [shop] = client.shops()
-        assert list(client.bills(shop["shopId"], updated_since=pull_state.start_of_day(date.min)))
-
-
-def test_bills_without_a_date_count_from_the_first_moment_of_a_day_anywhere(
-    copy: Copy, branch: r.Record, service: RunningService
-) -> None:
-    service.clock.step((datetime(2026, 1, 4, 20, tzinfo=UTC).timestamp() * 1000 - service.clock.now_ms()) / 1000)
-    service.load(r.bill(branch, closedAt=None, id="early"))  # in Bangkok it is already 5 January
-    copy.pull(since=date(2026, 1, 5))
-    assert "early" in {bill_id for _, bill_id in copy.held()["bills"]}
-    assert copy.reconcile(since=date(2026, 1, 5)) == []

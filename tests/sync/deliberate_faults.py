@@ -7,8 +7,8 @@ from counterfoil.backends.sqlite.books import SqliteBooks
 from counterfoil.backends.sqlite.cursors import SqliteCursors
 from counterfoil.backends.sqlite.files import read_only
 from counterfoil.backends.sqlite.ledger import SqliteLedger
-from counterfoil.client.pull import ListedShop, Puller
-from counterfoil.client.pull_state import State, encode
+from counterfoil.client.pull import Puller
+from counterfoil.client.pull_state import State
 from counterfoil.domain.access import Key, Scope
 from counterfoil.domain.allowance import Admitted, TooFast
 from counterfoil.domain.batch import Batch
@@ -237,11 +237,12 @@ class MarkAfterTheLastPage(Reader):
 
 
 class PullerThatMarksLate(Puller):
-    def _read_shop(self, state: State, head: ListedShop, mark: str) -> None:
-        super()._read_shop(state, head, mark)
-        state.shops[head.shop_id].mark = self._client.shop_page().server_time
-        with self._sink.transaction():
-            self._sink.save_state(encode(state))
+    """Takes the mark of a pass that begins after the last page."""
+
+    def _end_pass(self, state: State, mark: str, now: str) -> None:
+        for page in self._client.change_pages(since=mark):
+            mark = page.mark or mark
+        super()._end_pass(state, mark, now)
 
 
 class CopyThatMarksLate(PulledCopy):

@@ -71,7 +71,7 @@ class KillableProcesses:
                 self._start(who, "load", str(self.folder / "source.ndjson"), "--batch", "10", *self._store)
             case "puller":
                 words = ("--url", self.url, "--key-file", str(self.folder / "key"), "--to", str(self.copy))
-                self._start(who, "pull", *words, "--limit", str(self.chance.randint(5, 200)))
+                self._start(who, "pull", *words, "--limit", str(self.chance.randint(5, 60)))
             case "follower":
                 self._start_follower()
 

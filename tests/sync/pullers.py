@@ -47,7 +47,6 @@ class PulledCopy:
         self.service = service
         self.key = key
         self.limit = limit
-        self.begun: dict[str, int] = {}
         self.sink = CrashingSink(service.folder / f"{next(_numbers)}.duckdb")
         self.sink.run("SET threads = 1")
 
@@ -56,7 +55,6 @@ class PulledCopy:
 
     def pull(
         self,
-        number: int,
         cut: int | None = None,
         meanwhile: Mapping[int, Callable[[], None]] | None = None,
         dies_at: int | None = None,
@@ -77,23 +75,20 @@ class PulledCopy:
             if requests == cut:
                 raise SimulatedCrash
 
-        for shop in self.service.ask(self.key, "shops")["data"]:
-            self.begun.setdefault(shop["shopId"], number)
         self.sink.dies_at, self.sink.after_it = dies_at, after_it
         with self._client(before) as client:
-            puller = self.puller(client, self.sink, Options(limit=self.limit, pages_per_batch=2))
+            puller = self.puller(client, self.sink, Options(limit=self.limit, pages_per_batch=2, commit_sec=0))
             try:
                 puller.run()
             except SimulatedCrash:
                 """Only committed data survives, as after a real crash."""
             finally:
-                puller.close()
                 self.sink.dies_at = None
 
     def reconcile(self) -> None:
         with self._client(lambda: None) as client:
-            for difference in Reconciler(client, self.sink, fix=True, limit=self.limit).run():
-                assert difference.is_fixed
+            differences = list(Reconciler(client, self.sink, limit=self.limit).run())
+        assert differences == [], "a pull has missed something"
 
     def _client(self, before: Callable[[], None]) -> Client:
         return Client("http://service/ext/v1", self.key, transport=InProcess(self.service, before))

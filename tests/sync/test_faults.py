@@ -113,7 +113,7 @@ def a_change_behind_the_puller(machine: SyncMachine) -> None:
     begin(machine)
     one_by_one(machine, 6)
     change = machine.later([bill(0, void=True)])
-    machine.copies[0].pull(machine.number, meanwhile={4: change})
+    machine.copies[0].pull(meanwhile={4: change})
 
 
 def two_jobs_read_one_list(machine: SyncMachine) -> None:

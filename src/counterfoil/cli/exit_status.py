@@ -29,7 +29,7 @@ class ExitStatus(Struct, frozen=True):
     @property
     def can_retry(self) -> bool:
         """Whether the next run may succeed without human intervention. A wrong key, for example, must be replaced."""
-        return self.exit_code in (0, QUOTA_SPENT, UNREACHABLE) or self.status == "target"
+        return self.exit_code in (0, QUOTA_SPENT, UNREACHABLE) or self.status in ("target", "then")
 
 
 EXPECTED_ERRORS = (CounterfoilError, SinkError, CopyMismatch, KeyboardInterrupt)
@@ -57,7 +57,9 @@ def print_error(outcome: ExitStatus, resume_note: str) -> None:
     """Print the error to standard error, followed by `resume_note` if the work can be resumed."""
     if outcome.error:
         click.echo(f"counterfoil: {' '.join(outcome.error.split())}", err=True)
-    if outcome.status == "interrupted" or (outcome.exit_code and outcome.can_retry and outcome.status != "target"):
+    if outcome.status == "interrupted" or (
+        outcome.exit_code and outcome.can_retry and outcome.status not in ("target", "then")
+    ):
         print_note(resume_note)
 
 

@@ -32,7 +32,7 @@ COMMANDS = {
     "import": "Convert POS exports, or a POS database, into source records.",
     "generate": "Write realistic source records for testing.",
     "schema": "Print the JSON Schema of a kind of source record.",
-    "pull": "Keep a copy in DuckDB, Parquet or PostgreSQL up to date.",
+    "pull": "Keep a copy in DuckDB, SQLite, Parquet or PostgreSQL up to date.",
     "reconcile": "Compare a copy with the service and fix differences.",
     "mcp": "Let an assistant ask questions about a copy (MCP).",
     "shops": "List the loaded shops and how busy they are today.",

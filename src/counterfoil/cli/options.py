@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
+from counterfoil.cli.json_option import json_option as json_option  # noqa: PLC0414 - commands import it from here
 from counterfoil.settings import BY_NAME, Settings, SettingsError, load
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def setting_option(name: str, kind: Any = str, metavar: str | None = None) -> Callable[[Any], Any]:

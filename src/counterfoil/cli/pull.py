@@ -1,6 +1,7 @@
 """`counterfoil pull`: keep a copy of everything a key can read."""
 
 import time
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, date
 
@@ -16,11 +17,15 @@ from counterfoil.cli.exit_status import (
     print_error,
     sigterm_as_interrupt,
 )
-from counterfoil.cli.main import INTERRUPTED
-from counterfoil.cli.options import json_option
+from counterfoil.cli.json_option import json_option
+from counterfoil.cli.main import FAILED, INTERRUPTED
 from counterfoil.cli.pull_progress import pull_progress
+from counterfoil.cli.pull_then import FollowUp, command_words
+from counterfoil.cli.pull_thread import run_interruptibly
 from counterfoil.cli.remote import Remote, duration, remote_options, since_option
-from counterfoil.cli.terminal import print_fields, print_json
+from counterfoil.cli.terminal import print_fields, print_json, print_note
+from counterfoil.client.calls import MAX_FEED_LIMIT
+from counterfoil.client.errors import Stopped
 from counterfoil.client.pages import Tally
 from counterfoil.client.pull import Options, Puller
 from counterfoil.client.sinks.opening import private_files
@@ -43,7 +48,12 @@ class PullReport(Struct):
 
 @click.command()
 @remote_options
-@since_option("How far back to read a new shop. [default: stops after 12 empty months]")
+@since_option("Copy only bills of this day and later, and bills without a date. [default: all bills]")
+@click.option(
+    "--shops",
+    metavar="IDS",
+    help="Copy only these shops: IDs separated by commas, or * for all. [default: all shops]",
+)
 @click.option(
     "--members-every",
     type=duration,
@@ -51,15 +61,26 @@ class PullReport(Struct):
     help="How often to read all members again. [default: in every run; with --every, once a day]",
 )
 @click.option("--every", type=duration, metavar="TIME", help="Keep running and pull at this interval: 30s, 5m, 1h, 1d.")
-@click.option("--limit", type=click.IntRange(1, 200), default=200, show_default=True, help="Rows per page.")
+@click.option(
+    "--then",
+    "follow_up",
+    type=command_words,
+    metavar="CMD",
+    help="Run this command, without a shell, after each run that changed the copy.",
+)
+@click.option(
+    "--limit", type=click.IntRange(1, MAX_FEED_LIMIT), default=MAX_FEED_LIMIT, show_default=True, help="Rows per page."
+)
 @click.option("--adopt", is_flag=True, help="Continue a copy that was made from another address or with another key.")
 @json_option
 def command(
     *,
     remote: Remote,
     since: date | None,
+    shops: str | None,
     members_every: float | None,
     every: float | None,
+    follow_up: list[str] | None,
     limit: int,
     adopt: bool,
     as_json: bool,
@@ -72,17 +93,29 @@ def command(
     1 failed.
     """
     members_interval = members_every if members_every is not None else ONE_DAY_SEC if every else 0.0
-    options = Options(since=since, members_every_sec=members_interval, limit=limit, adopt=adopt)
+    options = Options(since=since, shops=_shop_ids(shops), members_every_sec=members_interval, limit=limit, adopt=adopt)
     with sigterm_as_interrupt():
-        report = pull_once(remote, options)
-        _print_report(report, as_json)
+        report = _run(remote, options, follow_up, as_json)
+        if report.outcome.status != "target":
+            _warn_if_readable(remote)
         while every is not None and report.outcome.can_retry:
             _wait_for_next_run(report, every)
-            next_report = pull_once(remote, structs.replace(options, adopt=False))
-            next_report.outcome = _retry_sooner(report.outcome, next_report.outcome)
-            report = next_report
-            _print_report(report, as_json)
+            before = report.outcome
+            report = _run(remote, structs.replace(options, adopt=False), follow_up, as_json)
+            report.outcome = _retry_sooner(before, report.outcome)
     exit_with(report.outcome.exit_code)
+
+
+def _run(remote: Remote, options: Options, follow_up: list[str] | None, as_json: bool) -> PullReport:
+    """Run one pull, print its report, and run the command of `--then` if the copy has changed."""
+    report = pull_once(remote, options)
+    _print_report(report, as_json)
+    if follow_up and report.tally.has_changes and report.outcome.status != "interrupted":
+        failure = FollowUp(follow_up, report.target).run(report.tally)
+        if failure and not report.outcome.exit_code:
+            report.outcome = ExitStatus("then", FAILED, failure)
+            print_error(report.outcome, "")
+    return report
 
 
 def pull_once(remote: Remote, options: Options) -> PullReport:
@@ -90,20 +123,58 @@ def pull_once(remote: Remote, options: Options) -> PullReport:
     began = time.perf_counter()
     report = PullReport(remote.destination.display_name, Tally())
     try:
-        with (
-            private_files(),
-            closing(remote.destination.open()) as sink,
-            remote.client() as client,
-            pull_progress() as show,
-        ):
-            puller = Puller(client, sink, options, show)
-            report.tally = puller.tally
-            with closing(puller):
-                puller.run()
+        with private_files(), pull_progress() as show:
+            run_interruptibly(_Run(remote, options, report, show))
     except EXPECTED_ERRORS as error:
         report.outcome = exit_status(error)
     report.seconds = time.perf_counter() - began
     return report
+
+
+class _Run:
+    """One pull, from opening the target to closing it."""
+
+    def __init__(
+        self, remote: Remote, options: Options, report: PullReport, on_progress: Callable[[Tally], None]
+    ) -> None:
+        self._remote = remote
+        self._options = options
+        self._report = report
+        self._on_progress = on_progress
+        self._puller: Puller | None = None
+        self._is_stopping = False
+
+    def run(self) -> None:
+        with closing(self._remote.destination.open()) as sink, self._remote.client() as client:
+            self._puller = puller = Puller(client, sink, self._options, self._on_progress)
+            self._report.tally = puller.tally
+            if self._is_stopping:
+                raise Stopped
+            puller.run()
+
+    def stop(self) -> None:
+        self._is_stopping = True
+        if self._puller is not None:
+            self._puller.stop()
+
+
+def _shop_ids(text: str | None) -> tuple[str, ...] | None:
+    """Return the shop IDs of `--shops`. An empty tuple stands for all shops."""
+    if text is None:
+        return None
+    ids = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not ids:
+        raise click.UsageError("--shops needs at least one shop ID, or * for all shops.")
+    return () if ids == ("*",) else ids
+
+
+def _warn_if_readable(remote: Remote) -> None:
+    if remote.destination.readable_by_others():
+        name = remote.destination.display_name
+        print_note(
+            f"other users of this machine can read {name}, which may contain personal data. "
+            f"To prevent this, run `chmod go-rwx {name}`."
+        )
 
 
 # --- repeated runs -----------------------------------------------------------------
@@ -134,6 +205,8 @@ def _print_report(report: PullReport, as_json: bool) -> None:
         print_json(_view(report))
     elif report.tally.requests:
         print_fields(_summary(report))
+    for shop_id in report.tally.missing_shops:
+        print_note(f"the key does not cover shop {shop_id}, so the copy has no data from it.")
     print_error(report.outcome, "progress saved. Run the same command to resume.")
 
 
@@ -141,20 +214,23 @@ def _summary(report: PullReport) -> list[tuple[str, str]]:
     tally = report.tally
     rate = tally.bills_read / report.seconds if report.seconds else 0
     left = "" if tally.remaining is None else f", {tally.remaining:,} left today (Thailand time)"
+    bills = _counts(tally.bills_added, tally.bills_changed, tally.bills_removed, tally.bills_unchanged)
+    members = _counts(tally.members_added, tally.members_changed, tally.members_removed, tally.members_unchanged)
     pairs = [
         ("copy", report.target),
-        ("shops", f"{tally.shops_done:,} of {tally.shops:,} read"),
-        ("bills", f"{tally.bills_read:,} read, {tally.bills_written:,} written ({rate:,.0f}/s)"),
-        (
-            "members",
-            f"{tally.members_read:,} read, {tally.members_written:,} written, {tally.members_vanished:,} removed",
-        ),
+        ("shops", f"{tally.shops:,}"),
+        ("bills", f"{bills} ({rate:,.0f} read/s)"),
+        ("members", members),
         ("requests", f"{tally.requests:,}{left}"),
         ("time", f"{report.seconds:.1f} s"),
     ]
     if tally.out_of_scope:
-        pairs.append(("out of scope", f"{tally.out_of_scope:,} shops or bases left the key's scope during the run"))
+        pairs.append(("out of scope", f"{tally.out_of_scope:,} bases left the key's scope during the run"))
     return pairs
+
+
+def _counts(added: int, changed: int, removed: int, unchanged: int) -> str:
+    return f"{added:,} added, {changed:,} changed, {removed:,} removed, {unchanged:,} unchanged"
 
 
 def _view(report: PullReport) -> dict[str, object]:
@@ -166,9 +242,16 @@ def _view(report: PullReport) -> dict[str, object]:
         "shopsRead": tally.shops_done,
         "billsRead": tally.bills_read,
         "billsWritten": tally.bills_written,
+        "billsAdded": tally.bills_added,
+        "billsChanged": tally.bills_changed,
+        "billsUnchanged": tally.bills_unchanged,
+        "billsRemoved": tally.bills_removed,
         "membersRead": tally.members_read,
         "membersWritten": tally.members_written,
-        "membersGone": tally.members_vanished,
+        "membersAdded": tally.members_added,
+        "membersChanged": tally.members_changed,
+        "membersUnchanged": tally.members_unchanged,
+        "membersGone": tally.members_removed,
         "requests": tally.requests,
         "requestsLeft": tally.remaining,
         "seconds": round(report.seconds, 3),

@@ -1,6 +1,8 @@
 """Two-line progress display of a pull: progress, rate and time left, and below them the current shop or base."""
 
+import math
 import sys
+import time
 from collections.abc import Iterable
 
 from rich.console import Console, RenderableType
@@ -12,16 +14,14 @@ from counterfoil.client.pages import Tally
 
 # No rate is shown for this long after the start, because it would be unreliable.
 MIN_RATE_SEC = 0.2
-# Once this share of the work is done, the remaining time can be estimated.
-MIN_ESTIMATE_SHARE = 0.02
-FIELDS = ("speed", "allowance", "left")
+FIELDS = ("speed", "allowance")
 
 
 class PullDisplay(Progress):
     """Progress display that disappears when the work is done, because the summary follows."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._reading = ""  # Set this first, because super().__init__() may already draw.
+        self._tally = Tally()  # Set this first, because super().__init__() may already draw.
         super().__init__(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
@@ -31,31 +31,29 @@ class PullDisplay(Progress):
             transient=True,
             expand=True,
         )
-        self._task = self.add_task("connecting", total=None, speed="", allowance="", left="")
+        self._task = self.add_task("connecting", total=None, speed="", allowance="")
 
     def show(self, tally: Tally) -> None:
+        self._tally = tally
         elapsed = self.tasks[0].elapsed or 0.0
-        self._reading = tally.reading
-        self.update(
-            self._task,
-            description=stage(tally),
-            total=1.0 if tally.share_done else None,
-            completed=tally.share_done,
-            speed=speed(tally, elapsed),
-            allowance=allowance(tally),
-            left=time_left(tally, elapsed),
-        )
+        self.update(self._task, description=stage(tally), speed=speed(tally, elapsed), allowance=allowance(tally))
 
     def get_renderables(self) -> Iterable[RenderableType]:
         yield self.make_tasks_table(self.tasks)
-        # Wrapped in Text because a shop's name may look like markup.
-        yield Text(f"  {self._reading}", style="dim", no_wrap=True, overflow="ellipsis")
+        # Wrapped in Text because the ID of a shop may look like markup.
+        line = waiting(self._tally, time.monotonic()) or self._tally.reading
+        yield Text(f"  {line}", style="dim", no_wrap=True, overflow="ellipsis")
 
 
 def stage(tally: Tally) -> str:
-    if tally.shops_done < tally.shops:
-        return f"shop {tally.shops_done + 1:,} of {tally.shops:,}"
-    return "members" if tally.bases else "shops"
+    return "reading members" if tally.bases else "reading bills"
+
+
+def waiting(tally: Tally, now: float) -> str:
+    """Say what the client waits for, and for how long. The display is drawn several times a second."""
+    if not tally.waiting_for:
+        return ""
+    return f"waiting for {tally.waiting_for}: next request in {max(0, math.ceil(tally.waiting_until - now))} s"
 
 
 def speed(tally: Tally, elapsed: float) -> str:
@@ -66,13 +64,3 @@ def speed(tally: Tally, elapsed: float) -> str:
 
 def allowance(tally: Tally) -> str:
     return "" if tally.remaining is None else f"quota left: {tally.remaining:,}"
-
-
-def time_left(tally: Tally, elapsed: float) -> str:
-    """Estimate the time left from the time taken so far."""
-    if tally.share_done < MIN_ESTIMATE_SHARE:
-        return ""
-    seconds = elapsed * (1 - tally.share_done) / tally.share_done
-    if seconds < 90:
-        return f"{seconds:.0f} s left"
-    return f"{seconds / 60:.0f} min left" if seconds < 5400 else f"{seconds / 3600:.1f} h left"

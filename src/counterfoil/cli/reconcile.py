@@ -16,7 +16,7 @@ from counterfoil.cli.exit_status import (
     print_error,
     sigterm_as_interrupt,
 )
-from counterfoil.cli.options import json_option
+from counterfoil.cli.json_option import json_option
 from counterfoil.cli.pull_progress import pull_progress
 from counterfoil.cli.remote import Remote, remote_options, since_option
 from counterfoil.cli.terminal import DisplayColumn, print_json, print_note, print_table
@@ -42,16 +42,15 @@ class Comparison(Struct):
 
 @click.command()
 @remote_options
-@since_option(
-    "How far back to compare. [default: before the copy's first day, stopping after 12 consecutive empty months]"
-)
+@since_option("How far back to compare. Bills without a date are then left out. [default: all days]")
 @click.option("--fix", is_flag=True, help="Replace the days that differ with the service's data.")
 @json_option
 def command(*, remote: Remote, since: date | None, fix: bool, as_json: bool) -> None:
     """Compare a copy with the service by shop and day, and list the days that differ.
 
-    This finds bills that the POS has removed, which a pull does not notice. Changes
-    since the last pull do not count as differences. Exit status: 0 equal or
+    A pull keeps the copy equal to the service, so differences are rare: for example,
+    rows that somebody has changed in the copy. Changes since the last pull do not
+    count as differences. Exit status: 0 equal or
     fixed, 3 days differ, 4 the day's quota is used up, 5 the service cannot be
     reached, 130 interrupted, 1 failed.
     """
@@ -94,10 +93,8 @@ def _print_report(comparison: Comparison, as_json: bool) -> None:
     elif comparison.tally.requests:
         if comparison.found:
             _print_differences(comparison.found)
-        for shop_id in comparison.unread:
-            print_note(
-                f"shop {shop_id} has not been fully pulled yet, so it was not compared; run `counterfoil pull` first."
-            )
+        if comparison.unread:
+            print_note("the first pull has not finished yet, so nothing was compared; run `counterfoil pull` first.")
         click.echo(_summary(comparison))
     print_error(
         comparison.outcome, "the days fixed so far are saved. Run the same command to start the comparison again."

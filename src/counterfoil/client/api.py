@@ -30,7 +30,11 @@ SYSTEM_ENVIRONMENT = Environment(time.monotonic, time.time, random.random)
 
 
 class Client:
-    """The blocking client. Unless `per_min` is given, it is read from the service. Threads may share a client."""
+    """The blocking client. Unless `per_min` is given, it is read from the service. Threads may share a client.
+
+    With `unpaced`, the rate limit is read only after this many calls, so that a short run needs no extra request.
+    `on_wait` is called before the client waits, with the reason and the seconds, and afterwards with "" and 0.
+    """
 
     def __init__(
         self,
@@ -38,6 +42,7 @@ class Client:
         key: str,
         *,
         per_min: int | None = None,
+        unpaced: int = 0,
         timeout_sec: float = TIMEOUT_SEC,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], object] | None = None,
@@ -50,6 +55,9 @@ class Client:
         self._closed = threading.Event()
         self._sleep = sleep or self._closed.wait
         self._environment = environment
+        self._unpaced = unpaced
+        self.requests = 0
+        self.on_wait: Callable[[str, float], None] = lambda _reason, _seconds: None
 
     def __enter__(self) -> Self:
         return self
@@ -111,7 +119,7 @@ class Client:
 
     def send(self, call: Call) -> HttpResponse:
         """Send a call of any kind and return the raw response."""
-        if not self._pace.has_limit:
+        if not self._pace.has_limit and self.requests >= self._unpaced:
             with self._limit_lock:
                 if not self._pace.has_limit:
                     self.usage()
@@ -133,8 +141,10 @@ class Client:
             match step:
                 case Send(call_to_send):
                     outcome = self._send(call_to_send)
-                case Sleep(seconds):
+                case Sleep(seconds, reason):
+                    self.on_wait(reason, seconds)
                     self._sleep(seconds)
+                    self.on_wait("", 0.0)
             if self._closed.is_set():
                 raise Unreachable("the client was closed during the call")
             try:
@@ -144,6 +154,7 @@ class Client:
                 return response
 
     def _send(self, call: Call) -> HttpResponse | NoResponse:
+        self.requests += 1
         try:
             return to_response(self._http.get(f"{self.base_url}/{call.path}", params=call.query))
         except httpx.HTTPError as error:
@@ -247,7 +258,7 @@ class AsyncClient:
             match step:
                 case Send(call_to_send):
                     outcome = await self._send(call_to_send)
-                case Sleep(seconds):
+                case Sleep(seconds, _):
                     await self._sleep(seconds)
             try:
                 step = steps.send(outcome)

@@ -13,6 +13,9 @@ from counterfoil.client import retry
 from counterfoil.client.errors import CounterfoilError, NotThisService, QuotaSpent, Refusal, Unreachable
 from counterfoil.client.pace import Pace
 
+# The reasons for waiting.
+RATE_LIMIT, FAILED_REQUEST = "the rate limit", "the service"
+
 
 class Call(Struct, frozen=True):
     """A GET request; `path` is relative to the base URL."""
@@ -26,7 +29,10 @@ class Send(Struct, frozen=True):
 
 
 class Sleep(Struct, frozen=True):
+    """Wait before the next attempt. `reason` says what for."""
+
     seconds: float
+    reason: str = ""
 
 
 class HttpResponse(Struct, frozen=True):
@@ -73,7 +79,7 @@ def conversation(call: Call, pace: Pace, environment: Environment) -> Generator[
     while True:
         wait = pace.reserve(environment.monotonic())
         if wait > 0:
-            yield Sleep(wait)
+            yield Sleep(wait, RATE_LIMIT)
             continue
         outcome = yield Send(call)
         if isinstance(outcome, HttpResponse) and outcome.status == 200:
@@ -83,8 +89,9 @@ def conversation(call: Call, pace: Pace, environment: Environment) -> Generator[
         match decision:
             case retry.Retry(pause_sec):
                 # Hitting the rate limit is not a failure, so it does not count as a failed attempt.
-                tries -= isinstance(error, Refusal) and error.code == "rate_limited"
-                yield Sleep(pause_sec)
+                is_rate_limit = isinstance(error, Refusal) and error.code == "rate_limited"
+                tries -= is_rate_limit
+                yield Sleep(pause_sec, RATE_LIMIT if is_rate_limit else FAILED_REQUEST)
             case _:
                 raise error
 

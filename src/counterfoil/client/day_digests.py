@@ -10,7 +10,7 @@ from msgspec import Struct
 from counterfoil.client import calls
 from counterfoil.client.api import Client
 from counterfoil.client.conversation import HttpResponse
-from counterfoil.client.errors import CounterfoilError, Refusal, is_bad_cursor
+from counterfoil.client.errors import CounterfoilError, is_bad_cursor
 from counterfoil.client.pages import MAX_RESTARTS
 from counterfoil.client.sinks import ShopDayTotals
 
@@ -45,14 +45,12 @@ class ServiceDigests:
         self._client = client
         self._count = count
 
-    def read(self, since: date | None) -> ByShopAndDay | None:
-        """Return all digests, or those from the day `since` on. Return None if the service has no such endpoint."""
+    def read(self, since: date | None) -> ByShopAndDay:
+        """Return all digests, or those from the day `since` on."""
         for _ in range(MAX_RESTARTS):
             try:
                 return self._read(since)
             except CounterfoilError as error:
-                if isinstance(error, Refusal) and error.status == 404:
-                    return None
                 if not is_bad_cursor(error):
                     raise
         raise CounterfoilError(

@@ -41,6 +41,10 @@ class CopyMismatch(Exception):
     """The copy was made from another address, with another key or by a newer release, or there is no copy."""
 
 
+class Stopped(Exception):
+    """The run was stopped on request. Everything that it had received is stored."""
+
+
 def is_bad_cursor(error: CounterfoilError) -> bool:
     """Return whether the cursor is not valid, for example because it expired or its row was removed."""
     return isinstance(error, Refusal) and error.code == "bad_cursor"

@@ -91,9 +91,9 @@ class MemberPass:
             if batch.is_first:
                 self._sink.open_pass(provider_id)
             rows = [bytes(row) for row in batch.latest.values()]
-            self._tally.members_written += self._sink.put_members(provider_id, rows)
+            self._tally.count_members(self._sink.put_members(provider_id, rows))
             if batch.is_last:
-                self._tally.members_vanished += self._sink.close_pass(provider_id, mark)
+                self._tally.members_removed += self._sink.close_pass(provider_id, mark)
             self._sink.save_state(pull_state.encode(state))
         self._tally.writing_sec += time.monotonic() - began
 

@@ -1,56 +1,47 @@
-"""Keep a copy of all shops, their bills (first by day, later by change), and all members of each base.
+"""Keep a copy of all shops and bills, from the change feed, and of all members of each base.
 
-The copy is complete because of the order of the steps (docs/sync.md): the mark
-for the next run is taken before the first page is read, rows and progress are
-committed together, and the mark advances only with the last page.
+Rows and the position in the feed are committed together, and elements are
+applied in the order of the feed, so the copy is what the feed says
+(docs/feed.md). A pass without a mark delivers everything. Bills that it does
+not deliver are deleted only at its end, so the copy is never empty in between.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 
-import msgspec
 from msgspec import Struct
 
 from counterfoil.client import calls, pull_state
 from counterfoil.client.api import Client
-from counterfoil.client.conversation import Call
-from counterfoil.client.errors import CounterfoilError, NotThisService, Refusal, is_bad_cursor
+from counterfoil.client.errors import CounterfoilError, NotThisService, Refusal, Stopped
+from counterfoil.client.feed import ChangePage, ChangeReader
+from counterfoil.client.feed_batch import FeedBatch, FeedGroup
 from counterfoil.client.members import MemberPass
-from counterfoil.client.pages import MAX_RESTARTS, Pages, RawPage, Tally
-from counterfoil.client.pull_state import Origin, ShopPass, ShopState, State
+from counterfoil.client.pages import MAX_RESTARTS, Pages, Tally
+from counterfoil.client.pull_state import Origin, State
 from counterfoil.client.sinks import Sink
 
-# Pages are written in batches, because a transaction takes longer than writing a page.
-PAGES_PER_BATCH = 25
-BATCH_BYTES = 16 * 1024 * 1024
+# Pages are written in batches, because writing a batch takes hardly longer than writing a page.
+PAGES_PER_BATCH = 20
+BATCH_BYTES = 32 * 1024 * 1024
+# Write a smaller batch if the next page takes this long, for example because of the rate limit.
 BATCH_SEC = 5.0
+# A transaction may contain several batches, because a commit takes as long as writing thousands of rows.
+COMMIT_SEC = 5.0
+MEMBER_LIMIT = 200
+MEMBER_PAGES_PER_BATCH = 25
 
 
 class Options(Struct, frozen=True, kw_only=True):
     since: date | None = None
+    shops: Sequence[str] | None = None
     members_every_sec: float = 0.0
-    limit: int = calls.MAX_LIMIT
+    limit: int = calls.MAX_FEED_LIMIT
     pages_per_batch: int = PAGES_PER_BATCH
+    commit_sec: float = COMMIT_SEC
     adopt: bool = False
-
-
-class ListedShop(Struct):
-    """The fields of a listed shop that a pull needs."""
-
-    shop_id: str = msgspec.field(name="shopId")
-    shop_name: str | None = msgspec.field(name="shopName", default=None)
-    provider_id: str | None = msgspec.field(name="providerId", default=None)
-
-
-class _BillDates(Struct):
-    bill_date: str | None = msgspec.field(name="billDate", default=None)
-    updated_at: str | None = msgspec.field(name="updatedAt", default=None)
-
-
-_decode_shop = msgspec.json.Decoder(ListedShop).decode
-_decode_bill_dates = msgspec.json.Decoder(_BillDates).decode
 
 
 class Puller:
@@ -66,157 +57,236 @@ class Puller:
         self._client = client
         self._sink = sink
         self._options = options or Options()
+        self._on_progress = on_progress
+        self._is_stopping = False
         self.tally = Tally()
-        self._pages = Pages(client, self.tally, on_progress)
+        client.on_wait = self._report_wait
 
-    def close(self) -> None:
-        self._pages.close()
+    def stop(self) -> None:
+        """Make `run` save what it has received and raise `Stopped`. Another thread may call this."""
+        self._is_stopping = True
+        self._client.close()
 
     def run(self) -> Tally:
         """Bring the copy up to date. If a run is interrupted, the next run continues where it stopped."""
         state = pull_state.decode(self._sink.state())
-        pull_state.record_origin(state, self._origin(), adopt=self._options.adopt)
-        self.tally.reading = "shops"
-        shops = self._pages.fetch(calls.SHOPS)
-        listed = [_decode_shop(row) for row in shops.data]
-        with self._transaction(state):
-            self._sink.put_shops([bytes(row) for row in shops.data], shops.server_time)
-        bases = list(dict.fromkeys(shop.provider_id for shop in listed if shop.provider_id))
-        self.tally.shops, self.tally.bases = len(listed), len(bases)
-        for shop in listed:
-            with self._skip_if_out_of_scope():
-                self._read_shop(state, shop, self._mark(shops))
-                self.tally.shops_done += 1
-        self._read_members(state, bases, shops.server_time)
-        self._sink.publish()
+        try:
+            self._check_origin(state)
+            pull_state.select(state, self._options.since, self._options.shops)
+            is_resumed = state.feed.cursor is not None
+            self._read_feed(state)
+            if is_resumed:
+                # The pass that was resumed began in an earlier run, so it lacks what has changed since then.
+                self._read_feed(state)
+            current_shops = self._sink.shop_ids() - self._sink.removed_shop_ids()
+            self.tally.shops = self.tally.shops_done = len(current_shops)
+            self._read_members(state)
+            self._sink.publish()
+        except CounterfoilError as error:
+            if self._is_stopping:
+                raise Stopped from error
+            raise
+        finally:
+            self.tally.requests = self._client.requests
         return self.tally
 
-    def _origin(self) -> Origin:
-        origin = origin_of(self._client)
-        self.tally.requests += 1
-        return origin
+    # --- the origin of the copy ----------------------------------------------------
 
-    def _mark(self, shops: RawPage) -> str:
-        """Return the mark for the next run. It was taken before the first page of bills, so no change is missed."""
-        return shops.server_time
+    def _check_origin(self, state: State) -> None:
+        """Raise `CopyMismatch` if this copy belongs to another address or key.
 
-    # --- bills ---------------------------------------------------------------------
-
-    def _read_shop(self, state: State, shop: ListedShop, mark: str) -> None:
-        """Finish the pass of an earlier run, if there is one, then read the changes up to `mark`."""
-        shop_state = state.shops.setdefault(shop.shop_id, ShopState())
-        while shop_state.mark != mark:
-            shop_pass = self._next_pass(shop_state, mark)
-            for rows, after in self._batches(shop, shop_pass, mark):
-                shop_state.shop_pass = after
-                shop_state.mark = shop_state.mark if after else shop_pass.mark
-                with self._transaction(state):
-                    self.tally.bills_written += self._sink.put_bills(shop.shop_id, rows)
-
-    def _next_pass(self, shop: ShopState, mark: str) -> ShopPass:
-        if shop.shop_pass:
-            return pull_state.without_stale_cursor(shop.shop_pass, mark)
-        if shop.mark:
-            return pull_state.increment(mark, shop.mark)
-        return pull_state.first_pass(mark, self._options.since)
-
-    def _batches(
-        self, shop: ListedShop, shop_pass: ShopPass, mark: str
-    ) -> Iterator[tuple[list[bytes], ShopPass | None]]:
-        """Yield batches of rows, each with the resulting pass. The next page is fetched while a batch is written."""
-        batch = _BillBatch()
-        restarts = 0
-        current: ShopPass | None = shop_pass
-        pending = self._pages.start(_call(shop.shop_id, shop_pass, self._options.limit))
-        while current is not None:
-            self._report_reading(shop, current)
+        A mark or cursor is valid only for the lineage of the key that received
+        it. So if the service accepts the position of the copy, the key is the
+        right one, or was made from it by rotation.
+        """
+        known, feed = state.origin, state.feed
+        if self._options.adopt or known is None:
+            state.origin = origin_of(self._client)
+            if known is not None and known != state.origin:
+                for base in state.bases.values():
+                    base.cursor = None
+            return
+        if known.url != self._client.base_url or (feed.mark is None and feed.cursor is None):
+            pull_state.require_origin(known, origin_of(self._client))
+        elif pull_state.selects_anew(state, self._options.since, self._options.shops):
+            # The position is about to be dropped, so find out before whether the service accepts it.
             try:
-                page = self._pages.wait_for(pending)
-            except CounterfoilError as error:
-                restarts += 1
-                if not is_bad_cursor(error) or restarts > MAX_RESTARTS:
-                    # Save the rows read so far, so that the next run does not read them again.
-                    yield batch.rows, current
+                self._client.send(calls.changes(since=feed.mark, cursor=feed.cursor, limit=1))
+            except Refusal as refusal:
+                if refusal.code not in ("bad_cursor", "mark_expired"):
                     raise
-                current = pull_state.restarted(current)
+                if refusal.code == "bad_cursor":
+                    pull_state.require_origin(known, origin_of(self._client))
+            state.origin = origin_of(self._client)
+
+    # --- the feed ------------------------------------------------------------------
+
+    def _read_feed(self, state: State) -> None:
+        for _ in range(MAX_RESTARTS):
+            try:
+                self._finish_pass(state)
+            except Refusal as refusal:
+                self._recover(state, refusal)
             else:
-                batch.add(self._rows_to_write(current, page))
-                current = pull_state.after_page(current, page.next_cursor, len(page.data), mark, self._options.since)
-            if current is not None:
-                pending = self._pages.start(_call(shop.shop_id, current, self._options.limit))
-            if current is None or batch.is_full(self._options.pages_per_batch):
-                yield batch.rows, current
-                batch = _BillBatch()
+                return
+        raise CounterfoilError(
+            f"the change feed had to be restarted {MAX_RESTARTS} times. Run `counterfoil pull` again later."
+        )
 
-    def _rows_to_write(self, shop_pass: ShopPass, page: RawPage) -> list[bytes]:
-        """Return the page's rows, except those whose day is covered by the day windows of this first pass."""
-        self.tally.bills_read += len(page.data)
-        reached = _decode_bill_dates(page.data[-1]).updated_at if page.data else None
-        self.tally.list_share_done = pull_state.share_done(shop_pass, reached, self._options.since)
-        if shop_pass.known_from is None:
-            return [bytes(row) for row in page.data]
-        return [
-            bytes(row) for row in page.data if not pull_state.is_covered(shop_pass, _decode_bill_dates(row).bill_date)
-        ]
-
-    def _report_reading(self, shop: ListedShop, shop_pass: ShopPass) -> None:
-        name = shop.shop_name or shop.shop_id
-        if shop_pass.first is not None:
-            self.tally.reading = f"{name}: {shop_pass.first} to {shop_pass.last}"
+    def _recover(self, state: State, refusal: Refusal) -> None:
+        """Decide how to continue after a refusal, or raise it again."""
+        feed = state.feed
+        if refusal.code == "not_found":
+            raise self._missing_feed(refusal) from refusal
+        if refusal.code not in ("bad_cursor", "mark_expired") or (feed.mark is None and feed.cursor is None):
+            raise refusal
+        origin = origin_of(self._client)
+        if refusal.code == "bad_cursor" and not self._options.adopt:
+            pull_state.require_origin(state.origin, origin)
+        if refusal.code == "bad_cursor" and feed.cursor is not None:
+            pull_state.restart_pass(state)
         else:
-            what = "changes" if shop_pass.known_from is None else "bills without a date"
-            self.tally.reading = f"{name}: {what}"
+            pull_state.start_anew(state)
+        # The origin is saved with the position, because without a position only the key's ID shows who may continue.
+        state.origin = origin
+        with self._transaction(state):
+            self._sink.expect_nothing()
+
+    def _missing_feed(self, refusal: Refusal) -> CounterfoilError:
+        """Return the error for a service without a feed. Other addresses have no usage report either."""
+        origin_of(self._client)
+        return NotThisService(
+            "the service has no change feed, which a pull needs. Ask its operator to upgrade it to API version 1.4.0 "
+            "or later.",
+            refusal.request_id,
+        )
+
+    def _finish_pass(self, state: State) -> None:
+        feed = state.feed
+        reader = ChangeReader(self._client, feed.mark, feed.cursor, self._options.limit)
+        self.tally.reading = "changes" if feed.mark else "all bills"
+        try:
+            is_finished = False
+            while not is_finished:
+                # No transaction is open while the client waits for the first page.
+                batch = self._next_batch(state, reader)
+                with self._transaction(state):
+                    batch = self._write_batches(state, reader, batch)
+                if batch.error is not None:
+                    raise batch.error
+                is_finished = batch.mark is not None
+        finally:
+            reader.close()
+
+    def _next_batch(self, state: State, reader: ChangeReader) -> FeedBatch:
+        """Read pages into a batch. After an error, the pages before it are kept, so that they are not read again."""
+        batch = FeedBatch(state.selection, is_full_pass=state.feed.mark is None)
+        while batch.pages < self._options.pages_per_batch and batch.bytes < BATCH_BYTES:
+            began = time.monotonic()
+            try:
+                page = reader.next_page(BATCH_SEC if batch.pages else None)
+                if self._is_stopping:
+                    raise CounterfoilError("the run was stopped")
+            except CounterfoilError as error:
+                batch.error = error
+                break
+            finally:
+                self.tally.waiting_sec += time.monotonic() - began
+            if page is None:
+                break
+            self._count(page)
+            batch.add_page(page)
+            state.feed.cursor = page.next_cursor
+            if page.mark is not None:
+                break
+        return batch
+
+    def _write_batches(self, state: State, reader: ChangeReader, batch: FeedBatch) -> FeedBatch:
+        """Write a batch, and further ones until it is time to commit. Return the last one."""
+        began = time.monotonic()
+        while True:
+            for group in batch.groups:
+                self._write(state, group, batch.time)
+            if batch.mark is not None:
+                self._end_pass(state, batch.mark, batch.time)
+            is_time = time.monotonic() - began >= self._options.commit_sec or not reader.has_next()
+            if batch.error is not None or batch.mark is not None or is_time:
+                return batch
+            batch = self._next_batch(state, reader)
+
+    def _count(self, page: ChangePage) -> None:
+        self.tally.requests = self._client.requests
+        self.tally.remaining = page.remaining
+        self._on_progress(self.tally)
+
+    def _write(self, state: State, group: FeedGroup, now: str) -> None:
+        """Apply a group of elements to the copy."""
+        began = time.monotonic()
+        self._sink.expect_bills(group.full_shops)
+        self._sink.put_shops(list(group.shops.values()))
+        self._sink.remove_shops(group.removed_shops, now)
+        self.tally.bills_removed += self._sink.remove_bills(group.removed)
+        self.tally.count_bills(self._sink.put_bills(group.bills))
+        self.tally.bills_read += len(group.bills) + group.left_out
+        self.tally.shops_changed += len(group.shops) + len(group.removed_shops)
+        if state.feed.mark is None:
+            state.feed.delivered += [*group.shops, *group.removed_shops]
+        self.tally.writing_sec += time.monotonic() - began
+        if group.shop_id:
+            self.tally.reading = f"shop {group.shop_id}"
+        self._on_progress(self.tally)
+
+    def _end_pass(self, state: State, mark: str, now: str) -> None:
+        """Delete what a full pass did not deliver, and take the mark."""
+        self.tally.bills_removed += self._sink.drop_undelivered()
+        if state.feed.mark is None:
+            selection = state.selection
+            others = self._sink.shop_ids() - set(state.feed.delivered)
+            self.tally.bills_removed += self._sink.forget_shops(
+                sorted(shop_id for shop_id in others if not selection.has_shop(shop_id))
+            )
+            # The key no longer covers these shops. Their bills stay.
+            self._sink.remove_shops(sorted(filter(selection.has_shop, others)), now)
+            self.tally.missing_shops = sorted(set(selection.shops or ()) - set(state.feed.delivered))
+        state.feed = pull_state.FeedState(mark=mark, as_of=now)
 
     # --- members -------------------------------------------------------------------
 
-    def _read_members(self, state: State, bases: list[str], mark: str) -> None:
-        member_pass = MemberPass(
-            self._pages, self._sink, self.tally, self._options.limit, self._options.pages_per_batch
-        )
+    def _read_members(self, state: State) -> None:
+        pages = Pages(self._client, self.tally, self._on_progress)
+        limit = min(MEMBER_LIMIT, self._options.limit)
+        batch = min(MEMBER_PAGES_PER_BATCH, self._options.pages_per_batch)
+        member_pass = MemberPass(pages, self._sink, self.tally, limit, batch)
+        bases = self._sink.bases()
+        self.tally.bases = len(bases)
+        now = state.feed.as_of or ""  # It is set, because the pass through the feed has ended.
         for provider_id in bases:
             with self._skip_if_out_of_scope():
-                member_pass.read(state, provider_id, mark, self._options.members_every_sec)
+                member_pass.read(state, provider_id, now, self._options.members_every_sec)
                 self.tally.bases_done += 1
 
     @contextmanager
     def _skip_if_out_of_scope(self) -> Iterator[None]:
-        """Skip a shop or base that has left the key's scope since the shops were listed."""
-        self.tally.list_share_done = 0.0
+        """Skip a base that has left the key's scope since the pass through the feed."""
         try:
             yield
         except Refusal as refusal:
-            if refusal.code not in ("shop_not_in_scope", "provider_not_in_scope"):
+            if refusal.code != "provider_not_in_scope":
                 raise
             self.tally.out_of_scope += 1
 
-    # --- writing -------------------------------------------------------------------
+    # --- writing and waiting ---------------------------------------------------------
 
     @contextmanager
     def _transaction(self, state: State) -> Iterator[None]:
         """Commit rows and progress in one transaction."""
-        began = time.monotonic()
         with self._sink.transaction():
             yield
             self._sink.save_state(pull_state.encode(state))
-        self.tally.writing_sec += time.monotonic() - began
 
-
-class _BillBatch:
-    """Rows to be written in one transaction."""
-
-    def __init__(self) -> None:
-        self.rows: list[bytes] = []
-        self._pages = 0
-        self._bytes = 0
-        self._began = time.monotonic()
-
-    def add(self, rows: list[bytes]) -> None:
-        self.rows += rows
-        self._pages += 1
-        self._bytes += sum(map(len, rows))
-
-    def is_full(self, pages: int) -> bool:
-        return self._pages >= pages or self._bytes > BATCH_BYTES or time.monotonic() - self._began > BATCH_SEC
+    def _report_wait(self, reason: str, seconds: float) -> None:
+        self.tally.waiting_for, self.tally.waiting_until = reason, time.monotonic() + seconds
+        self._on_progress(self.tally)
 
 
 def origin_of(client: Client) -> Origin:
@@ -231,9 +301,3 @@ def origin_of(client: Client) -> Origin:
             ) from refusal
         raise
     return Origin(client.base_url, usage["keyId"], usage["scope"])
-
-
-def _call(shop_id: str, shop_pass: ShopPass, limit: int) -> Call:
-    if shop_pass.since is not None:
-        return calls.bills(shop_id, updated_since=shop_pass.since, limit=limit, cursor=shop_pass.cursor)
-    return calls.bills(shop_id, first=shop_pass.first, last=shop_pass.last, limit=limit, cursor=shop_pass.cursor)

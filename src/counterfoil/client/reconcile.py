@@ -1,13 +1,12 @@
 """Compare a copy with the service, shop by shop and day by day, and fix differences.
 
-A pull by lists does not notice bills that the POS has removed: the service
-just stops returning them. Bills that changed since the last pull do not count
-as different, because the next pull reads them. The service's digests show which
-days differ; if the service has no digests, every day is read.
+The service's digests show which days differ; only these are read. Bills that
+changed or were removed since the last pull do not count as different, because
+the next pull reads them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TypeVar
 
@@ -18,13 +17,15 @@ from counterfoil.client import calls, pull_state
 from counterfoil.client.api import Client
 from counterfoil.client.conversation import Call, HttpResponse
 from counterfoil.client.day_digests import ServiceDigests, consecutive
-from counterfoil.client.errors import CopyMismatch, CounterfoilError, is_bad_cursor
-from counterfoil.client.models import Shop
+from counterfoil.client.errors import CopyMismatch, CounterfoilError, NotThisService, Refusal, is_bad_cursor
+from counterfoil.client.feed import ChangePage, Element, decode_feed_page
 from counterfoil.client.pages import MAX_RESTARTS, RawPage, Tally
 from counterfoil.client.pull import origin_of
-from counterfoil.client.pull_state import EMPTY_WINDOWS
-from counterfoil.client.sinks import CopiedBill, Sink
-from counterfoil.client.sinks.newest import instant_us
+from counterfoil.client.pull_state import State
+from counterfoil.client.sinks import BillKey, CopiedBill, Sink
+from counterfoil.domain.calendar import EPOCH
+
+_MICROSECOND = timedelta(microseconds=1)
 
 
 class Totals(Struct, frozen=True):
@@ -97,105 +98,123 @@ class Reconciler:
         self.days = 0
 
     def run(self) -> Iterator[Difference]:
-        """Yield differences as they are found. Shops that no pull has finished reading are listed in `unread`."""
+        """Yield differences as they are found. If the first pull is not finished, all shops are in `unread`."""
         state = pull_state.decode(self._sink.state())
         if state.origin is None:
             raise CopyMismatch("there is no copy to compare. Run `counterfoil pull` first.")
-        pull_state.record_origin(state, origin_of(self._client), adopt=False)
-        shops = self._client.shop_page()
-        self.tally.shops, self.tally.requests = len(shops.data), 2
-        newest = pull_state.latest_day(shops.server_time)
-        differing = self._differing_days(newest)
-        for shop in shops.data:
-            known = state.shops.get(shop["shopId"])
-            if known is None or known.mark is None:
-                self.unread.append(shop["shopId"])
-            elif differing is None:
-                yield from self._shop(shop, known.mark, newest)
-            else:
-                yield from self._shop_by_digests(shop, known.mark, differing.get(shop["shopId"], set()))
+        self._require_origin(state)
+        if state.feed.mark is None:
+            self.unread += sorted(self._sink.shop_ids())
+            return
+        differing = self._differing_days(state)
+        self.tally.shops = len(differing)
+        yield from self._undated(state, sorted(shop_id for shop_id, days in differing.items() if None in days))
+        for shop_id, days in sorted(differing.items()):
+            yield from self._shop(state, shop_id, days - {None})
             self.tally.shops_done += 1
         if self._fix:
             self._sink.publish()
 
-    # --- by digests ------------------------------------------------------------------
+    def _require_origin(self, state: State) -> None:
+        """Raise `CopyMismatch` if the copy was made with a key of another lineage, or from another address."""
+        known, feed = state.origin, state.feed
+        if known is None or known.url != self._client.base_url or (feed.mark is None and feed.cursor is None):
+            pull_state.require_origin(known, origin_of(self._client))
+            return
+        try:
+            self._feed_page(calls.changes(since=feed.mark, cursor=feed.cursor, limit=1))
+        except Refusal as refusal:
+            if refusal.code == "mark_expired":
+                raise CopyMismatch(
+                    "the copy is too old to be compared, or the service was restored from a backup. "
+                    "Run `counterfoil pull` first."
+                ) from refusal
+            if is_bad_cursor(refusal):
+                raise pull_state.mismatch(known, origin_of(self._client)) from refusal
+            if refusal.code == "not_found":
+                origin_of(self._client)
+                raise NotThisService(
+                    "the service has no change feed. It needs API version 1.4.0 or later."
+                ) from refusal
+            raise
 
-    def _differing_days(self, newest: date) -> dict[str, set[str | None]] | None:
-        """Return the days of each shop whose digests differ, or None if the service has no digests.
-
-        A pull that starts at a given day reads no bills dated after `newest`,
-        because only a till with a wrong clock creates such bills. Later days
-        are therefore compared only if the pull has no start day.
-        """
+    def _differing_days(self, state: State) -> dict[str, set[str | None]]:
+        """Return the days of each shop whose digests differ. Days that the copy leaves out are not compared."""
         self.tally.reading = "digests"
+        selection = state.selection
         service = ServiceDigests(self._client, self._count).read(self._since)
-        if service is None:
-            return None
         copy = self._sink.day_totals(self._since)
-        self.days = len(service.keys() | copy.keys())
+        left_out = self._sink.removed_shop_ids()
+        compared = {
+            (shop_id, day)
+            for shop_id, day in service.keys() | copy.keys()
+            if selection.has_shop(shop_id)
+            and selection.has_day(day)
+            # The service does not return the bills of a shop that left the key's scope. The copy keeps them.
+            and not (shop_id in left_out and (shop_id, day) not in service)
+        }
+        self.days = len(compared)
         differing: dict[str, set[str | None]] = {}
-        for shop_id, day in service.keys() | copy.keys():
-            is_read = self._since is None or day is None or day <= newest.isoformat()
-            if is_read and service.get((shop_id, day)) != copy.get((shop_id, day)):
+        for shop_id, day in compared:
+            if service.get((shop_id, day)) != copy.get((shop_id, day)):
                 differing.setdefault(shop_id, set()).add(day)
         return differing
 
-    def _shop_by_digests(self, shop: Shop, mark: str, differing: set[str | None]) -> Iterator[Difference]:
+    # --- the days that differ ------------------------------------------------------
+
+    def _shop(self, state: State, shop_id: str, differing: set[str | None]) -> Iterator[Difference]:
         """Read only the days that differ, and compare their bills."""
-        shop_id, name = shop["shopId"], shop["shopName"] or shop["shopId"]
         service_days: dict[str, _Bills] = {}
         copy_days: dict[str, list[CopiedBill]] = {}
         for first, last in consecutive(day for day in differing if day is not None):
-            self.tally.reading = f"{name}: {first} to {last}"
-            service_days |= self._service_bills(self._window(shop_id, first, last))
+            self.tally.reading = f"shop {shop_id}: {first} to {last}"
+            try:
+                service_days |= self._service_bills(self._window(shop_id, first, last))
+            except Refusal as refusal:
+                if refusal.code != "shop_not_in_scope":
+                    raise
+                return  # The shop has left the key's scope since the last pull, and the next pull marks it.
             copy_days |= self._sink.bills_of_days(shop_id, first, last)
-        yield from self._compare(shop_id, mark, service_days, copy_days)
-        if None in differing or self._since is not None:
-            # Digests that start at a given day do not include undated bills.
-            self.tally.reading = f"{name}: bills without a date"
-            yield from self._undated(shop_id, mark)
+        yield from self._compare(state, shop_id, service_days, copy_days)
 
-    # --- by windows, if the service has no digests ---------------------------------------
-
-    def _shop(self, shop: Shop, mark: str, newest: date) -> Iterator[Difference]:
-        shop_id, empty = shop["shopId"], 0
-        name = shop["shopName"] or shop_id
-        last: date | None = newest
-        while last is not None:
-            first = pull_state.window_start(last, self._since)
-            self.tally.reading = f"{name}: {first} to {last}"
-            service_days = self._service_bills(self._window(shop_id, first, last))
-            yield from self._compare(shop_id, mark, service_days, self._sink.bills_of_days(shop_id, first, last))
-            self.days += (last - first).days + 1
-            empty = 0 if service_days else empty + 1
-            last = self._next_window_end(shop_id, first, empty)
-        self.tally.reading = f"{name}: bills without a date"
-        yield from self._undated(shop_id, mark)
-
-    def _next_window_end(self, shop_id: str, first: date, empty: int) -> date | None:
-        """Return the last day of the next window, or None at the end.
-
-        After 12 empty windows, skip to the latest earlier day with a bill in the copy.
-        """
-        if first <= (self._since or date.min):
-            return None
-        if self._since is None and empty >= EMPTY_WINDOWS:
-            return self._sink.latest_day_before(shop_id, first)
-        return first - timedelta(days=1)
+    def _undated(self, state: State, shop_ids: list[str]) -> Iterator[Difference]:
+        """Compare the undated bills of these shops. Only a full pass through the feed returns all of them."""
+        if not shop_ids:
+            return
+        self.tally.reading = "bills without a date"
+        found: dict[str, dict[str, bytes]] = {shop_id: {} for shop_id in shop_ids}
+        for element in self._feed(None):
+            if element.type == "bill" and element.shop_id in found:
+                head = _decode_bill(element.bill)
+                if head.bill_date is None:
+                    found[element.shop_id][head.id] = bytes(element.bill)
+        pending = self._pending(state)
+        for shop_id, rows in found.items():
+            service = {bill_id: _bill(_decode_bill(row)) for bill_id, row in rows.items()}
+            copy = {bill.id: bill for bill in self._sink.undated_bills(shop_id)}
+            service, copy = pending.without(shop_id, service), pending.without(shop_id, copy)
+            if service != copy:
+                if self._fix:
+                    kept = {bill_id: row for bill_id, row in rows.items() if bill_id in service}
+                    self._overwrite_bills(shop_id, kept, set(copy) - set(service))
+                yield _difference(shop_id, None, service, copy, is_fixed=self._fix)
 
     # --- comparing -----------------------------------------------------------------
 
     def _compare(
-        self, shop_id: str, mark: str, service_days: Mapping[str, _Bills], copy_days: Mapping[str, list[CopiedBill]]
+        self, state: State, shop_id: str, service_days: Mapping[str, _Bills], copy_days: Mapping[str, list[CopiedBill]]
     ) -> Iterator[Difference]:
         held = {day: {bill.id: bill for bill in bills} for day, bills in copy_days.items()}
         listed = {bill_id for bills in service_days.values() for bill_id in bills}
         differing_days = [
             day for day in sorted({*service_days, *held}) if service_days.get(day, {}) != held.get(day, {})
         ]
-        pending = self._changed_since(shop_id, mark) if differing_days else set()
+        if not differing_days:
+            return
+        pending = self._pending(state)
         for day in differing_days:
-            service, copy = _without(service_days.get(day, {}), pending), _without(held.get(day, {}), pending)
+            service = pending.without(shop_id, service_days.get(day, {}))
+            copy = pending.without(shop_id, held.get(day, {}))
             if service == copy:
                 continue
             if self._fix:
@@ -203,25 +222,17 @@ class Reconciler:
                 self._fix_day(shop_id, day, set(copy) - listed)
             yield _difference(shop_id, day, service, copy, is_fixed=self._fix)
 
-    def _undated(self, shop_id: str, mark: str) -> Iterator[Difference]:
-        """Compare undated bills, which are in no window. Those without an `updatedAt` are in no list at all."""
-        since = pull_state.start_of_day(self._since)
-        rows = self._read_list(self._changes(shop_id, since), lambda head, row: None if head.bill_date else bytes(row))
-        service = {bill_id: _bill(_decode_bill(row)) for bill_id, row in rows.items()}
-        copy = {bill.id: bill for bill in self._sink.undated_bills(shop_id, since)}
-        if service == copy:
-            return
-        pending = self._changed_since(shop_id, mark)
-        service, copy = _without(service, pending), _without(copy, pending)
-        if service == copy:
-            return
-        if self._fix:
-            self._overwrite_bills(shop_id, rows, set(copy) - set(service))
-        yield _difference(shop_id, None, service, copy, is_fixed=self._fix)
-
-    def _changed_since(self, shop_id: str, mark: str) -> set[str]:
-        """Return the IDs of the bills that the next pull will read. Call this last, to include the latest changes."""
-        return set(self._read_list(self._changes(shop_id, mark), lambda head, _: head.id))
+    def _pending(self, state: State) -> "_Pending":
+        """Return the changes that the next pull will read. Call this last, to include the latest changes."""
+        pending = _Pending()
+        for element in self._feed(state.feed.mark):
+            if element.full is True or element.in_scope is False:
+                pending.shops.add(element.shop_id)
+            if element.type == "bill":
+                pending.bills.add((element.shop_id, _decode_bill(element.bill).id))
+            elif element.type == "billRemoved":
+                pending.bills.add((element.shop_id, element.id))
+        return pending
 
     # --- fixing --------------------------------------------------------------------
 
@@ -233,16 +244,28 @@ class Reconciler:
 
     def _overwrite_bills(self, shop_id: str, rows: Mapping[str, bytes], removed_ids: set[str]) -> None:
         with self._sink.transaction():
-            self._sink.drop_bills(shop_id, sorted(removed_ids - set(rows)))
-            self._sink.put_bills(shop_id, list(rows.values()), replace=True)
+            self._sink.remove_bills([(shop_id, bill_id) for bill_id in sorted(removed_ids | set(rows))])
+            self._sink.put_bills(list(rows.values()))
 
     # --- reading -------------------------------------------------------------------
 
     def _window(self, shop_id: str, first: date, last: date) -> Call:
         return calls.bills(shop_id, first=first, last=last, limit=self._limit)
 
-    def _changes(self, shop_id: str, since: str) -> Call:
-        return calls.bills(shop_id, updated_since=since, limit=self._limit)
+    def _feed(self, since: str | None) -> Iterator[Element]:
+        """Yield the elements of a pass through the feed. The position of the copy does not change."""
+        call = calls.changes(since=since)
+        while True:
+            page = self._feed_page(call)
+            yield from page.data
+            if page.next_cursor is None:
+                return
+            call = calls.next_page(call, page.next_cursor)
+
+    def _feed_page(self, call: Call) -> ChangePage:
+        response = self._client.send(call)
+        self._count(response)
+        return calls.decode_body(response, decode_feed_page)
 
     def _service_bills(self, call: Call) -> dict[str, _Bills]:
         """Return the service's bills of a window, by day."""
@@ -290,12 +313,23 @@ class Reconciler:
             call = calls.next_page(call, page.next_cursor)
 
 
+class _Pending:
+    """Changes that the copy does not have yet: bills, and shops that join or leave the key's scope."""
+
+    def __init__(self) -> None:
+        self.shops: set[str] = set()
+        self.bills: set[BillKey] = set()
+
+    def without(self, shop_id: str, bills: _Bills) -> _Bills:
+        """Return the bills that are not among these changes."""
+        if shop_id in self.shops:
+            return {}
+        return {bill_id: bill for bill_id, bill in bills.items() if (shop_id, bill_id) not in self.bills}
+
+
 def _bill(head: _ComparedFields) -> CopiedBill:
-    return CopiedBill(head.id, instant_us(head.updated_at), head.amounts.net, head.status == "void", head.amounts.tip)
-
-
-def _without(bills: _Bills, ids: set[str]) -> _Bills:
-    return {bill_id: bill for bill_id, bill in bills.items() if bill_id not in ids}
+    changed = None if head.updated_at is None else (datetime.fromisoformat(head.updated_at) - EPOCH) // _MICROSECOND
+    return CopiedBill(head.id, changed, head.amounts.net, head.status == "void", head.amounts.tip)
 
 
 def _difference(shop_id: str, day: str | None, service: _Bills, copy: _Bills, *, is_fixed: bool) -> Difference:

@@ -142,6 +142,13 @@ PROMOTIONS = Table(
         *_columns(DECIMAL, "amount"),
     ),
 )
+
+
+def promotions_of(kind: str) -> Table:
+    """Return the table as it is filled from the list of one kind."""
+    return Table(PROMOTIONS.name, PROMOTIONS.columns, each=(("amounts", kind),))
+
+
 MEMBERS = Table(
     "members",
     (
@@ -184,7 +191,7 @@ def json_schema(tables: Sequence[Table]) -> JsonSchema:
     for table in tables:
         if table is PROMOTIONS:
             for kind in PROMOTION_KINDS:
-                _add_columns(_list_at(root, ("amounts", kind)), table)
+                _add_columns(_list_at(root, promotions_of(kind).each[0]), table)
             continue
         node = root
         for step in table.each:

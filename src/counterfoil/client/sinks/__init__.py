@@ -8,9 +8,20 @@ from typing import Protocol
 
 from msgspec import Struct
 
+BillKey = tuple[str, str]
+
 
 class SinkError(Exception):
     """The target cannot be used. The message says why."""
+
+
+def missing_package(error: ImportError) -> SinkError:
+    """Return the error for a package that is not installed."""
+    return SinkError(
+        f"the package {error.name} is not installed; it is part of the `pull` extra. "
+        "In a clone of Counterfoil, run `pip install '.[pull]'`. "
+        "To install from a wheel, run `pip install 'FILE.whl[pull]'`."
+    )
 
 
 class CopiedBill(Struct, frozen=True):
@@ -33,8 +44,16 @@ class ShopDayTotals(Struct, frozen=True):
     hash: str
 
 
+class Written(Struct, frozen=True):
+    """How many of the rows passed to a sink were new, different, and equal to the stored ones."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+
+
 class Sink(Protocol):
-    """A copy. Each row is passed as the raw JSON of one element of a response."""
+    """A copy. Each row is passed as the raw JSON of one object of a response. Bills are identified by shop and ID."""
 
     def transaction(self) -> AbstractContextManager[None]:
         """Commit everything that is written inside the context, or roll it back if an error is raised."""
@@ -43,20 +62,44 @@ class Sink(Protocol):
 
     def save_state(self, state: bytes) -> None: ...
 
-    def put_shops(self, rows: Sequence[bytes], now: str) -> None:
-        """Store all shops. Mark shops in the copy that are not among them as removed."""
+    def put_shops(self, rows: Sequence[bytes]) -> None:
+        """Upsert shops, and clear their `removed_at`."""
 
-    def put_bills(self, shop_id: str, rows: Sequence[bytes], *, replace: bool = False) -> int:
-        """Upsert bills and return the number written. Unless `replace` is set, skip bills that are not newer."""
+    def remove_shops(self, shop_ids: Sequence[str], now: str) -> None:
+        """Mark shops as removed. A shop that is not in the copy is added without a name."""
+
+    def shop_ids(self) -> set[str]:
+        """Return all shops of the copy, including those that are marked as removed."""
+
+    def removed_shop_ids(self) -> set[str]:
+        """Return the shops that are marked as removed."""
+
+    def forget_shops(self, shop_ids: Sequence[str]) -> int:
+        """Delete shops with all their rows, and return the number of deleted bills."""
+
+    def bases(self) -> list[str]:
+        """Return the bases of the shops that are not marked as removed."""
+
+    def put_bills(self, rows: Sequence[bytes]) -> Written:
+        """Upsert bills. No bill may have a later version in the copy."""
+
+    def remove_bills(self, keys: Sequence[BillKey]) -> int:
+        """Delete bills, and return how many of them were in the copy."""
+
+    def expect_bills(self, shop_ids: Sequence[str]) -> None:
+        """Record all bills of these shops as not delivered. `put_bills` and `remove_bills` clear the record."""
+
+    def expect_nothing(self) -> None:
+        """Clear the record of bills that were not delivered."""
+
+    def drop_undelivered(self) -> int:
+        """Delete the bills that are still recorded as not delivered, and return their number."""
 
     def open_pass(self, provider_id: str) -> None:
         """Begin a pass over the base: clear the list of members that were seen."""
 
-    def put_members(self, provider_id: str, rows: Sequence[bytes]) -> int:
-        """Upsert members, mark them as seen by the current pass, and return the number of new and changed ones.
-
-        No member may be in `rows` twice.
-        """
+    def put_members(self, provider_id: str, rows: Sequence[bytes]) -> Written:
+        """Upsert members and mark them as seen by the current pass. No member may be in `rows` twice."""
 
     def close_pass(self, provider_id: str, now: str) -> int:
         """Mark the members of the base that the pass has not seen as removed, and return their number."""
@@ -64,16 +107,10 @@ class Sink(Protocol):
     def bills_of_days(self, shop_id: str, first: date, last: date) -> dict[str, list[CopiedBill]]:
         """Return the bills of these days, by day."""
 
+    def undated_bills(self, shop_id: str) -> list[CopiedBill]: ...
+
     def day_totals(self, since: date | None) -> dict[tuple[str, str | None], ShopDayTotals]:
         """Return totals by shop and day, from the day `since` on. If it is None, include all days and undated bills."""
-
-    def undated_bills(self, shop_id: str, since: str) -> list[CopiedBill]:
-        """Return the undated bills that changed at or after an instant."""
-
-    def latest_day_before(self, shop_id: str, day: date) -> date | None:
-        """Return the last day before this one on which the copy has a bill, or None."""
-
-    def drop_bills(self, shop_id: str, ids: Sequence[str]) -> None: ...
 
     def publish(self) -> None:
         """Make the written rows visible to readers, if committing them is not enough."""

@@ -7,39 +7,31 @@ from typing import Any
 
 import duckdb
 
-from counterfoil.client.sinks import SinkError
-from counterfoil.client.sinks.sql import Rows, SqlSink, escape_quotes
-from counterfoil.client.tables import Kind, Table, json_schema
-
-# This is enough for batches of ordinary bills. Each thread of the JSON reader takes 32 MB, even for a small file.
-MEMORY_MB = 112
-THREADS = 2
-# Default maximum row size of the reader. Longer rows raise both this limit and the memory limit.
-ROW_BYTES = 4 * 1024 * 1024
+from counterfoil.client.sinks import SinkError, json_rows
+from counterfoil.client.sinks.json_rows import JsonRows
+from counterfoil.client.sinks.sql import Rows, SqlSink, column_names
+from counterfoil.client.sinks.views import DUCKDB_VIEWS
+from counterfoil.client.tables import Table
 
 # The magic bytes of a DuckDB file, which follow the checksum of its first block.
 MAGIC_OFFSET, MAGIC = 8, b"DUCK"
+# The log is merged into the file when it has this size. The default of 16 MB would do so in almost every transaction.
+CHECKPOINT_AT = "1GB"
+_EXISTING = """
+    SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = current_schema() AND NOT internal
+    UNION ALL SELECT view_name, '' FROM duckdb_views() WHERE NOT internal
+"""
 
 
 class DuckDBSink(SqlSink):
     """A copy in a DuckDB file. DuckDB's file lock prevents a second writer."""
 
-    TYPES = {  # noqa: RUF012 - never modified
-        Kind.TEXT: "VARCHAR",
-        Kind.TEXTS: "VARCHAR[]",
-        Kind.DECIMAL: "DECIMAL(38,6)",
-        Kind.QUANTITY: "DECIMAL(38,18)",
-        Kind.INTEGER: "BIGINT",
-        Kind.FLAG: "BOOLEAN",
-        Kind.INSTANT: "TIMESTAMPTZ",
-        Kind.DAY: "DATE",
-    }
-    # DuckDB reads the JSON number 8935002455.22 as 8935002455.219999. Reading it as text keeps the digits exact.
-    _READ_AS = {**TYPES, Kind.DECIMAL: "VARCHAR", Kind.QUANTITY: "VARCHAR"}  # noqa: RUF012
+    TYPES = json_rows.TYPES
+    VIEWS = DUCKDB_VIEWS
 
     def __init__(self, path: Path) -> None:
+        super().__init__()
         self._scratch = path.with_name(f"{path.name}.scratch")
-        self._longest = ROW_BYTES
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _require_duckdb(path)
@@ -55,12 +47,8 @@ class DuckDBSink(SqlSink):
     def _set_up(self) -> None:
         # We hold the file's lock, so anything left in the scratch folder is from a pull that was killed.
         shutil.rmtree(self._scratch, ignore_errors=True)
-        self._scratch.mkdir(mode=0o700)
-        self.run(f"SET threads = {THREADS}")
-        self.run(f"SET memory_limit = '{MEMORY_MB}MB'")
-        self.run(f"SET temp_directory = '{escape_quotes(str(self._scratch))}'")
-        self.run("SET preserve_insertion_order = false")
-        self.run("SET TimeZone = 'UTC'")
+        self._json = JsonRows(self.run, self._scratch)
+        self.run(f"SET checkpoint_threshold = '{CHECKPOINT_AT}'")
         self.make_tables()
 
     def close(self) -> None:
@@ -74,47 +62,19 @@ class DuckDBSink(SqlSink):
             raise SinkError(f"DuckDB: {_first_line(error)}") from error
 
     def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
-        scratch = self._scratch / "rows.ndjson"
-        try:
-            with scratch.open("wb") as out:
-                out.writelines(line for row in rows for line in (row, b"\n"))
-        except OSError as error:
-            raise SinkError(f"cannot write {scratch}: {error.strerror}") from error
-        longest = max(map(len, rows), default=0) + 2
-        if longest > self._longest:
-            self._longest = longest
-            self.run(f"SET memory_limit = '{MEMORY_MB + 16 * longest // 1024**2}MB'")
-        fields = ", ".join(f"{name}: '{self._type(node)}'" for name, node in json_schema(tables).items())
-        self.run(
-            f"CREATE OR REPLACE TEMPORARY TABLE incoming AS SELECT * FROM read_json('{escape_quotes(str(scratch))}', "
-            f"format = 'newline_delimited', maximum_object_size = {self._longest}, columns = {{{fields}}})"
-        )
+        self._json.read(rows, tables)
 
-    def field(self, row: str, path: tuple[str, ...], kind: Kind) -> str:
-        at = ".".join(f'"{part}"' for part in (row, *path))
-        return f"CAST({at} AS {self.TYPES[kind]})" if self._READ_AS[kind] != self.TYPES[kind] else at
+    def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
+        self.run(f"INSERT INTO {target} ({column_names(table)}) {self._json.select(table, supplied)}")
 
-    def each(self, source: str, lists: Sequence[tuple[str, ...]]) -> tuple[str, str]:
-        """Unnest the lists. The outer row is passed through as one struct, so that its fields keep their names."""
-        source = f"(SELECT {source} AS outer_row FROM {source})"
-        for depth, path in enumerate(lists, 1):
-            owner = "outer_row" if depth == 1 else f"e{depth - 1}"
-            at = self.field(owner, path, Kind.TEXTS)
-            source = f"(SELECT *, unnest({at}) AS e{depth}, generate_subscripts({at}, 1) AS n{depth} FROM {source})"
-        return source, f"e{len(lists)}"
+    def existing(self) -> Rows:
+        return self.run(_EXISTING)
 
     def microseconds(self, column: str) -> str:
         return f"epoch_us({column})"
 
     def hash_number(self, text: str) -> str:
         return f"CAST('0x' || substr(md5({text}), 1, 15) AS HUGEINT)"
-
-    def _type(self, node: Any) -> str:
-        if isinstance(node, Kind):
-            return self._READ_AS[node]
-        if isinstance(node, list):
-            return f"{self._type(node[0])}[]"
-        return "STRUCT(" + ", ".join(f'"{name}" {self._type(inner)}' for name, inner in node.items()) + ")"
 
 
 def _require_duckdb(path: Path) -> None:

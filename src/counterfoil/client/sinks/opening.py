@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from counterfoil.client.sinks import Sink, SinkError
+from counterfoil.client.sinks import Sink, missing_package
 
 POSTGRES = ("postgresql://", "postgres://")
-TARGET_KINDS = "a file ending in .duckdb, a folder ending in / (Parquet), or postgresql://..."
+SQLITE_SUFFIXES = (".sqlite", ".sqlite3", ".db")
+TARGET_KINDS = "a file ending in .duckdb or .sqlite, a folder ending in / (Parquet), or postgresql://..."
 
 
 class Destination(Struct, frozen=True):
@@ -32,15 +33,15 @@ class Destination(Struct, frozen=True):
         """Return whether the target exists. A database is assumed to exist, because only its server knows."""
         return not isinstance(self.location, Path) or self.location.exists()
 
+    def readable_by_others(self) -> bool:
+        """Return whether the copy is a file or folder that other users of this machine can read."""
+        return isinstance(self.location, Path) and self.exists() and bool(self.location.stat().st_mode & 0o044)
+
     def _import_engine(self) -> Any:
         try:
             return import_module(f"counterfoil.client.sinks.{self.module}")
         except ImportError as error:
-            raise SinkError(
-                f"the package {error.name} is not installed; it is part of the `pull` extra. "
-                "In a clone of Counterfoil, run `pip install '.[pull]'`. "
-                "To install from a wheel, run `pip install 'FILE.whl[pull]'`."
-            ) from error
+            raise missing_package(error) from error
 
 
 @contextmanager
@@ -69,6 +70,8 @@ def parse_destination(name: str) -> Destination:
         return Destination(f"{path}/", "parquet", "ParquetSink", path)
     if path.suffix == ".duckdb":
         return Destination(str(path), "duckdb", "DuckDBSink", path)
+    if path.suffix in SQLITE_SUFFIXES:
+        return Destination(str(path), "sqlite", "SQLiteSink", path)
     raise ValueError(f"{name!r} is not a valid target. Use {TARGET_KINDS}")
 
 

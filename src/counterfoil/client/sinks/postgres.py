@@ -1,4 +1,4 @@
-"""A copy in PostgreSQL. Rows are sent as jsonb with COPY, and SQL extracts the columns."""
+"""A copy in PostgreSQL. DuckDB parses the rows and writes CSV files, which are sent with COPY."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,25 +6,17 @@ from typing import Any
 import psycopg
 
 from counterfoil.client.sinks import SinkError
-from counterfoil.client.sinks.sql import Rows, SqlSink, escape_quotes
+from counterfoil.client.sinks.converter import RowConverter
+from counterfoil.client.sinks.schema import INDEXES
+from counterfoil.client.sinks.sql import Rows, SqlSink, column_names
 from counterfoil.client.tables import Kind, Table
 
-_INDEXES = (
-    "CREATE UNIQUE INDEX IF NOT EXISTS bills_identity ON bills (shop_id, id)",
-    "CREATE INDEX IF NOT EXISTS bills_by_day ON bills (shop_id, bill_date)",
-    "CREATE INDEX IF NOT EXISTS bill_items_of_bill ON bill_items (shop_id, bill_id)",
-    "CREATE INDEX IF NOT EXISTS item_options_of_bill ON item_options (shop_id, bill_id)",
-    "CREATE INDEX IF NOT EXISTS payments_of_bill ON payments (shop_id, bill_id)",
-    "CREATE INDEX IF NOT EXISTS promotions_of_bill ON promotions (shop_id, bill_id)",
-    "CREATE UNIQUE INDEX IF NOT EXISTS members_identity ON members (member_id)",
-    "CREATE INDEX IF NOT EXISTS coupons_of_member ON coupons (member_id)",
-    "CREATE INDEX IF NOT EXISTS pull_seen_of_base ON pull_seen (provider_id)",
-)
-# Fields of a bill, shop or member that are repeated in the rows made from its nested lists.
-_PARENT_FIELDS = ("shopId", "id", "memberId")
 # Two pulls into one schema would overwrite each other's work. If a pull is killed, its connection ends, which releases
 # the lock.
 _LOCK = "SELECT pg_advisory_lock(hashtext('counterfoil pull'), hashtext(current_schema()))"
+_EXISTING = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
+# This stands for NULL in the CSV. A text with the same letters is quoted.
+NULL_TEXT = "\\N"
 _SETTINGS = ("SET lock_timeout = 0", "SET TimeZone = 'UTC'", "SET client_min_messages = warning")
 
 
@@ -40,8 +32,11 @@ class PostgresSink(SqlSink):
         Kind.INSTANT: "timestamptz",
         Kind.DAY: "date",
     }
+    INDEXES = INDEXES
 
     def __init__(self, url: str) -> None:
+        super().__init__()
+        self._converter = RowConverter()
         try:
             self._db = psycopg.connect(url, autocommit=True)
         except psycopg.Error as error:
@@ -61,11 +56,10 @@ class PostgresSink(SqlSink):
         for setting in _SETTINGS:
             self.run(setting)
         self.make_tables()
-        for index in _INDEXES:
-            self.run(index)
 
     def close(self) -> None:
         self._db.close()
+        self._converter.close()
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
         try:
@@ -74,44 +68,35 @@ class PostgresSink(SqlSink):
         except psycopg.Error as error:
             raise SinkError(f"PostgreSQL: {_first_line(error)}") from error
 
-    def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:  # noqa: ARG002 - jsonb needs no schema
-        self.run("DROP TABLE IF EXISTS incoming")
-        self.run("CREATE TEMPORARY TABLE incoming (j jsonb)")
+    def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
+        self._converter.read(rows, tables)
+
+    def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
+        statement = f"COPY {target} ({column_names(table)}) FROM STDIN (FORMAT csv, NULL '{NULL_TEXT}')"
         try:
-            with self._db.cursor() as cursor, cursor.copy("COPY incoming FROM STDIN") as copy:
-                for row in rows:
-                    copy.write_row((row.decode(),))
+            with self._db.cursor() as cursor, cursor.copy(statement) as copy:
+                for block in self._converter.csv(table, supplied, _convert, NULL_TEXT):
+                    copy.write(block)
         except psycopg.Error as error:
             raise SinkError(f"PostgreSQL: {_first_line(error)}") from error
 
-    def field(self, row: str, path: tuple[str, ...], kind: Kind) -> str:
-        if row == "outer_row":
-            return f'outer_row."{path[0]}"'
-        owner = "".join(f"->'{escape_quotes(part)}'" for part in path[:-1])
-        document = row if row.startswith("e") else f"{row}.j"
-        if kind is Kind.TEXTS:
-            at = f"{document}{owner}->'{escape_quotes(path[-1])}'"
-            return f"CASE jsonb_typeof({at}) WHEN 'array' THEN ARRAY(SELECT jsonb_array_elements_text({at})) END"
-        text = f"{document}{owner}->>'{escape_quotes(path[-1])}'"
-        return f"({text})" if kind is Kind.TEXT else f"({text})::{self.TYPES[kind]}"
-
-    def each(self, source: str, lists: Sequence[tuple[str, ...]]) -> tuple[str, str]:
-        # Extract the parent's fields once per row, because every access to a large document decompresses it again.
-        parents = ", ".join(f"""j->>'{name}' AS "{name}\"""" for name in _PARENT_FIELDS)
-        joined = f"(SELECT j, {parents} FROM {source} OFFSET 0) AS outer_row"
-        for depth, path in enumerate(lists, 1):
-            owner = "outer_row.j" if depth == 1 else f"e{depth - 1}"
-            at = owner + "".join(f"->'{escape_quotes(part)}'" for part in path)
-            joined += (
-                f" CROSS JOIN LATERAL jsonb_array_elements({at}) WITH ORDINALITY AS list{depth}(e{depth}, n{depth})"
-            )
-        return joined, f"e{len(lists)}"
+    def existing(self) -> Rows:
+        return self.run(_EXISTING)
 
     def microseconds(self, column: str) -> str:
         return f"CAST(extract(epoch FROM {column}) * 1000000 AS bigint)"
 
     def hash_number(self, text: str) -> str:
         return f"('x' || substr(md5({text}), 1, 15))::bit(60)::bigint"
+
+
+def _convert(value: str, kind: Kind) -> str:
+    """Return SQL for DuckDB that writes a list as an array literal of PostgreSQL."""
+    if kind is not Kind.TEXTS:
+        return value
+    quoted = """'"' || replace(replace(x, '\\', '\\\\'), '"', '\\"') || '"'"""
+    elements = f"list_transform({value}, lambda x: CASE WHEN x IS NULL THEN 'NULL' ELSE {quoted} END)"
+    return f"'{{' || array_to_string({elements}, ',') || '}}'"
 
 
 def _with_driver_placeholders(statement: str) -> str:

@@ -1,18 +1,23 @@
-"""The code that all SQL sinks share. Subclasses implement how an engine extracts values and unnests lists.
+"""The code that all SQL sinks share. Subclasses implement how an engine receives the rows of a response.
 
-Rows are put into a temporary table `incoming` unchanged, and INSERT ...
-SELECT statements fill the copy's tables from it. Rows that have not changed
-are not written, so the sink knows which tables changed.
+`read` parses the objects of a response, and `fill` inserts the rows of one
+table that are made from them. Everything else is SQL that all engines
+understand. Shops and members that have not changed are not written, so the
+sink knows which tables changed.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
-from counterfoil.client.sinks import CopiedBill, ShopDayTotals, SinkError
-from counterfoil.client.sinks.newest import is_newer, latest_bills
+import msgspec
+from msgspec import Struct
+
+from counterfoil.client.sinks import BillKey, CopiedBill, ShopDayTotals, SinkError, Written
+from counterfoil.client.sinks.schema import definitions, missing_statements
 from counterfoil.client.tables import (
     BILLS,
     CATEGORIES,
@@ -23,48 +28,45 @@ from counterfoil.client.tables import (
     PROMOTIONS,
     SHOPS,
     TABLES,
-    Column,
     Kind,
     Table,
+    promotions_of,
 )
 
 Rows = list[tuple[Any, ...]]
 
-# Columns that hold an element's index in its list, outermost list first.
-_NUMBERS = {
-    "categories": ("position",),
-    "bill_items": ("line",),
-    "item_options": ("line", "position"),
-    "payments": ("position",),
-    "coupons": ("position",),
-}
-_OWN_TABLES = (
-    "CREATE TABLE IF NOT EXISTS pull_state (one INTEGER, state VARCHAR)",
-    "CREATE TABLE IF NOT EXISTS pull_seen (provider_id VARCHAR, member_id VARCHAR)",
-)
-_EXISTING_TABLES = """
-    SELECT table_name FROM information_schema.tables
-    WHERE table_schema = current_schema() AND table_name IN ({names})
-"""
-_COLUMNS = """
-    SELECT column_name FROM information_schema.columns
-    WHERE table_schema = current_schema() AND table_name = ?
-"""
+# Columns of a bill that identify it and its version.
+VERSIONS = Table("bills", tuple(column for column in BILLS.columns if column.name in ("shop_id", "id", "updated_at")))
 _SELECT_BILLS = (
-    "SELECT CAST(bill_date AS VARCHAR), id, {changed}, net, status = 'void', tip FROM bills WHERE shop_id = ?"
+    "SELECT CAST(bill_date AS {text}), id, {changed}, net, status = 'void', tip FROM bills WHERE shop_id = ?"
 )
 # docs/digests.md shows the same query to integrators.
 _DAY_TOTALS = """
-    SELECT shop_id, CAST(bill_date AS VARCHAR), count(*), sum(CASE WHEN status = 'void' THEN 1 ELSE 0 END),
-        coalesce(sum(net), 0), coalesce(sum(tip), 0), CAST(sum({hash}) AS VARCHAR)
+    SELECT shop_id, CAST(bill_date AS {text}), count(*), sum(CASE WHEN status = 'void' THEN 1 ELSE 0 END),
+        {net}, {tip}, {hash}
     FROM bills {days} GROUP BY shop_id, bill_date
 """
+# How many pairs of values are passed to one statement.
+_PAIRS_PER_STATEMENT = 400
+
+
+class _BillIdentity(Struct):
+    id: str
+    shop_id: str = msgspec.field(name="shopId")
+
+
+_decode_identity = msgspec.json.Decoder(_BillIdentity).decode
 
 
 class SqlSink(ABC):
     """The copy's tables in an SQL engine. Statements are written with `?` for values."""
 
-    TYPES: dict[Kind, str]
+    TYPES: Mapping[Kind, str]
+    INDEXES: Mapping[str, tuple[str, ...]] = {}
+    VIEWS: Mapping[str, str] = {}
+
+    def __init__(self) -> None:
+        self._has_undelivered = False
 
     # --- methods that each engine implements --------------------------------------
 
@@ -74,15 +76,11 @@ class SqlSink(ABC):
 
     @abstractmethod
     def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
-        """Put rows of a response into the temporary table `incoming`, with at least the fields that the tables use."""
+        """Parse the objects of a response, at least the fields that these tables use."""
 
     @abstractmethod
-    def field(self, row: str, path: tuple[str, ...], kind: Kind) -> str:
-        """Return SQL for the value at a path in `row`, in the column's type."""
-
-    @abstractmethod
-    def each(self, source: str, lists: Sequence[tuple[str, ...]]) -> tuple[str, str]:
-        """Return a FROM source with a row per element of nested lists (numbered n1, n2), and the element's name."""
+    def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
+        """Insert the table's rows that `read` has parsed into `target`. `supplied` has SQL for some columns."""
 
     @abstractmethod
     def microseconds(self, column: str) -> str:
@@ -93,7 +91,15 @@ class SqlSink(ABC):
         """Return SQL for the first 15 hexadecimal digits of a text's MD5 digest, as a number."""
 
     @abstractmethod
+    def existing(self) -> Rows:
+        """Return the names of all tables in the target with each of their columns, and of views with any column."""
+
+    @abstractmethod
     def close(self) -> None: ...
+
+    def sum_of(self, expression: str) -> str:
+        """Return SQL for an exact sum, as text or as a number."""
+        return f"coalesce(sum({expression}), 0)"
 
     def changed(self, *tables: Table) -> None:  # noqa: B027 - subclasses may override it
         """Hook: called inside the transaction that changed these tables."""
@@ -104,26 +110,21 @@ class SqlSink(ABC):
     # --- the copy ------------------------------------------------------------------
 
     def make_tables(self) -> None:
-        names = ", ".join(f"'{name}'" for name in ("pull_state", *(table.name for table in TABLES)))
-        found = {row[0] for row in self.run(_EXISTING_TABLES.format(names=names))}
-        if found and "pull_state" not in found:
+        """Create the tables, columns and views that do not exist. Usually they all do, so one query is enough."""
+        found: dict[str, set[str]] = {}
+        for name, column in self.existing():
+            found.setdefault(name, set()).add(column)
+        foreign = sorted(table.name for table in TABLES if table.name in found)
+        if foreign and "pull_state" not in found:
             raise SinkError(
-                f"the target already has a table `{min(found)}` that was not created by a pull. Choose another target."
+                f"the target already has a table `{foreign[0]}` that was not created by a pull. Choose another target."
             )
-        with self.transaction():
-            for statement in _OWN_TABLES:
-                self.run(statement)
-            for table in TABLES:
-                columns = ", ".join(f'"{column.name}" {self.TYPES[column.kind]}' for column in table.columns)
-                self.run(f"CREATE TABLE IF NOT EXISTS {table.name} ({columns})")
-                self._add_missing_columns(table)
-
-    def _add_missing_columns(self, table: Table) -> None:
-        """Add the columns that are missing because an older release created the table."""
-        present = {row[0] for row in self.run(_COLUMNS, [table.name])}
-        for column in table.columns:
-            if column.name not in present:
-                self.run(f'ALTER TABLE {table.name} ADD COLUMN "{column.name}" {self.TYPES[column.kind]}')
+        missing = list(missing_statements(found, self.TYPES, self.INDEXES, self.VIEWS))
+        if missing:
+            with self.transaction():
+                for statement in missing:
+                    self.run(statement)
+        self._has_undelivered = bool(self.run("SELECT 1 FROM pull_undelivered LIMIT 1"))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -132,6 +133,7 @@ class SqlSink(ABC):
             yield
             self.run("COMMIT")
         except BaseException:
+            self._has_undelivered = True  # It may be so again after the rollback.
             with suppress(SinkError):  # Report the original error, not the one that the rollback raises.
                 self.run("ROLLBACK")
             raise
@@ -144,42 +146,76 @@ class SqlSink(ABC):
         self.run("DELETE FROM pull_state")
         self.run("INSERT INTO pull_state VALUES (1, ?)", [state.decode()])
 
-    # --- shops and members -----------------------------------------------------------
+    # --- shops ---------------------------------------------------------------------
 
-    def put_shops(self, rows: Sequence[bytes], now: str) -> None:
+    def put_shops(self, rows: Sequence[bytes]) -> None:
+        if not rows:
+            return
         self.read(rows, (SHOPS, CATEGORIES))
-        listed = self._incoming_keys("shopId")
-        vanished = self.run(
-            f"UPDATE shops SET removed_at = CAST(? AS {self.TYPES[Kind.INSTANT]}) "
-            f"WHERE removed_at IS NULL AND shop_id NOT IN {listed} RETURNING 1",
-            [now],
-        )
-        if self._merge(SHOPS, "shop_id", listed, {"removed_at": "NULL"}) or vanished:
+        if any(self._merge(SHOPS, "shop_id", {"removed_at": "NULL"})):
             self.changed(SHOPS)
-        if self._merge(CATEGORIES, "shop_id", listed):
+        if any(self._merge(CATEGORIES, "shop_id", parents="SELECT shop_id FROM staged_shops")):
             self.changed(CATEGORIES)
+
+    def remove_shops(self, shop_ids: Sequence[str], now: str) -> None:
+        instant = self.instant_of(now)
+        for shop_id in shop_ids:
+            if not self.run("SELECT 1 FROM shops WHERE shop_id = ?", [shop_id]):
+                self.run(f"INSERT INTO shops (shop_id, removed_at) VALUES (?, {instant})", [shop_id, now])
+            self.run(
+                f"UPDATE shops SET removed_at = {instant} WHERE shop_id = ? AND removed_at IS NULL", [now, shop_id]
+            )
+        if shop_ids:
+            self.changed(SHOPS)
+
+    def shop_ids(self) -> set[str]:
+        return {row[0] for row in self.run("SELECT shop_id FROM shops UNION SELECT shop_id FROM bills")}
+
+    def removed_shop_ids(self) -> set[str]:
+        return {row[0] for row in self.run("SELECT shop_id FROM shops WHERE removed_at IS NOT NULL")}
+
+    def forget_shops(self, shop_ids: Sequence[str]) -> int:
+        forgotten = 0
+        for shop_id in shop_ids:
+            forgotten += self.run("SELECT count(*) FROM bills WHERE shop_id = ?", [shop_id])[0][0]
+            for table in (SHOPS, CATEGORIES, BILLS, *PARTS_OF_BILL):
+                self.run(f"DELETE FROM {table.name} WHERE shop_id = ?", [shop_id])
+            self.run("DELETE FROM pull_undelivered WHERE shop_id = ?", [shop_id])
+        if shop_ids:
+            self.changed(SHOPS, CATEGORIES, BILLS, *PARTS_OF_BILL)
+        return forgotten
+
+    def bases(self) -> list[str]:
+        listed = "SELECT DISTINCT provider_id FROM shops WHERE removed_at IS NULL AND provider_id IS NOT NULL"
+        return sorted(row[0] for row in self.run(listed))
+
+    def instant_of(self, text: str) -> str:  # noqa: ARG002 - some engines need the text
+        """Return SQL with a placeholder for an instant that is passed in the service's format."""
+        return f"CAST(? AS {self.TYPES[Kind.INSTANT]})"
+
+    # --- members -------------------------------------------------------------------
 
     def open_pass(self, provider_id: str) -> None:
         self.run("DELETE FROM pull_seen WHERE provider_id = ?", [provider_id])
 
-    def put_members(self, provider_id: str, rows: Sequence[bytes]) -> int:
+    def put_members(self, provider_id: str, rows: Sequence[bytes]) -> Written:
         if not rows:
-            return 0
+            return Written()
         self.read(rows, (MEMBERS, COUPONS))
-        incoming_keys = self._incoming_keys("memberId")
         base = f"'{escape_quotes(provider_id)}'"
-        self.run(f"INSERT INTO pull_seen SELECT {base}, member_id FROM {incoming_keys} AS came(member_id)")
-        members = self._merge(MEMBERS, "member_id", incoming_keys, {"provider_id": base, "removed_at": "NULL"})
-        coupons = self._merge(COUPONS, "member_id", incoming_keys)
-        if members:
+        added, changed = self._merge(MEMBERS, "member_id", {"provider_id": base, "removed_at": "NULL"})
+        new_coupons, changed_coupons = self._merge(COUPONS, "member_id", parents="SELECT member_id FROM staged_members")
+        self.run(f"INSERT INTO pull_seen SELECT {base}, member_id FROM staged_members")
+        if added or changed:
             self.changed(MEMBERS)
-        if coupons:
+        if new_coupons or changed_coupons:
             self.changed(COUPONS)
-        return len(members | coupons)
+        all_changed = (changed | new_coupons | changed_coupons) - added
+        return Written(len(added), len(all_changed), len(rows) - len(added) - len(all_changed))
 
     def close_pass(self, provider_id: str, now: str) -> int:
         vanished = self.run(
-            f"UPDATE members SET removed_at = CAST(? AS {self.TYPES[Kind.INSTANT]}) "
+            f"UPDATE members SET removed_at = {self.instant_of(now)} "
             "WHERE provider_id = ? AND removed_at IS NULL AND member_id NOT IN "
             "(SELECT member_id FROM pull_seen WHERE provider_id = ?) RETURNING 1",
             [now, provider_id, provider_id],
@@ -189,122 +225,184 @@ class SqlSink(ABC):
             self.changed(MEMBERS)
         return len(vanished)
 
-    def _incoming_keys(self, field: str) -> str:
-        return f"(SELECT {self.field('incoming', (field,), Kind.TEXT)} FROM incoming)"
+    def _merge(
+        self, table: Table, key: str, supplied: dict[str, str] | None = None, *, parents: str = ""
+    ) -> tuple[set[str], set[str]]:
+        """Replace the rows of every key that was read; return the keys that are new and those whose rows changed.
 
-    def _merge(self, table: Table, key: str, incoming_keys: str, supplied: dict[str, str] | None = None) -> set[str]:
-        """Replace the rows of every key in `incoming`, and return the keys whose rows changed."""
-        self.run("DROP TABLE IF EXISTS staged")
-        self.run(f"CREATE TEMPORARY TABLE staged AS {self._select(table, 'incoming', supplied or {})}")
-        names = _names(table)
-        copied = f"(SELECT {names} FROM {table.name} WHERE {key} IN {incoming_keys})"
-        different = {
-            row[0]
-            for row in self.run(
-                f"SELECT {key} FROM (SELECT * FROM staged EXCEPT SELECT * FROM {copied} AS held) AS newer "
-                f"UNION SELECT {key} FROM (SELECT * FROM {copied} AS held EXCEPT SELECT * FROM staged) AS older"
-            )
+        `parents` selects all keys, for a table that has no row for some of them.
+        """
+        staged, names = f"staged_{table.name}", column_names(table)
+        self._stage(staged, table, supplied or {})
+        keys = parents or f"SELECT {key} FROM {staged}"
+        copied = f"SELECT {names} FROM {table.name} WHERE {key} IN ({keys})"
+        self.run("DROP TABLE IF EXISTS different")
+        self.run(
+            f"CREATE TEMPORARY TABLE different AS "
+            f"SELECT {key} FROM (SELECT {names} FROM {staged} EXCEPT {copied}) AS newer "
+            f"UNION SELECT {key} FROM ({copied} EXCEPT SELECT {names} FROM {staged}) AS older"
+        )
+        different = {row[0] for row in self.run(f"SELECT {key} FROM different")}
+        if not different:
+            return set(), set()
+        known = {
+            row[0] for row in self.run(f"SELECT {key} FROM {table.name} WHERE {key} IN (SELECT {key} FROM different)")
         }
-        if different:
-            keys = [sorted(different)]
-            self.run(f"DELETE FROM {table.name} WHERE {key} IN {_ID_LIST}", keys)
-            self.run(f"INSERT INTO {table.name} ({names}) SELECT * FROM staged WHERE {key} IN {_ID_LIST}", keys)
-        return different
+        self.run(f"DELETE FROM {table.name} WHERE {key} IN (SELECT {key} FROM different)")
+        self.run(
+            f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {staged} "
+            f"WHERE {key} IN (SELECT {key} FROM different)"
+        )
+        return different - known, different & known
+
+    def _stage(self, name: str, table: Table, supplied: dict[str, str]) -> None:
+        """Create a temporary table with the rows that were read."""
+        self.run(f"DROP TABLE IF EXISTS {name}")
+        self.run(f"CREATE TEMPORARY TABLE {name} ({definitions(table, self.TYPES)})")
+        self.fill(table, name, supplied)
 
     # --- bills -------------------------------------------------------------------------
 
-    def put_bills(self, shop_id: str, rows: Sequence[bytes], *, replace: bool = False) -> int:
-        latest = latest_bills(rows)
-        stored_versions = self._stored_versions(shop_id, list(latest))
-        newer_bills = {
-            bill_id: bill for bill_id, bill in latest.items() if replace or is_newer(bill, stored_versions.get(bill_id))
-        }
-        if not newer_bills:
-            return 0
-        if replace or not stored_versions.keys().isdisjoint(newer_bills):
-            self._delete_bills(shop_id, list(newer_bills))
-        self.read([bill.row for bill in newer_bills.values()], (BILLS, *PARTS_OF_BILL))
+    def put_bills(self, rows: Sequence[bytes]) -> Written:
+        if not rows:
+            return Written()
+        self.read(rows, (BILLS, *PARTS_OF_BILL))
+        self._stage("incoming", VERSIONS, {})
+        distinct = self.run("SELECT count(*) FROM (SELECT DISTINCT shop_id, id FROM incoming) AS identities")[0][0]
+        if distinct < len(rows):
+            return self.put_bills(_latest(rows))
+        if self._has_undelivered:
+            self.run("DELETE FROM pull_undelivered WHERE (shop_id, id) IN (SELECT shop_id, id FROM incoming)")
+        known, same = self._replaced()
+        if known:
+            self._delete_bills("SELECT shop_id, id FROM replaced")
         for table in (BILLS, *PARTS_OF_BILL):
             if table is not PROMOTIONS:
-                self.run(f"INSERT INTO {table.name} ({_names(table)}) {self._select(table, 'incoming', {})}")
+                self.fill(table, table.name, {})
         for kind in PROMOTION_KINDS:
-            supplied = {"kind": f"'{kind}'", "position": "n1"}
-            rows_of_kind = self._select(PROMOTIONS, "incoming", supplied, (("amounts", kind),))
-            self.run(f"INSERT INTO promotions ({_names(PROMOTIONS)}) {rows_of_kind}")
+            self.fill(promotions_of(kind), PROMOTIONS.name, {"kind": f"'{kind}'"})
         self.changed(BILLS, *PARTS_OF_BILL)
-        return len(newer_bills)
+        return Written(len(rows) - known, known - same, same)
 
-    def _stored_versions(self, shop_id: str, ids: Sequence[str]) -> dict[str, int | None]:
-        """Return, for each of the given bills that is in the copy, the time of its last change."""
-        changed = self.microseconds("updated_at")
-        rows = self.run(f"SELECT id, {changed} FROM bills WHERE shop_id = ? AND id IN {_ID_LIST}", [shop_id, ids])
-        return dict(rows)
+    def _replaced(self) -> tuple[int, int]:
+        """Put the incoming bills that the copy has into a table; return their number, and that of equal versions."""
+        self.run("DROP TABLE IF EXISTS replaced")
+        self.run(
+            "CREATE TEMPORARY TABLE replaced AS SELECT bills.shop_id, bills.id, "
+            "CASE WHEN bills.updated_at = incoming.updated_at THEN 1 ELSE 0 END AS same "
+            "FROM incoming JOIN bills ON bills.shop_id = incoming.shop_id AND bills.id = incoming.id"
+        )
+        [(known, same)] = self.run("SELECT count(*), coalesce(sum(same), 0) FROM replaced")
+        return known, int(same)
+
+    def remove_bills(self, keys: Sequence[BillKey]) -> int:
+        if not keys:
+            return 0
+        text = self.TYPES[Kind.TEXT]
+        self.run("DROP TABLE IF EXISTS removals")
+        self.run(f"CREATE TEMPORARY TABLE removals (shop_id {text}, id {text})")
+        for pairs in _chunks(keys, _PAIRS_PER_STATEMENT):
+            values = ", ".join(["(?, ?)"] * len(pairs))
+            self.run(f"INSERT INTO removals VALUES {values}", [value for pair in pairs for value in pair])
+        removed = "SELECT shop_id, id FROM removals"
+        self.run(f"DELETE FROM pull_undelivered WHERE (shop_id, id) IN ({removed})")
+        found: int = self.run(f"SELECT count(*) FROM bills WHERE (shop_id, id) IN ({removed})")[0][0]
+        # The parts are deleted even if the bill itself is missing, because somebody may have deleted only that.
+        self._delete_bills(removed)
+        if found:
+            self.changed(BILLS, *PARTS_OF_BILL)
+        return found
+
+    def expect_bills(self, shop_ids: Sequence[str]) -> None:
+        for shop_id in shop_ids:
+            self.run("DELETE FROM pull_undelivered WHERE shop_id = ?", [shop_id])
+            self.run("INSERT INTO pull_undelivered SELECT shop_id, id FROM bills WHERE shop_id = ?", [shop_id])
+        if shop_ids and not self._has_undelivered:
+            self._has_undelivered = bool(self.run("SELECT 1 FROM pull_undelivered LIMIT 1"))
+
+    def expect_nothing(self) -> None:
+        self.run("DELETE FROM pull_undelivered")
+        self._has_undelivered = False
+
+    def drop_undelivered(self) -> int:
+        if not self._has_undelivered:
+            return 0
+        count: int = self.run("SELECT count(*) FROM pull_undelivered")[0][0]
+        if count:
+            self._delete_bills("SELECT shop_id, id FROM pull_undelivered")
+            self.changed(BILLS, *PARTS_OF_BILL)
+        self.expect_nothing()
+        return count
+
+    def _delete_bills(self, keys: str) -> None:
+        """Delete the bills that a SELECT returns, with all their parts."""
+        self.run(f"DELETE FROM bills WHERE (shop_id, id) IN ({keys})")
+        for table in PARTS_OF_BILL:
+            self.run(f"DELETE FROM {table.name} WHERE (shop_id, bill_id) IN ({keys})")
+
+    # --- comparing -----------------------------------------------------------------
 
     def bills_of_days(self, shop_id: str, first: date, last: date) -> dict[str, list[CopiedBill]]:
         days: dict[str, list[CopiedBill]] = {}
-        copied = _SELECT_BILLS.format(changed=self.microseconds("updated_at"))
-        for day, *bill in self.run(f"{copied} AND bill_date BETWEEN ? AND ?", [shop_id, first, last]):
-            days.setdefault(day, []).append(CopiedBill(*bill))
+        day_type = self.TYPES[Kind.DAY]
+        dated = f"{self._select_bills()} AND bill_date BETWEEN CAST(? AS {day_type}) AND CAST(? AS {day_type})"
+        for day, *bill in self.run(dated, [shop_id, first.isoformat(), last.isoformat()]):
+            days.setdefault(day, []).append(_copied_bill(*bill))
         return days
 
+    def undated_bills(self, shop_id: str) -> list[CopiedBill]:
+        rows = self.run(f"{self._select_bills()} AND bill_date IS NULL", [shop_id])
+        return [_copied_bill(*bill) for _, *bill in rows]
+
     def day_totals(self, since: date | None) -> dict[tuple[str, str | None], ShopDayTotals]:
+        text = self.TYPES[Kind.TEXT]
         milliseconds = f"CAST(round({self.microseconds('updated_at')} / 1000.0) AS BIGINT)"
-        hashed = self.hash_number(f"id || '|' || coalesce(CAST({milliseconds} AS VARCHAR), '')")
-        days = "" if since is None else "WHERE bill_date >= ?"
-        rows = self.run(_DAY_TOTALS.format(hash=hashed, days=days), [] if since is None else [since])
-        return {(shop_id, day): ShopDayTotals(*totals) for shop_id, day, *totals in rows}
+        hashed = self.hash_number(f"id || '|' || coalesce(CAST({milliseconds} AS {text}), '')")
+        statement = _DAY_TOTALS.format(
+            text=text,
+            net=self.sum_of("net"),
+            tip=self.sum_of("tip"),
+            hash=self.sum_of(hashed),
+            days="" if since is None else f"WHERE bill_date >= CAST(? AS {self.TYPES[Kind.DAY]})",
+        )
+        return {
+            (shop_id, day): ShopDayTotals(bills, voids, Decimal(net), Decimal(tip), str(total))
+            for shop_id, day, bills, voids, net, tip, total in self.run(
+                statement, [] if since is None else [since.isoformat()]
+            )
+        }
 
-    def undated_bills(self, shop_id: str, since: str) -> list[CopiedBill]:
-        copied = _SELECT_BILLS.format(changed=self.microseconds("updated_at"))
-        since_then = f"updated_at >= CAST(? AS {self.TYPES[Kind.INSTANT]})"
-        rows = self.run(f"{copied} AND bill_date IS NULL AND {since_then}", [shop_id, since])
-        return [CopiedBill(*bill) for _, *bill in rows]
-
-    def latest_day_before(self, shop_id: str, day: date) -> date | None:
-        before = "SELECT max(bill_date) FROM bills WHERE shop_id = ? AND bill_date < ?"
-        found: date | None = self.run(before, [shop_id, day])[0][0]
-        return found
-
-    def drop_bills(self, shop_id: str, ids: Sequence[str]) -> None:
-        if ids:
-            self._delete_bills(shop_id, list(ids))
-            self.changed(BILLS, *PARTS_OF_BILL)
-
-    def _delete_bills(self, shop_id: str, ids: Sequence[str]) -> None:
-        self.run(f"DELETE FROM bills WHERE shop_id = ? AND id IN {_ID_LIST}", [shop_id, ids])
-        for table in PARTS_OF_BILL:
-            self.run(f"DELETE FROM {table.name} WHERE shop_id = ? AND bill_id IN {_ID_LIST}", [shop_id, ids])
-
-    # --- from responses to rows ------------------------------------------------------------
-
-    def _select(
-        self, table: Table, source: str, supplied: dict[str, str], lists: tuple[tuple[str, ...], ...] = ()
-    ) -> str:
-        """Return a SELECT that builds the table's rows from the incoming rows."""
-        lists = lists or table.each
-        rows, element = self.each(source, lists) if lists else (source, "")
-        row = "outer_row" if lists else source
-        numbers = {name: f"n{depth}" for depth, name in enumerate(_NUMBERS.get(table.name, ()), 1)}
-        given = {**numbers, **supplied}
-        values = ", ".join(self._value(column, given, row, element) for column in table.columns)
-        return f"SELECT {values} FROM {rows}"
-
-    def _value(self, column: Column, supplied: dict[str, str], row: str, element: str) -> str:
-        if column.path:
-            value = self.field(row if not element or column.of_parent else element, column.path, column.kind)
-        else:
-            value = f"CAST({supplied[column.name]} AS {self.TYPES[column.kind]})"
-        return f'{value} AS "{column.name}"'
+    def _select_bills(self) -> str:
+        return _SELECT_BILLS.format(text=self.TYPES[Kind.TEXT], changed=self.microseconds("updated_at"))
 
 
-# SQL for a list of values that is passed as a single parameter.
-_ID_LIST = "(SELECT unnest(CAST(? AS VARCHAR[])))"
-
-
-def _names(table: Table) -> str:
+def column_names(table: Table) -> str:
     """Return the columns in definition order. In an existing table, columns added later come last."""
     return ", ".join(f'"{column.name}"' for column in table.columns)
 
 
 def escape_quotes(text: str) -> str:
     return text.replace("'", "''")
+
+
+def _latest(rows: Sequence[bytes]) -> list[bytes]:
+    """Return the last version of each bill."""
+    latest: dict[BillKey, bytes] = {}
+    for row in rows:
+        identity = _decode_identity(row)
+        latest[identity.shop_id, identity.id] = row
+    return list(latest.values())
+
+
+def _chunks(keys: Sequence[BillKey], size: int) -> Iterator[Sequence[BillKey]]:
+    for start in range(0, len(keys), size):
+        yield keys[start : start + size]
+
+
+def _copied_bill(bill_id: str, changed_us: Any, net: Any, void: Any, tip: Any) -> CopiedBill:
+    changed = None if changed_us is None else round(changed_us)
+    return CopiedBill(bill_id, changed, _decimal(net), bool(void), _decimal(tip))
+
+
+def _decimal(value: Any) -> Decimal | None:
+    return None if value is None else Decimal(value)

@@ -1,0 +1,60 @@
+"""Runs the command of `counterfoil pull --then` after a run that changed the copy."""
+
+import os
+import shlex
+import subprocess
+import sys
+
+import click
+
+from counterfoil.cli.remote import KEY_VARIABLE
+from counterfoil.client.pages import Tally
+
+
+def command_words(text: str) -> list[str]:
+    """Split a command into its words, as a shell would, but without running a shell."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is not a valid command: {error}.") from error
+    if not words:
+        raise click.BadParameter("the command is empty.")
+    return words
+
+
+class FollowUp:
+    """A command that is run with the results of a pull in its environment."""
+
+    def __init__(self, words: list[str], target: str) -> None:
+        self._words = words
+        self._target = target
+
+    def run(self, tally: Tally) -> str | None:
+        """Run the command. Its output goes to standard error. Return an error message, or None if it succeeded."""
+        environment = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
+        environment |= {
+            "COUNTERFOIL_PULL_TARGET": self._target,
+            "COUNTERFOIL_PULL_BILLS_ADDED": str(tally.bills_added),
+            "COUNTERFOIL_PULL_BILLS_CHANGED": str(tally.bills_changed),
+            "COUNTERFOIL_PULL_BILLS_REMOVED": str(tally.bills_removed),
+            "COUNTERFOIL_PULL_MEMBERS_ADDED": str(tally.members_added),
+            "COUNTERFOIL_PULL_MEMBERS_CHANGED": str(tally.members_changed),
+            "COUNTERFOIL_PULL_MEMBERS_REMOVED": str(tally.members_removed),
+        }
+        try:
+            done = subprocess.run(
+                self._words, env=environment, stdin=subprocess.DEVNULL, stdout=_standard_error(), check=False
+            )
+        except OSError as error:
+            return f"cannot run {self._words[0]}: {error.strerror}. The copy itself is up to date."
+        if done.returncode:
+            return f"{self._words[0]} exited with status {done.returncode}. The copy itself is up to date."
+        return None
+
+
+def _standard_error() -> int | None:
+    """Return the descriptor of standard error, or None if it has none, as in tests."""
+    try:
+        return sys.stderr.fileno()
+    except (AttributeError, OSError):
+        return subprocess.DEVNULL

@@ -1,0 +1,52 @@
+"""Runs a pull in a thread, so that Ctrl-C is noticed at once, even while the database is writing."""
+
+import os
+import threading
+from typing import Protocol
+
+from counterfoil.cli.main import INTERRUPTED
+from counterfoil.cli.terminal import print_note
+from counterfoil.client.errors import Stopped
+
+
+class Stoppable(Protocol):
+    """Work that another thread can stop. `run` then raises `Stopped`."""
+
+    def run(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+def run_interruptibly(work: Stoppable) -> None:
+    """Run some work to its end. On Ctrl-C, let it save what it has received, and raise KeyboardInterrupt."""
+    errors: list[BaseException] = []
+    # `Thread.join` cannot be used: after it was interrupted, it takes the thread for finished.
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            work.run()
+        except BaseException as error:  # noqa: BLE001 - raised again in the main thread
+            errors.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=run, name="pull", daemon=True).start()
+    try:
+        done.wait()
+    except KeyboardInterrupt:
+        _stop(work, done)
+        if not errors or isinstance(errors[0], Stopped):
+            raise
+    if errors:
+        raise errors[0]
+
+
+def _stop(work: Stoppable, done: threading.Event) -> None:
+    print_note("stopping after the rows that have been received are saved. Press Ctrl-C again to stop at once.")
+    work.stop()
+    try:
+        done.wait()
+    except KeyboardInterrupt:
+        # The open transaction is lost, and the copy stays as it was at the last commit.
+        os._exit(INTERRUPTED)

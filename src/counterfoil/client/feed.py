@@ -1,0 +1,105 @@
+"""Reads the change feed in a thread, ahead of the thread that writes the pages."""
+
+import threading
+from queue import Empty, Full, Queue
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from counterfoil.client import calls
+from counterfoil.client.api import Client
+from counterfoil.client.errors import CounterfoilError
+
+JOIN_SEC = 2.0
+# How many pages are kept in memory until they can be written. A page has about 2 MB.
+PAGES_AHEAD = 12
+_POLL_SEC = 0.1
+
+
+class Element(Struct):
+    """An element of the feed. Elements of unknown types may have any other fields."""
+
+    type: str
+    shop_id: Any = msgspec.field(name="shopId", default="")
+    id: Any = ""
+    full: Any = False
+    in_scope: Any = msgspec.field(name="inScope", default=True)
+    shop: Raw = Raw(b"")
+    bill: Raw = Raw(b"")
+
+
+class ChangePage(Struct):
+    """A page of the feed. Shops and bills are raw JSON bytes. Only the last page of a pass has a mark."""
+
+    data: list[Element]
+    server_time: str = msgspec.field(name="serverTime")
+    next_cursor: str | None = msgspec.field(name="nextCursor", default=None)
+    mark: str | None = None
+    remaining: int | None = None
+
+
+decode_feed_page = msgspec.json.Decoder(ChangePage).decode
+
+
+class ChangeReader:
+    """The pages of one pass, from a position on. A thread requests them one after another."""
+
+    def __init__(self, client: Client, since: str | None, cursor: str | None, limit: int) -> None:
+        self._client = client
+        self._since, self._cursor, self._limit = since, cursor, limit
+        self._pages: Queue[ChangePage | BaseException] = Queue(PAGES_AHEAD)
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="feed-reader", daemon=True)
+        self._thread.start()
+
+    def next_page(self, timeout_sec: float | None = None) -> ChangePage | None:
+        """Wait for the next page, and return None if it takes too long. Raise the error that its request ended with."""
+        try:
+            page = self._pages.get(timeout=timeout_sec)
+        except Empty:
+            return None
+        if isinstance(page, BaseException):
+            raise page
+        return page
+
+    def has_next(self) -> bool:
+        """Return whether the next page has already arrived."""
+        return not self._pages.empty()
+
+    def close(self) -> None:
+        """Stop the thread. Wait for it only briefly, in case the service hangs."""
+        self._closed.set()
+        while True:
+            try:
+                self._pages.get_nowait()
+            except Empty:
+                break
+        self._thread.join(JOIN_SEC)
+
+    def _run(self) -> None:
+        try:
+            while not self._closed.is_set():
+                page = self._fetch()
+                self._put(page)
+                if page.next_cursor is None:
+                    return
+                self._cursor = page.next_cursor
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits for the page
+            self._put(error)
+
+    def _fetch(self) -> ChangePage:
+        response = self._client.send(calls.changes(since=self._since, cursor=self._cursor, limit=self._limit))
+        page = calls.decode_body(response, decode_feed_page)
+        if (page.next_cursor is None) == (page.mark is None):
+            raise CounterfoilError("the service returned a page of the change feed that has no continuation.")
+        page.remaining = calls.remaining(response)
+        return page
+
+    def _put(self, item: ChangePage | BaseException) -> None:
+        while not self._closed.is_set():
+            try:
+                self._pages.put(item, timeout=_POLL_SEC)
+                return
+            except Full:
+                continue

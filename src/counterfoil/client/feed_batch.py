@@ -1,0 +1,104 @@
+"""A batch of elements of the change feed, sorted by what a sink has to do with them."""
+
+from functools import partial
+
+import msgspec
+from msgspec import Struct
+
+from counterfoil.client.errors import CounterfoilError
+from counterfoil.client.feed import ChangePage, Element
+from counterfoil.client.pull_state import CopyScope
+from counterfoil.client.sinks import BillKey
+
+
+class _Dated(Struct):
+    id: str
+    bill_date: str | None = msgspec.field(name="billDate", default=None)
+
+
+_decode_date = msgspec.json.Decoder(_Dated).decode
+
+
+class FeedGroup:
+    """Elements whose kinds can be written one after another: shops, then removals, then bills.
+
+    `left_out` counts the bills that are not part of the copy.
+    """
+
+    def __init__(self, selection: CopyScope, *, is_full_pass: bool) -> None:
+        self._selection = selection
+        self._is_full_pass = is_full_pass
+        self.full_shops: list[str] = []
+        self.shops: dict[str, bytes] = {}
+        self.removed_shops: list[str] = []
+        self.removed: list[BillKey] = []
+        self.bills: list[bytes] = []
+        self.left_out = 0
+        self.bytes = 0
+        self.shop_id = ""
+        self._shops_with_bills: set[str] = set()
+
+    def add(self, element: Element) -> bool:
+        """Add an element. Return False if it belongs into the next group, because otherwise its order would be lost."""
+        kind, shop_id = element.type, element.shop_id
+        if kind not in ("bill", "billRemoved", "shop", "shopRemoved") or not self._selection.has_shop(shop_id):
+            return True
+        if kind == "bill":
+            self._add_bill(shop_id, bytes(element.bill))
+            return True
+        if shop_id in self._shops_with_bills or (kind != "billRemoved" and self._has_shop(shop_id)):
+            return False
+        self.shop_id = shop_id
+        if element.full is True:
+            self.full_shops.append(shop_id)
+        if kind == "shop":
+            self.shops[shop_id] = bytes(element.shop)
+        elif kind == "shopRemoved":
+            self.removed_shops.append(shop_id)
+        else:
+            self.removed.append((shop_id, element.id))
+        return True
+
+    def _has_shop(self, shop_id: str) -> bool:
+        return shop_id in self.shops or shop_id in self.removed_shops or any(key[0] == shop_id for key in self.removed)
+
+    def _add_bill(self, shop_id: str, row: bytes) -> None:
+        self._shops_with_bills.add(shop_id)
+        self.shop_id = shop_id
+        self.bytes += len(row)
+        if self._selection.since is not None:
+            bill = _decode_date(row)
+            if not self._selection.has_day(bill.bill_date):
+                self.left_out += 1
+                if not self._is_full_pass:
+                    # The copy may have an earlier version of the bill, with a later date.
+                    self.removed.append((shop_id, bill.id))
+                return
+        self.bills.append(row)
+
+
+class FeedBatch:
+    """Some pages of the feed, as groups of elements. `mark` and `time` are those of the last page.
+
+    `error` is what the request for the page after them ended with.
+    """
+
+    def __init__(self, selection: CopyScope, *, is_full_pass: bool) -> None:
+        self._new_group = partial(FeedGroup, selection, is_full_pass=is_full_pass)
+        self.groups = [self._new_group()]
+        self.pages = 0
+        self.time = ""
+        self.mark: str | None = None
+        self.error: CounterfoilError | None = None
+
+    @property
+    def bytes(self) -> int:
+        return sum(group.bytes for group in self.groups)
+
+    def add_page(self, page: ChangePage) -> None:
+        self.pages += 1
+        self.time, self.mark = page.server_time, page.mark
+        for element in page.data:
+            if not self.groups[-1].add(element):
+                self.groups.append(self._new_group())
+                self.groups[-1].add(element)

@@ -1,0 +1,75 @@
+"""Converts the objects of responses to rows for engines that cannot parse JSON quickly.
+
+DuckDB parses the objects in memory. It is started for the first row, because
+most pulls receive none.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from counterfoil.client.sinks import SinkError, missing_package
+from counterfoil.client.sinks.json_rows import JsonRows
+from counterfoil.client.sinks.sql import Rows, escape_quotes
+from counterfoil.client.tables import Kind, Table
+
+BLOCK_BYTES = 1024 * 1024
+ROWS_PER_BLOCK = 2_000
+
+Convert = Callable[[str, Kind], str]
+
+
+class RowConverter:
+    """Parses objects with `read`, and then returns the rows of each table as CSV or as tuples."""
+
+    def __init__(self) -> None:
+        self._db: Any = None
+        self._scratch: Path | None = None
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
+        if self._db is None:
+            self._start()
+        self._json.read(rows, tables)
+
+    def csv(self, table: Table, supplied: dict[str, str], convert: Convert, null_text: str) -> Iterator[bytes]:
+        """Yield the table's rows as CSV, in blocks."""
+        file = self._json.folder / "rows.csv"
+        selected = self._json.select(table, supplied, convert)
+        self._run(
+            f"COPY ({selected}) TO '{escape_quotes(str(file))}' (FORMAT csv, HEADER false, NULLSTR '{null_text}')"
+        )
+        with file.open("rb") as opened:
+            while block := opened.read(BLOCK_BYTES):
+                yield block
+
+    def tuples(self, table: Table, supplied: dict[str, str], convert: Convert) -> Iterator[Rows]:
+        """Yield the table's rows, in blocks."""
+        self._run(self._json.select(table, supplied, convert))
+        while block := self._db.fetchmany(ROWS_PER_BLOCK):
+            yield block
+
+    def _start(self) -> None:
+        try:
+            # Imported here because a pull without rows does not need DuckDB.
+            import duckdb  # noqa: PLC0415
+        except ImportError as error:
+            raise missing_package(error) from error
+
+        self._errors = duckdb.Error
+        self._scratch = Path(tempfile.mkdtemp(prefix="counterfoil-pull-"))
+        self._db = duckdb.connect(config={"autoinstall_known_extensions": False})
+        self._json = JsonRows(self._run, self._scratch)
+
+    def _run(self, statement: str) -> None:
+        try:
+            self._db.execute(statement)
+        except self._errors as error:
+            raise SinkError(f"DuckDB: {str(error).partition(chr(10))[0]}") from error

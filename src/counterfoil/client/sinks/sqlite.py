@@ -1,0 +1,165 @@
+"""A copy in an SQLite file, which Datasette and ODBC tools can open.
+
+SQLite has no decimal type, so amounts are stored as text with all their digits.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from decimal import Decimal
+from hashlib import md5
+from pathlib import Path
+from typing import Any
+
+from counterfoil.client.sinks import SinkError
+from counterfoil.client.sinks.converter import RowConverter
+from counterfoil.client.sinks.schema import INDEXES
+from counterfoil.client.sinks.sql import Rows, SqlSink, column_names
+from counterfoil.client.sinks.views import SQLITE_VIEWS
+from counterfoil.client.tables import Kind, Table
+
+MAGIC = b"SQLite format 3\0"
+# How long to wait for another process, for example for one that reads the file while we commit.
+BUSY_SEC = 5.0
+_EXISTING = """
+    SELECT listed.name, columns.name FROM sqlite_master AS listed JOIN pragma_table_info(listed.name) AS columns
+    WHERE listed.type = 'table' UNION ALL SELECT name, '' FROM sqlite_master WHERE type = 'view'
+"""
+
+
+class SQLiteSink(SqlSink):
+    """A copy in an SQLite file. SQLite serialises transactions, and a second pull is noticed by the state it saves."""
+
+    TYPES = {  # noqa: RUF012 - never modified
+        Kind.TEXT: "TEXT",
+        Kind.TEXTS: "TEXT",
+        Kind.DECIMAL: "TEXT",
+        Kind.QUANTITY: "TEXT",
+        Kind.INTEGER: "INTEGER",
+        Kind.FLAG: "INTEGER",
+        Kind.INSTANT: "TEXT",
+        Kind.DAY: "TEXT",
+    }
+    INDEXES = INDEXES
+    VIEWS = SQLITE_VIEWS
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._converter = RowConverter()
+        self._last_state: bytes | None = None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _require_sqlite(path)
+            self._db = sqlite3.connect(path, timeout=BUSY_SEC, isolation_level=None, check_same_thread=False)
+        except (sqlite3.Error, OSError) as error:
+            raise SinkError(f"cannot open the SQLite file {path}: {error}") from error
+        try:
+            self._set_up()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _set_up(self) -> None:
+        self._db.create_aggregate("exact_sum", 1, _ExactSum)  # type: ignore[arg-type]  # `finalize` returns text
+        self._db.create_function("hash_number", 1, _hash_number, deterministic=True)
+        # Readers see the last commit while we write, and do not block it.
+        self.run("PRAGMA journal_mode = WAL")
+        self.run("PRAGMA synchronous = FULL")
+        self.make_tables()
+
+    def close(self) -> None:
+        self._db.close()
+        self._converter.close()
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> Rows:
+        # A deferred transaction could fail at its first write because another process has written in the meantime.
+        statement = "BEGIN IMMEDIATE" if statement == "BEGIN" else statement
+        try:
+            return self._db.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            if "locked" in str(error):
+                raise SinkError("another process is writing to the SQLite file. Wait until it has finished.") from error
+            raise SinkError(f"SQLite: {error}") from error
+
+    def state(self) -> bytes | None:
+        self._last_state = super().state()
+        return self._last_state
+
+    def save_state(self, state: bytes) -> None:
+        """Save the state, unless another pull has saved one since we read ours. Its rows would not match ours."""
+        if super().state() != self._last_state:
+            raise SinkError("another pull is writing to the same SQLite file. Wait until it has finished.")
+        super().save_state(state)
+        self._last_state = state
+
+    def read(self, rows: Sequence[bytes], tables: Sequence[Table]) -> None:
+        self._converter.read(rows, tables)
+
+    def fill(self, table: Table, target: str, supplied: dict[str, str]) -> None:
+        places = ", ".join("?" * len(table.columns))
+        statement = f"INSERT INTO {target} ({column_names(table)}) VALUES ({places})"
+        try:
+            for rows in self._converter.tuples(table, supplied, _convert):
+                self._db.executemany(statement, rows)
+        except sqlite3.Error as error:
+            raise SinkError(f"SQLite: {error}") from error
+
+    def existing(self) -> Rows:
+        return self.run(_EXISTING)
+
+    def instant_of(self, text: str) -> str:  # noqa: ARG002 - all instants of the service have the same format
+        return "strftime('%Y-%m-%dT%H:%M:%fZ', ?)"
+
+    def microseconds(self, column: str) -> str:
+        """Return SQL for whole milliseconds, times 1000: the service has no finer instants."""
+        return f"CAST(round((julianday({column}) - 2440587.5) * 86400000) AS INTEGER) * 1000"
+
+    def hash_number(self, text: str) -> str:
+        return f"hash_number({text})"
+
+    def sum_of(self, expression: str) -> str:
+        return f"exact_sum({expression})"
+
+
+class _ExactSum:
+    """An aggregate function that adds decimals which are stored as text."""
+
+    def __init__(self) -> None:
+        self._total = Decimal(0)
+
+    def step(self, value: object) -> None:
+        if value is not None:
+            self._total += Decimal(str(value))
+
+    def finalize(self) -> str:
+        return f"{self._total:f}"
+
+
+def _hash_number(text: str) -> int:
+    return int(md5(text.encode(), usedforsecurity=False).hexdigest()[:15], 16)
+
+
+def _convert(value: str, kind: Kind) -> str:
+    """Return SQL for DuckDB that converts a value to one of SQLite's types."""
+    match kind:
+        case Kind.DECIMAL:
+            # At least two decimal places, and no further zeros.
+            text = f"CAST({value} AS VARCHAR)"
+            return f"regexp_replace({text}, '(\\.[0-9][0-9][0-9]*?)0*$', '\\1')"
+        case Kind.QUANTITY:
+            return f"regexp_replace(CAST({value} AS VARCHAR), '\\.?0*$', '')"
+        case Kind.TEXTS:
+            return f"CAST(to_json({value}) AS VARCHAR)"
+        case Kind.FLAG:
+            return f"CAST({value} AS INTEGER)"
+        case Kind.INSTANT:
+            return f"strftime({value}, '%Y-%m-%dT%H:%M:%S.%gZ')"
+        case Kind.DAY:
+            return f"CAST({value} AS VARCHAR)"
+    return value
+
+
+def _require_sqlite(path: Path) -> None:
+    if path.exists() and path.stat().st_size:
+        with path.open("rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                raise SinkError(f"{path} exists but is not an SQLite file. Choose another target.")

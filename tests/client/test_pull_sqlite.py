@@ -1,0 +1,69 @@
+"""Tests for a copy in an SQLite file."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import records as r
+from client.pulled_copy import Copy, assert_equal
+from client.targets import Target, sqlite_target
+from counterfoil.client import Client
+from counterfoil.client.pull import Puller
+from counterfoil.client.sinks import SinkError
+from running_service import RunningService
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Target:
+    return sqlite_target(tmp_path)
+
+
+def test_values_have_types_that_sqlite_tools_understand(copy: Copy, branch: r.Record, service: RunningService) -> None:
+    amounts = {"net": 8935002455.22, "tip": 5, "rounding": -0.03}
+    bill = r.bill(branch, id="typed", closedAt="2026-01-01T12:00:00+07:00", amounts=amounts, orderIds=["o1", "ใบ"])
+    service.load(bill | {"lines": [r.line(qty=1.5, cancelled=True)]})
+    copy.pull()
+    columns = "net, tip, rounding, bill_date, timestamp, order_ids"
+    assert copy.rows(f"SELECT {columns} FROM bills WHERE id = 'typed'") == [  # noqa: S608 - names of our own columns
+        ("8935002455.22", "5.00", "-0.03", "2026-01-01", "2026-01-01T05:00:00.000Z", '["o1","ใบ"]')
+    ]
+    assert copy.rows("SELECT qty, cancelled FROM bill_items WHERE bill_id = 'typed'") == [("1.5", 1)]
+    assert copy.rows("SELECT sum(net) > 8935002455 FROM bills WHERE id = 'typed'") == [(1,)]
+
+
+def test_readers_see_the_last_commit_while_a_pull_writes(copy: Copy, tmp_path: Path) -> None:
+    copy.pull()
+    sink = copy.target()
+    with closing(sqlite3.connect(tmp_path / "copy.sqlite")) as reader, sink.transaction():
+        sink.run("DELETE FROM bills")
+        assert reader.execute("SELECT count(*) FROM bills").fetchone() == (19,)
+    sink.close()
+
+
+def test_a_second_pull_at_the_same_time_is_refused_and_changes_nothing(
+    copy: Copy, branch: r.Record, service: RunningService
+) -> None:
+    copy.pull()
+    sink = copy.target()
+    with Client(copy.url, copy.key) as client:
+        slow = Puller(client, sink)
+        read_feed = slow._read_feed
+
+        def overtaken(state: object) -> None:
+            service.load(r.bill(branch))
+            copy.pull()
+            read_feed(state)  # type: ignore[arg-type]  # the state of the slow pull
+
+        slow._read_feed = overtaken  # type: ignore[method-assign]
+        with pytest.raises(SinkError, match="another pull"):
+            slow.run()
+    sink.close()
+    assert_equal(copy)
+
+
+def test_a_file_that_is_not_an_sqlite_file_is_reported_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "copy.sqlite").write_bytes(b"no database at all")
+    with pytest.raises(SinkError, match="is not an SQLite file"):
+        sqlite_target(tmp_path)()
