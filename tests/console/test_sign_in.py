@@ -37,6 +37,16 @@ def test_a_link_signs_in_once(console: RunningConsole) -> None:
     assert second.get("/").status_code == 303
 
 
+def test_every_sign_in_is_audited(console: RunningConsole) -> None:
+    console.operator("alice")
+    console.stranger().sign_in("forged")
+    entries = console.operator("bob").json("/audit.json")["entries"]
+    assert [(entry["act"], entry["actor"], entry["via"]) for entry in entries] == [
+        ("console_signed_in", "bob", "console"),
+        ("console_signed_in", "alice", "console"),
+    ]
+
+
 def test_a_whole_link_can_be_pasted(console: RunningConsole) -> None:
     assert console.stranger().sign_in(f"  {console.url}/sign-in#{console.token()}\n").status_code == 303
 

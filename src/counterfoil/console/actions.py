@@ -1,4 +1,4 @@
-"""The only part of the console that changes anything: keys, through the same functions as the command line.
+"""Changes keys through the same functions as the command line, and writes to the audit who signed in.
 
 Every change is audited with the operator who is signed in and `console` as the way. A new key is part of the response
 to the form, and nowhere else: it is not stored, not logged, and the form cannot be sent again.
@@ -6,7 +6,7 @@ to the form, and nowhere else: it is not stored, not logged, and the form cannot
 
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 from msgspec import convert
 
@@ -20,8 +20,10 @@ from counterfoil.console.pages.key_forms import OVERLAPS, seen
 from counterfoil.console.pages.revealed import draw_issued
 from counterfoil.console.visit import Drawn, Visit
 from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.audit import Act, Actor, AuditEntry
 from counterfoil.key_issuing import MAX_LIMIT, Grant, Issued, KeyChanges, KeyIssuingError
-from counterfoil.ports import KeyStore
+from counterfoil.ports import KeyStore, StoreMismatch, StoreUnavailable
+from counterfoil.settings import Settings
 from counterfoil.web.html import Html, element, markup
 
 
@@ -55,6 +57,16 @@ def _already_sent(visit: Visit, result: str) -> ConsoleResponse:
         main=markup(notice(text, "warn"), element("p", element("a", t("keys.back"), href="/keys"))),
     )
     return ConsoleResponse(status=409, body=page(visit, "keys", drawn, None))
+
+
+def record_sign_in(settings: Settings, actor: Actor, now_ms: int) -> None:
+    """Write to the audit that an operator signed in. While the store cannot be written, nothing is recorded.
+
+    An operator must be able to see what is wrong with the store. Changes are not possible then.
+    """
+    entry = AuditEntry(at=now_ms, act=Act.CONSOLE_SIGNED_IN, actor=actor)
+    with suppress(StoreUnavailable, StoreMismatch), closing(bootstrap.audit(settings)) as audit:
+        audit.record(entry)
 
 
 # --- issuing -------------------------------------------------------------------------

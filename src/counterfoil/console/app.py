@@ -3,6 +3,7 @@
 from urllib.parse import urlsplit
 
 from counterfoil.console import routes
+from counterfoil.console.actions import record_sign_in
 from counterfoil.console.exchange import JSON, ConsoleRequest, ConsoleResponse, redirect
 from counterfoil.console.guards import Guard
 from counterfoil.console.layout import SCRIPT_PATH, STYLE_PATH, bare_page, sign_in_form
@@ -104,6 +105,7 @@ class ConsoleApp:
         actor = self._links.accept(request.form.get("link", ""))
         if actor is None:
             return self._sign_in_page(t, request, 403, t("sign_in.refused"))
+        record_sign_in(self._settings, actor, self._clock.now_ms())
         return redirect("/", ("set-cookie", self._cookie(request, self._sessions.begin(actor), LONGEST_SEC)))
 
     def _sign_in_page(

@@ -153,5 +153,6 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "act.schema_migrated": ("schema migrated", "ปรับสคีมา"),
     "act.tables_distributed": ("tables distributed", "กระจายตาราง"),
     "act.roles_granted": ("roles granted", "ให้สิทธิ์บทบาท"),
+    "act.console_signed_in": ("signed in", "เข้าสู่ระบบ"),
     "act.reject_revealed": ("rejected line shown", "แสดงบรรทัดที่ถูกปฏิเสธ"),
 }
