@@ -122,7 +122,7 @@ def draw(visit: Visit, view: LoadsView) -> Drawn:
             _reasons(visit, view),
             table(t("loads.caption"), columns, [_cells(visit, one) for one in view.loads], empty=t("loads.none")),
         ),
-        command="counterfoil load",
+        command="counterfoil status",
     )
 
 

@@ -35,7 +35,7 @@ TEXTS: Final[dict[str, tuple[str, str]]] = {
     "shops.title": ("Shops", "ร้าน"),
     "shops.caption": ("Loaded shops, silent ones first", "ร้านที่นำเข้าแล้ว ร้านที่เงียบอยู่ก่อน"),
     "shops.some_silent": (
-        "{count} silent for longer than usual. Check the tills and deliveries.",
+        "Silent for longer than usual: {count}. Check the tills and deliveries.",
         "มี {count} ร้านเงียบนานกว่าปกติ ควรตรวจสอบเครื่องขายและการส่งข้อมูล",
     ),
     "shops.none_silent": ("No shop is silent for longer than usual.", "ไม่มีร้านใดเงียบนานกว่าปกติ"),
