@@ -10,13 +10,14 @@ import gc
 import os
 import sys
 import time
+from typing import Any
 
 from msgspec import Struct
 
 from counterfoil import bootstrap, settings
 
 
-class Headers(dict[str, str]):
+class Headers(dict[str, Any]):
     """Request headers, each with one value."""
 
     def get_all(self, key: str) -> list[str]:
@@ -26,7 +27,7 @@ class Headers(dict[str, str]):
 class Request(Struct):
     path: str
     query_string: str
-    headers: Headers
+    headers: Any
     method: str = "GET"
     http_version: str = "1.1"
 

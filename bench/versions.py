@@ -83,8 +83,9 @@ class Service:
     def working(self) -> Iterator[None]:
         path, _, query = POLL.partition("?")
         command = [sys.executable, str(Path(__file__).with_name("poll_worker.py")), path, query, self._key]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        self._worker = subprocess.Popen(command, env=self._environment, text=True, **pipes)
+        self._worker = subprocess.Popen(
+            command, env=self._environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         try:
             yield
         finally:

@@ -26,7 +26,7 @@ from counterfoil.ports import StoreUnavailable
 # How long one call may take.
 QUERY_SEC = 5.0
 # A search without an index looks at this many records per page.
-SCANNED_REQUESTS = 50_000
+SCANNED_REQUESTS = 25_000
 HOUR_MS = 3_600_000
 # Counts of these errors are about requests that were not admitted.
 NOT_ADMITTED = frozenset({RATE_LIMITED.code, KEY_REVOKED.code})

@@ -33,7 +33,7 @@ def write(store: Path, *records: RequestRecord) -> None:
 
 
 def record(key_id: str, request_id: str, age_ms: int = 0, **fields: Any) -> RequestRecord:
-    values = {"route": "transactions", "status": 200, "error": None, "took_us": 1_500}
+    values: dict[str, Any] = {"route": "transactions", "status": 200, "error": None, "took_us": 1_500}
     at = SystemClock().now_ms() - age_ms
     return RequestRecord(at=at, key_id=key_id, request_id=request_id, **values | fields)
 

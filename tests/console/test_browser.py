@@ -153,12 +153,21 @@ def test_a_key_is_issued_shown_once_used_and_revoked(browser: Any, demo: Running
 
 
 def _key_is_not_shown_again(page: Any, key: str) -> None:
-    """Leave the page of a new key and come back. Chromium asks whether to send the form again, and then sends it."""
+    """Leave the page of a new key and come back, and reload it. Chromium sends a form again only if it is told to."""
     page.get_by_role("link", name="I have saved it").click()
-    page.wait_for_load_state()
+    page.wait_for_url("**/keys/*")
     with pytest.raises(playwright.Error, match="ERR_CACHE_MISS"):
         page.go_back()
+    page.wait_for_url("chrome-error://**")
     assert key not in page.content()
+
+
+def test_reloading_the_page_of_a_new_key_does_not_show_it_again(demo: RunningDemo, visit: Visit) -> None:
+    page = go(visit, demo, "/keys/new")
+    page.get_by_label("Label").fill("Reloaded")
+    page.get_by_label("Scope", exact=True).select_option(index=1)
+    page.get_by_role("button", name="Issue the key").click()
+    key = page.locator("#revealed").text_content()
     page.reload()
     assert page.locator("h1").text_content() == "This form was already sent"
     assert key not in page.content()

@@ -34,7 +34,7 @@ FIRST_DAY = date(2026, 1, 1)
 
 
 def record(at: int, **fields: Any) -> RequestRecord:
-    values = {"key_id": "k_1", "route": "transactions", "status": 200, "error": None, "took_us": 900}
+    values: dict[str, Any] = {"key_id": "k_1", "route": "transactions", "status": 200, "error": None, "took_us": 900}
     return RequestRecord(at=at, **values | fields)
 
 
@@ -46,7 +46,11 @@ class Recorder:
         self._run = run
 
     def write(self, *records: RequestRecord) -> None:
-        self.do(lambda: [self._usage.note(one) for one in records])
+        def note() -> None:
+            for one in records:
+                self._usage.note(one)
+
+        self.do(note)
 
     def do(self, act: Callable[[], object]) -> None:
         async def acting() -> None:

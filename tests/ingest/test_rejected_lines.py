@@ -1,0 +1,69 @@
+"""The store remembers where and why lines were rejected, but none of their values."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from counterfoil import bootstrap
+from counterfoil.domain.load_progress import RejectedLine
+from counterfoil.ingest.fields import OTHER_FIELDS
+from counterfoil.ingest.pipeline import Pipeline, RejectsFile
+from records import bill, shop
+from running_service import RecordSource, RunningService
+
+PHONE = "0812345678"
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[RunningService]:
+    service = RunningService(tmp_path)
+    yield service
+    service.close()
+
+
+def load_strictly(service: RunningService, *records: object) -> None:
+    rejects = RejectsFile(service.folder / "rejects.ndjson")
+    pipeline = Pipeline(service.ledger, bootstrap.pseudonyms(service.settings), rejects, 500, strict=True)
+    pipeline.load(RecordSource(list(records)))
+
+
+def test_each_rejected_line_is_remembered_with_its_number_and_reason(service: RunningService) -> None:
+    of = shop()
+    service.load(of, b"not JSON " + PHONE.encode(), bill(of), bill({"id": PHONE}), {"kind": "bill", "id": PHONE})
+    reads = bootstrap.operator_reads(service.settings)
+    (load,) = reads.loads(10)
+    assert (load.lines, load.changed, load.rejected) == (5, 2, 3)
+    assert load.reasons == {"not_json": 1, "unknown_shop": 1, "no_shop": 1}
+    assert load.rejects_file == "rejects.ndjson"
+    assert reads.rejects(load.number, 10) == [
+        RejectedLine("test", 2, "not_json", []),
+        RejectedLine("test", 4, "unknown_shop", []),
+        RejectedLine("test", 5, "no_shop", []),
+    ]
+
+
+def test_a_load_without_rejected_lines_names_no_rejects_file(service: RunningService) -> None:
+    service.load(shop())
+    (load,) = bootstrap.operator_reads(service.settings).loads(10)
+    assert (load.reasons, load.rejects_file) == ({}, None)
+
+
+def test_wrong_fields_are_named_unless_the_name_may_be_a_value(service: RunningService) -> None:
+    of = shop()
+    load_strictly(service, of, bill(of, cashierName="Lek"), bill(of, **{PHONE: 1}))
+    reads = bootstrap.operator_reads(service.settings)
+    (load,) = reads.loads(10)
+    found = reads.rejects(load.number, 10)
+    assert [(one.reason, list(one.fields)) for one in found] == [
+        ("unknown_field", ["cashierName"]),
+        ("unknown_field", [OTHER_FIELDS]),
+    ]
+
+
+def test_no_value_of_a_rejected_line_is_stored(service: RunningService) -> None:
+    of = shop()
+    load_strictly(service, of, PHONE.encode(), bill(of, tel=PHONE), bill(of, **{PHONE: PHONE}), {"kind": PHONE})
+    service.close()
+    stored = b"".join(file.read_bytes() for file in service.settings.store.glob("*.sqlite3*"))
+    assert PHONE.encode() not in stored
