@@ -13,6 +13,8 @@ import pytest
 
 from cli.command import PYTHON, SHOPS, Command
 from counterfoil.machine.addresses import free_port
+from records import branch
+from running_service import SECRET, RunningService
 
 SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
 
@@ -25,9 +27,10 @@ def store(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def console(store: Path, port: int, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
+def console(store: Path, port: int, *flags: str, secret: str = "") -> Iterator[subprocess.Popen[bytes]]:
     words = [*PYTHON, "console", "--store", str(store), "--console-port", str(port), "--json", *flags]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
+    environment["COUNTERFOIL_SECRET"] = secret
     process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
     try:
         yield process
@@ -72,6 +75,22 @@ def test_the_console_stops_with_the_process_that_started_it(store: Path) -> None
         assert process.stdin
         process.stdin.close()
         assert process.wait(20) == 0
+
+
+def test_the_service_answers_when_the_console_is_killed(tmp_path: Path) -> None:
+    service = RunningService(tmp_path)
+    try:
+        shop = branch()
+        service.load(shop)
+        key = service.key(shop=shop["id"])
+        with console(service.settings.store, free_port("127.0.0.1"), secret=SECRET) as process:
+            with signed_in(printed_link(process)) as client:
+                assert client.get("/keys.json").json()["counts"]["active"] == 1
+            process.kill()
+            assert process.wait(20) == -signal.SIGKILL
+            assert service.get("shops", key).status_code == 200
+    finally:
+        service.close()
 
 
 def test_a_link_for_a_console_that_is_not_running_is_refused(store: Path) -> None:
