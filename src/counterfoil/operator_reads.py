@@ -15,6 +15,8 @@ from typing import Any, Protocol
 from msgspec import Struct, json
 from msgspec.structs import replace
 
+from counterfoil.domain.access import Key
+from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.calendar import date_of
 from counterfoil.domain.load_progress import RejectedLine
 from counterfoil.domain.problems import KEY_REVOKED, QUOTA_EXCEEDED, RATE_LIMITED
@@ -162,8 +164,25 @@ class LoadRow(Struct, frozen=True, kw_only=True):
     rejects_file: str | None
 
 
+class BillsOfDay(Struct, frozen=True):
+    """The number of bills of a shop on one of its days."""
+
+    shop_id: str
+    day: date
+    bills: int
+
+
 class OperatorReads(Protocol):
-    """Everything that the operator can look up about requests, copies and loads."""
+    """Everything that the operator can look up about keys, requests, copies, loads and shops."""
+
+    def keys(self) -> list[Key]:
+        """Return all keys, oldest first."""
+
+    def audit(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
+        """Return up to `most` audit entries since an instant, newest first: those of one key, or all."""
+
+    def bills(self, first: date, last: date) -> list[BillsOfDay]:
+        """Return the number of bills per shop and day, sorted by both. Days without bills are left out."""
 
     def requests(self, wanted: RequestFilter, limit: int) -> RequestPage:
         """Return a page of up to `limit` request records, newest first."""

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from counterfoil.backends.postgres.addresses import ConnectionLimits
 from counterfoil.domain.tokens import MIN_SECRET_BYTES
-from counterfoil.machine.addresses import would_conflict
+from counterfoil.machine.addresses import is_ip_address, would_conflict
 from counterfoil.machine.secret_file import read_or_create
 
 
@@ -112,6 +112,24 @@ TABLE = (
         "Loopback names and admin_host itself need not be listed.",
     ),
     Setting("admin_port", 8001, "Port of the admin listener; 0 turns it off."),
+    Setting("console_host", "127.0.0.1", "Address of the operator's console (`counterfoil console`). Keep it private."),
+    Setting("console_port", 8002, "Port of the operator's console."),
+    Setting(
+        "console_names",
+        "",
+        "Host names that browsers use to reach the console, separated by commas, such as the name of a proxy. "
+        "Loopback names and console_host itself need not be listed.",
+    ),
+    Setting(
+        "console_proxy",
+        "",
+        "IP address of a proxy that signs operators in to the console. Requires console_proxy_header.",
+    ),
+    Setting(
+        "console_proxy_header",
+        "",
+        "Header in which that proxy sends the name of the operator, such as X-Remote-User. Requires console_proxy.",
+    ),
     Setting("log", "stderr", "Where the log goes: stderr, stdout or off."),
     Setting(
         "log_format",
@@ -148,6 +166,7 @@ _HOST_AND_PORT = rf"(?:\[[0-9A-Fa-f:.]+\]|(?:[^\s/@:?#%,\[\]]|{_PERCENT_ENCODED}
 _ADDRESS = re.compile(
     rf"[a-z+]+://(?:{_NAME}(?::{_NAME})?@)?{_HOST_AND_PORT}(?:,{_HOST_AND_PORT})*(?:[/?](?:[^\s@#%]|{_PERCENT_ENCODED})*)?"
 )
+_HEADER_NAME = re.compile(r"[A-Za-z0-9-]+")
 REFERENCE_CHOICES = ("on", "off")
 LOG_TARGETS = ("stderr", "stdout", "off")
 LOG_FORMATS = ("auto", "json", "text")
@@ -189,6 +208,11 @@ class Settings(Struct, frozen=True):
     admin_host: str
     admin_names: str
     admin_port: int
+    console_host: str
+    console_port: int
+    console_names: str
+    console_proxy: str
+    console_proxy_header: str
     log: str
     log_format: str
     batch: int
@@ -314,7 +338,7 @@ def _parse_number(setting: Setting, source: SettingSource) -> int:
 
 
 def _check_listeners(values: Mapping[str, Any]) -> None:
-    for name in ("port", "admin_port"):
+    for name in ("port", "admin_port", "console_port"):
         if not 0 <= values[name] <= 65535:
             raise SettingsError(f"{name} must be between 0 and 65535, not {values[name]}", name)
     if values["port"] == values["admin_port"] != 0 and would_conflict(values["host"], values["admin_host"]):
@@ -326,8 +350,26 @@ def _check_listeners(values: Mapping[str, Any]) -> None:
         )
 
 
+def _check_proxy(values: Mapping[str, Any]) -> None:
+    """A header alone would let anyone sign in who can reach the console, so it needs the address of the proxy."""
+    address, header = values["console_proxy"], values["console_proxy_header"]
+    if bool(address) != bool(header):
+        raise SettingsError(
+            "console_proxy and console_proxy_header must be set together, or neither of them.",
+            "console_proxy",
+            "console_proxy_header",
+        )
+    if address and not is_ip_address(address):
+        raise SettingsError(f"console_proxy must be an IP address, not {address!r}", "console_proxy")
+    if header and not _HEADER_NAME.fullmatch(header):
+        raise SettingsError(
+            f"console_proxy_header must be the name of a header, not {header!r}", "console_proxy_header"
+        )
+
+
 def _check(values: Mapping[str, Any]) -> None:
     _check_listeners(values)
+    _check_proxy(values)
     for name, (minimum, maximum) in _RANGES.items():
         if not minimum <= values[name] <= maximum:
             raise SettingsError(f"{name} must be between {minimum} and {maximum}, not {values[name]}", name)

@@ -82,6 +82,7 @@ def test_the_json_line_has_everything_that_a_caller_needs_and_the_service_answer
         assert httpx.get(told["openapi"]).json()["openapi"].startswith("3.1")
         _reference_is_served(told["reference"], keys)
         assert httpx.get(f"{told['admin']}/ready").status_code == 200
+        _console_shows_the_last_days(told["console"], keys)
     assert process.returncode == 0
     assert not list(tmp_path.iterdir())
 
@@ -92,6 +93,19 @@ def _reference_is_served(address: str, keys: dict[str, Any]) -> None:
     assert all(key["key"] in page.text for key in keys.values())
     script = httpx.get(f"{address.removesuffix('reference')}try.js")
     assert script.headers["content-type"] == "text/javascript; charset=utf-8"
+
+
+def _console_shows_the_last_days(link: str, keys: dict[str, Any]) -> None:
+    address, _, token = link.partition("/sign-in#")
+    with httpx.Client(base_url=address, timeout=30) as client:
+        headers = {"sec-fetch-site": "same-origin"}
+        assert client.post("/sign-in", data={"link": token}, headers=headers).status_code == 303
+        today = client.get("/today.json").json()
+        assert today["keys"][0]["keyId"] == keys["franchise"]["keyId"]
+        assert all(day["requests"] > 100 for day in today["days"][:-1])
+        assert client.get("/personal-data.json").json()["byKey"][0]["label"] == "Loyalty engine"
+        copies = client.get(f"/keys/{keys['franchise']['keyId']}.json").json()["copies"]
+        assert {"fresh", "behind"} <= {copy["state"] for copy in copies}
 
 
 def _samples_answer(base: str, keys: dict[str, Any], ids: dict[str, Any]) -> None:

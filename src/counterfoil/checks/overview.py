@@ -205,9 +205,10 @@ def _load(load: LatestLoad | None, horizon: int | None, now: int) -> Iterator[Fi
 
 def _near_quota(settings: Settings, keys: Sequence[Key], now: int) -> list[KeyToday]:
     """Return the active keys that have used at least 80 % of today's quota."""
-    with closing(bootstrap.usage(settings)) as usage:
-        totals, today = usage.totals(1), thai_day(now)
-    counts = [(key, totals.get(key.key_id, {}).get(today, 0)) for key in keys]
+    today = thai_day(now)
+    with closing(bootstrap.operator_reads(settings)) as reads:
+        requests = {one.key_id: one.requests for one in reads.days(today, today)}
+    counts = [(key, requests.get(key.key_id, 0)) for key in keys]
     return [
         KeyToday(key.key_id, key.label, count, key.per_day)
         for key, count in counts

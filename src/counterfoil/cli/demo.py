@@ -15,7 +15,16 @@ from typing import NoReturn
 import click
 from msgspec.structs import replace
 
-from counterfoil.cli.demopage import print_addresses, print_end, print_environment, print_json_line, print_page
+from counterfoil import bootstrap
+from counterfoil.cli.demo_console import running_console
+from counterfoil.cli.demopage import (
+    print_addresses,
+    print_console,
+    print_end,
+    print_environment,
+    print_json_line,
+    print_page,
+)
 from counterfoil.cli.generate import MAX_BILLS, until_option, yesterday_in_thailand
 from counterfoil.cli.options import settings_from
 from counterfoil.cli.progress import progress
@@ -23,12 +32,13 @@ from counterfoil.cli.terminal import print_json, print_note
 from counterfoil.demo import showcase
 from counterfoil.demo.cluster import HOST as CLUSTER_HOST
 from counterfoil.demo.cluster import LocalCluster
+from counterfoil.demo.history import write_history
 from counterfoil.demo.reference import demo_pages
 from counterfoil.demo.showcase import Showcase
 from counterfoil.demo.worldgen.plan import WorldPlan
 from counterfoil.key_issuing import Randomness
 from counterfoil.machine import secret_file
-from counterfoil.machine.addresses import free_port, is_loopback
+from counterfoil.machine.addresses import free_port, is_free, is_loopback
 from counterfoil.machine.signals import stop_signals
 from counterfoil.serving import supervisor
 from counterfoil.serving.listeners import require_free_ports
@@ -36,6 +46,7 @@ from counterfoil.settings import MAX_WORKERS, Settings
 
 LAST_PORT = 65_535
 POLL_SEC = 0.2
+CONSOLE_HOST = "127.0.0.1"
 
 
 @click.command()
@@ -49,6 +60,9 @@ POLL_SEC = 0.2
 )
 @click.option(
     "--admin-port", type=click.IntRange(1, LAST_PORT), help="Port of the admin listener. [default: the next port]"
+)
+@click.option(
+    "--console-port", type=click.IntRange(1, LAST_PORT), help="Port of the console. [default: the port after that]"
 )
 @click.option("--workers", type=click.IntRange(1, MAX_WORKERS), help="Number of worker processes.")
 @click.option("--seed", type=int, default=7, show_default=True, help="The same seed gives the same data and keys.")
@@ -71,6 +85,7 @@ def command(
     host: str,
     port: int,
     admin_port: int | None,
+    console_port: int | None,
     workers: int | None,
     seed: int,
     until: datetime | None,
@@ -93,13 +108,15 @@ def command(
             )
         port = port or free_port(CLUSTER_HOST)
         require_free_ports(CLUSTER_HOST, port, "", 0)
-        _serve_cluster(port, None if empty else plan, seed, as_json)
+        _serve_cluster(port, console_port, None if empty else plan, seed, as_json)
         return
     if port and port == admin_port:
         raise click.UsageError("--port and --admin-port must be different.")
     port, admin_port = _choose_ports(host, port, admin_port)
     # Fail before the data is created, which takes a while.
     require_free_ports(host, port, "127.0.0.1", admin_port)
+    if console_port is not None:
+        require_free_ports(host, port, CONSOLE_HOST, console_port)
     with stop_signals_as_interrupt(), _store_folder(store) as folder:
         settings = settings_from(
             ctx,
@@ -114,13 +131,18 @@ def command(
             # Standard output is reserved for the text or JSON that the demo prints when it is ready.
             settings = replace(settings, log="stderr")
         demo = _fill_store(settings, plan)
-        if store is not None:
-            # Later commands on the same store need the secret that it was built with.
-            secret_file.create(Path(store) / "secret", settings.secret)
-        supervisor.serve(settings, lambda: _print_ready(ctx, settings, demo, as_json), demo_pages(settings, demo))
+        # Other commands on the same store, such as `console link`, need the secret that it was built with.
+        secret_file.create(Path(folder) / "secret", settings.secret)
+        bootstrap.prepare(settings)
+        with running_console(_with_console_port(settings, console_port, admin_port)) as console:
+            write_history(settings, demo, seed)
+            link = console.link()
+            supervisor.serve(
+                settings, lambda: _print_ready(ctx, settings, demo, link, as_json), demo_pages(settings, demo)
+            )
 
 
-def _serve_cluster(port: int, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
+def _serve_cluster(port: int, console_port: int | None, plan: WorldPlan | None, seed: int, as_json: bool) -> None:
     """Serve from a local cluster. Load the data first, before any node advances the horizon to the current time."""
     with stop_signals_as_interrupt(), _store_folder(None) as folder:
         cluster = LocalCluster(Path(folder), showcase.demo_secret(seed), port)
@@ -130,24 +152,26 @@ def _serve_cluster(port: int, plan: WorldPlan | None, seed: int, as_json: bool) 
             demo = _fill_store(cluster.settings(), plan) if plan else None
             print_note("starting the nodes.")
             cluster.start_nodes()
-            with suppress(OSError):
-                _print_cluster_ready(cluster, demo, as_json)
-                sys.stdout.flush()
-            _report_exits(cluster)
+            with running_console(_with_console_port(cluster.settings(), console_port, port)) as console:
+                with suppress(OSError):
+                    _print_cluster_ready(cluster, demo, console.link(), as_json)
+                    sys.stdout.flush()
+                _report_exits(cluster)
 
 
-def _print_cluster_ready(cluster: LocalCluster, demo: Showcase | None, as_json: bool) -> None:
+def _print_cluster_ready(cluster: LocalCluster, demo: Showcase | None, console: str | None, as_json: bool) -> None:
     settings, addresses, environment = cluster.settings(), cluster.addresses(), cluster.environment()
     if as_json and demo:
-        print_json_line(settings, demo, cluster=dict(addresses), environment=environment)
+        print_json_line(settings, demo, console, cluster=dict(addresses), environment=environment)
     elif as_json:
-        print_json({"cluster": dict(addresses), "environment": environment})
+        print_json({"cluster": dict(addresses), "environment": environment, "console": console})
     elif demo:
-        print_page(settings, demo, addresses)
+        print_page(settings, demo, console, addresses)
         print_environment("To run commands such as `counterfoil doctor` in another terminal:", environment)
         print_end()
     else:
         print_addresses(addresses)
+        print_console(console)
         print_environment(
             "To fill it with `counterfoil load` and `counterfoil keys issue` from another terminal:", environment
         )
@@ -176,16 +200,16 @@ def _fill_store(settings: Settings, plan: WorldPlan) -> Showcase:
         return showcase.build(settings, plan, randomness, lambda bills: show_progress(bills, bills))
 
 
-def _print_ready(ctx: click.Context, settings: Settings, demo: Showcase, as_json: bool) -> None:
+def _print_ready(ctx: click.Context, settings: Settings, demo: Showcase, console: str | None, as_json: bool) -> None:
     """Print the text or the JSON once the service is ready. Keep serving if standard output is closed.
 
     This runs in another thread, which needs the context to know whether colours are wanted.
     """
     with suppress(OSError), ctx.scope(cleanup=False):
         if as_json:
-            print_json_line(settings, demo)
+            print_json_line(settings, demo, console)
         else:
-            print_page(settings, demo)
+            print_page(settings, demo, console)
             print_end("The log follows.")
         sys.stdout.flush()
 
@@ -196,6 +220,18 @@ def _choose_ports(host: str, port: int, admin_port: int | None) -> tuple[int, in
     if admin_port is None:
         admin_port = free_port("127.0.0.1") if port == 0 else chosen + 1 if chosen < LAST_PORT else chosen - 1
     return chosen, admin_port
+
+
+def _with_console_port(settings: Settings, chosen: int | None, before: int) -> Settings:
+    """Return the settings with the console's port: the chosen one, the one after `before` if it is free, or any other.
+
+    This is called just before the console starts, because another program may take a free port at any time.
+    """
+    following = before + 1
+    if chosen is None:
+        is_usable = following <= LAST_PORT and is_free(CONSOLE_HOST, following)
+        chosen = following if is_usable else free_port(CONSOLE_HOST)
+    return replace(settings, console_host=CONSOLE_HOST, console_port=chosen)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from counterfoil.settings import Settings
 Addresses = Sequence[tuple[str, str]]
 
 
-def print_json_line(settings: Settings, demo: Showcase, **more: object) -> None:
+def print_json_line(settings: Settings, demo: Showcase, console: str | None, **more: object) -> None:
     base = _base_url(settings)
     print_json(
         {
@@ -25,6 +25,7 @@ def print_json_line(settings: Settings, demo: Showcase, **more: object) -> None:
             "openapi": f"{base}/openapi.json",
             "reference": reference_url(settings),
             "admin": url(settings.admin_host, settings.admin_port),
+            "console": console,
             "store": str(settings.store),
             "keys": [_key_view(key) for key in demo.keys],
             "samples": demo.samples,
@@ -46,10 +47,11 @@ def _key_view(demo_key: DemoKey) -> dict[str, object]:
     }
 
 
-def print_page(settings: Settings, demo: Showcase, addresses: Addresses = ()) -> None:
+def print_page(settings: Settings, demo: Showcase, console: str | None, addresses: Addresses = ()) -> None:
     base = _base_url(settings)
     _heading("Counterfoil demo", base)
     _heading("API reference", reference_url(settings))
+    print_console(console)
     click.echo(
         f"An invented restaurant group: {demo.franchises} franchises, {demo.shops} shops, {demo.members:,} members\n"
         f"and {demo.bills:,} bills from {demo.first_day} to {demo.last_day}.\n"
@@ -66,6 +68,11 @@ def print_page(settings: Settings, demo: Showcase, addresses: Addresses = ()) ->
         click.secho(f"# {what}", dim=True)
         click.echo(line)
     click.echo()
+
+
+def print_console(console: str | None) -> None:
+    """Print the sign-in link of the console, which works once."""
+    _heading("Console", console or "could not be started")
 
 
 def print_addresses(addresses: Addresses) -> None:

@@ -39,6 +39,7 @@ COMMANDS = {
     "keys": "Issue, list, update, rotate and revoke API keys.",
     "usage": "Show requests per key and day.",
     "requests": "Find recorded requests, or follow new ones.",
+    "console": "Run the operator's console, a web site for one or more operators.",
     "audit": "Show who changed keys or the store, and when.",
     "migrate": "Create or upgrade the schema of a PostgreSQL store.",
     "copy": "Move a live store from a folder to PostgreSQL and verify it.",

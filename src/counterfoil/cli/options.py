@@ -50,9 +50,9 @@ def require_embedded(settings: Settings) -> None:
         )
 
 
-def existing_store(ctx: click.Context, store: str | None) -> Settings:
+def existing_store(ctx: click.Context, store: str | None, **flags: object) -> Settings:
     """Return the settings, or fail if there is no store: read-only commands must not create one."""
-    settings = settings_from(ctx, store=store)
+    settings = settings_from(ctx, store=store, **flags)
     from counterfoil import bootstrap  # noqa: PLC0415 - commands that need only the options start faster without it
 
     bootstrap.require_store(settings)

@@ -110,7 +110,7 @@ def build(
     group = plan_group(plan)
     loaded = _load(settings, plan, group, on_progress)
     with closing(bootstrap.key_store(settings)) as key_store:
-        issued_at = midnight_ms(plan.until)
+        issued_at = midnight_ms(plan.trading_days[0])
         keys = [_issue_key(key_store, role, randomness(role.purpose), issued_at) for role in roles(group)]
     return Showcase(
         keys=keys,

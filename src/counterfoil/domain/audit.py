@@ -46,6 +46,9 @@ class Act(StrEnum):
     SCHEMA_MIGRATED = "schema_migrated"
     TABLES_DISTRIBUTED = "tables_distributed"
     ROLES_GRANTED = "roles_granted"
+    CONSOLE_SIGNED_IN = "console_signed_in"
+    # An operator looked at the text of a rejected line, which may contain personal data.
+    REJECT_REVEALED = "reject_revealed"
 
 
 class FieldChange(Struct, frozen=True):

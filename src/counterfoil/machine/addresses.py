@@ -28,6 +28,14 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def is_ip_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def would_conflict(host: str, other: str) -> bool:
     """Return whether listeners on these two hosts would conflict if they used the same port."""
     hosts = {"127.0.0.1" if one == "localhost" else one for one in (host, other)}

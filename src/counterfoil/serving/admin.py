@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable
 from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import ip_address
 
 from msgspec import Struct, json
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from counterfoil.machine.addresses import WILDCARD_HOSTS
+from counterfoil.machine.host_names import HostNames
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 JSON = "application/json"
@@ -42,43 +41,22 @@ class AdminRequestCheck:
     """Checks the headers of a request, and refuses it if a web page may have sent it.
 
     The listener has no authentication, so it must not be reachable from a web
-    page that is open in an operator's browser. With DNS rebinding, a page can
-    reach a private address through a domain name of its own. The name in `Host`
-    must therefore be one that the operator configured. IP addresses are safe,
-    because DNS rebinding needs a domain name.
+    page that is open in an operator's browser.
     """
 
     def __init__(self, host: str, names: str) -> None:
-        self._names = {host.lower(), "localhost", *(name.strip().lower() for name in names.split(",") if name.strip())}
-        self._any_address = host in WILDCARD_HOSTS
+        self._names = HostNames(host, names)
 
     def refusal(self, headers: Message, version: str) -> AdminRefusal | None:
         """Return the refusal of a request, or None if it is allowed."""
         hosts = headers.get_all("host", [])
         if len(hosts) > 1 or (not hosts and version != "HTTP/1.0"):
             return AdminRefusal(400, "HTTP/1.1 requires exactly one Host header.")
-        if hosts and not self._is_ours(_name_in(hosts[0])):
+        if hosts and not self._names.allows(hosts[0]):
             return AdminRefusal(421, "Unknown host name. Add it to the setting admin_names.")
         if "origin" in headers or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return AdminRefusal(403, "Requests from web pages are refused.")
         return None
-
-    def _is_ours(self, name: str) -> bool:
-        if name in self._names:
-            return True
-        try:
-            address = ip_address(name)
-        except ValueError:
-            return False
-        return address.is_loopback or self._any_address
-
-
-def _name_in(host: str) -> str:
-    """Return the name or address in a Host header, without the port."""
-    host = host.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].rstrip(".")
 
 
 class Admin:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from counterfoil.web.html import Html, element, markup, style_element
 
 # The icon shows a counterfoil, the stub that stays in the book. It is embedded, so that no further request is needed.
-_ICON = (
+ICON = (
     "data:image/svg+xml;base64,"
     + base64.b64encode(
         b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" '
@@ -45,7 +45,7 @@ def render(page: HtmlPage) -> bytes:
         element("meta", name="description", content=page.description),
         element("meta", name="color-scheme", content="light dark"),
         element("meta", name="referrer", content="no-referrer"),
-        element("link", rel="icon", href=_ICON),
+        element("link", rel="icon", href=ICON),
         style_element(page.style_sheet),
         [element("script", src=address, defer=True) for address in page.scripts],
     )

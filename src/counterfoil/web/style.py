@@ -18,7 +18,13 @@ def shared_style_sheet() -> str:
 @cache
 def style_sheet(package: str, name: str) -> str:
     """Return a style sheet of a package, shortened."""
-    return shorten((resources.files(package) / name).read_text(encoding="utf-8"))
+    return shorten(text_file(package, name))
+
+
+@cache
+def text_file(package: str, name: str) -> str:
+    """Return a text file of a package, such as a script."""
+    return (resources.files(package) / name).read_text(encoding="utf-8")
 
 
 def shorten(css: str) -> str:

@@ -26,6 +26,12 @@ def append(connection: Connection, entries: Iterable[AuditEntry]) -> None:
         connection.execute(_APPEND, to_row(entry))
 
 
+def latest_entries(connection: Connection, most: int, key_id: str | None, since: int) -> list[AuditEntry]:
+    """Return up to `most` entries since an instant, newest first: those of one key, or all if `key_id` is None."""
+    rows = connection.execute(_LATEST, {"since": since, "key_id": key_id, "most": most}).fetchall()
+    return [from_row(row) for row in rows]
+
+
 class PostgresAudit:
     """The audit of a store on PostgreSQL."""
 
@@ -41,6 +47,4 @@ class PostgresAudit:
 
     def entries(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
         with translated():
-            query = {"since": since, "key_id": key_id, "most": most}
-            rows = self._connection().execute(_LATEST, query).fetchall()
-        return [from_row(row) for row in rows]
+            return latest_entries(self._connection(), most, key_id, since)

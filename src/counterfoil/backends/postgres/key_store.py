@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import json
 
-from counterfoil.backends.postgres.admin_connections import ReconnectingConnection, translated
+from counterfoil.backends.postgres.admin_connections import Connection, ReconnectingConnection, translated
 from counterfoil.backends.postgres.audit import append
 from counterfoil.backends.postgres.deployment import fingerprint_of
 from counterfoil.domain.access import Key
@@ -20,6 +20,12 @@ _CHANGE = "UPDATE keys SET body = %s WHERE key_id = %s"
 NEXT_GENERATION = "UPDATE generation SET number = number + 1, at = clock_timestamp()"
 
 _key = json.Decoder(Key).decode
+
+
+def all_keys(connection: Connection) -> list[Key]:
+    """Return all keys, oldest first."""
+    keys = [_key(body) for (body,) in connection.execute(_ALL)]
+    return sorted(keys, key=lambda key: (key.created_at, key.key_id))
 
 
 class PostgresKeyStore:
@@ -40,8 +46,7 @@ class PostgresKeyStore:
 
     def all(self) -> list[Key]:
         with translated():
-            keys = [_key(body) for (body,) in self._connection().execute(_ALL)]
-        return sorted(keys, key=lambda key: (key.created_at, key.key_id))
+            return all_keys(self._connection())
 
     def find(self, key_id: str) -> Key | None:
         with translated():

@@ -7,8 +7,12 @@ from datetime import date
 from psycopg.errors import QueryCanceled
 
 from counterfoil.backends.postgres.admin_connections import Connection, checked_connection
+from counterfoil.backends.postgres.audit import latest_entries
 from counterfoil.backends.postgres.inspection import readable_address
+from counterfoil.backends.postgres.key_store import all_keys
 from counterfoil.backends.postgres.usage_admin import TOTALS
+from counterfoil.domain.access import Key
+from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.calendar import as_number, date_of, thai_midnight
 from counterfoil.domain.load_progress import RejectedLine
 from counterfoil.domain.request_records import ReadProgress
@@ -16,6 +20,7 @@ from counterfoil.operator_reads import (
     HOUR_MS,
     QUERY_SEC,
     SCANNED_REQUESTS,
+    BillsOfDay,
     CopyState,
     DayOfKey,
     ErrorGroup,
@@ -103,6 +108,17 @@ _LOADS = """
 """
 _REJECTS = "SELECT source, line, reason, fields FROM rejected_lines WHERE load = %s ORDER BY place LIMIT %s"
 
+# A stale day is counted, because its total has not been computed yet.
+_BILLS_PER_DAY = """
+    SELECT * FROM (
+        SELECT id, bill_day, CASE WHEN stale = 0 THEN day_totals.bills ELSE
+            (SELECT count(*) FROM bills WHERE bills.shop = day_totals.shop AND bills.bill_day = day_totals.bill_day)
+        END AS counted
+        FROM shops JOIN day_totals ON shop = number
+        WHERE bill_day BETWEEN %s AND %s
+    ) AS days WHERE counted > 0 ORDER BY id, bill_day
+"""
+
 
 class PostgresOperatorReads:
     """Reads in transactions that cannot write.
@@ -117,6 +133,19 @@ class PostgresOperatorReads:
 
     def close(self) -> None:
         """Do nothing: every method closes its own connection."""
+
+    def keys(self) -> list[Key]:
+        with self._opened() as connection:
+            return all_keys(connection)
+
+    def audit(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
+        with self._opened() as connection:
+            return latest_entries(connection, most, key_id, since)
+
+    def bills(self, first: date, last: date) -> list[BillsOfDay]:
+        with self._opened() as connection:
+            rows = connection.execute(_BILLS_PER_DAY, (as_number(first), as_number(last))).fetchall()
+        return [BillsOfDay(shop_id, date_of(day), count) for shop_id, day, count in rows]
 
     def requests(self, wanted: RequestFilter, limit: int) -> RequestPage:
         plan = plan_search(wanted)

@@ -21,6 +21,12 @@ def append(connection: sqlite3.Connection, entries: Iterable[AuditEntry]) -> Non
     connection.executemany(_APPEND, map(to_row, entries))
 
 
+def latest_entries(connection: sqlite3.Connection, most: int, key_id: str | None, since: int) -> list[AuditEntry]:
+    """Return up to `most` entries since an instant, newest first: those of one key, or all if `key_id` is None."""
+    rows = connection.execute(_LATEST, {"since": since, "key_id": key_id, "most": most}).fetchall()
+    return [from_row(row) for row in rows]
+
+
 class SqliteAudit:
     """The audit of an embedded store."""
 
@@ -36,5 +42,4 @@ class SqliteAudit:
 
     def entries(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
         with translated():
-            rows = self._connection.execute(_LATEST, {"since": since, "key_id": key_id, "most": most}).fetchall()
-        return [from_row(row) for row in rows]
+            return latest_entries(self._connection, most, key_id, since)

@@ -231,6 +231,12 @@ def _revoked(kept: StoredKey, at: int) -> StoredKey:
     return kept if kept.key.revoked_at is not None else replace(kept, key=replace(kept.key, revoked_at=at))
 
 
+def all_keys(connection: sqlite3.Connection) -> list[Key]:
+    """Return all keys, oldest first."""
+    keys = [_key(body) for _, _, body in connection.execute(_ALL)]
+    return sorted(keys, key=lambda key: (key.created_at, key.key_id))
+
+
 class SqliteKeyStore:
     """Issues, changes and revokes keys on behalf of the operator."""
 
@@ -253,8 +259,7 @@ class SqliteKeyStore:
 
     def all(self) -> list[Key]:
         with translated():
-            keys = [_key(body) for _, _, body in self._connection.execute(_ALL)]
-        return sorted(keys, key=lambda key: (key.created_at, key.key_id))
+            return all_keys(self._connection)
 
     def find(self, key_id: str) -> Key | None:
         with translated():

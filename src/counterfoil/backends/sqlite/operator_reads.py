@@ -1,4 +1,4 @@
-"""Reads requests, copies and loads of an embedded store for the operator."""
+"""Reads keys, requests, copies, loads and shops of an embedded store for the operator."""
 
 import sqlite3
 import time
@@ -7,9 +7,14 @@ from contextlib import closing, contextmanager
 from datetime import date
 from pathlib import Path
 
+from counterfoil.backends.sqlite.audit import latest_entries
+from counterfoil.backends.sqlite.day_totals import BILLS_PER_DAY
 from counterfoil.backends.sqlite.files import read_only, translated
+from counterfoil.backends.sqlite.keys import all_keys
 from counterfoil.backends.sqlite.schema import Name
 from counterfoil.backends.sqlite.usage import DAY_OF_ALL, TOTALS_OF_ALL
+from counterfoil.domain.access import Key
+from counterfoil.domain.audit import AuditEntry
 from counterfoil.domain.calendar import as_number, date_of, thai_midnight
 from counterfoil.domain.load_progress import RejectedLine
 from counterfoil.domain.request_records import ReadProgress
@@ -17,6 +22,7 @@ from counterfoil.operator_reads import (
     HOUR_MS,
     QUERY_SEC,
     SCANNED_REQUESTS,
+    BillsOfDay,
     CopyState,
     DayOfKey,
     ErrorGroup,
@@ -119,6 +125,19 @@ class SqliteOperatorReads:
 
     def close(self) -> None:
         """Do nothing: every method closes its own connection."""
+
+    def keys(self) -> list[Key]:
+        with self._opened("keys") as connection:
+            return all_keys(connection)
+
+    def audit(self, most: int, key_id: str | None = None, since: int = 0) -> list[AuditEntry]:
+        with self._opened("keys") as connection:
+            return latest_entries(connection, most, key_id, since)
+
+    def bills(self, first: date, last: date) -> list[BillsOfDay]:
+        with self._opened("books") as connection:
+            rows = connection.execute(BILLS_PER_DAY, (as_number(first), as_number(last))).fetchall()
+        return [BillsOfDay(shop_id, date_of(day), count) for shop_id, day, count in rows]
 
     def requests(self, wanted: RequestFilter, limit: int) -> RequestPage:
         plan = plan_search(wanted)

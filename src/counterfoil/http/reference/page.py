@@ -30,10 +30,17 @@ def page_style_sheet() -> str:
     return shared_style_sheet() + style_sheet("counterfoil.http.reference", "reference.css")
 
 
-def render_page(reference: Reference, *, is_served: bool = False, try_out: TryOut | None = None) -> bytes:
+def render_page(
+    reference: Reference,
+    *,
+    is_served: bool = False,
+    try_out: TryOut | None = None,
+    home: tuple[str, str] | None = None,
+) -> bytes:
     """Return the page. If the service serves it, it links to the other formats and to the OpenAPI document.
 
     With `try_out`, the page has forms that send requests, and the script `try.js` must be served next to it.
+    `home` is the address and the name of a page to link back to.
     """
     links = _links(reference)
     return web_page.render(
@@ -41,7 +48,7 @@ def render_page(reference: Reference, *, is_served: bool = False, try_out: TryOu
             title="API reference: Counterfoil",
             description=reference.summary,
             style_sheet=page_style_sheet(),
-            header=_header(reference),
+            header=_header(reference, home),
             navigation=_navigation(reference),
             main=markup(
                 _start(reference, links, try_out),
@@ -74,11 +81,12 @@ def _links(reference: Reference) -> dict[str, str]:
 # --- header and navigation -----------------------------------------------------------
 
 
-def _header(reference: Reference) -> Html:
+def _header(reference: Reference, home: tuple[str, str] | None) -> Html:
     facts = [f"Version {reference.version}", "Read-only", "JSON over HTTPS", "OpenAPI 3.1"]
     return markup(
         element("h1", element("span", "Counterfoil", class_="brand"), " API reference"),
         element("p", [element("span", fact) for fact in facts], class_="facts"),
+        element("p", element("a", f"← {home[1]}", href=home[0])) if home else None,
     )
 
 

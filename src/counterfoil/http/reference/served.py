@@ -12,10 +12,15 @@ from counterfoil.web.page import content_security_policy
 PATH = "/reference"
 
 
-def reference_pages(reference: Reference, try_out: TryOut | None = None) -> dict[str, StaticPage]:
-    """Return the pages by path. `try_out` adds forms to the HTML page that send requests with its keys."""
+def reference_pages(
+    reference: Reference, try_out: TryOut | None = None, home: tuple[str, str] | None = None
+) -> dict[str, StaticPage]:
+    """Return the pages by path. `try_out` adds forms to the HTML page that send requests with its keys.
+
+    `home` is the address and the name of a page that the HTML page links back to.
+    """
     policy = content_security_policy(page_style_sheet(), runs_scripts=try_out is not None)
-    html = render_page(reference, is_served=True, try_out=try_out)
+    html = render_page(reference, is_served=True, try_out=try_out, home=home)
     pages = {
         PATH: StaticPage("text/html; charset=utf-8", html, policy),
         f"{PATH}.md": StaticPage("text/markdown; charset=utf-8", render_markdown(reference)),

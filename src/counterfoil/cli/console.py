@@ -1,0 +1,127 @@
+"""`counterfoil console`: run the operator's console, or make a sign-in link for a running one."""
+
+import errno
+import sys
+import threading
+
+import click
+
+from counterfoil import bootstrap
+from counterfoil.cli.keys import duration
+from counterfoil.cli.options import existing_store, json_option, setting_option, settings_from, store_option
+from counterfoil.cli.terminal import print_json, print_note
+from counterfoil.console.links import DEFAULT_VALIDITY_MS, MAX_VALIDITY_MS
+from counterfoil.console.process import serve, sign_in_link
+from counterfoil.machine.addresses import is_listening, is_loopback, listening_problem, url
+from counterfoil.machine.operator import operator
+from counterfoil.settings import Settings, SettingsError
+
+
+def validity(value: str) -> int:
+    """Parse how long a link is valid."""
+    found = duration(value)
+    if found > MAX_VALIDITY_MS:
+        raise click.BadParameter("a link can be valid for at most 24h.")
+    return found
+
+
+valid_for = click.option(
+    "--valid-for", type=validity, metavar="DURATION", help="How long the link is valid, at most 24h. [default: 15m]"
+)
+
+
+@click.group(invoke_without_command=True)
+@setting_option("console_host")
+@setting_option("console_port", int, "N")
+@setting_option("console_names")
+@valid_for
+@click.option("--until-end-of-input", is_flag=True, hidden=True, help="Stop when standard input ends.")
+@store_option
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    console_host: str | None,
+    console_port: int | None,
+    console_names: str | None,
+    valid_for: int | None,
+    until_end_of_input: bool,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Run the operator's console until stopped with Ctrl-C or SIGTERM.
+
+    The console is a web site that shows how the service is used and whether
+    all is well, and where keys can be issued. It runs in a process of its own:
+    the service does not need it. When it is ready, it prints a link that signs
+    you in once. It listens on loopback only, unless console_host says otherwise.
+    """
+    if ctx.invoked_subcommand:
+        return
+    flags = {"console_host": console_host, "console_port": console_port, "console_names": console_names}
+    settings = settings_from(ctx, store=store, **flags)
+    bootstrap.require_store(settings)
+    _require_free_port(settings)
+    if not is_loopback(settings.console_host):
+        print_note(
+            "the console can be reached from other machines over plain HTTP. Put a proxy with HTTPS in front of it."
+        )
+    stop = threading.Event()
+    if until_end_of_input:
+        threading.Thread(target=_wait_for_end_of_input, args=(stop,), daemon=True).start()
+    serve(settings, lambda: _print_link(settings, valid_for, as_json), stop)
+
+
+@command.command()
+@setting_option("console_host")
+@setting_option("console_port", int, "N")
+@click.option(
+    "--url", "base_url", metavar="URL", help="Address of the console for your browser, if it is behind a proxy."
+)
+@valid_for
+@store_option
+@json_option
+@click.pass_context
+def link(
+    ctx: click.Context,
+    console_host: str | None,
+    console_port: int | None,
+    base_url: str | None,
+    valid_for: int | None,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Print a new sign-in link for a running console.
+
+    The link works once. The audit names you as the operator.
+    """
+    settings = existing_store(ctx, store, console_host=console_host, console_port=console_port)
+    if not is_listening(settings.console_host, settings.console_port):
+        address = url(settings.console_host, settings.console_port)
+        raise click.ClickException(f"no console is running at {address}. Run `counterfoil console` to start one.")
+    _print_link(settings, valid_for, as_json, base_url)
+
+
+def _print_link(settings: Settings, valid_for: int | None, as_json: bool, base_url: str | None = None) -> None:
+    made = sign_in_link(settings, operator(), valid_for or DEFAULT_VALIDITY_MS, base_url)
+    if as_json:
+        print_json({"console": made})
+    else:
+        click.echo(made)
+        print_note("open this link in your browser. It works once; `counterfoil console link` makes another one.")
+    sys.stdout.flush()
+
+
+def _require_free_port(settings: Settings) -> None:
+    problem = listening_problem(settings.console_host, settings.console_port)
+    if problem is None:
+        return
+    reason = "the port is in use" if problem.errno == errno.EADDRINUSE else problem.strerror or str(problem)
+    address = f"{settings.console_host}:{settings.console_port}"
+    raise SettingsError(f"cannot listen on {address}: {reason}. Choose another with --console-port.")
+
+
+def _wait_for_end_of_input(stop: threading.Event) -> None:
+    """Stop the console when the process that started it ends, even if that process is killed."""
+    sys.stdin.buffer.read()
+    stop.set()

@@ -1,0 +1,213 @@
+"""Changes keys through the same functions as the command line, and writes to the audit who signed in.
+
+Every change is audited with the operator who is signed in and `console` as the way. A new key is part of the response
+to the form, and nowhere else: it is not stored, not logged, and the form cannot be sent again.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+
+from msgspec import convert
+
+from counterfoil import bootstrap, key_issuing
+from counterfoil.console.exchange import ConsoleResponse, is_checked
+from counterfoil.console.forms import FORM_NUMBER, InvalidForm, whole_number
+from counterfoil.console.layout import notice, page
+from counterfoil.console.pages import issue as issue_page
+from counterfoil.console.pages import key as key_page
+from counterfoil.console.pages.key_forms import OVERLAPS, seen
+from counterfoil.console.pages.revealed import draw_issued
+from counterfoil.console.visit import Drawn, Visit
+from counterfoil.domain.access import Key, Scope
+from counterfoil.domain.audit import Act, Actor, AuditEntry
+from counterfoil.key_issuing import MAX_LIMIT, Grant, Issued, KeyChanges, KeyIssuingError
+from counterfoil.ports import KeyStore, StoreMismatch, StoreUnavailable
+from counterfoil.settings import Settings
+from counterfoil.web.html import Html, element, markup
+
+
+@contextmanager
+def _key_store(visit: Visit) -> Iterator[KeyStore]:
+    with closing(bootstrap.key_store(visit.settings)) as key_store:
+        yield key_store
+
+
+def _once(visit: Visit, act: Callable[[], ConsoleResponse]) -> ConsoleResponse:
+    """Run `act` unless this form was sent before, as by Back or reload."""
+    number = visit.request.form.get(FORM_NUMBER, "")
+    before = visit.sessions.use_form(visit.session, number)
+    if before is not None:
+        return _already_sent(visit, before)
+    return act()
+
+
+def _already_sent(visit: Visit, result: str) -> ConsoleResponse:
+    t = visit.t
+    if result == "unknown":
+        text: Html | str = t("form.unknown")
+    elif result == "sent":
+        text = t("form.sent")
+    else:
+        text = markup(
+            t("form.sent"), " ", t("form.result"), " ", element("a", element("code", result), href=f"/keys/{result}")
+        )
+    drawn = Drawn(
+        title=t("form.again"),
+        main=markup(notice(text, "warn"), element("p", element("a", t("keys.back"), href="/keys"))),
+    )
+    return ConsoleResponse(status=409, body=page(visit, "keys", drawn, None))
+
+
+def record_sign_in(settings: Settings, actor: Actor, now_ms: int) -> None:
+    """Write to the audit that an operator signed in. While the store cannot be written, nothing is recorded.
+
+    An operator must be able to see what is wrong with the store. Changes are not possible then.
+    """
+    entry = AuditEntry(at=now_ms, act=Act.CONSOLE_SIGNED_IN, actor=actor)
+    with suppress(StoreUnavailable, StoreMismatch), closing(bootstrap.audit(settings)) as audit:
+        audit.record(entry)
+
+
+# --- issuing -------------------------------------------------------------------------
+
+
+def issue(visit: Visit) -> ConsoleResponse:
+    try:
+        grant = _grant(visit)
+    except InvalidForm as error:
+        drawn = issue_page.draw_form(visit, issue_page.read(visit), str(error))
+        return ConsoleResponse(status=422, body=page(visit, "keys", drawn, None))
+
+    def act() -> ConsoleResponse:
+        try:
+            with _key_store(visit) as key_store:
+                issued = key_issuing.issue(key_store, grant, secrets.token_bytes, visit.now, visit.session.actor)
+        except KeyIssuingError as error:
+            drawn = issue_page.draw_form(visit, issue_page.read(visit), str(error))
+            return ConsoleResponse(status=422, body=page(visit, "keys", drawn, None))
+        return _reveal(visit, issued, None)
+
+    return _once(visit, act)
+
+
+def _grant(visit: Visit) -> Grant:
+    form = visit.request.form
+    label = form.get("label", "").strip()
+    if not label:
+        raise InvalidForm(visit.t("issue.no_label"))
+    return Grant(
+        scope=_scope(visit),
+        label=label,
+        per_min=whole_number(visit, "per_min", MAX_LIMIT),
+        per_day=whole_number(visit, "per_day", MAX_LIMIT),
+        personal_data=is_checked(form, "personal_data"),
+        messaging_lookup=is_checked(form, "messaging_lookup"),
+    )
+
+
+def _scope(visit: Visit) -> Scope:
+    form = visit.request.form
+    kind, _, identifier = form.get("scope", "").partition(":")
+    if kind == "other":
+        kind, identifier = form.get("other_kind", ""), form.get("other_id", "").strip()
+    if not identifier:
+        raise InvalidForm(visit.t("issue.no_scope"))
+    if kind == "shop":
+        return Scope("shop", identifier)
+    if kind == "franchise":
+        return Scope("franchise", identifier)
+    raise InvalidForm(visit.t("issue.no_scope"))
+
+
+def _reveal(visit: Visit, issued: Issued, old: Key | None) -> ConsoleResponse:
+    visit.sessions.set_result(visit.session, visit.request.form.get(FORM_NUMBER, ""), issued.key.key_id)
+    is_loaded = visit.store.inspection().knows(issued.key.scope)
+    drawn = draw_issued(visit, issued, old, is_loaded=is_loaded)
+    return ConsoleResponse(body=page(visit, "keys", drawn, None))
+
+
+# --- changing ------------------------------------------------------------------------
+
+
+def change(visit: Visit) -> ConsoleResponse:
+    key, successors = key_page.find(visit)
+    form = visit.request.form
+    if form.get("seen") != seen(key, successors):
+        return _conflict(visit)
+    try:
+        entered = KeyChanges(
+            label=form.get("label", "").strip(),
+            per_min=whole_number(visit, "per_min", MAX_LIMIT),
+            per_day=whole_number(visit, "per_day", MAX_LIMIT),
+            personal_data=is_checked(form, "personal_data"),
+            messaging_lookup=is_checked(form, "messaging_lookup"),
+        )
+    except InvalidForm as error:
+        return _key_page(visit, 422, str(error), "bad")
+    # Only what differs is changed, so that operators who change different fields do not undo each other's work.
+    differing = {name: value for name, value in entered.changed_fields().items() if getattr(key, name) != value}
+    changes = convert(differing, KeyChanges)
+
+    def act() -> ConsoleResponse:
+        if not differing:
+            return _key_page(visit, 200, visit.t("change.nothing"), "")
+        try:
+            with _key_store(visit) as key_store:
+                key_issuing.update(key_store, key.key_id, changes, visit.now, visit.session.actor)
+        except KeyIssuingError as error:
+            return _key_page(visit, 422, str(error), "bad")
+        return _key_page(visit, 200, visit.t("change.done"), "good")
+
+    return _once(visit, act)
+
+
+def rotate(visit: Visit) -> ConsoleResponse:
+    key, successors = key_page.find(visit)
+    form = visit.request.form
+    if form.get("seen") != seen(key, successors):
+        number = form.get(FORM_NUMBER, "")
+        before = visit.sessions.use_form(visit.session, number)
+        return _conflict(visit) if before is None else _already_sent(visit, before)
+    overlap = OVERLAPS.get(form.get("overlap", ""))
+
+    def act() -> ConsoleResponse:
+        until = None if overlap is None else visit.now + overlap
+        try:
+            with _key_store(visit) as key_store:
+                issued = key_issuing.rotate(
+                    key_store, key.key_id, secrets.token_bytes, visit.now, visit.session.actor, until
+                )
+                old = key_issuing.find(key_store, key.key_id)
+        except KeyIssuingError as error:
+            return _key_page(visit, 409, str(error), "bad")
+        return _reveal(visit, issued, old)
+
+    return _once(visit, act)
+
+
+def revoke(visit: Visit) -> ConsoleResponse:
+    key, _ = key_page.find(visit)
+    t = visit.t
+    if key.is_revoked(visit.now):
+        return _key_page(visit, 409, t("revoke.already"), "warn")
+    if visit.request.form.get("confirm", "").strip() != key.key_id:
+        return _key_page(visit, 422, t("revoke.wrong_id"), "bad")
+
+    def act() -> ConsoleResponse:
+        with _key_store(visit) as key_store:
+            key_issuing.revoke(key_store, key.key_id, visit.now, visit.session.actor)
+        return _key_page(visit, 200, t("revoke.done"), "good")
+
+    return _once(visit, act)
+
+
+def _conflict(visit: Visit) -> ConsoleResponse:
+    return _key_page(visit, 409, visit.t("form.conflict"), "warn")
+
+
+def _key_page(visit: Visit, status: int, message: str, kind: str) -> ConsoleResponse:
+    """Return the key's page with a message about what has just been done."""
+    drawn = key_page.draw_with(visit, key_page.read(visit), notice(message, kind))
+    path = f"/keys/{visit.values['key_id']}"
+    return ConsoleResponse(status=status, body=page(visit, "keys", drawn, f"{path}.json"))

@@ -1,0 +1,154 @@
+"""Handles a request to the console: guard, static files, sign-in, session, then a page or an action."""
+
+from urllib.parse import urlsplit
+
+from counterfoil.console import routes
+from counterfoil.console.actions import record_sign_in
+from counterfoil.console.exchange import JSON, ConsoleRequest, ConsoleResponse, redirect
+from counterfoil.console.guards import Guard
+from counterfoil.console.layout import SCRIPT_PATH, STYLE_PATH, bare_page, sign_in_form
+from counterfoil.console.links import SIGN_IN_PATH, SignInLinks
+from counterfoil.console.sessions import LONGEST_SEC, Session, Sessions
+from counterfoil.console.stores import ConsoleStore
+from counterfoil.console.texts import Texts, language_named, preferred
+from counterfoil.console.visit import Visit
+from counterfoil.domain.audit import Actor
+from counterfoil.machine.host_names import HostNames
+from counterfoil.ports import Clock
+from counterfoil.settings import Settings
+from counterfoil.web.style import shared_style_sheet, style_sheet, text_file
+
+MAX_NAME = 200
+
+
+class ConsoleApp:
+    """The console. `answer` may be called from several threads."""
+
+    def __init__(self, settings: Settings, link_key: bytes, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._guard = Guard(HostNames(settings.console_host, settings.console_names))
+        self._links = SignInLinks(link_key, audience(settings), clock)
+        self._sessions = Sessions(clock)
+        self._store = ConsoleStore(settings, clock)
+        package = "counterfoil.console"
+        self._files = {
+            STYLE_PATH: ("text/css; charset=utf-8", shared_style_sheet() + style_sheet(package, "console.css")),
+            SCRIPT_PATH: ("text/javascript; charset=utf-8", text_file(package, "console.js")),
+        }
+
+    def answer(self, request: ConsoleRequest) -> ConsoleResponse:
+        refusal = self._guard.refusal(request)
+        if refusal:
+            text = f"{refusal.message}\n".encode()
+            return ConsoleResponse(status=refusal.status, content_type="text/plain; charset=utf-8", body=text)
+        if request.path in self._files:
+            kind, content = self._files[request.path]
+            return ConsoleResponse(content_type=kind, body=content.encode())
+        session = self._session(request)
+        if request.path == SIGN_IN_PATH:
+            return redirect("/") if session else self._sign_in(request)
+        if session is None:
+            return self._without_session(request)
+        if request.path == "/sign-out" and request.method == "POST":
+            return self._sign_out(request)
+        if request.path == "/language":
+            return self._set_language(request, session)
+        return routes.answer(self._visit(request, session))
+
+    def _visit(self, request: ConsoleRequest, session: Session) -> Visit:
+        return Visit(
+            request=request,
+            session=session,
+            sessions=self._sessions,
+            store=self._store,
+            settings=self._settings,
+            t=Texts(session.language or preferred(request.header("accept-language"))),
+            now=self._clock.now_ms(),
+            values={},
+        )
+
+    # --- sessions ------------------------------------------------------------------
+
+    def _session(self, request: ConsoleRequest) -> Session | None:
+        proxied = self._proxied_operator(request)
+        if proxied:
+            return self._sessions.of_proxy(proxied)
+        cookies = request.cookies
+        tokens = (cookies[name] for name in self._cookie_names() if name in cookies)
+        return next((session for token in tokens if (session := self._sessions.find(token))), None)
+
+    def _proxied_operator(self, request: ConsoleRequest) -> Actor | None:
+        """Return the operator whom the trusted proxy names, or None if the request does not come from that proxy."""
+        settings = self._settings
+        if not settings.console_proxy or request.peer != settings.console_proxy:
+            return None
+        names = request.all_headers(settings.console_proxy_header.lower())
+        name = names[0].strip() if len(names) == 1 else ""
+        if not name or len(name) > MAX_NAME or not name.isprintable():
+            return None
+        return Actor(name, "console", request.peer)
+
+    def _cookie_names(self) -> tuple[str, str]:
+        """Return the names of the session cookie over HTTPS and over HTTP.
+
+        Cookies do not belong to a port, so the name has the port in it.
+        """
+        port = self._settings.console_port
+        return f"__Host-counterfoil-console-{port}", f"counterfoil-console-{port}"
+
+    def _sign_in(self, request: ConsoleRequest) -> ConsoleResponse:
+        language = language_named(request.query.get("lang")) or preferred(request.header("accept-language"))
+        t = Texts(language)
+        if request.method != "POST":
+            return self._sign_in_page(t, request, 200)
+        actor = self._links.accept(request.form.get("link", ""))
+        if actor is None:
+            return self._sign_in_page(t, request, 403, t("sign_in.refused"))
+        record_sign_in(self._settings, actor, self._clock.now_ms())
+        return redirect("/", ("set-cookie", self._cookie(request, self._sessions.begin(actor), LONGEST_SEC)))
+
+    def _sign_in_page(
+        self, t: Texts, request: ConsoleRequest, status: int, message: str | None = None
+    ) -> ConsoleResponse:
+        body = bare_page(t, request, t("sign_in.title"), sign_in_form(t, message))
+        return ConsoleResponse(status=status, body=body)
+
+    def _without_session(self, request: ConsoleRequest) -> ConsoleResponse:
+        wants_page = "text/html" in request.header("accept") or request.header("sec-fetch-mode") == "navigate"
+        if request.method == "POST" or (wants_page and not request.path.endswith((".json", ".csv"))):
+            t = Texts(preferred(request.header("accept-language")))
+            if request.method == "POST":
+                return self._sign_in_page(t, request, 401, t("sign_in.ended"))
+            return redirect(SIGN_IN_PATH)
+        return ConsoleResponse(status=401, content_type=JSON, body=b'{"error":"not_signed_in"}\n')
+
+    def _sign_out(self, request: ConsoleRequest) -> ConsoleResponse:
+        if request.form.get("everywhere") == "on":
+            self._sessions.end_all()
+        for name in self._cookie_names():
+            self._sessions.end(request.cookies.get(name, ""))
+        return redirect(SIGN_IN_PATH, ("set-cookie", self._cookie(request, "", 0)))
+
+    def _cookie(self, request: ConsoleRequest, token: str, age_sec: int) -> str:
+        over_https, over_http = self._cookie_names()
+        is_secure = urlsplit(request.header("origin")).scheme == "https"
+        name, secure = (over_https, "; Secure") if is_secure else (over_http, "")
+        return f"{name}={token}; Path=/; Max-Age={age_sec}; HttpOnly; SameSite=Strict{secure}"
+
+    def _set_language(self, request: ConsoleRequest, session: Session) -> ConsoleResponse:
+        language = language_named(request.query.get("to"))
+        if language:
+            session.language = language
+        back = request.query.get("back", "/")
+        return redirect(back if _is_local(back) else "/")
+
+
+def _is_local(address: str) -> bool:
+    """Return whether an address is a path of the console. A browser reads `//` and `/\\` as another host."""
+    return address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
+
+
+def audience(settings: Settings) -> str:
+    """Return the address that sign-in links for this console name."""
+    return f"{settings.console_host}:{settings.console_port}"

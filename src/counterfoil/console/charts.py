@@ -1,0 +1,198 @@
+"""Draws bar charts as SVG, each with the table it was drawn from.
+
+Positions are attributes and colours are classes, because inline styles are not allowed.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from counterfoil.console.display import PageColumn, table
+from counterfoil.console.texts import Texts
+from counterfoil.web.html import Html, element
+
+WIDTH, HEIGHT = 720, 150
+LEFT, BOTTOM, TOP = 44, 20, 8
+MAX_LABELS = 8
+HALF_LABEL = 36
+
+
+class Bar(Struct, frozen=True):
+    """One bar: how many requests, and how many of them failed. `label` names the bar in the table."""
+
+    label: str
+    axis: str
+    value: int
+    failed: int = 0
+
+
+class ChartWords(Struct, frozen=True):
+    """The words of a chart: its caption, and the headings of the table's columns."""
+
+    caption: str
+    label: str
+    value: str
+    failed: str | None = None
+
+
+def bar_chart(t: Texts, words: ChartWords, bars: Sequence[Bar]) -> Html:
+    """Return a chart with its table, which opens on request."""
+    columns = [PageColumn(words.label), PageColumn(words.value, is_number=True)]
+    if words.failed:
+        columns.append(PageColumn(words.failed, is_number=True))
+    rows = [(bar.label, f"{bar.value:,}", *([f"{bar.failed:,}"] if words.failed else [])) for bar in reversed(bars)]
+    return element(
+        "figure",
+        element("figcaption", words.caption),
+        _svg(t, words, bars),
+        element(
+            "details",
+            element("summary", t("chart.table")),
+            element(
+                "div",
+                table(words.caption, columns, rows),
+                class_="scroll",
+                tabindex=0,
+                role="group",
+                aria_label=words.caption,
+            ),
+        ),
+        class_="chart",
+    )
+
+
+def _svg(t: Texts, words: ChartWords, bars: Sequence[Bar]) -> Html:
+    most = _round_up(max((bar.value for bar in bars), default=0))
+    span, room = (WIDTH - LEFT) / max(1, len(bars)), HEIGHT - TOP - BOTTOM
+    width = max(1.0, span * (0.7 if len(bars) < 60 else 0.8))
+    total, failed = sum(bar.value for bar in bars), sum(bar.failed for bar in bars)
+    summary = t("chart.summary", caption=words.caption, total=f"{total:,}", most=f"{max_value(bars):,}")
+    if words.failed:
+        summary += " " + t("chart.failed", failed=f"{failed:,}")
+    drawn = []
+    for position, bar in enumerate(bars):
+        x = LEFT + position * span + (span - width) / 2
+        height = room * bar.value / most
+        failed_height = room * min(bar.failed, bar.value) / most
+        if bar.value:
+            drawn.append(
+                element(
+                    "g",
+                    element("title", f"{bar.label}: {bar.value:,}" + (f" ({bar.failed:,})" if bar.failed else "")),
+                    _rect(x, HEIGHT - BOTTOM - height, width, height, "bar"),
+                    _rect(x, HEIGHT - BOTTOM - failed_height, width, failed_height, "failed") if bar.failed else None,
+                )
+            )
+    return element(
+        "svg",
+        _grid(most, room),
+        drawn,
+        _labels(bars, span),
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        role="img",
+        aria_label=summary,
+    )
+
+
+def max_value(bars: Sequence[Bar]) -> int:
+    return max((bar.value for bar in bars), default=0)
+
+
+def _grid(most: int, room: float) -> list[Html]:
+    lines = []
+    for share in (0.0, 0.5, 1.0):
+        y = _position(HEIGHT - BOTTOM - room * share)
+        lines.append(element("line", x1=LEFT, x2=WIDTH, y1=y, y2=y, class_="grid"))
+        label = _short(most * share)
+        lines.append(element("text", label, x=LEFT - 6, y=_position(float(y) + 4), text_anchor="end", class_="axis"))
+    return lines
+
+
+def _labels(bars: Sequence[Bar], span: float) -> list[Html]:
+    step = -(-len(bars) // MAX_LABELS) or 1
+    labels = []
+    for position, bar in enumerate(bars):
+        back, rest = divmod(len(bars) - 1 - position, step)
+        if not bar.axis or rest:
+            continue
+        middle = LEFT + (position + 0.5) * span
+        # A label near the right edge ends there, because its second half would be cut off.
+        is_cut = middle > WIDTH - HALF_LABEL
+        labels.append(
+            element(
+                "text",
+                bar.axis,
+                x=WIDTH if is_cut else _position(middle),
+                y=HEIGHT - 5,
+                text_anchor="end" if is_cut else "middle",
+                class_="axis odd" if back % 2 else "axis",
+            )
+        )
+    return labels
+
+
+def _rect(x: float, y: float, width: float, height: float, style: str) -> Html:
+    # A value that is not zero is visible.
+    shown = max(height, 1.0)
+    return element(
+        "rect",
+        x=_position(x),
+        y=_position(y + height - shown),
+        width=_position(width),
+        height=_position(shown),
+        class_=style,
+    )
+
+
+def spark(values: Sequence[int]) -> Html:
+    """Return a small chart without labels. The numbers are beside it, so screen readers skip it."""
+    most, width, height = max([1, *values]), 6, 18
+    return element(
+        "svg",
+        [
+            _rect(
+                position * 8, height - height * value / most, width, height * value / most, "bar" if value else "none"
+            )
+            for position, value in enumerate(values)
+        ],
+        viewBox=f"0 0 {len(values) * 8 - 2} {height}",
+        width=len(values) * 8 - 2,
+        height=height,
+        aria_hidden="true",
+        class_="spark",
+    )
+
+
+def meter_bar(share: float) -> Html:
+    """Return a horizontal bar that shows a share between 0 and 1."""
+    filled = max(0.0, min(1.0, share))
+    kind = "failed" if share >= 1 else "near" if share >= 0.8 else "bar"
+    return element(
+        "svg",
+        element("rect", x=0, y=0, width=100, height=8, rx=4, class_="none"),
+        element("rect", x=0, y=0, width=_position(100 * filled), height=8, rx=4, class_=kind) if filled else None,
+        viewBox="0 0 100 8",
+        width=100,
+        height=8,
+        aria_hidden="true",
+        class_="share",
+    )
+
+
+def _round_up(value: int) -> int:
+    """Return a round number at or above the value, for the top of the axis."""
+    if value <= 4:
+        return 4
+    unit = int(10 ** (len(str(value)) - 1))
+    return next(step for step in (unit, 2 * unit, 4 * unit, 5 * unit, 8 * unit, 10 * unit) if step >= value)
+
+
+def _short(value: float) -> str:
+    for unit, size in (("M", 1_000_000), ("k", 1_000)):
+        if value >= size:
+            return f"{value / size:g}{unit}"
+    return f"{value:g}"
+
+
+def _position(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

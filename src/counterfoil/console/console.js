@@ -1,0 +1,64 @@
+// The live parts of the console. Every page works without this script.
+"use strict";
+
+// A sign-in link has its token in the fragment, which browsers do not send by themselves.
+const signIn = document.getElementById("sign-in");
+if (signIn && location.hash.length > 1) {
+  signIn.elements.link.value = location.hash.slice(1);
+  history.replaceState(null, "", location.pathname);
+  signIn.submit();
+}
+
+// A new key: copy it, and remove it from the page when the page is left, so that Back cannot show it again.
+const secret = document.getElementById("revealed");
+if (secret) {
+  const copy = document.getElementById("copy");
+  const done = document.getElementById("copy-status");
+  if (navigator.clipboard) {
+    copy.hidden = false;
+    copy.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(secret.textContent);
+      done.textContent = copy.dataset.done;
+    });
+  }
+  addEventListener("pagehide", () => secret.remove());
+}
+
+// A page that was left before the session ended must not come back from the memory of the browser.
+addEventListener("pageshow", (event) => {
+  if (event.persisted) location.reload();
+});
+
+// Follow live: fetch the same list every two seconds and show it if it has changed.
+const follow = document.getElementById("follow");
+if (follow) {
+  const state = document.getElementById("follow-status");
+  const start = follow.textContent;
+  let timer = null;
+  const stop = () => {
+    clearInterval(timer);
+    timer = null;
+    follow.textContent = start;
+    state.textContent = "";
+  };
+  const refresh = async () => {
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => null);
+    if (!answer || answer.redirected || !answer.ok) return;
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("list");
+    const shown = document.getElementById("list");
+    if (!fresh || fresh.textContent === shown.textContent) return;
+    const known = new Set(Array.from(shown.querySelectorAll("tbody tr"), (row) => row.textContent));
+    for (const row of fresh.querySelectorAll("tbody tr")) {
+      if (!known.has(row.textContent)) row.className = "new";
+    }
+    shown.replaceWith(fresh);
+  };
+  follow.parentElement.hidden = false;
+  follow.addEventListener("click", () => {
+    if (timer) return stop();
+    timer = setInterval(refresh, 2000);
+    follow.textContent = follow.dataset.stop;
+    state.textContent = state.dataset.text;
+    refresh();
+  });
+}

@@ -1,0 +1,182 @@
+"""Draws times, numbers, labels and tables in the way that every page shows them."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from counterfoil.checks.local import Finding, printable
+from counterfoil.console.texts import Texts
+from counterfoil.domain.calendar import THAI_TIME, from_ms, iso_utc, to_ms
+from counterfoil.web.html import Child, Html, element, markup
+from counterfoil.web.prose import inline
+
+_UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
+_SIZES = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+
+
+class PageColumn(Struct, frozen=True):
+    """A column of a table. Numbers are aligned to the right."""
+
+    label: str
+    is_number: bool = False
+
+
+def at(instant: int | None) -> datetime | None:
+    """Return an instant as a time for a view, which becomes ISO 8601 in JSON."""
+    return None if instant is None else from_ms(instant, UTC)
+
+
+def moment(time: datetime | None) -> Html:
+    """Return a time in Thailand time with UTC beside it, or a dash."""
+    if time is None:
+        return element("span", "–", class_="muted")
+    local, utc = time.astimezone(THAI_TIME), time.astimezone(UTC)
+    beside = element("small", f"{utc:%H:%M:%S} UTC")
+    return element("time", f"{local:%Y-%m-%d %H:%M:%S}", " ", beside, datetime=iso_utc(to_ms(time)))
+
+
+def duration(t: Texts, span_ms: int) -> str:
+    """Return a span of time in the largest fitting unit."""
+    seconds = max(0, span_ms) // 1000
+    for unit, size in _UNITS:
+        if seconds >= 2 * size:
+            return t(f"span.{unit}", count=f"{seconds // size:,}")
+    return t("span.seconds", count=seconds)
+
+
+def ago(t: Texts, time: datetime | None, now: int) -> Html:
+    """Return how long ago a time was, with the exact time as the title, or a dash."""
+    if time is None:
+        return element("span", "–", class_="muted")
+    local, utc, instant = time.astimezone(THAI_TIME), time.astimezone(UTC), to_ms(time)
+    exact = f"{local:%Y-%m-%d %H:%M:%S} {t('time.thailand')}, {utc:%H:%M:%S} UTC"
+    return element("time", t("span.ago", span=duration(t, now - instant)), datetime=iso_utc(instant), title=exact)
+
+
+def number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.0f}"
+
+
+def percent(part: int, whole: int) -> str:
+    """Return a share as text. A share that is not zero never appears as zero."""
+    if not whole:
+        return "–"
+    share = part / whole
+    return "<0.1%" if 0 < share < 0.001 else f"{share:.1%}"
+
+
+def size(count: int) -> str:
+    for unit, unit_size in _SIZES:
+        if count >= unit_size:
+            return f"{count / unit_size:,.1f} {unit}"
+    return f"{count:,} B"
+
+
+def badge(text: str, kind: str = "") -> Html:
+    return element("span", text, class_=f"badge {kind}".rstrip())
+
+
+def status_badge(status: int) -> Html:
+    return badge(str(status), "" if status < 400 else "warn" if status < 500 else "bad")
+
+
+def name_of(text: str | None) -> str:
+    """Return a name that people typed, with control characters replaced."""
+    return printable(text)
+
+
+def english(text: str) -> Html:
+    """Return a text that is not translated, such as advice of `doctor`, with its code in `<code>`."""
+    return element("span", inline(text), lang="en")
+
+
+def key_link(key_id: str, label: str | None = None) -> Html:
+    named = element("span", printable(label), class_="label") if label else None
+    return markup([named, " "] if named else None, element("a", element("code", key_id), href=f"/keys/{key_id}"))
+
+
+def command_line(text: str) -> Html:
+    return element("code", text, class_="command")
+
+
+def fields(pairs: Iterable[tuple[str, Child]]) -> Html:
+    """Return a list of names and values."""
+    return element("dl", [element("div", element("dt", name), element("dd", value)) for name, value in pairs])
+
+
+def table(
+    caption: str, columns: Sequence[PageColumn], rows: Iterable[Sequence[Child]], *, empty: str = "", body_id: str = ""
+) -> Html:
+    """Return a table whose first column names the row. On a narrow screen, each row becomes a card.
+
+    The roles are explicit, because some browsers drop them when the style sheet changes how a table is displayed.
+    """
+    drawn = [_row(columns, cells) for cells in rows]
+    if not drawn and empty:
+        return element("p", empty, class_="empty")
+    head = element(
+        "tr",
+        [
+            element("th", column.label, scope="col", role="columnheader", class_="number" if column.is_number else None)
+            for column in columns
+        ],
+        role="row",
+    )
+    return element(
+        "table",
+        element("caption", caption),
+        element("thead", head, role="rowgroup"),
+        element("tbody", drawn, role="rowgroup", id=body_id or None),
+        role="table",
+        class_="data",
+    )
+
+
+def _row(columns: Sequence[PageColumn], cells: Sequence[Child]) -> Html:
+    drawn = []
+    for position, (column, cell) in enumerate(zip(columns, cells, strict=True)):
+        style = "number" if column.is_number else None
+        if position == 0:
+            drawn.append(element("th", cell, scope="row", role="rowheader", class_=style))
+        else:
+            drawn.append(element("td", cell, role="cell", class_=style, data_label=column.label))
+    return element("tr", drawn, role="row")
+
+
+def finding_list(t: Texts, findings: Sequence[Finding]) -> Html:
+    kinds = {"ok": "", "warn": "warn", "fail": "bad"}
+    return element(
+        "ul",
+        [
+            element(
+                "li",
+                badge(t(f"finding.{finding.status}"), kinds[finding.status]),
+                " ",
+                element("strong", finding.check, lang="en"),
+                " ",
+                english(finding.message),
+                element("span", english(finding.advice), class_="advice") if finding.advice else None,
+            )
+            for finding in findings
+        ],
+        class_="findings",
+    )
+
+
+def section(title: str, *children: Child, anchor: str | None = None) -> Html:
+    return element("section", element("h2", title), *children, id=anchor)
+
+
+def tile(label: str, value: Child, note: Child = None, kind: str = "") -> Html:
+    """Return a box with one number."""
+    return element(
+        "div",
+        element("dt", label),
+        element("dd", element("strong", value), element("small", note) if note else None),
+        class_=f"tile {kind}".rstrip(),
+    )
+
+
+def tiles(*drawn: Html) -> Html:
+    return element("dl", drawn, class_="tiles")

@@ -1,0 +1,74 @@
+"""Refuses requests that may have been caused by another web site, before anything else is looked at."""
+
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from counterfoil.console.exchange import FORM, ConsoleRequest
+from counterfoil.machine.host_names import HostNames
+
+SAFE_METHODS = ("GET", "HEAD")
+METHODS = (*SAFE_METHODS, "POST")
+OWN_SITES = ("same-origin", "none")
+
+
+class ConsoleRefusal(Struct, frozen=True):
+    status: int
+    message: str
+
+
+class Guard:
+    """Checks the host name, the method, and whether a request comes from the console's own pages.
+
+    - DNS rebinding: the Host header must name this console.
+    - Cross-site request forgery: a form must be sent by a page of this console. Browsers say so in `Sec-Fetch-Site`.
+      Over plain HTTP they send it only to loopback addresses, so `Origin` is used where it is missing. A request with
+      neither header is refused.
+    - Other sites may link to a page, but not embed or fetch anything.
+    """
+
+    def __init__(self, names: HostNames) -> None:
+        self._names = names
+
+    def refusal(self, request: ConsoleRequest) -> ConsoleRefusal | None:
+        """Return the refusal of a request, or None if it is allowed."""
+        hosts = request.all_headers("host")
+        if len(hosts) != 1:
+            return ConsoleRefusal(400, "Exactly one Host header is required.")
+        if not self._names.allows(hosts[0]):
+            return ConsoleRefusal(421, "Unknown host name. Add it to the setting console_names.")
+        if request.method not in METHODS:
+            return ConsoleRefusal(405, "Only GET, HEAD and POST are allowed.")
+        if request.method in SAFE_METHODS:
+            return self._of_read(request)
+        return self._of_form(request)
+
+    def _of_read(self, request: ConsoleRequest) -> ConsoleRefusal | None:
+        site = request.header("sec-fetch-site") or "none"
+        if site in OWN_SITES or request.header("sec-fetch-mode") == "navigate":
+            return None
+        return ConsoleRefusal(403, "Another web site must not load anything from the console.")
+
+    def _of_form(self, request: ConsoleRequest) -> ConsoleRefusal | None:
+        if not _is_from_own_page(request):
+            return ConsoleRefusal(403, "Forms are accepted only from pages of this console.")
+        if request.header("content-type").partition(";")[0].strip().lower() != FORM:
+            return ConsoleRefusal(415, "The body of a form must be URL-encoded.")
+        return None
+
+
+def _is_from_own_page(request: ConsoleRequest) -> bool:
+    sites, origins = request.all_headers("sec-fetch-site"), request.all_headers("origin")
+    if len(sites) > 1 or len(origins) > 1:
+        return False
+    if sites and sites[0] != "same-origin":
+        return False
+    if origins:
+        return _has_host(origins[0], request.header("host"))
+    return bool(sites)
+
+
+def _has_host(origin: str, host: str) -> bool:
+    """Return whether an origin has this host and port. The origin `null` has none."""
+    found = urlsplit(origin)
+    return found.scheme in ("http", "https") and found.netloc.lower() == host.strip().lower()

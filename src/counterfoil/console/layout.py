@@ -1,0 +1,174 @@
+"""The frame of every page: header with the operator's name, navigation, main part, and the equivalent command."""
+
+from typing import Final
+from urllib.parse import urlencode
+
+from counterfoil.console.display import command_line
+from counterfoil.console.exchange import ConsoleRequest
+from counterfoil.console.links import SIGN_IN_PATH
+from counterfoil.console.texts import LANGUAGES, Texts
+from counterfoil.console.visit import Drawn, Visit
+from counterfoil.settings import display_value
+from counterfoil.web.html import Child, Html, element, markup
+from counterfoil.web.page import ICON
+
+STYLE_PATH, SCRIPT_PATH = "/console.css", "/console.js"
+# The pages in the navigation, with their addresses.
+NAVIGATION: Final = {
+    "today": "/",
+    "keys": "/keys",
+    "requests": "/requests",
+    "shops": "/shops",
+    "loads": "/loads",
+    "personal": "/personal-data",
+    "store": "/store",
+    "audit": "/audit",
+    "reference": "/reference",
+}
+LANGUAGE_NAMES = {"en": "English", "th": "ไทย"}
+
+
+def page(visit: Visit, name: str, drawn: Drawn, twin: str | None, csv: str | None = None) -> bytes:
+    """Return a page with its frame. `twin` and `csv` are the addresses of the same data in other formats."""
+    t = visit.t
+    body = element(
+        "body",
+        element("a", t("skip"), href="#content", class_="skip"),
+        element("header", _header(visit), class_="top"),
+        element(
+            "div",
+            element("nav", _navigation(t, name), aria_label=t("navigation")),
+            element(
+                "main",
+                element("h1", drawn.title),
+                drawn.lead,
+                drawn.main,
+                _same_data(t, drawn.command, twin, csv),
+                id="content",
+                tabindex=-1,
+            ),
+            class_="columns",
+        ),
+        element("footer", element("p", t("footer"))),
+    )
+    return _document(t, f"{drawn.title} · Counterfoil", body)
+
+
+def bare_page(t: Texts, request: ConsoleRequest, title: str, *main: Child) -> bytes:
+    """Return a page for somebody who is not signed in."""
+    languages = [
+        element("a", LANGUAGE_NAMES[one], href=f"{request.path}?lang={one}", lang=one, hreflang=one)
+        for one in LANGUAGES
+        if one != t.language
+    ]
+    body = element(
+        "body",
+        element("header", _brand(), element("p", languages, class_="who"), class_="top"),
+        element("main", element("h1", title), *main, id="content", class_="bare"),
+    )
+    return _document(t, f"{title} · Counterfoil", body)
+
+
+def _document(t: Texts, title: str, body: Html) -> bytes:
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("title", title),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("link", rel="icon", href=ICON),
+        element("link", rel="stylesheet", href=STYLE_PATH),
+        element("script", src=SCRIPT_PATH, defer=True),
+    )
+    return markup(Html("<!DOCTYPE html>\n"), element("html", head, "\n", body, lang=t.language), "\n").encode()
+
+
+def _brand() -> Html:
+    return element("a", element("span", "Counterfoil", class_="brand"), " console", href="/", class_="home", lang="en")
+
+
+def _header(visit: Visit) -> Html:
+    t = visit.t
+    back = visit.request.target if visit.request.method == "GET" else visit.request.path
+    languages = [
+        element("a", LANGUAGE_NAMES[one], href=visit_language(one, back), lang=one, hreflang=one)
+        for one in LANGUAGES
+        if one != t.language
+    ]
+    sign_out = element(
+        "form", element("button", t("sign_out"), class_="plain"), method="post", action="/sign-out", class_="inline"
+    )
+    operator = element("span", t("signed_in_as", name=visit.session.actor.name), class_="operator")
+    store = element("span", display_value(visit.settings, "store"), class_="place", title=t("store_title"))
+    return markup(
+        _brand(),
+        store,
+        element("div", operator, languages, None if visit.session.is_proxied else sign_out, class_="who"),
+    )
+
+
+def visit_language(language: str, back: str) -> str:
+    return f"/language?{urlencode({'to': language, 'back': back})}"
+
+
+def _navigation(t: Texts, current: str) -> Html:
+    return element(
+        "ul",
+        [
+            element(
+                "li",
+                element("a", t(f"nav.{name}"), href=address, aria_current="page" if name == current else None),
+            )
+            for name, address in NAVIGATION.items()
+        ],
+    )
+
+
+def _same_data(t: Texts, command: str | None, twin: str | None, csv: str | None) -> Html | None:
+    formats = [
+        element("a", label, href=address, type=kind)
+        for label, address, kind in (("JSON", twin, "application/json"), ("CSV", csv, "text/csv"))
+        if address
+    ]
+    if not command and not formats:
+        return None
+    return element(
+        "aside",
+        element("p", t("same.command"), " ", command_line(command)) if command else None,
+        element("p", t("same.formats"), [[" ", one] for one in formats]) if formats else None,
+        class_="same",
+        aria_label=t("same.title"),
+    )
+
+
+def notice(text: Child, kind: str = "") -> Html:
+    """Return a message about what has just happened."""
+    return element("p", text, class_=f"notice {kind}".rstrip(), role="status")
+
+
+def sign_in_form(t: Texts, message: str | None) -> Html:
+    return markup(
+        notice(message, "bad") if message else None,
+        element("p", t("sign_in.text")),
+        element("p", command_line("counterfoil console link")),
+        element(
+            "form",
+            element("label", t("sign_in.label"), for_="link"),
+            element(
+                "input",
+                id="link",
+                name="link",
+                type="password",
+                required=True,
+                autocomplete="off",
+                spellcheck="false",
+                aria_describedby="link-help",
+            ),
+            element("p", t("sign_in.help"), id="link-help", class_="muted"),
+            element("button", t("sign_in.button")),
+            method="post",
+            action=SIGN_IN_PATH,
+            id="sign-in",
+            class_="stack card",
+        ),
+    )

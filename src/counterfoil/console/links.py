@@ -1,0 +1,100 @@
+"""Sign-in links. A link contains the name of the operator and is signed with a key derived from the deployment secret.
+
+Whoever can read the deployment secret can therefore make a link, from any process and without a running console. The
+token is in the fragment of the link, which browsers do not send, so that no log contains it. A console accepts each
+link once, and only links that were made for its own address after it was started.
+"""
+
+import base64
+import hashlib
+import hmac
+import threading
+from collections.abc import Callable
+
+from msgspec import DecodeError, Struct, ValidationError, json
+
+from counterfoil.domain.audit import Actor
+from counterfoil.ports import Clock
+
+SIGN_IN_PATH = "/sign-in"
+DEFAULT_VALIDITY_MS = 15 * 60_000
+MAX_VALIDITY_MS = 24 * 3_600_000
+# A link is made by another process, whose clock may be read slightly earlier.
+CLOCK_TOLERANCE_MS = 1_000
+_NONCE_BYTES = 16
+
+
+class LinkClaims(Struct, frozen=True, array_like=True):
+    """The signed content of a link."""
+
+    name: str
+    host: str
+    audience: str
+    made_at: int
+    expires_at: int
+    nonce: str
+
+
+def link_key(secret: bytes) -> bytes:
+    """Return the key that signs links."""
+    return hmac.digest(secret, b"counterfoil console sign-in link", "sha256")
+
+
+def make_token(
+    key: bytes, by: Actor, audience: str, now_ms: int, validity_ms: int, random_bytes: Callable[[int], bytes]
+) -> str:
+    """Return the token of a new link for the console at the address `audience`."""
+    nonce = random_bytes(_NONCE_BYTES).hex()
+    claims = json.encode(LinkClaims(by.name, by.host, audience, now_ms, now_ms + validity_ms, nonce))
+    return f"{_text(claims)}.{_text(hmac.digest(key, claims, 'sha256'))}"
+
+
+class SignInLinks:
+    """Accepts the links of one console, each only once."""
+
+    def __init__(self, key: bytes, audience: str, clock: Clock) -> None:
+        self._key = key
+        self._audience = audience
+        self._clock = clock
+        self._started_at = clock.now_ms()
+        self._used: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def accept(self, token: str) -> Actor | None:
+        """Return the operator for whom the link was made, or None if it is not valid or was used before."""
+        claims = self._verified(token)
+        now = self._clock.now_ms()
+        if claims is None or claims.audience != self._audience or now >= claims.expires_at:
+            return None
+        # Links from before the start may have been used with the previous process, which remembered them.
+        if claims.made_at < self._started_at - CLOCK_TOLERANCE_MS:
+            return None
+        with self._lock:
+            self._used = {nonce: expires_at for nonce, expires_at in self._used.items() if expires_at > now}
+            if claims.nonce in self._used:
+                return None
+            self._used[claims.nonce] = claims.expires_at
+        return Actor(claims.name, "console", claims.host)
+
+    def _verified(self, token: str) -> LinkClaims | None:
+        claims, _, signature = token.strip().rpartition("#")[2].partition(".")
+        try:
+            signed, given = _bytes(claims), _bytes(signature)
+            if not hmac.compare_digest(hmac.digest(self._key, signed, "sha256"), given):
+                return None
+            return json.decode(signed, type=LinkClaims)
+        except (ValueError, DecodeError, ValidationError):
+            return None
+
+
+def fingerprint(token: str) -> str:
+    """Return a hash of a secret text, which can be stored instead of it."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

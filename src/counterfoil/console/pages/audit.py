@@ -1,0 +1,156 @@
+"""Audit: who changed keys or the store, when, and what changed, from the command line and from the console."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec import Struct
+
+from counterfoil.console.display import PageColumn, at, badge, key_link, moment, name_of, table
+from counterfoil.console.visit import ConsolePage, CsvExport, Drawn, Visit
+from counterfoil.domain.audit import Act, AuditEntry, FieldValue
+from counterfoil.domain.calendar import iso_utc, to_ms
+from counterfoil.web.html import Child, Html, element, markup
+
+PER_PAGE, MOST = 100, 5_000
+_KINDS = {Act.KEY_REVOKED: "bad", Act.REVOCATION_SCHEDULED: "warn", Act.KEY_ISSUED: ""}
+
+
+class AuditRow(Struct, frozen=True, kw_only=True, rename="camel"):
+    at: datetime | None
+    act: str
+    actor: str
+    via: str
+    host: str
+    key_id: str | None
+    changes: list[str]
+    detail: str
+
+
+class AuditView(Struct, frozen=True, kw_only=True, rename="camel"):
+    """`has_more` says that there are older entries than those shown."""
+
+    key_id: str | None
+    limit: int
+    has_more: bool
+    entries: list[AuditRow]
+
+
+def audit_rows(entries: Sequence[AuditEntry]) -> list[AuditRow]:
+    return [
+        AuditRow(
+            at=at(entry.at),
+            act=entry.act,
+            actor=entry.actor.name,
+            via=entry.actor.via,
+            host=entry.actor.host,
+            key_id=entry.key_id,
+            changes=_changes(entry),
+            detail=entry.detail,
+        )
+        for entry in entries
+    ]
+
+
+def _changes(entry: AuditEntry) -> list[str]:
+    """Return each change as text, leaving out times that only repeat the time of the entry."""
+    return [
+        f"{name}: {_text(change.after)}"
+        if change.before is None and entry.act != Act.KEY_CHANGED
+        else f"{name}: {_text(change.before)} → {_text(change.after)}"
+        for name, change in entry.changes.items()
+        if change.after != iso_utc(entry.at)
+    ]
+
+
+def _text(value: FieldValue) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return name_of(value if isinstance(value, str) else " ".join(value))
+
+
+def read(visit: Visit) -> AuditView:
+    key_id = visit.query.get("key") or None
+    wanted = visit.query.get("limit", "")
+    limit = max(1, min(int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 6 else PER_PAGE, MOST))
+    found = visit.store.audit(limit + 1, key_id)
+    return AuditView(key_id=key_id, limit=limit, has_more=len(found) > limit, entries=audit_rows(found[:limit]))
+
+
+def draw(visit: Visit, view: AuditView) -> Drawn:
+    t = visit.t
+    filtered = (
+        element("p", t("audit.of_key", key_id=view.key_id), " ", element("a", t("audit.all"), href="/audit"))
+        if view.key_id
+        else None
+    )
+    more = (
+        element(
+            "p",
+            element(
+                "a",
+                t("audit.more"),
+                href=visit.address("/audit", limit=str(min(view.limit * 2, MOST))),
+                class_="button",
+            ),
+            class_="buttons",
+        )
+        if view.has_more and view.limit < MOST
+        else None
+    )
+    return Drawn(
+        title=t("audit.title"),
+        lead=element("p", t("audit.lead")),
+        main=markup(filtered, audit_table(visit, view.entries), more),
+        command="counterfoil audit" + (f" {view.key_id}" if view.key_id else ""),
+    )
+
+
+def audit_table(visit: Visit, rows: Sequence[AuditRow], *, with_key: bool = True) -> Html:
+    t = visit.t
+    columns = [PageColumn(t("time")), PageColumn(t("audit.act")), PageColumn(t("audit.actor"))]
+    if with_key:
+        columns.append(PageColumn(t("key")))
+    columns.append(PageColumn(t("audit.changes")))
+    drawn = [_cells(visit, row, with_key) for row in rows]
+    return table(t("audit.caption"), columns, drawn, empty=t("audit.none"))
+
+
+def _cells(visit: Visit, row: AuditRow, with_key: bool) -> list[Child]:
+    t = visit.t
+    via = t(f"via.{row.via}") if row.via in ("cli", "console", "automatic") else row.via
+    cells: list[Child] = [
+        moment(row.at),
+        badge(act_name(visit, row.act), _KINDS.get(Act(row.act), "quiet") if row.act in set(Act) else "quiet"),
+        markup(name_of(row.actor), " ", element("small", f"{via}{', ' + name_of(row.host) if row.host else ''}")),
+    ]
+    if with_key:
+        cells.append(key_link(row.key_id) if row.key_id else "–")
+    changes = [element("li", change) for change in row.changes]
+    cells.append(element("ul", changes, class_="changes") if changes else name_of(row.detail or "–"))
+    return cells
+
+
+def act_name(visit: Visit, act: str) -> str:
+    """Return what was done, in words. A newer version may have stored an act that this version does not know."""
+    return visit.t(f"act.{act}") if act in set(Act) else act.replace("_", " ")
+
+
+def csv(visit: Visit, view: AuditView) -> CsvExport:
+    rows: list[tuple[object, ...]] = [
+        (
+            iso_utc(to_ms(row.at)) if row.at else "",
+            row.act,
+            row.actor,
+            row.via,
+            row.host,
+            row.key_id or "",
+            "; ".join(row.changes) or row.detail,
+        )
+        for row in audit_rows(visit.store.audit(MOST, view.key_id))
+    ]
+    return CsvExport("audit", ("time_utc", "act", "actor", "via", "host", "key_id", "changes"), rows)
+
+
+PAGE = ConsolePage(name="audit", read=read, draw=draw, csv=csv)

@@ -1,0 +1,120 @@
+"""The form with which a key is issued. Its scope is picked from the loaded shops and franchises."""
+
+from collections import Counter
+
+from msgspec import Struct
+
+from counterfoil.console.display import name_of
+from counterfoil.console.forms import FormChoice, checkbox, form, number_field, select, text_field
+from counterfoil.console.layout import notice
+from counterfoil.console.visit import ConsolePage, Drawn, Visit
+from counterfoil.domain.access import DEFAULT_PER_DAY, DEFAULT_PER_MIN
+from counterfoil.key_issuing import MAX_LABEL_LENGTH, MAX_LIMIT
+from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.web.html import element, markup
+
+
+class ScopeChoice(Struct, frozen=True, rename="camel"):
+    """A shop or a franchise that a key can be issued for. `shops` is the number of shops of a franchise."""
+
+    kind: str
+    id: str
+    name: str
+    shops: int = 1
+
+    @property
+    def value(self) -> str:
+        return f"{self.kind}:{self.id}"
+
+
+class IssueView(Struct, frozen=True, kw_only=True, rename="camel"):
+    scopes: list[ScopeChoice]
+    per_min: int = DEFAULT_PER_MIN
+    per_day: int = DEFAULT_PER_DAY
+
+
+def read(visit: Visit) -> IssueView:
+    try:
+        shops = visit.store.shops()
+    except (StoreUnavailable, StoreMismatch):
+        shops = []
+    franchises = Counter(shop.franchise_id for shop in shops if shop.franchise_id)
+    return IssueView(
+        scopes=[
+            *(ScopeChoice("franchise", franchise, franchise, count) for franchise, count in sorted(franchises.items())),
+            *(ScopeChoice("shop", shop.shop_id, name_of(shop.name)) for shop in shops),
+        ]
+    )
+
+
+def draw(visit: Visit, view: IssueView) -> Drawn:
+    return draw_form(visit, view, None)
+
+
+def draw_form(visit: Visit, view: IssueView, problem: str | None) -> Drawn:
+    """Return the form, with what was entered before if it was not valid."""
+    t, entered = visit.t, visit.request.form
+    groups = {
+        "": [FormChoice("", t("issue.choose"))],
+        t("issue.franchises"): [
+            FormChoice(one.value, t("issue.franchise", name=name_of(one.name), count=one.shops))
+            for one in view.scopes
+            if one.kind == "franchise"
+        ],
+        t("issue.shops"): [
+            FormChoice(one.value, f"{one.name} ({one.id})") for one in view.scopes if one.kind == "shop"
+        ],
+        t("issue.other"): [FormChoice("other", t("issue.other_choice"))],
+    }
+    kinds = {"": [FormChoice("shop", t("scope.shop")), FormChoice("franchise", t("scope.franchise"))]}
+    other = element(
+        "details",
+        element("summary", t("issue.other_title")),
+        select(t("issue.other_kind"), "other_kind", kinds, entered.get("other_kind", "shop")),
+        text_field(t("issue.other_id"), "other_id", entered.get("other_id", ""), hint=t("issue.other_hint")),
+        open=entered.get("scope") == "other",
+    )
+    return Drawn(
+        title=t("issue.title"),
+        main=markup(
+            notice(problem, "bad") if problem else None,
+            form(
+                visit,
+                "/keys/new",
+                text_field(
+                    t("key.label"),
+                    "label",
+                    entered.get("label", ""),
+                    hint=t("issue.label_hint"),
+                    maxlength=MAX_LABEL_LENGTH,
+                    required=True,
+                ),
+                select(
+                    t("scope"),
+                    "scope",
+                    groups,
+                    entered.get("scope", visit.query.get("scope", "")),
+                    hint=t("issue.scope_hint"),
+                ),
+                other,
+                element(
+                    "div",
+                    number_field(t("key.per_min"), "per_min", _number(entered.get("per_min"), view.per_min), MAX_LIMIT),
+                    number_field(t("key.per_day"), "per_day", _number(entered.get("per_day"), view.per_day), MAX_LIMIT),
+                    class_="pair",
+                ),
+                checkbox(t("issue.personal_data"), "personal_data", checked="personal_data" in entered),
+                checkbox(t("issue.messaging_lookup"), "messaging_lookup", checked="messaging_lookup" in entered),
+                button=t("issue.button"),
+                id_="issue",
+            ),
+        ),
+        command="counterfoil keys issue --franchise ID --label TEXT",
+    )
+
+
+def _number(text: str | None, default: int) -> int:
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 12 else default
+
+
+PAGE = ConsolePage(name="keys", read=read, draw=draw)

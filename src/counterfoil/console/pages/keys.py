@@ -1,0 +1,161 @@
+"""Keys: all keys with their use, and cards about keys that need attention."""
+
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from counterfoil.console.charts import spark
+from counterfoil.console.display import (
+    PageColumn,
+    ago,
+    at,
+    badge,
+    number,
+    percent,
+    table,
+)
+from counterfoil.console.pages.key_facts import (
+    CONCERNS,
+    KeyView,
+    WeekOfKey,
+    key_name,
+    key_view,
+    scope_name,
+    state_badge,
+    week_of,
+)
+from counterfoil.console.visit import ConsolePage, Drawn, Visit
+from counterfoil.domain.access import Key
+from counterfoil.domain.calendar import days_until, thai_day
+from counterfoil.domain.key_hygiene import key_issues
+from counterfoil.web.html import Html, element, markup
+
+WEEK = 7
+SHOWN = ("active", "revoked", *CONCERNS)
+
+
+class KeyRow(Struct, frozen=True, kw_only=True, rename="camel"):
+    key: KeyView
+    last_used: datetime | None
+    week: list[int]
+    errors: int
+    concerns: list[str]
+
+
+class KeysView(Struct, frozen=True, kw_only=True, rename="camel"):
+    """`show` is the selected card, or `active`. `counts` has the number of keys for each card."""
+
+    show: str
+    counts: dict[str, int]
+    keys: list[KeyRow]
+
+
+def _collect(visit: Visit) -> list[tuple[Key, WeekOfKey, list[str]]]:
+    today = thai_day(visit.now)
+    span = days_until(today, WEEK)
+    with visit.store.reads() as reads:
+        days = reads.days(today - timedelta(days=WEEK - 1), today)
+        last_used, last_disclosed = reads.last_used(), reads.last_disclosed()
+    found = []
+    for key in visit.store.all_keys():
+        week = week_of(key, days, span, last_used, last_disclosed)
+        found.append((key, week, [issue.value for issue in key_issues(key, week.use, visit.now)]))
+    return found
+
+
+def read(visit: Visit) -> KeysView:
+    wanted = visit.query.get("show", "active")
+    show = wanted if wanted in SHOWN else "active"
+    found = _collect(visit)
+    counts = {name: sum(name in about for _, _, about in found) for name in CONCERNS}
+    counts["revoked"] = sum(key.is_revoked(visit.now) for key, _, _ in found)
+    counts["active"] = len(found) - counts["revoked"]
+    rows = [
+        KeyRow(
+            key=key_view(key, visit.now),
+            last_used=at(week.use.last_used),
+            week=week.week,
+            errors=week.errors,
+            concerns=about,
+        )
+        for key, week, about in found
+        if _is_shown(show, key, about, visit.now)
+    ]
+    rows.sort(key=lambda row: (-sum(row.week), row.key.label.lower(), row.key.key_id))
+    return KeysView(show=show, counts=counts, keys=rows)
+
+
+def _is_shown(show: str, key: Key, about: list[str], now: int) -> bool:
+    if show in ("active", "revoked"):
+        return key.is_revoked(now) is (show == "revoked")
+    return show in about
+
+
+# --- drawing -------------------------------------------------------------------------
+
+
+def draw(visit: Visit, view: KeysView) -> Drawn:
+    t = visit.t
+    issue = element("p", element("a", t("keys.issue"), href="/keys/new", class_="button"), class_="buttons")
+    return Drawn(
+        title=t("keys.title"),
+        lead=issue,
+        main=markup(_cards(visit, view), _table(visit, view)),
+        command="counterfoil keys list",
+    )
+
+
+def _cards(visit: Visit, view: KeysView) -> Html:
+    t = visit.t
+    cards = [
+        element(
+            "li",
+            element(
+                "a",
+                element("strong", number(view.counts[name])),
+                " ",
+                t(f"concern.{name}"),
+                href="/keys" if name == "active" else f"/keys?show={name}",
+                aria_current="true" if name == view.show else None,
+            ),
+            class_="warn" if name in CONCERNS and view.counts[name] else None,
+        )
+        for name in SHOWN
+    ]
+    return element("ul", cards, class_="cards", aria_label=t("keys.cards"))
+
+
+def _table(visit: Visit, view: KeysView) -> Html:
+    t = visit.t
+    columns = (
+        PageColumn(t("key")),
+        PageColumn(t("scope")),
+        PageColumn(t("keys.last_used")),
+        PageColumn(t("keys.week"), is_number=True),
+        PageColumn(t("keys.errors"), is_number=True),
+        PageColumn(t("keys.quota"), is_number=True),
+        PageColumn(t("state")),
+    )
+    known = {key.key_id: key for key in visit.store.all_keys()}
+    rows = [_row(visit, row, known[row.key.key_id]) for row in view.keys if row.key.key_id in known]
+    return table(t(f"concern.{view.show}.what"), columns, rows, empty=t("keys.none"))
+
+
+def _row(visit: Visit, row: KeyRow, key: Key) -> tuple[Html | str, ...]:
+    t = visit.t
+    total = sum(row.week)
+    return (
+        key_name(t, key),
+        scope_name(t, key),
+        ago(t, row.last_used, visit.now),
+        markup(spark(row.week), " ", number(total)),
+        percent(row.errors, total),
+        markup(number(row.week[-1]), element("small", f" / {key.per_day:,}")),
+        markup(
+            state_badge(t, key, visit.now),
+            [[" ", badge(t(f"concern.{name}.short"), "warn")] for name in row.concerns],
+        ),
+    )
+
+
+PAGE = ConsolePage(name="keys", read=read, draw=draw)

@@ -1,0 +1,253 @@
+"""Loads: the latest loads with their counts, and the rejected lines of one load without their values."""
+
+import shlex
+from collections import Counter
+from datetime import datetime
+
+from msgspec import Struct
+
+from counterfoil.console.display import (
+    PageColumn,
+    at,
+    badge,
+    duration,
+    english,
+    fields,
+    moment,
+    name_of,
+    number,
+    section,
+    table,
+)
+from counterfoil.console.forms import FORM_NUMBER
+from counterfoil.console.layout import notice
+from counterfoil.console.pages.missing import NotFoundHere
+from counterfoil.console.visit import ConsolePage, CsvExport, Drawn, Visit
+from counterfoil.domain.calendar import iso_utc, to_ms
+from counterfoil.domain.load_progress import RejectedLine
+from counterfoil.ingest.lines import REASONS
+from counterfoil.operator_reads import LoadRow
+from counterfoil.web.html import Child, Html, element, markup
+
+MOST_LOADS, MOST_REJECTS = 100, 200
+# A load that has not written anything for this long has been stopped.
+STALLED_MS = 120_000
+
+
+class LoadView(Struct, frozen=True, kw_only=True, rename="camel"):
+    """`state` is `finished`, `running` or `stopped`."""
+
+    number: int
+    source: str
+    state: str
+    started_at: datetime | None
+    seen_at: datetime | None
+    finished_at: datetime | None
+    lines: int
+    changed: int
+    rejected: int
+    reasons: dict[str, int]
+    rejects_file: str | None
+
+
+class LoadsView(Struct, frozen=True, kw_only=True, rename="camel"):
+    loads: list[LoadView]
+
+
+class RejectView(Struct, frozen=True, rename="camel"):
+    source: str
+    line: int
+    reason: str
+    fields: list[str]
+
+
+class OneLoadView(Struct, frozen=True, kw_only=True, rename="camel"):
+    load: LoadView
+    rejects: list[RejectView]
+
+
+def read(visit: Visit) -> LoadsView:
+    with visit.store.reads() as reads:
+        return LoadsView(loads=[_load(one, visit.now) for one in reads.loads(MOST_LOADS)])
+
+
+def _load(one: LoadRow, now: int) -> LoadView:
+    running = "stopped" if now - one.seen_at > STALLED_MS else "running"
+    return LoadView(
+        number=one.number,
+        source=one.source,
+        state=running if one.finished_at is None else "finished",
+        started_at=at(one.started_at),
+        seen_at=at(one.seen_at),
+        finished_at=at(one.finished_at),
+        lines=one.lines,
+        changed=one.changed,
+        rejected=one.rejected,
+        reasons=one.reasons,
+        rejects_file=one.rejects_file,
+    )
+
+
+def read_one(visit: Visit) -> OneLoadView:
+    wanted = int(visit.values["number"])
+    with visit.store.reads() as reads:
+        found = next((one for one in reads.loads(MOST_LOADS) if one.number == wanted), None)
+        if found is None:
+            raise NotFoundHere(visit.t("load.missing", number=wanted))
+        rejects = reads.rejects(wanted, MOST_REJECTS)
+    return OneLoadView(load=_load(found, visit.now), rejects=[_reject(one) for one in rejects])
+
+
+def _reject(one: RejectedLine) -> RejectView:
+    return RejectView(one.source, one.line, one.reason, list(one.fields))
+
+
+# --- drawing -------------------------------------------------------------------------
+
+
+def draw(visit: Visit, view: LoadsView) -> Drawn:
+    t = visit.t
+    columns = (
+        PageColumn(t("load.started")),
+        PageColumn(t("load.source")),
+        PageColumn(t("state")),
+        PageColumn(t("load.took"), is_number=True),
+        PageColumn(t("load.lines"), is_number=True),
+        PageColumn(t("load.changed"), is_number=True),
+        PageColumn(t("load.rejected"), is_number=True),
+    )
+    return Drawn(
+        title=t("loads.title"),
+        main=markup(
+            _reasons(visit, view),
+            table(t("loads.caption"), columns, [_cells(visit, one) for one in view.loads], empty=t("loads.none")),
+        ),
+        command="counterfoil status",
+    )
+
+
+def _reasons(visit: Visit, view: LoadsView) -> Html | None:
+    t = visit.t
+    counts: Counter[str] = Counter()
+    for one in view.loads:
+        counts.update(one.reasons)
+    if not counts:
+        return None
+    columns = (PageColumn(t("load.reason")), PageColumn(t("count"), is_number=True), PageColumn(t("load.means")))
+    rows = [
+        (element("code", reason), number(count), _meaning(t("load.line_that"), reason))
+        for reason, count in counts.most_common()
+    ]
+    return section(t("loads.reasons"), table(t("loads.reasons_caption", count=len(view.loads)), columns, rows))
+
+
+def _meaning(start: str, reason: str) -> Html:
+    return markup(start, " ", english(REASONS.get(reason, "")))
+
+
+def _cells(visit: Visit, one: LoadView) -> tuple[Child, ...]:
+    t = visit.t
+    kinds = {"finished": "", "running": "", "stopped": "bad"}
+    rejected = (
+        element("a", number(one.rejected), href=f"/loads/{one.number}")
+        if one.rejected
+        else element("span", "0", class_="muted")
+    )
+    ended = one.finished_at or one.seen_at
+    took = duration(t, to_ms(ended) - to_ms(one.started_at)) if ended and one.started_at else "–"
+    return (
+        element("a", moment(one.started_at), href=f"/loads/{one.number}"),
+        name_of(one.source),
+        badge(t(f"load.{one.state}"), kinds[one.state]),
+        took,
+        number(one.lines),
+        number(one.changed),
+        rejected,
+    )
+
+
+def draw_one(visit: Visit, view: OneLoadView) -> Drawn:
+    return draw_load(visit, view, None)
+
+
+def draw_load(visit: Visit, view: OneLoadView, revealed: Html | None) -> Drawn:
+    """Return the page of one load, with the text of a line if it was revealed."""
+    t, load = visit.t, view.load
+    facts: list[tuple[str, Child]] = [
+        (t("load.source"), name_of(load.source)),
+        (t("load.started"), moment(load.started_at)),
+        (t("load.finished_at"), moment(load.finished_at)),
+        (t("load.lines"), number(load.lines)),
+        (t("load.changed"), number(load.changed)),
+        (t("load.rejected"), number(load.rejected)),
+        (t("load.rejects_file"), element("code", name_of(load.rejects_file)) if load.rejects_file else "–"),
+    ]
+    columns = (
+        PageColumn(t("load.line"), is_number=True),
+        PageColumn(t("load.source")),
+        PageColumn(t("load.reason")),
+        PageColumn(t("load.fields")),
+        PageColumn(t("load.value")),
+    )
+    number_of_form = visit.new_form() if view.rejects else ""
+    rows = [
+        (
+            number(one.line),
+            name_of(one.source),
+            markup(element("code", one.reason), " ", element("small", _meaning(t("load.line_that"), one.reason))),
+            markup([[element("code", name_of(name)), " "] for name in one.fields]) if one.fields else "–",
+            _reveal_button(visit, load, one, number_of_form),
+        )
+        for one in view.rejects
+    ]
+    shown = t("load.rejects_caption", shown=len(view.rejects), count=f"{load.rejected:,}")
+    return Drawn(
+        title=t("load.title", number=load.number),
+        lead=revealed,
+        main=markup(
+            fields(facts),
+            notice(t("load.stopped_text"), "warn") if load.state == "stopped" else None,
+            section(t("load.rejects"), table(shown, columns, rows, empty=t("load.no_rejects"))),
+            element("p", t("load.fix"), class_="muted") if view.rejects else None,
+        ),
+        command=_load_again(visit, load.rejects_file) if load.rejects_file else None,
+    )
+
+
+def _load_again(visit: Visit, rejects_file: str) -> str:
+    return f"counterfoil load {shlex.quote(str(visit.settings.store / 'rejects' / rejects_file))}"
+
+
+def _reveal_button(visit: Visit, load: LoadView, one: RejectView, number_of_form: str) -> Html:
+    t = visit.t
+    hidden = {FORM_NUMBER: number_of_form, "source": one.source, "line": str(one.line)}
+    return element(
+        "form",
+        [element("input", type="hidden", name=name, value=value) for name, value in hidden.items()],
+        element("button", t("load.reveal"), class_="plain", aria_label=t("load.reveal_line", line=one.line)),
+        method="post",
+        action=f"/loads/{load.number}/reveal",
+        class_="inline",
+    )
+
+
+def csv(_: Visit, view: LoadsView) -> CsvExport:
+    columns = ("number", "started_utc", "finished_utc", "source", "state", "lines", "changed", "rejected")
+    rows: list[tuple[object, ...]] = [
+        (
+            one.number,
+            iso_utc(to_ms(one.started_at)) if one.started_at else "",
+            iso_utc(to_ms(one.finished_at)) if one.finished_at else "",
+            one.source,
+            one.state,
+            one.lines,
+            one.changed,
+            one.rejected,
+        )
+        for one in view.loads
+    ]
+    return CsvExport("loads", columns, rows)
+
+
+PAGE = ConsolePage(name="loads", read=read, draw=draw, csv=csv)
+ONE_LOAD = ConsolePage(name="loads", read=read_one, draw=draw_one)

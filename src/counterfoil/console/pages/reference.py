@@ -1,0 +1,28 @@
+"""Reference: the API, generated from the same tables as the OpenAPI document."""
+
+from functools import cache
+from typing import Final
+
+from counterfoil.console.exchange import JSON, ConsoleResponse
+from counterfoil.console.visit import Visit
+from counterfoil.http.openapi import document
+from counterfoil.http.pages import StaticPage
+from counterfoil.http.reference import build, example_base_url
+from counterfoil.http.reference.served import PATH, reference_pages
+
+TWIN = f"{PATH}.json"
+PATHS: Final = (PATH, TWIN, f"{PATH}.md", "/llms.txt")
+
+
+def answer(visit: Visit, path: str) -> ConsoleResponse:
+    """Return the reference in the requested format. Its JSON twin is the OpenAPI document."""
+    prefix = visit.settings.prefix
+    if path == TWIN:
+        return ConsoleResponse(content_type=JSON, body=document(prefix))
+    found = _pages(prefix)[prefix + path]
+    return ConsoleResponse(content_type=found.content_type, body=found.body, policy=found.policy)
+
+
+@cache
+def _pages(prefix: str) -> dict[str, StaticPage]:
+    return reference_pages(build(prefix, example_base_url(prefix), {}), home=("/", "Counterfoil console"))

@@ -1,0 +1,132 @@
+"""Store: what `doctor` finds, sizes, servers, permissions, meter, and who is signed in."""
+
+from msgspec import Struct
+
+from counterfoil.checks.local import Finding
+from counterfoil.console.display import (
+    PageColumn,
+    at,
+    badge,
+    fields,
+    finding_list,
+    moment,
+    number,
+    section,
+    size,
+    table,
+)
+from counterfoil.console.layout import notice
+from counterfoil.console.visit import ConsolePage, Drawn, Visit
+from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.settings import display_value
+from counterfoil.web.html import Child, Html, element, markup
+
+
+class ServerRow(Struct, frozen=True, rename="camel"):
+    name: str
+    role: str
+    horizon: int | None
+
+
+class StoreView(Struct, frozen=True, kw_only=True, rename="camel"):
+    address: str
+    meter: str
+    checks: list[Finding]
+    size_bytes: int | None
+    schema: str | None
+    software: str | None
+    log_bytes: dict[str, int]
+    free_bytes: int | None
+    servers: list[ServerRow]
+    login: str | None
+    sessions: int
+
+
+def read(visit: Visit) -> StoreView:
+    inspection = visit.store.inspection()
+    try:
+        extent = inspection.extent()
+        servers = [ServerRow(one.name, one.role.value, one.horizon) for one in inspection.servers()]
+        permissions = inspection.permissions()
+    except (StoreUnavailable, StoreMismatch):
+        # The checks say why.
+        extent, servers, permissions = None, [], None
+    disk = inspection.disk_use()
+    return StoreView(
+        address=display_value(visit.settings, "store"),
+        meter=display_value(visit.settings, "meter"),
+        checks=visit.store.diagnosis(),
+        size_bytes=extent.size_bytes if extent else None,
+        schema=extent.schema if extent else None,
+        software=extent.software if extent else None,
+        log_bytes=disk.log_bytes if disk else {},
+        free_bytes=disk.free_bytes if disk else None,
+        servers=servers,
+        login=permissions.login if permissions else None,
+        sessions=visit.sessions.count(),
+    )
+
+
+def draw(visit: Visit, view: StoreView) -> Drawn:
+    t = visit.t
+    wrong = sum(one.status != "ok" for one in view.checks)
+    verdict = notice(t("store.wrong", count=wrong), "warn") if wrong else notice(t("store.well"), "good")
+    order = {"fail": 0, "warn": 1, "ok": 2}
+    checks = sorted(view.checks, key=lambda one: order[one.status])
+    return Drawn(
+        title=t("store.title"),
+        lead=verdict,
+        main=markup(
+            section(t("store.facts"), fields(_facts(visit, view))),
+            section(t("store.checks"), finding_list(t, checks)),
+            _servers(visit, view),
+            _sessions(visit, view),
+        ),
+        command="counterfoil doctor",
+    )
+
+
+def _facts(visit: Visit, view: StoreView) -> list[tuple[str, Child]]:
+    t = visit.t
+    pairs: list[tuple[str, Child]] = [
+        (t("store.address"), element("code", view.address)),
+        (t("store.size"), size(view.size_bytes) if view.size_bytes is not None else t("unknown")),
+        (t("store.schema"), view.schema or t("unknown")),
+        (t("store.software"), view.software or t("unknown")),
+        (t("store.meter"), element("code", view.meter) if view.meter else t("store.own_meter")),
+    ]
+    if view.free_bytes is not None:
+        pairs.append((t("store.free"), size(view.free_bytes)))
+    pairs += [(t("store.log", name=name), size(count)) for name, count in view.log_bytes.items()]
+    if view.login:
+        pairs.append((t("store.login"), element("code", view.login)))
+    return pairs
+
+
+def _servers(visit: Visit, view: StoreView) -> Html | None:
+    if not view.servers:
+        return None
+    t = visit.t
+    kinds = {"primary": "", "replica": "", "behind": "warn", "away": "bad"}
+    columns = (PageColumn(t("store.server")), PageColumn(t("store.role")), PageColumn(t("store.horizon")))
+    rows = [
+        (element("code", one.name), badge(one.role, kinds.get(one.role, "")), moment(at(one.horizon)))
+        for one in view.servers
+    ]
+    return section(t("store.servers"), table(t("store.servers"), columns, rows))
+
+
+def _sessions(visit: Visit, view: StoreView) -> Html:
+    t = visit.t
+    everywhere = element(
+        "form",
+        element("input", type="hidden", name="everywhere", value="on"),
+        element("button", t("store.sign_out_all"), class_="plain"),
+        method="post",
+        action="/sign-out",
+        class_="inline",
+    )
+    return section(t("store.sessions"), element("p", t("store.sessions_text", count=number(view.sessions))), everywhere)
+
+
+PAGE = ConsolePage(name="store", read=read, draw=draw)

@@ -1,0 +1,116 @@
+"""The pages and actions of the console by path."""
+
+import csv
+import io
+import re
+from typing import Any, Final
+
+from msgspec import json
+from msgspec.structs import replace
+
+from counterfoil.console import actions, reveal_actions
+from counterfoil.console.display import english
+from counterfoil.console.exchange import CSV, JSON, ConsoleResponse
+from counterfoil.console.layout import NAVIGATION, notice, page
+from counterfoil.console.pages import audit, issue, key, keys, loads, personal, reference, requests, shops, store, today
+from counterfoil.console.pages.missing import NotFoundHere
+from counterfoil.console.visit import ConsolePage, CsvExport, Drawn, Visit
+from counterfoil.domain.calendar import iso_utc
+from counterfoil.domain.credentials import ID_LENGTH
+from counterfoil.ports import StoreMismatch, StoreUnavailable
+from counterfoil.web.html import markup
+
+_KEY = rf"(?P<key_id>[0-9A-Za-z]{{{ID_LENGTH}}})"
+PAGES: Final[dict[str, ConsolePage[Any]]] = {
+    "/today": today.PAGE,
+    "/keys": keys.PAGE,
+    "/keys/new": issue.PAGE,
+    f"/keys/{_KEY}": key.PAGE,
+    "/requests": requests.PAGE,
+    "/shops": shops.PAGE,
+    "/loads": loads.PAGE,
+    r"/loads/(?P<number>[0-9]{1,15})": loads.ONE_LOAD,
+    "/personal-data": personal.PAGE,
+    "/store": store.PAGE,
+    "/audit": audit.PAGE,
+}
+ACTIONS: Final = {
+    "/keys/new": actions.issue,
+    f"/keys/{_KEY}/change": actions.change,
+    f"/keys/{_KEY}/rotate": actions.rotate,
+    f"/keys/{_KEY}/revoke": actions.revoke,
+    r"/loads/(?P<number>[0-9]{1,15})/reveal": reveal_actions.reveal_line,
+}
+_PAGES = [(re.compile(pattern, re.ASCII), one) for pattern, one in PAGES.items()]
+_ACTIONS = [(re.compile(pattern, re.ASCII), one) for pattern, one in ACTIONS.items()]
+_TWINS = re.compile(r"(.*)\.(json|csv)")
+
+
+def answer(visit: Visit) -> ConsoleResponse:
+    """Return the page, its twin or the result of the action that a request asks for."""
+    try:
+        return _act(visit) if visit.request.method == "POST" else _show(visit)
+    except NotFoundHere as error:
+        return problem(visit, 404, visit.t("missing.title"), str(error))
+    except (StoreUnavailable, StoreMismatch) as error:
+        return problem(visit, 503, visit.t("unavailable.title"), f"{str(error).rstrip('.')}.")
+
+
+def _act(visit: Visit) -> ConsoleResponse:
+    for pattern, action in _ACTIONS:
+        found = pattern.fullmatch(visit.request.path)
+        if found:
+            return action(replace(visit, values=found.groupdict()))
+    raise NotFoundHere(visit.t("missing.text"))
+
+
+def _show(visit: Visit) -> ConsoleResponse:
+    path = "/today" if visit.request.path == "/" else visit.request.path
+    if path in reference.PATHS:
+        return reference.answer(visit, path)
+    twin = _TWINS.fullmatch(path)
+    path, kind = (twin[1], twin[2]) if twin else (path, "html")
+    for pattern, one in _PAGES:
+        found = pattern.fullmatch(path)
+        if found and (kind != "csv" or one.csv):
+            return _draw(replace(visit, values=found.groupdict()), one, path, kind)
+    raise NotFoundHere(visit.t("missing.text"))
+
+
+def _draw(visit: Visit, one: ConsolePage[Any], path: str, kind: str) -> ConsoleResponse:
+    view = one.read(visit)
+    if kind == "json":
+        return ConsoleResponse(content_type=JSON, body=json.encode(view, order="deterministic") + b"\n")
+    if kind == "csv" and one.csv:
+        return csv_response(visit, one.csv(visit, view))
+    twin = visit.address(f"{path}.json")
+    body = page(visit, one.name, one.draw(visit, view), twin, visit.address(f"{path}.csv") if one.csv else None)
+    return ConsoleResponse(body=body)
+
+
+def csv_response(visit: Visit, file: CsvExport) -> ConsoleResponse:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow(file.columns)
+    writer.writerows([_plain_cell(value) for value in row] for row in file.rows)
+    name = f"{file.name}-{iso_utc(visit.now)[:10]}.csv"
+    headers = (("content-disposition", f'attachment; filename="{name}"'),)
+    # The byte order mark tells spreadsheets that the file is UTF-8.
+    return ConsoleResponse(
+        content_type=CSV, body="\N{ZERO WIDTH NO-BREAK SPACE}".encode() + out.getvalue().encode(), headers=headers
+    )
+
+
+def _plain_cell(value: object) -> object:
+    """Return a value that a spreadsheet does not take for a formula."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t")) else value
+
+
+def problem(visit: Visit, status: int, title: str, message: str) -> ConsoleResponse:
+    """Return a page about something that went wrong, in the frame of the page it belongs to."""
+    if visit.request.path.endswith((".json", ".csv")):
+        return ConsoleResponse(status=status, content_type=JSON, body=json.encode({"error": message}) + b"\n")
+    first = "/" + visit.request.path.split("/")[1]
+    name = next((name for name, address in NAVIGATION.items() if address == first), "")
+    drawn = Drawn(title=title, main=markup(notice(english(message), "bad")))
+    return ConsoleResponse(status=status, body=page(visit, name, drawn, None))

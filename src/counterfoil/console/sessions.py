@@ -1,0 +1,132 @@
+"""Server-side sessions, and the numbers that let a form be sent only once.
+
+The browser has a random token, and the console keeps only its hash. A session ends after IDLE_SEC without a request,
+after LONGEST_SEC in any case, when the operator signs out, and when the console stops.
+"""
+
+import secrets
+import threading
+from collections import OrderedDict
+
+from msgspec import Struct, field
+
+from counterfoil.console.links import fingerprint
+from counterfoil.console.texts import Language
+from counterfoil.domain.audit import Actor
+from counterfoil.ports import Clock
+
+IDLE_SEC = 30 * 60
+LONGEST_SEC = 8 * 3600
+MAX_SESSIONS = 200
+MAX_FORMS = 200
+
+
+class Session(Struct, kw_only=True):
+    """A signed-in operator. `forms` maps the number of each open form to the result of sending it."""
+
+    actor: Actor
+    began_us: int
+    seen_us: int
+    language: Language | None = None
+    is_proxied: bool = False
+    forms: OrderedDict[str, str | None] = field(default_factory=OrderedDict)
+
+
+class Sessions:
+    """The sessions of a console. Safe to use from several threads."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._by_hash: dict[str, Session] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, actor: Actor) -> str:
+        """Begin a session; return the token for its cookie."""
+        token = secrets.token_urlsafe(32)
+        with self._lock:
+            self._drop_ended()
+            if len(self._by_hash) >= MAX_SESSIONS:
+                del self._by_hash[min(self._by_hash, key=lambda one: self._by_hash[one].seen_us)]
+            self._by_hash[fingerprint(token)] = self._new(actor)
+        return token
+
+    def find(self, token: str) -> Session | None:
+        """Return the session of a token and note the visit, or return None if it has ended."""
+        if not token:
+            return None
+        with self._lock:
+            self._drop_ended()
+            session = self._by_hash.get(fingerprint(token))
+            if session:
+                session.seen_us = self._clock.steady_us()
+            return session
+
+    def of_proxy(self, actor: Actor) -> Session:
+        """Return the session of an operator whom the trusted proxy has identified; begin one if there is none."""
+        name = fingerprint(f"proxy {actor.name}")
+        with self._lock:
+            self._drop_ended()
+            session = self._by_hash.setdefault(name, self._new(actor, is_proxied=True))
+            session.seen_us = self._clock.steady_us()
+            return session
+
+    def end(self, token: str) -> None:
+        with self._lock:
+            self._by_hash.pop(fingerprint(token), None)
+
+    def end_all(self) -> int:
+        """End every session; return how many there were."""
+        with self._lock:
+            self._drop_ended()
+            count = len(self._by_hash)
+            self._by_hash.clear()
+            return count
+
+    def count(self) -> int:
+        with self._lock:
+            self._drop_ended()
+            return len(self._by_hash)
+
+    # --- forms ---------------------------------------------------------------------
+
+    def new_form(self, session: Session) -> str:
+        """Return the number of a new form, which can be sent once."""
+        number = secrets.token_urlsafe(12)
+        with self._lock:
+            session.forms[number] = None
+            while len(session.forms) > MAX_FORMS:
+                session.forms.popitem(last=False)
+        return number
+
+    def use_form(self, session: Session, number: str) -> str | None:
+        """Mark a form as sent; return None, or the reason why it cannot be sent.
+
+        The reason is `unknown` if the form is not of this session, and otherwise the result that it had before.
+        """
+        with self._lock:
+            if number not in session.forms:
+                return "unknown"
+            result = session.forms[number]
+            if result is None:
+                session.forms[number] = "sent"
+            return result
+
+    def set_result(self, session: Session, number: str, result: str) -> None:
+        """Remember the result of a form, to be shown if it is sent again."""
+        with self._lock:
+            if number in session.forms:
+                session.forms[number] = result
+
+    # --- ends ----------------------------------------------------------------------
+
+    def _new(self, actor: Actor, *, is_proxied: bool = False) -> Session:
+        now = self._clock.steady_us()
+        return Session(actor=actor, began_us=now, seen_us=now, is_proxied=is_proxied)
+
+    def _drop_ended(self) -> None:
+        now = self._clock.steady_us()
+        self._by_hash = {
+            token: session
+            for token, session in self._by_hash.items()
+            if now - session.seen_us < IDLE_SEC * 1_000_000 and now - session.began_us < LONGEST_SEC * 1_000_000
+        }

@@ -1,0 +1,53 @@
+"""Every text of the console, in English and Thai.
+
+The tables map a name to the two texts. A test fails if a text lacks a language, has other placeholders than its
+translation, or is not used. What `doctor` and `status` report is not translated; pages mark it as English.
+"""
+
+import re
+from typing import Final, Literal
+
+from counterfoil.console.texts import keys, overview, requests, shell
+
+Language = Literal["en", "th"]
+LANGUAGES: Final[tuple[Language, ...]] = ("en", "th")
+TABLE: Final[dict[str, tuple[str, str]]] = {**shell.TEXTS, **overview.TEXTS, **keys.TEXTS, **requests.TEXTS}
+_RANGE = re.compile(r"\s*([A-Za-z*]+)(?:-[A-Za-z0-9-]+)?\s*(?:;\s*q\s*=\s*([0-9.]+))?\s*")
+
+
+class Texts:
+    """The texts in one language."""
+
+    def __init__(self, language: Language) -> None:
+        self.language = language
+        self._index = LANGUAGES.index(language)
+
+    def __call__(self, text_name: str, /, **values: object) -> str:
+        """Return a text with its placeholders filled in."""
+        text = TABLE[text_name][self._index]
+        return text.format(**values) if values else text
+
+
+def preferred(accept_language: str) -> Language:
+    """Return the language of this Accept-Language header that the console has, or English."""
+    ranked: list[tuple[float, int, Language]] = []
+    for position, part in enumerate(accept_language.split(",")):
+        found = _RANGE.fullmatch(part)
+        if found is None:
+            continue
+        language = language_named(found[1].lower())
+        if language:
+            ranked.append((-_quality(found[2]), position, language))
+    best = min(ranked, default=None)
+    return best[2] if best and best[0] < 0 else "en"
+
+
+def language_named(name: str | None) -> Language | None:
+    return next((language for language in LANGUAGES if language == name), None)
+
+
+def _quality(text: str | None) -> float:
+    try:
+        return float(text) if text is not None else 1.0
+    except ValueError:
+        return 0.0

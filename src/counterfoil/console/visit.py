@@ -1,0 +1,69 @@
+"""What a page knows about the request for it."""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+from urllib.parse import urlencode
+
+from msgspec import Struct
+
+from counterfoil.console.exchange import ConsoleRequest
+from counterfoil.console.sessions import Session, Sessions
+from counterfoil.console.stores import ConsoleStore
+from counterfoil.console.texts import Texts
+from counterfoil.settings import Settings
+from counterfoil.web.html import Html
+
+View = TypeVar("View")
+
+
+class Visit(Struct, frozen=True, kw_only=True):
+    """A request of a signed-in operator, with everything that pages and actions need. `values` are from the path."""
+
+    request: ConsoleRequest
+    session: Session
+    sessions: Sessions
+    store: ConsoleStore
+    settings: Settings
+    t: Texts
+    now: int
+    values: dict[str, str]
+
+    @property
+    def query(self) -> dict[str, str]:
+        return self.request.query
+
+    def address(self, path: str, **changes: str | None) -> str:
+        """Return the address of a page with the parameters of this request, changed as given. None removes one."""
+        merged = {name: changes.get(name, value) for name, value in {**self.query, **changes}.items()}
+        kept = {name: value for name, value in merged.items() if value}
+        return f"{path}?{urlencode(kept)}" if kept else path
+
+    def new_form(self) -> str:
+        return self.sessions.new_form(self.session)
+
+
+class Drawn(Struct, frozen=True, kw_only=True):
+    """A drawn page. `command` is the command that shows the same on the command line."""
+
+    title: str
+    main: Html
+    command: str | None = None
+    lead: Html | None = None
+
+
+class CsvExport(Struct, frozen=True):
+    name: str
+    columns: tuple[str, ...]
+    rows: list[tuple[object, ...]]
+
+
+class ConsolePage(Struct, Generic[View], frozen=True, kw_only=True):
+    """A page: `read` returns its view, which is its `.json` twin, and `draw` draws the view.
+
+    `name` is the name in the navigation, or that of the page above it.
+    """
+
+    name: str
+    read: Callable[[Visit], View]
+    draw: Callable[[Visit, View], Drawn]
+    csv: Callable[[Visit, View], CsvExport] | None = None

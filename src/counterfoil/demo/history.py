@@ -1,0 +1,139 @@
+"""Invents how the demo's keys were used on the days before today, so that the console has something to show.
+
+The requests go through the same meter and request log as real ones, with a clock that stands at the time of each
+request. Nothing is written if the store already has requests.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+
+from msgspec import Struct
+
+from counterfoil import bootstrap
+from counterfoil.demo.showcase import DemoKey, Showcase
+from counterfoil.demo.worldgen.plan import midnight_ms
+from counterfoil.domain.access import Key
+from counterfoil.domain.allowance import TooFast
+from counterfoil.domain.calendar import DAY_MS, thai_day
+from counterfoil.domain.problems import BAD_CURSOR, BAD_QUERY, NOT_FOUND, RATE_LIMITED, SHOP_NOT_IN_SCOPE, Problem
+from counterfoil.domain.request_records import CHANGES_OF_SHOP, PassPage, RequestRecord
+from counterfoil.machine.clock import SystemClock
+from counterfoil.settings import Settings
+
+DAYS = 14
+HOUR_MS = 3_600_000
+# Requests per day of each purpose, and the errors that it has now and then. Purposes that are left out were never used.
+_PLANS: dict[str, tuple[int, tuple[str, ...], tuple[Problem, ...]]] = {
+    "franchise": (70, ("transactions", "transactions", "transactions", "shops", "transactions/{id}"), (BAD_CURSOR,)),
+    "shop": (24, ("transactions", "transactions", "usage"), (SHOP_NOT_IN_SCOPE,)),
+    "personal data": (12, ("members", "members/{memberToken}"), (NOT_FOUND,)),
+    "lookup": (40, ("members/lookup",), (NOT_FOUND, NOT_FOUND)),
+    "default limits": (18, ("transactions", "digests"), (BAD_QUERY,)),
+    "tiny limits": (6, ("shops",), ()),
+}
+ERROR_SHARE = 0.03
+WITH_PERSONAL_DATA = ("members", "members/{memberToken}")
+
+
+class HistoryClock:
+    """A clock that stands at the time of the request being written. Its boot is not that of the real clock."""
+
+    def __init__(self) -> None:
+        self.moment_ms = 0
+
+    def now_ms(self) -> int:
+        return self.moment_ms
+
+    def steady_us(self) -> int:
+        return self.moment_ms * 1000
+
+    def boot_id(self) -> str:
+        return "the demo's history"
+
+
+class PastRequest(Struct, frozen=True):
+    at: int
+    demo_key: DemoKey
+    route: str
+    problem: Problem | None
+    took_us: int
+
+
+def write_history(settings: Settings, demo: Showcase, seed: int) -> int:
+    """Write the history, unless the store has requests already; return how many requests were written."""
+    with closing(bootstrap.operator_reads(settings)) as reads:
+        if reads.last_used():
+            return 0
+    requests = sorted(_plan(demo, seed, SystemClock().now_ms()), key=lambda one: one.at)
+    asyncio.run(_write(settings, requests, seed))
+    return len(requests)
+
+
+def _plan(demo: Showcase, seed: int, now_ms: int) -> Iterator[PastRequest]:
+    chance = random.Random(seed)  # noqa: S311 - invented data
+    today = thai_day(now_ms)
+    for demo_key in demo.keys:
+        per_day, routes, problems = _PLANS.get(demo_key.role.purpose, (0, (), ()))
+        for back in range(DAYS, 0, -1):
+            midnight = midnight_ms(today - timedelta(days=back))
+            for _ in range(chance.randint(per_day * 3 // 4, per_day * 5 // 4)):
+                fails = problems and chance.random() < ERROR_SHARE
+                yield PastRequest(
+                    midnight + min(DAY_MS - 1, int(abs(chance.gauss(14, 4)) * HOUR_MS)),
+                    demo_key,
+                    chance.choice(routes),
+                    chance.choice(problems) if fails else None,
+                    int(chance.lognormvariate(7.3, 0.6)),
+                )
+
+
+async def _write(settings: Settings, requests: list[PastRequest], seed: int) -> None:
+    clock = HistoryClock()
+    chance = random.Random(seed + 1)  # noqa: S311 - invented data
+    if not requests:
+        return
+    clock.moment_ms = requests[0].at
+    ports = bootstrap.serving_ports(settings, lambda _: None, clock)
+    try:
+        for one in requests:
+            clock.moment_ms = one.at
+            key = one.demo_key.key
+            if isinstance(await ports.meter.admit(key), TooFast):
+                ports.request_log.note_refusal(key.key_id, RATE_LIMITED.code, one.at)
+                continue
+            ports.request_log.note(_record(one, chance))
+            for page in _pages(one, key, requests[-1].at):
+                ports.request_log.note_page(page, one.at)
+    finally:
+        ports.close()
+
+
+def _record(one: PastRequest, chance: random.Random) -> RequestRecord:
+    bases = one.demo_key.role.provider_ids
+    is_disclosure = one.demo_key.key.personal_data and not one.problem and one.route in WITH_PERSONAL_DATA and bases
+    members = chance.randint(20, 200) if one.route == "members" else 1
+    return RequestRecord(
+        at=one.at,
+        key_id=one.demo_key.key.key_id,
+        route=one.route,
+        status=one.problem.status if one.problem else 200,
+        error=one.problem.code if one.problem else None,
+        took_us=one.took_us,
+        personal_base=bases[0] if is_disclosure else None,
+        personal_members=members if is_disclosure else 0,
+        request_id=f"{chance.getrandbits(80):020x}",
+    )
+
+
+def _pages(one: PastRequest, key: Key, newest: int) -> Iterator[PassPage]:
+    """Yield the ends of passes. One shop of the key was never read, and another is days behind."""
+    if one.route != "transactions" or one.problem:
+        return
+    shops = one.demo_key.role.shop_ids
+    for position, shop_id in enumerate(shops[1:] or shops):
+        if position == 1 and one.at > newest - 4 * DAY_MS:
+            continue
+        yield PassPage(key.lineage, CHANGES_OF_SHOP, shop_id, one.at, is_last=True)

@@ -1,0 +1,37 @@
+"""Decides whether the Host header of a request names a listener of this machine."""
+
+from ipaddress import ip_address
+
+from counterfoil.machine.addresses import WILDCARD_HOSTS
+
+
+class HostNames:
+    """The names under which a private listener may be reached.
+
+    With DNS rebinding, a web page can reach a private address through a domain
+    name of its own. The name in `Host` must therefore be one that the operator
+    configured. IP addresses are safe, because DNS rebinding needs a domain name.
+    """
+
+    def __init__(self, host: str, names: str) -> None:
+        self._names = {host.lower(), "localhost", *(name.strip().lower() for name in names.split(",") if name.strip())}
+        self._any_address = host in WILDCARD_HOSTS
+
+    def allows(self, host: str) -> bool:
+        """Return whether this Host header is allowed."""
+        name = _name_in(host)
+        if name in self._names:
+            return True
+        try:
+            address = ip_address(name)
+        except ValueError:
+            return False
+        return address.is_loopback or self._any_address
+
+
+def _name_in(host: str) -> str:
+    """Return the name or address in a Host header, without the port."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].rstrip(".")

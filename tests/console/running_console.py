@@ -1,0 +1,128 @@
+"""A console on a real port in front of a real store, with a clock that tests control."""
+
+import re
+import secrets
+import threading
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+
+from counterfoil import bootstrap
+from counterfoil.console.app import ConsoleApp, audience
+from counterfoil.console.exchange import FORM
+from counterfoil.console.links import DEFAULT_VALIDITY_MS, link_key, make_token
+from counterfoil.console.server import ConsoleServer
+from counterfoil.domain.audit import Actor
+from running_service import RunningService, free_port
+from web.strict_html import StrictPage
+
+SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
+PAGE = {"accept": "text/html"}
+_FORM = re.compile(r"<form(?P<form>[^>]*)>.*?</form>", re.DOTALL)
+_HIDDEN = re.compile(r'<input type="hidden" name="([^"]*)" value="([^"]*)">')
+
+
+class RunningConsole:
+    """A console with its service. `service` has the store, the clock and the API."""
+
+    def __init__(self, folder: Path, **overrides: Any) -> None:
+        flags: dict[str, Any] = {"console_port": free_port(), "admin_port": 0, **overrides}
+        self.service = RunningService(folder, **flags)
+        self.settings = self.service.settings
+        self.clock = self.service.clock
+        self.key = link_key(bootstrap.deployment_secret(self.settings))
+        self._start()
+
+    def _start(self) -> None:
+        self.app = ConsoleApp(self.settings, self.key, self.clock)
+        self._server = ConsoleServer(self.settings.console_host, self.settings.console_port, self.app.answer)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+
+    def _stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def restart(self) -> None:
+        """Replace the console with a new one on the same port, which has no sessions."""
+        self._stop()
+        self._start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.settings.console_port}"
+
+    def token(self, name: str = "alice", validity_ms: int = DEFAULT_VALIDITY_MS, **changes: Any) -> str:
+        """Return the token of a new sign-in link."""
+        terms = {"key": self.key, "audience": audience(self.settings), "now_ms": self.clock.now_ms(), **changes}
+        actor = Actor(name, "cli", "back-office")
+        return make_token(terms["key"], actor, terms["audience"], terms["now_ms"], validity_ms, secrets.token_bytes)
+
+    def stranger(self) -> "Operator":
+        return Operator(self)
+
+    def operator(self, name: str = "alice", **headers: str) -> "Operator":
+        """Return a browser in which this operator has signed in."""
+        browser = Operator(self, **headers)
+        answer = browser.sign_in(self.token(name))
+        assert answer.status_code == 303, answer.text
+        return browser
+
+    def close(self) -> None:
+        self._stop()
+        self.service.close()
+
+
+class Operator:
+    """An operator's browser, without a script."""
+
+    def __init__(self, console: RunningConsole, **headers: str) -> None:
+        self._console = console
+        self.client = httpx.Client(base_url=console.url, headers=headers, timeout=30)
+
+    def sign_in(self, token: str, **headers: str) -> httpx.Response:
+        return self.client.post("/sign-in", data={"link": token}, headers=headers or SAME_ORIGIN)
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        return self.client.get(path, headers={**PAGE, **headers})
+
+    def page(self, path: str, **headers: str) -> str:
+        """Return a page after checking that its markup is well-formed."""
+        answer = self.get(path, **headers)
+        assert answer.status_code == 200, answer.text
+        assert StrictPage(answer.content).problems == []
+        return answer.text
+
+    def json(self, path: str) -> Any:
+        answer = self.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def hidden(self, page: str, action: str) -> dict[str, str]:
+        """Return the hidden fields of the first form on a page that has this action."""
+        for found in _FORM.finditer(page):
+            if f'action="{action}"' in found["form"]:
+                return {name: unescape(value) for name, value in _HIDDEN.findall(found[0])}
+        raise AssertionError(f"no form sends to {action}")
+
+    def send(self, action: str, fields: dict[str, str], **headers: str) -> httpx.Response:
+        body = urlencode(fields).encode()
+        return self.client.post(action, content=body, headers={"content-type": FORM, **(headers or SAME_ORIGIN)})
+
+    def fill_in(self, path: str, action: str, **fields: str) -> dict[str, str]:
+        """Open a page and return the fields of one of its forms, with these values entered."""
+        return {**self.hidden(self.page(path), action), **fields}
+
+    def issue(self, scope: str, **fields: str) -> httpx.Response:
+        """Issue a key for a scope such as `shop:ID`."""
+        entered = {"label": "ERP", "scope": scope, "per_min": "60", "per_day": "1000", **fields}
+        return self.send("/keys/new", self.fill_in("/keys/new", "/keys/new", **entered))
+
+
+def revealed(page: str) -> str | None:
+    """Return the key that a page shows, or None."""
+    found = re.search(r"cf_live_[0-9A-Za-z]+_[0-9A-Za-z]+", page)
+    return found[0] if found else None

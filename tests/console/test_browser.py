@@ -1,0 +1,274 @@
+"""In a real browser, an operator signs in, issues and revokes keys, and finds requests and silent shops.
+
+The browser is Debian's Chromium. If Chromium or playwright is missing, these tests are skipped with a message.
+"""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cli.command import PYTHON
+from waiting import until
+from web.test_browser import ARGUMENTS, CHROMIUM, SCHEMES, Visit, visiting
+
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed, so no page was opened in a browser (make test)"
+)
+pytestmark = [
+    pytest.mark.skipif(
+        CHROMIUM is None,
+        reason="chromium is not on the path, so no page was opened in a browser (Debian: apt-get install chromium)",
+    ),
+    pytest.mark.browser,
+]
+PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/audit", "/reference")
+LANGUAGES = ("en", "th")
+WIDTHS = (390, 1440)
+
+
+class RunningDemo:
+    """A demo with its console. `link` makes a new sign-in link."""
+
+    def __init__(self, folder: Path, told: dict[str, Any], process: subprocess.Popen[bytes]) -> None:
+        self.folder = folder
+        self.told = told
+        self.process = process
+        self.console = told["console"].partition("/sign-in#")[0]
+        self.keys = {key["purpose"]: key for key in told["keys"]}
+
+    def link(self) -> str:
+        port = self.console.rpartition(":")[2]
+        words = [*PYTHON, "console", "link", "--store", self.told["store"], "--console-port", port, "--json"]
+        made = subprocess.run(words, capture_output=True, check=True, env=_environment(self.folder))
+        return str(json.loads(made.stdout)["console"])
+
+    def call(self, purpose: str, path: str = "/shops") -> httpx.Response:
+        headers = {"authorization": f"Bearer {self.keys[purpose]['key']}"}
+        return httpx.get(self.told["baseUrl"] + path, headers=headers, timeout=30)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
+    return kept | {"TMPDIR": str(folder)}
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDemo]:
+    folder = tmp_path_factory.mktemp("console")
+    words = [*PYTHON, "demo", "--port", "0", "--bills", "500", "--json"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment(folder)
+    ) as process:
+        assert process.stdout
+        yield RunningDemo(folder, json.loads(process.stdout.readline()), process)
+        process.send_signal(signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as running:
+        opened = running.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def visit(browser: Any, demo: RunningDemo) -> Iterator[Visit]:
+    """A browser in which an operator has signed in by opening a link."""
+    with visiting(browser, demo.link(), locale="en") as opened:
+        opened.page.wait_for_url(f"{demo.console}/")
+        yield opened
+
+
+def go(visit: Visit, demo: RunningDemo, path: str) -> Any:
+    visit.page.goto(demo.console + path)
+    return visit.page
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_page_is_accessible_and_stays_on_its_origin(
+    browser: Any, demo: RunningDemo, scheme: str, language: str
+) -> None:
+    demo.call("franchise", "/transactions/none")
+    width = 390 if scheme == "dark" else 1440
+    with visiting(browser, demo.link(), width, color_scheme=scheme, locale=language) as visit:
+        visit.page.wait_for_url(f"{demo.console}/")
+        one_key = f"/keys/{demo.keys['franchise']['keyId']}"
+        for path in (*PAGES, one_key, "/loads/1"):
+            page = go(visit, demo, path)
+            if path != "/reference":
+                assert page.locator("html").get_attribute("lang") == language
+            for details in page.locator("main details:not([name])").all():
+                details.evaluate("one => one.open = true")
+            assert (path, visit.violations()) == (path, [])
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert visit.said == []
+        assert [address for address in visit.asked if not address.startswith((f"{demo.console}/", "data:"))] == []
+
+
+def test_the_sign_in_page_is_accessible_and_a_used_link_is_refused(browser: Any, demo: RunningDemo) -> None:
+    link = demo.link()
+    with visiting(browser, link, locale="en") as visit:
+        visit.page.wait_for_url(f"{demo.console}/")
+    with visiting(browser, link, locale="en") as visit:
+        visit.page.locator(".notice.bad").wait_for()
+        assert "This link is not valid" in visit.page.locator("main").text_content()
+        assert visit.violations() == []
+        assert "#" not in visit.page.url
+
+
+def test_a_key_is_issued_shown_once_used_and_revoked(browser: Any, demo: RunningDemo, visit: Visit) -> None:
+    page = go(visit, demo, "/keys/new")
+    page.get_by_label("Label").fill("Browser test")
+    page.get_by_label("Scope", exact=True).select_option(index=1)
+    page.get_by_role("button", name="Issue the key").click()
+    key = page.locator("#revealed").text_content()
+    assert visit.violations() == []
+    headers = {"authorization": f"Bearer {key}"}
+    assert httpx.get(f"{demo.told['baseUrl']}/shops", headers=headers).status_code == 200
+    _key_is_not_shown_again(page, key)
+    key_id = key.split("_")[2]
+    page = go(visit, demo, f"/keys/{key_id}")
+    page.locator("summary", has_text="Revoke").click()
+    page.locator("#revoke input[name=confirm]").fill(key_id)
+    page.get_by_role("button", name="Revoke the key").click()
+    page.locator(".notice.good").wait_for()
+
+    def is_refused() -> bool:
+        return httpx.get(f"{demo.told['baseUrl']}/shops", headers=headers).status_code == 401
+
+    assert until(is_refused, "the revoked key is refused", 5)
+    go(visit, demo, "/audit")
+    newest = page.locator("tbody tr").first.text_content()
+    assert "key revoked" in newest
+    assert "console" in newest
+
+
+def _key_is_not_shown_again(page: Any, key: str) -> None:
+    """Leave the page of a new key and come back, and reload it. Chromium sends a form again only if it is told to."""
+    page.get_by_role("link", name="I have saved it").click()
+    page.wait_for_url("**/keys/*")
+    with pytest.raises(playwright.Error, match="ERR_CACHE_MISS"):
+        page.go_back()
+    page.wait_for_url("chrome-error://**")
+    assert key not in page.content()
+
+
+def test_reloading_the_page_of_a_new_key_does_not_show_it_again(demo: RunningDemo, visit: Visit) -> None:
+    page = go(visit, demo, "/keys/new")
+    page.get_by_label("Label").fill("Reloaded")
+    page.get_by_label("Scope", exact=True).select_option(index=1)
+    page.get_by_role("button", name="Issue the key").click()
+    key = page.locator("#revealed").text_content()
+    page.reload()
+    assert page.locator("h1").text_content() == "This form was already sent"
+    assert key not in page.content()
+
+
+def test_a_request_id_that_a_call_just_returned_is_found(demo: RunningDemo, visit: Visit) -> None:
+    returned = demo.call("shop", "/transactions?shopId=elsewhere&from=20260101&to=20260101")
+    request_id = returned.headers["x-request-id"]
+
+    def is_found() -> bool:
+        page = go(visit, demo, "/requests")
+        page.get_by_label("Request ID").fill(request_id)
+        page.get_by_role("button", name="Search").click()
+        return bool(page.locator("h2", has_text=request_id).count())
+
+    assert until(is_found, "the request is found")
+    facts = visit.page.locator("main section").first.text_content()
+    assert "shop_not_in_scope" in facts
+    assert "What the integrator should do" in facts
+
+
+def test_new_requests_appear_while_following(demo: RunningDemo, visit: Visit) -> None:
+    page = go(visit, demo, "/requests")
+    page.get_by_role("button", name="Follow live").click()
+    request_id = demo.call("franchise").headers["x-request-id"]
+    page.locator("tbody tr", has_text=request_id).wait_for(timeout=15_000)
+    page.get_by_role("button", name="Stop following").click()
+    assert visit.said == []
+
+
+def test_a_silent_shop_is_found(demo: RunningDemo, visit: Visit) -> None:
+    page = go(visit, demo, "/shops")
+    states = page.locator("tbody tr td:nth-of-type(1)").all_text_contents()
+    assert states == sorted(states, key=lambda state: state != "silent")
+    assert ("silent" in states) == bool(page.locator(".notice.warn").count())
+
+
+def test_the_language_is_switched_and_stays(demo: RunningDemo, visit: Visit) -> None:
+    page = go(visit, demo, "/shops")
+    page.get_by_role("link", name="ไทย").click()
+    page.wait_for_url(f"{demo.console}/shops")
+    assert page.locator("h1").text_content() == "ร้าน"
+    go(visit, demo, "/keys")
+    assert page.locator("h1").text_content() == "คีย์"
+
+
+def test_the_keyboard_alone_reaches_and_sends_a_form(demo: RunningDemo, visit: Visit) -> None:
+    page = go(visit, demo, "/requests")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "content"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.name") == "request"
+    page.keyboard.type("no-such-request")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/requests?request=no-such-request*")
+    assert page.locator(".empty").text_content() == "No request matches."
+
+
+def test_everything_but_live_parts_works_without_a_script(browser: Any, demo: RunningDemo) -> None:
+    with visiting(browser, f"{demo.console}/sign-in", java_script_enabled=False, locale="en") as visit:
+        visit.page.get_by_label("Sign-in link").fill(demo.link())
+        visit.page.get_by_role("button", name="Sign in").click()
+        visit.page.wait_for_url(f"{demo.console}/")
+        page = go(visit, demo, "/requests")
+        assert page.locator("tbody tr").count() > 10
+        assert not page.locator("#follow").is_visible()
+        page.get_by_role("link", name="Older").click()
+        assert "before=" in page.url
+        page.get_by_role("button", name="Sign out").click()
+        page.wait_for_url(f"{demo.console}/sign-in")
+
+
+def test_another_site_can_neither_read_nor_send_a_form(browser: Any, demo: RunningDemo, visit: Visit) -> None:
+    attacker = f"http://localhost:{demo.console.rpartition(':')[2]}"
+    page = visit.page.context.new_page()
+    page.goto(f"{attacker}/sign-in")
+    script = f"fetch('{demo.console}/keys.json', {{credentials: 'include'}}).then(() => 'read', () => 'refused')"
+    assert page.evaluate(script) == "refused"
+
+
+def test_the_console_says_that_the_service_was_killed(browser: Any, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    words = [*PYTHON, "demo", "--port", "0", "--bills", "500", "--json", "--store", str(store)]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment(tmp_path)
+    ) as process:
+        assert process.stdout
+        told = json.loads(process.stdout.readline())
+        process.terminate()
+    ports = {"COUNTERFOIL_ADMIN_PORT": told["admin"].rpartition(":")[2]}
+    port = told["console"].partition("/sign-in#")[0].rpartition(":")[2]
+    command = [*PYTHON, "console", "--store", str(store), "--console-port", port, "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=_environment(tmp_path) | ports) as console:
+        try:
+            assert console.stdout
+            link = json.loads(console.stdout.readline())["console"]
+            with visiting(browser, link, locale="en") as visit:
+                visit.page.locator(".notice.bad").wait_for()
+                assert "No service responds" in visit.page.locator(".notice.bad").text_content()
+                assert visit.violations() == []
+        finally:
+            console.terminate()

@@ -1,0 +1,107 @@
+"""Another web site cannot read the console or make an operator's browser change anything."""
+
+import socket
+
+import pytest
+
+from console.running_console import SAME_ORIGIN, Operator, RunningConsole
+from records import branch
+
+PATHS = ("/", "/sign-in", "/console.css", "/keys.json", "/nowhere", "/reference")
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8002", "localhost.evil.example", "", "127.0.0.1.nip.io"]
+)
+@pytest.mark.parametrize("path", ["/", "/sign-in", "/console.js", "/keys.json"])
+def test_a_host_name_of_another_site_is_refused(console: RunningConsole, alice: Operator, host: str, path: str) -> None:
+    answer = alice.get(path, host=host)
+    assert answer.status_code in (400, 421)
+    assert "alice" not in answer.text
+
+
+def test_two_host_headers_are_refused(console: RunningConsole) -> None:
+    with socket.create_connection(("127.0.0.1", console.settings.console_port), 5) as raw:
+        raw.sendall(b"GET /sign-in HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n")
+        assert raw.recv(100).startswith(b"HTTP/1.1 400")
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:9999", "127.0.0.1", "[::1]:8002", "LOCALHOST"])
+def test_loopback_names_and_addresses_are_answered(alice: Operator, host: str) -> None:
+    assert alice.get("/sign-in", host=host).status_code in (200, 303)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "none"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"sec-fetch-site": "same-origin", "origin": "https://evil.example"},
+        {"x-nothing": "at all"},
+    ],
+)
+def test_a_form_from_another_site_changes_nothing(
+    console: RunningConsole, alice: Operator, headers: dict[str, str]
+) -> None:
+    shop = branch()
+    console.service.load(shop)
+    scope = f"shop:{shop['id']}"
+    fields = alice.fill_in("/keys/new", "/keys/new", label="x", scope=scope, per_min="1", per_day="1")
+    assert alice.send("/keys/new", fields, **headers).status_code == 403
+    assert console.service.key_store.all() == []
+    assert alice.send("/keys/new", fields).status_code == 200
+
+
+def test_a_form_without_fetch_metadata_needs_the_origin_of_the_console(
+    console: RunningConsole, alice: Operator
+) -> None:
+    assert alice.send("/sign-out", {}, origin=console.url).status_code == 303
+
+
+def test_a_form_of_another_type_is_refused(alice: Operator) -> None:
+    answer = alice.client.post("/sign-out", content=b"{}", headers={"content-type": "text/plain", **SAME_ORIGIN})
+    assert answer.status_code == 415
+
+
+def test_another_site_may_link_to_a_page_but_not_load_it(alice: Operator) -> None:
+    linked = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    loaded = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
+    assert alice.client.get("/keys", headers=linked).status_code == 200
+    for path in ("/keys", "/keys.json", "/console.js"):
+        assert alice.client.get(path, headers=loaded).status_code == 403
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_response_has_the_headers_that_protect_it(console: RunningConsole, alice: Operator, path: str) -> None:
+    for browser in (alice, console.stranger()):
+        headers = browser.get(path).headers
+        assert headers["cache-control"] == "no-store"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cross-origin-opener-policy"] == "same-origin"
+        assert headers["cross-origin-resource-policy"] == "same-origin"
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"])
+def test_other_methods_are_refused(alice: Operator, method: str) -> None:
+    assert alice.client.request(method, "/keys").status_code == 405
+
+
+def test_a_large_or_chunked_body_is_refused(alice: Operator) -> None:
+    assert alice.client.post("/sign-in", content=b"x" * 100_000, headers=SAME_ORIGIN).status_code == 413
+    answer = alice.client.post("/sign-in", content=iter([b"link=x"]), headers=SAME_ORIGIN)
+    assert answer.status_code == 411
+
+
+def test_cookies_of_the_console_do_not_sign_in_to_the_api(console: RunningConsole, alice: Operator) -> None:
+    shop = branch()
+    console.service.load(shop)
+    cookie = "; ".join(f"{name}={value}" for name, value in alice.client.cookies.items())
+    assert cookie
+    assert console.service.error("shops", None, headers={"cookie": cookie}) == "invalid_key"

@@ -1,0 +1,257 @@
+"""Keys are issued, changed, rotated and revoked in the console, and every change is audited."""
+
+import re
+
+import httpx
+import pytest
+
+from console.running_console import Operator, RunningConsole, revealed
+from counterfoil import key_issuing
+from records import branch
+
+
+@pytest.fixture
+def shop(console: RunningConsole) -> str:
+    loaded = branch(name="Riverside")
+    console.service.load(loaded)
+    return str(loaded["id"])
+
+
+@pytest.fixture
+def key_id(console: RunningConsole, shop: str) -> str:
+    return console.service.key(shop=shop, label="Warehouse").split("_")[2]
+
+
+def message(answer: httpx.Response) -> str:
+    """Return the first message on a page, without markup."""
+    found = re.search(r'class="notice[^"]*"[^>]*>(.*?)</', answer.text, re.DOTALL)
+    assert found, answer.text
+    return found[1]
+
+
+def test_a_new_key_works_and_is_audited(console: RunningConsole, alice: Operator, shop: str) -> None:
+    answer = alice.issue(f"shop:{shop}", label="ERP of head office", personal_data="on")
+    key = revealed(answer.text)
+    assert answer.status_code == 200
+    assert key
+    assert answer.headers["cache-control"] == "no-store"
+    assert console.service.data("shops", key)[0]["shopId"] == shop
+    (stored,) = console.service.key_store.all()
+    assert (stored.label, stored.per_day, stored.personal_data) == ("ERP of head office", 1000, True)
+    entry = alice.json("/audit.json")["entries"][0]
+    assert (entry["act"], entry["actor"], entry["via"], entry["keyId"]) == (
+        "key_issued",
+        "alice",
+        "console",
+        stored.key_id,
+    )
+
+
+def test_a_new_key_is_shown_only_once(console: RunningConsole, alice: Operator, shop: str) -> None:
+    fields = alice.fill_in("/keys/new", "/keys/new", label="ERP", scope=f"shop:{shop}", per_min="60", per_day="1000")
+    key = revealed(alice.send("/keys/new", fields).text)
+    assert key
+    again = alice.send("/keys/new", fields)
+    assert again.status_code == 409
+    assert revealed(again.text) is None
+    (stored,) = console.service.key_store.all()
+    assert f'href="/keys/{stored.key_id}"' in again.text
+    secret = key.split("_")[3]
+    for path in ("/", "/keys", f"/keys/{stored.key_id}", "/audit", "/keys.json", "/audit.csv", "/store"):
+        assert secret not in alice.get(path).text
+
+
+def test_a_new_key_is_neither_logged_nor_stored(
+    console: RunningConsole, alice: Operator, shop: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    key = revealed(alice.issue(f"shop:{shop}").text)
+    assert key
+    secret = key.split("_")[3]
+    written = capfd.readouterr()
+    assert secret not in written.out + written.err
+    for file in console.settings.store.rglob("*"):
+        if file.is_file():
+            assert secret.encode() not in file.read_bytes()
+
+
+def test_the_form_of_another_session_is_refused(console: RunningConsole, alice: Operator, shop: str) -> None:
+    fields = alice.fill_in("/keys/new", "/keys/new", label="x", scope=f"shop:{shop}", per_min="1", per_day="1")
+    answer = console.operator("bob").send("/keys/new", fields)
+    assert answer.status_code == 409
+    assert "does not belong to your session" in answer.text
+    assert console.service.key_store.all() == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"scope": ""}, "Choose a shop or a franchise."),
+        ({"scope": "shop:"}, "Choose a shop or a franchise."),
+        ({"scope": "planet:mars"}, "Choose a shop or a franchise."),
+        ({"label": "  "}, "Enter a label"),
+        ({"per_min": "0"}, "from 1 to 1,000,000,000"),
+        ({"per_day": "many"}, "from 1 to 1,000,000,000"),
+        ({"label": "x" * 201}, "at most 200 characters"),
+    ],
+)
+def test_a_mistake_is_explained_and_can_be_corrected(
+    console: RunningConsole, alice: Operator, shop: str, changed: dict[str, str], said: str
+) -> None:
+    answer = alice.issue(**{"scope": f"shop:{shop}", **changed})
+    assert answer.status_code == 422
+    assert said in answer.text
+    assert console.service.key_store.all() == []
+    hidden = alice.hidden(answer.text, "/keys/new")
+    corrected = {**hidden, "label": "ERP", "scope": f"shop:{shop}", "per_min": "60", "per_day": "1000"}
+    assert alice.send("/keys/new", corrected).status_code == 200
+
+
+def test_a_key_can_be_issued_for_a_shop_that_is_not_loaded_yet(console: RunningConsole, alice: Operator) -> None:
+    answer = alice.issue("other", other_kind="franchise", other_id="fr-later")
+    assert "fr-later is not loaded yet" in answer.text
+    (stored,) = console.service.key_store.all()
+    assert (stored.scope.kind, stored.scope.id) == ("franchise", "fr-later")
+
+
+def test_script_in_labels_and_shop_names_is_only_text(console: RunningConsole, alice: Operator) -> None:
+    attack = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
+    loaded = branch(name=attack, franchiseId=attack)
+    console.service.load(loaded)
+    console.service.key(franchise=attack, label=attack, personal_data=True)
+    (key,) = console.service.key_store.all()
+    for path in (
+        "/",
+        "/keys",
+        "/keys/new",
+        f"/keys/{key.key_id}",
+        "/shops",
+        "/audit",
+        "/requests",
+        f"/requests?request={attack}",
+    ):
+        page = alice.page(path)
+        assert "<script>alert" not in page
+        assert "<img" not in page
+    assert "&lt;script&gt;" in alice.page("/keys")
+
+
+def test_limits_and_permissions_are_changed(console: RunningConsole, alice: Operator, key_id: str) -> None:
+    path = f"/keys/{key_id}"
+    fields = alice.fill_in(path, f"{path}/change", label="New", per_min="7", per_day="70", messaging_lookup="on")
+    answer = alice.send(f"{path}/change", fields)
+    assert message(answer).startswith("The change is saved.")
+    changed = console.service.key_store.find(key_id)
+    assert changed
+    assert (changed.label, changed.per_min, changed.per_day, changed.messaging_lookup) == ("New", 7, 70, True)
+    assert alice.json(f"/audit.json?key={key_id}")["entries"][0]["via"] == "console"
+
+
+def test_a_change_that_another_operator_overtook_is_refused(
+    console: RunningConsole, alice: Operator, key_id: str
+) -> None:
+    path = f"/keys/{key_id}"
+    first = alice.fill_in(path, f"{path}/change", label="Alice", per_min="1", per_day="1")
+    bob = console.operator("bob")
+    second = bob.fill_in(path, f"{path}/change", label="Bob", per_min="2", per_day="2")
+    assert alice.send(f"{path}/change", first).status_code == 200
+    refused = bob.send(f"{path}/change", second)
+    assert refused.status_code == 409
+    assert "Somebody else has changed this key" in refused.text
+    stored = console.service.key_store.find(key_id)
+    assert stored
+    assert stored.label == "Alice"
+
+
+def test_rotation_shows_the_successor_once(console: RunningConsole, alice: Operator, key_id: str) -> None:
+    path = f"/keys/{key_id}"
+    fields = alice.fill_in(path, f"{path}/rotate", overlap="1d")
+    answer = alice.send(f"{path}/rotate", fields)
+    successor = revealed(answer.text)
+    assert successor
+    assert f"The old key {key_id} works for another 24 h." in answer.text
+    again = alice.send(f"{path}/rotate", fields)
+    assert again.status_code == 409
+    assert revealed(again.text) is None
+    old = console.service.key_store.find(key_id)
+    assert old
+    assert old.revokes_at == console.clock.now_ms() + 86_400_000
+    assert len(console.service.key_store.all()) == 2
+
+
+def test_two_operators_who_rotate_at_once_make_one_successor(
+    console: RunningConsole, alice: Operator, key_id: str
+) -> None:
+    path = f"/keys/{key_id}"
+    bob = console.operator("bob")
+    forms = [browser.fill_in(path, f"{path}/rotate", overlap="keep") for browser in (alice, bob)]
+    statuses = [
+        browser.send(f"{path}/rotate", fields).status_code for browser, fields in zip((alice, bob), forms, strict=True)
+    ]
+    assert statuses == [200, 409]
+    assert len(console.service.key_store.all()) == 2
+
+
+def test_a_revoked_key_is_refused_by_the_next_call(console: RunningConsole, alice: Operator, shop: str) -> None:
+    key = console.service.key(shop=shop)
+    key_id = key.split("_")[2]
+    assert console.service.get("shops", key).status_code == 200
+    path = f"/keys/{key_id}"
+    answer = alice.send(f"{path}/revoke", alice.fill_in(path, f"{path}/revoke", confirm=key_id))
+    assert message(answer).startswith("The key is revoked.")
+    console.clock.advance(1)
+    assert console.service.error("shops", key) == "key_revoked"
+    assert f'action="{path}/revoke"' not in alice.page(path)
+
+
+def test_revoking_needs_the_id_of_the_key(console: RunningConsole, alice: Operator, key_id: str) -> None:
+    path = f"/keys/{key_id}"
+    answer = alice.send(f"{path}/revoke", alice.fill_in(path, f"{path}/revoke", confirm="another"))
+    assert answer.status_code == 422
+    stored = console.service.key_store.find(key_id)
+    assert stored
+    assert stored.revoked_at is None
+
+
+def test_two_operators_who_revoke_at_once_are_both_told(console: RunningConsole, alice: Operator, key_id: str) -> None:
+    path = f"/keys/{key_id}"
+    bob = console.operator("bob")
+    forms = [browser.fill_in(path, f"{path}/revoke", confirm=key_id) for browser in (alice, bob)]
+    assert alice.send(f"{path}/revoke", forms[0]).status_code == 200
+    assert message(bob.send(f"{path}/revoke", forms[1])) == "This key was already revoked."
+    revocations = [entry for entry in alice.json("/audit.json")["entries"] if entry["act"] == "key_revoked"]
+    assert [entry["actor"] for entry in revocations] == ["alice"]
+
+
+def test_the_page_of_an_unknown_key_says_so(alice: Operator) -> None:
+    answer = alice.get("/keys/AAAAAAAAAAAA")
+    assert answer.status_code == 404
+    assert "There is no key AAAAAAAAAAAA" in answer.text
+
+
+def test_keys_that_need_attention_are_counted(console: RunningConsole, shop: str) -> None:
+    used = console.service.key(shop=shop, label="used", per_day=1)
+    console.service.key(shop=shop, label="unused", personal_data=True)
+    console.clock.advance(40 * 86_400)
+    console.service.get("shops", used)
+    console.service.restart()
+    counts = console.operator("dan").json("/keys.json")["counts"]
+    assert {name for name, count in counts.items() if count} == {
+        "active",
+        "never_used",
+        "personal_data_unused",
+        "at_quota",
+    }
+    console.clock.advance(400 * 86_400)
+    later = console.operator("bob").json("/keys.json")
+    assert (later["counts"]["not_rotated"], later["counts"]["never_used"]) == (2, 1)
+    shown = console.operator("carol").json("/keys.json?show=never_used")["keys"]
+    assert [row["key"]["label"] for row in shown] == ["unused"]
+
+
+def test_the_actor_of_a_change_is_the_operator_who_made_the_link(console: RunningConsole, key_id: str) -> None:
+    bob = console.operator("bob")
+    path = f"/keys/{key_id}"
+    bob.send(f"{path}/revoke", bob.fill_in(path, f"{path}/revoke", confirm=key_id))
+    entry = bob.json(f"/audit.json?key={key_id}")["entries"][0]
+    assert (entry["actor"], entry["host"], entry["via"]) == ("bob", "back-office", "console")
+    assert key_issuing.find(console.service.key_store, key_id).revoked_at

@@ -1,0 +1,286 @@
+"""Every page answers its question, has a `.json` twin, and shows the command that does the same."""
+
+import csv
+import io
+import re
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from console.running_console import Operator, RunningConsole
+from counterfoil.domain.calendar import DAY_MS, iso_utc
+from records import EVER, NEW_YEAR, base, bill, bills, branch, member
+
+PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/audit")
+COMMANDS = {
+    "/": "counterfoil status",
+    "/keys": "counterfoil keys list",
+    "/requests": "counterfoil requests",
+    "/shops": "counterfoil shops",
+    "/store": "counterfoil doctor",
+    "/audit": "counterfoil audit",
+    "/personal-data": "counterfoil usage --disclosures",
+}
+
+
+@pytest.fixture
+def used(console: RunningConsole) -> dict[str, Any]:
+    """Load a shop and use a key: two successes, a disclosure, an error. Return what the tests look for."""
+    shop = branch(name="Riverside")
+    console.service.load(shop, base(shop), member(shop), *bills(shop, 3))
+    key = console.service.key(shop=shop["id"], label="ERP", personal_data=True)
+    asked = {
+        "bills": console.service.get("transactions", key, shopId=shop["id"], **NEW_YEAR),
+        "members": console.service.get("members", key, providerId=shop["providerId"]),
+        "wrong": console.service.get("transactions", key, shopId="elsewhere", **NEW_YEAR),
+        "changes": console.service.get("transactions", key, shopId=shop["id"], updatedSince=EVER),
+    }
+    # Stopping the service writes the records of its requests.
+    console.service.restart()
+    ids = {name: answer.headers["x-request-id"] for name, answer in asked.items()}
+    return {"key_id": key.split("_")[2], "shop": shop, "ids": ids}
+
+
+@pytest.mark.parametrize("language", ["en", "th"])
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_is_well_formed_even_if_the_store_is_empty(
+    console: RunningConsole, path: str, language: str
+) -> None:
+    page = console.operator("alice", **{"accept-language": language}).page(path)
+    assert f'<html lang="{language}">' in page
+
+
+@pytest.mark.parametrize("language", ["en", "th"])
+def test_every_page_is_well_formed_with_data(console: RunningConsole, used: dict[str, Any], language: str) -> None:
+    alice = console.operator("alice", **{"accept-language": language})
+    for path in (*PAGES, f"/keys/{used['key_id']}", f"/requests?request={used['ids']['wrong']}", "/loads/1"):
+        alice.page(path)
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if path != "/keys/new"])
+def test_every_page_has_a_twin_in_json(alice: Operator, path: str) -> None:
+    twin = "/today.json" if path == "/" else f"{path}.json"
+    assert f'href="{twin}"' in alice.page(path)
+    assert isinstance(alice.json(twin), dict)
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_a_page_shows_the_command_that_does_the_same(alice: Operator, path: str) -> None:
+    assert f'<code class="command">{COMMANDS[path]}</code>' in alice.page(path)
+
+
+def test_times_are_in_thailand_time_with_utc_beside(alice: Operator, used: dict[str, Any]) -> None:
+    page = alice.page("/requests")
+    assert '<time datetime="2026-01-01T00:00:00.000Z">2026-01-01 07:00:00 <small>00:00:00 UTC</small></time>' in page
+
+
+# --- requests --------------------------------------------------------------------
+
+
+def test_a_request_is_found_by_its_id(alice: Operator, used: dict[str, Any]) -> None:
+    wrong = used["ids"]["wrong"]
+    (found,) = alice.json(f"/requests.json?request={wrong}")["requests"]
+    assert (found["requestId"], found["status"], found["error"]) == (wrong, 403, "shop_not_in_scope")
+    page = alice.page(f"/requests?request={wrong}")
+    assert "What the integrator should do" in page
+    assert f"<h2>Request {wrong}</h2>" in page
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("error=shop_not_in_scope", {"wrong"}),
+        ("status=200", {"bills", "members", "changes"}),
+        ("route=members", {"members"}),
+        ("slower=60000", set()),
+        ("since=2026-01-01T07:00", {"bills", "members", "wrong", "changes"}),
+        ("until=2026-01-01T07:00", set()),
+        ("since=2026-01-01T00:00:00Z&status=403", {"wrong"}),
+        ("key=AAAAAAAAAAAA", set()),
+    ],
+)
+def test_requests_are_filtered(alice: Operator, used: dict[str, Any], query: str, found: set[str]) -> None:
+    shown = alice.json(f"/requests.json?{query}")["requests"]
+    assert {row["requestId"] for row in shown} == {used["ids"][name] for name in found}
+
+
+def test_a_condition_that_is_not_valid_is_named(alice: Operator) -> None:
+    assert alice.json("/requests.json?status=many&since=noon")["ignored"] == ["since", "status"]
+    assert "were ignored: since, status." in alice.page("/requests?status=many&since=noon")
+
+
+def test_pages_of_requests_are_complete_and_do_not_overlap(alice: Operator, used: dict[str, Any]) -> None:
+    seen: list[str] = []
+    address = "/requests.json?limit=1"
+    for _ in range(4):
+        view = alice.json(address)
+        seen += [row["requestId"] for row in view["requests"]]
+        address = f"/requests.json?limit=1&before={view['next']}"
+    assert sorted(seen) == sorted(used["ids"].values())
+
+
+def test_the_link_to_older_requests_keeps_the_filter(alice: Operator, used: dict[str, Any]) -> None:
+    page = alice.page("/requests?status=200&limit=1")
+    (older,) = re.findall(r'href="(/requests\?[^"]*before[^"]*)"', page)
+    assert "status=200" in older
+
+
+def test_requests_are_exported(alice: Operator, used: dict[str, Any]) -> None:
+    answer = alice.get("/requests.csv?status=200")
+    assert answer.headers["content-disposition"] == 'attachment; filename="requests-2026-01-01.csv"'
+    rows = list(csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"))))
+    assert {row["request_id"] for row in rows} == {used["ids"][name] for name in ("bills", "members", "changes")}
+
+
+def test_a_label_in_an_export_is_not_a_formula(console: RunningConsole, alice: Operator) -> None:
+    shop = branch()
+    console.service.load(shop)
+    key = console.service.key(shop=shop["id"], label="=1+1")
+    console.service.get("shops", key)
+    console.service.restart()
+    (row,) = csv.DictReader(io.StringIO(alice.get("/requests.csv").content.decode("utf-8-sig")))
+    assert row["label"] == "'=1+1"
+
+
+# --- the other pages -----------------------------------------------------------------
+
+
+def test_today_counts_requests_and_errors(alice: Operator, used: dict[str, Any]) -> None:
+    view = alice.json("/today.json")
+    today = view["days"][-1]
+    assert (today["day"], today["requests"], today["errors"]) == ("2026-01-01", 4, 1)
+    assert [(key["label"], key["today"]) for key in view["keys"]] == [("ERP", 4)]
+
+
+def test_today_says_that_all_is_well_or_what_is_not(console: RunningConsole, alice: Operator) -> None:
+    shop = branch()
+    console.service.load(shop)
+    console.service.ledger.advance_horizon()
+    assert "Everything is well." in alice.page("/")
+    console.clock.advance(60)
+    page = alice.page("/")
+    assert "Something is wrong:" in page
+    assert "The horizon is not moving." in page
+
+
+def test_a_silent_shop_comes_first(console: RunningConsole, alice: Operator) -> None:
+    quiet, busy = branch(name="Quiet"), branch(name="Busy")
+    now = console.clock.now_ms()
+    records = [
+        bill(of, closedAt=iso_utc(now - week * 7 * DAY_MS - minute * 60_000))
+        for of in (quiet, busy)
+        for week in range(5)
+        for minute in range(30, 90, 5)
+        if week or of is busy
+    ]
+    console.service.load(quiet, busy, *records)
+    view = alice.json("/shops.json")
+    assert [(shop["name"], shop["state"]) for shop in view["shops"]] == [("Quiet", "silent"), ("Busy", "open")]
+    assert "Silent for longer than usual: 1." in alice.page("/shops")
+    assert "Quiet" in alice.page("/")
+
+
+def test_one_key_shows_how_fresh_its_copy_is(alice: Operator, used: dict[str, Any]) -> None:
+    (copy,) = alice.json(f"/keys/{used['key_id']}.json")["copies"]
+    assert (copy["shopId"], copy["state"]) == (used["shop"]["id"], "fresh")
+    assert "The copy is in step for every shop." in alice.page(f"/keys/{used['key_id']}")
+
+
+def test_a_copy_falls_behind(console: RunningConsole, used: dict[str, Any]) -> None:
+    console.clock.advance(27 * 3600)
+    (copy,) = console.operator("bob").json(f"/keys/{used['key_id']}.json")["copies"]
+    assert copy["state"] == "behind"
+
+
+def test_one_key_shows_errors_with_what_to_do(alice: Operator, used: dict[str, Any]) -> None:
+    view = alice.json(f"/keys/{used['key_id']}.json")
+    (error,) = view["errors"]
+    assert (error["error"], error["route"], error["count"]) == ("shop_not_in_scope", "transactions", 1)
+    assert error["action"].startswith("Call `GET /v1/shops`")
+    assert len(view["days"]) == 400
+    assert view["days"][-1]["requests"] == 4
+    assert sum(hour["requests"] for hour in view["hours"]) == 4
+
+
+def test_disclosures_are_listed_and_exported(alice: Operator, used: dict[str, Any]) -> None:
+    view = alice.json("/personal-data.json")
+    assert [(one["label"], one["requests"], one["members"]) for one in view["byKey"]] == [("ERP", 1, 1)]
+    (row,) = csv.DictReader(io.StringIO(alice.get("/personal-data.csv").content.decode("utf-8-sig")))
+    assert (row["request_id"], row["members"]) == (used["ids"]["members"], "1")
+
+
+def test_a_rejected_line_is_hidden_until_it_is_revealed_and_that_is_audited(
+    console: RunningConsole, alice: Operator
+) -> None:
+    console.service.load(branch(), b'{"kind":"bill","tel":"0811111111"}')
+    rejects = console.settings.store / "rejects"
+    rejects.mkdir()
+    (console.service.folder / "rejects.ndjson").rename(rejects / "rejects.ndjson")
+    (load,) = alice.json("/loads.json")["loads"]
+    path = f"/loads/{load['number']}"
+    page = alice.page(path)
+    assert load["reasons"] == {"no_id": 1}
+    assert "0811111111" not in page
+    answer = alice.send(f"{path}/reveal", alice.hidden(page, f"{path}/reveal"))
+    assert "0811111111" in answer.text
+    entry = alice.json("/audit.json")["entries"][0]
+    assert (entry["act"], entry["actor"], entry["via"]) == ("reject_revealed", "alice", "console")
+    assert entry["detail"] == f"load {load['number']}, line 2"
+
+
+def test_a_line_that_was_not_rejected_cannot_be_revealed(console: RunningConsole, alice: Operator) -> None:
+    console.service.load(branch(), b'{"kind":"bill"}')
+    answer = alice.send("/loads/1/reveal", {"form": "x", "source": "test", "line": "1"})
+    assert answer.status_code == 404
+    assert [entry["act"] for entry in alice.json("/audit.json")["entries"]] == ["console_signed_in"]
+
+
+def test_the_reference_is_the_one_of_this_version(alice: Operator) -> None:
+    assert alice.json("/reference.json")["openapi"].startswith("3.1")
+    page = alice.get("/reference")
+    assert "API reference" in page.text
+    assert 'href="/"' in page.text
+    assert alice.get("/llms.txt").status_code == 200
+
+
+def test_a_page_that_does_not_exist_says_so(alice: Operator) -> None:
+    answer = alice.get("/nowhere")
+    assert answer.status_code == 404
+    assert "There is no such page." in answer.text
+    assert alice.get("/nowhere.json").json() == {"error": "There is no such page."}
+
+
+def test_the_console_answers_while_the_store_cannot_be_read(console: RunningConsole, alice: Operator) -> None:
+    console.service.load(branch())
+    usage = console.settings.store / "usage.sqlite3"
+    for file in console.settings.store.glob("usage.sqlite3*"):
+        file.unlink()
+    usage.write_bytes(b"not a database, but long enough to look like one" * 100)
+    answer = alice.get("/requests")
+    assert answer.status_code == 503
+    assert "The store cannot be read" in answer.text
+    assert "Something is wrong:" in alice.page("/")
+    assert alice.get("/store").status_code == 200
+
+
+def test_reading_a_page_changes_nothing(console: RunningConsole, alice: Operator, used: dict[str, Any]) -> None:
+    def content() -> list[str]:
+        found = []
+        for name in ("books", "keys", "usage"):
+            connection = sqlite3.connect(f"file:{console.settings.store / name}.sqlite3?mode=ro", uri=True)
+            found += list(connection.iterdump())
+            connection.close()
+        return found
+
+    before = content()
+    for path in (*PAGES, f"/keys/{used['key_id']}", "/requests.csv", "/loads/1"):
+        assert alice.get(path).status_code == 200
+    assert content() == before
+
+
+def test_many_visitors_at_once_are_all_answered(console: RunningConsole, alice: Operator) -> None:
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda _: alice.get("/audit").status_code, range(48)))
+    assert answers == [200] * 48

@@ -1,0 +1,108 @@
+"""`counterfoil console` runs in a process of its own and prints sign-in links."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from cli.command import PYTHON, SHOPS, Command
+from counterfoil.machine.addresses import free_port
+from records import branch
+from running_service import SECRET, RunningService
+
+SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    folder = tmp_path / "store"
+    Command(folder)("load", "-", stdin=b"\n".join(SHOPS))
+    return folder
+
+
+@contextmanager
+def console(store: Path, port: int, *flags: str, secret: str = "") -> Iterator[subprocess.Popen[bytes]]:
+    words = [*PYTHON, "console", "--store", str(store), "--console-port", str(port), "--json", *flags]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
+    environment["COUNTERFOIL_SECRET"] = secret
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(20)
+        for stream in (process.stdin, process.stdout):
+            if stream:
+                stream.close()
+
+
+def printed_link(process: subprocess.Popen[bytes]) -> str:
+    assert process.stdout
+    return str(json.loads(process.stdout.readline())["console"])
+
+
+@contextmanager
+def signed_in(link: str) -> Iterator[httpx.Client]:
+    address, _, token = link.partition("/sign-in#")
+    with httpx.Client(base_url=address, timeout=30) as client:
+        assert client.post("/sign-in", data={"link": token}, headers=SAME_ORIGIN).status_code == 303
+        yield client
+
+
+def test_the_printed_link_signs_in_and_another_can_be_made(store: Path) -> None:
+    port = free_port("127.0.0.1")
+    with console(store, port) as process:
+        link = printed_link(process)
+        assert link.startswith(f"http://127.0.0.1:{port}/sign-in#")
+        with signed_in(link) as client:
+            assert client.get("/keys.json").json()["counts"]["active"] == 0
+        another = Command(store).json("console", "link", "--console-port", port)["console"]
+        with signed_in(another) as client:
+            assert client.get("/shops.json").json()["counts"]["empty"] == 2
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
+def test_the_console_stops_with_the_process_that_started_it(store: Path) -> None:
+    with console(store, free_port("127.0.0.1"), "--until-end-of-input") as process:
+        printed_link(process)
+        assert process.stdin
+        process.stdin.close()
+        assert process.wait(20) == 0
+
+
+def test_the_service_answers_when_the_console_is_killed(tmp_path: Path) -> None:
+    service = RunningService(tmp_path)
+    try:
+        shop = branch()
+        service.load(shop)
+        key = service.key(shop=shop["id"])
+        with console(service.settings.store, free_port("127.0.0.1"), secret=SECRET) as process:
+            with signed_in(printed_link(process)) as client:
+                assert client.get("/keys.json").json()["counts"]["active"] == 1
+            process.kill()
+            assert process.wait(20) == -signal.SIGKILL
+            assert service.get("shops", key).status_code == 200
+    finally:
+        service.close()
+
+
+def test_a_link_for_a_console_that_is_not_running_is_refused(store: Path) -> None:
+    said = Command(store)("console", "link", "--console-port", free_port("127.0.0.1"), status=1).stderr
+    assert "no console is running at" in said
+
+
+def test_a_console_needs_a_store(tmp_path: Path) -> None:
+    Command(tmp_path / "nothing")("console", "--console-port", free_port("127.0.0.1"), status=1)
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_a_link_is_valid_for_a_day_at_most(store: Path) -> None:
+    said = Command(store)("console", "link", "--valid-for", "2d", status=2).stderr
+    assert "at most 24h" in said

@@ -1,0 +1,203 @@
+"""Nobody sees a page without a session. A link begins a session once, and sessions end."""
+
+from pathlib import Path
+
+import pytest
+
+from console.running_console import SAME_ORIGIN, Operator, RunningConsole
+from counterfoil.console.links import link_key
+from counterfoil.console.sessions import IDLE_SEC, LONGEST_SEC
+from counterfoil.settings import SettingsError, load
+
+PAGES = ("/", "/keys", "/keys/new", "/requests", "/shops", "/loads", "/personal-data", "/store", "/audit", "/reference")
+PROXY = {"console_proxy": "127.0.0.1", "console_proxy_header": "X-Remote-User"}
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_stranger_is_sent_to_the_sign_in_page(console: RunningConsole, path: str) -> None:
+    answer = console.stranger().get(path)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
+
+
+@pytest.mark.parametrize("path", ["/today.json", "/keys.json", "/requests.csv", "/audit.csv", "/reference.json"])
+def test_a_stranger_gets_no_data(console: RunningConsole, path: str) -> None:
+    answer = console.stranger().get(path)
+    assert answer.status_code == 401
+    assert answer.json() == {"error": "not_signed_in"}
+
+
+def test_a_link_signs_in_once(console: RunningConsole) -> None:
+    token = console.token()
+    first, second = console.stranger(), console.stranger()
+    assert first.sign_in(token).status_code == 303
+    assert "Signed in as alice" in first.page("/")
+    replayed = second.sign_in(token)
+    assert replayed.status_code == 403
+    assert "This link is not valid" in replayed.text
+    assert second.get("/").status_code == 303
+
+
+def test_every_sign_in_is_audited(console: RunningConsole) -> None:
+    console.operator("alice")
+    console.stranger().sign_in("forged")
+    entries = console.operator("bob").json("/audit.json")["entries"]
+    assert [(entry["act"], entry["actor"], entry["via"]) for entry in entries] == [
+        ("console_signed_in", "bob", "console"),
+        ("console_signed_in", "alice", "console"),
+    ]
+
+
+def test_a_whole_link_can_be_pasted(console: RunningConsole) -> None:
+    assert console.stranger().sign_in(f"  {console.url}/sign-in#{console.token()}\n").status_code == 303
+
+
+def test_a_used_link_stays_used_after_a_restart(console: RunningConsole) -> None:
+    token = console.token()
+    assert console.stranger().sign_in(token).status_code == 303
+    console.clock.advance(5)
+    console.restart()
+    assert console.stranger().sign_in(token).status_code == 403
+    assert console.stranger().sign_in(console.token()).status_code == 303
+
+
+def test_a_link_expires(console: RunningConsole) -> None:
+    token = console.token(validity_ms=60_000)
+    console.clock.advance(60)
+    assert console.stranger().sign_in(token).status_code == 403
+
+
+def test_a_link_for_another_console_is_refused(console: RunningConsole) -> None:
+    assert console.stranger().sign_in(console.token(audience="127.0.0.1:1")).status_code == 403
+
+
+def test_a_link_signed_with_another_secret_is_refused(console: RunningConsole) -> None:
+    assert console.stranger().sign_in(console.token(key=link_key(b"another"))).status_code == 403
+
+
+def test_a_changed_link_is_refused(console: RunningConsole) -> None:
+    token = console.token("alice")
+    claims, _, signature = token.partition(".")
+    other = console.token("mallory").partition(".")[0]
+    for forged in (
+        f"{other}.{signature}",
+        f"{claims}.",
+        f"{claims}.AAAA",
+        claims,
+        "",
+        "#",
+        "x.y.z",
+        f"{claims}.{'ก' * 20}",
+    ):
+        assert console.stranger().sign_in(forged).status_code == 403
+
+
+def test_a_session_ends_when_it_is_idle(console: RunningConsole, alice: Operator) -> None:
+    console.clock.advance(IDLE_SEC - 1)
+    assert alice.get("/keys").status_code == 200
+    console.clock.advance(IDLE_SEC - 1)
+    assert alice.get("/keys").status_code == 200
+    console.clock.advance(IDLE_SEC)
+    assert alice.get("/keys").status_code == 303
+
+
+def test_a_session_ends_after_a_working_day_even_if_it_is_used(console: RunningConsole, alice: Operator) -> None:
+    for _ in range(LONGEST_SEC // (IDLE_SEC // 2)):
+        assert alice.get("/audit").status_code == 200
+        console.clock.advance(IDLE_SEC // 2)
+    assert alice.get("/audit").status_code == 303
+
+
+def test_a_form_that_is_sent_after_the_session_ended_changes_nothing(console: RunningConsole, alice: Operator) -> None:
+    fields = alice.fill_in("/keys/new", "/keys/new", label="x", scope="shop:s", per_min="1", per_day="1")
+    console.clock.advance(IDLE_SEC)
+    answer = alice.send("/keys/new", fields)
+    assert answer.status_code == 401
+    assert "Your session has ended, and nothing was changed." in answer.text
+    assert console.service.key_store.all() == []
+
+
+def test_signing_out_ends_the_session_on_the_server(console: RunningConsole, alice: Operator) -> None:
+    cookies = dict(alice.client.cookies)
+    assert alice.send("/sign-out", {}).headers["location"] == "/sign-in"
+    thief = console.stranger()
+    thief.client.cookies.update(cookies)
+    assert thief.get("/").status_code == 303
+
+
+def test_signing_out_everywhere_ends_every_session(console: RunningConsole, alice: Operator) -> None:
+    bob = console.operator("bob")
+    assert alice.send("/sign-out", {"everywhere": "on"}).status_code == 303
+    assert bob.get("/").status_code == 303
+
+
+def test_the_cookie_is_not_for_scripts_or_other_sites(console: RunningConsole) -> None:
+    port = console.settings.console_port
+    plain = console.stranger().sign_in(console.token()).headers["set-cookie"]
+    assert plain.startswith(f"counterfoil-console-{port}=")
+    assert "; HttpOnly; SameSite=Strict" in plain
+    secure = console.stranger().sign_in(console.token(), host="localhost", origin="https://localhost")
+    cookie = secure.headers["set-cookie"]
+    assert cookie.startswith(f"__Host-counterfoil-console-{port}=")
+    assert cookie.endswith("; HttpOnly; SameSite=Strict; Secure")
+    assert "Path=/;" in cookie
+    assert "Domain" not in cookie
+
+
+def test_a_guessed_session_is_not_accepted(console: RunningConsole, alice: Operator) -> None:
+    name, value = next(iter(alice.client.cookies.items()))
+    for guess in ("", "x", value[:-1], value + "x", value.upper()):
+        thief = console.stranger()
+        thief.client.cookies.set(name, guess)
+        assert thief.get("/").status_code == 303
+
+
+def test_the_proxy_names_the_operator(tmp_path: Path) -> None:
+    console = RunningConsole(tmp_path, **PROXY)
+    try:
+        proxied = console.stranger()
+        assert "Signed in as carol" in proxied.get("/audit", **{"x-remote-user": "carol"}).text
+        assert proxied.get("/audit").status_code == 303
+        assert proxied.get("/audit", **{"x-remote-user": ""}).status_code == 303
+        two = [("x-remote-user", "carol"), ("x-remote-user", "mallory"), ("accept", "text/html")]
+        assert proxied.client.get("/audit", headers=two).status_code == 303
+    finally:
+        console.close()
+
+
+def test_the_header_of_a_proxy_is_ignored_from_another_address(tmp_path: Path) -> None:
+    console = RunningConsole(tmp_path, **{**PROXY, "console_proxy": "192.0.2.7"})
+    try:
+        assert console.stranger().get("/audit", **{"x-remote-user": "mallory"}).status_code == 303
+    finally:
+        console.close()
+
+
+def test_the_header_of_a_proxy_is_ignored_without_the_settings(console: RunningConsole) -> None:
+    assert console.stranger().get("/audit", **{"x-remote-user": "mallory"}).status_code == 303
+
+
+@pytest.mark.parametrize("missing", ["console_proxy", "console_proxy_header"])
+def test_a_proxy_needs_both_settings(missing: str) -> None:
+    with pytest.raises(SettingsError, match="must be set together"):
+        load({name: value for name, value in PROXY.items() if name != missing}, {})
+
+
+@pytest.mark.parametrize(("name", "value"), [("console_proxy", "proxy.example"), ("console_proxy_header", "X Y")])
+def test_the_settings_of_a_proxy_are_checked(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=name):
+        load({**PROXY, name: value}, {})
+
+
+def test_the_language_is_that_of_the_browser_until_it_is_switched(console: RunningConsole) -> None:
+    thai = console.operator("alice", **{"accept-language": "th-TH,th;q=0.9,en;q=0.8"})
+    assert '<html lang="th">' in thai.page("/audit")
+    switched = thai.get("/language?to=en&back=/audit")
+    assert switched.headers["location"] == "/audit"
+    assert '<html lang="en">' in thai.page("/audit")
+    assert '<html lang="th">' in console.stranger().get("/sign-in?lang=th").text
+
+
+@pytest.mark.parametrize("back", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)"])
+def test_switching_the_language_never_leads_to_another_site(alice: Operator, back: str) -> None:
+    answer = alice.client.get("/language", params={"to": "th", "back": back}, headers=SAME_ORIGIN)
+    assert answer.headers["location"] == "/"

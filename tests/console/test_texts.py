@@ -1,0 +1,73 @@
+"""Every text of the console exists in English and Thai, and every text is used."""
+
+import re
+from pathlib import Path
+from string import Formatter
+
+import pytest
+
+from counterfoil.console.layout import NAVIGATION
+from counterfoil.console.pages.key_facts import CONCERNS
+from counterfoil.console.texts import LANGUAGES, TABLE, Texts, preferred
+from counterfoil.domain.audit import Act
+
+SOURCES = Path(__file__).parents[2] / "src" / "counterfoil" / "console"
+_USE = re.compile(r"""\bt\(f?["']([a-z0-9_.{}A-Z-]+)["']""")
+_THAI = re.compile(r"[\u0e00-\u0e7f]")
+# Technical terms that are the same in both languages.
+SAME = {"store.horizon"}
+
+
+def placeholders(text: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(text) if name}
+
+
+def uses() -> set[str]:
+    return {name for file in SOURCES.rglob("*.py") for name in _USE.findall(file.read_text("utf-8"))}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_text_exists_in_every_language(name: str) -> None:
+    texts = TABLE[name]
+    assert len(texts) == len(LANGUAGES)
+    english, thai = texts
+    assert english.strip()
+    assert name in SAME or _THAI.search(thai)
+    assert not _THAI.search(english)
+    assert placeholders(english) == placeholders(thai)
+
+
+def test_every_text_is_used_and_every_used_text_exists() -> None:
+    patterns = {re.compile(re.sub(r"\\\{[^}]*\\\}", r"[^.]+", re.escape(use))): use for use in uses()}
+    assert [name for name in TABLE if not any(one.fullmatch(name) for one in patterns)] == []
+    missing = [use for one, use in patterns.items() if not any(one.fullmatch(name) for name in TABLE)]
+    assert missing == []
+
+
+def test_names_that_are_put_together_have_texts() -> None:
+    names = [f"nav.{name}" for name in NAVIGATION] + [f"act.{act.value}" for act in Act]
+    names += [f"concern.{name}{part}" for name in CONCERNS for part in ("", ".what", ".short")]
+    assert [name for name in names if name not in TABLE] == []
+
+
+def test_placeholders_are_filled_in() -> None:
+    assert Texts("en")("span.ago", span="5 min") == "5 min ago"
+    assert Texts("th")("span.ago", span="5 นาที") == "5 นาทีที่แล้ว"
+
+
+@pytest.mark.parametrize(
+    ("header", "language"),
+    [
+        ("", "en"),
+        ("th", "th"),
+        ("th-TH,th;q=0.9,en-US;q=0.8", "th"),
+        ("en-US,en;q=0.9,th;q=0.8", "en"),
+        ("de, th;q=0.5", "th"),
+        ("de, fr;q=0.5", "en"),
+        ("th;q=0", "en"),
+        ("en;q=0.2, th;q=0.9", "th"),
+        ("th;q=nonsense,,;;", "en"),
+    ],
+)
+def test_the_preferred_language_is_chosen(header: str, language: str) -> None:
+    assert preferred(header) == language

@@ -1,0 +1,57 @@
+"""The operator reads keys, the audit, and bills per shop and day, without changing the store."""
+
+import secrets
+from contextlib import closing
+from datetime import date
+
+from actors import OPERATOR
+from counterfoil import key_issuing
+from counterfoil.domain.access import Scope
+from counterfoil.domain.audit import Act
+from counterfoil.key_issuing import Grant, Issued
+from counterfoil.operator_reads import BillsOfDay
+from ports.backends import Store
+from ports.open_store import AFTER_MIDNIGHT, OpenStore, bill, gone, shop
+
+LAST_DAY, NEXT_DAY = date(2025, 12, 31), date(2026, 1, 1)
+
+
+def issue(store: Store, label: str, now_ms: int) -> Issued:
+    grant = Grant(scope=Scope("shop", "sh_1"), label=label)
+    with closing(store.key_store()) as key_store:
+        return key_issuing.issue(key_store, grant, secrets.token_bytes, now_ms, OPERATOR)
+
+
+def test_keys_are_listed_oldest_first(store: Store) -> None:
+    newer, older = issue(store, "newer", 2_000), issue(store, "older", 1_000)
+    with closing(store.operator_reads()) as reads:
+        assert reads.keys() == [older.key, newer.key]
+
+
+def test_the_audit_is_listed_newest_first_for_all_keys_or_one(store: Store) -> None:
+    first, second = issue(store, "first", 1_000).key, issue(store, "second", 2_000).key
+    with closing(store.operator_reads()) as reads:
+        assert [entry.key_id for entry in reads.audit(10)] == [second.key_id, first.key_id]
+        assert [(entry.act, entry.at) for entry in reads.audit(10, first.key_id)] == [(Act.KEY_ISSUED, 1_000)]
+        assert [entry.key_id for entry in reads.audit(1)] == [second.key_id]
+        assert [entry.key_id for entry in reads.audit(10, since=1_500)] == [second.key_id]
+
+
+def test_bills_are_counted_per_shop_and_day(open_store: OpenStore) -> None:
+    open_store.put(shop("sh_1"), shop("sh_2"))
+    open_store.put(bill("b_1"), bill("b_2"), bill("b_3", closedAt=AFTER_MIDNIGHT), bill("b_4", "sh_2"))
+    with closing(open_store.store.operator_reads()) as reads:
+        assert reads.bills(LAST_DAY, NEXT_DAY) == [
+            BillsOfDay("sh_1", LAST_DAY, 2),
+            BillsOfDay("sh_1", NEXT_DAY, 1),
+            BillsOfDay("sh_2", LAST_DAY, 1),
+        ]
+        assert reads.bills(NEXT_DAY, NEXT_DAY) == [BillsOfDay("sh_1", NEXT_DAY, 1)]
+
+
+def test_a_day_whose_bills_were_removed_is_left_out(open_store: OpenStore) -> None:
+    open_store.put(shop("sh_1"))
+    open_store.put(bill("b_1"))
+    open_store.put(gone(bill("b_1")))
+    with closing(open_store.store.operator_reads()) as reads:
+        assert reads.bills(LAST_DAY, NEXT_DAY) == []
