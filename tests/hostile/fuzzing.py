@@ -23,6 +23,8 @@ MOST_CONNECTIONS = 6
 # The server may wait for the rest of a broken request, so we wait at least this long for a response, and no longer if
 # it has not come by then.
 QUIET_SEC = 0.03
+# The server closes a connection that is idle for this long. That happens if this process gets no processor time.
+IDLE_SEC = 10.0
 # A run stops after this many faults, because nobody reads more than the first few.
 MOST_FAULTS = 20
 
@@ -45,6 +47,7 @@ class Report(Struct):
     requests: int = 0
     answers: int = 0
     hung_up: int = 0
+    reconnected: int = 0
     by_status: dict[int, int] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
 
@@ -122,8 +125,11 @@ class Fuzzer:
                 if answer is not None and answer.status == 100:
                     answer = line.answer(case.method)
                 if answer is None:
-                    self._report("the connection was closed without an answer", case)
                     line.close()
+                    if case is cases[0] and line.idle_sec() >= IDLE_SEC:
+                        self._resend(cases)
+                    else:
+                        self._report("the connection was closed without an answer", case)
                     return
                 self._check(answer, case, case.request_id)
                 if answer.header("connection") == "close":
@@ -134,6 +140,13 @@ class Fuzzer:
             line.close()
             return
         self._idle.append(line)
+
+    def _resend(self, cases: list[Case]) -> None:
+        """Send cases on a new connection, because the server had closed an idle one, as it may."""
+        self.report.reconnected += 1
+        line = Line(self._port)
+        line.send(b"".join(one.data for one in cases))
+        self._read_pipelined(line, cases)
 
     # --- broken requests ---------------------------------------------------------------
 

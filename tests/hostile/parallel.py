@@ -124,6 +124,7 @@ def _fuzz(numbers: range) -> Report:
     done = Fuzzer(port, generator, checker).run(numbers)
     totals: dict[str, int | float] = {"requests": done.requests, "answers checked": done.answers}
     totals["broken requests without an answer"] = done.hung_up
+    totals["idle connections closed"] = done.reconnected
     totals |= {f"status {status}": number for status, number in sorted(done.by_status.items())}
     return Report(totals, list(map(str, done.faults)))
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import time
 from typing import NamedTuple
 
 # Long enough for a machine that is busy with other work.
@@ -37,6 +38,11 @@ class Line:
         self._begin = 0
         # Whether the server has reset the connection, which discards what it had not sent yet.
         self.was_reset = False
+        self._used_at = [time.monotonic()] * 2
+
+    def idle_sec(self) -> float:
+        """Return how many seconds have passed since the use of this connection before the last one."""
+        return time.monotonic() - self._used_at[0]
 
     def send(self, data: bytes) -> None:
         """Send these bytes.
@@ -44,6 +50,7 @@ class Line:
         A server that has disconnected may still have answered, so a broken
         connection is not an error here.
         """
+        self._used_at = [self._used_at[1], time.monotonic()]
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.socket.sendall(data)
 
