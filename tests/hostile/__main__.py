@@ -35,10 +35,10 @@ def _requests(store: str, total: int, seed: int, *, only: int | None, first: int
         return campaign.requests(site, world, total=total, seed=seed, first=first, seconds=minutes * 60)
 
 
-def _triples(store: str, total: int) -> Result:
+def _triples(store: str, total: int, minutes: float) -> Result:
     world = campaign.world_of(total)
     with started(store, world) as site:
-        return campaign.triples(site, world, total=total)
+        return campaign.triples(site, world, total=total, seconds=minutes * 60)
 
 
 def _canaries(store: str) -> Result:
@@ -79,7 +79,7 @@ def _soak(store: str, minutes: float, folder: Path) -> Result:
 @click.option("--seed", default=1, show_default=True, help="The same seed sends the same requests.")
 @click.option("--only", type=int, help="Send only the request with this number.")
 @click.option("--seconds", default=150.0, show_default=True, help="How long the limits are tried.")
-@click.option("--minutes", type=float, help="How long a soak lasts (10 by default), or requests at most.")
+@click.option("--minutes", type=float, help="How long a soak lasts (10 by default), or requests or triples at most.")
 @click.option("--folder", default="soak", show_default=True, type=Path, help="Where a soak writes its CSV and SVG.")
 @click.option("--slices", type=Path, help="Add the totals to this file, and continue the requests after the last one.")
 def main(
@@ -95,6 +95,7 @@ def main(
 ) -> None:
     """Start a service on loopback, attack it, and print totals. Exit with 1 if a promise was broken."""
     kept = Slices(slices)
+    at_most = math.inf if minutes is None else minutes
 
     def number_of(name: str) -> int:
         return total if total is not None else DEFAULTS[name]
@@ -106,9 +107,9 @@ def main(
             seed,
             only=only,
             first=kept.next_number(where, seed),
-            minutes=math.inf if minutes is None else minutes,
+            minutes=at_most,
         ),
-        "triples": lambda where: _triples(where, number_of("triples")),
+        "triples": lambda where: _triples(where, number_of("triples"), at_most),
         "timing": lambda where: campaign.timing(where, samples=number_of("timing")),
         "canaries": _canaries,
         "limits": lambda where: _limits(where, seconds),

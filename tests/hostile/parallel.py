@@ -1,6 +1,5 @@
 """Sends requests and triples from several processes, because one process cannot keep all workers of a service busy."""
 
-import math
 import multiprocessing
 import re
 import time
@@ -68,13 +67,16 @@ def send(fuzzing: Fuzzing, numbers: range, *, seconds: float, processes: int) ->
     return report
 
 
-def check(scope: Scope, total: int | None, processes: int) -> Report:
-    """Check all triples, or those of as many keys as are needed for a total. All keys have equally many triples."""
+def check(scope: Scope, total: int | None, *, seconds: float, processes: int) -> Report:
+    """Check all triples, or those of as many keys as are needed for a total, until the time is over.
+
+    All keys have equally many triples.
+    """
     keys = list(scope.known.keys)
     each = sum(1 for _ in scope.matrix().triples_of(keys[0]))
     needed = len(keys) if total is None else min(len(keys), -(-total // each))
     pieces = [range(place, place + 1) for place in range(needed)]
-    report, _ = _run(_begin_scope, scope, _triples, pieces, math.inf, processes)
+    report, _ = _run(_begin_scope, scope, _triples, pieces, seconds, processes)
     return report
 
 
