@@ -35,8 +35,8 @@ def _requests(store: str, total: int, seed: int, *, only: int | None, first: int
         return campaign.requests(site, world, total=total, seed=seed, first=first, seconds=minutes * 60)
 
 
-def _triples(store: str, total: int, minutes: float) -> Result:
-    world = campaign.world_of(total)
+def _triples(store: str, total: int, seed: int, minutes: float) -> Result:
+    world = campaign.world_of(total, seed)
     with started(store, world) as site:
         return campaign.triples(site, world, total=total, seconds=minutes * 60)
 
@@ -109,7 +109,7 @@ def main(
             first=kept.next_number(where, seed),
             minutes=at_most,
         ),
-        "triples": lambda where: _triples(where, number_of("triples"), at_most),
+        "triples": lambda where: _triples(where, number_of("triples"), seed, at_most),
         "timing": lambda where: campaign.timing(where, samples=number_of("timing")),
         "canaries": _canaries,
         "limits": lambda where: _limits(where, seconds),

@@ -135,8 +135,8 @@ def triples(
 
 
 def world_of(total: int, seed: int = 1) -> World:
-    """Return a world whose scope matrix has roughly this many triples or more."""
-    size = next((size for size in range(3, 40) if 160 * size**3 >= total), 40)
+    """Return a world whose scope matrix has at least this many triples, but at most about three million."""
+    size = next((size for size in range(3, 40) if (330 if size < 6 else 1_600) * size**2 >= total), 40)
     return World(
         seed, franchises=size, shops=3 if size < 6 else 4, bills=6 if size < 6 else 20, members=6 if size < 6 else 60
     )
